@@ -41,7 +41,7 @@ clients: build ## psql, pgbench; drivers and frameworks of eight languages on on
 
 cases: deps ## every case file in every layout and by both protocols against a stock server
 	$(CARGO) build --locked -p loxo
-	LOXO_E2E_ALL=1 $(CARGO) test --locked -p e2e --test differential --test no_temp -- --nocapture
+	LOXO_E2E_ALL=1 $(CARGO) test --locked -p e2e --test differential --test interleaved --test no_temp -- --nocapture
 
 fuzz: build ## random COPYs, then random statements, against a stock server, for SECONDS=60 each
 	LOXO_FUZZ_SECONDS=$(SECONDS) $(CARGO) test --release --locked -p e2e --test copy_fuzz -- --nocapture

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use pgerror::{Result, SqlState};
@@ -28,6 +29,8 @@ pub struct Report {
     pub refused: Vec<Refusal>,
     /// Everything else that was not the same.
     pub differences: Vec<String>,
+    /// How long the cluster took for each statement.
+    pub times: Vec<(Duration, String)>,
 }
 
 /// A statement that the cluster refused.
@@ -101,19 +104,25 @@ pub fn run(pair: &mut Pair, file: &str, source: &str, variant: &Variant, protoco
 }
 
 /// What the two sides may have been configured with differently, and an empty schema.
-fn set_up(client: &mut Client, schema: &str) -> Result<()> {
-    client.run("SET TimeZone = 'UTC'")?;
-    client.run("SET DateStyle = 'ISO, MDY'")?;
-    for category in ["lc_messages", "lc_monetary", "lc_numeric", "lc_time"] {
-        client.run(&format!("SET {category} = 'C'"))?;
-    }
+pub(crate) fn set_up(client: &mut Client, schema: &str) -> Result<()> {
+    set_alike(client)?;
     client.run(&format!("CREATE SCHEMA {schema}"))?;
     client.run(&format!("SET search_path = {schema}"))?;
     Ok(())
 }
 
+/// What the two sides may have been configured with differently.
+pub(crate) fn set_alike(client: &mut Client) -> Result<()> {
+    client.run("SET TimeZone = 'UTC'")?;
+    client.run("SET DateStyle = 'ISO, MDY'")?;
+    for category in ["lc_messages", "lc_monetary", "lc_numeric", "lc_time"] {
+        client.run(&format!("SET {category} = 'C'"))?;
+    }
+    Ok(())
+}
+
 /// Drops all that files may leave behind, also when they broke off in the middle.
-fn clean_up(client: &mut Client) -> Result<()> {
+pub(crate) fn clean_up(client: &mut Client) -> Result<()> {
     // The file may have left a transaction open, or another role on.
     client.simple("ROLLBACK")?;
     client.simple("RESET ROLE")?;
@@ -142,7 +151,9 @@ fn step(
     place: &str,
     report: &mut Report,
 ) -> Result<()> {
+    let begin = Instant::now();
     let actual = send(&mut pair.cluster, statement, sql, protocol)?;
+    report.times.push((begin.elapsed(), format!("{place}: {sql}")));
     let refused = is_refusal(&actual);
     let expected = match refused && pair.distributed {
         true => send_undone(&mut pair.reference, statement, protocol)?,
@@ -218,6 +229,13 @@ fn is_plain_scalar(type_oid: u32) -> bool {
             | 2950
             | 3802
     )
+}
+
+/// Where a row lies in its table is nobody's business: `tuple (0,12)`.
+pub fn without_places(text: &str) -> String {
+    let mut parts = text.split("tuple (");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |text, part| text + "tuple" + part.split_once(')').map_or(part, |(_, rest)| rest))
 }
 
 /// The answers to one message as text, rows in the order they came.

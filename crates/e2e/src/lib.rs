@@ -1,14 +1,15 @@
 //! End-to-end tests: the same bytes go to one stock PostgreSQL and to a cluster, and everything that comes back must be
 //! the same.
 //!
-//! - `cases/*.sql` + [`differential`]: plain SQL files that anyone can read and run with psql. `tests/differential.rs`
-//!   runs each once per distribution and once per protocol.
-//! - [`generator`]: random statements over random tables. `tests/query_fuzz.rs`, the same way.
+//! - `cases/` + [`differential`]: plain SQL files that anyone can read and run with psql, in folders by what they are about.
+//!   `tests/compare/differential.rs` runs each by several distributions and by both protocols.
+//! - `interleaved/` + [`interleaved`]: such files for several sessions at once: who waits for whom.
+//! - [`generator`]: random statements over random tables. `tests/fuzz/query_fuzz.rs`, the same way.
 //! - [`parity`]: PostgreSQL's own regression files, as psql runs them. `make parity` prints the share that is the same.
-//! - [`fuzz`]: random COPY input, of any type, option and client encoding. `tests/copy_fuzz.rs` runs it for a while, `make fuzz SECONDS=…` for longer.
-//! - `tests/malformed`: 1,500 COPYs with something wrong, or nearly so, against the stock server.
-//! - `tests/copy_options.rs`: COPY options that a stock server may not have.
-//! - `tests/lineitem.rs`, `tests/clients.rs`: loads, a coordinator killed in mid-COPY, psql, pgbench, psycopg.
+//! - [`fuzz`]: random COPY input, of any type, option and client encoding. `tests/fuzz/copy_fuzz.rs` runs it for a while, `make fuzz SECONDS=…` for longer.
+//! - `tests/copy/malformed`: 1,500 COPYs with something wrong, or nearly so, against the stock server.
+//! - `tests/copy/lineitem.rs`, `tests/compare/clients.rs`: loads, a coordinator killed in mid-COPY, psql, pgbench, psycopg.
+//! - `tests/rows/round_trips.rs`: how often each shape of statement asks the datanodes, which is never more than before.
 //!
 //! # How a case file is written
 //! ```sql
@@ -35,6 +36,7 @@
 pub mod differential;
 pub mod fuzz;
 pub mod generator;
+pub mod interleaved;
 pub mod parity;
 pub mod script;
 pub mod watch;

@@ -1,6 +1,7 @@
 //! Case files: cut into statements, with directives, COPY data and distribution clauses.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 
 /// One statement of a case file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,6 +20,14 @@ pub struct Statement {
     pub ordered: bool,
     /// Data of COPY FROM STDIN.
     pub copy_data: Option<String>,
+    /// `-- @name`: the session of this statement and of those behind it.
+    pub session: Option<String>,
+    /// `-- differs`, as `refused`.
+    pub differs: Option<Vec<String>>,
+    /// `-- deadlock`: the statement closes a circle of waits, which one of those in it has to leave.
+    pub deadlock: bool,
+    /// `-- hears`: the session waits for a notification after this statement.
+    pub hears: bool,
 }
 
 /// A way to distribute the tables of a file.
@@ -56,6 +65,20 @@ impl std::fmt::Display for Variant {
 }
 
 const DIST: &str = "/*dist:";
+
+/// The case files of a directory and of those in it.
+///
+/// # Panics
+/// When one cannot be listed.
+pub fn files(directory: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    let of_path = |path: PathBuf| match path.is_dir() {
+        true => files(&path),
+        false => Vec::from_iter(path.extension().is_some_and(|extension| extension == "sql").then_some(path)),
+    };
+    paths.flat_map(of_path).collect()
+}
 
 /// Cuts a file into statements.
 pub fn parse(source: &str) -> Vec<Statement> {
@@ -107,6 +130,10 @@ fn directive(line: &str, number: usize, next: &mut Statement) {
             next.refused_line = number;
         }
         ("ordered", None) => next.ordered = true,
+        ("differs", value) => next.differs = Some(value.map_or(Vec::new(), list)),
+        ("deadlock", None) => next.deadlock = true,
+        ("hears", None) => next.hears = true,
+        (word, None) if word.starts_with('@') => next.session = Some(word[1..].to_owned()),
         ("params", Some(value)) => {
             let null = |item: String| if item == "\\N" { None } else { Some(item) };
             next.parameters = Some(list(value).into_iter().map(null).collect());

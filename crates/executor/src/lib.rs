@@ -7,49 +7,59 @@
 //!                                  └───── Pool ─────┘
 //! ```
 //!
-//! A folder a job, each with a page of its own:
+//! A folder a job, each with a page of its own. None uses one further down this list (`tests/rooms.rs` holds that):
 //!
 //! * [`backend`]: connections to datanodes, and what is known of the backend behind one.
-//! * [`session`]: what a client's session is made of, and what all sessions of a coordinator share ([`session::context`]).
+//! * [`shared`]: what all sessions of a coordinator share.
+//! * [`block`]: what is known of a session's open transaction.
+//! * [`session`]: what a client's session is made of.
 //! * [`transaction`]: the session's block over all its nodes, from BEGIN to the end.
 //! * [`snapshot`]: which state of the nodes a statement sees.
 //! * [`plan_cache`]: plans that are known already.
 //! * [`engine`]: rows out of the nodes and between them; EXPLAIN.
 //! * [`dml`], [`copy`], [`ddl`]: changes of rows, COPY, schema changes.
+//! * [`commands`]: planning, cursors, and commands that need all of these.
 //!
 //! Invariants: no SQL value is ever computed here; rows are moved as bytes and looked into only for their distribution
 //! key, or for sort keys that the nodes put in front; every buffer is bounded; a connection that was not read to the end of an answer is never used again.
 
 mod backend;
+mod block;
+mod commands;
 mod copy;
 mod ddl;
 mod dml;
 mod engine;
 mod plan_cache;
 mod session;
+mod shared;
 mod snapshot;
 mod transaction;
 
+pub use backend::call::Order;
+pub use backend::call::{Call, Parameters};
 pub use backend::cancel::CancelSet;
+pub use backend::isolation::{Isolation, SnapshotMode};
+pub use backend::pool::cluster::{Cluster, own_options};
 pub use backend::pool::{Address, Identity, Pool};
-pub use backend::request::{Call, Parameters};
 pub use backend::settings::Settings;
+pub use backend::settings::duration;
+pub use backend::slot::Slot;
+pub use block::Mode;
 pub use copy::input::CopySource;
 pub use copy::to::CopySink;
 pub use dml::insert_pipeline::Arrival;
 pub use dml::trigger_events::TriggerEvent;
 pub use engine::output::Output;
 pub use engine::run::Completion;
-pub use engine::sorted_merge::Order;
 pub use engine::spool::{Rows, Spool, check_memory};
 pub use plan_cache::by_shape::Quick;
-pub use session::catalog_load::Loaded;
-pub use session::context::{Context, own_options};
+pub use session::Session;
 pub use session::describe::Description;
 pub use session::encoding::is_foreign as is_foreign_encoding;
-pub use session::long_texts::lengthy;
-pub use session::own_settings::{IDLE_IN_TRANSACTION, IDLE_SESSION, STATEMENT_TIMEOUT, duration, own_setting_name};
-pub use session::plan_validity::PlanValidity;
-pub use session::{Mode, Session};
-pub use snapshot::{Isolation, SnapshotMode};
+pub use session::own_settings::{IDLE_IN_TRANSACTION, IDLE_SESSION, STATEMENT_TIMEOUT, own_setting_name};
+pub use shared::catalog_load::Loaded;
+pub use shared::context::Context;
+pub use shared::long_texts::lengthy;
+pub use shared::plan_validity::PlanValidity;
 pub use txn::user_prepared::End;

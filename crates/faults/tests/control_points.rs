@@ -2,17 +2,13 @@
 //!
 //! `LOXO_FAULTS_ROUNDS` is the number of rounds at each point (1 by default, for `make test`; `make faults` takes 20).
 //! `LOXO_FAULTS_POINTS` names points, with commas, if not all shall be tried. Most of a round is waiting, so two clusters share
-//! the work (`LOXO_FAULTS_CLUSTERS`).
+//! the work (`LOXO_FAULTS_CLUSTERS`). `LOXO_FAULTS_SEED` repeats the random numbers of a run.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
 
 use faults::points::{self, Fault, Point, Round, Runner};
-use testkit::Cluster;
-
-fn number(variable: &str, default: usize) -> usize {
-    std::env::var(variable).map_or(default, |text| text.parse().expect("a number"))
-}
+use testkit::{Cluster, number, seed};
 
 #[test]
 fn a_kill_at_any_control_point_leaves_all_or_nothing() {
@@ -24,13 +20,14 @@ fn a_kill_at_any_control_point_leaves_all_or_nothing() {
     }
     // Rounds, and points of a round, take turns in what happens.
     let fault = |turn: usize| [Fault::Victim, Fault::Datanode, Fault::Freeze][turn % 3];
-    let rounds = number("LOXO_FAULTS_ROUNDS", 1);
+    let rounds = number("LOXO_FAULTS_ROUNDS").unwrap_or(1) as usize;
     let jobs = (0..rounds).flat_map(|round| all.iter().enumerate().map(move |(i, point)| (point, fault(round + i))));
     let (jobs, wrong) = (Mutex::new(jobs.collect::<VecDeque<_>>()), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
-        for seed in 0..number("LOXO_FAULTS_CLUSTERS", 2) {
+        let first = seed("LOXO_FAULTS_SEED");
+        for number in 0..number("LOXO_FAULTS_CLUSTERS").unwrap_or(2) {
             let (jobs, wrong) = (&jobs, &wrong);
-            scope.spawn(move || work(seed as u64, jobs, wrong));
+            scope.spawn(move || work(first + number, jobs, wrong));
         }
     });
     let wrong = wrong.into_inner().expect("nobody panicked");

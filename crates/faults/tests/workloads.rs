@@ -1,7 +1,7 @@
 //! The workloads against a cluster, in peace and while its processes die.
 //!
 //! `LOXO_FAULTS_SECONDS` is how long each test's workload runs (3 by default, for `make test`; `make faults` takes a minute).
-//! `LOXO_FAULTS_SEED` chooses other random numbers.
+//! `LOXO_FAULTS_SEED` repeats the random numbers of a run, though not its timing; by default they are fresh ones.
 
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use faults::checker::{self, Level, Step};
 use faults::links::Detours;
 use faults::processes::Kind;
 use faults::{Outcome, bank, chaos, copies, counters, history, points, processes, settle};
-use testkit::Cluster;
+use testkit::{Cluster, number};
 
 /// In-doubt transactions are resolved so soon after everything runs again.
 const RESOLVED_MAX: Duration = Duration::from_secs(5);
@@ -26,12 +26,8 @@ fn cluster() -> MutexGuard<'static, Cluster> {
     cluster
 }
 
-fn number(variable: &str, default: u64) -> u64 {
-    std::env::var(variable).map_or(default, |text| text.parse().expect("a number"))
-}
-
 fn duration() -> Duration {
-    Duration::from_secs(number("LOXO_FAULTS_SECONDS", 3))
+    Duration::from_secs(number("LOXO_FAULTS_SECONDS").unwrap_or(3))
 }
 
 /// What a reader must never see is what one PostgreSQL never shows: the suite itself would be wrong if it said so.
@@ -44,7 +40,8 @@ fn one_stock_server_passes_all_of_it() {
 }
 
 fn seed() -> u64 {
-    number("LOXO_FAULTS_SEED", 1)
+    static SEED: LazyLock<u64> = LazyLock::new(|| testkit::seed("LOXO_FAULTS_SEED"));
+    *SEED
 }
 
 #[test]

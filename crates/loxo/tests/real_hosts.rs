@@ -1,7 +1,7 @@
 //! The way of real hosts: a configuration file, servers that somebody else made, `loxo check` and `loxo init`.
 
 use std::io::Read as _;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -142,7 +142,7 @@ fn the_password_file_is_used_and_unreachable_servers_are_named() {
 
 /// The coordinator inside the loader logs in with the password too, and asks for it.
 fn load_directly(setup: &Setup) {
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = testkit::free_ports(&[0]).unwrap();
     let config = std::fs::read_to_string(setup.config()).unwrap();
     std::fs::write(setup.config(), config.replace("port = 1\n", &format!("port = {port}\n"))).unwrap();
     let loxo = || Command::new(env!("CARGO_BIN_EXE_loxo"));

@@ -57,7 +57,8 @@ impl Cluster {
             datanodes: (base + 100..base + 100 + datanodes).collect(),
             backing: Backing::Loxo { _watchdog: watchdog, dir, loxo, pg_bin },
         };
-        run(cluster.up_command(&[]).args(arguments))?;
+        // A test's data need not survive a power cut, and what a killed server has written the system keeps.
+        run(cluster.up_command(&[]).args(["--set", "fsync=off"]).args(arguments))?;
         Ok(cluster)
     }
 

@@ -16,13 +16,17 @@
 //! cluster, which tests the tests).
 
 mod cluster;
+mod environment;
 mod host;
+mod relay;
 mod rng;
 pub mod rooms;
 mod server;
 pub mod wire;
 
 pub use cluster::{Cluster, self_test};
+pub use environment::{number, seed};
 pub use host::{TempDir, free_ports, loxo_binary, pg_program};
+pub use relay::Relay;
 pub use rng::Rng;
 pub use server::{Server, ServerOptions};

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use catalog::NodeId;
-use executor::{Call, Completion};
+use executor::{Call, Completion, Slot};
 use pgerror::{PgError, Result, SqlState};
 use pgproto::backend::Field;
 use planner::parse::{DeclareCursor, Fetch, Statement};
@@ -28,7 +28,7 @@ pub(crate) enum Declared {
 
 /// Where a cursor lives.
 pub(crate) struct Cursor {
-    node: NodeId,
+    slot: Slot,
     hold: bool,
     /// The transaction that made it has committed.
     is_kept: bool,
@@ -108,7 +108,7 @@ impl ClientSession {
                 let nodes = if forward.nodes.contains(&home) && declare.hold { vec![home] } else { forward.nodes };
                 let sql = format!("{}{}", declaration(declare), forward.sql);
                 let node = self.session.declare_on_node(&nodes, &sql, call).await?;
-                return Ok(Declared::Made(self.made(declare, node, false)));
+                return Ok(Declared::Made(self.made(declare, node.into(), false)));
             }
             Plan::Forward(forward) => all_of(whole(forward.nodes, forward.sql, None)),
             Plan::Scatter(scatter) if !scatter.writes => all_of(whole(scatter.nodes, scatter.sql, None)),
@@ -130,8 +130,8 @@ impl ClientSession {
         let (prefix, name, query) = (declaration(declare), &declare.name, &declare.inner.sql);
         let cancel = self.session.cancel_set();
         let work = self.session.declare_gathered(&inputs, &final_sql, &prefix, name, query, declare.hold, call);
-        let node = self.socket.watch().during(&cancel, work).await?;
-        Ok(Declared::Made(self.made(declare, node, true)))
+        let slot = self.socket.watch().during(&cancel, work).await?;
+        Ok(Declared::Made(self.made(declare, slot, true)))
     }
 
     /// A cursor over a query that the coordinator runs in steps: its rows are kept. PostgreSQL does so only with a cursor that outlives
@@ -163,7 +163,7 @@ impl ClientSession {
         let node = self.session.home();
         let sql = format!("{}{rows}", declaration(declare));
         let node = self.session.declare_on_node(&[node], &sql, &Call::default()).await?;
-        Ok(Cursor { sees_changes: of.is_volatile, ..self.made(declare, node, false) })
+        Ok(Cursor { sees_changes: of.is_volatile, ..self.made(declare, node.into(), false) })
     }
 
     /// A statement may change rows: what functions have made of them for a cursor is another thing then.
@@ -189,15 +189,15 @@ impl ClientSession {
         let (prefix, name, query) = (declaration(declare), &declare.name, &declare.inner.sql);
         let cancel = self.session.cancel_set();
         let work = self.session.declare_rows(plan, &prefix, name, query, call);
-        let node = self.socket.watch().during(&cancel, work).await?;
-        Ok(self.made(declare, node, true))
+        let slot = self.socket.watch().during(&cancel, work).await?;
+        Ok(self.made(declare, slot, true))
     }
 
-    fn made(&mut self, declare: &DeclareCursor, node: NodeId, gathered: bool) -> Cursor {
+    fn made(&mut self, declare: &DeclareCursor, slot: Slot, gathered: bool) -> Cursor {
         if declare.hold {
-            self.session.keep_cursor(node);
+            self.session.keep_cursor(slot);
         }
-        Cursor { node, hold: declare.hold, is_kept: false, gathered, sees_changes: false, is_stale: false }
+        Cursor { slot, hold: declare.hold, is_kept: false, gathered, sees_changes: false, is_stale: false }
     }
 
     pub(super) async fn fetch(&mut self, fetch: &Fetch, statement: &Statement, call: &Call) -> Result<Completion> {
@@ -209,12 +209,12 @@ impl ClientSession {
             .detail("PostgreSQL would call them now, when the rows were computed by DECLARE.")
             .hint("Declare the functions STABLE, or the cursor after the change."));
         }
-        let node = cursor.node;
+        let slot = cursor.slot;
         let cancel = self.session.cancel_set();
         let (watch, mut output) = self.socket.split(None);
         // The next cursor of this name may have other columns.
         let call = Call { one_off: true, ..call.clone() };
-        let work = self.session.forward_to(node, &statement.sql, &call, &mut output);
+        let work = self.session.forward_to(slot, &statement.sql, &call, &mut output);
         watch.during(&cancel, work).await
     }
 
@@ -244,13 +244,13 @@ impl ClientSession {
             self.portals.close(&portal);
             return Ok(());
         }
-        let (node, gathered) = {
+        let (slot, gathered) = {
             let cursor = self.cursor(name).await?;
-            (cursor.node, cursor.gathered)
+            (cursor.slot, cursor.gathered)
         };
-        self.session.command_on(node, &format!("CLOSE {}", catalog::quote_identifier(name))).await?;
+        self.session.command_on(slot, &format!("CLOSE {}", catalog::quote_identifier(name))).await?;
         if gathered {
-            self.session.drop_cursor_table(node, name).await?;
+            self.session.drop_cursor_table(slot, name).await?;
         }
         self.cursors.remove(name);
         Ok(())
@@ -258,18 +258,18 @@ impl ClientSession {
 
     /// Result columns of a cursor.
     pub(crate) async fn cursor_fields(&mut self, name: &str) -> Result<Option<Vec<Field>>> {
-        let node = self.cursor(name).await?.node;
-        self.session.describe_on(node, &format!("FETCH 0 FROM {}", catalog::quote_identifier(name))).await
+        let slot = self.cursor(name).await?.slot;
+        self.session.describe_on(slot, &format!("FETCH 0 FROM {}", catalog::quote_identifier(name))).await
     }
 
     /// One that was declared, or that a function has opened on its node.
     async fn cursor(&mut self, name: &str) -> Result<&Cursor> {
         if !self.cursors.contains_key(name)
             && self.session.in_block()
-            && let Some(node) = self.session.node_of_cursor(name).await?
+            && let Some(slot) = self.session.node_of_cursor(name).await?
         {
             let opened =
-                Cursor { node, hold: false, is_kept: false, gathered: false, sees_changes: false, is_stale: false };
+                Cursor { slot, hold: false, is_kept: false, gathered: false, sees_changes: false, is_stale: false };
             self.cursors.insert(name.to_owned(), opened);
         }
         self.cursors
@@ -288,10 +288,10 @@ impl ClientSession {
 
     /// After ROLLBACK TO: cursors that were made since the savepoint are gone, and PostgreSQL knows which.
     pub(crate) async fn forget_lost_cursors(&mut self) -> Result<()> {
-        let nodes: std::collections::BTreeSet<NodeId> = self.cursors.values().map(|cursor| cursor.node).collect();
-        for node in nodes {
-            let open = self.session.cursor_names(node).await?;
-            self.cursors.retain(|name, cursor| cursor.node != node || open.contains(name));
+        let slots: std::collections::BTreeSet<Slot> = self.cursors.values().map(|cursor| cursor.slot).collect();
+        for slot in slots {
+            let open = self.session.cursor_names(slot).await?;
+            self.cursors.retain(|name, cursor| cursor.slot != slot || open.contains(name));
         }
         Ok(())
     }

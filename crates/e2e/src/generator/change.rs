@@ -78,7 +78,16 @@ impl Generator<'_> {
             values.extend(table.columns[1..].iter().map(|(_, kind)| value(*kind, &mut self.rng)));
             format!("({})", values.join(", ")).into()
         });
-        let rows = Part::list(rows.collect());
+        let rows = match unique.as_slice() {
+            [_] => seq!["VALUES ", Part::list(rows.collect())],
+            // Beside a key of several columns an id would come twice, were it not the key of a row that is there.
+            key => {
+                let names: Vec<&str> = table.columns.iter().map(|column| column.0.as_str()).collect();
+                let known: String = key.iter().map(|column| format!(" AND {column} IS NOT NULL")).collect();
+                let remainder = self.below(7);
+                format!("SELECT {} FROM {} WHERE id % 7 = {remainder}{known}", names.join(", "), table.name).into()
+            }
+        };
         let settable: Vec<String> = table.columns.iter().map(|column| column.0.clone()).collect();
         let column = &settable[self.below(settable.len())];
         let action = match self.below(3) {
@@ -88,7 +97,7 @@ impl Generator<'_> {
             _ => format!("DO UPDATE SET {column} = EXCLUDED.{column}"),
         };
         let conflict = format!(" ON CONFLICT ({}) {action}", unique.join(", "));
-        seq![format!("INSERT INTO {} VALUES ", table.name), rows, conflict, self.returning(None, table)]
+        seq![format!("INSERT INTO {} ", table.name), rows, conflict, self.returning(None, table)]
     }
 
     /// A value that the column's type takes, whatever its length.

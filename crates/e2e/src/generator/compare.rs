@@ -39,6 +39,15 @@ pub fn compare(expected: &Answer, actual: &Answer, ordered: bool) -> Verdict {
     if right == SqlState::FEATURE_NOT_SUPPORTED.to_string() && left != right {
         return Verdict::Refused(actual.error.as_ref().map(|error| error.message()).unwrap_or_default().to_string());
     }
+    // PostgreSQL's own mistake: a min() that it looks up by an ordered sub-select inherits WITH TIES, and finds several.
+    if left == SqlState::CARDINALITY_VIOLATION.to_string() && right.is_empty() {
+        return Verdict::Skipped;
+    }
+    // A change in a READ ONLY block may be wrong in another way too.
+    if right == SqlState::READ_ONLY_SQL_TRANSACTION.to_string() && !left.is_empty() && expected.status == actual.status
+    {
+        return Verdict::SameError(right);
+    }
     let (one, other) = (summary(expected, ordered), summary(actual, ordered));
     match (one == other, left.is_empty()) {
         (true, true) => Verdict::Same,

@@ -6,7 +6,7 @@
 //! 1. The *breaker*, a task of its own, takes the session's judgment lock, then looks whether the backend is still the session's.
 //! 2. On a connection of its own (the pool's may all be in the circle) it cancels the backend if the wait that the gtm saw is
 //!    still on, and leaves the error for the client in the lock.
-//! 3. The session takes that lock after each statement ([`Session::judged`]): it waits for a breaker at work, then
+//! 3. The session takes that lock after each statement ([`CancelSet::end_statement`]): it waits for a breaker at work, then
 //!    finds the error. A link is given back to the pool only while no breaker has the lock; otherwise it is closed.
 //!
 //! `statement_timeout` works the same way: at the end of the time a task takes the lock, raises the session's interrupt for what
@@ -24,14 +24,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, SystemTime};
 
-use catalog::NodeId;
-use pgerror::{PgError, Result, SqlState, field};
+use pgerror::{PgError, Result, SqlState};
 use pgproto::{CancelKey, ConnectOptions, Connection};
 use txn::Interrupt;
 use txn::deadlock::{Backend, DeadlockVictim, Owner, Sessions, cancel_if_waiting};
 
-use crate::backend::leased::LeasedConnection;
-use crate::session::{BESIDE, CURSOR_HOLDER, Session};
+use crate::backend::slot::Slot;
 
 /// A breaker that has no connection by then gives up; the gtm will ask again.
 const CONNECT_MAX: Duration = Duration::from_secs(2);
@@ -57,11 +55,10 @@ impl Working {
 }
 
 /// Where a backend works, and its process id: while some rest a session has several on a node.
-type Place = (NodeId, i32);
+type Place = (Slot, i32);
 
 /// See the module's page.
 pub struct CancelSet {
-    home: NodeId,
     working: Mutex<BTreeMap<Place, Working>>,
     /// In µs since 1970.
     began_us: AtomicU64,
@@ -77,9 +74,8 @@ pub struct CancelSet {
 }
 
 impl CancelSet {
-    pub(crate) fn new(home: NodeId) -> Self {
+    pub(crate) fn new() -> Self {
         Self {
-            home,
             working: Mutex::default(),
             began_us: AtomicU64::new(0),
             is_alone: AtomicBool::new(false),
@@ -88,6 +84,24 @@ impl CancelSet {
             statement: AtomicU64::new(0),
             timer: Mutex::default(),
         }
+    }
+
+    /// The present statement takes from, or gives to, the client what it could not take or give again.
+    pub(crate) fn cannot_be_repeated(&self) {
+        self.is_alone.store(false, Ordering::Relaxed);
+    }
+
+    /// Takes the judgment that the present statement had to give way, if there is one.
+    pub(crate) async fn deadlock(&self) -> Option<PgError> {
+        let is_deadlock = |chosen: &mut PgError| chosen.code() == SqlState::DEADLOCK_DETECTED;
+        self.judgment.lock().await.take_if(is_deadlock)
+    }
+
+    /// The present statement is over, and no cancel of it can be under way any more; gives the judgment on it.
+    pub(crate) async fn end_statement(&self) -> Option<PgError> {
+        let mut judgment = self.judgment.lock().await;
+        self.statement_ends();
+        judgment.take()
     }
 
     /// Cancels whatever runs. Nodes are asked at the same time; the answer comes through the statement itself. Under the judgment
@@ -103,7 +117,9 @@ impl CancelSet {
         &self.interrupt
     }
 
-    fn statement_begins(self: &Arc<Self>, limit: Option<Duration>) {
+    /// Of a statement that may take so long, and that is or is not a transaction by itself.
+    pub(crate) fn statement_begins(self: &Arc<Self>, limit: Option<Duration>, is_alone: bool) {
+        self.is_alone.store(is_alone, Ordering::Relaxed);
         self.interrupt.clear();
         if let Some(limit) = limit {
             let timer = tokio::spawn(self.clone().time_out(limit, self.statement.load(Ordering::Relaxed)));
@@ -157,36 +173,35 @@ impl CancelSet {
     }
 
     /// The session has got a backend, not in its transaction yet.
-    pub(crate) fn add(&self, node: NodeId, key: &CancelKey) {
+    pub(crate) fn add(&self, slot: Slot, key: &CancelKey) {
         let mut all = self.lock();
         // One that was thrown away meanwhile.
-        all.retain(|(at, _), working| *at != node || working.rests);
-        all.insert((node, key.process_id), Working::new(key, false));
+        all.retain(|(at, _), working| *at != slot || working.rests);
+        all.insert((slot, key.process_id), Working::new(key, false));
     }
 
     /// The session's transaction is, or is no longer, open on the backend that works on the node.
-    pub(crate) fn set_in_transaction(&self, node: NodeId, in_transaction: bool) {
+    pub(crate) fn set_in_transaction(&self, slot: Slot, in_transaction: bool) {
         let mut all = self.lock();
-        if let Some((_, working)) = all.iter_mut().find(|((at, _), working)| *at == node && !working.rests) {
+        if let Some((_, working)) = all.iter_mut().find(|((at, _), working)| *at == slot && !working.rests) {
             working.in_transaction = in_transaction;
         }
     }
 
     /// These backends rest while others work for the session on the same nodes.
-    pub(crate) fn rest(&self, leased: &BTreeMap<NodeId, LeasedConnection>) {
-        self.set_rests(leased, true);
+    pub(crate) fn rest<'l>(&self, links: impl Iterator<Item = (Slot, &'l CancelKey, bool)>) {
+        self.set_rests(links, true);
     }
 
     /// They work again.
-    pub(crate) fn wake(&self, leased: &BTreeMap<NodeId, LeasedConnection>) {
-        self.set_rests(leased, false);
+    pub(crate) fn wake<'l>(&self, links: impl Iterator<Item = (Slot, &'l CancelKey, bool)>) {
+        self.set_rests(links, false);
     }
 
-    fn set_rests(&self, leased: &BTreeMap<NodeId, LeasedConnection>, rests: bool) {
+    fn set_rests<'l>(&self, links: impl Iterator<Item = (Slot, &'l CancelKey, bool)>, rests: bool) {
         let mut all = self.lock();
-        for (node, leased) in leased {
-            let key = leased.link.connection.cancel_key();
-            let working = all.entry((*node, key.process_id)).or_insert_with(|| Working::new(key, leased.begun));
+        for (slot, key, begun) in links {
+            let working = all.entry((slot, key.process_id)).or_insert_with(|| Working::new(key, begun));
             working.rests = rests;
         }
     }
@@ -194,10 +209,10 @@ impl CancelSet {
     /// The session gives the backend up that works on the node. False if a breaker is at work, or a cancel request under way: then
     /// nobody else may get it.
     #[must_use]
-    pub(crate) fn remove(&self, node: NodeId) -> bool {
+    pub(crate) fn remove(&self, slot: Slot) -> bool {
         let mut is_clean = true;
         self.lock().retain(|(at, _), working| {
-            let is_it = *at == node && !working.rests;
+            let is_it = *at == slot && !working.rests;
             is_clean &= !(is_it && working.may_be_cancelled);
             !is_it
         });
@@ -216,9 +231,8 @@ impl CancelSet {
     }
 
     fn backends(&self) -> Vec<(Backend, bool)> {
-        let at = |node: NodeId| if [BESIDE, CURSOR_HOLDER].contains(&node) { self.home.0 } else { node.0 };
-        let backend = |((node, pid), working): (&Place, &Working)| {
-            (Backend { node: at(*node), pid: *pid }, working.in_transaction)
+        let backend = |((slot, pid), working): (&Place, &Working)| {
+            (Backend { node: slot.node().0, pid: *pid }, working.in_transaction)
         };
         self.lock().iter().map(backend).collect()
     }
@@ -240,65 +254,6 @@ impl CancelSet {
             *judgment = None;
         }
         Ok(())
-    }
-}
-
-impl Session {
-    /// To be called before each statement: whatever was to stop was an earlier one.
-    pub fn statement_begins(&mut self) {
-        self.forget_plan();
-        self.leaves = Default::default();
-        self.cancel.is_alone.store(self.lets_go_of_all(), Ordering::Relaxed);
-        self.cancel.statement_begins(self.statement_timeout());
-    }
-
-    /// Does the session hold no lock once a statement has failed? It may have advisory locks in a backend that it keeps.
-    fn lets_go_of_all(&self) -> bool {
-        !self.in_block() && self.pinned.is_empty()
-    }
-
-    /// Can a statement be run again that has failed like this, and of which nothing has gone to the client, because it had to give way?
-    pub(crate) fn may_try_again(&self, error: &PgError) -> bool {
-        error.code() == SqlState::DEADLOCK_DETECTED && self.lets_go_of_all()
-    }
-
-    /// The present statement takes from, or gives to, the client what it could not take or give again.
-    pub(crate) fn cannot_be_repeated(&self) {
-        self.cancel.is_alone.store(false, Ordering::Relaxed);
-    }
-
-    /// The error of a statement that stands alone: if it had to give way to break a deadlock, it says so, and it may be run again.
-    pub(crate) async fn with_deadlock_report(&self, error: PgError) -> PgError {
-        if error.code() != SqlState::QUERY_CANCELED {
-            return error;
-        }
-        let mut judgment = self.cancel.judgment.lock().await;
-        let is_deadlock = |chosen: &mut PgError| chosen.code() == SqlState::DEADLOCK_DETECTED;
-        judgment.take_if(is_deadlock).unwrap_or(error)
-    }
-
-    /// The result of a statement, once no cancel of it can be under way any more: of one that had to give way to break a
-    /// deadlock, or that took too long, the error says so. To be called after each statement, before anything else is sent for the session.
-    pub async fn judged<T>(&self, result: Result<T>) -> Result<T> {
-        let judgment = {
-            let mut judgment = self.cancel.judgment.lock().await;
-            self.cancel.statement_ends();
-            judgment.take()
-        };
-        match (result, judgment) {
-            // The node says where it was, but not why it was cancelled.
-            (Err(error), Some(chosen)) if error.code() == chosen.code() => {
-                Err(error.with(field::MESSAGE, chosen.message().into_owned()))
-            }
-            (Err(error), Some(chosen)) if error.code() == SqlState::QUERY_CANCELED => Err(chosen),
-            // It did not take the cancel: the connection was given up, and what it was in the middle of is rolled back.
-            (Err(error), Some(chosen))
-                if error.code() == SqlState::CONNECTION_FAILURE && chosen.code() == SqlState::QUERY_CANCELED =>
-            {
-                Err(chosen.detail(error.message().into_owned()))
-            }
-            (result, _) => result,
-        }
     }
 }
 
@@ -369,6 +324,8 @@ impl Sessions for Registry {
 
 #[cfg(test)]
 mod tests {
+    use catalog::NodeId;
+
     use super::*;
 
     fn key(process_id: i32) -> CancelKey {
@@ -378,19 +335,19 @@ mod tests {
     #[test]
     fn the_gtm_is_told_of_the_sessions_that_hold_what_it_asks_for() {
         let registry = Arc::new(Registry::new(Vec::new()));
-        let (one, two) = (Arc::new(CancelSet::new(NodeId(0))), Arc::new(CancelSet::new(NodeId(0))));
+        let (one, two) = (Arc::new(CancelSet::new()), Arc::new(CancelSet::new()));
         let _first = registry.enter(1, &one);
         let second = registry.enter(2, &two);
-        one.add(NodeId(0), &key(10));
-        one.add(BESIDE, &key(11));
-        one.set_in_transaction(BESIDE, true);
-        two.add(NodeId(1), &key(10));
+        one.add(NodeId(0).into(), &key(10));
+        one.add(Slot::beside(NodeId(0)), &key(11));
+        one.set_in_transaction(Slot::beside(NodeId(0)), true);
+        two.add(NodeId(1).into(), &key(10));
         let asked = [Backend { node: 0, pid: 11 }, Backend { node: 0, pid: 10 }, Backend { node: 2, pid: 10 }];
         let answer = registry.owners(&asked);
         let expected = [(Backend { node: 0, pid: 10 }, false), (Backend { node: 0, pid: 11 }, true)];
         assert_eq!(answer.len(), 1);
         assert_eq!((answer[0].session, answer[0].backends.as_slice()), (1, expected.as_slice()));
-        assert!(one.remove(NodeId(0)) && one.remove(BESIDE));
+        assert!(one.remove(NodeId(0).into()) && one.remove(Slot::beside(NodeId(0))));
         assert!(registry.owners(&asked).is_empty());
         drop(second);
         assert!(registry.owners(&[Backend { node: 1, pid: 10 }]).is_empty());
@@ -398,11 +355,11 @@ mod tests {
 
     #[test]
     fn a_backend_is_not_given_away_while_a_breaker_is_at_work() {
-        let session = CancelSet::new(NodeId(0));
-        session.add(NodeId(1), &key(10));
+        let session = CancelSet::new();
+        session.add(NodeId(1).into(), &key(10));
         let breaker = session.judgment.try_lock().expect("nobody has the lock");
-        assert!(!session.remove(NodeId(1)));
+        assert!(!session.remove(NodeId(1).into()));
         drop(breaker);
-        assert!(session.remove(NodeId(1)));
+        assert!(session.remove(NodeId(1).into()));
     }
 }

@@ -11,29 +11,18 @@
 //! ```
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use catalog::Leavings;
+use futures_util::future::BoxFuture;
 use pgerror::{PgError, Result, SqlState};
-use pgproto::Connection;
 use pgproto::backend::tag;
 use pgproto::connection::unexpected;
-use pgproto::frontend::{self, Bind};
 
+use crate::backend::cancel::CancelSet;
+use crate::backend::own_statements::Own;
+use crate::backend::pool::cluster::Cluster;
 use crate::backend::pool::{Link, StatementKey};
-use crate::backend::request::Gating;
-
-/// A statement of ours that every backend has prepared.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Own {
-    /// `BEGIN` of the commonest kind.
-    Begin,
-    Settle,
-    /// See [`txn::SNAPSHOT_SQL`].
-    Generation,
-}
-
-/// What [`Own::Begin`] does.
-pub(crate) const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 
 /// The transaction's id here, if it has something to commit. Deferred constraints run first: they may wait for rows of others, and
 /// a transaction that is prepared somewhere must not wait for anyone.
@@ -43,39 +32,23 @@ const WROTE: &[u8] = b"SET CONSTRAINTS ALL IMMEDIATE; SELECT pg_catalog.pg_curre
 const SETTLED_AND_WROTE: &[u8] = b"SET CONSTRAINTS ALL IMMEDIATE; SELECT pg_catalog.pg_current_xact_id_if_assigned(), \
     (SELECT loxo.settle() FROM pg_catalog.pg_prepared_xact() LIMIT 1)";
 
-impl Own {
-    const ALL: [Own; 3] = [Own::Begin, Own::Settle, Own::Generation];
+/// What lets a statement commit by itself.
+#[derive(Clone)]
+pub(crate) struct Gating {
+    /// Of the session that waits at the gate.
+    pub(crate) cancel: Arc<CancelSet>,
+    pub(crate) cluster: Arc<Cluster>,
+    pub(crate) condition: Option<Arc<dyn Condition>>,
+}
 
-    fn name(self) -> &'static [u8] {
-        match self {
-            Own::Begin => b"loxo_begin",
-            Own::Settle => b"loxo_settle",
-            Own::Generation => b"loxo_generation",
-        }
-    }
+/// What has to hold when a statement has run and is about to commit.
+pub(crate) trait Condition: Send + Sync {
+    /// # Errors
+    /// If it does not hold.
+    fn holds<'a>(&'a self, cancel: &'a CancelSet) -> BoxFuture<'a, Result<()>>;
 
-    fn sql(self) -> &'static str {
-        match self {
-            Own::Begin => BEGIN,
-            Own::Settle => txn::SETTLE_SQL,
-            Own::Generation => txn::SNAPSHOT_SQL,
-        }
-    }
-
-    /// Queues the preparation of all of them.
-    pub(crate) fn prepare_all(connection: &mut Connection) {
-        for own in Self::ALL {
-            frontend::parse(connection.out(), own.name(), own.sql().as_bytes(), &[]);
-        }
-        connection.sync();
-    }
-
-    /// Queues the execution, without a Sync.
-    pub(crate) fn queue(self, connection: &mut Connection) {
-        let statement = bytes::Bytes::from_static(self.name());
-        frontend::bind(connection.out(), &Bind { statement, ..Bind::default() });
-        frontend::execute(connection.out(), b"", 0);
-    }
+    /// Is that plain without a wait?
+    fn holds_plainly(&self) -> bool;
 }
 
 /// A link while the session holds it.

@@ -1,129 +1,16 @@
 //! One statement on one link: sending it by the simple or the extended protocol, and its answer as a stream of events.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
-use pgerror::{PgError, Result, SqlState};
+use pgerror::{PgError, Result, SqlState, field};
 use pgproto::backend::{self, Field, tag};
 use pgproto::connection::{Run, unexpected};
 use pgproto::frontend::{self, Bind, Target};
 
-use crate::backend::cancel::CancelSet;
+use crate::backend::call::{Call, Parameters};
+use crate::backend::leased::Gating;
 use crate::backend::leased::LeasedConnection;
-use crate::backend::own_temp::said_without_ours;
 use crate::backend::pool::StatementKey;
-use crate::engine::sorted_merge::Order;
-use crate::session::catalog_load::is_node_specific;
-use crate::session::context::Context;
-use crate::session::plan_validity::PlanValidity;
-
-/// Parameters of an execution, as the client bound them.
-#[derive(Clone, Debug, Default)]
-#[allow(missing_docs)]
-pub struct Parameters {
-    /// Types on the home node, 0 where not known.
-    pub types: Vec<u32>,
-    pub formats: Vec<i16>,
-    pub values: Vec<Option<Bytes>>,
-}
-
-impl Parameters {
-    /// 0 text, 1 binary.
-    pub(crate) fn format_of(&self, parameter: usize) -> i16 {
-        match self.formats.as_slice() {
-            [] => 0,
-            [all] => *all,
-            each => each.get(parameter).copied().unwrap_or(0),
-        }
-    }
-}
-
-/// How a statement is to be run.
-#[derive(Clone, Debug, Default)]
-pub struct Call {
-    /// `None`: by the simple protocol.
-    pub parameters: Option<Arc<Parameters>>,
-    /// As in Bind.
-    pub result_formats: Vec<i16>,
-    /// The client wants a RowDescription before the rows (simple protocol).
-    pub describe: bool,
-    /// The text reads temp tables of the statement: keep no prepared statement of it, other tables will bear their names.
-    pub one_off: bool,
-    /// Rows of several nodes come merged in this order, and have the keys in front.
-    pub order: Option<Arc<Order>>,
-}
-
-impl Call {
-    /// By the simple protocol, rows as text, with a description.
-    pub fn simple() -> Self {
-        Self { describe: true, ..Self::default() }
-    }
-
-    /// The same parameters with other result formats, without a description.
-    pub(crate) fn with_formats(&self, result_formats: Vec<i16>) -> Self {
-        Self {
-            parameters: Some(self.parameters.clone().unwrap_or_default()),
-            result_formats,
-            describe: false,
-            one_off: self.one_off,
-            order: None,
-        }
-    }
-
-    /// The user's own parameters, `count` of them, with a format each: values of rows may follow.
-    pub(crate) fn own_parameters(&self, count: usize) -> Parameters {
-        let mut parameters = self.parameters.as_deref().cloned().unwrap_or_default();
-        parameters.formats = (0..count).map(|at| self.format_of(at)).collect();
-        parameters.values.resize(count, None);
-        parameters.types.resize(count, 0);
-        parameters
-    }
-
-    /// Types to declare in Parse.
-    pub(crate) fn declared_types(&self) -> Vec<u32> {
-        let types = self.parameters.as_ref().map(|p| p.types.as_slice()).unwrap_or_default();
-        types.iter().map(|oid| declared(*oid)).collect()
-    }
-
-    /// The same for a fragment of the statement. Where it does not mention a parameter whose type is left to be inferred, there
-    /// is nothing to infer it from: any type will do that takes the value as it was bound.
-    pub(crate) fn fragment_types(&self, fragment: &str) -> Vec<u32> {
-        const BYTEA: u32 = 17;
-        const TEXT: u32 = 25;
-        let mut types = self.declared_types();
-        for (at, oid) in types.iter_mut().enumerate().filter(|(_, oid)| **oid == 0) {
-            if !mentions_parameter(fragment, at + 1) {
-                *oid = if self.format_of(at) == 0 { TEXT } else { BYTEA };
-            }
-        }
-        types
-    }
-
-    fn format_of(&self, parameter: usize) -> i16 {
-        self.parameters.as_ref().map_or(0, |parameters| parameters.format_of(parameter))
-    }
-}
-
-/// The type to declare for one of the home node's: one of the user's own has another id on each node and is left to be inferred.
-pub(crate) fn declared(oid: u32) -> u32 {
-    if is_node_specific(oid) { 0 } else { oid }
-}
-
-/// Does `$number` stand in the text? Also true of a string that contains it: then its type is left to be inferred.
-fn mentions_parameter(sql: &str, number: usize) -> bool {
-    let name = format!("${number}");
-    let ends = |at: usize| !sql.as_bytes().get(at + name.len()).is_some_and(u8::is_ascii_digit);
-    sql.match_indices(&name).any(|(at, _)| ends(at))
-}
-
-/// What lets a statement commit by itself.
-#[derive(Clone)]
-pub(crate) struct Gating {
-    /// Of the session that waits at the gate.
-    pub(crate) cancel: Arc<CancelSet>,
-    pub(crate) context: Arc<Context>,
-    pub(crate) validity: Option<Arc<PlanValidity>>,
-}
+use pgproto::frame::HEADER_BYTES;
 
 /// A step of an answer.
 #[derive(Debug)]
@@ -146,6 +33,30 @@ pub(crate) enum Event {
     CopyData(Bytes),
     /// ReadyForQuery: nothing more will come.
     Done,
+}
+
+/// The bodies of a run of frames.
+pub(crate) fn frame_bodies(run: &Bytes) -> impl Iterator<Item = &[u8]> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let header = run.get(at..at + HEADER_BYTES)?;
+        let length = u32::from_be_bytes([header[1], header[2], header[3], header[4]]) as usize;
+        let body = &run[at + HEADER_BYTES..at + 1 + length];
+        at += 1 + length;
+        Some(body)
+    })
+}
+
+/// What PostgreSQL says to a role that may make no temp tables. Once its backend has had one of ours, it says something else, of a
+/// schema that the user knows nothing of.
+pub(crate) fn said_without_ours(error: PgError, database: &str) -> PgError {
+    let is_of_ours = error.code() == SqlState::INSUFFICIENT_PRIVILEGE
+        && error.message().starts_with("permission denied for schema pg_temp_");
+    match is_of_ours {
+        false => error,
+        true => error
+            .with(field::MESSAGE, format!("permission denied to create temporary tables in database \"{database}\"")),
+    }
 }
 
 impl LeasedConnection {
@@ -208,14 +119,14 @@ impl LeasedConnection {
     /// Sync of [`LeasedConnection::start_gated`]; if the statement is done, not before its plan is found to hold and the gate lets it pass. Without the gtm's lease the
     /// gate is nobody's business any more: the connection is given up, which takes the statement back.
     async fn sync_gated(&mut self, commits: bool) -> Result<()> {
-        if let Some(Gating { cancel, context, validity }) = self.gate.take() {
-            let gtm = &context.gtm;
-            if let (true, Some(validity)) = (commits, validity) {
-                validity.holds(&context, &cancel).await.inspect_err(|_| self.link.connection.mark_broken())?;
+        if let Some(Gating { cancel, cluster, condition }) = self.gate.take() {
+            let gtm = &cluster.gtm;
+            if let Some(condition) = condition.filter(|condition| commits && !condition.holds_plainly()) {
+                condition.holds(&cancel).await.inspect_err(|_| self.link.connection.mark_broken())?;
             }
             if commits {
                 let node = [self.link.node().0];
-                let entered = cancel.interrupt().or(gtm.enter(&node, || context.own_options())).await;
+                let entered = cancel.interrupt().or(gtm.enter(&node, || cluster.own_options())).await;
                 let entered = entered.and_then(|entered| entered);
                 // Without Sync the backend takes the statement back.
                 self.pass = Some(entered.inspect_err(|_| self.link.connection.mark_broken())?);
@@ -384,11 +295,16 @@ impl LeasedConnection {
 
 #[cfg(test)]
 mod tests {
-    use super::mentions_parameter;
+    use super::*;
 
     #[test]
-    fn parameters_are_found_by_their_whole_number() {
-        assert!(mentions_parameter("SELECT $1", 1) && mentions_parameter("SELECT $10, $1::int", 1));
-        assert!(!mentions_parameter("SELECT $10", 1) && !mentions_parameter("SELECT 1", 1));
+    fn the_user_does_not_hear_of_schemas_that_are_not_his() {
+        let error = |message: &str| PgError::new(SqlState::INSUFFICIENT_PRIVILEGE, message);
+        let told = said_without_ours(error("permission denied for schema pg_temp_3"), "db");
+        assert_eq!(told.message(), "permission denied to create temporary tables in database \"db\"");
+        assert_eq!(
+            said_without_ours(error("permission denied for schema s"), "db").message(),
+            "permission denied for schema s"
+        );
     }
 }

@@ -4,8 +4,10 @@ use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
-use crate::snapshot::{Isolation, SnapshotMode};
+use crate::backend::isolation::Isolation;
+use crate::backend::isolation::SnapshotMode;
 
 /// Takes a backend to the settings that it started with. RESET ALL leaves out who the session is; ALTER ROLE can set a role.
 const RESET: &str = "RESET SESSION AUTHORIZATION; RESET ROLE; RESET ALL";
@@ -207,6 +209,22 @@ impl Settings {
         let own = self.commands.iter().map(|(_, command)| command);
         first.iter().chain(own).fold(RESET.to_owned(), |sql, command| format!("{sql}; {command}"))
     }
+}
+
+/// A time as SHOW writes it: a number and its unit. `None` for 0, which means no limit.
+pub fn duration(text: &str) -> Option<Duration> {
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let (number, unit) = text.split_at(digits);
+    let milliseconds: u64 = match unit {
+        "" | "ms" => 1,
+        "s" => 1000,
+        "min" => 60 * 1000,
+        "h" => 3600 * 1000,
+        "d" => 24 * 3600 * 1000,
+        _ => return None,
+    };
+    let number: u64 = number.parse().ok().filter(|number| *number > 0)?;
+    Some(Duration::from_millis(number.saturating_mul(milliseconds)))
 }
 
 /// Does `RESET name`, or RESET ALL, reach the setting `known`? Another user begins without a role; RESET ALL leaves who the

@@ -13,14 +13,16 @@ use copyfmt::Conversion;
 use pgerror::{PgError, Result, field};
 use pgproto::backend;
 
+use crate::backend::call::Call;
+use crate::backend::call::Parameters;
 use crate::backend::leased::LeasedConnection;
-use crate::backend::login::Login;
 use crate::backend::pool::Identity;
-use crate::backend::request::{Call, Event, Parameters};
+use crate::backend::pool::login::Login;
+use crate::backend::request::Event;
+use crate::backend::request::frame_bodies;
 use crate::backend::settings::Settings;
-use crate::engine::output::frame_bodies;
 use crate::session::Session;
-use crate::session::context::Context;
+use crate::shared::context::Context;
 
 const CSTRING_OID: u32 = 2275;
 
@@ -49,9 +51,9 @@ impl Converter {
     pub(crate) fn new(session: &Session, encoding: Option<&str>) -> Self {
         Self {
             context: session.context.clone(),
-            identity: session.identity.clone(),
+            identity: session.identity().clone(),
             node: session.home,
-            login: session.login.clone().unwrap_or_default(),
+            login: session.links.known_login().cloned().unwrap_or_default(),
             settings: session.settings().clone(),
             encoding: encoding.map(str::to_owned),
             leased: None,

@@ -9,7 +9,7 @@
 //!
 //! Work done ahead costs a copy of the rows. So there are helpers only while they make a COPY faster: the input comes as fast as
 //! it is read and the nodes take what they are sent, which means that all wait for the router; and the coordinator's host has a
-//! core to spare ([`cores`](crate::copy::cores)). When one of these is no longer so, the COPY goes on by itself. Small ones never have helpers.
+//! core to spare ([`cores`](crate::shared::cores)). When one of these is no longer so, the COPY goes on by itself. Small ones never have helpers.
 //! `loxo.copy_helpers` names a number instead: then it is only the input that must not run dry.
 //!
 //! Rows are held back only while the input does not run dry: an error is told as soon as its line has come.
@@ -25,16 +25,15 @@ use copyfmt::{BLOCK_BYTES, CopyOptions, Cutter, ParallelParse, Router};
 use futures_util::FutureExt;
 use pgerror::Result;
 
-use crate::copy::cores::{Claim, Cores};
 use crate::copy::input::Input;
 use crate::copy::workers::ParseWorkers;
+use crate::session::own_settings::HELPERS_MAX;
+use crate::shared::cores::{Claim, Cores};
 
 /// Input that has to come without a wait before helpers are called.
 const EAGER_BYTES: usize = 1 << 20;
 /// Smaller pieces, each row in a message of its own say, are not worth a helper: taking them apart is most of the work.
 const PIECE_BYTES_MIN: usize = 4 * 1024;
-/// Helpers of one COPY: what the router does itself leaves no work for more.
-pub(crate) const HELPERS_MAX: usize = 3;
 
 /// What the router is to be given.
 pub(crate) enum Fed {

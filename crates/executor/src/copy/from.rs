@@ -24,13 +24,14 @@ use planner::parse::{CopyStatement, CopySubject, CopyValue};
 use planner::{CopyFrom, KeySource, Route, Stage};
 
 use crate::backend::request::Event;
+use crate::block::Mode;
 use crate::copy::convert::Converter;
 use crate::copy::feed::Feed;
 use crate::copy::input::{CopySource, Input};
 use crate::copy::pipeline::{Copy, Rejects};
 use crate::engine::run::Completion;
+use crate::session::Session;
 use crate::session::encoding;
-use crate::session::{Mode, Session};
 
 /// Bytes of rows in one CopyData to a datanode.
 pub(crate) const FRAME_BYTES: usize = 64 * 1024;
@@ -44,7 +45,7 @@ impl Session {
         sql: &str,
         source: CopySource<'_>,
     ) -> Result<Completion> {
-        self.cannot_be_repeated();
+        self.links.cancel().cannot_be_repeated();
         let version = self.catalog().await?.catalog.server_version();
         self.note_write(true);
         // Whoever is told to read a file might do so.
@@ -144,7 +145,7 @@ impl Session {
         self.start_copy(&nodes, &sql, &mut source).await?;
         let input = self.open_input(source, options, plan.columns.len(), &nodes).await?;
         let converter = Converter::new(self, options.encoding.as_deref());
-        let links = self.take(&nodes)?;
+        let links = self.links.take(&nodes)?;
         let rejects = (options.on_error == OnError::Ignore).then(|| Rejects::new(options));
         let mut copy = Copy::new(router, converter, destinations, links, binary, plan.target.clone(), rejects);
         let mut feed = Feed::new(input, options, &self.context.cores, self.copy_helpers());
@@ -152,7 +153,7 @@ impl Session {
         self.keep_trigger_events(&mut links);
         let notices = copy.take_notices(&mut links, result.as_ref().err());
         notices.iter().for_each(|notice| self.notice(notice));
-        self.put_back(links);
+        self.links.put_back(links);
         match result {
             Ok(rows) => Ok(rows),
             Err(error) => Err(copy.with_line_text(error, file).await),
@@ -170,9 +171,9 @@ impl Session {
         let cancel = self.cancel_set();
         for node in nodes {
             self.acquire(*node, Mode::InBlock).await?;
-            self.link(*node)?.link.connection.query(sql.as_bytes());
+            self.links.link(*node)?.link.connection.query(sql.as_bytes());
         }
-        let work = self.leased.iter_mut().filter(|(node, _)| nodes.contains(node)).map(|(_, leased)| async {
+        let work = self.links.of(nodes).map(|(_, leased)| async {
             leased.flush().await?;
             match leased.next().await? {
                 Event::CopyIn(columns) => Ok(columns),
@@ -196,7 +197,7 @@ impl Session {
     /// Ends COPYs that have got no data yet. Their own errors only say that we gave up.
     pub(crate) async fn abandon_copy(&mut self, nodes: &[NodeId]) {
         for node in nodes {
-            if let Ok(leased) = self.link(*node)
+            if let Ok(leased) = self.links.link(*node)
                 && !leased.link.connection.is_settled()
             {
                 frontend::copy_fail(leased.link.connection.out(), b"the COPY was abandoned");
@@ -225,9 +226,9 @@ impl Session {
         let open: Vec<NodeId> = nodes
             .iter()
             .copied()
-            .filter(|node| self.leased.get(node).is_some_and(|leased| !leased.link.connection.is_settled()))
+            .filter(|node| self.links.get(*node).is_some_and(|leased| !leased.link.connection.is_settled()))
             .collect();
-        self.finish_all(&open).await.map(|_| ())
+        self.links.finish_all(&open).await.map(|_| ())
     }
 
     async fn router_spec(
@@ -257,7 +258,7 @@ impl Session {
                 Routing::Modulo { key: key_part(key), map: map.clone(), nodes: ids(nodes) }
             }
             Route::RoundRobin { nodes } => {
-                Routing::RoundRobin { destinations: nodes.len(), start: self.number % nodes.len().max(1) }
+                Routing::RoundRobin { destinations: nodes.len(), start: self.links.number() % nodes.len().max(1) }
             }
             Route::Replicated { .. } | Route::Single { .. } => Routing::Single,
         };

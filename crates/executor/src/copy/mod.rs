@@ -8,18 +8,16 @@
 //!   [`pipeline`]: the router and its writers; [`staged`]: lines that only PostgreSQL can complete; [`convert`]: values that the
 //!   router does not know.
 //! * [`to`]: COPY TO.
-//! * [`cores`], [`pressure`]: whether the host has a core to spare for a worker.
+//! * Whether the host has a core to spare for a worker [`shared::cores`](crate::shared::cores) knows.
 //!
 //! Invariants: a row is scanned once and written once, nothing is allocated for it; one COPY is one transaction on all nodes; every queue
 //! is bounded.
 
 pub(crate) mod convert;
-pub(crate) mod cores;
 pub(crate) mod feed;
 pub(crate) mod from;
 pub(crate) mod input;
 pub(crate) mod pipeline;
-pub(crate) mod pressure;
 pub(crate) mod staged;
 pub(crate) mod to;
 pub(crate) mod workers;

@@ -19,6 +19,7 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::task::JoinHandle;
 
 use crate::backend::leased::LeasedConnection;
+use crate::backend::slot::Slot;
 use crate::copy::convert::Converter;
 use crate::copy::feed::{Fed, Feed};
 use crate::copy::from::FRAME_BYTES;
@@ -109,7 +110,7 @@ fn is_of_index(error: &PgError) -> bool {
 }
 
 struct Writer {
-    node: NodeId,
+    slot: Slot,
     orders: mpsc::Sender<Order>,
     task: JoinHandle<(LeasedConnection, Result<Option<String>>)>,
 }
@@ -119,7 +120,7 @@ impl Copy {
         router: Router,
         converter: Converter,
         destinations: Vec<Vec<NodeId>>,
-        links: Vec<(NodeId, LeasedConnection)>,
+        links: Vec<(Slot, LeasedConnection)>,
         binary: bool,
         target: Arc<Relation>,
         rejects: Option<Rejects>,
@@ -127,10 +128,10 @@ impl Copy {
         let (recycle, empty_buffers) = mpsc::unbounded_channel();
         let writers = links
             .into_iter()
-            .map(|(node, leased)| {
+            .map(|(slot, leased)| {
                 let (orders, inbox) = mpsc::channel(FRAMES_QUEUED);
                 let task = tokio::spawn(write_rows(leased, inbox, recycle.clone()));
-                Writer { node, orders, task }
+                Writer { slot, orders, task }
             })
             .collect();
         let header: &[u8] = if binary { &copyfmt::BINARY_HEADER } else { b"" };
@@ -151,7 +152,7 @@ impl Copy {
     }
 
     /// Moves all rows; gives the links back with the number of rows stored.
-    pub(crate) async fn run(&mut self, feed: &mut Feed<'_>) -> (Vec<(NodeId, LeasedConnection)>, Result<u64>) {
+    pub(crate) async fn run(&mut self, feed: &mut Feed<'_>) -> (Vec<(Slot, LeasedConnection)>, Result<u64>) {
         let routed = self.route_all(feed).await;
         let fatal = routed.as_ref().is_err_and(PgError::is_fatal);
         if fatal {
@@ -276,15 +277,15 @@ impl Copy {
     /// speaks. Behind the line of the error PostgreSQL would have stored no row.
     pub(crate) fn take_notices(
         &mut self,
-        links: &mut [(NodeId, LeasedConnection)],
+        links: &mut [(Slot, LeasedConnection)],
         error: Option<&PgError>,
     ) -> Vec<PgError> {
         let mut notices = Vec::new();
-        for (node, leased) in links {
-            let speaks = self.destinations.iter().any(|nodes| nodes.first() == Some(node));
+        for (slot, leased) in links {
+            let speaks = self.destinations.iter().any(|nodes| nodes.first() == Some(&slot.node()));
             let frames = leased.link.connection.take_notices();
             for frame in frames.into_iter().filter(|frame| speaks && frame.tag == backend::tag::NOTICE) {
-                let notice = self.with_input_line(PgError::decode_body(frame.body), *node);
+                let notice = self.with_input_line(PgError::decode_body(frame.body), slot.node());
                 notices.push(self.with_recent_text(notice));
             }
         }
@@ -312,7 +313,7 @@ impl Copy {
         next.clear();
         let rows = Arc::new(std::mem::replace(&mut self.outputs[destination], next));
         for node in &self.destinations[destination] {
-            let Some(writer) = self.writers.iter().find(|writer| writer.node == *node) else { return false };
+            let Some(writer) = self.writers.iter().find(|writer| writer.slot == *node) else { return false };
             let sent = match writer.orders.try_send(Order::Rows(rows.clone())) {
                 Ok(()) => {
                     self.waits = self.waits.saturating_sub(1);
@@ -353,7 +354,7 @@ impl Copy {
     }
 
     /// Waits for the writers; gives the rows stored and the nodes' errors.
-    async fn join(&mut self) -> (Vec<(NodeId, LeasedConnection)>, u64, Vec<PgError>) {
+    async fn join(&mut self) -> (Vec<(Slot, LeasedConnection)>, u64, Vec<PgError>) {
         let mut links = Vec::new();
         let mut counts: Vec<(NodeId, u64)> = Vec::new();
         let mut errors = Vec::new();
@@ -366,10 +367,12 @@ impl Copy {
                     continue;
                 }
             };
-            links.push((writer.node, leased));
+            links.push((writer.slot, leased));
             match result {
-                Ok(tag) => counts.push((writer.node, tag.and_then(|t| backend::split_command_tag(&t).1).unwrap_or(0))),
-                Err(error) => errors.push(self.with_input_line(error, writer.node)),
+                Ok(tag) => {
+                    counts.push((writer.slot.node(), tag.and_then(|t| backend::split_command_tag(&t).1).unwrap_or(0)))
+                }
+                Err(error) => errors.push(self.with_input_line(error, writer.slot.node())),
             }
         }
         let rows = self

@@ -8,7 +8,7 @@ use pgproto::frontend;
 use planner::parse::{CopyStatement, CopyValue};
 use planner::{CopyFrom, CopyHome, Stage};
 
-use crate::backend::request::Call;
+use crate::backend::call::Call;
 use crate::copy::from::{column_list, copy_options};
 use crate::copy::input::{CLIENT_GAVE_UP, CopySource};
 use crate::dml::staged::without_copy_context;
@@ -41,7 +41,7 @@ impl Session {
             }
             None => self.create_temp(home, &stage.table, &stage.definitions).await?,
         }
-        let leased = self.link(home)?;
+        let leased = self.links.link(home)?;
         (leased.temp, leased.gathered) = (true, true);
         Ok(())
     }
@@ -62,7 +62,7 @@ impl Session {
         let Some(node) = plan.target.distribution.nodes().into_iter().next() else { return Ok(()) };
         let sql = format!("COPY {} FROM STDIN (FREEZE)", plan.target.qualified_name());
         self.start_copy(&[node], &sql, source).await?;
-        let leased = self.link(node)?;
+        let leased = self.links.link(node)?;
         frontend::copy_done(leased.link.connection.out());
         leased.flush().await?;
         leased.finish().await.map(|_| ())
@@ -98,7 +98,7 @@ impl Session {
         let mut lines = (options.format == Format::Csv).then(|| RowLines::new(options, version));
         self.feed_home(source, options, plan.columns.len(), lines.as_mut())
             .await
-            .map_err(|error| crate::dml::staged::rename_stage(error, stage))?;
+            .map_err(|error| crate::engine::temp::placement::rename_stage(error, stage))?;
         let mut nothing = Spool::default();
         let drained = self.drain_stage(stage, None, &Call::default(), &mut Output::spool(&mut nothing)).await;
         // If rows were left out, nobody knows which.
@@ -121,7 +121,7 @@ impl Session {
         sql: &str,
         mut source: CopySource<'_>,
     ) -> Result<Completion> {
-        self.cannot_be_repeated();
+        self.links.cancel().cannot_be_repeated();
         let version = self.catalog().await?.catalog.server_version();
         let options = copy_options(statement, true, version);
         let sql = match (&source, &options) {
@@ -134,7 +134,7 @@ impl Session {
         let result = self
             .atomically(async |this| {
                 let columns = this.start_copy(&[plan.node], &sql, &mut source).await?;
-                this.link(plan.node)?.temp = true;
+                this.links.link(plan.node)?.temp = true;
                 match options {
                     Ok(options) => this.feed_home(source, &options, columns, None).await,
                     Err(error) => {
@@ -168,11 +168,11 @@ impl Session {
             if let Some(lines) = &mut lines {
                 lines.push(chunk.clone());
             }
-            let connection = &mut self.link(home)?.link.connection;
+            let connection = &mut self.links.link(home)?.link.connection;
             connection.out().extend_from_slice(&frontend::copy_data_header(chunk.len()));
             connection.write_through(&chunk).await?;
         };
-        let leased = self.link(home)?;
+        let leased = self.links.link(home)?;
         match &failure {
             // The reason comes back in the node's error, with the line it had come to.
             Some(error) => {

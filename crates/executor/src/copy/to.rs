@@ -22,16 +22,20 @@ use planner::{CopySource, CopyTo, Merge, Plan};
 use tokio::io::AsyncWriteExt;
 use tokio::time::Instant;
 
+use crate::backend::call::Call;
+use crate::backend::call::Order;
 use crate::backend::leased::LeasedConnection;
-use crate::backend::request::{Call, Event};
+use crate::backend::request::Event;
+use crate::backend::request::frame_bodies;
+use crate::backend::slot::{Slot, slots};
+use crate::block::Mode;
 use crate::copy::from::copy_options;
 use crate::copy::input::{file_error_code, os_text};
-use crate::engine::output::frame_bodies;
+use crate::engine::reads::bound_portals::not_one_cut;
 use crate::engine::run::Completion;
-use crate::engine::sorted_merge::{Layout, Merger, Order, give_up};
-use crate::session::{BESIDE, Mode, Session};
+use crate::engine::sorted_merge::{Layout, Merger, give_up};
+use crate::session::Session;
 use crate::snapshot::CUT_MAX;
-use crate::snapshot::bound_portals::not_one_cut;
 
 /// Where the bytes go.
 pub enum CopySink<'a> {
@@ -50,7 +54,7 @@ impl Session {
         sql: &str,
         sink: CopySink<'_>,
     ) -> Result<Completion> {
-        self.cannot_be_repeated();
+        self.links.cancel().cannot_be_repeated();
         let version = self.catalog().await?.catalog.server_version();
         // Whoever is told to write a file might do so.
         let sql = matches!(sink, CopySink::Client(_)).then_some(sql);
@@ -97,7 +101,7 @@ impl Session {
             CopySource::Gather(gather) if self.gathers_beside(&gather.inputs, &gather.final_sql).await? => {
                 let sql = self.gather_beside(&gather.inputs, &gather.final_sql, &Call::default()).await?;
                 let what = format!("({sql})");
-                let result = self.copy_streams(Mode::InBlock, &[BESIDE], &what, None, options, sink).await;
+                let result = self.copy_streams(Mode::InBlock, &[self.beside_home()], &what, None, options, sink).await;
                 self.close_beside().await;
                 result
             }
@@ -156,37 +160,39 @@ impl Session {
     async fn copy_streams(
         &mut self,
         mode: Mode,
-        nodes: &[NodeId],
+        nodes: &[impl Copy + Into<Slot>],
         what: &str,
         sorted: Option<&Sorted>,
         options: &CopyOptions,
         sink: CopySink<'_>,
     ) -> Result<u64> {
-        let under_cut = self.binds(nodes);
+        let nodes = slots(nodes);
+        let places: Vec<NodeId> = nodes.iter().map(|slot| slot.node()).collect();
+        let under_cut = self.binds(&places);
         if under_cut {
             // A node that has to settle first could not within the closure.
-            self.open_on(nodes).await?;
+            self.open_on(&places).await?;
         }
         for (position, node) in nodes.iter().enumerate() {
             self.acquire(*node, mode).await?;
-            self.sight.touch(self.place(*node));
+            self.sight.touch(node.node());
             let sql = format!("COPY {what} TO STDOUT {}", node_options(options, position == 0));
-            self.link(*node)?.link.connection.query(sql.as_bytes());
+            self.links.link(*node)?.link.connection.query(sql.as_bytes());
         }
         // In READ COMMITTED a COPY has its snapshot when it answers that data will follow.
         let cut = match under_cut {
-            true => Some(self.closure(nodes, Instant::now() + CUT_MAX).await?),
+            true => Some(self.closure(&places, Instant::now() + CUT_MAX).await?),
             false => None,
         };
         let generation = cut.as_ref().map(txn::GlobalSnapshot::generation);
-        let mut links = self.take(nodes)?;
+        let mut links = self.links.take(&nodes)?;
         let result = stream(&mut links, sorted, options, sink, cut).await;
         if result.is_err() {
             give_up(&mut links).await;
         }
-        self.put_back(links);
+        self.links.put_back(links);
         let rows = result?;
-        if generation.is_some() && self.generations(nodes).await?.iter().any(|read| *read != generation) {
+        if generation.is_some() && self.links.generations(&places).await?.iter().any(|read| *read != generation) {
             return Err(not_one_cut());
         }
         Ok(rows)
@@ -253,7 +259,7 @@ fn node_options(options: &CopyOptions, first: bool) -> String {
 
 /// Merges the streams of all links into the sink.
 async fn stream(
-    links: &mut [(NodeId, LeasedConnection)],
+    links: &mut [(Slot, LeasedConnection)],
     sorted: Option<&Sorted>,
     options: &CopyOptions,
     sink: CopySink<'_>,
@@ -289,7 +295,7 @@ async fn stream(
 
 /// Rows in order.
 async fn merge_rows(
-    links: &mut [(NodeId, LeasedConnection)],
+    links: &mut [(Slot, LeasedConnection)],
     sorted: &Sorted,
     options: &CopyOptions,
     target: &mut Target<'_>,
@@ -311,7 +317,7 @@ async fn merge_rows(
 
 /// Rows as they come.
 async fn all_rows(
-    links: &mut [(NodeId, LeasedConnection)],
+    links: &mut [(Slot, LeasedConnection)],
     options: &CopyOptions,
     target: &mut Target<'_>,
 ) -> Result<u64> {

@@ -10,7 +10,7 @@ use copyfmt::{ParallelParse, Router};
 use pgerror::{PgError, Result};
 use tokio::sync::oneshot;
 
-use crate::copy::cores::Claim;
+use crate::shared::cores::Claim;
 
 /// As `top -H` shows them.
 const THREAD_NAME: &str = "copy helper";

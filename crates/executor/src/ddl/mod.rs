@@ -17,14 +17,15 @@ use pgerror::{PgError, Result, SqlState};
 use pgproto::scram::Verifier;
 use planner::{DdlKind, DdlPlan, Effect, Elsewhere, Fill, MapRequest, Placement, Plan};
 
+use crate::backend::call::Call;
+use crate::backend::isolation::Isolation;
 use crate::backend::own_calls::OwnCall;
-use crate::backend::request::Call;
+use crate::block::Mode;
+use crate::dml::writes::Write;
 use crate::engine::output::Output;
 use crate::engine::run::Completion;
 use crate::engine::spool::Spool;
-use crate::session::{Mode, Session};
-use crate::snapshot::Isolation;
-use crate::transaction::writes::Write;
+use crate::session::Session;
 
 impl Session {
     pub(crate) async fn ddl(&mut self, ddl: &DdlPlan) -> Result<Completion> {
@@ -77,7 +78,7 @@ impl Session {
         let completion = self
             .atomically(async |this| {
                 let tag = this.run_on(home, &ddl.node_sql).await?;
-                this.link(home)?.temp = true;
+                this.links.link(home)?.temp = true;
                 this.pin(home);
                 this.names_changed();
                 this.follow_up(ddl, tag.unwrap_or_default()).await
@@ -127,7 +128,7 @@ impl Session {
         let has_temporary = !self.temp_relations().await?.all.is_empty();
         let tag = self.run_on(primary, &ddl.node_sql).await?.unwrap_or_default();
         // CASCADE may have taken temporary objects along: such a backend cannot be prepared.
-        self.link(primary)?.temp |= has_temporary;
+        self.links.link(primary)?.temp |= has_temporary;
         if schema_change {
             self.keys_remain(primary).await?;
         }
@@ -296,19 +297,6 @@ impl Session {
         let mut nothing = Spool::default();
         let mut output = Output::spool(&mut nothing);
         self.scatter(Mode::Autocommit, vec![(node, sql.to_owned())], &Call::default(), &mut output).await
-    }
-
-    /// One text on several nodes of the block at once; notices of these nodes are dropped, the primary's are enough.
-    pub(crate) async fn run_on_all(&mut self, nodes: &[NodeId], sql: &str) -> Result<()> {
-        for node in nodes {
-            self.acquire(*node, Mode::InBlock).await?;
-            self.link(*node)?.link.connection.query(sql.as_bytes());
-        }
-        self.finish_all(nodes).await?;
-        for node in nodes {
-            self.link(*node)?.link.connection.take_notices();
-        }
-        Ok(())
     }
 
     /// Plans a text of our own under the session's present catalog.

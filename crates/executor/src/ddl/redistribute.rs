@@ -10,11 +10,12 @@
 //! One transaction does it all, so it happens on all nodes or on none and may be rolled back. The table stays the same object,
 //! with its indexes, grants and dependants; its triggers do not fire.
 
-use catalog::{Distribution, Generated, Relation, quote_identifier, quote_literal};
+use catalog::{Generated, quote_identifier, quote_literal};
 use pgerror::{PgError, Result, SqlState};
 use planner::{Effect, Placement, Redistribute};
 
-use crate::backend::request::Call;
+use crate::backend::call::Call;
+use crate::dml::key_moves::node_of_row;
 use crate::engine::output::Output;
 use crate::engine::run::Completion;
 use crate::session::Session;
@@ -198,22 +199,4 @@ fn rows_of_other_nodes(plan: &Redistribute) -> Option<String> {
         return None;
     }
     Some(format!("{} <> (SELECT node_id FROM loxo.identity)", node_of_row(target)?))
-}
-
-/// The node that a row of a table belongs to by its key, as SQL over the table's columns.
-pub(crate) fn node_of_row(table: &Relation) -> Option<String> {
-    let name = |key: &catalog::KeyColumn| Some(quote_identifier(&table.column_at(key.number)?.name));
-    let (map, bucket) = match &table.distribution {
-        Distribution::Hash { columns, map_id, .. } => {
-            let names: Vec<String> = columns.iter().map(name).collect::<Option<_>>()?;
-            let key: Vec<_> = columns.iter().zip(&names).map(|(key, name)| (key.key_type, name.as_str())).collect();
-            (map_id, placement::sql_bucket(&key))
-        }
-        Distribution::Modulo { column, map_id, .. } => {
-            let bucket = column.key_type.sql_modulo_bucket(&name(column)?)?;
-            (map_id, format!("coalesce({bucket}, 0)"))
-        }
-        _ => return None,
-    };
-    Some(format!("(SELECT nodes FROM loxo.bucket_map WHERE id = {})[1 + {bucket}]", map.0))
 }

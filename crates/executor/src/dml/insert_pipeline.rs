@@ -16,28 +16,19 @@ use std::sync::Arc;
 
 use catalog::NodeId;
 use pgerror::{PgError, Result};
-use planner::{Plan, Repeated};
+use planner::Plan;
 
-use crate::backend::request::{Call, Parameters};
+use crate::backend::call::Call;
+use crate::backend::isolation::Isolation;
+use crate::block::Mode;
 use crate::dml::row_batch::Load;
-use crate::plan_cache::by_shape::Again;
-use crate::session::{Mode, Session};
-use crate::snapshot::Isolation;
+use crate::session::Session;
+use crate::session::pipeline::InsertPipeline;
 
 /// Bytes of values that wait at most; well below what a socket takes without being read.
 const BYTES_MAX: usize = 64 * 1024;
 /// A value's share of a message besides its bytes, roughly.
 const VALUE_OVERHEAD_BYTES: usize = 16;
-
-/// What waits to be sent.
-pub(crate) struct InsertPipeline {
-    pub(crate) sql: Arc<str>,
-    pub(crate) call: Call,
-    pub(crate) catalog_version: u64,
-    again: Again,
-    rows: Vec<(NodeId, Arc<Parameters>)>,
-    bytes: usize,
-}
 
 /// How far a pipeline came.
 pub struct Arrival {
@@ -45,23 +36,6 @@ pub struct Arrival {
     pub tags: Vec<Cow<'static, str>>,
     /// What became of the one behind them.
     pub error: Option<PgError>,
-}
-
-impl InsertPipeline {
-    /// Is this one more execution of what waits?
-    fn is_like(&self, sql: &Arc<str>, parameters: &Parameters) -> bool {
-        Arc::ptr_eq(&self.sql, sql) && self.rows.first().is_none_or(|(_, first)| first.types == parameters.types)
-    }
-
-    /// The statement in a form that takes several rows, if it has one.
-    pub(crate) fn repeated(&self) -> Option<&Repeated> {
-        self.again.template.repeated(&self.sql)
-    }
-
-    /// The node whose time counts, if the block has none yet.
-    fn clock(&self) -> Option<NodeId> {
-        self.rows.first().map(|(node, _)| *node)
-    }
 }
 
 impl Session {
@@ -143,9 +117,10 @@ impl Session {
                 false => self.acquire_for(*node, Mode::InBlock, true).await?,
             }
             self.sight.touch(*node);
-            self.link(*node)?.start_load(&pipeline, load);
+            self.links.link(*node)?.start_load(&pipeline, load);
         }
-        let work = self.leased.iter_mut().filter_map(|(node, leased)| Some((*node, leased, loads.get(node)?)));
+        let work =
+            self.links.iter_mut().filter_map(|(slot, leased)| Some((slot.node(), leased, loads.get(&slot.node())?)));
         let arrivals = work.map(async |(node, leased, load)| (node, leased.arrive(&pipeline, load).await));
         let results = futures_util::future::join_all(arrivals).await;
         let mut results: BTreeMap<NodeId, _> =

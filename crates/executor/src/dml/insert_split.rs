@@ -12,10 +12,11 @@ use planner::InsertSplit;
 
 use pgerror::Result;
 
-use crate::backend::request::Call;
+use crate::backend::call::Call;
+use crate::block::Mode;
 use crate::engine::output::Output;
 use crate::engine::run::Completion;
-use crate::session::{Mode, Session};
+use crate::session::Session;
 
 impl Session {
     /// Runs the parts, in the order of the nodes where that matters.
@@ -51,7 +52,7 @@ impl Session {
                 false => self.acquire_for(*node, Mode::InBlock, extended).await?,
             }
             self.sight.touch(*node);
-            let leased = self.link(*node)?;
+            let leased = self.links.link(*node)?;
             leased.start(sql, call, version);
             if is_all {
                 leased.ask_whether_wrote();

@@ -8,19 +8,21 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use catalog::{Generated, NodeId, Relation, quote_identifier, quote_literal};
+use catalog::{Distribution, Generated, NodeId, Relation, quote_identifier, quote_literal};
 use pgerror::{PgError, Result, field};
 use pgproto::backend::split_command_tag;
 use planner::Movable;
 
-use crate::backend::request::{Call, Parameters};
-use crate::ddl::redistribute::node_of_row;
+use crate::backend::call::Call;
+use crate::backend::call::Parameters;
+use crate::backend::call::is_node_specific;
+use crate::backend::call::travels_in_binary;
+use crate::block::Mode;
 use crate::engine::fixed_text;
 use crate::engine::output::Output;
 use crate::engine::run::Completion;
 use crate::engine::spool::Spool;
-use crate::session::catalog_load::{is_node_specific, travels_in_binary};
-use crate::session::{Mode, Session};
+use crate::session::Session;
 
 /// Values of one statement; the protocol's limit is 65,535 parameters.
 const VALUES_MAX: usize = 30_000;
@@ -100,7 +102,7 @@ impl Session {
         let parts = nodes.iter().map(|node| (*node, sql.clone())).collect();
         self.scatter(Mode::InBlock, parts, &call, &mut Output::spool(&mut spool)).await?;
         if !leaving.binary {
-            self.broadcast(&nodes, &fixed_text::restore()).await?;
+            self.links.broadcast(&nodes, &fixed_text::restore()).await?;
         }
         let mut arriving: BTreeMap<NodeId, Vec<Row>> = BTreeMap::new();
         for mut row in spool.into_rows()?.1 {
@@ -217,4 +219,22 @@ fn node_number(value: &Bytes, binary: bool) -> Result<NodeId> {
 fn refused(table: &Relation, why: &str) -> PgError {
     PgError::unsupported(format!("a foreign key that gives rows of table \"{}\" another distribution key", table.name))
         .detail(format!("A row would be deleted on one node and inserted on another, but {why}."))
+}
+
+/// The node that a row of a table belongs to by its key, as SQL over the table's columns.
+pub(crate) fn node_of_row(table: &Relation) -> Option<String> {
+    let name = |key: &catalog::KeyColumn| Some(quote_identifier(&table.column_at(key.number)?.name));
+    let (map, bucket) = match &table.distribution {
+        Distribution::Hash { columns, map_id, .. } => {
+            let names: Vec<String> = columns.iter().map(name).collect::<Option<_>>()?;
+            let key: Vec<_> = columns.iter().zip(&names).map(|(key, name)| (key.key_type, name.as_str())).collect();
+            (map_id, placement::sql_bucket(&key))
+        }
+        Distribution::Modulo { column, map_id, .. } => {
+            let bucket = column.key_type.sql_modulo_bucket(&name(column)?)?;
+            (map_id, format!("coalesce({bucket}, 0)"))
+        }
+        _ => return None,
+    };
+    Some(format!("(SELECT nodes FROM loxo.bucket_map WHERE id = {})[1 + {bucket}]", map.0))
 }

@@ -9,11 +9,12 @@ use bytes::BytesMut;
 use pgerror::Result;
 use planner::InsertSplit;
 
-use crate::backend::request::Call;
+use crate::backend::call::Call;
+use crate::block::Mode;
 use crate::engine::output::Output;
 use crate::engine::run::{Completion, Total};
 use crate::engine::spool::Spool;
-use crate::session::{Mode, Session};
+use crate::session::Session;
 
 /// Bytes passed on at once.
 const RUN_BYTES: usize = 64 * 1024;

@@ -20,9 +20,13 @@ use pgerror::PgError;
 use pgproto::frontend;
 use planner::Repeated;
 
+use crate::backend::call::Call;
+use crate::backend::call::Parameters;
+use crate::backend::call::declared;
 use crate::backend::leased::LeasedConnection;
-use crate::backend::request::{Call, Event, Parameters, declared};
-use crate::dml::insert_pipeline::{Arrival, InsertPipeline};
+use crate::backend::request::Event;
+use crate::dml::insert_pipeline::Arrival;
+use crate::session::pipeline::InsertPipeline;
 
 const SAVEPOINT: &str = "SAVEPOINT loxo_batch";
 const RELEASE: &str = "RELEASE SAVEPOINT loxo_batch";

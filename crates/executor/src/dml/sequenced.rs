@@ -10,16 +10,16 @@ use catalog::quote_identifier;
 use pgerror::{PgError, Result};
 use planner::{CteStep, FinalSql, Gather, Input, InsertStaged, Kept, Plan, SequencedCtes, StagedDml};
 
-use crate::backend::own_temp::TempAs;
-use crate::backend::request::Call;
+use crate::backend::call::Call;
+use crate::backend::isolation::Isolation;
+use crate::dml::writes::Write;
 use crate::engine::gather::{Filled, names_if_twice, without_position};
 use crate::engine::mover::rows::copy_into;
 use crate::engine::output::Output;
 use crate::engine::run::Completion;
 use crate::engine::spool::Spool;
+use crate::engine::temp::own_temp::TempAs;
 use crate::session::Session;
-use crate::snapshot::Isolation;
-use crate::transaction::writes::Write;
 
 impl Session {
     /// See the module's page.
@@ -128,7 +128,7 @@ impl Session {
             sql: &text,
             indexes: &[],
         };
-        let sink = self.link(self.sink)?;
+        let sink = self.links.link(self.sink)?;
         (sink.temp, sink.gathered) = (true, true);
         self.create_temp_as(self.sink, &made, true, call).await?;
         self.drop_inputs(&gather.inputs).await?;
@@ -153,7 +153,7 @@ impl Session {
             .map(|(name, of)| format!("{} {of}", quote_identifier(&name)))
             .collect();
         self.create_temp(self.sink, &keep.table, &list).await?;
-        let sink = self.link(self.sink)?;
+        let sink = self.links.link(self.sink)?;
         (sink.temp, sink.gathered) = (true, true);
         self.put_rows(&keep.table, spool, described.binary).await?;
         self.run_on(self.sink, &format!("ANALYZE pg_temp.{}", keep.table)).await?;
@@ -178,7 +178,7 @@ impl Session {
     }
 
     pub(crate) async fn put_rows(&mut self, table: &str, spool: Spool, binary: bool) -> Result<()> {
-        self.link(self.sink)?.copy_spool(&copy_into(table, binary), spool, binary).await
+        self.links.link(self.sink)?.copy_spool(&copy_into(table, binary), spool, binary).await
     }
 
     /// They would be in the way of the next such statement of the block.

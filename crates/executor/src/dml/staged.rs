@@ -14,19 +14,25 @@ use planner::{Direct, InsertStaged, Route, Stage};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::backend::call::Call;
+use crate::backend::call::is_node_specific;
+use crate::backend::call::travels_in_binary;
 use crate::backend::leased::LeasedConnection;
-use crate::backend::request::{Call, Event};
+use crate::backend::request::Event;
+use crate::backend::request::frame_bodies;
+use crate::backend::slot::slots;
+use crate::block::Mode;
 use crate::dml::returning::{Returned, pass_in_order};
 use crate::dml::trigger_events::is_trigger_event;
 use crate::engine::fixed_text::{fix, restore};
 use crate::engine::gather::without_position;
-use crate::engine::mover::router::{Destination, RowRouter};
 use crate::engine::mover::rows::{Values, put_row, split_bodies};
-use crate::engine::output::{Output, frame_bodies};
+use crate::engine::output::Output;
+use crate::engine::row_router::{Destination, RowRouter};
 use crate::engine::run::Completion;
 use crate::engine::spool::Spool;
-use crate::session::catalog_load::{is_node_specific, travels_in_binary};
-use crate::session::{Mode, Session};
+use crate::engine::temp::placement::rename_stage;
+use crate::session::Session;
 
 /// Rows read back at a time.
 const BATCH_ROWS: usize = 10_000;
@@ -94,11 +100,11 @@ impl Session {
         let late = self.late_defaults(insert).await?;
         let definitions = late.as_ref().map_or(&stage.definitions, |late| &late.definitions);
         self.create_temp(self.sink, &stage.table, definitions).await.map_err(without_position)?;
-        let sink = self.link(self.sink)?;
+        let sink = self.links.link(self.sink)?;
         (sink.temp, sink.gathered) = (true, true);
         let fill = self.fill_all(&insert.inputs, &insert.fill, call).await?;
         let version = self.catalog_version;
-        let leased = self.link(self.sink)?;
+        let leased = self.links.link(self.sink)?;
         leased.start(&fill, &call.with_formats(Vec::new()), version);
         leased.flush().await?;
         let tag = leased.finish().await.map_err(|error| rename_stage(without_position(error), &insert.stage))?;
@@ -124,7 +130,7 @@ impl Session {
         types.iter_mut().filter(|oid| is_node_specific(**oid)).for_each(|oid| *oid = 0);
         // In the block's own session: describing takes the lock of a writer.
         self.acquire(self.home, Mode::InBlock).await?;
-        let home = self.link(self.home)?;
+        let home = self.links.link(self.home)?;
         home.start_describe(&insert.insert_sql(1), &types);
         home.flush().await?;
         if let Some(fields) = home.read_description().await?.1 {
@@ -146,7 +152,7 @@ impl Session {
         {
             return Ok(None);
         }
-        let poured = self.pour(exchange_plan, &direct.route, &direct.copy_sql, given.binary, call).await;
+        let poured = self.pour(exchange_plan, &direct.route, None, &direct.copy_sql, given.binary, call).await;
         poured.map(Some).map_err(|error| without_copy_context(without_position(error)))
     }
 
@@ -166,7 +172,7 @@ impl Session {
         output: &mut Output<'_>,
     ) -> Result<u64> {
         // Rows that do not come from or go to the client can be moved in any encoding.
-        let mut nodes = if tail.is_none() { stage.target.distribution.nodes() } else { Vec::new() };
+        let mut nodes = if tail.is_none() { slots(&stage.target.distribution.nodes()) } else { Vec::new() };
         if tail.is_none() && !nodes.contains(&self.sink) {
             nodes.push(self.sink);
         }
@@ -185,7 +191,7 @@ impl Session {
     ) -> Result<u64> {
         let binary = stage.columns.iter().all(|column| travels_in_binary(column.type_oid));
         self.open_stage(&stage.read_sql, binary).await?;
-        let mut router = RowRouter::new(&stage.route, binary, self.number).of_encoding(self.foreign_encoding());
+        let mut router = RowRouter::new(&stage.route, binary, self.links.number()).of_encoding(self.foreign_encoding());
         let (mut total, mut fetched) = (0, 0);
         loop {
             let batch = self.fetch_batch(&mut router).await?;
@@ -216,7 +222,7 @@ impl Session {
 
     pub(crate) async fn fetch_batch(&mut self, router: &mut RowRouter<'_>) -> Result<Batch> {
         let sink = self.sink;
-        let leased = self.link(sink)?;
+        let leased = self.links.link(sink)?;
         if !router.is_binary() {
             leased.query_ahead(&fix());
         }
@@ -256,7 +262,7 @@ impl Session {
         for node in &nodes {
             self.acquire(*node, Mode::InBlock).await?;
         }
-        let mut links = self.take(&nodes)?;
+        let mut links = self.links.take(&nodes)?;
         let work = links.iter_mut().zip(batch.per_node.values_mut()).map(|((_, leased), part)| {
             let copy = &copy;
             async move {
@@ -276,7 +282,7 @@ impl Session {
             _ => stored.sum(),
         };
         links.iter_mut().for_each(|(_, leased)| tell_of_insert(leased));
-        self.put_back(links);
+        self.links.put_back(links);
         if let (Route::Replicated { .. }, Some((_, others))) = (&stage.route, nodes.split_first()) {
             self.keep_trigger_events_only(others);
         }
@@ -413,40 +419,4 @@ fn tell_of_insert(leased: &mut LeasedConnection) {
     let notices = leased.link.connection.take_notices();
     let told = notices.into_iter().map(|frame| if is_trigger_event(&frame) { frame } else { told(frame) });
     leased.link.connection.put_back_notices(told.collect());
-}
-
-/// An error about the stage table is meant for the target.
-pub(crate) fn rename_stage(error: PgError, stage: &Stage) -> PgError {
-    rename_from(error, &stage.table, &stage.target)
-}
-
-/// The same for a stage of the usual name.
-pub(crate) fn rename(error: PgError, target: &catalog::Relation) -> PgError {
-    rename_from(error, "loxo_stage", target)
-}
-
-/// A text in the client's encoding with another name in it.
-fn replaced(text: &[u8], from: &str, to: &str) -> Vec<u8> {
-    let (mut out, mut rest) = (Vec::with_capacity(text.len()), text);
-    while let Some(at) = rest.windows(from.len()).position(|bytes| bytes == from.as_bytes()) {
-        out.extend_from_slice(&rest[..at]);
-        out.extend_from_slice(to.as_bytes());
-        rest = &rest[at + from.len()..];
-    }
-    out.extend_from_slice(rest);
-    out
-}
-
-fn rename_from(error: PgError, stage: &str, target: &catalog::Relation) -> PgError {
-    let mut error = error;
-    for code in [pgerror::field::MESSAGE, pgerror::field::TABLE, pgerror::field::WHERE] {
-        if let Some(text) = error.get(code) {
-            let text = replaced(text, stage, &target.name);
-            error = error.with(code, text);
-        }
-    }
-    match error.get(pgerror::field::SCHEMA) {
-        Some(_) => error.with(pgerror::field::SCHEMA, target.schema.clone()),
-        None => error,
-    }
 }

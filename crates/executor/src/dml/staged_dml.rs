@@ -17,19 +17,22 @@ use pgerror::{PgError, Result, SqlState};
 use pgproto::backend::Field;
 use planner::{Input, Plan, Route, RowColumn, StagedAction, StagedDml};
 
+use crate::backend::call::Call;
+use crate::backend::call::is_node_specific;
+use crate::backend::call::travels_in_binary;
+use crate::backend::isolation::Isolation;
 use crate::backend::own_calls::OwnCall;
-use crate::backend::request::Call;
-use crate::dml::staged::{INSERT_VALUES_MAX, rename};
+use crate::block::Mode;
+use crate::dml::staged::INSERT_VALUES_MAX;
+use crate::dml::writes::Write;
 use crate::engine::gather::without_position;
-use crate::engine::mover::router::RowRouter;
 use crate::engine::mover::rows::Values;
 use crate::engine::output::Output;
+use crate::engine::row_router::RowRouter;
 use crate::engine::run::Completion;
 use crate::engine::spool::Spool;
-use crate::session::catalog_load::{is_node_specific, travels_in_binary};
-use crate::session::{Mode, Session};
-use crate::snapshot::Isolation;
-use crate::transaction::writes::Write;
+use crate::engine::temp::placement::rename;
+use crate::session::Session;
 
 /// `oid`.
 const OID: u32 = 26;
@@ -122,7 +125,7 @@ impl Session {
             output.description(&columns);
         }
         self.create_temp(self.sink, planner::STAGE, &change.definitions).await.map_err(without_position)?;
-        let sink = self.link(self.sink)?;
+        let sink = self.links.link(self.sink)?;
         (sink.temp, sink.gathered) = (true, true);
         let call = Call { one_off: true, ..call.clone() };
         let filled = self.fill_stage(change, &call).await;
@@ -154,7 +157,7 @@ impl Session {
     /// PostgreSQL's own errors about the user's text; gives the columns of RETURNING.
     pub(crate) async fn complain_of(&mut self, original: &str, call: &Call) -> Result<Option<Vec<Field>>> {
         self.acquire(self.home, Mode::InBlock).await?;
-        let home = self.link(self.home)?;
+        let home = self.links.link(self.home)?;
         home.start_describe(original, &call.fragment_types(original));
         home.flush().await?;
         home.read_description().await.map(|description| description.1)
@@ -211,7 +214,7 @@ impl Session {
         let change = StagedDml { returned: self.add_returned(change, call).await?, ..change.clone() };
         let version = self.catalog_version;
         for fill in &change.fills {
-            let home = self.link(self.sink)?;
+            let home = self.links.link(self.sink)?;
             home.start(&fill.text, &call.with_formats(Vec::new()), version);
             home.flush().await?;
             home.finish().await?;
@@ -224,7 +227,7 @@ impl Session {
         if change.returned.is_empty() {
             return Ok(Vec::new());
         }
-        let home = self.link(self.sink)?;
+        let home = self.links.link(self.sink)?;
         home.start_describe(&change.returned_sql, &call.fragment_types(&change.returned_sql));
         home.flush().await?;
         let fields = home.read_description().await?.1.unwrap_or_default();
@@ -281,7 +284,7 @@ impl Session {
             _ => &share.change.route,
         };
         self.open_stage(&share.change.read_sql(share.number, share.source), share.binary).await?;
-        let mut router = RowRouter::new(route, share.binary, self.number).of_encoding(self.foreign_encoding());
+        let mut router = RowRouter::new(route, share.binary, self.links.number()).of_encoding(self.foreign_encoding());
         let mut total = 0;
         loop {
             let batch = self.fetch_batch(&mut router).await?;

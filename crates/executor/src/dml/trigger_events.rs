@@ -14,6 +14,7 @@ use pgproto::Frame;
 use pgproto::backend::tag;
 
 use crate::backend::leased::LeasedConnection;
+use crate::backend::slot::Slot;
 use crate::session::Session;
 
 /// The messages' SQLSTATE, as it stands in them.
@@ -81,18 +82,18 @@ impl Session {
     /// Of what these nodes tell of a change of their copies only trigger events count: the first copy has told the client the rest.
     pub(crate) fn keep_trigger_events_only(&mut self, nodes: &[NodeId]) {
         for node in nodes {
-            let frames = self.leased.get_mut(node).map(|leased| leased.link.connection.take_notices());
+            let frames = self.links.get_mut(*node).map(|leased| leased.link.connection.take_notices());
             let trigger_events = frames.unwrap_or_default().into_iter().filter(is_trigger_event);
             self.trigger_events.extend(trigger_events.map(|frame| (*node, frame)));
         }
     }
 
     /// Sets aside what links that are out of the session's hands tell of trigger events, and leaves the rest with them.
-    pub(crate) fn keep_trigger_events(&mut self, links: &mut [(NodeId, LeasedConnection)]) {
-        for (node, leased) in links {
+    pub(crate) fn keep_trigger_events(&mut self, links: &mut [(Slot, LeasedConnection)]) {
+        for (slot, leased) in links {
             let all = leased.link.connection.take_notices();
             let (trigger_events, others): (Vec<_>, Vec<_>) = all.into_iter().partition(is_trigger_event);
-            self.trigger_events.extend(trigger_events.into_iter().map(|frame| (*node, frame)));
+            self.trigger_events.extend(trigger_events.into_iter().map(|frame| (slot.node(), frame)));
             leased.link.connection.put_back_notices(others);
         }
     }

@@ -3,65 +3,26 @@
 //! An old or missing estimate makes a plan slower, never wrong.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
-use catalog::NodeId;
 use pgerror::{Result, SqlState};
 
+use crate::backend::call::Call;
 use crate::backend::leased::LeasedConnection;
-use crate::backend::request::{Call, Event};
-use crate::engine::output::frame_bodies;
-use crate::session::{BESIDE, Mode, Session};
+use crate::backend::request::Event;
+use crate::backend::request::frame_bodies;
+use crate::backend::slot::Slot;
+use crate::block::Mode;
+use crate::session::Session;
 
-/// Tables grow and are analysed without anybody telling us.
-const AGE_MAX: Duration = Duration::from_secs(20);
-const TEXTS_MAX: usize = 2_000;
 /// Bytes of questions on their way at a time: the answers, which repeat them, must fit where nobody reads them yet.
 pub(crate) const BYTES_AT_ONCE: usize = 32 << 10;
-
-/// See the module's page.
-#[derive(Default)]
-pub(crate) struct Estimates {
-    kept: Mutex<Option<Kept>>,
-}
-
-struct Kept {
-    since: Instant,
-    catalog_version: u64,
-    rows: Arc<HashMap<String, f64>>,
-}
-
-impl Estimates {
-    /// Rows by text, as far as they are known.
-    pub(crate) fn known(&self, catalog_version: u64) -> Arc<HashMap<String, f64>> {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        match kept.as_ref() {
-            Some(kept) if kept.catalog_version == catalog_version && kept.since.elapsed() < AGE_MAX => {
-                kept.rows.clone()
-            }
-            _ => Arc::default(),
-        }
-    }
-
-    fn add(&self, catalog_version: u64, more: HashMap<String, f64>) {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_good = |kept: &Kept| {
-            kept.catalog_version == catalog_version && kept.since.elapsed() < AGE_MAX && kept.rows.len() < TEXTS_MAX
-        };
-        match kept.as_mut().filter(|kept| is_good(kept)) {
-            Some(kept) => Arc::make_mut(&mut kept.rows).extend(more),
-            None => *kept = Some(Kept { since: Instant::now(), catalog_version, rows: Arc::new(more) }),
-        }
-    }
-}
 
 impl Session {
     /// Asks the home node about these texts, about many at once. One that it cannot explain has no estimate.
     pub(crate) async fn estimate(&mut self, texts: &[String], call: &Call, catalog_version: u64) -> Result<()> {
         let call = Call { one_off: true, ..call.clone() };
         // A text that cannot be explained would be the end of an open transaction.
-        let asked = if self.in_block() { BESIDE } else { self.home };
+        let asked = if self.in_block() { self.beside_home() } else { self.home.into() };
         let mut canceled = Ok(());
         let mut rest = texts;
         while !rest.is_empty() && canceled.is_ok() {
@@ -70,14 +31,14 @@ impl Session {
             canceled = self.estimate_some(asked, some, &call, catalog_version).await;
             rest = later;
         }
-        if asked == BESIDE {
-            self.let_go(BESIDE);
+        if asked.is_beside() {
+            self.links.let_go(asked);
         }
         canceled
     }
 
-    async fn estimate_some(&mut self, asked: NodeId, texts: &[String], call: &Call, version: u64) -> Result<()> {
-        let leased = self.link(asked)?;
+    async fn estimate_some(&mut self, asked: Slot, texts: &[String], call: &Call, version: u64) -> Result<()> {
+        let leased = self.links.link(asked)?;
         texts.iter().for_each(|text| leased.start_estimate(text, call, version));
         leased.flush().await?;
         let (mut rows, mut canceled) = (HashMap::new(), Ok(()));
@@ -158,14 +119,5 @@ mod tests {
         assert_eq!(how_many_at_once(&texts), 2);
         assert_eq!(how_many_at_once(&texts[2..]), 1);
         assert_eq!(how_many_at_once(&texts[3..]), 1);
-    }
-
-    #[test]
-    fn another_catalog_has_no_estimates_yet() {
-        let estimates = Estimates::default();
-        estimates.add(1, HashMap::from([("a".to_owned(), 1.0)]));
-        estimates.add(1, HashMap::from([("b".to_owned(), 2.0)]));
-        assert_eq!(estimates.known(1).len(), 2);
-        assert!(estimates.known(2).is_empty());
     }
 }

@@ -11,19 +11,21 @@ use pgproto::backend::Field;
 use pgproto::frontend::{self, Bind};
 use planner::{Exchange, ExchangePlan, Index, Plan, Route};
 
+use crate::backend::call::Call;
+use crate::backend::call::travels_in_binary;
 use crate::backend::leased::LeasedConnection;
-use crate::backend::own_temp::TempAs;
-use crate::backend::request::Call;
+use crate::backend::slot::Slot;
+use crate::block::Mode;
+use crate::block::table_locks::Locks;
 use crate::engine::fixed_text::{restore, travelling};
 use crate::engine::gather::without_position;
-use crate::engine::mover::router::{RowRouter, nodes_of};
 use crate::engine::mover::rows::copy_into;
 use crate::engine::mover::{BATCH_BYTES, BATCH_ROWS_MAX, Delivery, Gives, Moved, PORTAL, Worker, move_rows};
 use crate::engine::output::Output;
+use crate::engine::row_router::{RowRouter, nodes_of};
 use crate::engine::run::Completion;
-use crate::session::catalog_load::travels_in_binary;
-use crate::session::{Mode, Session};
-use crate::transaction::table_locks::Locks;
+use crate::engine::temp::own_temp::TempAs;
+use crate::session::Session;
 
 /// Rows of the first batch, if their types do not say how large they may be.
 const FIRST_BATCH_ROWS: usize = 2_000;
@@ -63,11 +65,12 @@ impl Session {
 
         // What one node alone gets stays where it is if that node makes it.
         let stays = match &exchange.route {
-            Route::Single { node } if exchange.nodes.contains(node) => Some(*node),
+            Route::Single { node } if exchange.nodes.contains(node) => Some(Slot::from(*node)),
             _ => None,
         };
         let started = self.start_temp_as(&exchange_plan.nodes, &temp_as(exchange, &sql, &columns), stays, call).await?;
-        let sources: Vec<NodeId> = exchange.nodes.iter().copied().filter(|node| stays != Some(*node)).collect();
+        let sources: Vec<NodeId> =
+            exchange.nodes.iter().copied().filter(|node| stays.is_none_or(|stays| stays != *node)).collect();
         let types = call.fragment_types(&sql);
         let row_call = call.with_formats(vec![i16::from(binary)]);
         let targets = nodes_of(&exchange.route);
@@ -76,35 +79,34 @@ impl Session {
         let first = |node: &NodeId| if targets.contains(node) { batch } else { 0 };
         let sent = travelling(&sql, binary);
         for node in &sources {
-            open_portal(self.link(*node)?, &sent, &types, &row_call, first(node));
+            open_portal(self.links.link(*node)?, &sent, &types, &row_call, first(node));
         }
-        for node in sources.iter().filter(|node| !started.contains(node)) {
-            self.link(*node)?.flush().await?;
+        for node in sources.iter().filter(|node| !started.contains(&Slot::from(**node))) {
+            self.links.link(*node)?.flush().await?;
         }
         // The sources work while the node that keeps its own part makes it.
-        let made = self.finish_all(&started).await?;
+        let made = self.links.finish_all(&started).await?;
         let then = self.after_fill_sql(&exchange.table, &exchange.indexes, exchange.is_analysed).await?;
         let to = Delivery {
             copy: &copy_into(&quote_identifier(&exchange.table), binary),
             at_once: false,
             then: (!then.is_empty()).then_some((&exchange_plan.nodes, then)),
         };
-        let router = RowRouter::new(&exchange.route, binary, self.number).of_encoding(self.foreign_encoding());
-        let mut links = self.take(&exchange_plan.nodes)?;
-        let workers = links.iter_mut().map(|(node, leased)| Worker {
-            gives: if sources.contains(node) { Gives::Portal(first(node)) } else { Gives::Nothing },
-            takes: targets.contains(node),
-            node: *node,
-            leased,
+        let router = RowRouter::new(&exchange.route, binary, self.links.number()).of_encoding(self.foreign_encoding());
+        let mut links = self.links.take(&exchange_plan.nodes)?;
+        let workers = links.iter_mut().map(|(slot, leased)| {
+            let node = slot.node();
+            let gives = if sources.contains(&node) { Gives::Portal(first(&node)) } else { Gives::Nothing };
+            Worker { node, leased, gives, takes: targets.contains(&node) }
         });
         let moved = move_rows(workers.collect(), router, &to).await;
-        self.put_back(links);
+        self.links.put_back(links);
         let mut moved = moved?;
         if !binary {
-            self.broadcast(&sources, &restore()).await?;
+            self.links.broadcast(&sources, &restore()).await?;
         }
         let stayed = started.iter().zip(&made).filter(|(node, _)| stays == Some(**node));
-        moved.extend(stayed.map(|(node, tag)| Moved::stayed(*node, tag.as_deref())));
+        moved.extend(stayed.map(|(node, tag)| Moved::stayed(node.node(), tag.as_deref())));
         Ok((columns, moved))
     }
 
@@ -119,23 +121,23 @@ impl Session {
         let sql = self.fragment_text(exchange, filled).await?;
         let columns = self.describe_fragment(exchange, &sql, call).await?;
         let started = self.start_temp_as(&exchange_plan.nodes, &temp_as(exchange, &sql, &columns), None, call).await?;
-        self.finish_all(&started).await?;
+        self.links.finish_all(&started).await?;
         Ok((columns, Vec::new()))
     }
 
     async fn describe_fragment(&mut self, exchange: &Exchange, sql: &str, call: &Call) -> Result<Vec<Field>> {
         let first = exchange.nodes.first().copied().ok_or_else(|| PgError::internal("an exchange without a source"))?;
-        let leased = self.link(first)?;
+        let leased = self.links.link(first)?;
         leased.start_describe(sql, &call.fragment_types(sql));
         leased.flush().await?;
         Ok(leased.read_description().await?.1.unwrap_or_default())
     }
 
     /// Queues a statement without rows on each of these nodes.
-    pub(crate) fn start_on(&mut self, nodes: &[NodeId], sql: &str, call: &Call) -> Result<()> {
+    pub(crate) fn start_on(&mut self, nodes: &[impl Copy + Into<Slot>], sql: &str, call: &Call) -> Result<()> {
         let (call, version) = (call.with_formats(Vec::new()), self.catalog_version);
         nodes.iter().try_for_each(|node| {
-            self.link(*node)?.start(sql, &call, version);
+            self.links.link(*node)?.start(sql, &call, version);
             Ok(())
         })
     }
@@ -159,9 +161,9 @@ impl Session {
     ) -> Result<()> {
         let sql = self.after_fill_sql(table, indexes, true).await?;
         for node in &exchange_plan.nodes {
-            self.link(*node)?.link.connection.query(sql.as_bytes());
+            self.links.link(*node)?.link.connection.query(sql.as_bytes());
         }
-        self.finish_all(&exchange_plan.nodes).await.map(|_| ())
+        self.links.finish_all(&exchange_plan.nodes).await.map(|_| ())
     }
 
     /// Nothing, or what every node does when it has all rows of an exchange.

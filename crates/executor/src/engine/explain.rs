@@ -13,14 +13,17 @@ use pgerror::{PgError, Result};
 use pgproto::backend::{self, Field};
 use planner::{ExchangePlan, Explain, Gather, Merge, Plan, Scatter};
 
-use crate::backend::request::Call;
+use crate::backend::call::Call;
+use crate::backend::request::frame_bodies;
+use crate::backend::slot::{Slot, slots};
+use crate::block::Mode;
 use crate::engine::gather::without_position;
 use crate::engine::mover::Moved;
-use crate::engine::output::{Output, frame_bodies};
+use crate::engine::output::Output;
+use crate::engine::reads::readers::Ready;
 use crate::engine::run::Completion;
 use crate::engine::spool::Spool;
-use crate::session::{Mode, Session};
-use crate::snapshot::readers::Ready;
+use crate::session::Session;
 
 const TEXT_OID: u32 = 25;
 const JSON_OID: u32 = 114;
@@ -279,7 +282,13 @@ impl Session {
         Ok(steps)
     }
 
-    async fn last_step(&mut self, nodes: &[NodeId], sql: &str, explain: &Explain, call: &Call) -> Result<Step> {
+    async fn last_step(
+        &mut self,
+        nodes: &[impl Copy + Into<Slot>],
+        sql: &str,
+        explain: &Explain,
+        call: &Call,
+    ) -> Result<Step> {
         let nodes = if explain.analyze { nodes } else { &nodes[..nodes.len().min(1)] };
         let asked = self.ask_nodes(nodes, sql, explain, call).await?;
         Ok(Step { name: "Last step".to_owned(), sql: sql.to_owned(), nodes: asked })
@@ -305,22 +314,28 @@ impl Session {
 
     async fn ask_nodes(
         &mut self,
-        nodes: &[NodeId],
+        nodes: &[impl Copy + Into<Slot>],
         sql: &str,
         explain: &Explain,
         call: &Call,
     ) -> Result<Vec<NodeStep>> {
         let mut steps = Vec::with_capacity(nodes.len());
-        for node in nodes {
+        for slot in slots(nodes) {
             let sql = format!("EXPLAIN {}{sql}", options(explain));
-            let plan = self.node_plan(*node, self.mode(), &sql, call).await?;
-            steps.push(NodeStep { node: self.context.node_name(self.place(*node)), plan, moved: None });
+            let plan = self.node_plan(slot, self.mode(), &sql, call).await?;
+            steps.push(NodeStep { node: self.context.node_name(slot.node()), plan, moved: None });
             self.statement_finished();
         }
         Ok(steps)
     }
 
-    pub(crate) async fn node_plan(&mut self, node: NodeId, mode: Mode, sql: &str, call: &Call) -> Result<Vec<String>> {
+    pub(crate) async fn node_plan(
+        &mut self,
+        node: impl Into<Slot>,
+        mode: Mode,
+        sql: &str,
+        call: &Call,
+    ) -> Result<Vec<String>> {
         let mut spool = Spool::default();
         let text_call = Call { result_formats: Vec::new(), describe: false, ..call.clone() };
         let part = vec![(node, sql.to_owned())];

@@ -18,7 +18,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use pgerror::{PgError, Result};
 
-use crate::session::{Block, Session};
+use crate::block::Block;
+use crate::session::Session;
 
 /// Settings and the values under which no value is ambiguous or rounded.
 const FIXED: [(&str, &str); 4] =

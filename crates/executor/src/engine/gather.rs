@@ -15,20 +15,21 @@ use pgerror::{PgError, Result, field};
 use pgproto::backend::Field;
 use planner::{FinalSql, Gather, Input, Plan, Route};
 
+use crate::backend::call::Call;
+use crate::backend::call::travels_in_binary;
+use crate::backend::isolation::Isolation;
 use crate::backend::leased::LeasedConnection;
-use crate::backend::own_temp::TempAs;
-use crate::backend::request::Call;
+use crate::backend::slot::Slot;
+use crate::block::Mode;
 use crate::engine::fixed_text::{restore, travelling};
-use crate::engine::mover::router::RowRouter;
 use crate::engine::mover::rows::copy_into;
 use crate::engine::mover::{Delivery, Gives, Moved, Worker, move_rows};
 use crate::engine::output::Output;
+use crate::engine::row_router::RowRouter;
 use crate::engine::run::Completion;
 use crate::engine::sorted_merge::give_up;
-use crate::session::catalog_load::travels_in_binary;
-use crate::session::{BESIDE, Mode, Session};
-use crate::snapshot::Isolation;
-use crate::transaction::writes::Write;
+use crate::engine::temp::own_temp::TempAs;
+use crate::session::Session;
 
 /// What a filled input looks like.
 pub(crate) struct Filled {
@@ -67,9 +68,9 @@ impl Session {
             let nodes = self.gathered_nodes(&gather.inputs);
             self.lend_on(&nodes).await?;
             let sql = self.gather_beside(&gather.inputs, &gather.final_sql, call).await?;
-            let result = self
-                .scatter(Mode::InBlock, vec![(BESIDE, self.lent_text(BESIDE, &sql).into_owned())], call, output)
-                .await;
+            let beside = self.beside_home();
+            let part = vec![(beside, self.lent_text(beside, &sql).into_owned())];
+            let result = self.scatter(Mode::InBlock, part, call, output).await;
             self.close_beside().await;
             let completion = result.map_err(without_position)?;
             return self.take_back_on(&nodes).await.map(|()| completion);
@@ -83,7 +84,7 @@ impl Session {
                 result
             }
             (true, true) => self.gather_in_transaction(gather, call, output).await,
-            (true, false) => self.write_under_cut(&nodes, "", Write::Gathered(gather), call, output).await,
+            (true, false) => self.write_gathered(&nodes, gather, call, output).await,
         }
     }
 
@@ -224,30 +225,30 @@ impl Session {
         if let Some(exchange_plan) = &input.exchange_plan {
             self.create_input(home, input, &filled, false, call).await?;
             let copy = copy_into(&quote_identifier(&input.table), true);
-            let route = Route::Single { node: home };
-            Box::pin(self.pour(exchange_plan, &route, &copy, filled.binary, call)).await?;
+            let route = Route::Single { node: home.node() };
+            Box::pin(self.pour(exchange_plan, &route, Some(home), &copy, filled.binary, call)).await?;
             self.finish_input(input, analyze).await?;
             return Ok((filled, Vec::new()));
         }
         let binary = filled.binary;
         let sql = travelling(&input.sql, binary);
         let version = self.catalog_version;
-        let remotes: Vec<NodeId> = input.nodes.iter().copied().filter(|node| *node != home).collect();
-        if input.nodes.contains(&self.place(home)) {
-            self.sight.touch(self.place(home));
+        let remotes: Vec<NodeId> = input.nodes.iter().copied().filter(|node| home != *node).collect();
+        if input.nodes.contains(&home.node()) {
+            self.sight.touch(home.node());
         }
         for node in &remotes {
             self.acquire(*node, Mode::InBlock).await?;
             self.sight.touch(*node);
-            let leased = self.link(*node)?;
+            let leased = self.links.link(*node)?;
             leased.start(&sql, &call.with_formats(vec![i16::from(binary)]), version);
             leased.flush().await?;
         }
 
         // Beside the home node its own session is one of the sources.
-        let here = input.nodes.contains(&home);
+        let here = home.is_main() && input.nodes.contains(&home.node());
         let created = self.create_input(home, input, &filled, here, call).await;
-        let own = created.as_ref().ok().filter(|_| here).map(|tag| Moved::stayed(home, tag.as_deref()));
+        let own = created.as_ref().ok().filter(|_| here).map(|tag| Moved::stayed(home.node(), tag.as_deref()));
         let mut moved = match remotes.is_empty() {
             true => created.map(|_| Vec::new())?,
             false => self.pump(&remotes, &quote_identifier(&input.table), binary, created).await?,
@@ -258,10 +259,11 @@ impl Session {
     }
 
     /// The columns of a fragment, as a node that stands for all describes them.
-    pub(crate) async fn describe_input(&mut self, node: NodeId, input: &Input, call: &Call) -> Result<Filled> {
-        self.acquire(node, Mode::InBlock).await?;
-        let sql = self.lent_text(node, &input.sql);
-        let leased = self.link(node)?;
+    pub(crate) async fn describe_input(&mut self, slot: impl Into<Slot>, input: &Input, call: &Call) -> Result<Filled> {
+        let slot = slot.into();
+        self.acquire(slot, Mode::InBlock).await?;
+        let sql = self.lent_text(slot, &input.sql);
+        let leased = self.links.link(slot)?;
         leased.start_describe(&sql, &call.fragment_types(&sql));
         leased.flush().await?;
         let columns = leased.read_description().await?.1.unwrap_or_default();
@@ -272,7 +274,7 @@ impl Session {
     /// Makes the temp table of an input, with the node's own rows or empty.
     pub(crate) async fn create_input(
         &mut self,
-        node: NodeId,
+        slot: Slot,
         input: &Input,
         filled: &Filled,
         with_rows: bool,
@@ -282,12 +284,12 @@ impl Session {
             table: &input.table,
             columns: names_if_twice(&filled.columns),
             fields: &filled.columns,
-            sql: &self.lent_text(node, &input.sql),
+            sql: &self.lent_text(slot, &input.sql),
             indexes: &input.indexes,
         };
-        let leased = self.link(node)?;
+        let leased = self.links.link(slot)?;
         (leased.temp, leased.gathered) = (true, true);
-        self.create_temp_as(node, &made, with_rows, call).await
+        self.create_temp_as(slot, &made, with_rows, call).await
     }
 
     /// What is to be done once the rows are there.
@@ -303,26 +305,26 @@ impl Session {
     /// are still read to their end.
     pub(crate) async fn pump(
         &mut self,
-        remotes: &[NodeId],
+        remotes: &[impl Copy + Into<Slot>],
         table: &str,
         binary: bool,
         created: Result<Option<String>>,
     ) -> Result<Vec<Moved>> {
-        let mut sources = self.take(remotes)?;
+        let mut sources = self.links.take(remotes)?;
         if let Err(error) = created {
             give_up(&mut sources).await;
-            self.put_back(sources);
+            self.links.put_back(sources);
             return Err(error);
         }
-        let mut sink = self.take(&[self.sink])?;
+        let mut sink = self.links.take(&[self.sink])?;
         let result = match sink.first_mut() {
-            Some((node, sink)) => fill_table(&mut sources, (*node, sink), table, binary).await,
+            Some(sink) => fill_table(&mut sources, sink, table, binary).await,
             None => Err(PgError::internal("the home node's link is missing")),
         };
-        self.put_back(sink);
-        self.put_back(sources);
+        self.links.put_back(sink);
+        self.links.put_back(sources);
         if result.is_ok() && !binary {
-            self.broadcast(remotes, &restore()).await?;
+            self.links.broadcast(remotes, &restore()).await?;
         }
         result
     }
@@ -400,16 +402,17 @@ pub(crate) fn without_position(error: PgError) -> PgError {
 
 /// The answers of sources that are under way go into a temp table.
 pub(crate) async fn fill_table(
-    sources: &mut [(NodeId, LeasedConnection)],
-    sink: (NodeId, &mut LeasedConnection),
+    sources: &mut [(Slot, LeasedConnection)],
+    sink: &mut (Slot, LeasedConnection),
     table: &str,
     binary: bool,
 ) -> Result<Vec<Moved>> {
-    let (node, leased) = sink;
+    let (node, leased) = (sink.0.node(), &mut sink.1);
     let route = Route::Single { node };
-    let source = |(node, leased)| Worker { node, leased, gives: Gives::Answer, takes: false };
-    let mut workers: Vec<Worker<'_>> = sources.iter_mut().map(|(node, leased)| source((*node, leased))).collect();
-    workers.push(Worker { node, leased, gives: Gives::Nothing, takes: true });
+    let mut workers = vec![Worker { node, leased, gives: Gives::Nothing, takes: true }];
+    for (slot, leased) in sources {
+        workers.push(Worker { node: slot.node(), leased, gives: Gives::Answer, takes: false });
+    }
     let to = Delivery { copy: &copy_into(table, binary), at_once: true, then: None };
     move_rows(workers, RowRouter::new(&route, binary, 0), &to).await
 }

@@ -25,14 +25,18 @@ use pgproto::backend::Field;
 use pgproto::frontend::{self, Bind};
 use planner::{Gather, Input};
 
+use crate::backend::call::Call;
+use crate::backend::call::Parameters;
+use crate::backend::call::travels_in_binary;
 use crate::backend::leased::LeasedConnection;
-use crate::backend::request::{Call, Event, Parameters};
+use crate::backend::request::Event;
+use crate::backend::request::frame_bodies;
+use crate::block::Mode;
 use crate::engine::estimates::{BYTES_AT_ONCE, Expected};
 use crate::engine::gather::{distinct_names, without_position};
-use crate::engine::output::{Output, frame_bodies};
+use crate::engine::output::Output;
 use crate::engine::run::Completion;
-use crate::session::catalog_load::travels_in_binary;
-use crate::session::{Mode, Session};
+use crate::session::Session;
 
 /// In PostgreSQL's units, for all fragments on one node. Where more is to be done a temp table is the least of it, and workers,
 /// which such a fragment may not have, are of use.
@@ -104,7 +108,7 @@ impl Session {
         let (home, version) = (self.home, self.catalog_version);
         self.acquire(home, Mode::InBlock).await?;
         self.sight.touch(home);
-        let leased = self.link(home)?;
+        let leased = self.links.link(home)?;
         for input in inputs {
             leased.start_describe(&input.sql, &call.fragment_types(&input.sql));
             leased.start_estimate(&input.sql, call, version);
@@ -154,25 +158,25 @@ impl Session {
             self.acquire(*node, Mode::InBlock).await?;
             self.sight.touch(*node);
         }
-        self.link(self.home)?.link.connection.query(types_sql(&fields).as_bytes());
+        self.links.link(self.home)?.link.connection.query(types_sql(&fields).as_bytes());
         for node in &nodes {
-            let leased = self.link(*node)?;
+            let leased = self.links.link(*node)?;
             inputs
                 .iter()
                 .filter(|input| input.nodes.contains(node))
                 .for_each(|input| leased.start_few(&input.sql, call));
             leased.link.connection.sync();
         }
-        let mut links = self.take(&nodes)?;
+        let mut links = self.links.take(&nodes)?;
         let home = self.home;
-        let work = links.iter_mut().map(|(node, leased)| async {
+        let work = links.iter_mut().map(|(slot, leased)| async {
             leased.flush().await?;
-            let types = if *node == home { leased.names().await } else { Ok(Vec::new()) };
-            let runs = leased.read_few(inputs.iter().filter(|input| input.nodes.contains(node)).count()).await;
+            let types = if *slot == home { leased.names().await } else { Ok(Vec::new()) };
+            let runs = leased.read_few(inputs.iter().filter(|input| input.nodes.contains(&slot.node())).count()).await;
             Ok((types?, runs?))
         });
         let read: Vec<Result<(Vec<String>, Option<Runs>)>> = futures_util::future::join_all(work).await;
-        self.put_back(links);
+        self.links.put_back(links);
         let mut names = Vec::new();
         let mut given = Vec::with_capacity(nodes.len());
         for (node, read) in nodes.iter().zip(read) {

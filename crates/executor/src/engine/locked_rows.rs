@@ -22,13 +22,15 @@ use pgerror::{PgError, Result, SqlState};
 use pgproto::backend::{self, Field};
 use planner::{LockTarget, LockWait, Locked, LockedBy};
 
-use crate::backend::request::Call;
+use crate::backend::call::Call;
+use crate::backend::isolation::Isolation;
+use crate::backend::request::frame_bodies;
+use crate::block::Mode;
 use crate::engine::gather::without_position;
-use crate::engine::output::{Output, frame_bodies};
+use crate::engine::output::Output;
 use crate::engine::run::Completion;
 use crate::engine::spool::Spool;
-use crate::session::{Mode, Session};
-use crate::snapshot::Isolation;
+use crate::session::Session;
 
 /// Rounds before the statement fails.
 const ROUNDS_MAX: usize = 100;
@@ -226,7 +228,7 @@ impl Session {
     async fn texts_on(&mut self, node: NodeId, sql: &str) -> Result<HashSet<String>> {
         self.acquire(node, Mode::InBlock).await?;
         self.sight.touch(node);
-        let leased = self.link(node)?;
+        let leased = self.links.link(node)?;
         leased.link.connection.query(sql.as_bytes());
         leased.flush().await?;
         leased.skip_preamble().await?;

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use pgerror::Result;
 use pgproto::backend::{self, Field};
-use pgproto::frame::{FrameWriter, HEADER_BYTES};
+use pgproto::frame::FrameWriter;
 
 use crate::engine::spool::Spool;
 
@@ -74,16 +74,4 @@ impl<'a> Output<'a> {
             Target::Spool(spool) => spool.push(run, count),
         }
     }
-}
-
-/// The bodies of a run of frames.
-pub(crate) fn frame_bodies(run: &Bytes) -> impl Iterator<Item = &[u8]> {
-    let mut at = 0;
-    std::iter::from_fn(move || {
-        let header = run.get(at..at + HEADER_BYTES)?;
-        let length = u32::from_be_bytes([header[1], header[2], header[3], header[4]]) as usize;
-        let body = &run[at + HEADER_BYTES..at + 1 + length];
-        at += 1 + length;
-        Some(body)
-    })
 }

@@ -7,47 +7,17 @@
 
 use std::borrow::Cow;
 
-use catalog::{NodeId, quote_literal};
+use catalog::NodeId;
 use pgerror::{PgError, Result};
-use planner::{Gather, Lent};
+use planner::Gather;
 
+use crate::backend::call::Call;
 use crate::backend::own_calls::OwnCall;
-use crate::backend::request::Call;
+use crate::backend::slot::Slot;
 use crate::engine::output::Output;
 use crate::engine::run::Completion;
-use crate::session::{BESIDE, Session};
-
-/// The calls that make and drop our views.
-#[derive(Clone, Debug)]
-pub(crate) struct Lending {
-    lend: OwnCall,
-    take_back: OwnCall,
-    /// With which the views' names begin, and nothing else in a text: it is drawn by lot.
-    prefix: String,
-}
-
-impl Lending {
-    fn of(lent: &[Lent]) -> Self {
-        let list = |value: &dyn Fn(&Lent) -> String| lent.iter().map(value).collect::<Vec<_>>().join(", ");
-        let views = format!("ARRAY[{}]::pg_catalog.name[]", list(&|one| quote_literal(&one.view)));
-        let lend = format!(
-            "{views}, ARRAY[{}]::pg_catalog.name[], ARRAY[{}]::pg_catalog.text[], ARRAY[{}]::pg_catalog.bool[]",
-            list(&|one| quote_literal(&one.owner)),
-            list(&|one| quote_literal(&one.table)),
-            list(&|one| one.alone.to_string()),
-        );
-        Self {
-            lend: OwnCall::new("lend", lend),
-            take_back: OwnCall::new("take_back", views),
-            prefix: lent.first().map(|one| one.prefix.clone()).unwrap_or_default(),
-        }
-    }
-
-    /// A text with the names that our views have beside the home node.
-    fn beside(&self, sql: &str) -> String {
-        sql.replace(&self.prefix, &format!("beside_{}", self.prefix))
-    }
-}
+use crate::session::Session;
+use crate::session::lending::Lending;
 
 impl Session {
     /// A gather that reads tables with others' rights.
@@ -64,7 +34,7 @@ impl Session {
     }
 
     /// Lends what the present query needs on these nodes.
-    pub(crate) async fn lend_on(&mut self, nodes: &[NodeId]) -> Result<()> {
+    pub(crate) async fn lend_on(&mut self, nodes: &[impl Copy + Into<Slot>]) -> Result<()> {
         let Some(lending) = self.lending.clone() else { return Ok(()) };
         if self.is_read_only() {
             return Err(PgError::unsupported(
@@ -73,7 +43,7 @@ impl Session {
             .hint("Leave READ ONLY out, or read it as its owner."));
         }
         match nodes {
-            [BESIDE] => {
+            [slot] if (*slot).into().is_beside() => {
                 let call = OwnCall::new(lending.lend.function, lending.beside(&lending.lend.arguments));
                 self.call_on_all(nodes, &call).await
             }
@@ -82,9 +52,9 @@ impl Session {
     }
 
     /// A text as it is to be run there.
-    pub(crate) fn lent_text<'s>(&self, node: NodeId, sql: &'s str) -> Cow<'s, str> {
+    pub(crate) fn lent_text<'s>(&self, slot: Slot, sql: &'s str) -> Cow<'s, str> {
         match &self.lending {
-            Some(lending) if node == BESIDE => Cow::Owned(lending.beside(sql)),
+            Some(lending) if slot.is_beside() => Cow::Owned(lending.beside(sql)),
             _ => Cow::Borrowed(sql),
         }
     }

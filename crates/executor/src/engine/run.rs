@@ -15,12 +15,15 @@ use pgproto::CancelKey;
 use pgproto::backend::{self, split_command_tag};
 use planner::Plan;
 
+use crate::backend::call::Call;
+use crate::backend::call::is_node_specific;
+use crate::backend::isolation::Isolation;
 use crate::backend::leased::LeasedConnection;
-use crate::backend::request::{Call, Event};
+use crate::backend::request::Event;
+use crate::backend::slot::Slot;
+use crate::block::Mode;
 use crate::engine::output::Output;
-use crate::session::catalog_load::is_node_specific;
-use crate::session::{Mode, Session, take_links};
-use crate::snapshot::Isolation;
+use crate::session::Session;
 
 /// How a statement ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,7 +59,7 @@ impl Session {
             Ok(()) => Box::pin(self.dispatch(plan, call, output)).await,
             Err(error) => Err(error),
         };
-        let result = result.map_err(|error| self.without_lost(error));
+        let result = result.map_err(|error| self.links.drawn().without_lost(error, &self.leaves));
         self.gathers = result.as_ref().is_err_and(|error| self.was_early(plan, error, output.is_untouched()));
         let result = match self.gathers && self.in_block() {
             true => {
@@ -135,8 +138,10 @@ impl Session {
     /// One of several nodes that would all do: one that works for this session already, else the first or, to spread the
     /// load, any.
     pub(crate) fn choose(&self, nodes: &[NodeId]) -> NodeId {
-        let leased = nodes.iter().find(|node| self.leased.contains_key(node));
-        leased.copied().unwrap_or_else(|| nodes.get(self.number % nodes.len().max(1)).copied().unwrap_or(self.home))
+        let leased = nodes.iter().find(|node| self.links.has(**node));
+        leased
+            .copied()
+            .unwrap_or_else(|| nodes.get(self.links.number() % nodes.len().max(1)).copied().unwrap_or(self.home))
     }
 
     /// Runs `work` inside the open block, or in a block of its own that is committed or rolled back at once.
@@ -187,10 +192,11 @@ impl Session {
     pub(crate) async fn scatter(
         &mut self,
         mode: Mode,
-        parts: Vec<(NodeId, String)>,
+        parts: Vec<(impl Into<Slot>, String)>,
         call: &Call,
         output: &mut Output<'_>,
     ) -> Result<Completion> {
+        let parts: Vec<(Slot, String)> = parts.into_iter().map(|(slot, sql)| (slot.into(), sql)).collect();
         let extended = call.parameters.is_some();
         if let [(node, sql)] = parts.as_slice() {
             self.acquire_for(*node, mode, extended).await?;
@@ -199,8 +205,8 @@ impl Session {
         let version = self.catalog_version;
         for (node, sql) in &parts {
             self.acquire_for(*node, mode, extended).await?;
-            self.sight.touch(self.place(*node));
-            self.link(*node)?.start(sql, call, version);
+            self.sight.touch(node.node());
+            self.links.link(*node)?.start(sql, call, version);
         }
         self.answers_of(&parts, call, output).await
     }
@@ -208,27 +214,27 @@ impl Session {
     /// The answers of nodes that have been sent their parts.
     pub(crate) async fn answers_of(
         &mut self,
-        parts: &[(NodeId, String)],
+        parts: &[(impl Copy + Into<Slot>, String)],
         call: &Call,
         output: &mut Output<'_>,
     ) -> Result<Completion> {
-        let nodes: Vec<NodeId> = parts.iter().map(|(node, _)| *node).collect();
+        let nodes: Vec<Slot> = parts.iter().map(|(slot, _)| (*slot).into()).collect();
         self.answers_on(&nodes, call, output).await
     }
 
     /// The same, whatever they have been sent.
     pub(crate) async fn answers_on(
         &mut self,
-        nodes: &[NodeId],
+        nodes: &[impl Copy + Into<Slot>],
         call: &Call,
         output: &mut Output<'_>,
     ) -> Result<Completion> {
-        let mut links = self.take(nodes)?;
+        let mut links = self.links.take(nodes)?;
         let result = match &call.order {
             Some(order) => self.merge_sorted(&mut links, order, output).await,
             None => self.merge(&mut links, output).await,
         };
-        self.put_back(links);
+        self.links.put_back(links);
         result
     }
 
@@ -241,17 +247,17 @@ impl Session {
         output: &mut Output<'_>,
     ) -> Result<Completion> {
         self.acquire_for_independent(node, call.parameters.is_some()).await?;
-        self.run_held(node, sql, call, output).await
+        self.run_held(node.into(), sql, call, output).await
     }
 
     /// Runs a statement on a link that is held for it.
-    async fn run_held(&mut self, node: NodeId, sql: &str, call: &Call, output: &mut Output<'_>) -> Result<Completion> {
-        self.sight.touch(self.place(node));
+    async fn run_held(&mut self, slot: Slot, sql: &str, call: &Call, output: &mut Output<'_>) -> Result<Completion> {
+        self.sight.touch(slot.node());
         let version = self.catalog_version;
-        self.link(node)?.start(sql, call, version);
-        let mut links = self.take(&[node])?;
-        let result = self.answer(node, &mut links[0].1, output).await;
-        self.put_back(links);
+        self.links.link(slot)?.start(sql, call, version);
+        let mut links = self.links.take(&[slot])?;
+        let result = self.answer(slot.node(), &mut links[0].1, output).await;
+        self.links.put_back(links);
         result
     }
 
@@ -273,7 +279,7 @@ impl Session {
                 Err(error) => return Err(failure.unwrap_or(error)),
             };
             let holds = match unchecked.take() {
-                Some(validity) => validity.holds(&self.context, &self.cancel).await,
+                Some(validity) => validity.holds(&self.context, self.links.cancel()).await,
                 None => Ok(()),
             };
             let outcome = match event {
@@ -300,12 +306,12 @@ impl Session {
     /// Reads the answers of several links until all are done.
     pub(crate) async fn merge(
         &mut self,
-        links: &mut [(NodeId, LeasedConnection)],
+        links: &mut [(Slot, LeasedConnection)],
         output: &mut Output<'_>,
     ) -> Result<Completion> {
         let mut total = Total::default();
         let mut failure = None;
-        let mut running: BTreeMap<NodeId, CancelKey> =
+        let mut running: BTreeMap<Slot, CancelKey> =
             links.iter().map(|(node, leased)| (*node, leased.link.connection.cancel_key().clone())).collect();
         let mut steps = FuturesUnordered::new();
         for (node, leased) in links.iter_mut() {
@@ -316,7 +322,7 @@ impl Session {
                 Ok(Event::Done) => (Ok(()), true),
                 Ok(_) if failure.is_some() => (Ok(()), false),
                 Ok(Event::Rows(run, count)) => (output.rows(run, count).await, false),
-                Ok(Event::Description(body)) => (self.describe_rows(body, node, 0, output).await, false),
+                Ok(Event::Description(body)) => (self.describe_rows(body, node.node(), 0, output).await, false),
                 Ok(Event::Complete(tag)) => {
                     total.add(&tag);
                     (Ok(()), false)
@@ -360,7 +366,7 @@ impl Session {
         }
         let mut fields = backend::decode_row_description(body)?;
         fields.drain(..keys.min(fields.len()));
-        if self.place(node) != self.home {
+        if node != self.home {
             for field in fields.iter_mut().filter(|field| is_node_specific(field.table_oid)) {
                 (field.table_oid, field.column_number) = (0, 0);
             }
@@ -391,9 +397,9 @@ impl Session {
         for node in others {
             self.acquire(*node, Mode::InBlock).await?;
             self.sight.touch(*node);
-            self.link(*node)?.start(sql, call, version);
+            self.links.link(*node)?.start(sql, call, version);
         }
-        let tags = self.finish_all(others).await?;
+        let tags = self.links.finish_all(others).await?;
         self.keep_trigger_events_only(others);
         for tag in tags {
             if let (Completion::Tag(expected), Some(got)) = (&completion, tag)
@@ -408,36 +414,6 @@ impl Session {
         Ok(completion)
     }
 
-    /// Sends what was started on these nodes and reads the answers to their end; the first error wins.
-    pub(crate) async fn finish_all(&mut self, nodes: &[NodeId]) -> Result<Vec<Option<String>>> {
-        let work = self.leased.iter_mut().filter(|(node, _)| nodes.contains(node)).map(|(_, leased)| async {
-            leased.flush().await?;
-            leased.finish().await
-        });
-        let results = futures_util::future::join_all(work).await;
-        results.into_iter().collect()
-    }
-
-    /// Runs a statement without parameters on one node of the block and drops its rows.
-    pub(crate) async fn run_on(&mut self, node: NodeId, sql: &str) -> Result<Option<String>> {
-        self.acquire(node, Mode::InBlock).await?;
-        self.sight.touch(self.place(node));
-        let leased = self.link(node)?;
-        leased.link.connection.query(sql.as_bytes());
-        leased.flush().await?;
-        leased.finish().await
-    }
-
-    /// Rows, as text, of a statement without parameters on one node of the block.
-    pub(crate) async fn rows_on(&mut self, node: NodeId, sql: &str) -> Result<Vec<Vec<Option<Bytes>>>> {
-        self.acquire_to_ask(node).await?;
-        let leased = self.link(node)?;
-        leased.link.connection.query(sql.as_bytes());
-        leased.flush().await?;
-        leased.skip_preamble().await?;
-        Ok(leased.link.connection.read_rows().await?.0)
-    }
-
     /// Numbers of sequences, which the session's own backend remembers as its last; each expression so many times.
     pub async fn draw(&mut self, draws: &[(String, usize)]) -> Result<Vec<Option<Bytes>>> {
         self.leaves.drawn = true;
@@ -446,29 +422,14 @@ impl Session {
         for (draw, count) in draws {
             let sql = format!("SELECT {draw} FROM pg_catalog.generate_series(1, {count})");
             numbers.extend(self.rows_on(self.home, &sql).await?.into_iter().flatten());
-            self.note_drawn(self.home);
+            self.links.note_drawn(self.home);
         }
         Ok(numbers)
-    }
-
-    /// Takes links out of the session for work that borrows several at once. Work that is dropped half-way (the client is
-    /// gone) drops them, which closes the connections.
-    pub(crate) fn take(&mut self, nodes: &[NodeId]) -> Result<Vec<(NodeId, LeasedConnection)>> {
-        take_links(&mut self.leased, nodes)
-    }
-
-    /// Undoes [`Session::take`].
-    pub(crate) fn put_back(&mut self, links: Vec<(NodeId, LeasedConnection)>) {
-        self.leased.extend(links);
     }
 }
 
 /// Waits for the next event of one link; the first time it also sends what is queued.
-async fn step(
-    node: NodeId,
-    leased: &mut LeasedConnection,
-    first: bool,
-) -> (NodeId, &mut LeasedConnection, Result<Event>) {
+async fn step(node: Slot, leased: &mut LeasedConnection, first: bool) -> (Slot, &mut LeasedConnection, Result<Event>) {
     let event = match first {
         true => match leased.flush().await {
             Ok(()) => leased.next().await,

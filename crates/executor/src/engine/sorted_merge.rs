@@ -25,10 +25,13 @@ use futures_util::future::join_all;
 use pgerror::{PgError, Result, SqlState};
 use pgproto::backend::tag;
 use pgproto::frame::HEADER_BYTES;
-use planner::{Merge, MergeKey, RowCount};
+use planner::{Merge, MergeKey};
 
+use crate::backend::call::Call;
+use crate::backend::call::Order;
 use crate::backend::leased::LeasedConnection;
-use crate::backend::request::{Call, Event, Parameters};
+use crate::backend::request::Event;
+use crate::backend::slot::Slot;
 use crate::engine::gather::without_position;
 use crate::engine::output::Output;
 use crate::engine::run::Completion;
@@ -37,42 +40,6 @@ use crate::session::Session;
 
 /// Rows are passed on at the latest when there are so many bytes of them.
 const RUN_BYTES: usize = 64 * 1024;
-
-/// In which order rows are wanted, and how many.
-#[derive(Clone, Debug)]
-pub struct Order {
-    keys: Vec<MergeKey>,
-    offset: u64,
-    limit: u64,
-}
-
-impl Order {
-    /// `None` if LIMIT or OFFSET is a parameter that is not plainly a number, or one that PostgreSQL refuses.
-    pub(crate) fn of(merge: &Merge, call: &Call) -> Option<Self> {
-        let count = |count: Option<RowCount>, if_none: u64| match count {
-            None => Some(if_none),
-            Some(RowCount::Constant(count)) => Some(count),
-            Some(RowCount::Parameter(number)) => match bigint(call.parameters.as_deref()?, number - 1)? {
-                None => Some(if_none),
-                Some(count) => u64::try_from(count).ok(),
-            },
-        };
-        let (offset, limit) = (count(merge.offset, 0)?, count(merge.limit, u64::MAX)?);
-        Some(Self { keys: merge.keys.clone(), offset, limit })
-    }
-}
-
-/// The value of a parameter that is an integer or NULL.
-fn bigint(parameters: &Parameters, at: usize) -> Option<Option<i64>> {
-    let Some(value) = parameters.values.get(at)? else { return Some(None) };
-    let value = match (parameters.format_of(at), value.as_ref()) {
-        (0, text) => std::str::from_utf8(text).ok()?.trim().parse().ok()?,
-        (_, [a, b, c, d]) => i64::from(i32::from_be_bytes([*a, *b, *c, *d])),
-        (_, [a, b, c, d, e, f, g, h]) => i64::from_be_bytes([*a, *b, *c, *d, *e, *f, *g, *h]),
-        _ => return None,
-    };
-    Some(Some(value))
-}
 
 impl Call {
     /// For the text of a merge: the keys are binary, the user's columns as the user wants them.
@@ -112,7 +79,7 @@ impl Session {
     /// Passes on the rows of nodes that have been sent the text of a merge.
     pub(crate) async fn merge_sorted(
         &mut self,
-        links: &mut [(NodeId, LeasedConnection)],
+        links: &mut [(Slot, LeasedConnection)],
         order: &Order,
         output: &mut Output<'_>,
     ) -> Result<Completion> {
@@ -147,7 +114,7 @@ impl Session {
 }
 
 /// Cancels what still runs on links that have been sent nothing else, and reads the answers to their end.
-pub(crate) async fn give_up(links: &mut [(NodeId, LeasedConnection)]) {
+pub(crate) async fn give_up(links: &mut [(Slot, LeasedConnection)]) {
     let running = links.iter().filter(|(_, leased)| !leased.link.connection.is_settled());
     join_all(running.map(|(_, leased)| leased.link.connection.cancel_key().cancel())).await;
     let open = links.iter_mut().filter(|(_, leased)| !leased.link.connection.is_settled());
@@ -239,9 +206,9 @@ pub(crate) struct Merger<'l, 'o> {
 }
 
 impl<'l, 'o> Merger<'l, 'o> {
-    pub(crate) fn new(links: &'l mut [(NodeId, LeasedConnection)], order: &'o Order, layout: Layout) -> Self {
-        let source = |(node, leased): &'l mut (NodeId, LeasedConnection)| Source {
-            node: *node,
+    pub(crate) fn new(links: &'l mut [(Slot, LeasedConnection)], order: &'o Order, layout: Layout) -> Self {
+        let source = |(slot, leased): &'l mut (Slot, LeasedConnection)| Source {
+            node: slot.node(),
             leased,
             is_open: true,
             run: Bytes::new(),

@@ -8,10 +8,9 @@ use bytes::{BufMut, Bytes, BytesMut};
 use pgerror::{PgError, Result, SqlState};
 use pgproto::backend::{self, Field};
 
-use crate::engine::output::frame_bodies;
+use crate::backend::request::frame_bodies;
+use crate::session::own_settings::WORK_MEM_BYTES;
 
-/// Bytes of rows that stay in memory if `loxo.work_mem` says nothing else.
-pub(crate) const WORK_MEM: usize = 64 * 1024 * 1024;
 /// Most bytes of rows that a PL/pgSQL body can be given at once.
 const ROWS_BYTES_MAX: usize = 256 * 1024 * 1024;
 
@@ -48,7 +47,7 @@ pub fn check_memory(bytes: usize) -> Result<()> {
 
 impl Default for Spool {
     fn default() -> Self {
-        Self::of(WORK_MEM)
+        Self::of(WORK_MEM_BYTES)
     }
 }
 

@@ -9,73 +9,26 @@
 //! Invariants: the cache holds templates of one catalog version; the search path is part of the key; a session that sees
 //! other tables than its fellows does not use it. Debug builds plan every statement both ways and compare.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use catalog::{Catalog, NodeId};
 use pgerror::{PgError, Result, SqlState, field};
-use planner::{ManyRows, Parameter, Parameterised, Plan, SessionFacts, Shape, Template};
+use planner::{Parameter, Parameterised, Plan, SessionFacts, Template};
 
-use crate::backend::request::{Call, Parameters};
+use crate::backend::call::Call;
+use crate::backend::call::Parameters;
 use crate::session::Session;
 use crate::session::describe::parameter_facts;
-use crate::session::long_texts::lengthy;
-use crate::session::plan_validity::PlanValidity;
+use crate::session::pipeline::Again;
 use crate::session::temp_names::TempNames;
+use crate::shared::long_texts::lengthy;
+use crate::shared::plan_validity::PlanValidity;
+use crate::shared::templates::{Entry, Lesson, Scratch};
 
 /// An INSERT of many rows as long as this is planned by its first row at once: the tree of all rows takes hundreds of times the
 /// memory of the text.
 const MANY_ROWS_BYTES: usize = 64 << 10;
-/// The cache is emptied when it has grown to this.
-const SHAPES_MAX: usize = 4096;
-
-/// Templates, shared by all sessions of a coordinator.
-#[derive(Default)]
-pub(crate) struct TemplateCache {
-    entries: Mutex<(u64, HashMap<Vec<u8>, Entry>)>,
-}
-
-#[derive(Clone)]
-enum Entry {
-    /// Once: most texts of ad-hoc queries never come again.
-    Seen,
-    /// It has to be planned each time.
-    Never,
-    Known(Arc<Template>),
-}
-
-impl TemplateCache {
-    fn get(&self, catalog_version: u64, key: &[u8]) -> Option<Entry> {
-        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        if entries.0 == catalog_version { entries.1.get(key).cloned() } else { None }
-    }
-
-    fn insert(&self, catalog_version: u64, key: Vec<u8>, entry: Entry) {
-        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        if entries.0 != catalog_version || entries.1.len() >= SHAPES_MAX {
-            entries.1.clear();
-            entries.0 = catalog_version;
-        }
-        entries.1.insert(key, entry);
-    }
-}
-
-/// A session's buffers, kept for the next statement.
-#[derive(Default)]
-pub(crate) struct Scratch {
-    shape: Shape,
-    rows: ManyRows,
-    key: Vec<u8>,
-}
-
-/// A statement whose shape is to be learned.
-#[derive(Debug)]
-pub(crate) struct Lesson {
-    sql: String,
-    shape: Shape,
-    key: Vec<u8>,
-}
 
 /// A plan found by its shape.
 #[derive(Debug)]
@@ -101,13 +54,6 @@ impl Quick {
             _ => error,
         }
     }
-}
-
-/// A statement that is executed again and again.
-pub(crate) struct Again {
-    pub(crate) template: Arc<Template>,
-    shape: Shape,
-    pub(crate) validity: Arc<PlanValidity>,
 }
 
 fn with_integers(text: &Parameterised, call: &Call) -> Call {

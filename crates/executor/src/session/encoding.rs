@@ -7,18 +7,19 @@ use placement::KeyType;
 
 use pgerror::{PgError, Result};
 
+use crate::backend::slot::Slot;
 use crate::session::Session;
 
 impl Session {
     /// The client encoding, if texts have other bytes in it than in the servers. Some link must be held.
     pub(crate) fn foreign_encoding(&self) -> Option<String> {
-        let parameters = self.leased.values().next()?.link.connection.parameters();
+        let parameters = self.links.iter().next()?.1.link.connection.parameters();
         let encoding = parameters.get("client_encoding")?;
         is_foreign(encoding).then(|| encoding.clone())
     }
 
     /// From here on the nodes send and take texts as they are; gives what [`Session::end_plain_texts`] wants.
-    pub(crate) async fn begin_plain_texts(&mut self, nodes: &[catalog::NodeId]) -> Result<Option<String>> {
+    pub(crate) async fn begin_plain_texts(&mut self, nodes: &[impl Copy + Into<Slot>]) -> Result<Option<String>> {
         let encoding = self.foreign_encoding();
         if encoding.is_some() {
             self.run_on_all(nodes, "SET LOCAL client_encoding TO 'UTF8'").await?;
@@ -27,7 +28,11 @@ impl Session {
     }
 
     /// Only if all went well: an error's rollback brings the encoding back by itself.
-    pub(crate) async fn end_plain_texts(&mut self, nodes: &[catalog::NodeId], encoding: Option<String>) -> Result<()> {
+    pub(crate) async fn end_plain_texts(
+        &mut self,
+        nodes: &[impl Copy + Into<Slot>],
+        encoding: Option<String>,
+    ) -> Result<()> {
         match encoding {
             Some(encoding) => {
                 let sql = format!("SET LOCAL client_encoding TO {}", catalog::quote_literal(&encoding));

@@ -20,18 +20,12 @@ use pgproto::backend::tag;
 use pgproto::{Connection, Frame};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::session::{Replay, Session};
+use crate::block::Change;
+use crate::block::Replay;
+use crate::session::Session;
 
 /// Notifications that wait for a session; more wait in the datanodes.
 const QUEUE: usize = 256;
-
-/// A step of LISTEN or UNLISTEN, which takes effect when its transaction commits.
-#[derive(Clone, Debug)]
-pub(crate) enum Change {
-    Add(String),
-    Remove(String),
-    RemoveAll,
-}
 
 /// What a session that listens has.
 pub(crate) struct Listening {
@@ -124,9 +118,10 @@ impl Session {
         if self.listening.is_none() {
             let (heard, queue) = mpsc::channel(QUEUE);
             let mut ears = Vec::new();
-            for options in self.context.connect_options(&self.identity) {
+            for options in self.context.connect_options(self.links.identity()) {
                 let connection = self
-                    .cancel
+                    .links
+                    .cancel()
                     .interrupt()
                     .or(Connection::connect(&options))
                     .await?
@@ -153,7 +148,7 @@ impl Session {
     pub async fn notify(&mut self, sql: &str) -> Result<()> {
         let (home, mode) = (self.home, self.mode());
         self.acquire_as_is(home, mode).await?;
-        let leased = self.link(home)?;
+        let leased = self.links.link(home)?;
         leased.link.connection.query(sql.as_bytes());
         leased.flush().await?;
         leased.finish().await?;
@@ -233,7 +228,7 @@ impl Session {
     /// Marks the node that has notified in this transaction as one that cannot be prepared.
     pub(crate) fn note_notifier(&mut self) {
         let home = self.home;
-        if let Some(leased) = self.leased.get_mut(&home).filter(|_| self.notified) {
+        if let Some(leased) = self.links.get_mut(home).filter(|_| self.notified) {
             leased.temp |= leased.begun;
         }
     }

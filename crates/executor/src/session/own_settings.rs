@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use pgerror::{PgError, Result, SqlState};
 
-use crate::copy::feed::HELPERS_MAX;
-use crate::engine::spool;
-use crate::session::{Replay, Session};
+use crate::backend::settings::duration;
+use crate::block::Replay;
+use crate::session::Session;
 
 /// Between two statements of a block.
 pub const IDLE_IN_TRANSACTION: &str = "idle_in_transaction_session_timeout";
@@ -21,8 +21,11 @@ pub const IDLE_SESSION: &str = "idle_session_timeout";
 
 /// Bytes of rows that a statement may keep in a coordinator's memory; the rest goes to a file.
 pub const WORK_MEM: &str = "loxo.work_mem";
-/// [`spool::WORK_MEM`] as SHOW writes it.
+/// [`WORK_MEM_BYTES`] as SHOW writes it.
 const WORK_MEM_DEFAULT: &str = "64MB";
+
+/// Bytes of rows that stay in memory if `loxo.work_mem` says nothing else.
+pub(crate) const WORK_MEM_BYTES: usize = 64 * 1024 * 1024;
 
 /// So many rows, as far as can be estimated, are brought to one node rather than exchanged, and in parameters rather than temp
 /// tables.
@@ -32,6 +35,9 @@ const FEW_ROWS_DEFAULT: &str = "20000";
 /// Threads that convert rows ahead of a COPY's router: so many, or `auto`, as many as help and have a core.
 pub const COPY_HELPERS: &str = "loxo.copy_helpers";
 const COPY_HELPERS_DEFAULT: &str = "auto";
+
+/// Helpers of one COPY: what the router does itself leaves no work for more.
+pub(crate) const HELPERS_MAX: usize = 3;
 
 pub(crate) const NAMES: [&str; 5] = [IDLE_IN_TRANSACTION, IDLE_SESSION, WORK_MEM, FEW_ROWS, COPY_HELPERS];
 
@@ -90,7 +96,7 @@ impl Session {
 
     /// Bytes of rows that may be kept in memory.
     pub fn work_mem(&self) -> usize {
-        self.own_setting(WORK_MEM).and_then(bytes).unwrap_or(spool::WORK_MEM)
+        self.own_setting(WORK_MEM).and_then(bytes).unwrap_or(WORK_MEM_BYTES)
     }
 
     /// See [`FEW_ROWS`].
@@ -116,7 +122,7 @@ impl Session {
             Replay::Own(known, value) if *known == name => Some(value.as_deref()),
             _ => None,
         });
-        let value = in_block.unwrap_or_else(|| self.settings.own(name));
+        let value = in_block.unwrap_or_else(|| self.settings().own(name));
         value.or(match name {
             WORK_MEM => Some(WORK_MEM_DEFAULT),
             FEW_ROWS => Some(FEW_ROWS_DEFAULT),
@@ -174,22 +180,6 @@ fn check_copy_helpers(value: &str) -> Result<()> {
         .hint(format!("A number from 0 to {HELPERS_MAX}, or auto.")))
 }
 
-/// A time as SHOW writes it: a number and its unit. `None` for 0, which means no limit.
-pub fn duration(text: &str) -> Option<Duration> {
-    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-    let (number, unit) = text.split_at(digits);
-    let milliseconds: u64 = match unit {
-        "" | "ms" => 1,
-        "s" => 1000,
-        "min" => 60 * 1000,
-        "h" => 3600 * 1000,
-        "d" => 24 * 3600 * 1000,
-        _ => return None,
-    };
-    let number: u64 = number.parse().ok().filter(|number| *number > 0)?;
-    Some(Duration::from_millis(number.saturating_mul(milliseconds)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -197,7 +187,7 @@ mod tests {
     #[test]
     fn memory_is_read_as_postgresql_reads_it() {
         for (text, expected) in
-            [("64", 65536), ("64kB", 65536), (WORK_MEM_DEFAULT, spool::WORK_MEM), ("1 GB", 1 << 30), ("0", 0)]
+            [("64", 65536), ("64kB", 65536), (WORK_MEM_DEFAULT, WORK_MEM_BYTES), ("1 GB", 1 << 30), ("0", 0)]
         {
             assert_eq!(bytes(text), Some(expected), "{text}");
         }

@@ -5,51 +5,15 @@
 //! version of the catalog: the answer serves all sessions of the coordinator. A transaction that has changed the path or the
 //! schema asks for itself.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
-
 use catalog::Catalog;
 use pgerror::Result;
 
-use crate::backend::login::SERVICE;
-use crate::session::{BESIDE, Mode, Session};
-
-/// The cache is emptied when it has grown to this.
-const PATHS_MAX: usize = 1024;
+use crate::backend::pool::login::SERVICE;
+use crate::block::Mode;
+use crate::session::Session;
+use crate::shared::search_paths::{Key, Path};
 
 const EFFECTIVE: &str = "SELECT pg_catalog.unnest(pg_catalog.current_schemas(false))";
-
-/// Schemas in the order of the path; without `pg_catalog` and `pg_temp`.
-pub(crate) type Path = Arc<[String]>;
-
-/// What a path depends on beside the catalog.
-#[derive(Clone, PartialEq, Eq, Hash)]
-struct Key {
-    user: String,
-    login: u64,
-    settings: u64,
-}
-
-/// Paths under one version of the catalog, shared by all sessions of a coordinator.
-#[derive(Default)]
-pub(crate) struct SearchPaths {
-    known: Mutex<(u64, HashMap<Key, Path>)>,
-}
-
-impl SearchPaths {
-    fn get(&self, version: u64, key: &Key) -> Option<Path> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.0 == version { known.1.get(key).cloned() } else { None }
-    }
-
-    fn put(&self, version: u64, key: Key, path: Path) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.0 != version || known.1.len() >= PATHS_MAX {
-            *known = (version, HashMap::new());
-        }
-        known.1.insert(key, path);
-    }
-}
 
 impl Session {
     /// To be called when anything may have changed what unqualified names mean.
@@ -69,7 +33,7 @@ impl Session {
         let version = catalog.version();
         match self.shares_path() {
             true => {
-                self.login().await?;
+                self.links.login().await?;
                 let path = self.ask_search_path(self.in_block()).await?;
                 let key = self.path_key();
                 self.context.search_paths.put(version, key, path.clone());
@@ -101,8 +65,8 @@ impl Session {
     }
 
     fn path_key(&self) -> Key {
-        let login = self.login.as_ref().map_or(SERVICE, |login| login.stamp);
-        Key { user: self.identity.user.clone(), login, settings: self.settings().path_fingerprint() }
+        let login = self.links.known_login().map_or(SERVICE, |login| login.stamp);
+        Key { user: self.links.identity().user.clone(), login, settings: self.settings().path_fingerprint() }
     }
 
     /// An open transaction is not to get to the home node for this alone.
@@ -121,8 +85,9 @@ impl Session {
     }
 
     async fn ask_path_beside(&mut self) -> Result<Vec<Vec<Option<bytes::Bytes>>>> {
-        self.acquire_as_is(BESIDE, Mode::Autocommit).await?;
-        let leased = self.link(BESIDE)?;
+        let beside = self.beside_home();
+        self.acquire_as_is(beside, Mode::Autocommit).await?;
+        let leased = self.links.link(beside)?;
         leased.link.connection.query_rows(EFFECTIVE).await
     }
 }

@@ -7,7 +7,7 @@ use catalog::{Column, Distribution, Oid, Persistence, Relation, RelationKind};
 use pgerror::{PgError, Result};
 
 use crate::session::Session;
-use crate::session::catalog_load::{Row, flag, number, optional, text};
+use crate::shared::catalog_load::{Row, flag, number, optional, text};
 
 /// The names, and the definitions as they are under one version of the catalog.
 #[derive(Debug, Default)]
@@ -38,6 +38,10 @@ const COLUMNS: &str = "SELECT a.attrelid, a.attnum, a.attname, a.atttypid, a.att
      LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum \
      WHERE c.relnamespace = pg_catalog.pg_my_temp_schema() AND c.relkind = 'v' AND a.attnum > 0 ORDER BY a.attnum";
 
+/// Of whoever asks.
+pub(crate) const MAY_MAKE_TEMPORARY: &str =
+    "SELECT pg_catalog.has_database_privilege(pg_catalog.current_database(), 'TEMP')";
+
 /// Definitions with every name qualified, whatever the session's search path is.
 fn views_sql(in_block: bool) -> String {
     let (begin, end) = match in_block {
@@ -57,7 +61,7 @@ impl TempNames {
 impl Session {
     /// Of the session's own backend on the home node, if it has one.
     pub(crate) async fn temp_relations(&mut self) -> Result<Arc<TempNames>> {
-        if !self.is_pinned(self.home) {
+        if !self.links.is_pinned(self.home) {
             return Ok(Arc::default());
         }
         let version = self.catalog_version;

@@ -6,9 +6,9 @@
 //! * A *cut* (crate `txn`): no commit is in its visible phase while the nodes of a statement take their snapshots. Every
 //!   statement that reads several nodes runs under one, in REPEATABLE READ transactions: those of the session's own block
 //!   in REPEATABLE READ ([`Session::acquire`] takes the cut at the first statement, over all nodes), else transactions made
-//!   for this statement ([`Session::begin_read`]). [`bound_portals`] has the third case.
+//!   for this statement ([`Session::begin_read`]). [`bound_portals`](crate::engine::reads::bound_portals) has the third case.
 //! * *Settling*: before a session that has seen something elsewhere reads a node, that node waits until what it holds
-//!   prepared now is gone. So what was seen on one node is seen on the next. [`CausalityTracker`](crate::snapshot::causality::CausalityTracker) knows which nodes that concerns; after
+//!   prepared now is gone. So what was seen on one node is seen on the next. [`CausalityTracker`](crate::block::causality::CausalityTracker) knows which nodes that concerns; after
 //!   a cut it is none. A new connection settles once: its node may have been away.
 //!   For a statement that looks at nothing but the row it brings it is early enough before COMMIT ([`Session::settle_put_off`]):
 //!   only others see the row, and not before.
@@ -29,12 +29,7 @@
 //! transactions are rolled back and begun anew); a statement of a session with `loxo.snapshot = local` neither waits for the
 //! gtm nor for prepared transactions.
 
-pub(crate) mod bound_portals;
-pub(crate) mod causality;
 pub(crate) mod cursor_holder;
-pub(crate) mod optimistic_insert;
-pub(crate) mod optimistic_read;
-pub(crate) mod readers;
 
 use std::time::Duration;
 
@@ -43,110 +38,26 @@ use pgerror::{PgError, Result, SqlState};
 use tokio::time::{Instant, sleep};
 
 use crate::backend::cancel::CancelSet;
-use crate::backend::leased::Own;
-use crate::session::context::Context;
-use crate::session::{BESIDE, Block, CURSOR_HOLDER, Mode, Session};
-use crate::transaction::serializable::Reach;
-use crate::transaction::suspended::Read;
-use crate::transaction::table_locks::Locks;
+use crate::backend::isolation::{Isolation, SnapshotMode};
+use crate::backend::slot::Slot;
+use crate::block::Block;
+use crate::block::Cut;
+use crate::block::Mode;
+use crate::block::reach::Reach;
+use crate::block::suspended::Read;
+use crate::block::table_locks::Locks;
+use crate::session::Session;
+use crate::shared::context::Context;
 
 /// Longest wait for a cut that holds, and for nodes whose transactions are in doubt.
 pub(crate) const CUT_MAX: Duration = Duration::from_secs(30);
 /// Pause before a node in doubt is looked at again.
 const DOUBT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Isolation level of a transaction. READ UNCOMMITTED is READ COMMITTED, as in PostgreSQL.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[allow(missing_docs)]
-pub enum Isolation {
-    #[default]
-    ReadCommitted,
-    RepeatableRead,
-    Serializable,
-}
-
-impl Isolation {
-    /// Of the words after ISOLATION LEVEL, or the value of `transaction_isolation`.
-    pub fn named(words: &str) -> Self {
-        match words.to_ascii_lowercase().as_str() {
-            "serializable" => Isolation::Serializable,
-            "repeatable read" => Isolation::RepeatableRead,
-            _ => Isolation::ReadCommitted,
-        }
-    }
-
-    /// `BEGIN` with this level.
-    pub(crate) fn begin(self) -> &'static str {
-        match self {
-            Isolation::ReadCommitted => "BEGIN ISOLATION LEVEL READ COMMITTED",
-            Isolation::RepeatableRead => "BEGIN ISOLATION LEVEL REPEATABLE READ",
-            Isolation::Serializable => "BEGIN ISOLATION LEVEL SERIALIZABLE",
-        }
-    }
-
-    /// Does the transaction keep its first snapshot?
-    pub(crate) fn keeps_snapshot(self) -> bool {
-        self != Isolation::ReadCommitted
-    }
-}
-
-/// The setting `loxo.snapshot`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum SnapshotMode {
-    /// One snapshot for all nodes.
-    #[default]
-    Consistent,
-    /// Each node's own: a transaction over several nodes may be seen on some and not yet on others.
-    Local,
-}
-
-impl SnapshotMode {
-    /// Of the setting's value.
-    ///
-    /// # Errors
-    /// 22023 as PostgreSQL words it.
-    pub fn named(value: &str) -> Result<Self> {
-        match value.to_ascii_lowercase().as_str() {
-            "consistent" => Ok(SnapshotMode::Consistent),
-            "local" => Ok(SnapshotMode::Local),
-            _ => Err(PgError::new(
-                SqlState::INVALID_PARAMETER_VALUE,
-                format!("invalid value for parameter \"loxo.snapshot\": \"{value}\""),
-            )
-            .hint("Available values: consistent, local.")),
-        }
-    }
-
-    /// The setting's value.
-    pub fn name(self) -> &'static str {
-        match self {
-            SnapshotMode::Consistent => "consistent",
-            SnapshotMode::Local => "local",
-        }
-    }
-}
-
-/// How far a transaction that keeps its first snapshot is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) enum Cut {
-    /// It has no snapshot yet.
-    #[default]
-    Pending,
-    /// Its snapshots on all nodes it may read are of one cut.
-    Taken,
-    /// None is needed: it reads one node, or each node's own state.
-    Unneeded,
-}
-
 impl Session {
     /// Does the present statement need snapshots that agree?
     pub(crate) fn is_consistent(&self) -> bool {
         self.settings().snapshot() == SnapshotMode::Consistent && self.context.nodes().len() > 1
-    }
-
-    /// The datanode behind a link's name.
-    pub(crate) fn place(&self, node: NodeId) -> NodeId {
-        if node == BESIDE || node == CURSOR_HOLDER { self.home } else { node }
     }
 
     /// To be called when a statement, or a part of one that others follow on other nodes, has ended.
@@ -206,7 +117,7 @@ impl Session {
         if nodes.len() > 1 && self.is_consistent() {
             self.begin_over(nodes, settings.iter().cloned().chain(locks.commands(" NOWAIT")).collect(), true);
             if let Some(cut) = self.open_within_closure(nodes).await? {
-                let generations = self.generations(nodes).await?;
+                let generations = self.links.generations(nodes).await?;
                 if self.complete(cut, &generations) {
                     self.cut_taken();
                     return Ok(());
@@ -267,7 +178,7 @@ impl Session {
         block.isolation == Isolation::ReadCommitted
             && !block.wrote
             && !block.schema_changed
-            && !self.is_pinned(self.home)
+            && !self.links.is_pinned(self.home)
             && self.is_consistent()
             && nodes.len() > 1
     }
@@ -308,12 +219,11 @@ impl Session {
     }
 
     /// What the block's isolation level asks for before it goes to `node`.
-    pub(crate) async fn enter_node(&mut self, node: NodeId) -> Result<()> {
-        let place = self.place(node);
+    pub(crate) async fn enter_node(&mut self, slot: Slot) -> Result<()> {
         if self.block.as_ref().is_none_or(|block| block.snapshotless) {
             return Ok(());
         }
-        self.reach_node(place)?;
+        self.reach_node(slot.node())?;
         let Some(block) = self.block.as_ref().filter(|block| block.is_under_cut() && block.cut == Cut::Pending) else {
             return Ok(());
         };
@@ -356,7 +266,7 @@ impl Session {
 
     /// See [`closure`].
     pub(crate) async fn closure(&self, nodes: &[NodeId], deadline: Instant) -> Result<txn::GlobalSnapshot> {
-        closure(&self.context, &self.cancel, nodes, deadline).await
+        closure(&self.context, self.links.cancel(), nodes, deadline).await
     }
 
     /// Has all answered within the closure, and under its gtm? Then whatever the session sees, all nodes show.
@@ -375,36 +285,17 @@ impl Session {
         for node in nodes {
             self.acquire_as_is(*node, Mode::InBlock).await?;
         }
-        self.opened(nodes).await
-    }
-
-    /// Sends what is queued on these links and reads the answer to `BEGIN …`.
-    pub(crate) async fn opened(&mut self, nodes: &[NodeId]) -> Result<()> {
-        let work = self.leased.iter_mut().filter(|(node, _)| nodes.contains(node)).map(|(_, leased)| async {
-            leased.flush().await?;
-            leased.skip_preamble().await
-        });
-        futures_util::future::join_all(work).await.into_iter().collect()
+        self.links.opened(nodes).await
     }
 
     async fn try_cut(&mut self, nodes: &[NodeId], deadline: Instant) -> Result<bool> {
         let cut = self.closure(nodes, deadline).await?;
-        let generations = self.generations(nodes).await?;
+        let generations = self.links.generations(nodes).await?;
         Ok(self.complete(cut, &generations))
     }
 
-    /// Reads the generation on all of these nodes at once, which takes a snapshot.
-    pub(crate) async fn generations(&mut self, nodes: &[NodeId]) -> Result<Vec<Option<i64>>> {
-        for node in nodes {
-            let connection = &mut self.link(*node)?.link.connection;
-            Own::Generation.queue(connection);
-            connection.sync();
-        }
-        bound_portals::answers(&mut self.leased, nodes).await
-    }
-
     /// Gives snapshots back that are of no use.
-    pub(crate) async fn start_over(&mut self, nodes: &[NodeId]) -> Result<()> {
+    pub(crate) async fn start_over(&mut self, nodes: &[impl Copy + Into<Slot>]) -> Result<()> {
         if self.block.as_ref().is_some_and(|block| block.locked) {
             return Err(PgError::new(
                 SqlState::SERIALIZATION_FAILURE,
@@ -412,9 +303,9 @@ impl Session {
             )
             .hint("Run the transaction again."));
         }
-        self.broadcast(nodes, "ROLLBACK").await?;
+        self.links.broadcast(nodes, "ROLLBACK").await?;
         for node in nodes {
-            self.link(*node)?.begun = false;
+            self.links.link(*node)?.begun = false;
         }
         Ok(())
     }
@@ -440,11 +331,6 @@ pub(crate) async fn closure(
         }
         cancel.interrupt().or(sleep(DOUBT_PAUSE)).await?;
     }
-}
-
-/// What [`txn::SNAPSHOT_SQL`] answered.
-pub(crate) fn generation(value: &[u8]) -> Option<i64> {
-    std::str::from_utf8(value).ok()?.parse().ok()
 }
 
 fn beyond_one_node() -> PgError {

@@ -14,9 +14,10 @@ use futures_util::future::join_all;
 use pgerror::{PgError, Result, SqlState};
 use pgproto::CancelKey;
 
+use crate::backend::isolation::Isolation;
 use crate::backend::own_calls::{self, OwnCall};
-use crate::session::{Mode, Session};
-use crate::snapshot::Isolation;
+use crate::block::Mode;
+use crate::session::Session;
 
 /// Longest wait of the first try.
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -52,16 +53,16 @@ impl Session {
         for limit in limits {
             // On one node nobody can come in between.
             if self.try_lock(nodes, asking, limit.filter(|_| nodes.len() > 1)).await? {
-                return self.broadcast(nodes, "RELEASE SAVEPOINT loxo_alone").await;
+                return self.links.broadcast(nodes, "RELEASE SAVEPOINT loxo_alone").await;
             }
-            self.cancel.interrupt().check()?;
+            self.links.cancel().interrupt().check()?;
             self.forget_savepoint(nodes).await?;
         }
         Err(PgError::internal("a lock was neither taken nor refused"))
     }
 
     async fn forget_savepoint(&mut self, nodes: &[NodeId]) -> Result<()> {
-        self.broadcast(nodes, "ROLLBACK TO SAVEPOINT loxo_alone; RELEASE SAVEPOINT loxo_alone").await
+        self.links.broadcast(nodes, "ROLLBACK TO SAVEPOINT loxo_alone; RELEASE SAVEPOINT loxo_alone").await
     }
 
     /// The same in a transaction that has no snapshot yet.
@@ -78,8 +79,8 @@ impl Session {
         let seal = self.context.seal().await?;
         for node in nodes {
             self.acquire(*node, Mode::InBlock).await?;
-            self.sight.touch(self.place(*node));
-            let connection = &mut self.link(*node)?.link.connection;
+            self.sight.touch(*node);
+            let connection = &mut self.links.link(*node)?.link.connection;
             match asking {
                 Asking::Himself(lock) => connection.query(format!("SAVEPOINT loxo_alone; {lock}").as_bytes()),
                 Asking::ForHim(calls) => {
@@ -88,7 +89,7 @@ impl Session {
                 }
             }
         }
-        let leased = self.leased.iter_mut().filter(|(node, _)| nodes.contains(node));
+        let leased = self.links.of(nodes);
         let (keys, work): (Vec<CancelKey>, Vec<_>) = leased
             .map(|(_, leased)| {
                 let key = leased.link.connection.cancel_key().clone();

@@ -1,12 +1,16 @@
-//! Ending the session's transaction.
+//! The session's transaction over all its nodes: how it begins and ends.
+//!
+//! * [`begin`]: BEGIN, savepoints; here: COMMIT and ROLLBACK; [`prepared`]: PREPARE TRANSACTION and what follows.
+//! * [`serializable`]: SERIALIZABLE over the cluster; [`exclusive_lock`]: keeping other writers off a table on several nodes.
+//! * [`suspended`]: a block at rest while others work for it.
+//!
+//! Invariant: it is committed on all nodes or on none; a part that cannot be ended is thrown away with its connection.
 
-pub(crate) mod block;
+pub(crate) mod begin;
 pub(crate) mod exclusive_lock;
 pub(crate) mod prepared;
 pub(crate) mod serializable;
 pub(crate) mod suspended;
-pub(crate) mod table_locks;
-pub(crate) mod writes;
 
 use catalog::NodeId;
 use pgerror::{PgError, Result, SqlState};
@@ -17,14 +21,16 @@ use txn::Participant;
 
 use crate::backend::leased::LeasedConnection;
 use crate::backend::own_calls::OwnCall;
-use crate::session::catalog_load::{self, Loaded};
-use crate::session::{Mode, Session};
+use crate::backend::slot::Slot;
+use crate::block::Mode;
+use crate::session::Session;
+use crate::shared::catalog_load::{self, Loaded};
 
 /// Longest wait of a schema change for a gtm that is away.
 const GTM_WAIT: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// Nodes with something to commit, and the ids of their transactions where they are known.
-type Writers = BTreeMap<NodeId, Option<u64>>;
+type Writers = BTreeMap<Slot, Option<u64>>;
 
 impl Session {
     /// Commits the block on all its nodes or on none. A failed block is rolled back, as COMMIT does in PostgreSQL; gives
@@ -73,13 +79,13 @@ impl Session {
     async fn announce_schema_change(&mut self) -> Result<txn::InvalidationGuard> {
         // A gtm that was just started again is found within a second or two. If it is not, the last line says so.
         let connected = tokio::time::timeout(GTM_WAIT, self.context.gtm.connected());
-        let _ = self.cancel.interrupt().or(connected).await?;
+        let _ = self.links.cancel().interrupt().or(connected).await?;
         // Deferred constraints may wait for a session which would wait for the end of this schema change from here on.
-        let nodes: Vec<NodeId> = self.leased.iter().filter(|(_, leased)| leased.begun).map(|(node, _)| *node).collect();
-        self.broadcast(&nodes, "SET CONSTRAINTS ALL IMMEDIATE").await?;
+        let nodes: Vec<Slot> = self.links.begun();
+        self.links.broadcast(&nodes, "SET CONSTRAINTS ALL IMMEDIATE").await?;
         self.raise_version().await?;
         self.call_on(self.home, &[OwnCall::new("lock_for_commit", "")]).await?;
-        self.cancel.interrupt().or(self.context.gtm.invalidate_catalogs()).await?
+        self.links.cancel().interrupt().or(self.context.gtm.invalidate_catalogs()).await?
     }
 
     /// Once a transaction; the home node's row first, and with it the right to be next.
@@ -93,9 +99,9 @@ impl Session {
     }
 
     async fn commit_participants(&mut self) -> Result<()> {
-        let nodes: Vec<NodeId> = self.leased.iter().filter(|(_, leased)| leased.begun).map(|(node, _)| *node).collect();
+        let nodes: Vec<Slot> = self.links.begun();
         for node in &nodes {
-            self.link(*node)?.skip_preamble().await?;
+            self.links.link(*node)?.skip_preamble().await?;
         }
         // Of several nodes it is asked together with what they wrote.
         if nodes.len() == 1 {
@@ -105,10 +111,10 @@ impl Session {
         let writers = match nodes.len() {
             0 => return Ok(()),
             1 => {
-                self.opened(&nodes).await?;
+                self.links.opened(&nodes).await?;
                 // Not in the gate: the check may wait for rows of others.
                 if self.defers_constraints() {
-                    self.broadcast(&nodes, "SET CONSTRAINTS ALL IMMEDIATE").await?;
+                    self.links.broadcast(&nodes, "SET CONSTRAINTS ALL IMMEDIATE").await?;
                 }
                 nodes.iter().map(|node| (*node, None)).collect()
             }
@@ -119,28 +125,28 @@ impl Session {
         let seal = context.seal().await?;
         // Nobody but a superuser may look at decisions.
         let inquiry = context.own_options();
+        let cancel = self.links.cancel().clone();
+        let at = nodes.iter().position(|slot| *slot == commit_point).unwrap_or(0);
         let mut participants: Vec<Participant<'_>> = self
-            .leased
-            .iter_mut()
-            .filter(|(node, _)| nodes.contains(node))
-            .map(|(node, leased)| Participant {
-                node: node.0,
+            .links
+            .of(&nodes)
+            .map(|(slot, leased)| Participant {
+                node: slot.node().0,
                 connection: &mut leased.link.connection,
-                wrote: writers.contains_key(node),
-                xid: writers.get(node).copied().flatten(),
+                wrote: writers.contains_key(&slot),
+                xid: writers.get(&slot).copied().flatten(),
             })
             .collect();
-        let at = participants.iter().position(|participant| participant.node == commit_point.0).unwrap_or(0);
         let tools = txn::CommitTools {
             seal: &seal,
             ids: &context.gids,
             nodes: &inquiry,
             gtm: &context.gtm,
-            interrupt: self.cancel.interrupt(),
+            interrupt: cancel.interrupt(),
         };
         let committed = txn::commit(&mut participants, at, &tools).await;
         if committed.as_ref().is_err_and(|error| error.code() == SqlState::STATEMENT_COMPLETION_UNKNOWN) {
-            nodes.iter().for_each(|node| context.raise_doubt(*node));
+            nodes.iter().for_each(|slot| context.raise_doubt(slot.node()));
         }
         let outcome = committed?;
         if !outcome.unresolved.is_empty() {
@@ -154,8 +160,7 @@ impl Session {
     /// Nodes that were to settle before the end of the transaction at the latest are told so: whoever sees its rows sees what
     /// the session saw before. The answer is still to be read.
     pub(crate) async fn settle_put_off(&mut self) -> Result<()> {
-        let nodes: Vec<NodeId> =
-            self.leased.iter().filter(|(_, leased)| leased.unsettled).map(|(node, _)| *node).collect();
+        let nodes: Vec<Slot> = self.links.nodes_where(|leased| leased.unsettled);
         for node in nodes {
             self.acquire(node, Mode::InBlock).await?;
         }
@@ -163,11 +168,11 @@ impl Session {
     }
 
     /// Which nodes have something to commit, and in which transactions of theirs. They are asked, since any function may have written.
-    async fn writers(&mut self, nodes: &[NodeId]) -> Result<Writers> {
+    async fn writers(&mut self, nodes: &[Slot]) -> Result<Writers> {
         for node in nodes {
-            self.link(*node)?.ask_whether_wrote();
+            self.links.link(*node)?.ask_whether_wrote();
         }
-        let work = self.leased.iter_mut().filter(|(node, _)| nodes.contains(node)).map(|(node, leased)| async {
+        let work = self.links.of(nodes).map(|(slot, leased)| async move {
             leased.flush().await?;
             leased.skip_preamble().await?;
             let (rows, _) = leased.link.connection.read_rows().await?;
@@ -175,22 +180,18 @@ impl Session {
             let xid = rows.first().and_then(|row| row.first()?.as_deref()).map(transaction_id).transpose()?;
             // What cannot be prepared, a cursor WITH HOLD say, must not be done before it is decided.
             let wrote = leased.temp || xid.is_some();
-            Ok::<_, PgError>(wrote.then_some((*node, xid)))
+            Ok::<_, PgError>(wrote.then_some((slot, xid)))
         });
         let answers = futures_util::future::join_all(work).await;
         answers.into_iter().filter_map(Result::transpose).collect()
     }
 
     /// The participant that commits without being prepared: one that cannot be prepared, if there is one.
-    fn commit_point(&self, nodes: &[NodeId], writers: &Writers) -> Result<NodeId> {
-        let unpreparable: Vec<NodeId> = self
-            .leased
-            .iter()
-            .filter(|(node, leased)| leased.temp && writers.contains_key(node))
-            .map(|(node, _)| *node)
-            .collect();
+    fn commit_point(&self, nodes: &[Slot], writers: &Writers) -> Result<Slot> {
+        let temp = self.links.nodes_where(|leased| leased.temp);
+        let unpreparable: Vec<Slot> = temp.into_iter().filter(|slot| writers.contains_key(slot)).collect();
         match unpreparable.as_slice() {
-            [] => Ok(writers.keys().next().or(nodes.first()).copied().unwrap_or(self.home)),
+            [] => Ok(writers.keys().next().or(nodes.first()).copied().unwrap_or(self.home.into())),
             [one] => Ok(*one),
             _ => Err(PgError::unsupported("a transaction with temporary objects on several nodes")),
         }
@@ -199,7 +200,7 @@ impl Session {
     /// Rolls the block back everywhere. Links that do not answer are thrown away, which rolls back there too.
     pub async fn rollback(&mut self) {
         let mut participants: Vec<Participant<'_>> = Vec::new();
-        for (node, leased) in self.leased.iter_mut().filter(|(_, leased)| leased.begun) {
+        for (slot, leased) in self.links.iter_mut().filter(|(_, leased)| leased.begun) {
             // An answer that was not read to its end, BEGIN's perhaps, comes before that of ROLLBACK.
             let settled = match leased.link.connection.flush().await {
                 Ok(()) => leased.link.connection.drain().await.is_ok() || !leased.link.connection.is_broken(),
@@ -208,7 +209,7 @@ impl Session {
             leased.preamble = 0;
             if settled {
                 participants.push(Participant {
-                    node: node.0,
+                    node: slot.node().0,
                     connection: &mut leased.link.connection,
                     wrote: true,
                     xid: None,
@@ -230,16 +231,15 @@ impl Session {
             let connection = &leased.link.connection;
             leased.begun && connection.is_settled() && connection.status() == TransactionStatus::InTransaction
         };
-        let open: Vec<NodeId> =
-            self.leased.iter().filter(|(_, leased)| is_open(leased)).map(|(node, _)| *node).collect();
+        let open: Vec<Slot> = self.links.nodes_where(is_open);
         let sql = savepoint.as_ref().map_or("ROLLBACK".to_owned(), |name| format!("ROLLBACK TO SAVEPOINT {name}"));
-        if self.broadcast(&open, &sql).await.is_err() || savepoint.is_some() {
+        if self.links.broadcast(&open, &sql).await.is_err() || savepoint.is_some() {
             // A node that could not do it has lost its connection, or keeps its transaction until the client ends it.
             return;
         }
         for node in open {
-            self.cancel.set_in_transaction(node, false);
-            if let Some(leased) = self.leased.get_mut(&node) {
+            self.links.cancel().set_in_transaction(node, false);
+            if let Some(leased) = self.links.get_mut(node) {
                 leased.begun = false;
                 leased.temp = false;
             }
@@ -252,14 +252,7 @@ impl Session {
         self.reach_ended();
         self.block = None;
         self.settings_mut().block_ended();
-        for (node, leased) in &mut self.leased {
-            self.cancel.set_in_transaction(*node, false);
-            leased.begun = false;
-            leased.unsettled = false;
-            leased.asked_whether_wrote = false;
-            leased.temp = false;
-            leased.gathered = false;
-        }
+        self.links.block_ended();
         self.release();
     }
 
@@ -270,7 +263,7 @@ impl Session {
                 Some(loaded) => loaded.clone(),
                 None => self.load_own_catalog().await?,
             },
-            _ => self.cancel.interrupt().or(self.context.catalog()).await??,
+            _ => self.links.cancel().interrupt().or(self.context.catalog()).await??,
         };
         self.catalog_version = loaded.catalog.version();
         self.catalog_defers = loaded.catalog.defers_constraints();
@@ -284,11 +277,11 @@ impl Session {
         let version = self.context.next_own_version();
         let epoch = self.context.epoch();
         self.acquire(home, Mode::InBlock).await?;
-        let leased = self.link(home)?;
+        let leased = self.links.link(home)?;
         leased.flush().await?;
         leased.skip_preamble().await?;
         let builtins = self.context.builtins.clone();
-        let catalog = catalog_load::load(&mut self.link(home)?.link.connection, Some(version), &builtins).await?;
+        let catalog = catalog_load::load(&mut self.links.link(home)?.link.connection, Some(version), &builtins).await?;
         let loaded = Arc::new(Loaded { catalog: Arc::new(catalog), epoch });
         if let Some(block) = &mut self.block {
             block.catalog = Some(loaded.clone());

@@ -9,7 +9,8 @@ use txn::user_prepared::{self, End, Registration};
 use txn::{CommitTools, Participant};
 
 use crate::backend::pool::Link;
-use crate::session::{Mode, Session};
+use crate::block::Mode;
+use crate::session::Session;
 use crate::transaction::unresolved_warning;
 
 impl Session {
@@ -41,7 +42,7 @@ impl Session {
             return Err(PgError::unsupported("PREPARE TRANSACTION of a schema change")
                 .hint("Use COMMIT: it is atomic on all datanodes."));
         }
-        if self.leased.values().any(|leased| leased.begun && leased.gathered) {
+        if self.links.iter().any(|(_, leased)| leased.begun && leased.gathered) {
             return Err(PgError::unsupported(
                 "PREPARE TRANSACTION after a statement that collected rows of several datanodes",
             )
@@ -49,26 +50,27 @@ impl Session {
         }
         self.close_cursor_holder().await;
         let (owner, _) = self.role(Mode::InBlock).await?;
-        let nodes: Vec<NodeId> = self.leased.iter().filter(|(_, leased)| leased.begun).map(|(node, _)| *node).collect();
+        let nodes = self.links.begun();
         self.settle_put_off().await?;
         for node in &nodes {
-            let leased = self.link(*node)?;
+            let leased = self.links.link(*node)?;
             leased.flush().await?;
             leased.skip_preamble().await?;
         }
-        let registration = Registration { name: name.to_owned(), owner, database: self.identity.database.clone() };
+        let registration =
+            Registration { name: name.to_owned(), owner, database: self.links.identity().database.clone() };
         let context = self.context.clone();
         let (inquiry, seal) = (context.own_options(), context.seal().await?);
-        let cancel = self.cancel.clone();
+        let cancel = self.links.cancel().clone();
         let interrupt = cancel.interrupt();
         let tools = CommitTools { ids: &context.gids, nodes: &inquiry, gtm: &context.gtm, seal: &seal, interrupt };
         let mut registry = interrupt.or(self.context.service_link(self.home)).await??;
         let mut participants: Vec<Participant<'_>> = self
-            .leased
+            .links
             .iter_mut()
             .filter(|(_, leased)| leased.begun)
-            .map(|(node, leased)| Participant {
-                node: node.0,
+            .map(|(slot, leased)| Participant {
+                node: slot.node().0,
                 connection: &mut leased.link.connection,
                 wrote: true,
                 xid: None,
@@ -87,7 +89,7 @@ impl Session {
         self.release();
         let context = self.context.clone();
         let (inquiry, seal) = (context.own_options(), context.seal().await?);
-        let cancel = self.cancel.clone();
+        let cancel = self.links.cancel().clone();
         let interrupt = cancel.interrupt();
         let tools = CommitTools { ids: &context.gids, nodes: &inquiry, gtm: &context.gtm, seal: &seal, interrupt };
         let mut registry = interrupt.or(self.context.service_link(self.home)).await??;
@@ -122,7 +124,7 @@ impl Session {
     /// Who the session acts as at this moment, and whether that is a superuser.
     async fn role(&mut self, mode: Mode) -> Result<(String, bool)> {
         self.acquire(self.home, mode).await?;
-        let leased = self.link(self.home)?;
+        let leased = self.links.link(self.home)?;
         leased.flush().await?;
         leased.skip_preamble().await?;
         let sql = "SELECT rolname, rolsuper FROM pg_catalog.pg_roles WHERE rolname OPERATOR(pg_catalog.=) CURRENT_USER";

@@ -24,37 +24,9 @@ use catalog::NodeId;
 use pgerror::{PgError, Result, SqlState};
 use planner::Plan;
 
-use crate::session::{Block, Session};
-use crate::snapshot::Isolation;
-
-/// How far a transaction may go, as its isolation level has it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Reach {
-    /// Not SERIALIZABLE, or there is one datanode only.
-    Free,
-    /// The one datanode where it has a snapshot, or none yet.
-    Narrow(Option<NodeId>),
-    /// The first datanode it has been to, and whether it has been to another.
-    Wide(Option<NodeId>, bool),
-}
-
-impl Reach {
-    /// What each datanode is told right after BEGIN. It takes no snapshot.
-    pub(crate) fn lock(self) -> Option<&'static str> {
-        match self {
-            Reach::Free => None,
-            Reach::Narrow(_) => Some("LOCK TABLE loxo.serializable IN ROW SHARE MODE"),
-            Reach::Wide(..) => Some("LOCK TABLE loxo.serializable IN EXCLUSIVE MODE"),
-        }
-    }
-}
-
-impl Block {
-    /// Does it read all datanodes as of one cut?
-    pub(crate) fn is_under_cut(&self) -> bool {
-        self.isolation == Isolation::RepeatableRead || matches!(self.reach, Reach::Wide(..))
-    }
-}
+use crate::backend::isolation::Isolation;
+use crate::block::reach::Reach;
+use crate::session::Session;
 
 impl Session {
     /// Of a transaction that begins.
@@ -113,7 +85,7 @@ impl Session {
 
     /// Parts that were begun under the other lock are begun anew.
     async fn widen(&mut self) -> Result<()> {
-        let begun = self.begun();
+        let begun = self.links.begun();
         let Some(block) = &mut self.block else { return Ok(()) };
         block.reach = Reach::Wide(None, false);
         self.goes_wide |= block.locked;
@@ -131,14 +103,14 @@ impl Session {
 
     /// After `SET TRANSACTION ISOLATION LEVEL`.
     pub(crate) async fn isolation_is(&mut self, isolation: Isolation) -> Result<()> {
-        let (reach, begun) = (self.reach_of(isolation), self.begun());
+        let (reach, begun) = (self.reach_of(isolation), self.links.begun());
         let Some(block) = &mut self.block else { return Ok(()) };
         if block.isolation == isolation {
             return Ok(());
         }
         (block.isolation, block.reach) = (isolation, reach);
         match reach.lock() {
-            Some(lock) => self.broadcast(&begun, lock).await,
+            Some(lock) => self.links.broadcast(&begun, lock).await,
             None => Ok(()),
         }
     }

@@ -88,23 +88,35 @@ impl Apart<'_> {
         }
     }
 
-    fn add(&mut self, inputs: &[Input]) {
+    /// Adds the tables of inputs; false if the session beside the block cannot make one, because its rows are those of a temp table of
+    /// the user's.
+    fn add(&mut self, inputs: &[Input]) -> Result<bool> {
         self.made.extend(inputs.iter().map(|input| input.table.clone()));
+        let own: HashSet<String> = self.ctx.session.temp_relations.iter().cloned().collect();
+        for input in inputs.iter().filter(|_| !own.is_empty()) {
+            if reads_any(&input.sql, &own)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     fn gather(&mut self, gather: &Gather) -> Result<bool> {
-        self.add(&gather.inputs);
-        Ok(!gather.writes && self.text(&gather.final_sql.text)?)
+        Ok(self.add(&gather.inputs)? && !gather.writes && self.text(&gather.final_sql.text)?)
     }
 
     fn staged(&mut self, insert: &InsertStaged) -> Result<bool> {
-        self.add(&insert.inputs);
+        if !self.add(&insert.inputs)? {
+            return Ok(false);
+        }
         let (target, made) = (&insert.stage.target, &insert.stage.definitions);
         Ok(self.text(&insert.fill.text)? && self.late(target, made, &insert.fill.text)?.is_some())
     }
 
     fn change(&mut self, change: &StagedDml) -> Result<bool> {
-        self.add(&change.inputs);
+        if !self.add(&change.inputs)? {
+            return Ok(false);
+        }
         for text in change.fills.iter().map(|fill| &fill.text) {
             let late = self.late(&change.target, &change.definitions, text)?;
             if !self.text(text)? || late.is_none_or(|late| !late.is_empty()) {

@@ -3,7 +3,6 @@
 
 #![allow(dead_code)] // each test binary uses a part of it
 
-use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -74,13 +73,9 @@ fn run(command: &mut Command) {
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
 impl Server {
     fn new(directory: PathBuf) -> Self {
-        Self { directory, port: free_port(), process: None }
+        Self { directory, port: testkit::free_ports(&[0]).unwrap(), process: None }
     }
 
     pub fn start(&mut self) {

@@ -23,14 +23,16 @@ use pgerror::{PgError, Result};
 use pgproto::backend::split_command_tag;
 use planner::{Copies, FirstCopy, Plan, Tables};
 
+use crate::backend::call::Call;
+use crate::backend::call::Parameters;
 use crate::backend::own_calls::OwnCall;
-use crate::backend::request::{Call, Parameters};
+use crate::block::Mode;
 use crate::dml::first_copy::net::{Changed, RowChange};
 use crate::dml::first_copy::sql::Texts;
+use crate::dml::writes::Write;
 use crate::engine::output::Output;
 use crate::engine::run::Completion;
-use crate::session::{Mode, Session};
-use crate::transaction::writes::Write;
+use crate::session::Session;
 
 /// Values of one statement; the protocol's limit is 65,535 parameters.
 const VALUES_MAX: usize = 30_000;
@@ -233,9 +235,9 @@ impl Session {
         for node in &copies.others {
             self.acquire_for(*node, Mode::InBlock, true).await?;
             self.sight.touch(*node);
-            self.link(*node)?.start(sql, call, version);
+            self.links.link(*node)?.start(sql, call, version);
         }
-        let tags = self.finish_all(&copies.others).await?;
+        let tags = self.links.finish_all(&copies.others).await?;
         self.keep_trigger_events_only(&copies.others);
         Ok(tags.into_iter().map(|tag| split_command_tag(&tag.unwrap_or_default()).1).collect())
     }

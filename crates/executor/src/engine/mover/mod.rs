@@ -23,7 +23,6 @@
 //! Memory: for each node [`ROOM_BYTES`], and a batch or a read of each source beyond.
 
 pub(crate) mod partitions;
-pub(crate) mod router;
 pub(crate) mod rows;
 
 use std::collections::BTreeMap;
@@ -39,8 +38,8 @@ use tokio::sync::Notify;
 
 use crate::backend::leased::LeasedConnection;
 use crate::backend::request::Event;
+use crate::engine::row_router::RowRouter;
 use partitions::Partitions;
-use router::RowRouter;
 use rows::FRAME_BYTES;
 
 /// What a source that also takes gives at a time, about.

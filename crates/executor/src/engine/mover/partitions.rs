@@ -6,9 +6,9 @@ use bytes::{Bytes, BytesMut};
 use catalog::NodeId;
 use pgerror::{PgError, Result};
 
-use crate::engine::mover::router::{Destination, RowRouter};
+use crate::backend::request::frame_bodies;
 use crate::engine::mover::rows::{FRAME_BYTES, put_row};
-use crate::engine::output::frame_bodies;
+use crate::engine::row_router::{Destination, RowRouter};
 
 /// See the module's page.
 pub(crate) struct Partitions<'r> {

@@ -9,8 +9,7 @@ use pgerror::{PgError, Result};
 use pgproto::frontend;
 
 use crate::backend::leased::LeasedConnection;
-use crate::backend::request::Event;
-use crate::engine::output::frame_bodies;
+use crate::backend::request::{Event, frame_bodies};
 use crate::engine::spool::Spool;
 
 /// Bytes of rows sent in one CopyData, about.

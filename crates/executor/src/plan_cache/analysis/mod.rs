@@ -25,18 +25,18 @@ use catalog::{Catalog, Meaning, NodeId, Oid, meaning};
 use pgerror::{PgError, Result, SqlState, field};
 use planner::{Analysis, Marked, SessionFacts, Statement, Undeclared, Uses, WantedBody};
 
-mod kept;
 mod without_temp;
 
-pub(crate) use kept::Analyses;
-use kept::{Key, Pins};
+use crate::backend::slot::Slot;
+use crate::shared::analyses::{Key, Pins};
 
-use crate::backend::request::Call;
-use crate::session::catalog_load::{Row, number, optional, text};
-use crate::session::context::Context;
+use crate::backend::call::Call;
+use crate::block::Mode;
+use crate::session::Session;
 use crate::session::describe::Description;
 use crate::session::temp_names::TempNames;
-use crate::session::{BESIDE, Mode, Session};
+use crate::shared::catalog_load::{Row, number, optional, text};
+use crate::shared::context::Context;
 
 /// Longer INSERTs of nothing but constants are planned by their own words, in which there is no name but the table's.
 const ROWS_BYTES_MAX: usize = 64 << 10;
@@ -81,8 +81,8 @@ enum Place {
 }
 
 impl Place {
-    fn node(self, home: NodeId) -> NodeId {
-        if self == Place::Beside { BESIDE } else { home }
+    fn node(self, home: NodeId) -> Slot {
+        if self == Place::Beside { Slot::beside(home) } else { home.into() }
     }
 }
 
@@ -280,7 +280,7 @@ impl Session {
         let Some(block) = &self.block else { return Some(Place::Home) };
         let only_here = block.schema_changed || block.ran_ddl || block.locked || block.fills_table;
         let sees_it = only_here || statement.names_temporary(&temporary.all);
-        if !sees_it && !self.leased.contains_key(&BESIDE) {
+        if !sees_it && !self.links.has(self.beside_home()) {
             return Some(Place::Beside);
         }
         let is_needed = sees_it || !statement.is_plain(catalog);
@@ -295,15 +295,15 @@ impl Session {
     /// Could the user still say PREPARE TRANSACTION of his block?
     fn may_be_prepared(&self) -> bool {
         self.block.as_ref().is_some_and(|block| !block.hides_schema())
-            && self.leased.get(&self.home).is_none_or(|leased| !leased.temp)
+            && self.links.get(self.home).is_none_or(|leased| !leased.temp)
     }
 
     /// All that the session has set, and the block so far.
     fn settings_in_force(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
-        self.login.as_ref().map(|login| login.stamp).hash(&mut hasher);
+        self.links.known_login().map(|login| login.stamp).hash(&mut hasher);
         match &self.block {
-            None => self.settings.fingerprint().hash(&mut hasher),
+            None => self.settings().fingerprint().hash(&mut hasher),
             Some(block) => (block.settings_at_begin.fingerprint(), block.settings_made()).hash(&mut hasher),
         }
         hasher.finish()
@@ -383,7 +383,7 @@ impl Session {
         match place {
             Place::Home | Place::Beside => self.leave(place),
             Place::Block => {
-                if let Some(leased) = self.leased.get_mut(&self.home) {
+                if let Some(leased) = self.links.get_mut(self.home) {
                     // A transaction that has used pg_temp cannot be prepared.
                     leased.temp = true;
                 }
@@ -408,7 +408,7 @@ impl Session {
     /// Gives back what only the analysis needed.
     fn leave(&mut self, place: Place) {
         if place == Place::Beside {
-            self.let_go(BESIDE);
+            self.links.let_go(self.beside_home());
         }
         if self.block.is_none() {
             self.release();
@@ -432,13 +432,17 @@ impl Session {
         }
     }
 
-    /// The rows of a text of several statements; `end` is sent if one of them fails.
-    async fn ask_on(&mut self, node: NodeId, sql: &str, end: &str) -> Result<Vec<Row>> {
-        match node {
-            BESIDE => self.acquire_as_is(BESIDE, Mode::Autocommit).await?,
-            home => self.acquire_to_ask(home).await?,
+    async fn acquire_at(&mut self, node: Slot) -> Result<()> {
+        match node.is_beside() {
+            true => self.acquire_as_is(node, Mode::Autocommit).await,
+            false => self.acquire_to_ask(node).await,
         }
-        let leased = self.link(node)?;
+    }
+
+    /// The rows of a text of several statements; `end` is sent if one of them fails.
+    async fn ask_on(&mut self, node: Slot, sql: &str, end: &str) -> Result<Vec<Row>> {
+        self.acquire_at(node).await?;
+        let leased = self.links.link(node)?;
         leased.link.connection.query(sql.as_bytes());
         leased.flush().await?;
         leased.skip_preamble().await?;

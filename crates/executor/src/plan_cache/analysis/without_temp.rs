@@ -4,13 +4,14 @@
 //! A function that proves a coordinator calls it makes the schema, which is the role's and is taken back with all the rest. So
 //! the statement is still read with the role's own rights, in the transaction that knows what its names mean.
 
-use catalog::{NodeId, quote_identifier, quote_literal};
+use catalog::{quote_identifier, quote_literal};
 use pgerror::Result;
 
 use super::{PRINTING, Place, READ_BACK, before_body};
-use crate::backend::own_temp::MAY_MAKE_TEMPORARY;
-use crate::session::catalog_load::{Row, optional};
-use crate::session::{BESIDE, Mode, Session};
+use crate::backend::slot::Slot;
+use crate::session::Session;
+use crate::session::temp_names::MAY_MAKE_TEMPORARY;
+use crate::shared::catalog_load::{Row, optional};
 
 impl Session {
     pub(super) async fn may_make_temporary(&mut self, place: Place) -> Result<bool> {
@@ -33,10 +34,7 @@ impl Session {
     ) -> Result<(Result<Vec<Row>>, usize)> {
         let (opening, end) = self.frame(place);
         let node = place.node(self.home);
-        match node {
-            BESIDE => self.acquire_as_is(BESIDE, Mode::Autocommit).await?,
-            home => self.acquire_to_ask(home).await?,
-        }
+        self.acquire_at(node).await?;
         let schema = self.open_schema(node, &opening).await;
         let schema = self.or_end(node, end, schema).await?;
         let opening = "SET LOCAL check_function_bodies = off; ";
@@ -47,9 +45,9 @@ impl Session {
     }
 
     /// Opens the transaction to analyse in, and makes the schema; gives its name.
-    async fn open_schema(&mut self, node: NodeId, opening: &str) -> Result<String> {
+    async fn open_schema(&mut self, node: Slot, opening: &str) -> Result<String> {
         let seal = self.context.seal().await?;
-        let leased = self.link(node)?;
+        let leased = self.links.link(node)?;
         leased.flush().await?;
         leased.skip_preamble().await?;
         leased.link.connection.execute(opening).await?;
@@ -60,9 +58,9 @@ impl Session {
     }
 
     /// Ends what was opened if it has failed.
-    async fn or_end<T>(&mut self, node: NodeId, end: &str, result: Result<T>) -> Result<T> {
+    async fn or_end<T>(&mut self, node: Slot, end: &str, result: Result<T>) -> Result<T> {
         if result.is_err() {
-            let connection = &mut self.link(node)?.link.connection;
+            let connection = &mut self.links.link(node)?.link.connection;
             if connection.is_settled() && !connection.is_broken() {
                 connection.execute(end).await?;
             }

@@ -1,0 +1,84 @@
+-- Temporary tables and views beside tables of the cluster.
+CREATE TABLE t (id int, grp int, v text) /*dist: hash(id) | replication*/;
+CREATE TABLE o (id int, w text) /*dist: hash(id)*/;
+INSERT INTO t SELECT g, g % 4, 'v' || g FROM generate_series(1, 20) g;
+INSERT INTO o SELECT g * 2, 'w' || g FROM generate_series(1, 9) g;
+CREATE TEMP TABLE own (id int, x varchar(5) COLLATE "C", n numeric(8,2));
+INSERT INTO own SELECT id, 'x' || id, id / 3.0 FROM t WHERE grp = 1;
+-- A table made from a temporary one.
+CREATE TABLE made AS SELECT * FROM own WHERE id > 4;
+SELECT * FROM made ORDER BY id;
+CREATE TABLE wider (a, b) WITH (fillfactor = 50) AS SELECT o.w, own.n FROM o JOIN own ON own.id + 1 = o.id;
+SELECT * FROM wider ORDER BY 1;
+CREATE TABLE IF NOT EXISTS wider AS SELECT * FROM own;
+SELECT id, x INTO empty_one FROM own WHERE false;
+SELECT column_name, data_type, character_maximum_length, collation_name FROM information_schema.columns WHERE table_name IN ('made', 'empty_one') ORDER BY table_name, ordinal_position;
+INSERT INTO empty_one SELECT id, v FROM t WHERE id < 3;
+SELECT count(*) FROM empty_one;
+CREATE TABLE alike (LIKE own);
+ALTER TABLE own ALTER id SET NOT NULL;
+CREATE TABLE alike_too (LIKE own);
+INSERT INTO alike_too VALUES (1, 'x', 2.5), (2, NULL, NULL);
+INSERT INTO alike_too VALUES (NULL, 'x', 2.5);
+SELECT * FROM alike_too ORDER BY id;
+-- refused
+CREATE TABLE alike_more (LIKE own INCLUDING ALL, more int);
+-- Views of what all nodes have.
+CREATE TEMP VIEW few AS SELECT id, v AS word FROM t WHERE grp < 2;
+CREATE TEMP VIEW both_sides AS SELECT few.id, word, w FROM few JOIN o USING (id);
+CREATE VIEW mixed AS SELECT own.id, t.v FROM own JOIN t USING (id);
+CREATE TEMP VIEW numbers AS SELECT g AS id FROM generate_series(1, 3) g;
+SELECT count(*), min(word) FROM few;
+SELECT word FROM few WHERE id = 5;
+SELECT * FROM both_sides ORDER BY id;
+SELECT * FROM mixed ORDER BY id DESC LIMIT 2;
+SELECT f.id, n.id FROM few f JOIN numbers n ON n.id = f.id ORDER BY 1;
+SELECT * FROM pg_temp.few AS f (a, b) WHERE f.a IN (SELECT id FROM both_sides) ORDER BY f.a;
+WITH few AS (SELECT 1 AS one) SELECT * FROM few;
+CREATE TABLE from_view AS SELECT * FROM few;
+SELECT count(*) FROM from_view;
+INSERT INTO o SELECT id + 100, word FROM few WHERE id < 5;
+UPDATE o SET w = few.word FROM few WHERE few.id = o.id RETURNING o.id, o.w;
+DELETE FROM o WHERE id > 100 AND EXISTS (SELECT FROM few WHERE few.word = o.w);
+UPDATE few SET word = word || '!' WHERE id = 5 RETURNING *;
+INSERT INTO few VALUES (50, 'fifty');
+DELETE FROM few WHERE id = 9;
+SELECT count(*), max(id) FROM t;
+-- params: 4
+SELECT word FROM few WHERE id >= $1 ORDER BY id LIMIT 2;
+COPY (SELECT id, word FROM few ORDER BY id LIMIT 3) TO STDOUT;
+BEGIN;
+DECLARE c CURSOR FOR SELECT id FROM few ORDER BY id;
+FETCH 2 FROM c;
+CREATE OR REPLACE TEMP VIEW few AS SELECT id, v AS word FROM t WHERE grp = 3;
+SELECT count(*) FROM few;
+ROLLBACK;
+SELECT count(*) FROM few;
+CREATE FUNCTION of_few() RETURNS bigint LANGUAGE sql AS 'SELECT count(*) FROM few';
+CREATE FUNCTION of_own() RETURNS bigint LANGUAGE sql AS 'SELECT count(*) FROM own';
+SELECT of_few(), of_own();
+ALTER TABLE t RENAME COLUMN v TO value;
+SELECT max(word) FROM few;
+-- Rows of a temporary table for tables on several nodes, inside a block.
+CREATE TABLE sink (id int, v text) /*dist: hash(id) | roundrobin | replication*/;
+CREATE TEMP TABLE source (id int, v text);
+INSERT INTO source SELECT g, 'v' || g FROM generate_series(1, 5) g;
+BEGIN;
+INSERT INTO sink (id, v) SELECT 10 + s.id, s.v FROM source s;
+INSERT INTO sink (id, v) SELECT s.id, 'late' FROM source s JOIN sink ON sink.id = 10 + s.id RETURNING id, v;
+UPDATE sink SET v = s.v || '!' FROM source s WHERE s.id + 10 = sink.id RETURNING sink.id, sink.v;
+DELETE FROM sink USING source s WHERE sink.id = s.id + 11 RETURNING sink.id;
+WITH gone AS (DELETE FROM source WHERE id > 3 RETURNING id, v) INSERT INTO sink SELECT id + 100, v FROM gone RETURNING id;
+COMMIT;
+SELECT id, v FROM sink ORDER BY id, v;
+-- Several at once.
+TRUNCATE made, own;
+SELECT (SELECT count(*) FROM made), (SELECT count(*) FROM own);
+DROP TABLE made, own CASCADE;
+SELECT * FROM mixed;
+DROP VIEW IF EXISTS few, both_sides, mixed;
+SELECT count(*) FROM few;
+CREATE TEMP VIEW again AS SELECT * FROM o;
+DROP TABLE o CASCADE;
+SELECT count(*) FROM again;
+SELECT count(*) FROM t;

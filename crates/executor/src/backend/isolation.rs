@@ -1,0 +1,74 @@
+//! Isolation levels, and the setting `loxo.snapshot`.
+
+use pgerror::{PgError, Result, SqlState};
+
+/// Isolation level of a transaction. READ UNCOMMITTED is READ COMMITTED, as in PostgreSQL.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[allow(missing_docs)]
+pub enum Isolation {
+    #[default]
+    ReadCommitted,
+    RepeatableRead,
+    Serializable,
+}
+
+impl Isolation {
+    /// Of the words after ISOLATION LEVEL, or the value of `transaction_isolation`.
+    pub fn named(words: &str) -> Self {
+        match words.to_ascii_lowercase().as_str() {
+            "serializable" => Isolation::Serializable,
+            "repeatable read" => Isolation::RepeatableRead,
+            _ => Isolation::ReadCommitted,
+        }
+    }
+
+    /// `BEGIN` with this level.
+    pub(crate) fn begin(self) -> &'static str {
+        match self {
+            Isolation::ReadCommitted => "BEGIN ISOLATION LEVEL READ COMMITTED",
+            Isolation::RepeatableRead => "BEGIN ISOLATION LEVEL REPEATABLE READ",
+            Isolation::Serializable => "BEGIN ISOLATION LEVEL SERIALIZABLE",
+        }
+    }
+
+    /// Does the transaction keep its first snapshot?
+    pub(crate) fn keeps_snapshot(self) -> bool {
+        self != Isolation::ReadCommitted
+    }
+}
+
+/// The setting `loxo.snapshot`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum SnapshotMode {
+    /// One snapshot for all nodes.
+    #[default]
+    Consistent,
+    /// Each node's own: a transaction over several nodes may be seen on some and not yet on others.
+    Local,
+}
+
+impl SnapshotMode {
+    /// Of the setting's value.
+    ///
+    /// # Errors
+    /// 22023 as PostgreSQL words it.
+    pub fn named(value: &str) -> Result<Self> {
+        match value.to_ascii_lowercase().as_str() {
+            "consistent" => Ok(SnapshotMode::Consistent),
+            "local" => Ok(SnapshotMode::Local),
+            _ => Err(PgError::new(
+                SqlState::INVALID_PARAMETER_VALUE,
+                format!("invalid value for parameter \"loxo.snapshot\": \"{value}\""),
+            )
+            .hint("Available values: consistent, local.")),
+        }
+    }
+
+    /// The setting's value.
+    pub fn name(self) -> &'static str {
+        match self {
+            SnapshotMode::Consistent => "consistent",
+            SnapshotMode::Local => "local",
+        }
+    }
+}

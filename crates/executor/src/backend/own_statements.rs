@@ -1,0 +1,52 @@
+//! Statements of ours that every backend has prepared from the start, so that they cost no parsing.
+
+use pgproto::Connection;
+use pgproto::frontend::{self, Bind};
+
+/// A statement of ours that every backend has prepared.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Own {
+    /// `BEGIN` of the commonest kind.
+    Begin,
+    Settle,
+    /// See [`txn::SNAPSHOT_SQL`].
+    Generation,
+}
+
+/// What [`Own::Begin`] does.
+pub(crate) const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
+
+impl Own {
+    const ALL: [Own; 3] = [Own::Begin, Own::Settle, Own::Generation];
+
+    fn name(self) -> &'static [u8] {
+        match self {
+            Own::Begin => b"loxo_begin",
+            Own::Settle => b"loxo_settle",
+            Own::Generation => b"loxo_generation",
+        }
+    }
+
+    fn sql(self) -> &'static str {
+        match self {
+            Own::Begin => BEGIN,
+            Own::Settle => txn::SETTLE_SQL,
+            Own::Generation => txn::SNAPSHOT_SQL,
+        }
+    }
+
+    /// Queues the preparation of all of them.
+    pub(crate) fn prepare_all(connection: &mut Connection) {
+        for own in Self::ALL {
+            frontend::parse(connection.out(), own.name(), own.sql().as_bytes(), &[]);
+        }
+        connection.sync();
+    }
+
+    /// Queues the execution, without a Sync.
+    pub(crate) fn queue(self, connection: &mut Connection) {
+        let statement = bytes::Bytes::from_static(self.name());
+        frontend::bind(connection.out(), &Bind { statement, ..Bind::default() });
+        frontend::execute(connection.out(), b"", 0);
+    }
+}

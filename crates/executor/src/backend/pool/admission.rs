@@ -1,0 +1,278 @@
+//! Who may hold connections to datanodes at all.
+//!
+//! A session whose transaction is over several nodes holds connections to some while it waits for one to another. If all connections
+//! are with such sessions each waits for the others, for ever. So a session is admitted before it takes its first connection, and
+//! no more are admitted than can have one to *every* node:
+//!
+//! ```text
+//!  on each node:   sessions in a transaction  +  sessions with one statement on this node alone  <=  slots
+//! ```
+//!
+//! Whoever is in a transaction then never waits for a first connection to a node. A statement on one node alone needs no other,
+//! so it counts there only. Who is not admitted waits in line and holds nothing meanwhile, but for statements that turn out to need
+//! a second node: these wait with the connection that they have, before all others. A part of the slots ([`PER_RESERVED`]) is
+//! not for statements on one node, so that there is always somebody who does not wait.
+//!
+//! The pool has some connections more, for second ones to a node (rows that are exchanged beside a transaction) and for the
+//! coordinator itself: whoever has one of these gives it back with his statement.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use catalog::NodeId;
+use pgerror::{PgError, Result, SqlState};
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+/// Longest wait in line.
+const WAIT_MAX: Duration = Duration::from_secs(30);
+
+/// Of so many slots one is for sessions that may go to any node, and one at least.
+const PER_RESERVED: usize = 8;
+
+/// What a session is admitted for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Need {
+    /// A statement on this node.
+    One(NodeId),
+    /// A connection to each node.
+    Any,
+}
+
+/// See the module's page.
+pub(crate) struct Admission {
+    slots: usize,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Admitted for any node.
+    any: usize,
+    /// Admitted for one.
+    one: HashMap<NodeId, usize>,
+    line: VecDeque<(Need, oneshot::Sender<Ticket>)>,
+    /// Those who are admitted for one node and need any.
+    ahead: VecDeque<(NodeId, oneshot::Sender<Ticket>)>,
+}
+
+/// The right to hold connections; the drop gives it back.
+#[must_use]
+pub(crate) struct Ticket {
+    admission: Arc<Admission>,
+    need: Need,
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        let admitted = {
+            let mut state = self.admission.lock();
+            match self.need {
+                Need::Any => state.any -= 1,
+                Need::One(node) => *state.one.entry(node).or_default() -= 1,
+            }
+            self.admission.admit(&mut state)
+        };
+        for (ticket, waiting) in admitted {
+            // Who has gone meanwhile gives it back by this.
+            let _ = waiting.send(ticket);
+        }
+    }
+}
+
+fn reserved(slots: usize) -> usize {
+    (slots / PER_RESERVED).max(1)
+}
+
+impl State {
+    fn fits(&self, need: Need, slots: usize) -> bool {
+        match need {
+            Need::Any => self.any + self.one.values().max().copied().unwrap_or(0) < slots,
+            Need::One(node) => {
+                let there = self.one.get(&node).copied().unwrap_or(0);
+                self.any + there < slots && there + reserved(slots) < slots
+            }
+        }
+    }
+
+    /// May one of those on this node go to any?
+    fn grows(&self, node: NodeId, slots: usize) -> bool {
+        let but_own = self.one.iter().map(|(of, count)| if *of == node { count.saturating_sub(1) } else { *count });
+        self.any + but_own.max().unwrap_or(0) < slots
+    }
+
+    fn count(&mut self, need: Need) {
+        match need {
+            Need::Any => self.any += 1,
+            Need::One(node) => *self.one.entry(node).or_default() += 1,
+        }
+    }
+}
+
+impl Admission {
+    /// For a pool of so many connections to each node.
+    pub(crate) fn new(connections_max: usize) -> Arc<Self> {
+        Arc::new(Self { slots: connections_max.max(1), state: Mutex::default() })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Those at the head of the line for whom there is room now, in the order in which they came.
+    fn admit(self: &Arc<Self>, state: &mut State) -> Vec<(Ticket, oneshot::Sender<Ticket>)> {
+        let mut admitted = Vec::new();
+        while let Some((node, _)) = state.ahead.front()
+            && state.grows(*node, self.slots)
+        {
+            let Some((_, waiting)) = state.ahead.pop_front() else { break };
+            state.count(Need::Any);
+            admitted.push((Ticket { admission: self.clone(), need: Need::Any }, waiting));
+        }
+        while state.ahead.is_empty()
+            && let Some((need, _)) = state.line.front()
+            && state.fits(*need, self.slots)
+        {
+            let Some((need, waiting)) = state.line.pop_front() else { break };
+            state.count(need);
+            admitted.push((Ticket { admission: self.clone(), need }, waiting));
+        }
+        admitted
+    }
+
+    async fn enter(self: &Arc<Self>, need: Need) -> Option<Ticket> {
+        let waiting = {
+            let mut state = self.lock();
+            if state.line.is_empty() && state.ahead.is_empty() && state.fits(need, self.slots) {
+                state.count(need);
+                return Some(Ticket { admission: self.clone(), need });
+            }
+            let (admit, waiting) = oneshot::channel();
+            state.line.push_back((need, admit));
+            waiting
+        };
+        waiting.await.ok()
+    }
+}
+
+impl Admission {
+    /// For one who is admitted for this node, and stays so until the other ticket is dropped.
+    async fn grow(self: &Arc<Self>, node: NodeId) -> Option<Ticket> {
+        let waiting = {
+            let mut state = self.lock();
+            if state.ahead.is_empty() && state.grows(node, self.slots) {
+                state.count(Need::Any);
+                return Some(Ticket { admission: self.clone(), need: Need::Any });
+            }
+            let (admit, waiting) = oneshot::channel();
+            state.ahead.push_back((node, admit));
+            waiting
+        };
+        waiting.await.ok()
+    }
+}
+
+/// To be called before a session takes a connection to a node, `alone` if it holds none and needs it for one statement there only.
+///
+/// # Errors
+/// 53300 after a long wait.
+pub(crate) async fn admit(
+    admission: &Arc<Admission>,
+    ticket: Option<&Ticket>,
+    node: NodeId,
+    alone: bool,
+    max: usize,
+) -> Result<Option<Ticket>> {
+    let need = match alone && reserved(admission.slots) < admission.slots {
+        true => Need::One(node),
+        false => Need::Any,
+    };
+    let has = ticket.map(|ticket| ticket.need);
+    if has.is_some_and(|has| [Need::Any, need].contains(&has)) {
+        return Ok(None);
+    }
+    let enter = async {
+        match has {
+            Some(Need::One(node)) if need == Need::Any => admission.grow(node).await,
+            _ => admission.enter(need).await,
+        }
+    };
+    match timeout(WAIT_MAX, enter).await {
+        Ok(Some(ticket)) => Ok(Some(ticket)),
+        _ => Err(not_admitted(max)),
+    }
+}
+
+fn not_admitted(max: usize) -> PgError {
+    PgError::new(SqlState::TOO_MANY_CONNECTIONS, format!("all {max} connections to the datanodes are in use"))
+        .hint("Raise max_connections of the datanodes and pool_size of the coordinators, or use fewer clients.")
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    #[test]
+    fn whoever_is_in_a_transaction_finds_a_connection_to_every_node() {
+        let admission = Admission::new(2);
+        let enter = |need| admission.enter(need).now_or_never().flatten();
+        let (first, second) = (enter(Need::Any), enter(Need::One(NodeId(0))));
+        assert!(first.is_some() && second.is_some());
+        // On the second node there is room, but not for one that may go to the first.
+        let third = enter(Need::One(NodeId(1)));
+        assert!(third.is_some());
+        let mut waiting = Box::pin(admission.enter(Need::Any));
+        assert!(waiting.as_mut().now_or_never().is_none());
+        drop(second);
+        assert!(waiting.as_mut().now_or_never().is_none());
+        // Nobody overtakes those in line.
+        let mut behind = Box::pin(admission.enter(Need::One(NodeId(0))));
+        assert!(behind.as_mut().now_or_never().is_none());
+        drop(third);
+        let fourth = waiting.now_or_never().flatten();
+        assert!(fourth.is_some());
+        drop(first);
+        assert!(behind.now_or_never().flatten().is_some());
+    }
+
+    #[test]
+    fn statements_that_need_a_second_node_do_not_wait_for_each_other() {
+        let (here, there) = (NodeId(0), NodeId(1));
+        for slots in [2, 3, 4, 60] {
+            let admission = Admission::new(slots);
+            let enter = |need| admission.enter(need).now_or_never().flatten();
+            let each = (0..slots - reserved(slots)).flat_map(|_| [here, there]);
+            let tickets: Vec<Ticket> = each.map(|node| enter(Need::One(node)).expect("a slot")).collect();
+            // All of them need another node, and somebody queues for a first one.
+            let mut behind = Box::pin(admission.enter(Need::One(here)));
+            assert!(behind.as_mut().now_or_never().is_none());
+            let mut waiting: Vec<_> =
+                tickets.into_iter().map(|ticket| (Box::pin(admission.grow(node_of(&ticket))), ticket)).collect();
+            while !waiting.is_empty() {
+                let before = waiting.len();
+                waiting.retain_mut(|(grown, _)| grown.as_mut().now_or_never().is_none());
+                assert!(waiting.len() < before, "{slots} slots: {before} wait for each other");
+            }
+            assert!(behind.now_or_never().flatten().is_some());
+        }
+    }
+
+    fn node_of(ticket: &Ticket) -> NodeId {
+        match ticket.need {
+            Need::One(node) => node,
+            Need::Any => panic!("it is admitted for any"),
+        }
+    }
+
+    #[test]
+    fn who_gives_up_waiting_leaves_the_line() {
+        let admission = Admission::new(1);
+        let first = admission.enter(Need::Any).now_or_never().flatten();
+        assert!(admission.enter(Need::Any).now_or_never().is_none());
+        drop(first);
+        assert!(admission.enter(Need::Any).now_or_never().flatten().is_some());
+    }
+}

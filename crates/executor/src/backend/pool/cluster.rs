@@ -1,0 +1,253 @@
+//! The datanodes, the gtm and the ways to them: what all connections of a coordinator share.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use catalog::NodeId;
+use pgerror::{PgError, Result, SqlState};
+use txn::gtm::{CatalogState, GtmClient};
+
+use crate::backend::cancel::Registry;
+use crate::backend::pool::admission::Admission;
+use crate::backend::pool::login::{Login, Logins, login_sql};
+use crate::backend::pool::sequence_values::Drawn;
+use crate::backend::pool::{Address, Identity, Link, Place, Pool};
+
+/// Longest wait for a DDL statement of another session to be settled.
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Links that are opened while somebody changes the user's settings again and again.
+const OPENED_MAX: usize = 5;
+
+/// See the module's page.
+pub struct Cluster {
+    pub(crate) pool: Pool,
+    pub(crate) admission: Arc<Admission>,
+    pub(crate) gids: txn::GidSource,
+    pub(crate) gtm: GtmClient,
+    pub(crate) logins: Logins,
+    datanodes: Vec<Address>,
+    primary: NodeId,
+    service: Identity,
+    registry: Arc<Registry>,
+    sessions: AtomicUsize,
+    /// For each node: how often this coordinator has left a committed transaction unresolved there, from 1.
+    doubts: Vec<AtomicU64>,
+    seal: tokio::sync::OnceCell<Arc<txn::Seal>>,
+}
+
+impl Cluster {
+    pub(crate) fn new(
+        datanodes: Vec<Address>,
+        primary: NodeId,
+        service: Identity,
+        pool: Pool,
+        gtm: GtmClient,
+        gids: txn::GidSource,
+    ) -> Self {
+        let doubts = datanodes.iter().map(|_| AtomicU64::new(1)).collect();
+        let registry = Arc::new(Registry::new(own_options(&datanodes, &service, pool.roster())));
+        gtm.set_sessions(registry.clone());
+        pool.roster().follow(gtm.clone());
+        Self {
+            admission: Admission::new(pool.connections_max()),
+            pool,
+            gids,
+            gtm,
+            logins: Logins::default(),
+            datanodes,
+            primary,
+            service,
+            registry,
+            sessions: AtomicUsize::new(0),
+            doubts,
+            seal: Default::default(),
+        }
+    }
+
+    /// The node of system catalogs, sequences and final fragments.
+    pub fn home(&self) -> NodeId {
+        self.primary
+    }
+
+    /// All datanodes, in id order.
+    pub fn nodes(&self) -> Vec<NodeId> {
+        (0..self.datanodes.len()).map(|id| NodeId(id as u16)).collect()
+    }
+
+    /// A connection to `node` that settled at an earlier value than this has to settle again.
+    pub(crate) fn doubt(&self, node: NodeId) -> u64 {
+        self.doubts.get(usize::from(node.0)).map_or(1, |doubts| doubts.load(Ordering::Acquire))
+    }
+
+    /// A committed transaction could not be finished on `node`.
+    pub(crate) fn raise_doubt(&self, node: NodeId) {
+        if let Some(doubts) = self.doubts.get(usize::from(node.0)) {
+            doubts.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    /// Counts sessions, so that each begins its turns at another node.
+    pub(crate) fn next_session_number(&self) -> usize {
+        self.sessions.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// All sessions, as the gtm asks for them.
+    pub(crate) fn sessions(&self) -> &Arc<Registry> {
+        &self.registry
+    }
+
+    /// The superuser the coordinator itself connects as.
+    pub fn service(&self) -> &Identity {
+        &self.service
+    }
+
+    /// The pool of datanode connections.
+    pub fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    pub(crate) fn address(&self, node: NodeId) -> Result<Address> {
+        let address = self.datanodes.get(usize::from(node.0)).cloned();
+        address.ok_or_else(|| {
+            PgError::new(
+                SqlState::UNDEFINED_OBJECT,
+                format!("datanode {} is not in this coordinator's configuration", node.0),
+            )
+            .hint("Restart the coordinator with a configuration that lists all datanodes.")
+        })
+    }
+
+    /// How to reach every datanode as somebody.
+    pub(crate) fn connect_options(&self, identity: &Identity) -> Vec<pgproto::ConnectOptions> {
+        connect_options(&self.datanodes, identity, self.pool.roster())
+    }
+
+    /// How to reach every datanode for statements of our own.
+    pub(crate) fn own_options(&self) -> Vec<pgproto::ConnectOptions> {
+        own_options(&self.datanodes, &self.service, self.pool.roster())
+    }
+
+    /// A link of the service user for statements of our own. No session ever gets it, not even one of the same user.
+    pub(crate) async fn service_link(&self, node: NodeId) -> Result<Link> {
+        self.pool.checkout_for_service(node, &self.address(node)?, &self.service).await
+    }
+
+    /// Runs a query as the service user on a node, outside any session.
+    pub async fn query_as_service(&self, node: NodeId, sql: &str) -> Result<Vec<Vec<Option<Bytes>>>> {
+        let mut link = self.service_link(node).await?;
+        let result = link.connection.query_rows(sql).await;
+        self.pool.give_back(link);
+        result
+    }
+
+    /// The keys of the proofs that calls of our own functions bring. They never change.
+    pub async fn seal(&self) -> Result<Arc<txn::Seal>> {
+        let read = async || {
+            let rows = self.query_as_service(self.primary, txn::SEAL_SQL).await?;
+            txn::Seal::read(&rows).map(Arc::new)
+        };
+        self.seal.get_or_try_init(read).await.cloned()
+    }
+
+    /// The gtm's epoch, if no schema change is under way.
+    pub(crate) fn epoch(&self) -> Option<u64> {
+        match self.gtm.catalog_state() {
+            CatalogState::Valid { epoch } => Some(epoch),
+            CatalogState::Pending | CatalogState::Disconnected => None,
+        }
+    }
+
+    /// Waits for the schema change that was announced.
+    pub(crate) async fn schema_settled(&self) -> Result<()> {
+        let settled = tokio::time::timeout(SETTLE_TIMEOUT, self.gtm.settled()).await;
+        settled.map_err(|_| {
+            PgError::new(SqlState::CANNOT_CONNECT_NOW, "a schema change of another session has not ended within 30 s")
+        })
+    }
+
+    /// How sessions of a user start now.
+    pub(crate) async fn login(&self, user: &str) -> Result<Arc<Login>> {
+        loop {
+            match self.gtm.catalog_state() {
+                CatalogState::Valid { epoch } => {
+                    if let Some(known) = self.logins.get(epoch, user) {
+                        return Ok(known);
+                    }
+                    let login = self.read_login(user).await?;
+                    if self.epoch() == Some(epoch) {
+                        return Ok(self.logins.put(epoch, user, login));
+                    }
+                }
+                CatalogState::Pending => self.schema_settled().await?,
+                CatalogState::Disconnected => return self.read_login(user).await.map(Arc::new),
+            }
+        }
+    }
+
+    async fn read_login(&self, user: &str) -> Result<Login> {
+        let rows = self.query_as_service(self.home(), &login_sql(user)).await?;
+        Ok(Login::of(rows.into_iter().next()))
+    }
+
+    /// A link for a session: one that was opened under its login, or else a new one.
+    pub(crate) async fn link_for(
+        &self,
+        node: NodeId,
+        identity: &Identity,
+        login: &Arc<Login>,
+        drawn: Option<&Arc<Drawn>>,
+    ) -> Result<Link> {
+        let address = self.address(node)?;
+        let mut place = self.pool.place(node, &address, identity, login.stamp, drawn).await?;
+        for _ in 0..OPENED_MAX {
+            let now = match place {
+                Place::Idle(link) => return Ok(*link),
+                Place::Free(_) => self.login(&identity.user).await?,
+            };
+            let Place::Free(permit) = place else { break };
+            let link = self.pool.open(node, &address, identity, now.clone(), permit).await?;
+            // Had it been changed meanwhile, nobody could say what the backend has.
+            if self.login(&identity.user).await?.stamp == now.stamp {
+                return Ok(link);
+            }
+            drop(link);
+            place = self.pool.place(node, &address, identity, login.stamp, drawn).await?;
+        }
+        Err(PgError::new(
+            SqlState::CANNOT_CONNECT_NOW,
+            format!("the settings of role \"{}\" keep changing", identity.user),
+        ))
+    }
+}
+
+/// By node id, for statements of our own.
+pub fn own_options(
+    datanodes: &[Address],
+    service: &Identity,
+    roster: &Arc<txn::Roster>,
+) -> Vec<pgproto::ConnectOptions> {
+    let mut options = connect_options(datanodes, service, roster);
+    options.iter_mut().for_each(|node| node.parameters = txn::own_parameters("loxo"));
+    options
+}
+
+/// By node id.
+fn connect_options(
+    datanodes: &[Address],
+    identity: &Identity,
+    roster: &Arc<txn::Roster>,
+) -> Vec<pgproto::ConnectOptions> {
+    let options = |(node, address): (usize, &Address)| pgproto::ConnectOptions {
+        host: address.host.clone(),
+        port: address.port,
+        user: identity.user.clone(),
+        database: identity.database.clone(),
+        secret: identity.secret.clone(),
+        parameters: Vec::new(),
+        proof: Some(roster.proof(node as u16)),
+    };
+    datanodes.iter().enumerate().map(options).collect()
+}

@@ -1,0 +1,144 @@
+//! What PostgreSQL decides when a session starts: whether the user may connect, and the settings of the user and the database.
+//!
+//! A backend keeps what `ALTER ROLE … SET` and `ALTER DATABASE … SET` said when it was opened, and a pooled link may have
+//! been opened long ago. So each link carries the [`Login`] that it was opened under, and a session gets links of its own
+//! login: of the one that holds when the session starts. A session that outlives a change of its role's settings keeps its
+//! values: a link that has to be opened for it later is given them by SET.
+//!
+//! The gtm's epoch tells when a login has to be read again: ALTER ROLE, ALTER DATABASE and GRANT are schema changes.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use catalog::quote_literal;
+
+/// Between two settings in what a datanode answers: it cannot be in one.
+const SEPARATOR: char = '\u{1}';
+
+/// The stamp of links that only the coordinator itself uses.
+pub(crate) const SERVICE: u64 = 0;
+
+/// How a user's sessions start.
+#[derive(Debug, Default)]
+pub(crate) struct Login {
+    /// Two logins of a user with the same stamp are the same.
+    pub(crate) stamp: u64,
+    /// From `pg_db_role_setting`.
+    settings: HashMap<String, String>,
+    /// What `RESET name` goes back to; read when the first session starts.
+    pub(crate) defaults: OnceLock<HashMap<String, String>>,
+}
+
+/// By user, as of an epoch of the gtm.
+#[derive(Default)]
+pub(crate) struct Logins {
+    known: Mutex<(u64, HashMap<String, Arc<Login>>)>,
+}
+
+impl Logins {
+    pub(super) fn get(&self, epoch: u64, user: &str) -> Option<Arc<Login>> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.0 == epoch { known.1.get(user).cloned() } else { None }
+    }
+
+    /// Keeps what is known of a login that has not changed.
+    pub(super) fn put(&self, epoch: u64, user: &str, login: Login) -> Arc<Login> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.0 != epoch {
+            let stale = std::mem::take(&mut known.1);
+            let same = stale.into_iter().filter(|(name, old)| name == user && old.stamp == login.stamp);
+            *known = (epoch, same.collect());
+        }
+        known.1.entry(user.to_owned()).or_insert_with(|| Arc::new(login)).clone()
+    }
+}
+
+impl Login {
+    /// From what a datanode answers; of no row: such a user does not exist.
+    pub(super) fn of(row: Option<Vec<Option<bytes::Bytes>>>) -> Self {
+        let mut values = row.unwrap_or_default().into_iter().map(|value| {
+            let value = value.unwrap_or_default();
+            String::from_utf8_lossy(&value).into_owned()
+        });
+        let (facts, settings) = (values.next().unwrap_or_default(), values.next().unwrap_or_default());
+        let mut hasher = DefaultHasher::new();
+        (&facts, &settings).hash(&mut hasher);
+        // The later of two has the higher rank.
+        let pairs = settings.split(SEPARATOR).filter_map(|setting| setting.split_once('='));
+        let settings = pairs.map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned())).collect();
+        Self { stamp: hasher.finish().max(SERVICE + 1), settings, defaults: OnceLock::new() }
+    }
+
+    /// The commands that give a backend that was opened under `other` this login's settings.
+    pub(crate) fn commands_on(&self, other: &Login) -> Vec<String> {
+        let mut names: Vec<&String> = self.settings.keys().chain(other.settings.keys()).collect();
+        names.sort();
+        names.dedup();
+        let changed = names.into_iter().filter(|name| self.settings.get(*name) != other.settings.get(*name));
+        let default = |name: &String| self.defaults.get().and_then(|defaults| defaults.get(name));
+        let command = |name: &String| {
+            // A setting that PostgreSQL does not know is empty where it is not set.
+            let value = self.settings.get(name).or_else(|| default(name)).map_or("", String::as_str);
+            format!("SELECT pg_catalog.set_config({}, {}, false)", quote_literal(name), quote_literal(value))
+        };
+        changed.map(command).collect()
+    }
+
+    /// What a backend that has these session settings, by their fingerprint, is marked with.
+    pub(crate) fn applied(&self, fingerprint: u64, on: &Login) -> u64 {
+        if self.stamp == on.stamp {
+            return fingerprint;
+        }
+        let mut hasher = DefaultHasher::new();
+        (fingerprint, self.stamp).hash(&mut hasher);
+        hasher.finish().max(1)
+    }
+}
+
+/// What the server looks at when a user connects, and the settings from the weakest to the strongest.
+pub(super) fn login_sql(user: &str) -> String {
+    format!(
+        "SELECT pg_catalog.concat_ws(' ', r.oid, r.rolcanlogin, \
+           pg_catalog.has_database_privilege(r.oid, d.oid, 'CONNECT')), \
+         (SELECT pg_catalog.string_agg(u.setting, pg_catalog.chr({}) ORDER BY s.setrole <> 0, s.setdatabase <> 0, u.number) \
+          FROM pg_catalog.pg_db_role_setting s, pg_catalog.unnest(s.setconfig) WITH ORDINALITY u(setting, number) \
+          WHERE s.setrole IN (0, r.oid) AND s.setdatabase IN (0, d.oid)) \
+         FROM pg_catalog.pg_roles r, pg_catalog.pg_database d \
+         WHERE r.rolname = {} AND d.datname = pg_catalog.current_database()",
+        SEPARATOR as u32,
+        quote_literal(user)
+    )
+}
+
+/// The values behind a session's own.
+pub(crate) const DEFAULTS: &str = "SELECT name, reset_val FROM pg_catalog.pg_settings \
+     WHERE context OPERATOR(pg_catalog.=) ANY (ARRAY['user', 'superuser'])";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn login(facts: &str, settings: &str) -> Login {
+        Login::of(Some(vec![Some(facts.to_owned().into()), Some(settings.to_owned().into())]))
+    }
+
+    #[test]
+    fn the_stronger_setting_wins() {
+        let login = login("1 t t", "a=1\u{1}b=x=y\u{1}a=2");
+        assert_eq!(login.settings.get("a").map(String::as_str), Some("2"));
+        assert_eq!(login.settings.get("b").map(String::as_str), Some("x=y"));
+    }
+
+    #[test]
+    fn an_older_session_keeps_its_values() {
+        let (old, new) = (login("1 t t", "a=1\u{1}b=1"), login("1 t t", "a=2\u{1}b=1\u{1}c=3"));
+        old.defaults.set([("c".to_owned(), "0".to_owned())].into()).unwrap();
+        let expected =
+            ["SELECT pg_catalog.set_config('a', '1', false)", "SELECT pg_catalog.set_config('c', '0', false)"];
+        assert_eq!(old.commands_on(&new), expected);
+        assert_eq!(old.applied(7, &old), 7);
+        assert_ne!(old.applied(7, &new), 7);
+        assert_ne!(login("1 f t", "").stamp, login("1 t t", "").stamp);
+    }
+}

@@ -1,0 +1,377 @@
+//! Connections to datanodes, shared by all sessions of a coordinator.
+//!
+//! A session takes a [`Link`] when a statement needs that node and gives it back when nothing ties the two together any
+//! more (no transaction, no temp table, no cursor). Links of one user and database are interchangeable: each remembers
+//! which session settings were applied to its backend, and [`crate::Session`] brings it to its own before use.
+//!
+//! A link is also known by the [`Login`] that it was opened under, and says whether its backend may hold something of the
+//! session that had it last ([`Link::left_by`]).
+//!
+//! Invariants: an idle link is settled, outside a transaction and alive as far as the socket tells; there are never more
+//! than [`Pool::connections_max`] links to a node, a tenth more for the moment (see [`crate::backend::pool::admission`]), and who waits longer than [`CHECKOUT_TIMEOUT`] for one gets 53300.
+
+pub(crate) mod admission;
+pub(crate) mod cluster;
+pub(crate) mod login;
+pub(crate) mod sequence_values;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use catalog::NodeId;
+use pgerror::{PgError, Result, SqlState};
+use pgproto::{ConnectOptions, Connection, scram};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use txn::Roster;
+
+use crate::backend::isolation::Isolation;
+use crate::backend::own_statements::Own;
+use crate::backend::pool::login::{Login, SERVICE};
+use crate::backend::pool::sequence_values::{Drawn, DrawnHere};
+use crate::backend::settings::duration;
+
+/// Longest wait for a free connection to a node.
+const CHECKOUT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// For each so many connections to a node there is one more that sessions' first ones do not count against, and one for all.
+const PER_EXTRA: usize = 10;
+
+/// Prepared statements kept on one connection.
+const STATEMENTS_MAX: usize = 256;
+
+/// Who a connection acts for.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct Identity {
+    pub user: String,
+    pub database: String,
+    pub secret: Option<scram::Secret>,
+}
+
+/// Address of a datanode.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Address {
+    pub host: String,
+    pub port: u16,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Key {
+    address: (String, u16),
+    user: String,
+    database: String,
+    /// [`Login::stamp`].
+    login: u64,
+}
+
+/// The connections to one node.
+struct Limit {
+    permits: Arc<Semaphore>,
+    /// A link has become idle.
+    returned: Notify,
+}
+
+/// What [`Pool::place`] finds.
+pub(crate) enum Place {
+    Idle(Box<Link>),
+    /// A new connection may be opened.
+    Free(OwnedSemaphorePermit),
+}
+
+/// One connection to a datanode with what the session must know of its backend.
+pub struct Link {
+    /// The connection itself.
+    pub connection: Connection,
+    /// Which settings the backend has; 0 is a fresh backend.
+    pub(crate) applied_settings: u64,
+    /// The session whose statements may have left settings or the values of sequences in the backend.
+    pub(crate) left_by: Option<usize>,
+    /// Whose values of sequences the backend has.
+    pub(crate) drawn: Option<DrawnHere>,
+    /// What the backend started with.
+    pub(crate) login: Arc<Login>,
+    pub(crate) statements: StatementCache,
+    /// Which doubts about the node ([`crate::Context`]) were settled on this connection; 0 if it never settled.
+    pub(crate) settled_at: u64,
+    /// `default_transaction_isolation` as the backend started.
+    pub(crate) isolation: Isolation,
+    /// `statement_timeout` as the backend started.
+    pub(crate) statement_timeout: Option<Duration>,
+    node: NodeId,
+    key: Key,
+    _permit: OwnedSemaphorePermit,
+}
+
+/// Statements prepared on one backend, by text, parameter types and settings: under another search path the same text may
+/// have another result type, which PostgreSQL does not allow a prepared statement.
+#[derive(Default)]
+pub(crate) struct StatementCache {
+    names: HashMap<StatementKey, (Bytes, u64)>,
+    clock: u64,
+    catalog_version: u64,
+}
+
+/// What makes a prepared statement.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) struct StatementKey {
+    pub(crate) sql: Bytes,
+    pub(crate) types: Vec<u32>,
+    /// [`Link::applied_settings`].
+    pub(crate) settings: u64,
+}
+
+impl StatementCache {
+    /// Name of the statement on this backend, if it is prepared there.
+    pub(crate) fn get(&mut self, key: &StatementKey) -> Option<Bytes> {
+        self.clock += 1;
+        let clock = self.clock;
+        self.names.get_mut(key).map(|(name, used)| {
+            *used = clock;
+            name.clone()
+        })
+    }
+
+    /// A name for a new statement, and the name of one to close if there are too many.
+    pub(crate) fn insert(&mut self, key: StatementKey) -> (Bytes, Option<Bytes>) {
+        self.clock += 1;
+        let evicted = (self.names.len() >= STATEMENTS_MAX)
+            .then(|| self.names.iter().min_by_key(|(_, (_, used))| *used).map(|(key, _)| key.clone()))
+            .flatten()
+            .and_then(|key| self.names.remove(&key))
+            .map(|(name, _)| name);
+        let name = Bytes::from(format!("loxo_{}", self.clock));
+        self.names.insert(key, (name.clone(), self.clock));
+        (name, evicted)
+    }
+
+    /// Forgets one statement whose Parse failed.
+    pub(crate) fn remove(&mut self, key: &StatementKey) {
+        self.names.remove(key);
+    }
+
+    /// Forgets all if the catalog is another one than before (a result type may have changed); gives the names to close.
+    pub(crate) fn expire(&mut self, catalog_version: u64) -> Vec<Bytes> {
+        if self.catalog_version == catalog_version {
+            return Vec::new();
+        }
+        self.catalog_version = catalog_version;
+        self.names.drain().map(|(_, (name, _))| name).collect()
+    }
+}
+
+impl Link {
+    /// Which datanode it leads to.
+    pub(crate) fn node(&self) -> NodeId {
+        self.node
+    }
+
+    pub(crate) fn database(&self) -> &str {
+        &self.key.database
+    }
+}
+
+/// See the module's page.
+pub struct Pool {
+    idle: Mutex<HashMap<Key, Vec<Link>>>,
+    limits: Mutex<HashMap<(String, u16), Arc<Limit>>>,
+    connections_max: usize,
+    roster: Arc<Roster>,
+}
+
+impl Pool {
+    /// A pool that opens at most `connections_max` connections to each node, to no servers but those of this roster.
+    pub fn new(connections_max: usize, roster: Arc<Roster>) -> Self {
+        Self { idle: Mutex::default(), limits: Mutex::default(), connections_max, roster }
+    }
+
+    /// Which servers the datanodes are.
+    pub(crate) fn roster(&self) -> &Arc<Roster> {
+        &self.roster
+    }
+
+    /// Most connections to one node.
+    pub fn connections_max(&self) -> usize {
+        self.connections_max
+    }
+
+    /// A connection for the coordinator's own needs. Its search path is none of the user's.
+    pub(crate) async fn checkout_for_service(
+        &self,
+        node: NodeId,
+        address: &Address,
+        identity: &Identity,
+    ) -> Result<Link> {
+        match self.place(node, address, identity, SERVICE, None).await? {
+            Place::Idle(link) => Ok(*link),
+            Place::Free(permit) => self.open(node, address, identity, Arc::default(), permit).await,
+        }
+    }
+
+    /// An idle connection that was opened under this login, or the right to open one. If it can be the one that has the session's values
+    /// of sequences, and not one that has another session's.
+    pub(crate) async fn place(
+        &self,
+        node: NodeId,
+        address: &Address,
+        identity: &Identity,
+        login: u64,
+        drawn: Option<&Arc<Drawn>>,
+    ) -> Result<Place> {
+        let key = Key::new(address, identity, login);
+        let found = tokio::time::timeout(CHECKOUT_TIMEOUT, self.wait_for_place(&key, drawn)).await;
+        found.map_err(|_| {
+            PgError::new(
+                SqlState::TOO_MANY_CONNECTIONS,
+                format!("all {} connections to datanode {} are in use", self.connections_max, node.0),
+            )
+            .hint("Raise max_connections of the datanodes and pool_size of the coordinators, or use fewer clients.")
+        })
+    }
+
+    async fn wait_for_place(&self, key: &Key, drawn: Option<&Arc<Drawn>>) -> Place {
+        let limit = self.limit(&key.address);
+        loop {
+            let returned = limit.returned.notified();
+            tokio::pin!(returned);
+            returned.as_mut().enable();
+            if let Some(link) = self.pop_alive(key, |links| best(links, drawn)) {
+                return Place::Idle(Box::new(link));
+            }
+            if let Ok(permit) = limit.permits.clone().try_acquire_owned() {
+                return Place::Free(permit);
+            }
+            // The one that was given back first.
+            if let Some(link) = self.pop_alive(key, |links| (!links.is_empty()).then_some(0)) {
+                return Place::Idle(Box::new(Link { drawn: None, ..link }));
+            }
+            // Idle links of other users count too: close one of them rather than wait.
+            if self.close_one_idle(&key.address) {
+                continue;
+            }
+            tokio::select! {
+                permit = limit.permits.clone().acquire_owned() => {
+                    if let Ok(permit) = permit {
+                        return Place::Free(permit);
+                    }
+                }
+                () = returned => {}
+            }
+        }
+    }
+
+    /// Opens a connection.
+    pub(crate) async fn open(
+        &self,
+        node: NodeId,
+        address: &Address,
+        identity: &Identity,
+        login: Arc<Login>,
+        permit: OwnedSemaphorePermit,
+    ) -> Result<Link> {
+        let mut parameters = match login.stamp == SERVICE {
+            true => txn::own_parameters("loxo"),
+            false => vec![("application_name".to_owned(), "loxo".to_owned())],
+        };
+        // A backend in the middle of a statement notices that its coordinator has died, and lets go of its locks.
+        parameters.push(("client_connection_check_interval".into(), "500ms".into()));
+        let options = ConnectOptions {
+            host: address.host.clone(),
+            port: address.port,
+            user: identity.user.clone(),
+            database: identity.database.clone(),
+            secret: identity.secret.clone(),
+            parameters,
+            proof: Some(self.roster.proof(node.0)),
+        };
+        let prepare = |connection: &mut Connection| {
+            Own::prepare_all(connection);
+            // A role or a database can have its own.
+            connection.query(b"SHOW default_transaction_isolation; SHOW statement_timeout");
+        };
+        let mut connection = Connection::connect_and(&options, prepare).await.map_err(PgError::of_a_statement)?;
+        connection.read_rows().await?;
+        let (rows, _) = connection.read_rows().await?;
+        let mut values = rows.into_iter().map(|row| row.into_iter().next().flatten().unwrap_or_default());
+        let mut value = || String::from_utf8_lossy(&values.next().unwrap_or_default()).into_owned();
+        let (isolation, statement_timeout) = (Isolation::named(&value()), duration(&value()));
+        let statements = StatementCache::default();
+        Ok(Link {
+            connection,
+            applied_settings: 0,
+            left_by: None,
+            drawn: None,
+            statements,
+            settled_at: 0,
+            isolation,
+            statement_timeout,
+            node,
+            key: Key::new(address, identity, login.stamp),
+            login,
+            _permit: permit,
+        })
+    }
+
+    /// Takes a link back; one that is not idle is closed.
+    pub fn give_back(&self, link: Link) {
+        if link.connection.is_idle() {
+            let limit = self.limit(&link.key.address);
+            self.lock().entry(link.key.clone()).or_default().push(link);
+            limit.returned.notify_one();
+        }
+    }
+
+    /// Closes all idle connections (after a change of nodes or roles, or on `CLEAN CONNECTION`).
+    pub fn clear(&self) {
+        self.lock().clear();
+    }
+
+    fn pop_alive(&self, key: &Key, choose: impl Fn(&[Link]) -> Option<usize>) -> Option<Link> {
+        loop {
+            let mut link = {
+                let mut idle = self.lock();
+                let links = idle.get_mut(key)?;
+                let at = choose(links)?;
+                links.remove(at)
+            };
+            if link.connection.looks_alive() {
+                return Some(link);
+            }
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Key, Vec<Link>>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn limit(&self, address: &(String, u16)) -> Arc<Limit> {
+        let mut limits = self.limits.lock().unwrap_or_else(PoisonError::into_inner);
+        let most = self.connections_max + self.connections_max / PER_EXTRA + 1;
+        let new = || Limit { permits: Arc::new(Semaphore::new(most)), returned: Notify::new() };
+        limits.entry(address.clone()).or_insert_with(|| Arc::new(new())).clone()
+    }
+
+    fn close_one_idle(&self, address: &(String, u16)) -> bool {
+        let mut idle = self.lock();
+        let link = idle.iter_mut().filter(|(key, _)| &key.address == address).find_map(|(_, links)| links.pop());
+        drop(idle);
+        link.is_some()
+    }
+}
+
+/// The session's own link, or the last one that has nobody's values.
+fn best(links: &[Link], drawn: Option<&Arc<Drawn>>) -> Option<usize> {
+    let is_own = |link: &Link| link.drawn.as_ref().is_some_and(|here| here.is_of(drawn));
+    let is_free = |link: &Link| !link.drawn.as_ref().is_some_and(DrawnHere::has_owner);
+    let own = drawn.and_then(|_| links.iter().rposition(is_own));
+    own.or_else(|| links.iter().rposition(is_free))
+}
+
+impl Key {
+    fn new(address: &Address, identity: &Identity, login: u64) -> Self {
+        let (user, database) = (identity.user.clone(), identity.database.clone());
+        Self { address: (address.host.clone(), address.port), user, database, login }
+    }
+}

@@ -1,0 +1,139 @@
+//! Commands that PostgreSQL does not know: node groups, EXECUTE DIRECT, CLEAN CONNECTION.
+
+use catalog::{quote_identifier, quote_literal};
+use pgerror::{PgError, Result, SqlState};
+use planner::parse::{ClusterCommand, Statement, StatementKind};
+
+use crate::backend::call::Call;
+use crate::backend::isolation::Isolation;
+use crate::block::Mode;
+use crate::engine::output::Output;
+use crate::engine::run::Completion;
+use crate::session::Session;
+
+impl Session {
+    pub(crate) async fn cluster_command(
+        &mut self,
+        command: &ClusterCommand,
+        call: &Call,
+        output: &mut Output<'_>,
+    ) -> Result<Completion> {
+        let tag = match command {
+            ClusterCommand::ExecuteDirect { nodes, query } => {
+                return self.execute_direct(nodes, query, call, output).await;
+            }
+            ClusterCommand::CreateGroup { name, members } => {
+                self.create_group(name, members).await?;
+                "CREATE NODE GROUP"
+            }
+            ClusterCommand::DropGroup { name } => {
+                self.drop_group(name).await?;
+                "DROP NODE GROUP"
+            }
+            ClusterCommand::CleanConnection { .. } => {
+                self.context.pool.clear();
+                "CLEAN CONNECTION"
+            }
+            ClusterCommand::CreateNode { .. } => return Err(fixed_nodes("CREATE NODE")),
+            ClusterCommand::AlterNode { .. } => return Err(fixed_nodes("ALTER NODE")),
+            ClusterCommand::DropNode { .. } => return Err(fixed_nodes("DROP NODE")),
+            ClusterCommand::CreateBarrier { .. } => {
+                return Err(PgError::unsupported("CREATE BARRIER").hint("Back up the datanodes while no one writes."));
+            }
+            ClusterCommand::PauseCluster | ClusterCommand::UnpauseCluster => {
+                return Err(PgError::unsupported("PAUSE CLUSTER").hint("Stop the coordinators: `loxo down`."));
+            }
+        };
+        Ok(Completion::Tag(tag.to_owned()))
+    }
+
+    /// One read-only statement on one node, as it is. For a look at a datanode, so superusers only, as in Postgres-XL.
+    async fn execute_direct(
+        &mut self,
+        nodes: &[String],
+        query: &str,
+        call: &Call,
+        output: &mut Output<'_>,
+    ) -> Result<Completion> {
+        self.require_superuser("EXECUTE DIRECT").await?;
+        let statements = planner::parse(query)?;
+        let [Statement { kind: StatementKind::Select | StatementKind::Show { .. } | StatementKind::Explain(_), .. }] =
+            statements.as_slice()
+        else {
+            return Err(PgError::unsupported("EXECUTE DIRECT of anything but one SELECT, SHOW or EXPLAIN")
+                .hint("Change data through the coordinator; it keeps the datanodes consistent."));
+        };
+        let [name] = nodes else {
+            return Err(PgError::unsupported("EXECUTE DIRECT on several nodes").hint("Name one node."));
+        };
+        let loaded = self.catalog().await?;
+        let node = loaded.catalog.node_by_name(name).map(|node| node.id).ok_or_else(|| no_node(name))?;
+        // Whatever functions the statement calls, nothing may change behind the coordinators' back.
+        if self.in_block() {
+            return self.scatter(Mode::InBlock, vec![(node, query.to_owned())], call, output).await;
+        }
+        self.begin(Some(Isolation::ReadCommitted), " READ ONLY", Some(true));
+        let result = self.scatter(Mode::InBlock, vec![(node, query.to_owned())], call, output).await;
+        self.rollback().await;
+        result
+    }
+
+    async fn create_group(&mut self, name: &str, members: &[String]) -> Result<()> {
+        self.require_superuser("CREATE NODE GROUP").await?;
+        let loaded = self.catalog().await?;
+        if loaded.catalog.groups().iter().any(|group| group.name == name) {
+            return Err(PgError::new(SqlState::DUPLICATE_OBJECT, format!("node group \"{name}\" already exists")));
+        }
+        let mut ids: Vec<u16> = members
+            .iter()
+            .map(|member| Ok(loaded.catalog.node_by_name(member).ok_or_else(|| no_node(member))?.id.0))
+            .collect::<Result<_>>()?;
+        ids.sort_unstable();
+        ids.dedup();
+        let list: Vec<String> = ids.iter().map(u16::to_string).collect();
+        let sql = format!(
+            "INSERT INTO loxo.node_group (name, members) VALUES ({}, '{{{}}}')",
+            quote_literal(name),
+            list.join(",")
+        );
+        self.change_metadata(&sql).await
+    }
+
+    async fn drop_group(&mut self, name: &str) -> Result<()> {
+        self.require_superuser("DROP NODE GROUP").await?;
+        let loaded = self.catalog().await?;
+        if !loaded.catalog.groups().iter().any(|group| group.name == name) {
+            return Err(PgError::new(SqlState::UNDEFINED_OBJECT, format!("node group \"{name}\" does not exist")));
+        }
+        self.change_metadata(&format!(
+            "DELETE FROM loxo.node_group WHERE name OPERATOR(pg_catalog.=) {}",
+            quote_literal(name)
+        ))
+        .await
+    }
+
+    /// One change of our own tables, on all nodes.
+    async fn change_metadata(&mut self, sql: &str) -> Result<()> {
+        let nodes = self.context.nodes();
+        let sql = sql.to_owned();
+        self.atomically(async |this| this.schema_change(&nodes, &sql).await).await
+    }
+
+    async fn require_superuser(&mut self, what: &str) -> Result<()> {
+        let rows = self.rows_on(self.home, "SHOW is_superuser").await?;
+        if rows.first().and_then(|row| row.first()?.as_deref()) == Some(b"on") {
+            return Ok(());
+        }
+        Err(PgError::new(SqlState::INSUFFICIENT_PRIVILEGE, format!("must be superuser to use {what}")))
+    }
+}
+
+fn no_node(name: &str) -> PgError {
+    PgError::new(SqlState::UNDEFINED_OBJECT, format!("datanode {} does not exist", quote_identifier(name)))
+        .hint("SELECT node_name FROM pgxc_node lists the nodes.")
+}
+
+fn fixed_nodes(what: &str) -> PgError {
+    PgError::unsupported(format_args!("{what} on a running cluster"))
+        .hint("List the nodes in the configuration file before `loxo init`; a later release moves data to new nodes.")
+}

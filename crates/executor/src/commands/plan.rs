@@ -1,0 +1,433 @@
+//! Planning with the session's catalog.
+
+use bytes::Bytes;
+use catalog::{Meaning, NodeId, Oid};
+use pgerror::{PgError, Result, SqlState, field};
+use pgproto::backend::Field;
+use planner::{Expanded, Moment, OutputColumn, Plan, ReadAs, SessionFacts, Statement, StatementKind};
+
+use crate::backend::call::Call;
+use crate::backend::isolation::Isolation;
+use crate::block::Mode;
+use crate::engine::output::Output;
+use crate::engine::run::Completion;
+use crate::session::Session;
+use crate::session::describe::{Description, parameter_facts};
+use crate::shared::long_texts::lengthy;
+use crate::shared::plan_validity::PlanValidity;
+
+impl Session {
+    /// Plans a statement. An error of the planner about a statement that PostgreSQL would refuse anyway becomes PostgreSQL's.
+    pub async fn plan(&mut self, statement: &Statement, call: &Call, known: Option<&Description>) -> Result<Plan> {
+        let lesson = self.lesson.take();
+        let planned = self.plan_at_one_moment(statement, call, known).await;
+        if let (Ok(_), Some(lesson)) = (&planned, lesson) {
+            Box::pin(self.learn(lesson, call)).await;
+        }
+        match planned {
+            Ok(Plan::AutoReplicate(moves)) => {
+                Box::pin(self.auto_replicate(&moves)).await?;
+                Box::pin(self.plan(statement, call, known)).await
+            }
+            Ok(plan) => Ok(plan),
+            // PostgreSQL has said it already.
+            Err(error) if is_of_postgresql(&error) => Err(error),
+            Err(error)
+                if error.code() == SqlState::FEATURE_NOT_SUPPORTED || error.code() == SqlState::UNDEFINED_TABLE =>
+            {
+                if let Some(sql) = describable(statement) {
+                    self.describe(&sql, &call.fragment_types(&sql)).await?;
+                }
+                self.try_on_home(statement).await?;
+                Err(error)
+            }
+            Err(error) => {
+                self.try_on_home(statement).await?;
+                Err(error)
+            }
+        }
+    }
+
+    /// We refuse a DDL statement: if PostgreSQL would too, its error is the better one. It is tried on the home node and
+    /// taken back.
+    async fn try_on_home(&mut self, statement: &Statement) -> Result<()> {
+        use StatementKind::{AlterTable, CreateIndex, CreateTable};
+        if !matches!(statement.kind, CreateTable | AlterTable | CreateIndex) {
+            return Ok(());
+        }
+        let home = self.home;
+        if self.in_block() {
+            self.run_on(home, "SAVEPOINT loxo_try").await?;
+            let tried = self.run_on(home, &statement.node_sql).await;
+            self.run_on(home, "ROLLBACK TO loxo_try; RELEASE loxo_try").await?;
+            return about_the_statement(tried);
+        }
+        self.begin_own(Isolation::ReadCommitted, Vec::new(), false);
+        let tried = self.run_on(home, &statement.node_sql).await;
+        self.rollback().await;
+        about_the_statement(tried)
+    }
+
+    /// One moment for all nodes: a transaction block takes its time from the first node it touches, any other statement over
+    /// several nodes from the home node. What runs elsewhere, and reads the clock, is planned with that time in its text.
+    async fn plan_at_one_moment(
+        &mut self,
+        statement: &Statement,
+        call: &Call,
+        known: Option<&Description>,
+    ) -> Result<Plan> {
+        let first = self.plan_once(statement, call, known, None).await;
+        if first.as_ref().is_err_and(is_of_postgresql) {
+            return first;
+        }
+        let clock = self.clock();
+        if let Ok(Plan::Forward(forward)) = first.as_ref().map(Plan::change)
+            && clock.is_none_or(|clock| clock == self.choose(&forward.nodes))
+        {
+            return first;
+        }
+        // What the home node evaluates of its own accord would get another time.
+        // Temp tables of a block that may be PREPAREd are filled by another transaction.
+        let elsewhere = clock.is_some_and(|clock| clock != self.home) || self.stays_clean();
+        let default_reads_clock = elsewhere && first.as_ref().is_ok_and(default_reads_clock);
+        let default_reads_clock =
+            default_reads_clock || planner::sets_default(statement) || self.parts_read_clock(statement).await?;
+        if !default_reads_clock && !planner::reads_clock(statement) {
+            return first;
+        }
+        let now = self.moment(clock.unwrap_or(self.home)).await?;
+        let read = match self.read_by_postgresql(statement, call, Meaning::Now).await? {
+            None => self.read_by_postgresql(statement, call, Meaning::StatementTime).await?,
+            read => read,
+        };
+        let rewritten = planner::at_one_moment(read.as_ref().unwrap_or(statement), &now)?;
+        // Defaults go with what the statement itself says.
+        let now = (default_reads_clock || elsewhere || rewritten.is_some()).then_some(&now);
+        match rewritten {
+            Some(rewritten) => self.plan_once(&rewritten, call, known, now).await,
+            None if default_reads_clock => self.plan_once(statement, call, known, now).await,
+            None => first,
+        }
+    }
+
+    /// Do views or functions, which may be put into the statement, read the clock?
+    async fn parts_read_clock(&mut self, statement: &Statement) -> Result<bool> {
+        let loaded = self.catalog().await?;
+        Ok(planner::bodies_read_clock(statement, &loaded.catalog)
+            || planner::views_read_clock(statement, &loaded.catalog, &self.temp_relations().await?.views))
+    }
+
+    /// An error as the home node has it when it reads the user's own text: with its exact place, and with a hint if there is
+    /// one. In other words it would be of something that only we understand. The node is asked beside the session's own
+    /// transaction, which has failed.
+    pub async fn as_read_by_home(&mut self, sql: &str, error: PgError) -> PgError {
+        let read = self.read_beside(sql).await;
+        self.close_beside().await;
+        read.err().filter(|other| other.message() == error.message()).unwrap_or(error)
+    }
+
+    /// The result of a COPY; an error that its options were found to have, or that is about a place in its text, in the home
+    /// node's words. Without `sql` nobody is asked.
+    pub(crate) async fn copy_placed_by_home<T>(
+        &mut self,
+        sql: Option<&str>,
+        is_from: bool,
+        is_checked: bool,
+        result: Result<T>,
+    ) -> Result<T> {
+        // One with a context is about the data.
+        let is_of_text = |error: &PgError| error.get(field::POSITION).is_some() && error.get(field::WHERE).is_none();
+        match (result, sql) {
+            (Err(error), Some(sql)) if !is_checked || is_of_text(&error) => {
+                let refused = self.copy_beside(sql, is_from).await;
+                self.close_beside().await;
+                Err(better_worded(error, refused.err()))
+            }
+            (Err(error), None) if is_of_text(&error) => Err(error.without(field::POSITION)),
+            (result, _) => result,
+        }
+    }
+
+    /// Gives the user's own text to the home node. If that takes it, it is left in the middle: a COPY FROM has got no data, a
+    /// COPY TO may change nothing. The session's own block may hold a lock on the table.
+    async fn copy_beside(&mut self, sql: &str, is_from: bool) -> Result<()> {
+        let beside = self.beside_home();
+        self.acquire_as_is(beside, Mode::Autocommit).await?;
+        let leased = self.links.link(beside)?;
+        let begin = if is_from { "BEGIN" } else { "BEGIN READ ONLY" };
+        leased.link.connection.execute(&format!("{begin}; SET LOCAL lock_timeout TO 1")).await?;
+        leased.begun = true;
+        leased.link.connection.query(sql.as_bytes());
+        leased.flush().await?;
+        leased.next().await.map(|_| ())
+    }
+
+    async fn read_beside(&mut self, sql: &str) -> Result<()> {
+        let beside = self.beside_home();
+        self.acquire_as_is(beside, Mode::Autocommit).await?;
+        let leased = self.links.link(beside)?;
+        leased.start_describe(sql, &[]);
+        leased.flush().await?;
+        leased.read_description().await.map(|_| ())
+    }
+
+    /// What a node's clock says: `now()` and `statement_timestamp()`.
+    async fn moment(&mut self, node: NodeId) -> Result<Moment> {
+        let text = |time: &str| {
+            format!(
+                "pg_catalog.to_char(pg_catalog.{time}() AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US') \
+                 OPERATOR(pg_catalog.||) '+00'"
+            )
+        };
+        let rows = self.rows_on(node, &format!("SELECT {}, {}", text("now"), text("statement_timestamp"))).await?;
+        let mut values =
+            rows.into_iter().flatten().map(|value| String::from_utf8_lossy(&value.unwrap_or_default()).into_owned());
+        let mut next = || values.next().unwrap_or_default();
+        Ok(Moment { transaction: next(), statement: next() })
+    }
+
+    async fn plan_once(
+        &mut self,
+        statement: &Statement,
+        call: &Call,
+        known: Option<&Description>,
+        now: Option<&Moment>,
+    ) -> Result<Plan> {
+        let loaded = self.catalog().await?;
+        self.note_leavings(statement, &loaded.catalog);
+        let search_path = self.search_path(&loaded.catalog).await?;
+        let temporary = self.temp_relations().await?;
+        self.validity = Some(match temporary.views.is_empty() {
+            true => PlanValidity::new(&loaded, &statement.sql),
+            false => PlanValidity::new(&loaded, &format!("{}{}", statement.sql, temporary.definitions())),
+        });
+        let described;
+        let known = match known {
+            None if statement.creates_table_as() => match statement.query_to_describe() {
+                Some(query) => {
+                    described = self.describe(&query, &call.fragment_types(&query)).await?;
+                    Some(&described)
+                }
+                None => None,
+            },
+            known => known,
+        };
+        let columns: Option<Vec<OutputColumn>> =
+            known.and_then(|description| description.fields.as_ref()).map(|fields| {
+                let column = |field: &Field| OutputColumn {
+                    name: String::from_utf8_lossy(&field.name).into_owned(),
+                    type_oid: field.type_oid,
+                    type_modifier: field.type_modifier,
+                };
+                fields.iter().map(column).collect()
+            });
+        let analysed = self.analysed(statement, call, known, &loaded.catalog, &search_path, &temporary).await?;
+        let is_unknown = analysed.is_none() && known.is_none();
+        let statement = analysed.as_ref().unwrap_or(statement);
+        let parameters = parameter_facts(call, known);
+        let (mut changed, mut estimated) = (None, false);
+        loop {
+            let estimates = self.context.estimates.known(loaded.catalog.version());
+            let facts = SessionFacts {
+                home: self.home,
+                search_path: &search_path,
+                temp_relations: &temporary.names,
+                temp_views: &temporary.views,
+                parameters: &parameters,
+                describe: columns.as_deref(),
+                in_transaction: self.in_block(),
+                clock: self.clock(),
+                now,
+                exchanges: changed.as_deref().map_or(self.exchanges(), |changed| self.exchanges_but(changed)),
+                estimates: Some(&estimates),
+                few_rows: self.few_rows(),
+            };
+            let plan = lengthy(statement.sql.len(), || planner::plan(statement, &loaded.catalog, &facts))?;
+            if statement.kind == StatementKind::RefreshMaterializedView
+                && !statement.runs_as_owner()
+                && let Some(view) = planner::refreshed(statement, &loaded.catalog, &facts)?
+                && let Some(owner) = self.other_owner(view).await?
+            {
+                return planner::refresh_as(&owner, statement, &loaded.catalog, &facts);
+            }
+            if !statement.reads_as_owner() {
+                let views = planner::expanded_views(&plan, statement, &loaded.catalog, &facts)?;
+                let others = self.others_views(&views, call).await?;
+                if let Some(first) = others.first() {
+                    let ahead: Option<Vec<Oid>> = others.iter().map(|read| read.under).collect();
+                    let ahead = match ahead {
+                        Some(ahead) => planner::views_ahead(statement, &loaded.catalog, &facts, &ahead)?,
+                        None => None,
+                    };
+                    return ahead.ok_or_else(|| with_other_rights(first));
+                }
+            }
+            if is_unknown && matches!(plan, Plan::Gather(_) | Plan::ExchangePlan(_)) {
+                self.describe(&statement.sql, &call.fragment_types(&statement.sql)).await?;
+            }
+            let Some(exchange_plan) = plan.exchange_plan() else { return Ok(plan) };
+            if changed.is_none() && self.block.as_ref().is_some_and(|block| block.wrote) {
+                changed = Some(self.changed_tables().await?);
+            } else if !estimated && !exchange_plan.estimates_wanted.is_empty() {
+                self.estimate(&exchange_plan.estimates_wanted, call, loaded.catalog.version()).await?;
+                estimated = true;
+            } else {
+                return Ok(plan);
+            }
+        }
+    }
+
+    /// All names that the FROM of a statement may give a meaning; `None` if not all of them are known.
+    pub async fn names_in_from(&mut self, sql: &str) -> Result<Option<std::collections::HashSet<String>>> {
+        let loaded = self.catalog().await?;
+        let search_path = self.search_path(&loaded.catalog).await?;
+        let temporary = self.temp_relations().await?;
+        let facts = SessionFacts {
+            home: self.home,
+            search_path: &search_path,
+            temp_relations: &temporary.names,
+            temp_views: &temporary.views,
+            parameters: &[],
+            describe: None,
+            in_transaction: self.in_block(),
+            clock: None,
+            now: None,
+            exchanges: planner::Exchanges::No,
+            estimates: None,
+            few_rows: 0.0,
+        };
+        planner::names_in_from(sql, &loaded.catalog, &facts)
+    }
+
+    /// Views that are replaced by their definitions are read with the user's rights. Gives what is to be read under them with other
+    /// rights, where the answer could be another.
+    async fn others_views<'v>(&mut self, views: &'v Expanded, call: &Call) -> Result<Vec<&'v ReadAs>> {
+        if views.read.is_empty() && views.tables.is_empty() {
+            return Ok(Vec::new());
+        }
+        let is_open = |(_, view): &(String, Oid)| format!("has_table_privilege({view}::oid, 'SELECT')");
+        let is_owner = |owner: &String| format!("CURRENT_USER = {}", catalog::quote_literal(owner));
+        let is_other = |read: &ReadAs| {
+            let (owner, table, policies) = (catalog::quote_literal(&read.owner), read.table, read.has_policies);
+            format!(
+                "(SELECT CURRENT_USER <> {owner} AND (NOT has_table_privilege({table}::oid, 'SELECT') OR {policies} \
+                 AND (row_security_active({table}::oid) OR NOT (r.rolsuper OR r.rolbypassrls \
+                   OR pg_has_role(r.oid, c.relowner, 'USAGE') AND NOT c.relforcerowsecurity))) \
+                 FROM pg_catalog.pg_roles r, pg_catalog.pg_class c WHERE r.rolname = {owner} AND c.oid = {table})"
+            )
+        };
+        let questions = views.read.iter().map(is_open).chain(views.owners.iter().map(is_owner));
+        let questions: Vec<String> = questions.chain(views.tables.iter().map(is_other)).collect();
+        let sql = planner::own_text(&format!("SELECT {}", questions.join(", ")))?;
+        let answers = self.rows_on(self.home, &sql).await?.into_iter().next().unwrap_or_default();
+        let (own, others) = answers.split_at_checked(views.read.len() + views.owners.len()).unwrap_or_default();
+        let is_true = |answer: &Option<Bytes>| answer.as_deref() == Some(b"t");
+        let others = views.tables.iter().zip(others).filter(|(_, answer)| is_true(answer)).map(|(read, _)| read);
+        let others: Vec<&ReadAs> = others.collect();
+        // Rights on columns, and those of the views' owners, PostgreSQL looks at when a statement is about to run.
+        if views.nested || !own.iter().all(is_true) {
+            self.require_rights(&views.sql, call).await?;
+        }
+        Ok(others)
+    }
+
+    /// The owner of a materialized view, if it is another role than the present one, which may refresh it, or than the one that has
+    /// logged in, which the present one can become again.
+    async fn other_owner(&mut self, view: Oid) -> Result<Option<String>> {
+        let sql = format!(
+            "SELECT r.rolname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_roles r ON r.oid = c.relowner \
+             WHERE c.oid = {view} AND (r.rolname <> CURRENT_USER OR r.rolname <> {}) \
+             AND pg_has_role(r.oid, 'USAGE')",
+            catalog::quote_literal(&self.links.identity().user)
+        );
+        let rows = self.rows_on(self.home, &planner::own_text(&sql)?).await?;
+        let owner = rows.into_iter().next().and_then(|row| row.into_iter().next().flatten());
+        Ok(owner.map(|owner| String::from_utf8_lossy(&owner).into_owned()))
+    }
+
+    /// Runs a plan of our own inside another statement.
+    pub(crate) async fn run_plan(&mut self, plan: &Plan, call: &Call, output: &mut Output<'_>) -> Result<Completion> {
+        let result = Box::pin(self.dispatch(plan, call, output)).await;
+        if result.is_err() {
+            self.fail();
+        }
+        result
+    }
+
+    /// The role the session acts as and whether it may read or write files of the server.
+    pub async fn require_role(&mut self, role: &str, what: &str) -> Result<()> {
+        let sql = format!("SELECT pg_catalog.pg_has_role({}, 'USAGE')", catalog::quote_literal(role));
+        let rows = self.rows_on(self.home, &sql).await?;
+        if rows.first().and_then(|row| row.first()?.as_deref()) == Some(b"t") {
+            return Ok(());
+        }
+        Err(PgError::new(SqlState::INSUFFICIENT_PRIVILEGE, format!("permission denied to COPY {what} a file"))
+            .detail(format!("Only roles with privileges of the \"{role}\" role may COPY {what} a file."))
+            .hint("Anyone can COPY to stdout or from stdin. psql's \\copy command also works for anyone."))
+    }
+}
+
+fn with_other_rights(read: &ReadAs) -> PgError {
+    let ReadAs { view, owner, .. } = read;
+    if read.under.is_none() {
+        let what =
+            format!("this change of view \"{view}\", whose table is changed with the rights of role \"{owner}\",");
+        return PgError::unsupported(what)
+            .detail("The datanodes cannot make it each for itself.")
+            .hint("Change rows of one datanode at a time, or change them as that role.");
+    }
+    PgError::unsupported(format!(
+        "view \"{view}\", which reads tables with the rights of role \"{owner}\", in a statement that moves its rows"
+    ))
+    .hint("Read the view in a query of its own, or as that role.")
+}
+
+/// Has a datanode said it? Its errors name the place in its source.
+fn is_of_postgresql(error: &PgError) -> bool {
+    error.get(field::ROUTINE).is_some()
+}
+
+/// May a default that the home node evaluates read the clock?
+fn default_reads_clock(plan: &Plan) -> bool {
+    let reads_clock = |definitions: &[String]| definitions.iter().any(|column| planner::definition_reads_clock(column));
+    match plan.change() {
+        Plan::InsertStaged(insert) => reads_clock(&insert.stage.definitions),
+        Plan::StagedDml(change) => reads_clock(&change.definitions),
+        Plan::CopyFrom(copy) => copy.stage.as_ref().is_some_and(|stage| reads_clock(&stage.definitions)),
+        Plan::SequencedCtes(ctes) => ctes.steps.iter().any(|step| default_reads_clock(&step.plan)),
+        _ => false,
+    }
+}
+
+/// An error about the home node's own rows (class 23) says nothing of the statement.
+fn about_the_statement<T>(tried: Result<T>) -> Result<()> {
+    match tried {
+        Err(error) if !error.code().as_str().starts_with("23") => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// The text that PostgreSQL can be asked about before the statement runs.
+fn describable(statement: &Statement) -> Option<String> {
+    match &statement.kind {
+        StatementKind::Select
+        | StatementKind::Insert
+        | StatementKind::Update
+        | StatementKind::Delete
+        | StatementKind::Merge => Some(statement.sql.to_string()),
+        _ => statement.query_to_describe(),
+    }
+}
+
+/// The home node's error about a COPY, if it is the same with its place, or what PostgreSQL finds before an error of ours. It
+/// may not know a table that this transaction has made, nor get a lock that it holds, nor know an option that we take on every
+/// version.
+fn better_worded(error: PgError, said: Option<PgError>) -> PgError {
+    let could_look = |said: &PgError| {
+        let knows_less = said.message().starts_with("option \"") && said.message().ends_with("not recognized");
+        !knows_less && (said.code() == error.code() || !matches!(said.code().as_str(), "42P01" | "55P03"))
+    };
+    let is_ours = error.get(field::POSITION).is_none();
+    let is_better = |said: &PgError| said.message() == error.message() || (is_ours && could_look(said));
+    said.filter(is_better).unwrap_or_else(|| error.without(field::POSITION))
+}

@@ -1,0 +1,210 @@
+//! One state of several nodes inside a READ COMMITTED block, in the block's own sessions, so that its own changes are seen.
+//!
+//! In READ COMMITTED every statement has a snapshot of its own, and PostgreSQL takes that of a plain SELECT when it binds the
+//! portal. So: parse on all nodes, which may wait for locks; inside one closure bind all portals of the statement, on all nodes;
+//! then execute them, in any order and at leisure. Named portals outlive Sync inside a transaction block.
+//!
+//! ```text
+//!  Parse, Sync ─ all nodes ─┐          ┌─ Bind p1 … pn, generation, Sync ─ all nodes ─┐   closure valid?
+//!                           └─ cut ────┘                                              └── Execute p1, Sync …
+//! ```
+//!
+//! What a statement gathers must not go to the block's session on the home node: that one is a source itself, and making a
+//! temp table from its rows would take another snapshot. It goes to a session beside it, where the final text runs too; so
+//! that text may read nothing but what was gathered ([`planner::reads_only`]).
+//!
+//! Invariants: a portal bound outside a valid closure is closed and never executed; nothing here leaves a portal behind that a
+//! later statement could take for its own.
+
+use catalog::{NodeId, quote_identifier};
+use pgerror::{PgError, Result, SqlState};
+use planner::{FinalSql, Input, Scatter};
+use tokio::time::Instant;
+
+use crate::backend::call::Call;
+use crate::backend::isolation::Isolation;
+use crate::backend::portals::{Portal, nodes_of};
+use crate::backend::slot::Slot;
+use crate::block::Mode;
+use crate::block::table_locks::Locks;
+use crate::engine::fixed_text::travelling;
+use crate::engine::gather::{Filled, without_position};
+use crate::engine::output::Output;
+use crate::engine::run::Completion;
+use crate::session::Session;
+use crate::snapshot::CUT_MAX;
+
+impl Session {
+    /// Must a statement over these nodes bind its portals under a cut?
+    pub(crate) fn binds(&self, nodes: &[NodeId]) -> bool {
+        nodes.len() > 1 && self.is_consistent() && self.isolation() == Some(Isolation::ReadCommitted)
+    }
+
+    /// The same SELECT on several nodes, wherever the session is.
+    pub(crate) async fn read_several_nodes(
+        &mut self,
+        scatter: &Scatter,
+        parts: Vec<(NodeId, String)>,
+        call: &Call,
+        output: &mut Output<'_>,
+    ) -> Result<Completion> {
+        let Scatter { nodes, sql, .. } = scatter;
+        if !self.binds(nodes) {
+            // A text that cannot be read here has no tables to lock; PostgreSQL will say what it thinks of it.
+            let tables = scatter.tables().unwrap_or_default();
+            if !self.in_block()
+                && self.is_consistent()
+                && let Some(completion) = self.read_alone(&parts, &tables, call, output).await?
+            {
+                return Ok(completion);
+            }
+            let read = self.begin_read_locked(nodes, &Locks::of_tables(&tables)).await?;
+            let result = self.scatter(Mode::InBlock, parts, call, output).await;
+            self.end_read(read).await;
+            return result;
+        }
+        let portal = Portal::new(1, nodes, sql, call.result_formats.clone());
+        self.bind_portals(&[&portal], call).await?;
+        for node in nodes {
+            self.links.link(*node)?.execute_portal(&portal.name, call.describe);
+        }
+        self.answers_on(nodes, call, output).await
+    }
+
+    /// May this gather run through portals and a session beside the home node?
+    pub(crate) async fn gathers_beside(&mut self, inputs: &[Input], final_sql: &FinalSql) -> Result<bool> {
+        let nodes = self.gathered_nodes(inputs);
+        let has_ddl = self.block.as_ref().is_some_and(|block| block.ran_ddl);
+        if has_ddl
+            || self.sink != self.home
+            || !self.binds(&nodes)
+            || inputs.iter().any(|input| input.exchange_plan.is_some())
+        {
+            return Ok(false);
+        }
+        let loaded = self.catalog().await?;
+        Ok(planner::reads_only(&final_sql.text, inputs, &loaded.catalog))
+    }
+
+    /// Gathers the inputs beside the home node under one cut; gives the final text to run there. Then
+    /// [`Session::close_beside`] must follow.
+    pub(crate) async fn gather_beside(
+        &mut self,
+        inputs: &[Input],
+        final_sql: &FinalSql,
+        call: &Call,
+    ) -> Result<String> {
+        let mut filled = Vec::with_capacity(inputs.len());
+        let mut portals = Vec::with_capacity(inputs.len());
+        for (number, input) in inputs.iter().enumerate() {
+            let columns = self.describe_input(self.home, input, call).await?;
+            let sql = travelling(&input.sql, columns.binary);
+            portals.push(Portal::new(number + 1, &input.nodes, &sql, vec![i16::from(columns.binary)]));
+            filled.push(columns);
+        }
+        self.open_beside("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE").await?;
+        let result = self.gather_portals(inputs, &portals, &filled, final_sql, call).await;
+        if result.is_err() {
+            self.close_beside().await;
+        }
+        result
+    }
+
+    async fn gather_portals(
+        &mut self,
+        inputs: &[Input],
+        portals: &[Portal],
+        filled: &[Filled],
+        final_sql: &FinalSql,
+        call: &Call,
+    ) -> Result<String> {
+        self.bind_portals(&portals.iter().collect::<Vec<_>>(), call).await?;
+        for ((input, portal), columns) in inputs.iter().zip(portals).zip(filled) {
+            let created = self.create_input(self.beside_home(), input, columns, false, call).await;
+            for node in &portal.nodes {
+                self.links.link(*node)?.execute_portal(&portal.name, false);
+                self.links.link(*node)?.flush().await?;
+            }
+            self.pump(&portal.nodes, &quote_identifier(&input.table), columns.binary, created)
+                .await
+                .map_err(without_position)?;
+            self.finish_input(input, inputs.len() > 1).await?;
+        }
+        let columns: Vec<_> = filled.iter().map(|filled| filled.columns.as_slice()).collect();
+        self.resolve_types(final_sql, &columns).await
+    }
+
+    /// Rows of `sql`, run beside the home node, as a new temp table of another session there: the block's own, or the cursor holder.
+    pub(crate) async fn bring_from_beside(
+        &mut self,
+        sql: &str,
+        to: Slot,
+        table: &str,
+        columns: &[String],
+        call: &Call,
+    ) -> Result<()> {
+        let beside = self.beside_home();
+        let input = Input {
+            table: String::new(),
+            nodes: Vec::new(),
+            sql: sql.to_owned(),
+            indexes: Vec::new(),
+            exchange_plan: None,
+        };
+        let described = self.describe_input(beside, &input, call).await?;
+        let types = self.type_names(&described).await?;
+        let list: Vec<String> = columns.iter().zip(types).map(|(column, of)| format!("{column} {of}")).collect();
+        if to.is_cursor_holder() {
+            self.open_cursor_holder().await?;
+        }
+        let created = self.create_temp(to, table, &list).await.map(|()| None);
+        self.links.link(to)?.temp = true;
+        let version = self.catalog_version;
+        let leased = self.links.link(beside)?;
+        let sql = travelling(sql, described.binary);
+        leased.start(&sql, &call.with_formats(vec![i16::from(described.binary)]), version);
+        leased.flush().await?;
+        // The pump goes to the sink: for this once that is the other one.
+        self.sink = to;
+        let pumped = self.pump(&[beside], &quote_identifier(table), described.binary, created).await;
+        self.sink = beside;
+        pumped.map(|_| ())
+    }
+
+    /// Binds every portal on its nodes within one valid closure.
+    async fn bind_portals(&mut self, portals: &[&Portal], call: &Call) -> Result<()> {
+        self.parse_portals(portals, call).await?;
+        let nodes = nodes_of(portals);
+        let deadline = Instant::now() + CUT_MAX;
+        let parameters = call.parameters.as_deref().cloned().unwrap_or_default();
+        loop {
+            let cut = self.closure(&nodes, deadline).await?;
+            let generations = self.links.bind_portals(portals, &parameters).await?;
+            if self.complete(cut, &generations) {
+                return Ok(());
+            }
+            self.links.close_portals(portals).await?;
+        }
+    }
+
+    /// Has the block's sessions parse the portals' texts, which may wait for locks.
+    pub(crate) async fn parse_portals(&mut self, portals: &[&Portal], call: &Call) -> Result<()> {
+        let nodes = nodes_of(portals);
+        for node in &nodes {
+            self.acquire(*node, Mode::InBlock).await?;
+            let link = self.links.link(*node)?;
+            portals
+                .iter()
+                .filter(|portal| portal.nodes.contains(node))
+                .for_each(|portal| link.parse_portal(portal, call));
+            link.link.connection.sync();
+        }
+        self.links.portal_answers(&nodes).await.map_err(without_position).map(|_| ())
+    }
+}
+
+/// 40001 for a stream of rows that turned out not to be of one cut.
+pub(crate) fn not_one_cut() -> PgError {
+    PgError::new(SqlState::SERIALIZATION_FAILURE, "the rows could not be read in one state of all datanodes")
+        .hint("Run the statement again.")
+}

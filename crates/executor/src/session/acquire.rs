@@ -1,0 +1,151 @@
+//! Getting a link ready for a statement: taken from the pool, with the session's settings, in its transaction, settled.
+
+use catalog::NodeId;
+use pgerror::{PgError, Result};
+
+use crate::backend::isolation::Isolation;
+use crate::backend::own_statements::BEGIN;
+use crate::backend::own_statements::Own;
+use crate::backend::pool::login::DEFAULTS;
+use crate::backend::slot::Slot;
+use crate::block::causality::Settling;
+use crate::block::reach::Reach;
+use crate::block::{Block, Mode};
+use crate::session::Session;
+
+impl Session {
+    /// Makes the session hold a link to `node` that is ready for the statement; BEGIN may be queued on it, unsent.
+    pub(crate) async fn acquire(&mut self, slot: impl Into<Slot>, mode: Mode) -> Result<()> {
+        let slot = slot.into();
+        self.acquire_for(slot, mode, false).await
+    }
+
+    /// [`Session::acquire`] for a statement that is queued next and, if `extended`, goes by the extended protocol.
+    pub(crate) async fn acquire_for(&mut self, slot: impl Into<Slot>, mode: Mode, extended: bool) -> Result<()> {
+        let slot = slot.into();
+        if mode == Mode::InBlock {
+            self.enter_node(slot).await?;
+        }
+        self.ready(slot, mode, Settling::First, extended).await?;
+        self.mark_left(slot);
+        Ok(())
+    }
+
+    /// [`Session::acquire_for`] for a statement that looks at nothing but the row it brings. With BEGIN settling costs next to nothing.
+    pub(crate) async fn acquire_for_independent(&mut self, node: NodeId, extended: bool) -> Result<()> {
+        match self.links.get(node).is_some_and(|leased| leased.begun) {
+            true => self.acquire_for_independent_rows(node, extended).await,
+            false => self.acquire_for(node, Mode::InBlock, extended).await,
+        }
+    }
+
+    /// The same for many rows.
+    pub(crate) async fn acquire_for_independent_rows(&mut self, node: NodeId, extended: bool) -> Result<()> {
+        self.enter_node(node.into()).await?;
+        // A transaction that keeps its snapshot can settle before it only.
+        let settling = match self.isolation() {
+            Some(Isolation::ReadCommitted) => Settling::BeforeCommit,
+            _ => Settling::First,
+        };
+        self.ready(node.into(), Mode::InBlock, settling, extended).await?;
+        self.mark_left(node);
+        Ok(())
+    }
+
+    /// For what reads no rows of the user's: a SERIALIZABLE transaction may ask one node and run on another.
+    pub(crate) async fn acquire_to_ask(&mut self, slot: impl Into<Slot>) -> Result<()> {
+        let slot = slot.into();
+        match &self.block {
+            Some(block) if matches!(block.reach, Reach::Narrow(_)) => self.acquire_as_is(slot, Mode::InBlock).await,
+            _ => self.acquire(slot, self.mode()).await,
+        }
+    }
+
+    /// [`Session::acquire`] for what takes no snapshot.
+    pub(crate) async fn acquire_as_is(&mut self, slot: impl Into<Slot>, mode: Mode) -> Result<()> {
+        let slot = slot.into();
+        let settling = if mode == Mode::InBlock { Settling::First } else { Settling::Never };
+        self.ready(slot, mode, settling, false).await
+    }
+
+    async fn ready(&mut self, slot: Slot, mode: Mode, settling: Settling, extended: bool) -> Result<()> {
+        // A cancel may have come between two steps of a statement. With answers on their way the links would be lost.
+        if self.links.iter().all(|(_, leased)| leased.link.connection.is_settled()) {
+            self.links.cancel().interrupt().check()?;
+        }
+        let before = self.block.as_ref().map(Block::settings_at_begin);
+        self.links.acquire(slot, before, &self.leaves).await?;
+        if self.block.is_none() {
+            self.links.cancel().begins();
+        }
+        self.links.link(slot)?.withholds_temp = self.withholds_temp;
+        let joins = mode == Mode::InBlock && !self.links.link(slot)?.begun;
+        let must_settle = settling != Settling::Never && self.must_settle(slot)?;
+        let settles = must_settle && settling == Settling::First;
+        self.links.link(slot)?.unsettled |= must_settle && !settles;
+        if settles {
+            let place = slot.node();
+            let doubt = self.context.doubt(place);
+            let leased = self.links.link(slot)?;
+            leased.unsettled = false;
+            leased.link.settled_at = doubt;
+            self.sight.settled(place);
+        }
+        let commands = if joins { Some(self.join(slot)?) } else { None };
+        let in_read_committed = mode == Mode::InBlock && self.isolation() == Some(Isolation::ReadCommitted);
+        let leased = self.links.link(slot)?;
+        match commands {
+            // Every statement of such a transaction has a snapshot of its own, so settling may be one of them.
+            None if in_read_committed && settles => leased.queue_ahead(&[Own::Settle], extended),
+            Some(begin) if begin == BEGIN && settles && extended => {
+                leased.queue_ahead(&[Own::Begin, Own::Settle], true)
+            }
+            commands => {
+                // What follows may be SET TRANSACTION, which must be the first in its transaction.
+                leased.queue_ahead(if settles { &[Own::Settle] } else { &[] }, false);
+                match commands {
+                    Some(begin) if begin == BEGIN => leased.queue_ahead(&[Own::Begin], extended),
+                    Some(commands) => leased.query_ahead(&commands),
+                    None => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Might the slot show less than the session has seen? An open transaction that keeps its snapshot cannot be helped.
+    fn must_settle(&mut self, slot: Slot) -> Result<bool> {
+        let (place, settles) = (slot.node(), self.settles());
+        let is_stale = self.sight.is_stale(place);
+        let epoch = self.context.doubt(place);
+        let keeps_snapshot = self.isolation().is_some_and(Isolation::keeps_snapshot);
+        let leased = self.links.link(slot)?;
+        Ok(settles && (is_stale || leased.link.settled_at < epoch) && !(leased.begun && keeps_snapshot))
+    }
+
+    /// Counts the slot to the block; gives what it must be sent for that.
+    fn join(&mut self, slot: Slot) -> Result<String> {
+        let block = self.block.as_mut().ok_or_else(|| PgError::internal("no transaction block is open"))?;
+        block.clock.get_or_insert(slot.node());
+        let commands = block.joining_commands();
+        self.links.link(slot)?.begun = true;
+        self.links.cancel().set_in_transaction(slot, true);
+        Ok(commands)
+    }
+
+    /// To be called with a link to the home slot when the session starts.
+    pub(crate) async fn note_defaults(&mut self) -> Result<()> {
+        let login = self.links.login().await?;
+        if login.defaults.get().is_some() {
+            return Ok(());
+        }
+        let rows = self.rows_on(self.home, DEFAULTS).await?;
+        let text = |value: Option<bytes::Bytes>| String::from_utf8_lossy(&value.unwrap_or_default()).into_owned();
+        let pair = |row: Vec<Option<bytes::Bytes>>| {
+            let mut values = row.into_iter();
+            (text(values.next().flatten()), text(values.next().flatten()))
+        };
+        let _ = login.defaults.set(rows.into_iter().map(pair).collect());
+        Ok(())
+    }
+}

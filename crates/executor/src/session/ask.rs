@@ -1,0 +1,115 @@
+//! Short questions and commands to nodes that the session works with: texts, and calls of functions of schema `loxo`.
+
+use bytes::Bytes;
+use catalog::NodeId;
+use futures_util::future::join_all;
+use pgerror::Result;
+
+use crate::backend::own_calls::{OwnCall, answers};
+use crate::backend::slot::{Slot, slots};
+use crate::block::Mode;
+use crate::session::Session;
+
+impl Session {
+    /// Runs a statement without parameters on one node of the block and drops its rows.
+    pub(crate) async fn run_on(&mut self, slot: impl Into<Slot>, sql: &str) -> Result<Option<String>> {
+        let slot = slot.into();
+        self.acquire(slot, Mode::InBlock).await?;
+        self.sight.touch(slot.node());
+        let leased = self.links.link(slot)?;
+        leased.link.connection.query(sql.as_bytes());
+        leased.flush().await?;
+        leased.finish().await
+    }
+
+    /// One text on several nodes of the block at once; notices of these nodes are dropped, the primary's are enough.
+    pub(crate) async fn run_on_all(&mut self, nodes: &[impl Copy + Into<Slot>], sql: &str) -> Result<()> {
+        for node in nodes {
+            self.acquire(*node, Mode::InBlock).await?;
+            self.links.link(*node)?.link.connection.query(sql.as_bytes());
+        }
+        self.links.finish_all(nodes).await?;
+        for node in nodes {
+            self.links.link(*node)?.link.connection.take_notices();
+        }
+        Ok(())
+    }
+
+    /// Rows, as text, of a statement without parameters on one slot of the block.
+    pub(crate) async fn rows_on(&mut self, slot: impl Into<Slot>, sql: &str) -> Result<Vec<Vec<Option<Bytes>>>> {
+        let slot = slot.into();
+        self.acquire_to_ask(slot).await?;
+        let leased = self.links.link(slot)?;
+        leased.link.connection.query(sql.as_bytes());
+        leased.flush().await?;
+        leased.skip_preamble().await?;
+        Ok(leased.link.connection.read_rows().await?.0)
+    }
+
+    /// A command that takes no snapshot.
+    pub(crate) async fn command_in(&mut self, slot: impl Into<Slot>, mode: Mode, sql: &str) -> Result<()> {
+        let slot = slot.into();
+        self.acquire_as_is(slot, mode).await?;
+        let leased = self.links.link(slot)?;
+        leased.link.connection.query(sql.as_bytes());
+        leased.flush().await?;
+        leased.finish().await.map(|_| ())
+    }
+
+    /// Runs a command without rows on a slot that the session works with.
+    pub async fn command_on(&mut self, slot: impl Into<Slot>, sql: &str) -> Result<()> {
+        let slot = slot.into();
+        self.acquire(slot, self.mode()).await?;
+        self.command_in(slot, self.mode(), sql).await
+    }
+
+    /// Makes calls on a slot of the block, one after the other, in one message. Gives what the last one returns.
+    pub(crate) async fn call_on(&mut self, slot: impl Into<Slot>, calls: &[OwnCall]) -> Result<Option<Bytes>> {
+        let slot = slot.into();
+        Ok(self.call(&[slot], calls).await?.pop().flatten())
+    }
+
+    /// A call on several nodes of the block at once.
+    pub(crate) async fn call_on_all(&mut self, nodes: &[impl Copy + Into<Slot>], call: &OwnCall) -> Result<()> {
+        self.call(nodes, std::slice::from_ref(call)).await.map(drop)
+    }
+
+    /// Gives the user rights on a table, until [`Session::take_rights_back`], which wants what this gives: what all had on the
+    /// nodes where the user lacked them.
+    pub(crate) async fn lend_rights(
+        &mut self,
+        nodes: &[NodeId],
+        table: &str,
+        rights: &[&str],
+    ) -> Result<Vec<(NodeId, String)>> {
+        let wanted = format!(", '{{{}}}'::pg_catalog.text[]", rights.join(","));
+        let mut lent = Vec::new();
+        for node in nodes {
+            let before = self.call_on(*node, &[OwnCall::about("lend_rights", table, &wanted)]).await?;
+            lent.extend(before.map(|before| (*node, String::from_utf8_lossy(&before).into_owned())));
+        }
+        Ok(lent)
+    }
+
+    pub(crate) async fn take_rights_back(&mut self, table: &str, lent: Vec<(NodeId, String)>) -> Result<()> {
+        for (node, before) in lent {
+            let before = format!(", {}", catalog::quote_literal(&before));
+            self.call_on(node, &[OwnCall::about("take_rights_back", table, &before)]).await?;
+        }
+        Ok(())
+    }
+
+    async fn call(&mut self, nodes: &[impl Copy + Into<Slot>], calls: &[OwnCall]) -> Result<Vec<Option<Bytes>>> {
+        let seal = self.context.seal().await?;
+        let slots = slots(nodes);
+        for slot in &slots {
+            self.acquire(*slot, Mode::InBlock).await?;
+            self.sight.touch(slot.node());
+            let connection = &mut self.links.link(*slot)?.link.connection;
+            calls.iter().for_each(|call| call.queue(&seal, connection));
+        }
+        let called = self.links.of(&slots);
+        let answers = join_all(called.map(|(_, leased)| answers(leased, calls.len()))).await;
+        answers.into_iter().collect()
+    }
+}

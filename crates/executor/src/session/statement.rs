@@ -1,0 +1,157 @@
+//! Whether the present statement's plan still holds: see [`plan_validity`](crate::shared::plan_validity).
+
+use std::sync::Arc;
+
+use pgerror::{PgError, Result, SqlState, field};
+use planner::{ExchangePlan, Plan};
+
+use crate::session::Session;
+use crate::shared::plan_validity::{PlanValidity, is_outdated};
+
+/// Data exceptions, a sub-select with too many rows, what functions raise, and conditions of domains.
+fn is_about_values(error: &PgError) -> bool {
+    let code = error.code();
+    let is_of = |class: &str| code.as_str().starts_with(class);
+    is_of("22") || is_of("21") || is_of("P0") || code == SqlState::CHECK_VIOLATION
+}
+
+impl Session {
+    /// What the present plan was made from, for a plan of several statements, which each have a validity of their own.
+    pub fn validity_of_all<'t>(&self, texts: impl Iterator<Item = &'t str>) -> Option<Arc<PlanValidity>> {
+        let validity = self.validity.as_ref()?;
+        let all = texts.fold(validity.sql.to_string(), |all, text| all + "; " + text);
+        Some(PlanValidity::new(&validity.loaded, &all))
+    }
+
+    /// 40001 if a plan made from this does not hold any more.
+    pub async fn all_held(&mut self, validity: Option<Arc<PlanValidity>>) -> Result<()> {
+        self.validity = validity;
+        self.plan_holds_to_the_end().await
+    }
+
+    /// 40001 if the present statement's plan does not hold any more. To be asked when its fragments have run and no answer is on
+    /// its way.
+    pub(crate) async fn plan_holds(&mut self) -> Result<()> {
+        let Some(validity) = self.validity.clone() else { return Ok(()) };
+        if !self.block.as_ref().is_some_and(|block| block.schema_changed) {
+            return validity.holds(&self.context, self.links.cancel()).await;
+        }
+        if validity.is_untouched(&self.context) {
+            return Ok(());
+        }
+        Box::pin(self.own_catalog_holds(&validity)).await
+    }
+
+    async fn own_catalog_holds(&mut self, validity: &PlanValidity) -> Result<()> {
+        self.links.cancel().interrupt().or(self.context.schema_settled()).await??;
+        if let Some(block) = &mut self.block {
+            block.catalog = None;
+        }
+        let now = self.catalog().await?;
+        validity.compare(&now.catalog)
+    }
+
+    /// The same before the statement's own transaction commits, after which it is too late to ask.
+    pub async fn plan_holds_to_the_end(&mut self) -> Result<()> {
+        let holds = self.plan_holds().await;
+        self.validity = None;
+        holds
+    }
+
+    /// The result of a statement, if its plan has held to the end.
+    pub(crate) async fn if_plan_held<T>(&mut self, result: Result<T>) -> Result<T> {
+        let value = result?;
+        self.plan_holds_to_the_end().await?;
+        Ok(value)
+    }
+
+    /// Ends a statement: the block fails with it, and links that are not needed go back to the pool.
+    pub(crate) async fn conclude<T>(&mut self, result: Result<T>) -> Result<T> {
+        let result = self.if_plan_held(result).await;
+        if result.is_err() {
+            self.fail();
+        }
+        self.release();
+        result
+    }
+
+    /// A plan that was not run to its end is nobody's business any more.
+    pub(crate) fn forget_plan(&mut self) {
+        (self.validity, self.must_replan, self.gathers) = (None, false, false);
+    }
+
+    /// Notes how a statement ended of which this much has gone to the client.
+    pub(crate) fn note_failure(&mut self, error: Option<&PgError>, is_untouched: bool) {
+        let may_help = |error: &PgError| is_outdated(error) || self.gathers || self.may_try_again(error);
+        self.must_replan = is_untouched && error.is_some_and(may_help);
+    }
+
+    /// Has an exchange met an error in what it computed ahead, that one PostgreSQL might never have come to (in a branch of CASE,
+    /// behind `WHERE false`)? Then the home node runs the statement over gathered rows, and decides what it computes.
+    pub(crate) fn was_early(&self, plan: &Plan, error: &PgError, is_untouched: bool) -> bool {
+        // A block goes on if nothing has failed in its own sessions.
+        let is_alone = |exchange_plan: &ExchangePlan| {
+            !self.in_block() || matches!(plan, Plan::ExchangePlan(_)) && exchange_plan.local_copies.is_empty()
+        };
+        let exchanges = match plan {
+            Plan::Ddl(ddl) => ddl.follow_up.is_some() && !self.in_block(),
+            _ => plan.exchange_plan().is_some_and(is_alone),
+        };
+        is_untouched && !self.gathers && exchanges && is_about_values(error)
+    }
+
+    /// Is the statement to be planned without exchanges, and run again?
+    pub fn gathers(&self) -> bool {
+        self.gathers
+    }
+
+    /// Has the last statement failed because its plan did not hold, or to break a deadlock, before any of its answer was sent? One
+    /// that stands alone can be run again.
+    pub fn must_replan(&self) -> bool {
+        self.must_replan
+    }
+
+    /// To be called before each statement: whatever was to stop was an earlier one.
+    pub fn statement_begins(&mut self) {
+        self.forget_plan();
+        self.leaves = Default::default();
+        self.links.cancel().statement_begins(self.statement_timeout(), self.lets_go_of_all());
+    }
+
+    /// Does the session hold no lock once a statement has failed? It may have advisory locks in a backend that it keeps.
+    fn lets_go_of_all(&self) -> bool {
+        !self.in_block() && !self.links.has_pinned()
+    }
+
+    /// Can a statement be run again that has failed like this, and of which nothing has gone to the client, because it had to give way?
+    pub(crate) fn may_try_again(&self, error: &PgError) -> bool {
+        error.code() == SqlState::DEADLOCK_DETECTED && self.lets_go_of_all()
+    }
+
+    /// The error of a statement that stands alone: if it had to give way to break a deadlock, it says so, and it may be run again.
+    pub(crate) async fn with_deadlock_report(&self, error: PgError) -> PgError {
+        if error.code() != SqlState::QUERY_CANCELED {
+            return error;
+        }
+        self.links.cancel().deadlock().await.unwrap_or(error)
+    }
+
+    /// The result of a statement, once no cancel of it can be under way any more: of one that had to give way to break a
+    /// deadlock, or that took too long, the error says so. To be called after each statement, before anything else is sent for the session.
+    pub async fn judged<T>(&self, result: Result<T>) -> Result<T> {
+        match (result, self.links.cancel().end_statement().await) {
+            // The node says where it was, but not why it was cancelled.
+            (Err(error), Some(chosen)) if error.code() == chosen.code() => {
+                Err(error.with(field::MESSAGE, chosen.message().into_owned()))
+            }
+            (Err(error), Some(chosen)) if error.code() == SqlState::QUERY_CANCELED => Err(chosen),
+            // It did not take the cancel: the connection was given up, and what it was in the middle of is rolled back.
+            (Err(error), Some(chosen))
+                if error.code() == SqlState::CONNECTION_FAILURE && chosen.code() == SqlState::QUERY_CANCELED =>
+            {
+                Err(chosen.detail(error.message().into_owned()))
+            }
+            (result, _) => result,
+        }
+    }
+}

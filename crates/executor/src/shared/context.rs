@@ -1,0 +1,209 @@
+//! What all sessions of one coordinator share: the pool, the catalog, the gtm client.
+
+use std::collections::HashMap;
+use std::ops::Deref;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use catalog::{NodeId, Oid};
+use pgerror::{PgError, Result, SqlState};
+use txn::gtm::{CatalogState, GtmClient};
+
+use crate::backend::pool::cluster::Cluster;
+use crate::backend::pool::{Address, Identity, Pool};
+use crate::shared::analyses::Analyses;
+use crate::shared::catalog_load::{self, Loaded};
+use crate::shared::cores::Cores;
+use crate::shared::estimates::Estimates;
+use crate::shared::search_paths::SearchPaths;
+use crate::shared::templates::TemplateCache;
+
+/// No datanode's catalog has come so far.
+const OWN_VERSIONS_FIRST: u64 = 1 << 63;
+
+/// Times that a load is tried again.
+const LOAD_RETRIES: usize = 2;
+
+/// See the module's page.
+pub struct Context {
+    cluster: Arc<Cluster>,
+    cached: Mutex<Option<Arc<Loaded>>>,
+    loading: tokio::sync::Mutex<()>,
+    own_versions: AtomicU64,
+    types: Mutex<(u64, HashMap<NodeId, Arc<TypeMap>>)>,
+    pub(crate) templates: TemplateCache,
+    pub(crate) analyses: Analyses,
+    pub(crate) builtin_types: tokio::sync::OnceCell<HashMap<Oid, String>>,
+    pub(crate) search_paths: SearchPaths,
+    pub(crate) estimates: Estimates,
+    pub(crate) cores: Arc<Cores>,
+    capture_token: tokio::sync::OnceCell<Bytes>,
+    /// What is PostgreSQL's own.
+    pub(crate) builtins: Arc<tokio::sync::OnceCell<Arc<catalog::Builtins>>>,
+}
+
+/// Object ids of user-defined types on a datanode → on the home node.
+pub(crate) type TypeMap = HashMap<Oid, Oid>;
+
+impl Deref for Context {
+    type Target = Cluster;
+
+    fn deref(&self) -> &Cluster {
+        &self.cluster
+    }
+}
+
+impl Context {
+    /// `datanodes` in node id order; `service` is the superuser that reads the metadata.
+    pub fn new(
+        datanodes: Vec<Address>,
+        primary: NodeId,
+        service: Identity,
+        pool: Pool,
+        gtm: GtmClient,
+        gids: txn::GidSource,
+    ) -> Self {
+        Self {
+            cluster: Arc::new(Cluster::new(datanodes, primary, service, pool, gtm, gids)),
+            cached: Mutex::default(),
+            loading: Default::default(),
+            own_versions: AtomicU64::new(OWN_VERSIONS_FIRST),
+            types: Mutex::default(),
+            templates: TemplateCache::default(),
+            analyses: Analyses::default(),
+            builtin_types: Default::default(),
+            search_paths: SearchPaths::default(),
+            estimates: Estimates::default(),
+            cores: Arc::default(),
+            capture_token: Default::default(),
+            builtins: Arc::default(),
+        }
+    }
+
+    pub(crate) fn cluster(&self) -> &Arc<Cluster> {
+        &self.cluster
+    }
+
+    /// A version for a catalog that only one transaction sees, which no other catalog ever has.
+    pub(crate) fn next_own_version(&self) -> u64 {
+        self.own_versions.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// A datanode's name, as far as the catalog read last knows it.
+    pub(crate) fn node_name(&self, node: NodeId) -> String {
+        let cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = cached.as_ref().and_then(|loaded| loaded.catalog.nodes().get(usize::from(node.0)));
+        known.map_or_else(|| format!("datanode {}", node.0), |node| node.name.clone())
+    }
+
+    /// The user-defined types of a datanode, by name. Read once for each catalog version.
+    pub(crate) async fn types_on(&self, node: NodeId, catalog_version: u64) -> Result<Arc<TypeMap>> {
+        {
+            let known = self.types.lock().unwrap_or_else(PoisonError::into_inner);
+            if let (true, Some(map)) = (known.0 == catalog_version, known.1.get(&node)) {
+                return Ok(map.clone());
+            }
+        }
+        let (there, here) = (self.type_names(node).await?, self.type_names(self.home()).await?);
+        let here: HashMap<&str, Oid> = here.iter().map(|(oid, name)| (name.as_str(), *oid)).collect();
+        let map: TypeMap = there.iter().filter_map(|(oid, name)| Some((*oid, *here.get(name.as_str())?))).collect();
+        let map = Arc::new(map);
+        let mut known = self.types.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.0 != catalog_version {
+            *known = (catalog_version, HashMap::new());
+        }
+        known.1.insert(node, map.clone());
+        Ok(map)
+    }
+
+    async fn type_names(&self, node: NodeId) -> Result<Vec<(Oid, String)>> {
+        let sql = "SELECT t.oid, pg_catalog.concat(pg_catalog.quote_ident(n.nspname), '.', t.typname) \
+                   FROM pg_catalog.pg_type t JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace \
+                   WHERE t.oid >= 16384";
+        let rows = self.query_as_service(node, sql).await?;
+        let text = |value: Option<Bytes>| String::from_utf8_lossy(&value.unwrap_or_default()).into_owned();
+        let pair = |row: Vec<Option<Bytes>>| {
+            let mut values = row.into_iter();
+            let oid = text(values.next().flatten()).parse().unwrap_or(0);
+            (oid, text(values.next().flatten()))
+        };
+        Ok(rows.into_iter().map(pair).collect())
+    }
+
+    /// What the messages of `loxo.capture()` prove themselves by. It never changes.
+    pub(crate) async fn capture_token(&self) -> Result<Bytes> {
+        let read = async || {
+            let rows = self.query_as_service(self.home(), "SELECT token FROM loxo.capture_token").await?;
+            let token = rows.into_iter().flatten().next().flatten();
+            token.ok_or_else(|| PgError::internal("loxo.capture_token is empty"))
+        };
+        self.capture_token.get_or_try_init(read).await.cloned()
+    }
+
+    /// The current catalog: from memory as long as the gtm vouches for it, else read (or at least compared by version)
+    /// on the primary datanode.
+    pub async fn catalog(&self) -> Result<Arc<Loaded>> {
+        loop {
+            match self.gtm.catalog_state() {
+                CatalogState::Valid { epoch } => {
+                    if let Some(loaded) = self.cached_at(Some(epoch)) {
+                        return Ok(loaded);
+                    }
+                    let _one_at_a_time = self.loading.lock().await;
+                    if self.cached_at(Some(epoch)).is_none() {
+                        self.load(Some(epoch)).await?;
+                    }
+                }
+                CatalogState::Pending => self.schema_settled().await?,
+                CatalogState::Disconnected => return self.without_gtm().await,
+            }
+        }
+    }
+
+    /// The current catalog if the gtm vouches for the one in memory.
+    pub(crate) fn current_catalog(&self) -> Option<Arc<Loaded>> {
+        self.epoch().and_then(|epoch| self.cached_at(Some(epoch)))
+    }
+
+    /// Nobody tells us of changes: ask the primary datanode before and after each statement. It may be the last that is told of
+    /// a commit, so a schema change on its way there is waited for.
+    async fn without_gtm(&self) -> Result<Arc<Loaded>> {
+        let _one_at_a_time = self.loading.lock().await;
+        let rows = self.query_as_service(self.home(), catalog_load::SETTLED_VERSION).await?;
+        let version =
+            rows.last().and_then(|row| row.first()?.as_deref()).and_then(|v| std::str::from_utf8(v).ok()?.parse().ok());
+        let cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        match cached {
+            Some(loaded) if Some(loaded.catalog.version()) == version => Ok(loaded),
+            _ => self.load(None).await,
+        }
+    }
+
+    async fn load(&self, epoch: Option<u64>) -> Result<Arc<Loaded>> {
+        let mut link = self.service_link(self.home()).await?;
+        let mut result = catalog_load::load(&mut link.connection, None, &self.builtins).await;
+        // Functions that print definitions look at the present, not at the snapshot: an object dropped meanwhile makes them fail.
+        for _ in 0..LOAD_RETRIES {
+            match &result {
+                Err(error) if is_worth_a_retry(error) && link.connection.is_idle() => {
+                    result = catalog_load::load(&mut link.connection, None, &self.builtins).await;
+                }
+                _ => break,
+            }
+        }
+        self.pool.give_back(link);
+        let loaded = Arc::new(Loaded { catalog: Arc::new(result?), epoch });
+        *self.cached.lock().unwrap_or_else(PoisonError::into_inner) = Some(loaded.clone());
+        Ok(loaded)
+    }
+
+    fn cached_at(&self, epoch: Option<u64>) -> Option<Arc<Loaded>> {
+        let cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
+        cached.as_ref().filter(|loaded| loaded.epoch == epoch).cloned()
+    }
+}
+
+fn is_worth_a_retry(error: &PgError) -> bool {
+    ![SqlState::CONNECTION_FAILURE, SqlState::LOCK_NOT_AVAILABLE].contains(&error.code())
+}

@@ -1,0 +1,115 @@
+//! What a plan was made from, and whether it still holds.
+//!
+//! A statement may wait for a schema change of another session, at its datanodes or on the way to them, and then run by a plan
+//! that sends rows where the table was before. But every schema change has all coordinators drop their catalogs before it
+//! commits. So once the fragments have run, and thereby have their locks, a catalog that is still valid says that
+//! none has overtaken them: that is one comparison of epochs. Otherwise the catalog is read anew, which waits for the end of what
+//! was announced, and the places of the tables in the statement are compared.
+//!
+//! ```text
+//!  plan ── fragments run ── does it hold? ── Sync or COMMIT
+//!                                └─ no: 40001, or a new plan if nothing has gone to the client
+//! ```
+//!
+//! Invariant: nothing is committed outside a block, and no statement of a block succeeds, by a plan that was not found to hold.
+
+use std::sync::Arc;
+
+use catalog::{Catalog, Distribution, Relation};
+use futures_util::future::BoxFuture;
+use pgerror::{PgError, Result, SqlState};
+use txn::gtm::CatalogState;
+
+use crate::backend::cancel::CancelSet;
+use crate::backend::leased::Condition;
+use crate::shared::catalog_load::Loaded;
+use crate::shared::context::Context;
+
+const MOVED: &str = "the distribution of table";
+
+const RULED: &str = "a rule of";
+
+/// The catalog and the text of the present statement's plan.
+pub struct PlanValidity {
+    pub(crate) loaded: Arc<Loaded>,
+    pub(crate) sql: Box<str>,
+}
+
+impl PlanValidity {
+    pub(crate) fn new(loaded: &Arc<Loaded>, sql: &str) -> Arc<Self> {
+        Arc::new(Self { loaded: loaded.clone(), sql: sql.into() })
+    }
+
+    /// What the plan was made with.
+    pub(crate) fn catalog(&self) -> &Catalog {
+        &self.loaded.catalog
+    }
+
+    /// 40001 if a table of the statement has moved; for a plan by the catalog that all sessions share.
+    pub(crate) async fn holds(&self, context: &Context, cancel: &CancelSet) -> Result<()> {
+        if self.is_untouched(context) {
+            return Ok(());
+        }
+        // Boxed: it is seldom needed, and every statement's future would have room for it.
+        let now = Box::pin(cancel.interrupt().or(context.catalog())).await??;
+        self.compare(&now.catalog)
+    }
+
+    /// Has no schema change been announced since the catalog was read?
+    pub(crate) fn is_untouched(&self, context: &Context) -> bool {
+        self.loaded.epoch.is_some_and(|epoch| context.gtm.catalog_state() == CatalogState::Valid { epoch })
+    }
+
+    pub(crate) fn compare(&self, now: &Catalog) -> Result<()> {
+        let then = &self.loaded.catalog;
+        let moved = then.relations().filter(|relation| has_moved(relation, now) || has_other_rules(relation, now));
+        match moved.map(|relation| relation.as_ref()).find(|relation| planner::may_use(&self.sql, relation, then)) {
+            None => Ok(()),
+            Some(relation) => Err(PgError::new(
+                SqlState::SERIALIZATION_FAILURE,
+                format!(
+                    "{} {} changed while the statement ran",
+                    if has_moved(relation, now) { MOVED } else { RULED },
+                    relation.qualified_name()
+                ),
+            )
+            .hint("Run the statement again, or the whole transaction if it was part of one.")),
+        }
+    }
+}
+
+/// Is this the error of a plan that does not hold? The same plan is of no use again.
+pub(crate) fn is_outdated(error: &PgError) -> bool {
+    let message = error.message();
+    error.code() == SqlState::SERIALIZATION_FAILURE && (message.starts_with(MOVED) || message.starts_with(RULED))
+}
+
+/// Another table of that name, or none, counts too. Views have no place of their own.
+fn has_moved(relation: &Relation, now: &Catalog) -> bool {
+    let is_view = matches!(relation.distribution, Distribution::View);
+    let is_as_before = |now: &Relation| {
+        (&now.schema, &now.name) == (&relation.schema, &relation.name)
+            && now.distribution.places_like(&relation.distribution)
+    };
+    !is_view && !now.relation_by_oid(relation.oid).is_some_and(|now| is_as_before(now))
+}
+
+fn has_other_rules(relation: &Relation, now: &Catalog) -> bool {
+    now.relation_by_oid(relation.oid).is_some_and(|now| now.rules != relation.rules)
+}
+
+/// A plan that has to hold when its statement commits by itself.
+pub(crate) struct PlanHolds {
+    pub(crate) plan: Arc<PlanValidity>,
+    pub(crate) context: Arc<Context>,
+}
+
+impl Condition for PlanHolds {
+    fn holds<'a>(&'a self, cancel: &'a CancelSet) -> BoxFuture<'a, Result<()>> {
+        Box::pin(self.plan.holds(&self.context, cancel))
+    }
+
+    fn holds_plainly(&self) -> bool {
+        self.plan.is_untouched(&self.context)
+    }
+}
