@@ -5,7 +5,7 @@ use testkit::Cluster;
 use testkit::wire::Client;
 
 const LINES: [&str; 8] = [
-    "Dag over [0 1]",
+    "ExchangePlan over [0 1]",
     "  loxo_x1 from [0 1] to hash of column 1 Int4 over [0 1]",
     "Exchange loxo_x1 on dn1: (rows=",
     "Exchange loxo_x1 on dn2: (rows=",

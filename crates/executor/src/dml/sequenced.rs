@@ -6,26 +6,20 @@
 
 use std::collections::HashSet;
 
-use bytes::{BufMut, BytesMut};
 use catalog::quote_identifier;
 use pgerror::{PgError, Result};
-use pgproto::frontend;
 use planner::{CteStep, FinalSql, Gather, Input, InsertStaged, Kept, Plan, SequencedCtes, StagedDml};
 
 use crate::backend::call::Call;
 use crate::backend::isolation::Isolation;
-use crate::backend::request::Event;
-use crate::backend::request::frame_bodies;
 use crate::dml::writes::Write;
-use crate::engine::gather::{BINARY_HEADER, BINARY_TRAILER, Filled, names_if_twice, text_line, without_position};
+use crate::engine::gather::{Filled, names_if_twice, without_position};
+use crate::engine::mover::rows::copy_into;
 use crate::engine::output::Output;
 use crate::engine::run::Completion;
 use crate::engine::spool::Spool;
 use crate::engine::temp::own_temp::TempAs;
 use crate::session::Session;
-
-/// Rows sent to a temp table in one CopyData.
-const BATCH_ROWS: usize = 1000;
 
 impl Session {
     /// See the module's page.
@@ -183,41 +177,8 @@ impl Session {
         Ok(described)
     }
 
-    pub(crate) async fn put_rows(&mut self, table: &str, mut spool: Spool, binary: bool) -> Result<()> {
-        let home = self.links.link(self.sink)?;
-        let format = if binary { "binary" } else { "text" };
-        home.link.connection.query(format!("COPY pg_temp.{table} FROM STDIN (FORMAT {format})").as_bytes());
-        home.flush().await?;
-        match home.next().await? {
-            Event::CopyIn(_) => {}
-            other => return Err(PgError::protocol(format!("unexpected answer {other:?} to COPY"))),
-        }
-        let mut body = BytesMut::new();
-        if binary {
-            body.put_slice(BINARY_HEADER);
-        }
-        loop {
-            let mut frames = BytesMut::new();
-            let (_, more) = spool.take(BATCH_ROWS, &mut frames)?;
-            for row in frame_bodies(&frames.freeze()) {
-                match binary {
-                    true => body.put_slice(row),
-                    false => text_line(row, &mut body)?,
-                }
-            }
-            if !more && binary {
-                body.put_slice(&BINARY_TRAILER);
-            }
-            home.link.connection.out().extend_from_slice(&frontend::copy_data_header(body.len()));
-            home.link.connection.write_through(&body).await?;
-            body.clear();
-            if !more {
-                break;
-            }
-        }
-        frontend::copy_done(home.link.connection.out());
-        home.flush().await?;
-        home.finish().await.map(|_| ())
+    pub(crate) async fn put_rows(&mut self, table: &str, spool: Spool, binary: bool) -> Result<()> {
+        self.links.link(self.sink)?.copy_spool(&copy_into(table, binary), spool, binary).await
     }
 
     /// They would be in the way of the next such statement of the block.

@@ -1,4 +1,4 @@
-//! INSERT whose rows PostgreSQL has to make first, and the routing of rows that come out of a datanode.
+//! INSERT whose rows PostgreSQL has to make first.
 //!
 //! The home node evaluates the source into a temp copy of the target (defaults, sequences, casts, `DEFAULT` markers, any
 //! query); the rows are read back in batches through a cursor, hashed on their binary form and written to their nodes.
@@ -8,8 +8,8 @@
 use bytes::{BufMut, Bytes, BytesMut};
 use catalog::{NodeId, quote_identifier};
 use pgerror::{PgError, Result, SqlState};
+use pgproto::Frame;
 use pgproto::backend::Field;
-use pgproto::{Frame, frontend};
 use planner::{Direct, InsertStaged, Route, Stage};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,7 +25,8 @@ use crate::block::Mode;
 use crate::dml::returning::{Returned, pass_in_order};
 use crate::dml::trigger_events::is_trigger_event;
 use crate::engine::fixed_text::{fix, restore};
-use crate::engine::gather::{text_line, without_position};
+use crate::engine::gather::without_position;
+use crate::engine::mover::rows::{Values, put_row, split_bodies};
 use crate::engine::output::Output;
 use crate::engine::row_router::{Destination, RowRouter};
 use crate::engine::run::Completion;
@@ -252,7 +253,7 @@ impl Session {
     }
 
     /// Gives the rows that were stored: a trigger may leave some out. An error's CONTEXT names the row by its number in the stage.
-    async fn copy_batch(&mut self, stage: &Stage, batch: Batch, binary: bool, rows_before: u64) -> Result<u64> {
+    async fn copy_batch(&mut self, stage: &Stage, mut batch: Batch, binary: bool, rows_before: u64) -> Result<u64> {
         let copy = match binary {
             true => stage.copy_sql(),
             false => stage.copy_sql().replace("(FORMAT binary)", "(FORMAT text)"),
@@ -262,21 +263,15 @@ impl Session {
             self.acquire(*node, Mode::InBlock).await?;
         }
         let mut links = self.links.take(&nodes)?;
-        let work = links.iter_mut().zip(batch.per_node.into_values()).map(|((_, leased), rows)| {
+        let work = links.iter_mut().zip(batch.per_node.values_mut()).map(|((_, leased), part)| {
             let copy = &copy;
             async move {
-                leased.link.connection.query(copy.as_bytes());
-                leased.flush().await?;
-                match leased.next().await? {
-                    Event::CopyIn(_) => {}
-                    other => return Err(PgError::protocol(format!("unexpected answer {other:?} to COPY"))),
+                let mut lines = part.bodies.split();
+                if !binary {
+                    let rows = split_bodies(lines.split().freeze())?;
+                    rows.iter().try_for_each(|row| put_row(row, binary, &mut lines))?;
                 }
-                let body = copy_body(&rows, binary)?;
-                leased.link.connection.out().extend_from_slice(&frontend::copy_data_header(body.len()));
-                leased.link.connection.write_through(&body).await?;
-                frontend::copy_done(leased.link.connection.out());
-                leased.flush().await?;
-                let tag = leased.finish().await?;
+                let tag = leased.copy_whole(copy, &lines, binary).await?;
                 Ok(tag.and_then(|tag| pgproto::backend::split_command_tag(&tag).1).unwrap_or(0))
             }
         });
@@ -291,7 +286,9 @@ impl Session {
         if let (Route::Replicated { .. }, Some((_, others))) = (&stage.route, nodes.split_first()) {
             self.keep_trigger_events_only(others);
         }
-        let row = |node, sent: u64| Some(rows_before + batch.places.get(node)?.get(sent.checked_sub(1)? as usize)? + 1);
+        let row = |node, sent: u64| {
+            Some(rows_before + batch.per_node.get(node)?.places.get(sent.checked_sub(1)? as usize)? + 1)
+        };
         let name = &stage.target.name;
         let failures = nodes.iter().zip(results).filter_map(|(node, result)| {
             let error = result.err()?;
@@ -304,7 +301,7 @@ impl Session {
     async fn insert_batch(
         &mut self,
         insert: &InsertStaged,
-        batch: Batch,
+        mut batch: Batch,
         binary: bool,
         call: &Call,
         output: &mut Output<'_>,
@@ -314,7 +311,9 @@ impl Session {
         let replicated = matches!(insert.stage.route, Route::Replicated { .. });
         let mut total = 0;
         let mut returned = Vec::new();
-        for (position, (node, rows)) in batch.per_node.iter().enumerate() {
+        for (position, (node, part)) in batch.per_node.iter_mut().enumerate() {
+            let rows = part.take_rows()?;
+            let part = &*part;
             let mut kept = Spool::of(self.work_mem()).described();
             for chunk in rows.chunks(rows_max) {
                 let chunk_call = self.row_parameters(insert, call, chunk, binary)?;
@@ -334,7 +333,7 @@ impl Session {
                 }
             }
             if !(replicated && position > 0) {
-                returned.push(Returned { places: &batch.places[node], rows: kept });
+                returned.push(Returned { places: &part.places, rows: kept });
             }
         }
         pass_in_order(returned, output).await?;
@@ -345,11 +344,12 @@ impl Session {
     fn row_parameters(&self, insert: &InsertStaged, call: &Call, rows: &[Bytes], binary: bool) -> Result<Call> {
         let mut parameters = call.own_parameters(insert.parameters);
         for row in rows {
-            let values = pgproto::backend::decode_data_row(row.clone())?;
-            parameters.formats.extend(values.iter().map(|_| i16::from(binary)));
             let types = insert.stage.columns.iter().map(|column| column.type_oid);
             parameters.types.extend(types.map(|oid| if is_node_specific(oid) { 0 } else { oid }));
-            parameters.values.extend(values);
+            for value in Values::of(row) {
+                parameters.formats.push(i16::from(binary));
+                parameters.values.push(value?.map(|value| row.slice_ref(value)));
+            }
         }
         Ok(Call { parameters: Some(Arc::new(parameters)), ..call.clone() })
     }
@@ -364,32 +364,35 @@ fn has_stored_keys(direct: &Direct, given: &[Field]) -> bool {
     })
 }
 
-/// Rows of one batch by node, as DataRow bodies.
+/// Rows of one batch by node.
 #[derive(Default)]
 pub(crate) struct Batch {
-    pub(crate) per_node: BTreeMap<NodeId, Vec<Bytes>>,
-    /// Each node's rows by their number (from 0) in the batch.
-    places: BTreeMap<NodeId, Vec<u64>>,
+    pub(crate) per_node: BTreeMap<NodeId, BatchPart>,
     pub(crate) rows: u64,
+}
+
+/// The rows of one node.
+#[derive(Default)]
+pub(crate) struct BatchPart {
+    /// DataRow bodies, one after the other.
+    bodies: BytesMut,
+    /// The rows' numbers (from 0) in the batch.
+    places: Vec<u64>,
 }
 
 impl Batch {
     fn push(&mut self, node: NodeId, body: &[u8]) {
-        self.per_node.entry(node).or_default().push(Bytes::copy_from_slice(body));
-        self.places.entry(node).or_default().push(self.rows);
+        let part = self.per_node.entry(node).or_default();
+        part.bodies.put_slice(body);
+        part.places.push(self.rows);
     }
 }
 
-fn copy_body(rows: &[Bytes], binary: bool) -> Result<BytesMut> {
-    let mut out = BytesMut::with_capacity(rows.iter().map(Bytes::len).sum::<usize>() + 64);
-    if !binary {
-        rows.iter().try_for_each(|row| text_line(row, &mut out))?;
-        return Ok(out);
+impl BatchPart {
+    /// Takes the rows out.
+    pub(crate) fn take_rows(&mut self) -> Result<Vec<Bytes>> {
+        split_bodies(self.bodies.split().freeze())
     }
-    out.put_slice(b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0");
-    rows.iter().for_each(|row| out.put_slice(row));
-    out.put_i16(-1);
-    Ok(out)
 }
 
 /// The user wrote INSERT; that the rows went by COPY is our business.

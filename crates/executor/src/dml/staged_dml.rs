@@ -26,6 +26,7 @@ use crate::block::Mode;
 use crate::dml::staged::INSERT_VALUES_MAX;
 use crate::dml::writes::Write;
 use crate::engine::gather::without_position;
+use crate::engine::mover::rows::Values;
 use crate::engine::output::Output;
 use crate::engine::row_router::RowRouter;
 use crate::engine::run::Completion;
@@ -290,8 +291,8 @@ impl Session {
             if batch.rows == 0 {
                 break;
             }
-            for (place, rows) in batch.per_node {
-                total += self.apply_rows(share, place, &rows, call, output).await?;
+            for (place, mut part) in batch.per_node {
+                total += self.apply_rows(share, place, &part.take_rows()?, call, output).await?;
             }
         }
         self.close_stage().await?;
@@ -361,8 +362,12 @@ fn refused_move(change: &StagedDml, why: &str) -> PgError {
 /// The user's parameters, then these values of each row.
 fn values_of(change: &StagedDml, call: &Call, rows: &[Bytes], keep: &[usize], binary: bool) -> Result<Call> {
     let mut parameters = call.own_parameters(change.parameters);
+    let mut values = Vec::new();
     for row in rows {
-        let values = pgproto::backend::decode_data_row(row.clone())?;
+        values.clear();
+        for value in Values::of(row) {
+            values.push(value?);
+        }
         for at in keep {
             let oid = match at.checked_sub(change.columns.len()) {
                 None => change.columns[*at].type_oid,
@@ -372,7 +377,7 @@ fn values_of(change: &StagedDml, call: &Call, rows: &[Bytes], keep: &[usize], bi
             };
             parameters.formats.push(i16::from(binary));
             parameters.types.push(if is_node_specific(oid) { 0 } else { oid });
-            parameters.values.push(values.get(*at).cloned().flatten());
+            parameters.values.push(values.get(*at).copied().flatten().map(|value| row.slice_ref(value)));
         }
     }
     Ok(Call { parameters: Some(Arc::new(parameters)), ..call.clone() })

@@ -1,16 +1,10 @@
 //! Exchanges: rows of a fragment go from the nodes that make them to temp tables on the nodes that need them.
 //!
 //! One session a node does all of a statement's work there, in one REPEATABLE READ transaction that is rolled back at the
-//! end: what it reads is one snapshot, and its temp tables are gone afterwards. A session cannot send rows and take some
-//! at the same time, so an exchange goes in rounds: every source gives a batch ([`BATCH_BYTES`] or so) from an open
-//! portal, then every target takes what is meant for it as one binary COPY. All sources work at the same time, then all
-//! targets; memory is bounded by a batch of each source.
-//!
-//! A row is looked into only for its key (see [`staged`](crate::dml::staged)).
+//! end: what it reads is one snapshot, and its temp tables are gone afterwards. The rows go by the [mover](crate::engine::mover),
+//! batch by batch from open portals where a node gives rows and takes some.
 
-use std::collections::BTreeMap;
-
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use catalog::{NodeId, quote_identifier};
 use pgerror::{PgError, Result};
 use pgproto::backend::Field;
@@ -20,31 +14,21 @@ use planner::{Exchange, ExchangePlan, Index, Plan, Route};
 use crate::backend::call::Call;
 use crate::backend::call::travels_in_binary;
 use crate::backend::leased::LeasedConnection;
-use crate::backend::links::LinkSet;
-use crate::backend::request::Event;
-use crate::backend::request::frame_bodies;
-use crate::backend::slot::{Slot, slots};
+use crate::backend::slot::Slot;
 use crate::block::Mode;
-use crate::block::suspended::SuspendedTransaction;
 use crate::block::table_locks::Locks;
 use crate::engine::fixed_text::{restore, travelling};
-use crate::engine::gather::{BINARY_HEADER, BINARY_TRAILER, FRAME_BYTES, Moved, text_line, without_position};
+use crate::engine::gather::without_position;
+use crate::engine::mover::rows::copy_into;
+use crate::engine::mover::{BATCH_BYTES, BATCH_ROWS_MAX, Delivery, Gives, Moved, PORTAL, Worker, move_rows};
 use crate::engine::output::Output;
-use crate::engine::row_router::Destination;
-use crate::engine::row_router::RowRouter;
+use crate::engine::row_router::{RowRouter, nodes_of};
 use crate::engine::run::Completion;
 use crate::engine::temp::own_temp::TempAs;
 use crate::session::Session;
 
-/// What a source gives in one round, about.
-const BATCH_BYTES: usize = 8 << 20;
-/// Rows of the first round, if their types do not say how large they may be; each later one may have so many times more.
-pub(crate) const FIRST_BATCH_ROWS: usize = 2_000;
-const BATCH_GROWTH: usize = 8;
-const BATCH_ROWS_MIN: usize = 100;
-const BATCH_ROWS_MAX: usize = 200_000;
-
-const PORTAL: &[u8] = b"loxo_exchange";
+/// Rows of the first batch, if their types do not say how large they may be.
+const FIRST_BATCH_ROWS: usize = 2_000;
 
 impl Session {
     /// See [`ExchangePlan`].
@@ -89,23 +73,38 @@ impl Session {
             exchange.nodes.iter().copied().filter(|node| stays.is_none_or(|stays| stays != *node)).collect();
         let types = call.fragment_types(&sql);
         let row_call = call.with_formats(vec![i16::from(binary)]);
-        // Bounds are those of binary forms.
-        let first = if binary { first_batch(&columns) } else { FIRST_BATCH_ROWS };
+        let targets = nodes_of(&exchange.route);
+        // Bounds are those of binary forms. A node that only gives is asked for all rows.
+        let batch = if binary { first_batch(&columns) } else { FIRST_BATCH_ROWS };
+        let first = |node: &NodeId| if targets.contains(node) { batch } else { 0 };
         let sent = travelling(&sql, binary);
         for node in &sources {
-            open_portal(self.links.link(*node)?, &sent, &types, &row_call, first);
+            open_portal(self.links.link(*node)?, &sent, &types, &row_call, first(node));
         }
         for node in sources.iter().filter(|node| !started.contains(&Slot::from(**node))) {
             self.links.link(*node)?.flush().await?;
         }
         // The sources work while the node that keeps its own part makes it.
         let made = self.links.finish_all(&started).await?;
-        let format = if binary { "binary" } else { "text" };
-        let copy = format!("COPY pg_temp.{} FROM STDIN (FORMAT {format})", quote_identifier(&exchange.table));
         let then = self.after_fill_sql(&exchange.table, &exchange.indexes, exchange.is_analysed).await?;
-        let to =
-            Target { copy: &copy, then: (!then.is_empty()).then_some((&exchange_plan.nodes, then)), first, at: None };
-        let mut moved = self.move_rows(slots(&sources), &exchange.route, binary, &to, None).await?;
+        let to = Delivery {
+            copy: &copy_into(&quote_identifier(&exchange.table), binary),
+            at_once: false,
+            then: (!then.is_empty()).then_some((&exchange_plan.nodes, then)),
+        };
+        let router = RowRouter::new(&exchange.route, binary, self.links.number()).of_encoding(self.foreign_encoding());
+        let mut links = self.links.take(&exchange_plan.nodes)?;
+        let workers = links.iter_mut().map(|(slot, leased)| {
+            let node = slot.node();
+            let gives = if sources.contains(&node) { Gives::Portal(first(&node)) } else { Gives::Nothing };
+            Worker { node, leased, gives, takes: targets.contains(&node) }
+        });
+        let moved = move_rows(workers.collect(), router, &to).await;
+        self.links.put_back(links);
+        let mut moved = moved?;
+        if !binary {
+            self.links.broadcast(&sources, &restore()).await?;
+        }
         let stayed = started.iter().zip(&made).filter(|(node, _)| stays == Some(**node));
         moved.extend(stayed.map(|(node, tag)| Moved::stayed(node.node(), tag.as_deref())));
         Ok((columns, moved))
@@ -174,82 +173,6 @@ impl Session {
         let analyze = is_analysed.then(|| format!("ANALYZE pg_temp.{name}"));
         Ok(indexes.iter().map(|index| index.create_sql(&name)).chain(analyze).collect::<Vec<_>>().join("; "))
     }
-
-    /// Empties the portals of `sources`, the first batch of which is on its way, into tables of the same sessions or of those
-    /// that rest; gives what each source gave.
-    pub(crate) async fn move_rows(
-        &mut self,
-        mut sources: Vec<Slot>,
-        route: &Route,
-        binary: bool,
-        to: &Target<'_>,
-        mut resting: Option<&mut SuspendedTransaction>,
-    ) -> Result<Vec<Moved>> {
-        let mut router = RowRouter::new(route, binary, self.links.number()).of_encoding(self.foreign_encoding());
-        let (mut asked, mut batch_rows) = (None, to.first);
-        let mut moved: Vec<Moved> = sources.iter().map(|node| Moved::nothing(node.node())).collect();
-        let all_sources = sources.clone();
-        loop {
-            let (batches, open) = self.fetch(&sources, asked).await?;
-            let mut partitions = PartitionBuffers::new(binary);
-            for (node, run) in &batches {
-                let before = (partitions.rows, partitions.bytes);
-                partitions.add(run, &mut router)?;
-                let counts = moved.iter_mut().filter(|moved| moved.node == node.node());
-                counts.for_each(|moved| moved.add(partitions.rows - before.0, partitions.bytes - before.1));
-            }
-            batch_rows = partitions.rows_for(BATCH_BYTES).min(batch_rows * BATCH_GROWTH);
-            asked = Some(batch_rows);
-            let leased = match resting.as_deref_mut() {
-                None => &mut *self.links,
-                Some(aside) => aside.links.links(),
-            };
-            deliver(leased, to, &partitions, open.is_empty()).await?;
-            if open.is_empty() {
-                if !binary {
-                    self.links.broadcast(&all_sources, &restore()).await?;
-                }
-                return Ok(moved);
-            }
-            sources = open;
-        }
-    }
-
-    /// The next rows of every open portal (those asked for already if no number is given), and the nodes whose portals
-    /// have more.
-    async fn fetch(&mut self, sources: &[Slot], rows: Option<usize>) -> Result<Batches> {
-        let mut links = self.links.take(sources)?;
-        let work = links.iter_mut().map(|(_, leased)| async {
-            if let Some(rows) = rows {
-                frontend::execute(leased.link.connection.out(), PORTAL, rows as i32);
-                leased.link.connection.sync();
-                leased.flush().await?;
-            }
-            read_batch(leased).await
-        });
-        let results = futures_util::future::join_all(work).await;
-        self.links.put_back(links);
-        let (mut runs, mut open) = (Vec::new(), Vec::new());
-        for (node, result) in sources.iter().zip(results) {
-            let (batch, ended) = result?;
-            runs.extend(batch.into_iter().map(|run| (*node, run)));
-            if !ended {
-                open.push(*node);
-            }
-        }
-        Ok((runs, open))
-    }
-}
-
-/// Where moved rows go, and how.
-pub(crate) struct Target<'a> {
-    pub(crate) copy: &'a str,
-    /// Nodes and what they do once they have all rows.
-    pub(crate) then: Option<(&'a [NodeId], String)>,
-    /// Rows that each source has been asked for first.
-    pub(crate) first: usize,
-    /// Which session on the one node of the route gets them, if not the node's own.
-    pub(crate) at: Option<Slot>,
 }
 
 /// As many rows as make a batch, if no row of these types can be so large that they would make more.
@@ -276,36 +199,6 @@ fn bytes_at_most(column: &Field) -> Option<usize> {
     };
     Some(LENGTH + size)
 }
-
-/// One COPY for each node that gets rows, all at once; with the last one comes what is to be done afterwards.
-async fn deliver(links: &mut LinkSet, to: &Target<'_>, partitions: &PartitionBuffers, is_last: bool) -> Result<()> {
-    let then = to.then.as_ref().filter(|_| is_last);
-    let mut nodes = partitions.targets();
-    nodes.extend(then.iter().flat_map(|(nodes, _)| nodes.iter()));
-    nodes.sort_unstable();
-    nodes.dedup();
-    let slots: Vec<Slot> = nodes.into_iter().map(|node| to.at.unwrap_or(node.into())).collect();
-    let mut taken = links.take(&slots)?;
-    let work = taken.iter_mut().map(|(slot, leased)| async {
-        let rows = partitions.of(slot.node());
-        if !rows.is_empty() {
-            queue_partition(leased, to.copy, rows, partitions.binary).await?;
-        }
-        if let Some((_, sql)) = then {
-            leased.link.connection.query(sql.as_bytes());
-        }
-        leased.flush().await?;
-        let copied = if rows.is_empty() { Ok(()) } else { read_copied(leased).await };
-        let done = if then.is_some() { leased.finish().await.map(|_| ()) } else { Ok(()) };
-        copied.and(done)
-    });
-    let results = futures_util::future::join_all(work).await;
-    links.put_back(taken);
-    results.into_iter().collect()
-}
-
-/// Runs of rows and the nodes they come from, and the nodes that have more.
-type Batches = (Vec<(Slot, Bytes)>, Vec<Slot>);
 
 fn temp_as<'a>(exchange: &'a Exchange, sql: &'a str, fields: &'a [Field]) -> TempAs<'a> {
     TempAs { table: &exchange.table, columns: exchange.columns.clone(), fields, sql, indexes: &exchange.indexes }
@@ -343,142 +236,9 @@ pub(crate) fn open_portal(leased: &mut LeasedConnection, sql: &str, types: &[u32
     leased.link.connection.sync();
 }
 
-/// Rows up to ReadyForQuery; the second value says that the portal is at its end.
-async fn read_batch(leased: &mut LeasedConnection) -> Result<(Vec<Bytes>, bool)> {
-    let (mut runs, mut ended) = (Vec::new(), false);
-    loop {
-        match leased.next().await? {
-            Event::Rows(run, _) => runs.push(run),
-            Event::Complete(_) | Event::Empty => ended = true,
-            Event::Suspended => {}
-            Event::Done => break,
-            other => return Err(PgError::protocol(format!("unexpected answer {other:?} to a fragment"))),
-        }
-    }
-    if ended {
-        // The next exchange opens a portal of the same name.
-        frontend::close(leased.link.connection.out(), frontend::Target::Portal, PORTAL);
-    }
-    Ok((runs, ended))
-}
-
-/// A whole COPY at once: if the backend refuses it, it drops the rows.
-async fn queue_partition(leased: &mut LeasedConnection, copy: &str, rows: &[u8], binary: bool) -> Result<()> {
-    leased.link.connection.query(copy.as_bytes());
-    if binary {
-        send(leased, BINARY_HEADER).await?;
-    }
-    let mut rest = rows;
-    while !rest.is_empty() {
-        let (frame, later) = rest.split_at(rest.len().min(FRAME_BYTES));
-        send(leased, frame).await?;
-        rest = later;
-    }
-    if binary {
-        send(leased, &BINARY_TRAILER).await?;
-    }
-    frontend::copy_done(leased.link.connection.out());
-    Ok(())
-}
-
-async fn read_copied(leased: &mut LeasedConnection) -> Result<()> {
-    loop {
-        match leased.next().await? {
-            Event::CopyIn(_) | Event::Complete(_) => {}
-            Event::Done => return Ok(()),
-            other => return Err(PgError::protocol(format!("unexpected answer {other:?} to COPY"))),
-        }
-    }
-}
-
-async fn send(leased: &mut LeasedConnection, bytes: &[u8]) -> Result<()> {
-    leased.link.connection.out().extend_from_slice(&frontend::copy_data_header(bytes.len()));
-    leased.link.connection.write_through(bytes).await
-}
-
-/// A round's rows, sorted by where they go.
-struct PartitionBuffers {
-    binary: bool,
-    /// For single nodes.
-    own: BTreeMap<NodeId, BytesMut>,
-    /// For all of these nodes.
-    common: (Vec<NodeId>, BytesMut),
-    rows: usize,
-    bytes: usize,
-}
-
-impl PartitionBuffers {
-    fn new(binary: bool) -> Self {
-        Self { binary, own: Default::default(), common: (Vec::new(), BytesMut::new()), rows: 0, bytes: 0 }
-    }
-
-    fn add(&mut self, run: &Bytes, router: &mut RowRouter<'_>) -> Result<()> {
-        for body in frame_bodies(run) {
-            self.rows += 1;
-            self.bytes += body.len();
-            let buffer = match router.destination(body)? {
-                Destination::One(node) => self.own.entry(node).or_default(),
-                Destination::All(nodes) => {
-                    if self.common.0.is_empty() {
-                        self.common.0 = nodes.to_vec();
-                    }
-                    &mut self.common.1
-                }
-            };
-            match self.binary {
-                true => buffer.extend_from_slice(body),
-                false => text_line(body, buffer)?,
-            }
-        }
-        Ok(())
-    }
-
-    /// How many rows like these make up so many bytes.
-    fn rows_for(&self, bytes: usize) -> usize {
-        let row_bytes = self.bytes.checked_div(self.rows).unwrap_or(0).max(1);
-        (bytes / row_bytes).clamp(BATCH_ROWS_MIN, BATCH_ROWS_MAX)
-    }
-
-    fn targets(&self) -> Vec<NodeId> {
-        if self.common.0.is_empty() { self.own.keys().copied().collect() } else { self.common.0.clone() }
-    }
-
-    fn of(&self, node: NodeId) -> &[u8] {
-        if self.common.0.is_empty() { self.own.get(&node).map(|b| &b[..]).unwrap_or_default() } else { &self.common.1 }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn run(keys: impl Iterator<Item = i64>) -> Bytes {
-        let mut rows = BytesMut::new();
-        for key in keys {
-            pgproto::backend::data_row(&mut rows, [Some(&key.to_be_bytes()[..])].into_iter());
-        }
-        rows.freeze()
-    }
-
-    #[test]
-    fn a_repartitioned_row_is_in_one_parcel_and_a_broadcast_one_in_all() {
-        let map = std::sync::Arc::new(placement::BucketMap::round_robin(&[0, 1]));
-        let nodes = vec![NodeId(0), NodeId(1)];
-        let key = vec![(planner::KeySource::Column(0), placement::KeyType::Int8)];
-        let hash = Route::Hash { key, map, nodes: nodes.clone() };
-        let mut partitions = PartitionBuffers::new(true);
-        partitions.add(&run(0..1000), &mut RowRouter::new(&hash, true, 0)).unwrap();
-        let row_bytes = 2 + 4 + 8;
-        let sizes: Vec<usize> = nodes.iter().map(|node| partitions.of(*node).len()).collect();
-        assert_eq!(sizes.iter().sum::<usize>(), 1000 * row_bytes);
-        assert!(sizes.iter().all(|size| *size > 300 * row_bytes), "{sizes:?}");
-
-        let all = Route::Replicated { nodes: nodes.clone() };
-        let mut partitions = PartitionBuffers::new(true);
-        partitions.add(&run(0..10), &mut RowRouter::new(&all, true, 0)).unwrap();
-        assert!(nodes.iter().all(|node| partitions.of(*node).len() == 10 * row_bytes));
-        assert_eq!(partitions.targets(), nodes);
-    }
 
     #[test]
     fn the_first_batch_is_as_large_as_the_types_allow() {

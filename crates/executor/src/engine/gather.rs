@@ -9,67 +9,33 @@
 
 use std::collections::HashSet;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use catalog::{NodeId, quote_identifier};
-use futures_util::StreamExt;
-use futures_util::stream::FuturesUnordered;
 use pgerror::{PgError, Result, field};
 use pgproto::backend::Field;
-use pgproto::frontend;
 use planner::{FinalSql, Gather, Input, Plan, Route};
 
 use crate::backend::call::Call;
 use crate::backend::call::travels_in_binary;
 use crate::backend::isolation::Isolation;
 use crate::backend::leased::LeasedConnection;
-use crate::backend::request::Event;
-use crate::backend::request::frame_bodies;
 use crate::backend::slot::Slot;
 use crate::block::Mode;
 use crate::engine::fixed_text::{restore, travelling};
+use crate::engine::mover::rows::copy_into;
+use crate::engine::mover::{Delivery, Gives, Moved, Worker, move_rows};
 use crate::engine::output::Output;
+use crate::engine::row_router::RowRouter;
 use crate::engine::run::Completion;
 use crate::engine::sorted_merge::give_up;
 use crate::engine::temp::own_temp::TempAs;
 use crate::session::Session;
-
-/// Bytes of rows sent to the home node in one CopyData.
-pub(crate) const FRAME_BYTES: usize = 128 * 1024;
-
-/// Header and trailer of binary COPY.
-pub(crate) const BINARY_HEADER: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
-pub(crate) const BINARY_TRAILER: [u8; 2] = [0xff, 0xff];
 
 /// What a filled input looks like.
 pub(crate) struct Filled {
     pub(crate) columns: Vec<Field>,
     /// Its rows travel in binary form.
     pub(crate) binary: bool,
-}
-
-/// What a source has given.
-#[derive(Clone, Debug)]
-pub(crate) struct Moved {
-    pub(crate) node: NodeId,
-    pub(crate) rows: u64,
-    /// On their way: none for rows that stayed where they were.
-    pub(crate) bytes: u64,
-}
-
-impl Moved {
-    pub(crate) fn nothing(node: NodeId) -> Self {
-        Self { node, rows: 0, bytes: 0 }
-    }
-
-    pub(crate) fn stayed(node: NodeId, command_tag: Option<&str>) -> Self {
-        let rows = command_tag.and_then(|tag| pgproto::backend::split_command_tag(tag).1).unwrap_or(0);
-        Self { node, rows, bytes: 0 }
-    }
-
-    pub(crate) fn add(&mut self, rows: usize, bytes: usize) {
-        self.rows += rows as u64;
-        self.bytes += bytes as u64;
-    }
 }
 
 impl Session {
@@ -258,7 +224,7 @@ impl Session {
         let filled = self.describe_input(home, input, call).await?;
         if let Some(exchange_plan) = &input.exchange_plan {
             self.create_input(home, input, &filled, false, call).await?;
-            let copy = format!("COPY pg_temp.{} FROM STDIN (FORMAT binary)", quote_identifier(&input.table));
+            let copy = copy_into(&quote_identifier(&input.table), true);
             let route = Route::Single { node: home.node() };
             Box::pin(self.pour(exchange_plan, &route, Some(home), &copy, filled.binary, call)).await?;
             self.finish_input(input, analyze).await?;
@@ -344,16 +310,17 @@ impl Session {
         binary: bool,
         created: Result<Option<String>>,
     ) -> Result<Vec<Moved>> {
-        let mut sink = self.links.take(&[self.sink])?;
         let mut sources = self.links.take(remotes)?;
-        let result = match (created, sink.first_mut()) {
-            (Ok(_), Some((_, sink))) => copy_rows(&mut sources, sink, table, binary).await,
-            (Err(error), _) => Err(error),
-            (Ok(_), None) => Err(PgError::internal("the home node's link is missing")),
-        };
-        if result.is_err() {
+        if let Err(error) = created {
             give_up(&mut sources).await;
+            self.links.put_back(sources);
+            return Err(error);
         }
+        let mut sink = self.links.take(&[self.sink])?;
+        let result = match sink.first_mut() {
+            Some(sink) => fill_table(&mut sources, sink, table, binary).await,
+            None => Err(PgError::internal("the home node's link is missing")),
+        };
         self.links.put_back(sink);
         self.links.put_back(sources);
         if result.is_ok() && !binary {
@@ -433,137 +400,19 @@ pub(crate) fn without_position(error: PgError) -> PgError {
     error.without(field::POSITION)
 }
 
-pub(crate) async fn copy_rows(
+/// The answers of sources that are under way go into a temp table.
+pub(crate) async fn fill_table(
     sources: &mut [(Slot, LeasedConnection)],
-    sink: &mut LeasedConnection,
+    sink: &mut (Slot, LeasedConnection),
     table: &str,
     binary: bool,
 ) -> Result<Vec<Moved>> {
-    let format = if binary { "binary" } else { "text" };
-    let copy = format!("COPY pg_temp.{table} FROM STDIN (FORMAT {format})");
-    sink.link.connection.query(copy.as_bytes());
-    sink.flush().await?;
-    match sink.next().await? {
-        Event::CopyIn(_) => {}
-        other => return Err(PgError::protocol(format!("unexpected answer {other:?} to COPY"))),
+    let (node, leased) = (sink.0.node(), &mut sink.1);
+    let route = Route::Single { node };
+    let mut workers = vec![Worker { node, leased, gives: Gives::Nothing, takes: true }];
+    for (slot, leased) in sources {
+        workers.push(Worker { node: slot.node(), leased, gives: Gives::Answer, takes: false });
     }
-    let mut frame = CopyFrame::new();
-    if binary {
-        frame.bytes.extend_from_slice(BINARY_HEADER);
-    }
-    let result = forward_rows(sources, sink, &mut frame, binary).await;
-    match &result {
-        Ok(_) => {
-            if binary {
-                frame.bytes.extend_from_slice(&BINARY_TRAILER);
-            }
-            frame.send(sink).await?;
-            frontend::copy_done(sink.link.connection.out());
-        }
-        Err(_) => frontend::copy_fail(sink.link.connection.out(), b"a source node failed"),
-    }
-    sink.flush().await?;
-    let ended = sink.finish().await;
-    // A failure of a source explains that of the sink.
-    let moved = result?;
-    ended.map(|_| moved)
-}
-
-async fn forward_rows(
-    sources: &mut [(Slot, LeasedConnection)],
-    sink: &mut LeasedConnection,
-    frame: &mut CopyFrame,
-    binary: bool,
-) -> Result<Vec<Moved>> {
-    let mut moved: Vec<Moved> = sources.iter().map(|(slot, _)| Moved::nothing(slot.node())).collect();
-    let mut steps = FuturesUnordered::new();
-    for (at, (_, leased)) in sources.iter_mut().enumerate() {
-        steps.push(next(at, leased));
-    }
-    while let Some((at, leased, event)) = steps.next().await {
-        match event? {
-            Event::Done => continue,
-            Event::Rows(run, _) => {
-                for body in frame_bodies(&run) {
-                    moved[at].add(1, body.len());
-                    match binary {
-                        true => frame.bytes.extend_from_slice(body),
-                        false => text_line(body, &mut frame.bytes)?,
-                    }
-                    if frame.bytes.len() >= FRAME_BYTES {
-                        frame.send(sink).await?;
-                    }
-                }
-            }
-            _ => {}
-        }
-        steps.push(next(at, leased));
-    }
-    Ok(moved)
-}
-
-async fn next(at: usize, leased: &mut LeasedConnection) -> (usize, &mut LeasedConnection, Result<Event>) {
-    let event = leased.next().await;
-    (at, leased, event)
-}
-
-/// Rows on their way into one CopyData.
-pub(crate) struct CopyFrame {
-    pub(crate) bytes: BytesMut,
-}
-
-impl CopyFrame {
-    pub(crate) fn new() -> Self {
-        Self { bytes: BytesMut::with_capacity(FRAME_BYTES + 8192) }
-    }
-
-    pub(crate) async fn send(&mut self, sink: &mut LeasedConnection) -> Result<()> {
-        if self.bytes.is_empty() {
-            return Ok(());
-        }
-        let header = frontend::copy_data_header(self.bytes.len());
-        sink.link.connection.out().extend_from_slice(&header);
-        sink.link.connection.write_through(&self.bytes).await?;
-        self.bytes.clear();
-        Ok(())
-    }
-}
-
-/// Writes a DataRow of text values as a line of COPY text.
-pub(crate) fn text_line(body: &[u8], out: &mut BytesMut) -> Result<()> {
-    let values = pgproto::backend::decode_data_row(Bytes::copy_from_slice(body))?;
-    for (i, value) in values.iter().enumerate() {
-        if i > 0 {
-            out.extend_from_slice(b"\t");
-        }
-        let Some(value) = value else {
-            out.extend_from_slice(b"\\N");
-            continue;
-        };
-        for byte in value {
-            match byte {
-                b'\\' => out.extend_from_slice(b"\\\\"),
-                b'\t' => out.extend_from_slice(b"\\t"),
-                b'\n' => out.extend_from_slice(b"\\n"),
-                b'\r' => out.extend_from_slice(b"\\r"),
-                other => out.extend_from_slice(&[*other]),
-            }
-        }
-    }
-    out.extend_from_slice(b"\n");
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn text_lines_are_escaped() {
-        let mut row = BytesMut::new();
-        pgproto::backend::data_row(&mut row, [Some(&b"a\tb\\\n"[..]), None, Some(&b""[..])].into_iter());
-        let mut line = BytesMut::new();
-        text_line(&row[5..], &mut line).unwrap();
-        assert_eq!(&line[..], b"a\\tb\\\\\\n\t\\N\t\n");
-    }
+    let to = Delivery { copy: &copy_into(table, binary), at_once: true, then: None };
+    move_rows(workers, RowRouter::new(&route, binary, 0), &to).await
 }

@@ -3,7 +3,8 @@
 //! * [`run`]: sends a plan's texts to its nodes and merges what they answer.
 //! * [`gather`]: fragments into temp tables on the home node, then the last step there; [`inlined_rows`]: few rows, as parameters of
 //!   the last step; [`sorted_merge`]: rows that the nodes have sorted, by keys in front of them ([`sort_key`]); [`exchange`]: from all
-//!   nodes to all, by broadcast or by hash. [`temp`] says in which session the temp tables are.
+//!   nodes to all, by broadcast or by hash. [`mover`] moves the rows of these and of changes. [`temp`] says in which session the temp
+//!   tables are.
 //! * [`reads`]: over several nodes in one state of theirs; [`row_router`]: the node of a row.
 //! * [`locked_rows`]: SELECT … FOR UPDATE over several nodes; [`owner_reads`]: tables read with the rights of a view's owner.
 //! * [`output`]: where rows go; [`spool`]: rows kept for later, in memory up to `loxo.work_mem`; [`fixed_text`]: rows that travel
@@ -20,6 +21,7 @@ pub(crate) mod fixed_text;
 pub(crate) mod gather;
 pub(crate) mod inlined_rows;
 pub(crate) mod locked_rows;
+pub(crate) mod mover;
 pub(crate) mod output;
 pub(crate) mod owner_reads;
 pub(crate) mod reads;

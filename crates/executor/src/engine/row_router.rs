@@ -1,9 +1,10 @@
-//! Finds the node of rows that come as DataRow bodies.
+//! Which node a row goes to, by a route: the only place where rows between nodes are looked into.
 
 use catalog::NodeId;
 use pgerror::{PgError, Result};
 use planner::{KeySource, Route};
 
+use crate::engine::mover::rows::Values;
 use crate::session::encoding::check_key;
 
 /// Where a row goes.
@@ -47,10 +48,7 @@ impl<'a> RowRouter<'a> {
             Route::Hash { key, map, .. } => {
                 let mut hasher = placement::KeyHasher::new();
                 for (source, key_type) in key {
-                    let value = match source {
-                        KeySource::Column(index) => value_at(body, *index)?,
-                        KeySource::Null => None,
-                    };
+                    let value = value_of(body, source)?;
                     check_key(self.foreign.as_deref(), *key_type, value)?;
                     match self.binary {
                         true => hasher.binary(*key_type, value).map_err(bad)?,
@@ -62,11 +60,7 @@ impl<'a> RowRouter<'a> {
                 Destination::One(NodeId(map.node(hasher.bucket())))
             }
             Route::Modulo { key: (source, key_type), map, .. } => {
-                let value = match source {
-                    KeySource::Column(index) => value_at(body, *index)?,
-                    KeySource::Null => None,
-                };
-                let bucket = match (value, self.binary) {
+                let bucket = match (value_of(body, source)?, self.binary) {
                     (None, _) => 0,
                     (Some(value), true) => match key_type.modulo_value(value) {
                         Some(number) => placement::modulo_bucket(number.map_err(bad)?),
@@ -88,19 +82,23 @@ fn unknown_spelling() -> PgError {
         .hint("Use an integer or text distribution key in this table.")
 }
 
-/// A column of a DataRow body.
-fn value_at(body: &[u8], index: usize) -> Result<Option<&[u8]>> {
-    let short = || PgError::protocol("a row has fewer columns than expected");
-    let mut at = 2;
-    for column in 0.. {
-        let length = body.get(at..at + 4).ok_or_else(short)?;
-        let length = i32::from_be_bytes([length[0], length[1], length[2], length[3]]);
-        at += 4;
-        let bytes = usize::try_from(length).unwrap_or(0);
-        if column == index {
-            return if length < 0 { Ok(None) } else { body.get(at..at + bytes).map(Some).ok_or_else(short) };
-        }
-        at += bytes;
+/// A part of a key, out of a DataRow body.
+fn value_of<'b>(body: &'b [u8], source: &KeySource) -> Result<Option<&'b [u8]>> {
+    match source {
+        KeySource::Column(index) => Values::of(body)
+            .nth(*index)
+            .unwrap_or_else(|| Err(PgError::protocol("a row has fewer columns than expected"))),
+        KeySource::Null => Ok(None),
     }
-    Err(short())
+}
+
+/// Where a route may send rows.
+pub(crate) fn nodes_of(route: &Route) -> Vec<NodeId> {
+    match route {
+        Route::Hash { nodes, .. }
+        | Route::Modulo { nodes, .. }
+        | Route::RoundRobin { nodes }
+        | Route::Replicated { nodes } => nodes.clone(),
+        Route::Single { node } => vec![*node],
+    }
 }

@@ -31,9 +31,11 @@ use crate::block::reach::Reach;
 use crate::block::suspended::Read;
 use crate::block::suspended::SuspendedTransaction;
 use crate::block::table_locks::Locks;
-use crate::engine::exchange::{FIRST_BATCH_ROWS, Target, locks_of, open_portal};
+use crate::engine::exchange::{locks_of, open_portal};
 use crate::engine::fixed_text::{restore, travelling};
-use crate::engine::gather::{Filled, copy_rows, without_position};
+use crate::engine::gather::{Filled, fill_table, without_position};
+use crate::engine::mover::{Delivery, Gives, Worker, move_rows};
+use crate::engine::row_router::{RowRouter, nodes_of};
 use crate::engine::temp::own_temp::TempAs;
 use crate::session::Session;
 use crate::snapshot::CUT_MAX;
@@ -301,7 +303,7 @@ impl Session {
         let work = own
             .iter_mut()
             .zip(readers.iter_mut())
-            .map(|(own, (_, reader))| copy_local_copy(own, reader, portal, &table, binary));
+            .map(|(own, reader)| copy_local_copy(own, reader, portal, &table, binary));
         let copied = futures_util::future::join_all(work).await;
         aside.links.links().put_back(own);
         self.links.put_back(readers);
@@ -328,9 +330,7 @@ impl Session {
         let mut ready = self.begin_exchange_plan(exchange_plan, &call).await?;
         // The readers have temp tables of their own.
         let sink = std::mem::replace(&mut self.sink, self.home.into());
-        let copy = if binary { copy_sql.to_owned() } else { copy_sql.replace("(FORMAT binary)", "(FORMAT text)") };
-        let to = Target { copy: &copy, then: None, first: FIRST_BATCH_ROWS, at };
-        let poured = self.pour_rows(exchange_plan, &mut ready, route, binary, &to, &call).await;
+        let poured = self.pour_rows(exchange_plan, &mut ready, route, &targets, copy_sql, binary, &call).await;
         self.end_read(ready.read).await;
         self.sink = sink;
         if poured.is_ok() {
@@ -345,18 +345,38 @@ impl Session {
         exchange_plan: &ExchangePlan,
         ready: &mut Ready,
         route: &Route,
+        targets: &[Slot],
+        copy_sql: &str,
         binary: bool,
-        to: &Target<'_>,
         call: &Call,
     ) -> Result<u64> {
         let (sources, sql) = self.up_to_last(exchange_plan, ready, call).await?;
         let sent = travelling(&sql, binary);
         for node in &sources {
             let leased = self.links.link(*node)?;
-            open_portal(leased, &sent, &call.fragment_types(&sql), call, FIRST_BATCH_ROWS);
+            open_portal(leased, &sent, &call.fragment_types(&sql), call, 0);
             leased.flush().await?;
         }
-        let moved = self.move_rows(sources, route, binary, to, Some(ready.aside()?)).await?;
+        let copy = if binary { copy_sql.to_owned() } else { copy_sql.replace("(FORMAT binary)", "(FORMAT text)") };
+        let router = RowRouter::new(route, binary, self.links.number()).of_encoding(self.foreign_encoding());
+        let aside = ready.aside()?.links.links();
+        let (mut giving, mut taking) = (self.links.take(&sources)?, aside.take(targets)?);
+        let moved = {
+            let mut workers = Vec::with_capacity(sources.len() + targets.len());
+            for (slot, leased) in &mut giving {
+                workers.push(Worker { node: slot.node(), leased, gives: Gives::Portal(0), takes: false });
+            }
+            for (slot, leased) in &mut taking {
+                workers.push(Worker { node: slot.node(), leased, gives: Gives::Nothing, takes: true });
+            }
+            move_rows(workers, router, &Delivery { copy: &copy, at_once: false, then: None }).await
+        };
+        aside.put_back(taking);
+        self.links.put_back(giving);
+        let moved = moved?;
+        if !binary {
+            self.links.broadcast(&sources, &restore()).await?;
+        }
         Ok(moved.iter().map(|moved| moved.rows).sum())
     }
 
@@ -425,33 +445,16 @@ impl Session {
     }
 }
 
-/// Where rows may go.
-fn nodes_of(route: &Route) -> Vec<NodeId> {
-    match route {
-        Route::Hash { nodes, .. }
-        | Route::Modulo { nodes, .. }
-        | Route::RoundRobin { nodes }
-        | Route::Replicated { nodes } => nodes.clone(),
-        Route::Single { node } => vec![*node],
-    }
-}
-
 async fn copy_local_copy(
     own: &mut (Slot, LeasedConnection),
-    reader: &mut LeasedConnection,
+    reader: &mut (Slot, LeasedConnection),
     portal: &Portal,
     table: &str,
     binary: bool,
 ) -> Result<()> {
     own.1.execute_portal(&portal.name, false);
     own.1.flush().await?;
-    let copied = copy_rows(std::slice::from_mut(own), reader, table, binary).await;
-    if copied.is_err() && !own.1.link.connection.is_settled() {
-        // Waited for: a cancel that comes late would hit the next statement.
-        own.1.link.connection.cancel_key().cancel().await;
-        let _ = own.1.finish().await;
-    }
-    copied?;
+    fill_table(std::slice::from_mut(own), reader, table, binary).await?;
     if !binary {
         own.1.link.connection.execute(&restore()).await?;
     }
