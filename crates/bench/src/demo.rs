@@ -7,11 +7,11 @@ use indicatif::HumanCount;
 use pgerror::{PgError, Result, SqlState};
 use tokio::task::JoinSet;
 
-use crate::copy_in::{Cancel, copy_blocks, generate};
 use crate::lineitem::{Blocks, Columns, Format, estimated_rows};
-use crate::progress::Progress;
 use crate::report::{grouped, text_table};
-use crate::sql;
+use crate::tools::copy_in::{Cancel, copy_blocks, generate};
+use crate::tools::progress::Progress;
+use crate::tools::sql;
 
 /// What to load, and where.
 #[derive(Clone, Debug)]

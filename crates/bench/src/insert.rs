@@ -18,8 +18,9 @@ use tokio_postgres::config::Host;
 
 use crate::load::{Target, interruptible};
 use crate::report::grouped;
-use crate::stock::{Pattern, StockServer, WorkDir};
-use crate::{cpu, sql};
+use crate::tools::cpu;
+use crate::tools::sql;
+use crate::tools::stock::{Pattern, StockServer, WorkDir};
 
 mod report;
 

@@ -17,24 +17,19 @@
 //! Invariants: the same scale factor gives the same rows however they are cut into parts; one part is one COPY and so
 //! one transaction; what is compared is measured in one run, in turn, on servers with the same settings.
 
-mod copy_in;
-pub mod cpu;
 pub mod demo;
 pub mod insert;
 pub mod lineitem;
 pub mod load;
 pub mod power;
-mod progress;
 mod report;
 pub mod small;
 pub mod snapshot;
-mod sql;
-mod stock;
+mod tools;
 pub mod tpcb;
 pub mod verify;
 mod ways;
 
-pub use copy_in::Cancel;
 pub use demo::DemoOptions;
 pub use insert::{InsertOptions, InsertReport};
 pub use load::{LoadOptions, Target};
@@ -42,4 +37,6 @@ pub use power::PowerOptions;
 pub use report::{LoadReport, Measured, TpcbMeasured, TpcbReport};
 pub use small::{SmallOptions, SmallReport};
 pub use snapshot::{SnapshotOptions, SnapshotReport};
+pub use tools::copy_in::Cancel;
+pub use tools::cpu;
 pub use tpcb::TpcbOptions;

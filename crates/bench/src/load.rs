@@ -13,13 +13,14 @@ use pgerror::{PgError, Result, SqlState};
 use tokio::task::JoinSet;
 use tokio_postgres::Client;
 
-use crate::copy_in::copy_file;
 use crate::lineitem::{Blocks, Columns, Format};
 use crate::report::{LoadReport, Measured, grouped};
-use crate::stock::{Pattern, StockServer, WorkDir};
+use crate::tools::copy_in::copy_file;
+use crate::tools::cpu;
+use crate::tools::sql;
+use crate::tools::stock::{Pattern, StockServer, WorkDir};
 use crate::verify;
 use crate::ways::Ways;
-use crate::{cpu, sql};
 
 /// Not `lineitem`: a benchmark must not drop somebody's demonstration.
 pub(crate) const TABLE: &str = "bench_lineitem";

@@ -13,8 +13,8 @@ use tokio_postgres::Client;
 
 use crate::load::{Target, interruptible};
 use crate::report::{median, text_table};
-use crate::sql;
-use crate::stock::{Pattern, StockServer};
+use crate::tools::sql;
+use crate::tools::stock::{Pattern, StockServer};
 
 const TABLES: &str = "\
 CREATE TABLE small_day (day int PRIMARY KEY, year int, month int);

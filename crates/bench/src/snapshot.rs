@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 
 use crate::load::{Target, interruptible};
 use crate::report::{grouped, median, text_table};
-use crate::sql;
-use crate::stock::{Pattern, WorkDir};
+use crate::tools::sql;
+use crate::tools::stock::{Pattern, WorkDir};
 
 const ACCOUNTS: u32 = 10_000;
 

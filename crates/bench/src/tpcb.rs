@@ -15,8 +15,9 @@ use tokio_postgres::Client;
 
 use crate::load::{Target, interruptible};
 use crate::report::{TpcbMeasured, TpcbReport};
-use crate::stock::{Pattern, StockServer, WorkDir};
-use crate::{cpu, sql};
+use crate::tools::cpu;
+use crate::tools::sql;
+use crate::tools::stock::{Pattern, StockServer, WorkDir};
 
 /// Not pgbench's own names: a benchmark must not drop somebody's tables.
 const TABLES: [(&str, &str); 4] = [

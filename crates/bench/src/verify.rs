@@ -9,7 +9,7 @@ use pgerror::{PgError, Result};
 use tokio_postgres::Client;
 
 use crate::report::grouped;
-use crate::sql;
+use crate::tools::sql;
 
 /// What was found; [`Verification::check`] judges it.
 #[derive(Clone, Debug)]

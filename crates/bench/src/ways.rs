@@ -14,7 +14,7 @@ use tokio_postgres::Client;
 
 use crate::load::{Bench, TABLE, connect_all};
 use crate::report::Measured;
-use crate::sql;
+use crate::tools::sql;
 
 const BINARY: &str = "(FORMAT binary)";
 

@@ -21,6 +21,7 @@
 mod client;
 mod listener;
 mod protocol;
+mod query_id;
 mod routines;
 mod session_commands;
 mod shared;
@@ -28,5 +29,6 @@ mod stack;
 mod statements;
 
 pub use listener::{Coordinator, CoordinatorOptions, Stopper};
+pub use query_id::query_id;
 pub use shared::Authentication;
 pub use stack::note_stack_base;

@@ -11,6 +11,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::client::Client;
 use crate::protocol::startup::{self, Opening};
+use crate::query_id;
 use crate::shared::admission::Stranger;
 use crate::shared::{Authentication, Shared};
 
@@ -61,7 +62,7 @@ impl Coordinator {
             gtm,
             txn::GidSource::new(),
         );
-        let shared = Shared::new(context, options.authentication, options.clients_max);
+        let shared = Shared::new(&options.name, context, options.authentication, options.clients_max);
         Ok(Self { listener, shared: Arc::new(shared) })
     }
 
@@ -118,7 +119,8 @@ async fn serve_client(shared: Arc<Shared>, stream: TcpStream, peer: SocketAddr) 
         }
         Opening::Session { socket, session, is_dump, admitted: _admitted } => {
             let key = shared.register(session.cancel_set(), rand::random());
-            let result = Box::new(Client::new(shared.clone(), socket, session, is_dump, key)).run().await;
+            let client = Box::new(Client::new(shared.clone(), socket, session, is_dump, key));
+            let result = query_id::of_session(shared.name(), key.0, client.run()).await;
             shared.forget(key);
             result
         }

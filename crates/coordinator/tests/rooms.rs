@@ -4,6 +4,16 @@
 fn no_floor_uses_one_above_it() {
     testkit::rooms::check(
         env!("CARGO_MANIFEST_DIR"),
-        &["stack", "shared", "protocol", "routines", "session_commands", "statements", "client", "listener"],
+        &[
+            "stack",
+            "query_id",
+            "shared",
+            "protocol",
+            "routines",
+            "session_commands",
+            "statements",
+            "client",
+            "listener",
+        ],
     );
 }

@@ -30,15 +30,12 @@
 //!
 //! Absent on purpose: sockets, files, threads, SQL parsing, knowledge of which tables exist.
 
-mod batches;
 mod binary;
-mod context;
 mod convert;
 mod fast;
 mod fields;
-mod history;
 mod input;
-mod linelog;
+mod lines;
 mod options;
 mod parallel;
 mod place;
@@ -49,11 +46,11 @@ mod stops;
 mod utf8;
 
 pub use binary::{BINARY_HEADER, BINARY_TRAILER, BinaryError, BinaryItem, BinarySplitter, tuple_fields};
-pub use context::{line_of, renumber};
 pub use convert::transcodable;
 pub use fields::fields_of;
-pub use history::LineFinder;
-pub use linelog::{LineLog, RowLines};
+pub use lines::context::{line_of, renumber};
+pub use lines::history::LineFinder;
+pub use lines::linelog::{LineLog, RowLines};
 pub use options::{CopyOptions, ForceColumns, Format, Header, OnError, OptionValue};
 pub use parallel::{BLOCK_BYTES, Cutter, ParallelParse};
 pub use router::{Conversion, Router, Step};

@@ -15,7 +15,7 @@ use memchr::{memchr_iter, memrchr};
 
 use crate::CopyOptions;
 use crate::fast::{FastLane, Tuple};
-use crate::linelog;
+use crate::lines::linelog;
 use crate::options::Format;
 use crate::place::Placer;
 use crate::scan::{Eol, LineScanner, Scan};

@@ -10,13 +10,13 @@ use copyfmt::{CopyOptions, Format};
 use pgerror::{PgError, Result, SqlState};
 use pgproto::Connection;
 
-use crate::cut::{BLOCK_BYTES, Cutter, Limits};
-use crate::input::{self, Source};
-use crate::journal::identifier;
+use crate::files::counters::Counters;
+use crate::files::cut::{BLOCK_BYTES, Cutter, Limits};
+use crate::files::input::{self, Source};
 use crate::load::server_version;
 use crate::options::{LoadOptions, literal};
-use crate::progress::Counters;
-use crate::session;
+use crate::server::session;
+use crate::server::sql::identifier;
 
 /// Rows and bytes of the first file that are looked at.
 const SAMPLE_ROWS: usize = 20_000;
@@ -112,7 +112,7 @@ fn sample(source: &Source, options: &CopyOptions, server_version: u32) -> Result
         let end = line.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r')).map_or(0, |last| last + 1);
         match copyfmt::fields_of(&line[..end], options) {
             Ok(fields) => rows.push(fields),
-            Err(error) => failure = Some(crate::lines::locate(error, &source.name, piece.span.lines_before + 1)),
+            Err(error) => failure = Some(crate::files::lines::locate(error, &source.name, piece.span.lines_before + 1)),
         }
         failure.is_none() && rows.len() < SAMPLE_ROWS && piece.end < SAMPLE_BYTES
     })?;

@@ -7,17 +7,20 @@ use copyfmt::{CopyOptions, Format};
 use pgerror::{PgError, Result, SqlState, field};
 use pgproto::Connection;
 
-use crate::cut::{BLOCK_BYTES, Limits};
-use crate::indexes::{self, Indexes};
-use crate::input::{self, Source};
-use crate::journal::Journal;
-use crate::monitor::Seen;
+use crate::commit::atomic;
+use crate::commit::batches;
+use crate::commit::journal::Journal;
+use crate::commit::rejects::Rejects;
+use crate::files::counters::Counters;
+use crate::files::cut::{BLOCK_BYTES, Limits};
+use crate::files::input::{self, Source};
+use crate::files::readers::{self, Plan};
 use crate::options::{LoadOptions, literal};
-use crate::progress::Counters;
-use crate::readers::{self, Plan};
-use crate::rejects::Rejects;
-use crate::session::{self, CopyTarget};
-use crate::{atomic, batches, parquet};
+use crate::parquet;
+use crate::progress::Progress;
+use crate::server::indexes::{self, Indexes};
+use crate::server::monitor::{Monitor, Seen};
+use crate::server::session::{self, CopyTarget};
 
 /// Less than this is loaded before a second stream has connected.
 const BYTES_FOR_STREAMS: u64 = 32 * 1024 * 1024;
@@ -61,12 +64,14 @@ pub async fn load(options: &LoadOptions) -> Result<Summary> {
     let total = job.sources.iter().map(|source| source.bytes).sum::<Option<u64>>();
     let is_guess = options.copy.format.is_none() && format_of(&job.sources) == "text";
     let silence = std::future::pending();
-    let show = async { if options.progress { counters.show(total).await } else { silence.await } };
-    let (watched, indexes) = (Arc::clone(&counters), job.indexes.clone());
+    let monitor = Arc::clone(&job.monitor);
+    let shown = Progress { counters: &counters, monitor: &monitor };
+    let show = async { if options.progress { shown.show(total).await } else { silence.await } };
+    let indexes = job.indexes.clone();
     tokio::select! {
         summary = job.run_without_indexes() => summary.map_err(|error| if is_guess { taken_for_text(error) } else { error }),
         never = show => match never {},
-        never = watched.monitor.watch(&options.to[0]) => match never {},
+        never = monitor.watch(&options.to[0]) => match never {},
         () = interrupted(&counters) => {
             let error = PgError::new(SqlState::QUERY_CANCELED, "the load was interrupted");
             Err(if options.drop_indexes { indexes.are_missing(error) } else { error })
@@ -116,12 +121,13 @@ struct Job<'a> {
     relation: String,
     /// With `batch`, or for more than one stream.
     journal: Option<Journal>,
-    done: std::collections::HashMap<String, Vec<crate::cut::Done>>,
+    done: std::collections::HashMap<String, Vec<crate::files::cut::Done>>,
     rows_before: u64,
     rejects: Option<Arc<Rejects>>,
     columns: Vec<String>,
     indexes: Indexes,
     counters: Arc<Counters>,
+    monitor: Arc<Monitor>,
 }
 
 impl<'a> Job<'a> {
@@ -170,6 +176,7 @@ impl<'a> Job<'a> {
             columns,
             indexes,
             counters: Arc::new(Counters::new()),
+            monitor: Arc::default(),
         };
         if options.batch.is_some() {
             let name = options.name.clone().unwrap_or_else(|| job.default_name(&schema));
@@ -269,7 +276,7 @@ impl<'a> Job<'a> {
             files: input::files(&self.sources).len(),
             seconds,
             streams: self.streams,
-            seen: self.counters.monitor.result(),
+            seen: self.monitor.result(),
             indexes: 0,
             index_seconds: 0.0,
             starved: self.counters.starved_seconds() / (seconds * self.streams as f64).max(1e-6),

@@ -4,9 +4,9 @@ use parquet_rows::Column;
 use pgerror::{PgError, Result, SqlState};
 use pgproto::Connection;
 
-use crate::input::Source;
-use crate::journal::{identifier, text};
+use crate::files::input::Source;
 use crate::options::{Copy, LoadOptions, literal};
+use crate::server::sql::{identifier, text};
 
 /// The columns of the files; `None` if they are no Parquet files.
 pub(crate) fn columns(sources: &[Source], copy: &Copy) -> Result<Option<Vec<Column>>> {

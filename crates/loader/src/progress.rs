@@ -2,79 +2,25 @@
 
 use std::convert::Infallible;
 use std::io::IsTerminal;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 
-use crate::monitor::Monitor;
+use crate::files::counters::Counters;
+use crate::server::monitor::Monitor;
 
-/// What readers and streams have done so far.
-#[derive(Debug)]
-pub(crate) struct Counters {
-    /// Bytes read off the disk.
-    read: AtomicU64,
-    rows_sent: AtomicU64,
-    bytes_sent: AtomicU64,
-    /// Microseconds in which a stream had nothing to send.
-    starved: AtomicU64,
-    committing: AtomicBool,
-    started: Instant,
-    pub(crate) monitor: Monitor,
+/// What there is to show.
+pub(crate) struct Progress<'a> {
+    pub(crate) counters: &'a Counters,
+    pub(crate) monitor: &'a Monitor,
 }
 
-impl Counters {
-    pub(crate) fn new() -> Self {
-        Self {
-            read: AtomicU64::new(0),
-            rows_sent: AtomicU64::new(0),
-            bytes_sent: AtomicU64::new(0),
-            starved: AtomicU64::new(0),
-            committing: AtomicBool::new(false),
-            started: Instant::now(),
-            monitor: Monitor::default(),
-        }
-    }
-
-    pub(crate) fn read(&self, bytes: u64) {
-        self.read.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    pub(crate) fn sent(&self, rows: u64, bytes: u64) {
-        self.rows_sent.fetch_add(rows, Ordering::Relaxed);
-        self.bytes_sent.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    pub(crate) fn starved(&self, time: Duration) {
-        self.starved.fetch_add(time.as_micros() as u64, Ordering::Relaxed);
-    }
-
-    /// All rows are sent; from now on a load that commits at once must not be left alone.
-    pub(crate) fn begin_commit(&self) {
-        self.committing.store(true, Ordering::Relaxed);
-    }
-
-    pub(crate) fn is_committing(&self) -> bool {
-        self.committing.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn bytes(&self) -> u64 {
-        self.bytes_sent.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn elapsed(&self) -> Duration {
-        self.started.elapsed()
-    }
-
-    pub(crate) fn starved_seconds(&self) -> f64 {
-        self.starved.load(Ordering::Relaxed) as f64 / 1e6
-    }
-
+impl Progress<'_> {
     fn text(&self) -> String {
-        let speed = self.bytes() as f64 / 1e6 / self.elapsed().as_secs_f64().max(1e-3);
+        let speed = self.counters.bytes() as f64 / 1e6 / self.counters.elapsed().as_secs_f64().max(1e-3);
         let nodes = self.monitor.rates();
         let nodes = if nodes.is_empty() { nodes } else { format!(" ({nodes})") };
-        format!("{} rows, {speed:.0} MB/s{nodes}", HumanCount(self.rows_sent.load(Ordering::Relaxed)))
+        format!("{} rows, {speed:.0} MB/s{nodes}", HumanCount(self.counters.rows()))
     }
 
     /// Shows the counters until the future is dropped. `total` is what there is to read, if that is known.
@@ -98,7 +44,7 @@ impl Counters {
         let mut tick = tokio::time::interval(Duration::from_millis(200));
         loop {
             tick.tick().await;
-            let read = self.read.load(Ordering::Relaxed);
+            let read = self.counters.bytes_read();
             bar.0.set_position(total.map_or(read, |total| read.min(total)));
             // What is read may still be on its way, be committed, or indexed: how long that takes nobody knows.
             let done = if total.is_some_and(|total| read >= total) { ", waiting for the datanodes" } else { "" };
@@ -116,13 +62,13 @@ impl Counters {
         tick.tick().await;
         loop {
             tick.tick().await;
-            let read = self.read.load(Ordering::Relaxed);
+            let read = self.counters.bytes_read();
             match total {
                 Some(total) if read >= total => eprintln!("all read, {}, waiting for the datanodes", self.text()),
                 Some(total) => {
                     // Readers of one file's ranges see a little of it twice.
                     let read = read.min(total);
-                    let left = (total - read) as f64 * self.elapsed().as_secs_f64() / read.max(1) as f64;
+                    let left = (total - read) as f64 * self.counters.elapsed().as_secs_f64() / read.max(1) as f64;
                     let percent = 100.0 * read as f64 / total.max(1) as f64;
                     eprintln!("{percent:.0}%, {}, {left:.0} s left", self.text());
                 }

@@ -12,10 +12,11 @@ use pgerror::{PgError, Result};
 use pgproto::Connection;
 use tokio::task::JoinSet;
 
-use crate::journal::{identifier, number, text};
+use crate::files::readers;
 use crate::options::{self, Copy, literal};
 use crate::output::{Compression, Output};
-use crate::{readers, session};
+use crate::server::session;
+use crate::server::sql::{identifier, number, text};
 
 /// What `loxo unload` is asked to do.
 #[derive(Clone, Debug)]

@@ -227,6 +227,7 @@ pub fn put_frame(out: &mut BytesMut, tag: u8, fill: impl FnOnce(&mut BytesMut)) 
     out.extend_from_slice(&[tag, 0, 0, 0, 0]);
     let start = out.len() - 4;
     fill(out);
+    debug_assert!(i32::try_from(out.len() - start).is_ok(), "a message of more than 2 GiB");
     let length = (out.len() - start) as u32;
     out[start..start + 4].copy_from_slice(&length.to_be_bytes());
 }

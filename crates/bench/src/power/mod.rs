@@ -21,8 +21,9 @@ use pgerror::{PgError, Result, SqlState};
 use tokio_postgres::Client;
 
 use crate::load::{Target, interruptible};
-use crate::stock::{Pattern, StockServer, WorkDir};
-use crate::{cpu, sql};
+use crate::tools::cpu;
+use crate::tools::sql;
+use crate::tools::stock::{Pattern, StockServer, WorkDir};
 
 use queries::Query;
 pub use report::{PowerReport, QueryTimes, Scaling, Verdict};

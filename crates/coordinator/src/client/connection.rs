@@ -48,6 +48,8 @@ impl Client {
     /// ReadyForQuery, and before it what has changed of the reported settings.
     pub(super) fn ready(&mut self) {
         let own = &mut self.statements.own;
+        debug_assert!(self.waiting.is_empty(), "every execution has been answered");
+        debug_assert!(own.is_between_statements(), "nothing of a statement outlives it");
         backend::ready_for_query(own.socket.buffer(), own.session.status());
     }
 }

@@ -23,6 +23,12 @@ pub(crate) struct Waiting {
     places: Vec<usize>,
 }
 
+impl Waiting {
+    pub(super) fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+}
+
 impl Client {
     /// Lets this execution wait, if it may. What waits already stays ahead of it.
     pub(crate) fn wait_for_more(&mut self, prepared: &Arc<Prepared>, call: &Call) -> bool {
@@ -75,6 +81,7 @@ impl Client {
             Err(error) => (Vec::new(), Err(error)),
         };
         let result = self.own().session.judged(result).await;
+        debug_assert!(places.is_sorted() && tags.len() <= places.len(), "one place for each answer, in their order");
         let first = places.first().copied().unwrap_or_default();
         let behind = self.own().socket.buffer().split_off(first);
         self.statements.after_statement(result.is_err()).await;

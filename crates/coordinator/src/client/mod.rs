@@ -16,10 +16,17 @@ use std::time::Duration;
 
 use executor::{IDLE_IN_TRANSACTION, IDLE_SESSION};
 use pgerror::{PgError, Result, SqlState};
-use pgproto::backend;
 use pgproto::frontend::tag;
+use tracing::{Instrument, Span, field};
 
 pub(crate) use self::connection::Client;
+use crate::query_id;
+
+/// The session comes to a statement, whose span this is.
+fn statement(message: &'static str) -> Span {
+    query_id::next();
+    tracing::debug_span!("statement", message, tag = field::Empty)
+}
 
 fn stopped() -> PgError {
     PgError::fatal(SqlState::ADMIN_SHUTDOWN, "terminating connection due to administrator command")
@@ -32,7 +39,7 @@ impl Client {
         if let Err(error) = &result {
             // Best effort: the client may be gone.
             let socket = &mut self.own().socket;
-            backend::error(socket.buffer(), error);
+            socket.send_error(error.clone(), 0);
             let _ = socket.shutdown().await;
         }
         self.own().session.end().await;
@@ -54,10 +61,12 @@ impl Client {
                 tag::TERMINATE => return Ok(()),
                 tag::SYNC => self.sync().await?,
                 _ if is_skipped => {}
-                tag::QUERY => self.query(frame.body).await?,
+                tag::QUERY => self.query(frame.body).instrument(statement("Query")).await?,
                 // What is left of a COPY that failed.
                 tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL => {}
-                tag::FUNCTION_CALL => self.function_call(frame.body).await?,
+                tag::FUNCTION_CALL => self.function_call(frame.body).instrument(statement("FunctionCall")).await?,
+                tag::PARSE => self.extended(tag::PARSE, frame.body).instrument(statement("Parse")).await?,
+                tag::EXECUTE => self.extended(tag::EXECUTE, frame.body).instrument(statement("Execute")).await?,
                 other => self.extended(other, frame.body).await?,
             }
         }

@@ -7,6 +7,7 @@ use pgproto::{backend, frontend};
 use planner::parse::{Statement, StatementKind, Transaction};
 
 use super::connection::Client;
+use crate::query_id;
 
 impl Client {
     /// Answers one Query message, ReadyForQuery included.
@@ -79,7 +80,10 @@ impl Client {
     /// Several statements in one string are one transaction, unless they say otherwise themselves.
     async fn statements(&mut self, statements: &[Statement]) -> Result<(), (PgError, usize)> {
         let several = statements.len() > 1;
-        for statement in statements {
+        for (at, statement) in statements.iter().enumerate() {
+            if at > 0 {
+                query_id::next();
+            }
             let needs_block =
                 several && !controls_transaction(statement) || self.own().is_serializable_alone(statement);
             if needs_block && !self.own().session.in_block() {

@@ -74,6 +74,10 @@ impl Socket {
         std::mem::replace(&mut self.capture, spool)
     }
 
+    pub(crate) fn rows_go_to_client(&self) -> bool {
+        self.capture.is_none()
+    }
+
     /// What the client will be sent next.
     pub(crate) fn buffer(&mut self) -> &mut BytesMut {
         self.writer.buffer()
@@ -94,18 +98,25 @@ impl Socket {
     /// Sends the last message of a statement's answer.
     pub(crate) fn send_completion(&mut self, completion: &Completion) {
         match completion {
-            Completion::Tag(tag) => backend::command_complete(self.writer.buffer(), tag),
+            Completion::Tag(tag) => {
+                if tracing::enabled!(tracing::Level::DEBUG) {
+                    tracing::Span::current().record("tag", tag);
+                }
+                backend::command_complete(self.writer.buffer(), tag);
+            }
             Completion::Empty => backend::bare(self.writer.buffer(), backend::tag::EMPTY_QUERY),
         }
     }
 
-    /// Sends an error of a statement; a position counts from the start of the whole query string.
+    /// Sends an error of a statement; a position counts from the start of the whole query string. The log has its code only: the
+    /// message may quote values of rows or parameters.
     pub(crate) fn send_error(&mut self, error: PgError, offset: usize) {
         let position = error.text(field::POSITION).parse::<usize>().ok();
         let error = match position {
             Some(position) if offset > 0 => error.position(position + offset),
             _ => error,
         };
+        tracing::debug!(code = error.code().as_str(), "statement failed");
         backend::error(self.writer.buffer(), &error);
     }
 

@@ -68,6 +68,7 @@ impl Runner {
             let mut host = BodyHost { runner: self, depth };
             let ended = routine::run(&mut host, routine, body).await;
             self.routines().context = outside;
+            debug_assert_eq!(self.routines().depth, depth, "bodies inside this one have ended");
             self.routines().depth -= 1;
             ended
         })

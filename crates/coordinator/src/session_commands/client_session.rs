@@ -52,6 +52,11 @@ impl ClientSession {
         }
     }
 
+    /// Rows go to the client, and no block that we opened is left, unless it has failed.
+    pub(crate) fn is_between_statements(&self) -> bool {
+        self.socket.rows_go_to_client() && (!self.implicit_block || self.session.status() == b'E')
+    }
+
     pub(super) fn warn(&mut self, code: SqlState, message: &str) {
         self.session.notice(&PgError::with_severity("WARNING", code, message));
     }

@@ -33,6 +33,8 @@ pub(crate) type CancelKey = (i32, i32);
 
 /// See the page.
 pub(crate) struct Shared {
+    /// The coordinator's.
+    name: Arc<str>,
     context: Arc<Context>,
     authentication: Authentication,
     admission: Arc<Admission>,
@@ -45,8 +47,9 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(context: Context, authentication: Authentication, clients_max: usize) -> Self {
+    pub(crate) fn new(name: &str, context: Context, authentication: Authentication, clients_max: usize) -> Self {
         Self {
+            name: name.into(),
             context: Arc::new(context),
             authentication,
             admission: Arc::new(Admission::new(clients_max)),
@@ -56,6 +59,10 @@ impl Shared {
             next_process_id: AtomicI32::new(1),
             stopping: watch::Sender::new(false),
         }
+    }
+
+    pub(crate) fn name(&self) -> Arc<str> {
+        self.name.clone()
     }
 
     pub(crate) fn context(&self) -> &Arc<Context> {

@@ -3,7 +3,7 @@
 use pgerror::{PgError, SqlState, field};
 
 use super::{Conversion, Current, Router};
-use crate::context::{self, Place};
+use crate::lines::context::{self, Place};
 use crate::options::Format;
 use crate::scan::Eol;
 use crate::spec::Output;

@@ -4,8 +4,8 @@ use pgerror::{PgError, Result, SqlState, field};
 
 use super::{Column, Conversion, Current, Progress, Router};
 use crate::CopyOptions;
-use crate::context::{self, Place};
 use crate::fields::Fields;
+use crate::lines::context::{self, Place};
 use crate::options::{ForceColumns, Header};
 use crate::scan::bad_format;
 use crate::utf8::Encoding;

@@ -5,8 +5,8 @@ use std::ops::Range;
 use pgerror::{PgError, field};
 
 use super::{Column, Router};
-use crate::context::{self, Place};
 use crate::fields::Fields;
+use crate::lines::context::{self, Place};
 use crate::options::Format;
 use crate::spec::Output;
 

@@ -4,7 +4,7 @@ use pgerror::{PgError, Result, field};
 
 use super::{Conversion, Current, Progress, Router};
 use crate::binary::{BinaryError, BinaryItem, tuple_fields};
-use crate::context::{self, Place};
+use crate::lines::context::{self, Place};
 use crate::scan::bad_format;
 
 /// A length that no value has.

@@ -86,6 +86,8 @@ pub(crate) struct LeasedConnection {
     pub(crate) pass: Option<txn::Pass>,
     /// Sync of a statement that commits by itself was sent: until its answer is there nobody knows whether it did.
     pub(crate) committing: bool,
+    /// The log's, of what the node has been given to do, until it is done.
+    pub(crate) span: tracing::Span,
 }
 
 impl LeasedConnection {
@@ -108,6 +110,7 @@ impl LeasedConnection {
             gate: None,
             pass: None,
             committing: false,
+            span: tracing::Span::none(),
         }
     }
 

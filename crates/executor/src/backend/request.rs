@@ -62,6 +62,7 @@ pub(crate) fn said_without_ours(error: PgError, database: &str) -> PgError {
 impl LeasedConnection {
     /// Queues `sql`; `catalog_version` guards the prepared statements of this backend.
     pub(crate) fn start(&mut self, sql: &str, call: &Call, catalog_version: u64) {
+        self.span = self.link.fragment();
         let Some(parameters) = &call.parameters else {
             self.link.connection.query(sql.as_bytes());
             return;
@@ -98,6 +99,7 @@ impl LeasedConnection {
     /// Queues `sql` for a transaction of its own that commits only inside the gate: no Sync yet. A text of the simple protocol is
     /// not kept as a prepared statement.
     pub(crate) fn start_gated(&mut self, sql: &str, call: &Call, catalog_version: u64, gating: Gating) {
+        self.span = self.link.fragment();
         let bind = match &call.parameters {
             Some(parameters) => self.bind(sql, call, parameters, catalog_version),
             None => {
@@ -221,6 +223,7 @@ impl LeasedConnection {
                 tag::ERROR => {
                     self.copying_out = false;
                     let error = PgError::decode_body(frame.body);
+                    self.link.has_refused(&error);
                     let error = match self.withholds_temp {
                         true => said_without_ours(error, self.link.database()),
                         false => error,
@@ -238,6 +241,7 @@ impl LeasedConnection {
                 }
                 tag::READY_FOR_QUERY => {
                     (self.pass, self.committing) = (None, false);
+                    self.span = tracing::Span::none();
                     self.ahead = 0;
                     for key in self.parsing.drain(..) {
                         self.link.statements.remove(&key);
@@ -284,7 +288,11 @@ impl LeasedConnection {
             match frame.tag {
                 tag::PARAMETER_DESCRIPTION => types = backend::decode_parameter_description(frame.body)?,
                 tag::ROW_DESCRIPTION => fields = Some(backend::decode_row_description(frame.body)?),
-                tag::ERROR => failure = Some(PgError::decode_body(frame.body)),
+                tag::ERROR => {
+                    let error = PgError::decode_body(frame.body);
+                    self.link.has_refused(&error);
+                    failure = Some(error);
+                }
                 tag::READY_FOR_QUERY => return failure.map_or(Ok((types, fields)), Err),
                 tag::PARSE_COMPLETE | tag::NO_DATA => {}
                 other => return Err(unexpected(other, "a description")),

@@ -14,6 +14,7 @@ use pgerror::{PgError, Result};
 use pgproto::CancelKey;
 use pgproto::backend::{self, split_command_tag};
 use planner::Plan;
+use tracing::Instrument;
 
 use crate::backend::call::Call;
 use crate::backend::call::is_node_specific;
@@ -49,6 +50,11 @@ impl Completion {
     }
 }
 
+/// The operator at the root of a plan, for the log. What it computes is not told: its texts have constants of the user's.
+fn operator(plan: &Plan) -> String {
+    plan.to_string().split_whitespace().next().unwrap_or_default().to_owned()
+}
+
 impl Session {
     /// Runs a planned statement and sends its rows to `output`. On an error the block, if one is open, has failed.
     pub async fn run(&mut self, plan: &Plan, call: &Call, output: &mut Output<'_>) -> Result<Completion> {
@@ -56,7 +62,10 @@ impl Session {
         self.notified |= self.leaves.notifies;
         self.note_write(plan.facts().writes);
         let result = match self.reach_for(plan).await {
-            Ok(()) => Box::pin(self.dispatch(plan, call, output)).await,
+            Ok(()) => {
+                let span = tracing::debug_span!("operator", plan = operator(plan));
+                Box::pin(self.dispatch(plan, call, output)).instrument(span).await
+            }
             Err(error) => Err(error),
         };
         let result = result.map_err(|error| self.links.drawn().without_lost(error, &self.leaves));

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use pgerror::Result;
+use tracing_subscriber::fmt::format::{FmtSpan, Writer};
+use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 
 pub mod bench;
 pub mod check;
@@ -58,7 +60,18 @@ fn count(number: usize, what: &str) -> String {
 fn log_to_stderr() {
     let filter = tracing_subscriber::EnvFilter::try_from_env("LOXO_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).init();
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_timer(Stamp).with_span_events(FmtSpan::CLOSE);
+    log.with_writer(std::io::stderr).with_ansi(false).init();
+}
+
+/// Time, and in a session of a coordinator the id of the statement.
+struct Stamp;
+
+impl FormatTime for Stamp {
+    fn format_time(&self, writer: &mut Writer<'_>) -> std::fmt::Result {
+        SystemTime.format_time(writer)?;
+        ::coordinator::query_id().map_or(Ok(()), |id| write!(writer, " {id}"))
+    }
 }
 
 /// The superuser that servers of the cluster use for themselves.

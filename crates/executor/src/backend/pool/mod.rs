@@ -171,6 +171,21 @@ impl Link {
     pub(crate) fn database(&self) -> &str {
         &self.key.database
     }
+
+    /// A span of the log for what the node is given to do.
+    pub(crate) fn fragment(&self) -> tracing::Span {
+        tracing::debug_span!("fragment", datanode = self.place())
+    }
+
+    /// Writes an error of the node into the log: its code and not its message, which may quote values of rows or parameters.
+    pub(crate) fn has_refused(&self, error: &PgError) {
+        tracing::debug!(datanode = self.place(), code = error.code().as_str(), "error of a datanode");
+    }
+
+    fn place(&self) -> String {
+        let (host, port) = &self.key.address;
+        format!("{host}:{port}")
+    }
 }
 
 /// See the module's page.

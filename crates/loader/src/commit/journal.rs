@@ -2,17 +2,17 @@
 //!
 //! A row of a batch: load name, file, the range of bytes, rows, checksum. Its key makes the second of two transactions that load
 //! the same range wait for the first, and fail if that committed. A row of a load that commits at once is its
-//! decision ([`crate::atomic`]): no file, and `rows` of -1 if it was given up.
+//! decision ([`crate::commit::atomic`]): no file, and `rows` of -1 if it was given up.
 
 use std::collections::HashMap;
 
-use bytes::Bytes;
 use pgerror::{PgError, Result, SqlState};
 use pgproto::Connection;
 
-use crate::cut::{Done, Piece};
+use crate::files::cut::{Done, Piece};
 use crate::options::literal;
-use crate::session;
+use crate::server::session;
+use crate::server::sql::{identifier, number, text};
 
 const TABLE: &str = "loxo_load_progress";
 
@@ -139,20 +139,4 @@ impl Journal {
             Some(_) => Ok(Some(Decision::Commit)),
         }
     }
-}
-
-/// A quoted name.
-pub(crate) fn identifier(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
-}
-
-pub(crate) fn text(row: &[Option<Bytes>], index: usize) -> Result<String> {
-    let value = row.get(index).and_then(Option::as_ref);
-    let value = value.ok_or_else(|| PgError::protocol("a field is NULL that never is"))?;
-    Ok(String::from_utf8_lossy(value).into_owned())
-}
-
-pub(crate) fn number<N: std::str::FromStr>(row: &[Option<Bytes>], index: usize) -> Result<N> {
-    let text = text(row, index)?;
-    text.parse().map_err(|_| PgError::protocol(format!("\"{text}\" is not the number that was asked for")))
 }

@@ -13,13 +13,13 @@ use pgerror::{PgError, Result, SqlState, field};
 use pgproto::Connection;
 use tokio::task::JoinSet;
 
-use crate::cut::Piece;
-use crate::journal::{Decision, Journal};
+use crate::commit::journal::{Decision, Journal};
+use crate::commit::rejects::{self, Rejects};
+use crate::files::counters::Counters;
+use crate::files::cut::Piece;
+use crate::files::readers::{self, Queue};
 use crate::options::literal;
-use crate::progress::Counters;
-use crate::readers::{self, Queue};
-use crate::rejects::{self, Rejects};
-use crate::session::{self, CopyIn, CopyTarget};
+use crate::server::session::{self, CopyIn, CopyTarget};
 
 /// A stream that waits for a lock of another one waits for ever, since none commits before all are done, and no server can know
 /// that. So nobody waits longer, unless the session says otherwise.

@@ -11,8 +11,8 @@ use tokio::sync::{mpsc, watch};
 use tokio_postgres::Client;
 
 use crate::lineitem::{BLOCK_BYTES, Blocks};
-use crate::progress::Progress;
-use crate::sql;
+use crate::tools::progress::Progress;
+use crate::tools::sql;
 
 /// Blocks waiting between the generator and the socket.
 const BLOCKS_WAITING_MAX: usize = 4;

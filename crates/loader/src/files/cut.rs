@@ -10,9 +10,9 @@ use bytes::{Bytes, BytesMut};
 use copyfmt::{BinaryItem, BinarySplitter, CopyOptions, Eol, Format, LineScanner, Scan};
 use pgerror::{PgError, Result, SqlState};
 
-use crate::input::unreadable;
-use crate::lines::{self, Span};
-use crate::ranges::Part;
+use crate::files::input::unreadable;
+use crate::files::lines::{self, Span};
+use crate::files::ranges::Part;
 
 /// Bytes read at once, and of one CopyData message (and a row).
 pub(crate) const BLOCK_BYTES: usize = 1024 * 1024;

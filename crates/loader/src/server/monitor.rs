@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use pgerror::Result;
 use pgproto::Connection;
 
-use crate::journal::{identifier, text};
 use crate::options::literal;
-use crate::session;
+use crate::server::session;
+use crate::server::sql::{identifier, text};
 
 const EVERY: Duration = Duration::from_millis(500);
 

@@ -20,11 +20,11 @@ use copyfmt::{CopyOptions, Eol, Format};
 use pgerror::{PgError, Result, SqlState, field};
 use pgproto::Connection;
 
-use crate::cut::{BLOCK_BYTES, Cutter, Limits, Piece};
-use crate::input;
-use crate::lines;
-use crate::ranges::Part;
-use crate::session::{CopyIn, CopyTarget, Refusal};
+use crate::files::cut::{BLOCK_BYTES, Cutter, Limits, Piece};
+use crate::files::input;
+use crate::files::lines;
+use crate::files::ranges::Part;
+use crate::server::session::{CopyIn, CopyTarget, Refusal};
 
 const HEADER: &[u8] = b"file,line,sqlstate,message,detail,row\n";
 /// Rows of a COPY after a bad row; doubled with every one that succeeds.

@@ -11,10 +11,10 @@ use pgerror::{PgError, Result};
 use tokio::sync::{Mutex, mpsc, watch};
 use tokio::task::JoinSet;
 
-use crate::cut::{BLOCK_BYTES, Cutter, Done, Limits, Piece};
-use crate::input::{self, RowGroup, Source};
-use crate::progress::Counters;
-use crate::ranges::{Part, RANGE_BYTES, Ranges, Tail};
+use crate::files::counters::Counters;
+use crate::files::cut::{BLOCK_BYTES, Cutter, Done, Limits, Piece};
+use crate::files::input::{self, RowGroup, Source};
+use crate::files::ranges::{Part, RANGE_BYTES, Ranges, Tail};
 
 /// What all readers share.
 pub(crate) struct Plan {

@@ -10,12 +10,12 @@ use pgerror::{PgError, Result, SqlState};
 use pgproto::Connection;
 use tokio::task::JoinSet;
 
-use crate::cut::Piece;
-use crate::journal::Journal;
-use crate::progress::Counters;
-use crate::readers::{Queue, Readers};
-use crate::rejects::{self, Rejects};
-use crate::session::{self, CopyIn, CopyTarget};
+use crate::commit::journal::Journal;
+use crate::commit::rejects::{self, Rejects};
+use crate::files::counters::Counters;
+use crate::files::cut::Piece;
+use crate::files::readers::{Queue, Readers};
+use crate::server::session::{self, CopyIn, CopyTarget};
 
 /// Attempts after the first, over about half a minute.
 const RETRIES_MAX: u32 = 10;

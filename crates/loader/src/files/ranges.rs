@@ -23,7 +23,7 @@ use copyfmt::{CopyOptions, Eol, Format, LineScanner, Scan};
 use memchr::{memchr, memchr_iter, memchr2, memmem};
 use pgerror::Result;
 
-use crate::cut::Done;
+use crate::files::cut::Done;
 
 /// Of one range; smaller ones cost more in the rows that cross their ends.
 pub(crate) const RANGE_BYTES: u64 = 8 * 1024 * 1024;
@@ -348,7 +348,7 @@ impl Read for Tail {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cut::{Cutter, Limits, Piece};
+    use crate::files::cut::{Cutter, Limits, Piece};
     use copyfmt::OptionValue;
     use std::sync::Arc;
 

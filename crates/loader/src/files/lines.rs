@@ -6,7 +6,7 @@
 
 use pgerror::{PgError, field};
 
-use crate::cut::Piece;
+use crate::files::cut::Piece;
 
 /// The lines of a piece.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use pgerror::{PgError, Result, SqlState};
 use tokio_postgres::Client;
 
-use crate::sql;
+use crate::tools::sql;
 
 /// Settings that name a place or an address, and so cannot be the same on two servers.
 const PRIVATE_SETTINGS: &[&str] = &[

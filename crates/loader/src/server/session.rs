@@ -11,9 +11,9 @@ use pgproto::scram::Secret;
 use pgproto::{ConnectOptions, Connection, frontend};
 use tokio_postgres::config::Host;
 
-use crate::cut::{BLOCK_BYTES, Piece};
-use crate::input::Source;
-use crate::lines::{self, Sent};
+use crate::files::cut::{BLOCK_BYTES, Piece};
+use crate::files::input::Source;
+use crate::files::lines::{self, Sent};
 use crate::options;
 
 /// Connects to a URI (or libpq's `key=value` words).

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use flate2::bufread::MultiGzDecoder;
 use pgerror::{PgError, Result, SqlState};
 
-use crate::progress::Counters;
+use crate::files::counters::Counters;
 
 const BUFFER_BYTES: usize = 256 * 1024;
 

@@ -9,10 +9,10 @@ use pgerror::{PgError, Result, SqlState};
 use pgproto::Connection;
 use tokio::task::JoinSet;
 
-use crate::journal::{identifier, text};
+use crate::files::readers;
 use crate::options::literal;
-use crate::readers;
-use crate::session;
+use crate::server::session;
+use crate::server::sql::{identifier, text};
 
 const TABLE: &str = "loxo_load_indexes";
 /// Indexes made at a time.
