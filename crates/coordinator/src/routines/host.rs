@@ -65,7 +65,7 @@ impl BodyHost<'_> {
         if !self.runner.session().in_block() {
             self.runner.session().begin(None, "", None);
         }
-        self.runner.session().reach_for_body().await
+        self.runner.session().widen_for_body().await
     }
 
     async fn open_cursor(&mut self, opening: Opening) -> Result<String> {

@@ -47,7 +47,7 @@ impl Runner {
             let may_end = std::mem::take(&mut self.routines().call_may_end);
             let is_call = matches!(routine, planner::Routine::Call(_));
             let caller = if is_alone || (may_end && is_call) { Caller::Alone } else { Caller::Inside };
-            let outcome = match self.session().reach_for_body().await {
+            let outcome = match self.session().widen_for_body().await {
                 Ok(()) => self.bodies(routine, statement, call, caller).await,
                 Err(error) => Err(error),
             };

@@ -15,7 +15,7 @@ use crate::backend::links::LinkSet;
 use crate::backend::own_statements::Own;
 use crate::backend::slot::Slot;
 
-/// A SELECT that is to run on several nodes in the state of one cut.
+/// A SELECT that is to run on several nodes in the state of one global snapshot.
 pub(crate) struct Portal {
     pub(crate) nodes: Vec<NodeId>,
     sql: String,

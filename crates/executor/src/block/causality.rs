@@ -46,13 +46,13 @@ impl CausalityTracker {
         self.touched.clear();
     }
 
-    /// The present statement is over, and saw nothing but a cut that [`CausalityTracker::cut`] knows of.
-    pub(crate) fn finished_in_cut(&mut self) {
+    /// The present statement is over, and saw nothing but a global snapshot that [`CausalityTracker::snapshot_taken`] knows of.
+    pub(crate) fn finished_in_snapshot(&mut self) {
         self.touched.clear();
     }
 
-    /// A cut was taken: whatever any node shows, all show, but for these.
-    pub(crate) fn cut(&mut self, unresolved: &[u16]) {
+    /// A global snapshot was taken: whatever any node shows, all show, but for these.
+    pub(crate) fn snapshot_taken(&mut self, unresolved: &[u16]) {
         self.stale.fill(false);
         self.touched.clear();
         unresolved.iter().for_each(|node| self.set(NodeId(*node), true));
@@ -86,37 +86,37 @@ pub(crate) enum Settling {
 mod tests {
     use super::*;
 
-    fn stale(sight: &CausalityTracker) -> Vec<u16> {
-        (0..3).filter(|node| sight.is_stale(NodeId(*node))).collect()
+    fn stale(causality: &CausalityTracker) -> Vec<u16> {
+        (0..3).filter(|node| causality.is_stale(NodeId(*node))).collect()
     }
 
     #[test]
     fn nodes_settle_after_something_was_seen_elsewhere() {
-        let mut sight = CausalityTracker::new(3);
-        assert_eq!(stale(&sight), [0; 0]);
-        sight.touch(NodeId(1));
-        sight.finished();
-        assert_eq!(stale(&sight), [0, 2]);
+        let mut causality = CausalityTracker::new(3);
+        assert_eq!(stale(&causality), [0; 0]);
+        causality.touch(NodeId(1));
+        causality.finished();
+        assert_eq!(stale(&causality), [0, 2]);
         // Again the same node: nothing changes for it.
-        sight.touch(NodeId(1));
-        sight.finished();
-        assert_eq!(stale(&sight), [0, 2]);
-        sight.settled(NodeId(2));
-        sight.touch(NodeId(2));
-        sight.finished();
-        assert_eq!(stale(&sight), [0, 1]);
+        causality.touch(NodeId(1));
+        causality.finished();
+        assert_eq!(stale(&causality), [0, 2]);
+        causality.settled(NodeId(2));
+        causality.touch(NodeId(2));
+        causality.finished();
+        assert_eq!(stale(&causality), [0, 1]);
     }
 
     #[test]
-    fn after_several_nodes_without_a_cut_none_is_sure() {
-        let mut sight = CausalityTracker::new(3);
-        sight.touch(NodeId(0));
-        sight.touch(NodeId(1));
-        sight.finished();
-        assert_eq!(stale(&sight), [0, 1, 2]);
-        sight.cut(&[1]);
-        assert_eq!(stale(&sight), [1]);
-        sight.behind(&[2]);
-        assert_eq!(stale(&sight), [1, 2]);
+    fn after_several_nodes_without_a_snapshot_none_is_sure() {
+        let mut causality = CausalityTracker::new(3);
+        causality.touch(NodeId(0));
+        causality.touch(NodeId(1));
+        causality.finished();
+        assert_eq!(stale(&causality), [0, 1, 2]);
+        causality.snapshot_taken(&[1]);
+        assert_eq!(stale(&causality), [1]);
+        causality.behind(&[2]);
+        assert_eq!(stale(&causality), [1, 2]);
     }
 }

@@ -1,12 +1,12 @@
 //! The session's open transaction: what is known of it, without a connection.
 //!
 //! * [`Block`]: its modes and how far it is; [`Replay`]: what a node that joins late is told.
-//! * [`reach`]: how many nodes it may go to; [`table_locks`]: what its statements lock before their snapshots.
+//! * [`node_span`]: how many nodes it may go to; [`table_locks`]: what its statements lock before their snapshots.
 //! * [`causality`]: which nodes might show the session less than it has seen.
 //! * [`suspended`]: a block at rest while others work for it.
 
 pub(crate) mod causality;
-pub(crate) mod reach;
+pub(crate) mod node_span;
 pub(crate) mod suspended;
 pub(crate) mod table_locks;
 
@@ -17,7 +17,7 @@ use planner::parse::{SetStatement, Statement, StatementKind};
 
 use crate::backend::isolation::Isolation;
 use crate::backend::settings::Settings;
-use crate::block::reach::Reach;
+use crate::block::node_span::NodeSpan;
 use crate::shared::catalog_load::Loaded;
 
 /// What a statement needs of a node.
@@ -59,8 +59,8 @@ pub(crate) struct Block {
     pub(crate) version_raised: bool,
     pub(crate) read_only: bool,
     pub(crate) isolation: Isolation,
-    pub(crate) cut: Cut,
-    pub(crate) reach: Reach,
+    pub(crate) global_snapshot: GlobalSnapshot,
+    pub(crate) node_span: NodeSpan,
     /// It has, or may have, changed or locked something.
     pub(crate) wrote: bool,
     /// What is being run takes no snapshot (SHOW, LOCK TABLE).
@@ -102,11 +102,11 @@ pub(crate) enum Change {
 
 /// How far a transaction that keeps its first snapshot is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) enum Cut {
+pub(crate) enum GlobalSnapshot {
     /// It has no snapshot yet.
     #[default]
     Pending,
-    /// Its snapshots on all nodes it may read are of one cut.
+    /// Its snapshots on all nodes it may read are of one global snapshot.
     Taken,
     /// None is needed: it reads one node, or each node's own state.
     Unneeded,
@@ -132,9 +132,9 @@ fn sets_transaction(statement: &Statement) -> bool {
 }
 
 impl Block {
-    /// Does it read all datanodes as of one cut?
-    pub(crate) fn is_under_cut(&self) -> bool {
-        self.isolation == Isolation::RepeatableRead || matches!(self.reach, Reach::Wide(..))
+    /// Does it read all datanodes as of one global snapshot?
+    pub(crate) fn is_under_snapshot(&self) -> bool {
+        self.isolation == Isolation::RepeatableRead || matches!(self.node_span, NodeSpan::MultiNode(..))
     }
 
     /// Has it made objects, or locked tables, that no other session may look at? CREATE TABLE AS reads nothing it has made.
@@ -159,7 +159,7 @@ impl Block {
     /// What a node that joins is sent.
     pub(crate) fn joining_commands(&self) -> String {
         let mut sql = self.begin.clone();
-        if let Some(lock) = self.reach.lock() {
+        if let Some(lock) = self.node_span.lock() {
             sql.push_str("; ");
             sql.push_str(lock);
         }

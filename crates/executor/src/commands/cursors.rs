@@ -20,7 +20,7 @@ impl Session {
         let node = self.choose(nodes);
         let version = self.catalog_version;
         self.acquire(node, Mode::InBlock).await?;
-        self.sight.touch(node);
+        self.causality.touch(node);
         let leased = self.links.link(node)?;
         leased.start(sql, &Call { describe: false, result_formats: Vec::new(), ..call.clone() }, version);
         leased.flush().await?;
@@ -66,7 +66,7 @@ impl Session {
         hold: bool,
         call: &Call,
     ) -> Result<Slot> {
-        self.reach_for_several().await?;
+        self.widen_for_several().await?;
         // The next cursor of this name, or the next gathered table, may have other columns.
         let call = &Call { one_off: true, ..call.clone() };
         let is_read_only = self.is_read_only();

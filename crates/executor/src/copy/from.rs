@@ -68,7 +68,7 @@ impl Session {
         source: CopySource<'_>,
         server_version: u32,
     ) -> Result<u64> {
-        self.reach_for_several().await?;
+        self.widen_for_several().await?;
         self.atomically(async |this| {
             if let Some(copies) = &plan.copies {
                 this.join_writers(copies.first, &plan.target.qualified_name()).await?;

@@ -31,11 +31,11 @@ use crate::backend::slot::{Slot, slots};
 use crate::block::Mode;
 use crate::copy::from::copy_options;
 use crate::copy::input::{file_error_code, os_text};
-use crate::engine::reads::bound_portals::not_one_cut;
+use crate::engine::reads::bound_portals::not_one_snapshot;
 use crate::engine::run::Completion;
 use crate::engine::sorted_merge::{Layout, Merger, give_up};
 use crate::session::Session;
-use crate::snapshot::CUT_MAX;
+use crate::snapshot::SNAPSHOT_WAIT_MAX;
 
 /// Where the bytes go.
 pub enum CopySink<'a> {
@@ -85,7 +85,7 @@ impl Session {
             }
             CopySource::All { nodes, what } => self.copy_several(nodes, what, None, options, sink).await,
             CopySource::ExchangePlan(exchange_plan) => {
-                self.reach_for_several().await?;
+                self.widen_for_several().await?;
                 let call = Call::default();
                 let mut ready = self.begin_exchange_plan(exchange_plan, &call).await?;
                 let result = match self.up_to_last(exchange_plan, &mut ready, &call).await {
@@ -106,7 +106,7 @@ impl Session {
                 result
             }
             CopySource::Gather(gather) => {
-                self.reach_for_several().await?;
+                self.widen_for_several().await?;
                 let is_apart = self.goes_apart(&Plan::Gather(gather.clone())).await?;
                 if self.is_read_only() && !is_apart {
                     self.refuse_temp_tables_beside(&gather.final_sql).await?;
@@ -134,7 +134,7 @@ impl Session {
         options: &CopyOptions,
         sink: CopySink<'_>,
     ) -> Result<u64> {
-        self.reach_for_several().await?;
+        self.widen_for_several().await?;
         let query = copied_query(what);
         let read = self.begin_read(nodes, [query.as_str()]).await?;
         let result = self.copy_streams(Mode::InBlock, nodes, what, sorted, options, sink).await;
@@ -168,32 +168,32 @@ impl Session {
     ) -> Result<u64> {
         let nodes = slots(nodes);
         let places: Vec<NodeId> = nodes.iter().map(|slot| slot.node()).collect();
-        let under_cut = self.binds(&places);
-        if under_cut {
-            // A node that has to settle first could not within the closure.
+        let under_snapshot = self.binds(&places);
+        if under_snapshot {
+            // A node that has to settle first could not within the barrier.
             self.open_on(&places).await?;
         }
         for (position, node) in nodes.iter().enumerate() {
             self.acquire(*node, mode).await?;
-            self.sight.touch(node.node());
+            self.causality.touch(node.node());
             let sql = format!("COPY {what} TO STDOUT {}", node_options(options, position == 0));
             self.links.link(*node)?.link.connection.query(sql.as_bytes());
         }
         // In READ COMMITTED a COPY has its snapshot when it answers that data will follow.
-        let cut = match under_cut {
-            true => Some(self.closure(&places, Instant::now() + CUT_MAX).await?),
+        let snapshot = match under_snapshot {
+            true => Some(self.barrier(&places, Instant::now() + SNAPSHOT_WAIT_MAX).await?),
             false => None,
         };
-        let generation = cut.as_ref().map(txn::GlobalSnapshot::generation);
+        let generation = snapshot.as_ref().map(txn::GlobalSnapshot::generation);
         let mut links = self.links.take(&nodes)?;
-        let result = stream(&mut links, sorted, options, sink, cut).await;
+        let result = stream(&mut links, sorted, options, sink, snapshot).await;
         if result.is_err() {
             give_up(&mut links).await;
         }
         self.links.put_back(links);
         let rows = result?;
         if generation.is_some() && self.links.generations(&places).await?.iter().any(|read| *read != generation) {
-            return Err(not_one_cut());
+            return Err(not_one_snapshot());
         }
         Ok(rows)
     }
@@ -263,7 +263,7 @@ async fn stream(
     sorted: Option<&Sorted>,
     options: &CopyOptions,
     sink: CopySink<'_>,
-    cut: Option<txn::GlobalSnapshot>,
+    snapshot: Option<txn::GlobalSnapshot>,
 ) -> Result<u64> {
     let mut columns: usize = 0;
     let starts = links.iter_mut().map(|(_, leased)| async {
@@ -276,8 +276,8 @@ async fn stream(
     for started in futures_util::future::join_all(starts).await {
         columns = started?;
     }
-    if cut.is_some_and(|cut| !cut.complete()) {
-        return Err(not_one_cut());
+    if snapshot.is_some_and(|snapshot| !snapshot.complete()) {
+        return Err(not_one_snapshot());
     }
     let binary = options.format == Format::Binary;
     columns = columns.saturating_sub(sorted.map_or(0, |sorted| sorted.fields));

@@ -46,7 +46,7 @@ impl Session {
             self.set_snapshotless(true);
             let result = self.ddl_in_block(ddl).await;
             self.set_snapshotless(false);
-            self.locked_before_cut();
+            self.locked_before_snapshot();
             return result;
         }
         if matches!(ddl.fill, Fill::Column { .. }) {
@@ -56,7 +56,7 @@ impl Session {
             let nodes = self.context.nodes();
             let mut nothing = Spool::default();
             let mut output = Output::spool(&mut nothing);
-            return self.write_under_cut(&nodes, "", Write::Table(ddl), &Call::default(), &mut output).await;
+            return self.write_under_snapshot(&nodes, "", Write::Table(ddl), &Call::default(), &mut output).await;
         }
         self.atomically(async |this| this.ddl_in_block(ddl).await).await
     }

@@ -116,7 +116,7 @@ impl Session {
                 true => self.acquire_for_independent_rows(*node, true).await?,
                 false => self.acquire_for(*node, Mode::InBlock, true).await?,
             }
-            self.sight.touch(*node);
+            self.causality.touch(*node);
             self.links.link(*node)?.start_load(&pipeline, load);
         }
         let work =

@@ -51,7 +51,7 @@ impl Session {
                 true => self.acquire_for_independent_rows(*node, extended).await?,
                 false => self.acquire_for(*node, Mode::InBlock, extended).await?,
             }
-            self.sight.touch(*node);
+            self.causality.touch(*node);
             let leased = self.links.link(*node)?;
             leased.start(sql, call, version);
             if is_all {

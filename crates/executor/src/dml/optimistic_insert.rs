@@ -1,13 +1,13 @@
-//! INSERT … SELECT over several nodes, outside a block, in as few waits as a cut and a commit allow.
+//! INSERT … SELECT over several nodes, outside a block, in as few waits as a global snapshot and a commit allow.
 //!
 //! ```text
 //!  BEGIN, locks ─ all nodes ─┐
-//!                            ├── generation, INSERT, who wrote? ─ all nodes ──> closure valid? ── COMMIT
-//!  closure ─ gtm ────────────┘
+//!                            ├── generation, INSERT, who wrote? ─ all nodes ──> barrier valid? ── COMMIT
+//!  barrier ─ gtm ────────────┘
 //! ```
 //!
 //! As in [`optimistic_read`](crate::engine::reads::optimistic_read) only the case in which all goes well is here. Whoever finds a lock taken, a node in
-//! doubt, a closure that has run out or another transaction that was faster rolls back, and the statement is run as
+//! doubt, a barrier that has run out or another transaction that was faster rolls back, and the statement is run as
 //! [`writes`](crate::dml::writes) says.
 
 use catalog::NodeId;
@@ -23,7 +23,7 @@ use crate::session::Session;
 use crate::shared::plan_validity::is_outdated;
 
 impl Session {
-    /// Runs the same INSERT on several nodes under one cut; `None` if it has to be done the long way: nothing is left of it, and
+    /// Runs the same INSERT on several nodes under one global snapshot; `None` if it has to be done the long way: nothing is left of it, and
     /// no row has gone to the client.
     pub(crate) async fn insert_alone(
         &mut self,
@@ -37,7 +37,7 @@ impl Session {
         self.refuse_serializable(&nodes)?;
         let rows_before = output.rows_sent();
         self.begin_over(&nodes, Locks::of_tables(tables).commands(" NOWAIT"), false);
-        let tried = self.run_within_closure(&nodes, parts, LeasedConnection::ask_whether_wrote, call, output).await;
+        let tried = self.run_within_barrier(&nodes, parts, LeasedConnection::ask_whether_wrote, call, output).await;
         let worked = match tried {
             Ok(Some(completion)) => self.plan_holds().await.map(|()| Some(completion)),
             other => other,

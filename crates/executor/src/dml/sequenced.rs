@@ -30,7 +30,7 @@ impl Session {
         output: &mut Output<'_>,
     ) -> Result<Completion> {
         if !self.in_block() && self.is_consistent() {
-            return self.write_under_cut(&ctes.nodes, "", Write::SequencedCtes(ctes), call, output).await;
+            return self.write_under_snapshot(&ctes.nodes, "", Write::SequencedCtes(ctes), call, output).await;
         }
         self.refuse_serializable(&ctes.nodes)?;
         self.atomically(async |this| {

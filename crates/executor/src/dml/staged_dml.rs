@@ -76,7 +76,7 @@ impl Session {
         nodes.dedup();
         let target = change.target.qualified_name();
         if !self.in_block() && self.is_consistent() {
-            return self.write_under_cut(&nodes, &target, Write::StagedDml(change), call, output).await;
+            return self.write_under_snapshot(&nodes, &target, Write::StagedDml(change), call, output).await;
         }
         self.refuse_serializable(&nodes)?;
         self.atomically(async |this| {

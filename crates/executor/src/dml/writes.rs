@@ -3,8 +3,8 @@
 //! * *One node, outside a block*: the statement runs by the extended protocol without Sync, so that it is done but not
 //!   committed; only then the commit gate is entered (crate `txn`), and Sync commits. A statement that waits for row locks
 //!   never holds the gate up.
-//! * *Several nodes, outside a block*: REPEATABLE READ under one cut, so that all nodes choose their rows in the same state;
-//!   if another transaction changed one of them first (40001) the statement runs again under a new cut. After
+//! * *Several nodes, outside a block*: REPEATABLE READ under one global snapshot, so that all nodes choose their rows in the same state;
+//!   if another transaction changed one of them first (40001) the statement runs again under a new global snapshot. After
 //!   [`TRIES_FREE`] it first keeps other writers off the table.
 //!   INSERT … SELECT is first tried the short way: see [`optimistic_insert`](crate::dml::optimistic_insert).
 //! * *Several nodes, in a READ COMMITTED block*: node after node, each settled before: no node shows the statement less than
@@ -124,7 +124,7 @@ impl Session {
         }
         match self.context.gtm.has_lease() && !self.defers_constraints() {
             true => self.scatter_gated(part, call, output).await,
-            // Nobody shuts our gate: the commit itself sees to it that no cut is spoilt. Or something is to be checked
+            // Nobody shuts our gate: the commit itself sees to it that no global snapshot is spoilt. Or something is to be checked
             // before the gate.
             false => self.atomically(async |this| this.scatter(Mode::InBlock, part, call, output).await).await,
         }
@@ -141,7 +141,7 @@ impl Session {
         let gating = Gating { cancel: self.links.cancel().clone(), cluster: self.context.cluster().clone(), condition };
         for (node, sql) in &parts {
             self.acquire(*node, Mode::Autocommit).await?;
-            self.sight.touch(*node);
+            self.causality.touch(*node);
             let version = self.catalog_version;
             self.links.link(*node)?.start_gated(sql, call, version, gating.clone());
         }
@@ -169,7 +169,8 @@ impl Session {
         {
             return Ok(completion);
         }
-        self.write_under_cut(&scatter.nodes, target, Write::InOrder(&parts, tables.only_inserts()), call, output).await
+        self.write_under_snapshot(&scatter.nodes, target, Write::InOrder(&parts, tables.only_inserts()), call, output)
+            .await
     }
 
     /// Rows that the home node makes first.
@@ -193,7 +194,7 @@ impl Session {
         all.dedup();
         let target = insert.stage.target.qualified_name();
         if !insert.inputs.is_empty() && !self.in_block() && self.is_consistent() {
-            return self.write_under_cut(&all, &target, Write::Staged(insert), call, output).await;
+            return self.write_under_snapshot(&all, &target, Write::Staged(insert), call, output).await;
         }
         self.refuse_serializable(&all)?;
         // All who write copies come to the primary datanode's first, if it has one.
@@ -226,7 +227,7 @@ impl Session {
         call: &Call,
         output: &mut Output<'_>,
     ) -> Result<Completion> {
-        self.write_under_cut(nodes, "", Write::Gathered(gather), call, output).await
+        self.write_under_snapshot(nodes, "", Write::Gathered(gather), call, output).await
     }
 
     /// A write to every copy of a replicated table.
@@ -240,7 +241,7 @@ impl Session {
         let depends_on_rows = !tables.brings_rows();
         let target = tables.written.as_deref().unwrap_or_default();
         if depends_on_rows && !self.in_block() && self.is_consistent() {
-            return self.write_under_cut(nodes, target, Write::Copies(replicate), call, output).await;
+            return self.write_under_snapshot(nodes, target, Write::Copies(replicate), call, output).await;
         }
         self.refuse_serializable(nodes)?;
         self.atomically(async |this| {
@@ -267,7 +268,7 @@ impl Session {
     }
 
     /// Runs a write in a transaction of its own in REPEATABLE READ, as often as other writers come first.
-    pub(crate) async fn write_under_cut(
+    pub(crate) async fn write_under_snapshot(
         &mut self,
         nodes: &[NodeId],
         target: &str,
@@ -281,7 +282,7 @@ impl Session {
         loop {
             let rows_before = output.rows_sent();
             let keeps_writers_off = attempt > TRIES_FREE && may_lock;
-            let error = match self.try_under_cut(nodes, target, keeps_writers_off, &write, call, output).await {
+            let error = match self.try_under_snapshot(nodes, target, keeps_writers_off, &write, call, output).await {
                 Ok(value) => return Ok(value),
                 Err(error) => error,
             };
@@ -298,7 +299,7 @@ impl Session {
         }
     }
 
-    async fn try_under_cut(
+    async fn try_under_snapshot(
         &mut self,
         nodes: &[NodeId],
         target: &str,
@@ -311,7 +312,7 @@ impl Session {
         let written = (!keeps_writers_off).then_some(target);
         let opened = self.begin_locked(nodes, Vec::new(), &write.locks(written), false).await;
         let ready = match opened {
-            Ok(()) => self.cut_for_write(nodes, keeps_writers_off.then_some(target), write.may_exchange()).await,
+            Ok(()) => self.snapshot_for_write(nodes, keeps_writers_off.then_some(target), write.may_exchange()).await,
             Err(error) => Err(error),
         };
         let worked = match ready {
@@ -347,13 +348,13 @@ impl Session {
         }
     }
 
-    async fn cut_for_write(&mut self, nodes: &[NodeId], locked: Option<&str>, may_exchange: bool) -> Result<()> {
+    async fn snapshot_for_write(&mut self, nodes: &[NodeId], locked: Option<&str>, may_exchange: bool) -> Result<()> {
         if let Some(target) = locked {
-            self.lock_before_cut(nodes, &[target.to_owned()]).await?;
+            self.lock_before_snapshot(nodes, &[target.to_owned()]).await?;
         }
         match may_exchange {
-            true => self.cut_with_readers(nodes).await,
-            false => self.cut_over(nodes).await,
+            true => self.snapshot_with_readers(nodes).await,
+            false => self.snapshot_over(nodes).await,
         }
     }
 }

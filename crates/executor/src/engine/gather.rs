@@ -79,7 +79,7 @@ impl Session {
         match (gather.writes, self.in_block()) {
             (false, _) => {
                 let read = self.begin_read(&nodes, gather.inputs.iter().map(|input| input.sql.as_str())).await?;
-                let result = self.gather_under_cut(&nodes, gather, call, output).await;
+                let result = self.gather_under_snapshot(&nodes, gather, call, output).await;
                 self.end_read(read).await;
                 result
             }
@@ -88,7 +88,7 @@ impl Session {
         }
     }
 
-    async fn gather_under_cut(
+    async fn gather_under_snapshot(
         &mut self,
         nodes: &[NodeId],
         gather: &Gather,
@@ -235,11 +235,11 @@ impl Session {
         let version = self.catalog_version;
         let remotes: Vec<NodeId> = input.nodes.iter().copied().filter(|node| home != *node).collect();
         if input.nodes.contains(&home.node()) {
-            self.sight.touch(home.node());
+            self.causality.touch(home.node());
         }
         for node in &remotes {
             self.acquire(*node, Mode::InBlock).await?;
-            self.sight.touch(*node);
+            self.causality.touch(*node);
             let leased = self.links.link(*node)?;
             leased.start(&sql, &call.with_formats(vec![i16::from(binary)]), version);
             leased.flush().await?;

@@ -107,7 +107,7 @@ impl Session {
     async fn few_expected(&mut self, inputs: &[Input], call: &Call) -> Result<Option<Vec<Vec<Field>>>> {
         let (home, version) = (self.home, self.catalog_version);
         self.acquire(home, Mode::InBlock).await?;
-        self.sight.touch(home);
+        self.causality.touch(home);
         let leased = self.links.link(home)?;
         for input in inputs {
             leased.start_describe(&input.sql, &call.fragment_types(&input.sql));
@@ -156,7 +156,7 @@ impl Session {
         let nodes = self.gathered_nodes(inputs);
         for node in &nodes {
             self.acquire(*node, Mode::InBlock).await?;
-            self.sight.touch(*node);
+            self.causality.touch(*node);
         }
         self.links.link(self.home)?.link.connection.query(types_sql(&fields).as_bytes());
         for node in &nodes {

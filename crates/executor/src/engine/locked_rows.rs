@@ -1,13 +1,13 @@
 //! SELECT … FOR UPDATE over rows of several nodes: see [`planner::Locked`].
 //!
 //! ```text
-//!  query without locks, under a cut ─ rows and their addresses ─ lock by address, in order ─ all as they were? ─ client
+//!  query without locks, under a global snapshot ─ rows and their addresses ─ lock by address, in order ─ all as they were? ─ client
 //!         ▲                                                                                    │ no: READ COMMITTED
 //!         └────────────────────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
 //! What is locked cannot change any more. So once every row has been locked as it was found, the answer is that of one state of
-//! all nodes, the cut's, which PostgreSQL could have given. In READ COMMITTED, PostgreSQL would look at the newest version of a row
+//! all nodes, the global snapshot's, which PostgreSQL could have given. In READ COMMITTED, PostgreSQL would look at the newest version of a row
 //! that was changed meanwhile; here all rows are found anew, so that one that has moved to another node is not lost. The locks
 //! of the round before stay. In REPEATABLE READ a changed row is PostgreSQL's own error (40001).
 //!
@@ -227,7 +227,7 @@ impl Session {
 
     async fn texts_on(&mut self, node: NodeId, sql: &str) -> Result<HashSet<String>> {
         self.acquire(node, Mode::InBlock).await?;
-        self.sight.touch(node);
+        self.causality.touch(node);
         let leased = self.links.link(node)?;
         leased.link.connection.query(sql.as_bytes());
         leased.flush().await?;

@@ -61,7 +61,7 @@ impl Session {
         let told = self.notices.len();
         self.notified |= self.leaves.notifies;
         self.note_write(plan.facts().writes);
-        let result = match self.reach_for(plan).await {
+        let result = match self.widen_for(plan).await {
             Ok(()) => {
                 let span = tracing::debug_span!("operator", plan = operator(plan));
                 Box::pin(self.dispatch(plan, call, output)).instrument(span).await
@@ -214,7 +214,7 @@ impl Session {
         let version = self.catalog_version;
         for (node, sql) in &parts {
             self.acquire_for(*node, mode, extended).await?;
-            self.sight.touch(node.node());
+            self.causality.touch(node.node());
             self.links.link(*node)?.start(sql, call, version);
         }
         self.answers_of(&parts, call, output).await
@@ -261,7 +261,7 @@ impl Session {
 
     /// Runs a statement on a link that is held for it.
     async fn run_held(&mut self, slot: Slot, sql: &str, call: &Call, output: &mut Output<'_>) -> Result<Completion> {
-        self.sight.touch(slot.node());
+        self.causality.touch(slot.node());
         let version = self.catalog_version;
         self.links.link(slot)?.start(sql, call, version);
         let mut links = self.links.take(&[slot])?;
@@ -405,7 +405,7 @@ impl Session {
         self.statement_finished();
         for node in others {
             self.acquire(*node, Mode::InBlock).await?;
-            self.sight.touch(*node);
+            self.causality.touch(*node);
             self.links.link(*node)?.start(sql, call, version);
         }
         let tags = self.links.finish_all(others).await?;

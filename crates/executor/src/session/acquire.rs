@@ -9,7 +9,7 @@ use crate::backend::own_statements::Own;
 use crate::backend::pool::login::DEFAULTS;
 use crate::backend::slot::Slot;
 use crate::block::causality::Settling;
-use crate::block::reach::Reach;
+use crate::block::node_span::NodeSpan;
 use crate::block::{Block, Mode};
 use crate::session::Session;
 
@@ -56,7 +56,9 @@ impl Session {
     pub(crate) async fn acquire_to_ask(&mut self, slot: impl Into<Slot>) -> Result<()> {
         let slot = slot.into();
         match &self.block {
-            Some(block) if matches!(block.reach, Reach::Narrow(_)) => self.acquire_as_is(slot, Mode::InBlock).await,
+            Some(block) if matches!(block.node_span, NodeSpan::SingleNode(_)) => {
+                self.acquire_as_is(slot, Mode::InBlock).await
+            }
             _ => self.acquire(slot, self.mode()).await,
         }
     }
@@ -89,7 +91,7 @@ impl Session {
             let leased = self.links.link(slot)?;
             leased.unsettled = false;
             leased.link.settled_at = doubt;
-            self.sight.settled(place);
+            self.causality.settled(place);
         }
         let commands = if joins { Some(self.join(slot)?) } else { None };
         let in_read_committed = mode == Mode::InBlock && self.isolation() == Some(Isolation::ReadCommitted);
@@ -116,7 +118,7 @@ impl Session {
     /// Might the slot show less than the session has seen? An open transaction that keeps its snapshot cannot be helped.
     fn must_settle(&mut self, slot: Slot) -> Result<bool> {
         let (place, settles) = (slot.node(), self.settles());
-        let is_stale = self.sight.is_stale(place);
+        let is_stale = self.causality.is_stale(place);
         let epoch = self.context.doubt(place);
         let keeps_snapshot = self.isolation().is_some_and(Isolation::keeps_snapshot);
         let leased = self.links.link(slot)?;

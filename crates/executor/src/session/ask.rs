@@ -15,7 +15,7 @@ impl Session {
     pub(crate) async fn run_on(&mut self, slot: impl Into<Slot>, sql: &str) -> Result<Option<String>> {
         let slot = slot.into();
         self.acquire(slot, Mode::InBlock).await?;
-        self.sight.touch(slot.node());
+        self.causality.touch(slot.node());
         let leased = self.links.link(slot)?;
         leased.link.connection.query(sql.as_bytes());
         leased.flush().await?;
@@ -104,7 +104,7 @@ impl Session {
         let slots = slots(nodes);
         for slot in &slots {
             self.acquire(*slot, Mode::InBlock).await?;
-            self.sight.touch(slot.node());
+            self.causality.touch(slot.node());
             let connection = &mut self.links.link(*slot)?.link.connection;
             calls.iter().for_each(|call| call.queue(&seal, connection));
         }

@@ -71,7 +71,7 @@ pub struct Session {
     /// See [`Session::gathers`].
     pub(crate) gathers: bool,
     /// Where reads might go back in time.
-    pub(crate) sight: CausalityTracker,
+    pub(crate) causality: CausalityTracker,
     /// `default_transaction_isolation` of the home node's backends.
     pub(crate) server_isolation: Isolation,
     /// An earlier SERIALIZABLE transaction had to leave its datanode: see [`serializable`](crate::transaction::serializable).
@@ -110,7 +110,7 @@ impl Session {
     /// A session of `identity` with no connection yet.
     pub fn new(context: Arc<Context>, identity: Identity, settings: Settings) -> Self {
         let home = context.home();
-        let sight = CausalityTracker::new(context.nodes().len());
+        let causality = CausalityTracker::new(context.nodes().len());
         Self {
             home,
             links: Links::new(context.cluster().clone(), identity, settings),
@@ -123,7 +123,7 @@ impl Session {
             validity: None,
             must_replan: false,
             gathers: false,
-            sight,
+            causality,
             server_isolation: Isolation::default(),
             goes_wide: false,
             server_timeout: None,

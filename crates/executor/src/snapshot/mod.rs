@@ -1,23 +1,23 @@
-//! What a statement may see: isolation levels, cuts, and how a session never goes back in time.
+//! What a statement may see: isolation levels, global snapshots, and how a session never goes back in time.
 //!
 //! A transaction that wrote on several nodes becomes visible on one after the other. Two means keep a session from seeing
 //! half of it:
 //!
-//! * A *cut* (crate `txn`): no commit is in its visible phase while the nodes of a statement take their snapshots. Every
+//! * A *global snapshot* (crate `txn`): no commit is in its visible phase while the nodes of a statement take their snapshots. Every
 //!   statement that reads several nodes runs under one, in REPEATABLE READ transactions: those of the session's own block
-//!   in REPEATABLE READ ([`Session::acquire`] takes the cut at the first statement, over all nodes), else transactions made
+//!   in REPEATABLE READ ([`Session::acquire`] takes the global snapshot at the first statement, over all nodes), else transactions made
 //!   for this statement ([`Session::begin_read`]). [`bound_portals`](crate::engine::reads::bound_portals) has the third case.
 //! * *Settling*: before a session that has seen something elsewhere reads a node, that node waits until what it holds
 //!   prepared now is gone. So what was seen on one node is seen on the next. [`CausalityTracker`](crate::block::causality::CausalityTracker) knows which nodes that concerns; after
-//!   a cut it is none. A new connection settles once: its node may have been away.
+//!   a global snapshot it is none. A new connection settles once: its node may have been away.
 //!   For a statement that looks at nothing but the row it brings it is early enough before COMMIT ([`Session::settle_put_off`]):
 //!   only others see the row, and not before.
 //!
 //! ```text
 //!  autocommit, one node      settle?  statement
-//!  autocommit, several       BEGIN … REPEATABLE READ ─ cut ─ snapshots ─ statement ─ ROLLBACK
+//!  autocommit, several       BEGIN … REPEATABLE READ ─ global snapshot ─ snapshots ─ statement ─ ROLLBACK
 //!  READ COMMITTED block      as autocommit, beside the block, until it has written; then see `portals`
-//!  REPEATABLE READ block     cut over all nodes, once
+//!  REPEATABLE READ block     global snapshot over all nodes, once
 //!  SERIALIZABLE block        one node as it is, or as REPEATABLE READ with all others kept off ([`serializable`](crate::transaction::serializable))
 //! ```
 //!
@@ -25,7 +25,7 @@
 //! home node, or that follows DDL or LOCK TABLE, and changes of rows on several nodes. Each node has its own snapshot then; all
 //! are settled first, so nothing is missing that an earlier statement has seen.
 //!
-//! Invariants: a snapshot that was not taken inside a valid closure is never used for a statement over several nodes (the
+//! Invariants: a snapshot that was not taken inside a valid barrier is never used for a statement over several nodes (the
 //! transactions are rolled back and begun anew); a statement of a session with `loxo.snapshot = local` neither waits for the
 //! gtm nor for prepared transactions.
 
@@ -41,16 +41,16 @@ use crate::backend::cancel::CancelSet;
 use crate::backend::isolation::{Isolation, SnapshotMode};
 use crate::backend::slot::Slot;
 use crate::block::Block;
-use crate::block::Cut;
+use crate::block::GlobalSnapshot;
 use crate::block::Mode;
-use crate::block::reach::Reach;
+use crate::block::node_span::NodeSpan;
 use crate::block::suspended::Read;
 use crate::block::table_locks::Locks;
 use crate::session::Session;
 use crate::shared::context::Context;
 
-/// Longest wait for a cut that holds, and for nodes whose transactions are in doubt.
-pub(crate) const CUT_MAX: Duration = Duration::from_secs(30);
+/// Longest wait for a global snapshot that holds, and for nodes whose transactions are in doubt.
+pub(crate) const SNAPSHOT_WAIT_MAX: Duration = Duration::from_secs(30);
 /// Pause before a node in doubt is looked at again.
 const DOUBT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -62,10 +62,10 @@ impl Session {
 
     /// To be called when a statement, or a part of one that others follow on other nodes, has ended.
     pub(crate) fn statement_finished(&mut self) {
-        match self.block.as_ref().map(|block| block.cut) {
-            // All that this transaction reads is as of its cut.
-            Some(Cut::Taken) => self.sight.finished_in_cut(),
-            _ => self.sight.finished(),
+        match self.block.as_ref().map(|block| block.global_snapshot) {
+            // All that this transaction reads is as of its global snapshot.
+            Some(GlobalSnapshot::Taken) => self.causality.finished_in_snapshot(),
+            _ => self.causality.finished(),
         }
     }
 
@@ -81,7 +81,7 @@ impl Session {
 
     /// The same with these tables locked.
     pub(crate) async fn begin_read_locked(&mut self, nodes: &[NodeId], locks: &Locks) -> Result<Read> {
-        let (aside, settings) = match self.block.take() {
+        let (suspended, settings) = match self.block.take() {
             None => (None, Vec::new()),
             Some(block) if self.can_read_beside(&block, nodes) => {
                 let settings = block.settings_made();
@@ -92,9 +92,9 @@ impl Session {
                 return Ok(Read::InBlock);
             }
         };
-        let read = Read::Own(aside);
+        let read = Read::Own(suspended);
         let ready = match self.refuse_serializable(nodes) {
-            Ok(()) => self.begin_under_cut(nodes, settings, locks).await,
+            Ok(()) => self.begin_under_snapshot(nodes, settings, locks).await,
             Err(error) => Err(error),
         };
         // A schema change that held the locks is over: better a new plan now than an error after the first row.
@@ -113,20 +113,20 @@ impl Session {
 
     /// Opens the transaction of [`Session::begin_locked`] and takes its snapshots: at first with BEGIN and the locks on their way
     /// while the gates are being shut, then, if that does not go well, one after the other.
-    async fn begin_under_cut(&mut self, nodes: &[NodeId], settings: Vec<String>, locks: &Locks) -> Result<()> {
+    async fn begin_under_snapshot(&mut self, nodes: &[NodeId], settings: Vec<String>, locks: &Locks) -> Result<()> {
         if nodes.len() > 1 && self.is_consistent() {
             self.begin_over(nodes, settings.iter().cloned().chain(locks.commands(" NOWAIT")).collect(), true);
-            if let Some(cut) = self.open_within_closure(nodes).await? {
+            if let Some(snapshot) = self.open_within_barrier(nodes).await? {
                 let generations = self.links.generations(nodes).await?;
-                if self.complete(cut, &generations) {
-                    self.cut_taken();
+                if self.complete(snapshot, &generations) {
+                    self.snapshot_taken();
                     return Ok(());
                 }
             }
             self.rollback().await;
         }
         self.begin_locked(nodes, settings, locks, true).await?;
-        self.cut_over(nodes).await
+        self.snapshot_over(nodes).await
     }
 
     /// Opens a transaction of our own in REPEATABLE READ that has the tables locked before it takes its snapshot, as a statement
@@ -155,7 +155,7 @@ impl Session {
                 self.open_on(nodes).await?;
                 match locks.kept_alone() {
                     [] => Ok(()),
-                    tables => self.lock_before_cut(nodes, tables).await,
+                    tables => self.lock_before_snapshot(nodes, tables).await,
                 }
             }
             // Rights on some columns only, a materialized view: LOCK TABLE cannot, the statement may.
@@ -183,30 +183,30 @@ impl Session {
             && nodes.len() > 1
     }
 
-    /// A transaction of our own in REPEATABLE READ; one node needs no cut.
+    /// A transaction of our own in REPEATABLE READ; one node needs no global snapshot.
     pub(crate) fn begin_over(&mut self, nodes: &[NodeId], commands: Vec<String>, reads: bool) {
         self.begin_own(Isolation::RepeatableRead, commands, reads);
-        let needs_cut = nodes.len() > 1 && self.is_consistent();
-        if let Some(block) = self.block.as_mut().filter(|_| !needs_cut) {
-            block.cut = Cut::Unneeded;
+        let needs_snapshot = nodes.len() > 1 && self.is_consistent();
+        if let Some(block) = self.block.as_mut().filter(|_| !needs_snapshot) {
+            block.global_snapshot = GlobalSnapshot::Unneeded;
         }
     }
 
     /// The snapshots of a transaction of our own.
-    pub(crate) async fn cut_over(&mut self, nodes: &[NodeId]) -> Result<()> {
-        if self.block.as_ref().is_some_and(|block| block.cut == Cut::Pending) {
-            self.take_cut(nodes).await?;
+    pub(crate) async fn snapshot_over(&mut self, nodes: &[NodeId]) -> Result<()> {
+        if self.block.as_ref().is_some_and(|block| block.global_snapshot == GlobalSnapshot::Pending) {
+            self.take_snapshot(nodes).await?;
             if let Some(block) = &mut self.block {
-                block.cut = Cut::Taken;
+                block.global_snapshot = GlobalSnapshot::Taken;
             }
         }
         Ok(())
     }
 
     /// LOCK TABLE was run in a transaction that has no snapshot yet.
-    pub(crate) fn locked_before_cut(&mut self) {
+    pub(crate) fn locked_before_snapshot(&mut self) {
         if let Some(block) = &mut self.block {
-            block.locked |= block.cut == Cut::Pending;
+            block.locked |= block.global_snapshot == GlobalSnapshot::Pending;
         }
     }
 
@@ -223,24 +223,28 @@ impl Session {
         if self.block.as_ref().is_none_or(|block| block.snapshotless) {
             return Ok(());
         }
-        self.reach_node(slot.node())?;
-        let Some(block) = self.block.as_ref().filter(|block| block.is_under_cut() && block.cut == Cut::Pending) else {
+        self.widen_to(slot.node())?;
+        let Some(block) = self
+            .block
+            .as_ref()
+            .filter(|block| block.is_under_snapshot() && block.global_snapshot == GlobalSnapshot::Pending)
+        else {
             return Ok(());
         };
         let nodes = self.context.nodes();
-        let cut = match (self.is_consistent(), block.reach) {
+        let snapshot = match (self.is_consistent(), block.node_span) {
             (true, _) => {
-                Box::pin(self.take_cut(&nodes)).await?;
-                Cut::Taken
+                Box::pin(self.take_snapshot(&nodes)).await?;
+                GlobalSnapshot::Taken
             }
-            (false, Reach::Wide(..)) => {
+            (false, NodeSpan::MultiNode(..)) => {
                 self.open_in_turn(&nodes).await?;
-                Cut::Unneeded
+                GlobalSnapshot::Unneeded
             }
             (false, _) => return Ok(()),
         };
         if let Some(block) = &mut self.block {
-            block.cut = cut;
+            block.global_snapshot = snapshot;
         }
         Ok(())
     }
@@ -252,30 +256,30 @@ impl Session {
         }
     }
 
-    /// Has the block's transaction on each of `nodes` take its snapshot within one closure.
-    async fn take_cut(&mut self, nodes: &[NodeId]) -> Result<()> {
-        let deadline = Instant::now() + CUT_MAX;
+    /// Has the block's transaction on each of `nodes` take its snapshot within one barrier.
+    async fn take_snapshot(&mut self, nodes: &[NodeId]) -> Result<()> {
+        let deadline = Instant::now() + SNAPSHOT_WAIT_MAX;
         loop {
             self.open_in_turn(nodes).await?;
-            if self.try_cut(nodes, deadline).await? {
+            if self.try_snapshot(nodes, deadline).await? {
                 return Ok(());
             }
             self.start_over(nodes).await?;
         }
     }
 
-    /// See [`closure`].
-    pub(crate) async fn closure(&self, nodes: &[NodeId], deadline: Instant) -> Result<txn::GlobalSnapshot> {
-        closure(&self.context, self.links.cancel(), nodes, deadline).await
+    /// See [`barrier`].
+    pub(crate) async fn barrier(&self, nodes: &[NodeId], deadline: Instant) -> Result<txn::GlobalSnapshot> {
+        barrier(&self.context, self.links.cancel(), nodes, deadline).await
     }
 
-    /// Has all answered within the closure, and under its gtm? Then whatever the session sees, all nodes show.
-    pub(crate) fn complete(&mut self, cut: txn::GlobalSnapshot, generations: &[Option<i64>]) -> bool {
-        let same = generations.iter().all(|read| read.is_some_and(|value| cut.holds_for(value)));
-        let unresolved = cut.unresolved().to_vec();
-        let complete = cut.complete() && same;
+    /// Has all answered within the barrier, and under its gtm? Then whatever the session sees, all nodes show.
+    pub(crate) fn complete(&mut self, snapshot: txn::GlobalSnapshot, generations: &[Option<i64>]) -> bool {
+        let same = generations.iter().all(|read| read.is_some_and(|value| snapshot.holds_for(value)));
+        let unresolved = snapshot.unresolved().to_vec();
+        let complete = snapshot.complete() && same;
         if complete {
-            self.sight.cut(&unresolved);
+            self.causality.snapshot_taken(&unresolved);
         }
         complete
     }
@@ -288,10 +292,10 @@ impl Session {
         self.links.opened(nodes).await
     }
 
-    async fn try_cut(&mut self, nodes: &[NodeId], deadline: Instant) -> Result<bool> {
-        let cut = self.closure(nodes, deadline).await?;
+    async fn try_snapshot(&mut self, nodes: &[NodeId], deadline: Instant) -> Result<bool> {
+        let snapshot = self.barrier(nodes, deadline).await?;
         let generations = self.links.generations(nodes).await?;
-        Ok(self.complete(cut, &generations))
+        Ok(self.complete(snapshot, &generations))
     }
 
     /// Gives snapshots back that are of no use.
@@ -311,23 +315,23 @@ impl Session {
     }
 }
 
-/// A closure in which none of `nodes` has transactions in doubt; 57P03 after `deadline`.
-pub(crate) async fn closure(
+/// A barrier in which none of `nodes` has transactions in doubt; 57P03 after `deadline`.
+pub(crate) async fn barrier(
     context: &Context,
     cancel: &CancelSet,
     nodes: &[NodeId],
     deadline: Instant,
 ) -> Result<txn::GlobalSnapshot> {
     loop {
-        let cut = cancel.interrupt().or(context.gtm.global_snapshot()).await??;
-        let in_doubt = cut.unresolved().iter().copied().find(|node| nodes.contains(&NodeId(*node)));
+        let snapshot = cancel.interrupt().or(context.gtm.global_snapshot()).await??;
+        let in_doubt = snapshot.unresolved().iter().copied().find(|node| nodes.contains(&NodeId(*node)));
         let Some(node) = in_doubt else {
-            return if Instant::now() < deadline { Ok(cut) } else { Err(no_cut(None)) };
+            return if Instant::now() < deadline { Ok(snapshot) } else { Err(no_snapshot(None)) };
         };
         // Nobody has to wait while we do.
-        drop(cut);
+        drop(snapshot);
         if Instant::now() >= deadline {
-            return Err(no_cut(Some(context.node_name(NodeId(node)))));
+            return Err(no_snapshot(Some(context.node_name(NodeId(node)))));
         }
         cancel.interrupt().or(sleep(DOUBT_PAUSE)).await?;
     }
@@ -338,8 +342,8 @@ fn beyond_one_node() -> PgError {
         .hint("Run it in a block, or SET default_transaction_isolation = 'repeatable read'.")
 }
 
-/// 57P03 after [`CUT_MAX`].
-fn no_cut(in_doubt: Option<String>) -> PgError {
+/// 57P03 after [`SNAPSHOT_WAIT_MAX`].
+fn no_snapshot(in_doubt: Option<String>) -> PgError {
     match in_doubt {
         Some(node) => PgError::new(
             SqlState::CANNOT_CONNECT_NOW,

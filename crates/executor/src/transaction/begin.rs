@@ -5,7 +5,7 @@ use pgerror::{PgError, Result, SqlState};
 use crate::backend::isolation::Isolation;
 use crate::backend::leased::LeasedConnection;
 use crate::block::Block;
-use crate::block::Cut;
+use crate::block::GlobalSnapshot;
 use crate::block::Replay;
 use crate::session::Session;
 
@@ -27,7 +27,7 @@ impl Session {
 
     fn open_block(&mut self, modes: String, isolation: Isolation, read_only: bool, replay: Vec<Replay>, is_own: bool) {
         debug_assert!(self.block.is_none());
-        let reach = self.reach_of(isolation);
+        let node_span = self.node_span_of(isolation);
         self.links.cancel().begins();
         self.block = Some(Block {
             begin: format!("{}{modes}", isolation.begin()),
@@ -45,8 +45,8 @@ impl Session {
             version_raised: false,
             read_only,
             isolation,
-            cut: Cut::Pending,
-            reach,
+            global_snapshot: GlobalSnapshot::Pending,
+            node_span,
             wrote: false,
             snapshotless: false,
             has_queried: false,
@@ -91,10 +91,13 @@ impl Session {
         }
     }
 
-    /// Are nodes to settle before they are read? Not for snapshots of a cut.
+    /// Are nodes to settle before they are read? Not for snapshots of a global snapshot.
     pub(crate) fn settles(&self) -> bool {
-        let cut = self.block.as_ref().is_some_and(|block| block.is_under_cut() && block.cut != Cut::Unneeded);
-        !cut && self.is_consistent()
+        let snapshot = self
+            .block
+            .as_ref()
+            .is_some_and(|block| block.is_under_snapshot() && block.global_snapshot != GlobalSnapshot::Unneeded);
+        !snapshot && self.is_consistent()
     }
 
     /// SAVEPOINT.

@@ -66,11 +66,11 @@ impl Session {
     }
 
     /// The same in a transaction that has no snapshot yet.
-    pub(crate) async fn lock_before_cut(&mut self, nodes: &[NodeId], tables: &[String]) -> Result<()> {
+    pub(crate) async fn lock_before_snapshot(&mut self, nodes: &[NodeId], tables: &[String]) -> Result<()> {
         self.set_snapshotless(true);
         self.keep_writers_off(nodes, tables).await?;
         self.set_snapshotless(false);
-        self.locked_before_cut();
+        self.locked_before_snapshot();
         Ok(())
     }
 
@@ -79,7 +79,7 @@ impl Session {
         let seal = self.context.seal().await?;
         for node in nodes {
             self.acquire(*node, Mode::InBlock).await?;
-            self.sight.touch(*node);
+            self.causality.touch(*node);
             let connection = &mut self.links.link(*node)?.link.connection;
             match asking {
                 Asking::Himself(lock) => connection.query(format!("SAVEPOINT loxo_alone; {lock}").as_bytes()),

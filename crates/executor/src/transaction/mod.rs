@@ -151,7 +151,7 @@ impl Session {
         let outcome = committed?;
         if !outcome.unresolved.is_empty() {
             outcome.unresolved.iter().for_each(|node| context.raise_doubt(NodeId(*node)));
-            self.sight.behind(&outcome.unresolved);
+            self.causality.behind(&outcome.unresolved);
             self.notices.extend(unresolved_warning(&outcome.unresolved));
         }
         Ok(())
@@ -249,7 +249,7 @@ impl Session {
     pub(crate) fn end_block(&mut self) {
         self.statement_finished();
         self.names_restored();
-        self.reach_ended();
+        self.node_span_ended();
         self.block = None;
         self.settings_mut().block_ended();
         self.links.block_ended();

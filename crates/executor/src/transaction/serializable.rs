@@ -25,59 +25,59 @@ use pgerror::{PgError, Result, SqlState};
 use planner::Plan;
 
 use crate::backend::isolation::Isolation;
-use crate::block::reach::Reach;
+use crate::block::node_span::NodeSpan;
 use crate::session::Session;
 
 impl Session {
     /// Of a transaction that begins.
-    pub(crate) fn reach_of(&self, isolation: Isolation) -> Reach {
+    pub(crate) fn node_span_of(&self, isolation: Isolation) -> NodeSpan {
         match isolation == Isolation::Serializable && self.context.nodes().len() > 1 {
-            true if self.goes_wide => Reach::Wide(None, false),
-            true => Reach::Narrow(None),
-            false => Reach::Free,
+            true if self.goes_wide => NodeSpan::MultiNode(None, false),
+            true => NodeSpan::SingleNode(None),
+            false => NodeSpan::Free,
         }
     }
 
     /// Is a statement that stands alone a SERIALIZABLE transaction that has to be told from others?
     pub fn alone_is_serializable(&self) -> bool {
-        !self.in_block() && self.reach_of(self.default_isolation()) != Reach::Free
+        !self.in_block() && self.node_span_of(self.default_isolation()) != NodeSpan::Free
     }
 
     /// To be called before a statement takes its first snapshot.
-    pub(crate) async fn reach_for(&mut self, plan: &Plan) -> Result<()> {
+    pub(crate) async fn widen_for(&mut self, plan: &Plan) -> Result<()> {
         match plan.facts().is_on_several {
-            true => self.reach_for_several().await,
+            true => self.widen_for_several().await,
             false => Ok(()),
         }
     }
 
     /// The same for a body that the coordinator runs: its expressions are the home node's, wherever its rows are.
-    pub async fn reach_for_body(&mut self) -> Result<()> {
-        let reached = self.reach_for_several().await;
+    pub async fn widen_for_body(&mut self) -> Result<()> {
+        let reached = self.widen_for_several().await;
         self.conclude(reached).await
     }
 
     /// The same for what needs several datanodes.
-    pub(crate) async fn reach_for_several(&mut self) -> Result<()> {
-        match self.block.as_ref().map(|block| block.reach) {
-            Some(Reach::Narrow(None)) => self.widen().await,
+    pub(crate) async fn widen_for_several(&mut self) -> Result<()> {
+        match self.block.as_ref().map(|block| block.node_span) {
+            Some(NodeSpan::SingleNode(None)) => self.widen().await,
             _ => Ok(()),
         }
     }
 
     /// A block is about to take a snapshot on a datanode, or to use the one it has there.
-    pub(crate) fn reach_node(&mut self, place: NodeId) -> Result<()> {
+    pub(crate) fn widen_to(&mut self, place: NodeId) -> Result<()> {
         let Some(block) = &mut self.block else { return Ok(()) };
-        block.reach = match block.reach {
-            Reach::Free => Reach::Free,
-            Reach::Narrow(None) => Reach::Narrow(Some(place)),
-            Reach::Narrow(Some(known)) if known == place => return Ok(()),
-            Reach::Narrow(Some(_)) => {
+        block.node_span = match block.node_span {
+            NodeSpan::Free => NodeSpan::Free,
+            NodeSpan::SingleNode(None) => NodeSpan::SingleNode(Some(place)),
+            NodeSpan::SingleNode(Some(known)) if known == place => return Ok(()),
+            NodeSpan::SingleNode(Some(_)) => {
                 self.goes_wide = true;
                 return Err(left_its_datanode());
             }
-            Reach::Wide(first, several) => {
-                Reach::Wide(first.or(Some(place)), several || first.is_some_and(|first| first != place))
+            NodeSpan::MultiNode(first, several) => {
+                NodeSpan::MultiNode(first.or(Some(place)), several || first.is_some_and(|first| first != place))
             }
         };
         Ok(())
@@ -87,7 +87,7 @@ impl Session {
     async fn widen(&mut self) -> Result<()> {
         let begun = self.links.begun();
         let Some(block) = &mut self.block else { return Ok(()) };
-        block.reach = Reach::Wide(None, false);
+        block.node_span = NodeSpan::MultiNode(None, false);
         self.goes_wide |= block.locked;
         self.start_over(&begun).await
     }
@@ -95,7 +95,7 @@ impl Session {
     /// Opens the parts of a block that takes its snapshots on all of `nodes`. Wide ones come to the home node first: nobody waits
     /// there for somebody who waits for him elsewhere.
     pub(crate) async fn open_in_turn(&mut self, nodes: &[NodeId]) -> Result<()> {
-        if self.block.as_ref().is_some_and(|block| block.reach != Reach::Free) {
+        if self.block.as_ref().is_some_and(|block| block.node_span != NodeSpan::Free) {
             self.open_on(&[self.home]).await?;
         }
         self.open_on(nodes).await
@@ -103,21 +103,21 @@ impl Session {
 
     /// After `SET TRANSACTION ISOLATION LEVEL`.
     pub(crate) async fn isolation_is(&mut self, isolation: Isolation) -> Result<()> {
-        let (reach, begun) = (self.reach_of(isolation), self.links.begun());
+        let (span, begun) = (self.node_span_of(isolation), self.links.begun());
         let Some(block) = &mut self.block else { return Ok(()) };
         if block.isolation == isolation {
             return Ok(());
         }
-        (block.isolation, block.reach) = (isolation, reach);
-        match reach.lock() {
+        (block.isolation, block.node_span) = (isolation, span);
+        match span.lock() {
             Some(lock) => self.links.broadcast(&begun, lock).await,
             None => Ok(()),
         }
     }
 
     /// What the next transaction is to know of this one.
-    pub(crate) fn reach_ended(&mut self) {
-        if let Some(Reach::Wide(_, false)) = self.block.as_ref().map(|block| block.reach) {
+    pub(crate) fn node_span_ended(&mut self) {
+        if let Some(NodeSpan::MultiNode(_, false)) = self.block.as_ref().map(|block| block.node_span) {
             self.goes_wide = false;
         }
     }

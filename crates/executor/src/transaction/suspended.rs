@@ -8,12 +8,12 @@ impl Session {
     /// Rolls a transaction of our own back (nothing is to be kept, and that spares a flush of the log) and returns to the
     /// session's own.
     pub(crate) async fn end_read(&mut self, read: Read) {
-        let Read::Own(aside) = read else { return };
+        let Read::Own(suspended) = read else { return };
         if self.in_block() {
             self.rollback().await;
         }
-        if let Some(aside) = aside {
-            self.resume(*aside);
+        if let Some(suspended) = suspended {
+            self.resume(*suspended);
         }
     }
 
@@ -24,16 +24,16 @@ impl Session {
     }
 
     /// Undoes [`Session::suspend`].
-    pub(crate) fn resume(&mut self, aside: SuspendedTransaction) {
-        self.links.wake(aside.links);
-        self.block = Some(aside.block);
+    pub(crate) fn resume(&mut self, suspended: SuspendedTransaction) {
+        self.links.wake(suspended.links);
+        self.block = Some(suspended.block);
     }
 
     /// What rests works, and the other way round. No link joins either until they are swapped back.
-    pub(crate) fn swap(&mut self, aside: &mut SuspendedTransaction) {
-        self.links.swap(&mut aside.links);
+    pub(crate) fn swap(&mut self, suspended: &mut SuspendedTransaction) {
+        self.links.swap(&mut suspended.links);
         if let Some(block) = &mut self.block {
-            std::mem::swap(block, &mut aside.block);
+            std::mem::swap(block, &mut suspended.block);
         }
     }
 }

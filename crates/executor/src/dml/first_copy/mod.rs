@@ -54,7 +54,7 @@ impl Session {
         let target = plan.written.first().map(String::as_str).unwrap_or_default();
         let brings_rows = plan.brings_rows();
         if !brings_rows && !self.in_block() && self.is_consistent() {
-            return self.write_under_cut(&plan.nodes, target, Write::FirstCopy(plan), call, output).await;
+            return self.write_under_snapshot(&plan.nodes, target, Write::FirstCopy(plan), call, output).await;
         }
         self.refuse_serializable(&plan.nodes)?;
         self.atomically(async |this| {
@@ -228,7 +228,7 @@ impl Session {
         let version = self.catalog_version;
         for node in &copies.others {
             self.acquire_for(*node, Mode::InBlock, true).await?;
-            self.sight.touch(*node);
+            self.causality.touch(*node);
             self.links.link(*node)?.start(sql, call, version);
         }
         let tags = self.links.finish_all(&copies.others).await?;

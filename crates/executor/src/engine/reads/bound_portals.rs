@@ -1,19 +1,19 @@
 //! One state of several nodes inside a READ COMMITTED block, in the block's own sessions, so that its own changes are seen.
 //!
 //! In READ COMMITTED every statement has a snapshot of its own, and PostgreSQL takes that of a plain SELECT when it binds the
-//! portal. So: parse on all nodes, which may wait for locks; inside one closure bind all portals of the statement, on all nodes;
+//! portal. So: parse on all nodes, which may wait for locks; inside one barrier bind all portals of the statement, on all nodes;
 //! then execute them, in any order and at leisure. Named portals outlive Sync inside a transaction block.
 //!
 //! ```text
-//!  Parse, Sync ─ all nodes ─┐          ┌─ Bind p1 … pn, generation, Sync ─ all nodes ─┐   closure valid?
-//!                           └─ cut ────┘                                              └── Execute p1, Sync …
+//!  Parse, Sync ─ all nodes ─┐          ┌─ Bind p1 … pn, generation, Sync ─ all nodes ─┐   barrier valid?
+//!                           └─ global snapshot ────┘                                              └── Execute p1, Sync …
 //! ```
 //!
 //! What a statement gathers must not go to the block's session on the home node: that one is a source itself, and making a
 //! temp table from its rows would take another snapshot. It goes to a session beside it, where the final text runs too; so
 //! that text may read nothing but what was gathered ([`planner::reads_only`]).
 //!
-//! Invariants: a portal bound outside a valid closure is closed and never executed; nothing here leaves a portal behind that a
+//! Invariants: a portal bound outside a valid barrier is closed and never executed; nothing here leaves a portal behind that a
 //! later statement could take for its own.
 
 use catalog::{NodeId, quote_identifier};
@@ -32,10 +32,10 @@ use crate::engine::gather::{Filled, without_position};
 use crate::engine::output::Output;
 use crate::engine::run::Completion;
 use crate::session::Session;
-use crate::snapshot::CUT_MAX;
+use crate::snapshot::SNAPSHOT_WAIT_MAX;
 
 impl Session {
-    /// Must a statement over these nodes bind its portals under a cut?
+    /// Must a statement over these nodes bind its portals under a global snapshot?
     pub(crate) fn binds(&self, nodes: &[NodeId]) -> bool {
         nodes.len() > 1 && self.is_consistent() && self.isolation() == Some(Isolation::ReadCommitted)
     }
@@ -97,7 +97,7 @@ impl Session {
         Ok(false)
     }
 
-    /// Gathers the inputs beside the home node under one cut; gives the final text to run there. Then
+    /// Gathers the inputs beside the home node under one global snapshot; gives the final text to run there. Then
     /// [`Session::close_beside`] must follow.
     pub(crate) async fn gather_beside(
         &mut self,
@@ -182,16 +182,16 @@ impl Session {
         pumped.map(|_| ())
     }
 
-    /// Binds every portal on its nodes within one valid closure.
+    /// Binds every portal on its nodes within one valid barrier.
     async fn bind_portals(&mut self, portals: &[&Portal], call: &Call) -> Result<()> {
         self.parse_portals(portals, call).await?;
         let nodes = nodes_of(portals);
-        let deadline = Instant::now() + CUT_MAX;
+        let deadline = Instant::now() + SNAPSHOT_WAIT_MAX;
         let parameters = call.parameters.as_deref().cloned().unwrap_or_default();
         loop {
-            let cut = self.closure(&nodes, deadline).await?;
+            let snapshot = self.barrier(&nodes, deadline).await?;
             let generations = self.links.bind_portals(portals, &parameters).await?;
-            if self.complete(cut, &generations) {
+            if self.complete(snapshot, &generations) {
                 return Ok(());
             }
             self.links.close_portals(portals).await?;
@@ -214,8 +214,8 @@ impl Session {
     }
 }
 
-/// 40001 for a stream of rows that turned out not to be of one cut.
-pub(crate) fn not_one_cut() -> PgError {
+/// 40001 for a stream of rows that turned out not to be of one global snapshot.
+pub(crate) fn not_one_snapshot() -> PgError {
     PgError::new(SqlState::SERIALIZATION_FAILURE, "the rows could not be read in one state of all datanodes")
         .hint("Run the statement again.")
 }

@@ -1,10 +1,10 @@
 //! Reads over several nodes in one state of theirs.
 //!
-//! * [`optimistic_read`]: outside a block, in as few waits as a cut allows.
+//! * [`optimistic_read`]: outside a block, in as few waits as a global snapshot allows.
 //! * [`bound_portals`]: inside a READ COMMITTED block, in its own sessions.
 //! * [`readers`]: by sessions beside a block, which may exchange rows for it.
 //!
-//! Invariant: no row goes on that was not read under one valid closure, unless the session asks for no more (`loxo.snapshot = local`).
+//! Invariant: no row goes on that was not read under one valid barrier, unless the session asks for no more (`loxo.snapshot = local`).
 
 pub(crate) mod bound_portals;
 pub(crate) mod optimistic_read;

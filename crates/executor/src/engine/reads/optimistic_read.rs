@@ -1,16 +1,16 @@
-//! A SELECT over several nodes, outside a block, in as few waits as a cut allows.
+//! A SELECT over several nodes, outside a block, in as few waits as a global snapshot allows.
 //!
 //! ```text
 //!  BEGIN, locks ─ all nodes ─┐
-//!                            ├── generation, SELECT, ROLLBACK ─ all nodes ──> closure valid? ── rows ──> client
-//!  closure ─ gtm ────────────┘
+//!                            ├── generation, SELECT, ROLLBACK ─ all nodes ──> barrier valid? ── rows ──> client
+//!  barrier ─ gtm ────────────┘
 //! ```
 //!
 //! The transactions are opened while the gates are being shut. Then everything is sent at once: reading the generation takes the
-//! snapshot, and its answer comes before any row, so the closure ends as soon as all nodes have answered that; nothing
+//! snapshot, and its answer comes before any row, so the barrier ends as soon as all nodes have answered that; nothing
 //! is passed on before. The end of the transactions, which keeps nothing, is not waited for by itself either.
 //!
-//! Only the case in which all goes well is here. Whoever finds a lock taken, a node in doubt or a closure that has run out
+//! Only the case in which all goes well is here. Whoever finds a lock taken, a node in doubt or a barrier that has run out
 //! gives up, and the statement is run as [`snapshot`](crate::snapshot) says.
 
 use catalog::NodeId;
@@ -22,16 +22,16 @@ use tokio::time::Instant;
 use crate::backend::call::Call;
 use crate::backend::leased::LeasedConnection;
 use crate::backend::own_statements::Own;
-use crate::block::Cut;
+use crate::block::GlobalSnapshot;
 use crate::block::Mode;
 use crate::block::table_locks::Locks;
 use crate::engine::output::Output;
 use crate::engine::run::Completion;
 use crate::session::Session;
-use crate::snapshot::{CUT_MAX, closure};
+use crate::snapshot::{SNAPSHOT_WAIT_MAX, barrier};
 
 impl Session {
-    /// Runs the same SELECT on several nodes under one cut; `None` if it has to be done the long way. No row has gone to
+    /// Runs the same SELECT on several nodes under one global snapshot; `None` if it has to be done the long way. No row has gone to
     /// the client then.
     pub(crate) async fn read_alone(
         &mut self,
@@ -44,13 +44,13 @@ impl Session {
         let nodes: Vec<NodeId> = parts.iter().map(|(node, _)| *node).collect();
         self.refuse_serializable(&nodes)?;
         self.begin_without_waiting(&nodes, &Locks::of_tables(tables));
-        let result = self.read_under_cut(&nodes, parts, call, output).await;
+        let result = self.read_under_snapshot(&nodes, parts, call, output).await;
         // After the queued ROLLBACK there is nothing left to roll back.
         self.rollback().await;
         result
     }
 
-    async fn read_under_cut(
+    async fn read_under_snapshot(
         &mut self,
         nodes: &[NodeId],
         parts: &[(NodeId, String)],
@@ -58,7 +58,7 @@ impl Session {
         output: &mut Output<'_>,
     ) -> Result<Option<Completion>> {
         let rollback = |leased: &mut LeasedConnection| leased.link.connection.query(b"ROLLBACK");
-        let completion = self.run_within_closure(nodes, parts, rollback, call, output).await?;
+        let completion = self.run_within_barrier(nodes, parts, rollback, call, output).await?;
         if completion.is_some() {
             for node in nodes {
                 // There is nothing to lose: a connection that is not idle after it is closed.
@@ -69,8 +69,8 @@ impl Session {
     }
 
     /// Opens the queued transactions and runs each part in its own, with `behind` queued after it; `None`, and no row given, if a
-    /// lock is taken, a node in doubt or the closure has run out.
-    pub(crate) async fn run_within_closure(
+    /// lock is taken, a node in doubt or the barrier has run out.
+    pub(crate) async fn run_within_barrier(
         &mut self,
         nodes: &[NodeId],
         parts: &[(NodeId, String)],
@@ -78,10 +78,10 @@ impl Session {
         call: &Call,
         output: &mut Output<'_>,
     ) -> Result<Option<Completion>> {
-        let Some(cut) = self.open_within_closure(nodes).await? else { return Ok(None) };
+        let Some(snapshot) = self.open_within_barrier(nodes).await? else { return Ok(None) };
         let version = self.catalog_version;
         for (node, sql) in parts {
-            self.sight.touch(*node);
+            self.causality.touch(*node);
             let leased = self.links.link(*node)?;
             Own::Generation.queue(&mut leased.link.connection);
             leased.link.connection.sync();
@@ -89,31 +89,31 @@ impl Session {
             behind(leased);
         }
         let generations = self.links.portal_answers(nodes).await?;
-        if !self.complete(cut, &generations) {
+        if !self.complete(snapshot, &generations) {
             self.links.cancel_on(nodes).await;
             return Ok(None);
         }
-        self.cut_taken();
+        self.snapshot_taken();
         self.answers_of(parts, call, output).await.map(Some)
     }
 
-    /// BEGIN with the locks, and the closure, at the same time; connections are there before.
-    pub(crate) async fn open_within_closure(&mut self, nodes: &[NodeId]) -> Result<Option<txn::GlobalSnapshot>> {
+    /// BEGIN with the locks, and the barrier, at the same time; connections are there before.
+    pub(crate) async fn open_within_barrier(&mut self, nodes: &[NodeId]) -> Result<Option<txn::GlobalSnapshot>> {
         for node in nodes {
             self.acquire_as_is(*node, Mode::InBlock).await?;
         }
         let (context, cancel) = (self.context.clone(), self.links.cancel().clone());
-        let deadline = Instant::now() + CUT_MAX;
-        match try_join(self.links.opened(nodes), closure(&context, &cancel, nodes, deadline)).await {
-            Ok(((), cut)) => Ok(Some(cut)),
+        let deadline = Instant::now() + SNAPSHOT_WAIT_MAX;
+        match try_join(self.links.opened(nodes), barrier(&context, &cancel, nodes, deadline)).await {
+            Ok(((), snapshot)) => Ok(Some(snapshot)),
             Err(error) if must_wait_or_do_without(&error) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    pub(crate) fn cut_taken(&mut self) {
+    pub(crate) fn snapshot_taken(&mut self) {
         if let Some(block) = &mut self.block {
-            block.cut = Cut::Taken;
+            block.global_snapshot = GlobalSnapshot::Taken;
         }
     }
 }

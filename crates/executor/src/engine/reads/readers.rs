@@ -1,13 +1,13 @@
 //! Sessions beside a transaction block that exchange rows for it: their temp tables would keep the block's own sessions from
 //! being PREPAREd.
 //!
-//! What they see is what the block sees but for its own changes. In READ COMMITTED they take their snapshots under a cut of
-//! their own. In REPEATABLE READ that is too late, unless they took them under the block's own cut and waited since
-//! ([`Session::cut_with_readers`], for statements alone that write). Tables they cannot read as the block does have *local copies*:
+//! What they see is what the block sees but for its own changes. In READ COMMITTED they take their snapshots under a global snapshot of
+//! their own. In REPEATABLE READ that is too late, unless they took them under the block's own global snapshot and waited since
+//! ([`Session::snapshot_with_readers`], for statements alone that write). Tables they cannot read as the block does have *local copies*:
 //! temp tables that the block's own sessions fill, each for the session beside it.
 //!
 //! ```text
-//!  own session ── portals of changed tables ─┐ one closure ┌── Execute ─► COPY into local copies, node by node
+//!  own session ── portals of changed tables ─┐ one barrier ┌── Execute ─► COPY into local copies, node by node
 //!  reader      ── snapshot ──────────────────┘             └── exchanges, last step ─► client, or COPY into own sessions
 //! ```
 //!
@@ -25,9 +25,9 @@ use crate::backend::isolation::Isolation;
 use crate::backend::leased::LeasedConnection;
 use crate::backend::portals::Portal;
 use crate::backend::slot::{Slot, slots};
-use crate::block::Cut;
+use crate::block::GlobalSnapshot;
 use crate::block::Mode;
-use crate::block::reach::Reach;
+use crate::block::node_span::NodeSpan;
 use crate::block::suspended::Read;
 use crate::block::suspended::SuspendedTransaction;
 use crate::block::table_locks::Locks;
@@ -38,7 +38,7 @@ use crate::engine::mover::{Delivery, Gives, Worker, move_rows};
 use crate::engine::row_router::{RowRouter, nodes_of};
 use crate::engine::temp::own_temp::TempAs;
 use crate::session::Session;
-use crate::snapshot::CUT_MAX;
+use crate::snapshot::SNAPSHOT_WAIT_MAX;
 
 /// Which tables a transaction has changed, and which of them nobody else may look at.
 const CHANGED_SQL: &str = "SELECT n.nspname, c.relname, pg_catalog.bool_or(l.mode = 'AccessExclusiveLock') \
@@ -54,9 +54,9 @@ pub(crate) struct Ready {
 }
 
 impl Ready {
-    fn aside(&mut self) -> Result<&mut SuspendedTransaction> {
+    fn suspended(&mut self) -> Result<&mut SuspendedTransaction> {
         match &mut self.read {
-            Read::Own(Some(aside)) => Ok(aside),
+            Read::Own(Some(suspended)) => Ok(suspended),
             _ => Err(PgError::internal("no block rests while others read for it")),
         }
     }
@@ -69,7 +69,9 @@ impl Session {
             _ if self.gathers => Exchanges::No,
             None => Exchanges::Seeing,
             // Who has been to one datanode only does not get to others.
-            Some(block) if matches!(block.reach, Reach::Narrow(Some(_))) || block.hides_schema() => Exchanges::No,
+            Some(block) if matches!(block.node_span, NodeSpan::SingleNode(Some(_))) || block.hides_schema() => {
+                Exchanges::No
+            }
             Some(_) if self.readers_differ() => Exchanges::SeeingNot(&[]),
             Some(_) => Exchanges::Seeing,
         }
@@ -119,15 +121,17 @@ impl Session {
         let Some(block) = self.block.take() else { return Err(PgError::internal("no transaction block is open")) };
         let keeps = block.isolation.keeps_snapshot();
         let settings = block.settings_made();
-        let mut aside = self.suspend(block);
+        let mut suspended = self.suspend(block);
         let opened = match self.readers.take() {
             Some(readers) => {
                 self.resume(*readers);
-                self.bind_local_copies(&mut aside, &local_copies, call).await
+                self.bind_local_copies(&mut suspended, &local_copies, call).await
             }
-            None => self.open_readers(exchange_plan, settings, &locks, keeps, &mut aside, &local_copies, call).await,
+            None => {
+                self.open_readers(exchange_plan, settings, &locks, keeps, &mut suspended, &local_copies, call).await
+            }
         };
-        let ready = Ready { read: Read::Own(Some(aside)), local_copies };
+        let ready = Ready { read: Read::Own(Some(suspended)), local_copies };
         match opened {
             Ok(()) => Ok(ready),
             Err(error) => {
@@ -144,57 +148,59 @@ impl Session {
         settings: Vec<String>,
         locks: &Locks,
         keeps_snapshot: bool,
-        aside: &mut SuspendedTransaction,
+        suspended: &mut SuspendedTransaction,
         local_copies: &[(Portal, Filled)],
         call: &Call,
     ) -> Result<()> {
         self.begin_locked(&exchange_plan.nodes, settings, locks, true).await?;
         if let Some(block) = self.block.as_mut().filter(|_| keeps_snapshot) {
             // They read local copies only, or each node's own state is good enough (`loxo.snapshot = local`).
-            block.cut = Cut::Unneeded;
+            block.global_snapshot = GlobalSnapshot::Unneeded;
         }
-        match self.block.as_ref().map(|block| block.cut) {
-            Some(Cut::Pending) => self.cut_and_bind(&exchange_plan.nodes, aside, local_copies, call).await,
-            _ => self.bind_local_copies(aside, local_copies, call).await,
+        match self.block.as_ref().map(|block| block.global_snapshot) {
+            Some(GlobalSnapshot::Pending) => {
+                self.snapshot_and_bind(&exchange_plan.nodes, suspended, local_copies, call).await
+            }
+            _ => self.bind_local_copies(suspended, local_copies, call).await,
         }
     }
 
-    /// The readers' snapshots and the local copies' portals in one closure.
-    async fn cut_and_bind(
+    /// The readers' snapshots and the local copies' portals in one barrier.
+    async fn snapshot_and_bind(
         &mut self,
         nodes: &[NodeId],
-        aside: &mut SuspendedTransaction,
+        suspended: &mut SuspendedTransaction,
         local_copies: &[(Portal, Filled)],
         call: &Call,
     ) -> Result<()> {
-        let deadline = Instant::now() + CUT_MAX;
+        let deadline = Instant::now() + SNAPSHOT_WAIT_MAX;
         let parameters = call.parameters.as_deref().cloned().unwrap_or_default();
         let portals: Vec<&Portal> = local_copies.iter().map(|(portal, _)| portal).collect();
         loop {
             self.open_on(nodes).await?;
-            let cut = self.closure(nodes, deadline).await?;
+            let snapshot = self.barrier(nodes, deadline).await?;
             let mut generations = self.links.generations(nodes).await?;
-            generations.extend(aside.links.links().bind_portals(&portals, &parameters).await?);
-            if self.complete(cut, &generations) {
+            generations.extend(suspended.links.links().bind_portals(&portals, &parameters).await?);
+            if self.complete(snapshot, &generations) {
                 if let Some(block) = &mut self.block {
-                    block.cut = Cut::Taken;
+                    block.global_snapshot = GlobalSnapshot::Taken;
                 }
                 return Ok(());
             }
-            aside.links.links().close_portals(&portals).await?;
+            suspended.links.links().close_portals(&portals).await?;
             self.start_over(nodes).await?;
         }
     }
 
     async fn bind_local_copies(
         &mut self,
-        aside: &mut SuspendedTransaction,
+        suspended: &mut SuspendedTransaction,
         local_copies: &[(Portal, Filled)],
         call: &Call,
     ) -> Result<()> {
         let parameters = call.parameters.as_deref().cloned().unwrap_or_default();
         let portals: Vec<&Portal> = local_copies.iter().map(|(portal, _)| portal).collect();
-        aside.links.links().bind_portals(&portals, &parameters).await.map(|_| ())
+        suspended.links.links().bind_portals(&portals, &parameters).await.map(|_| ())
     }
 
     /// Has the block's own sessions parse what fills the local copies.
@@ -281,7 +287,7 @@ impl Session {
             self.links.finish_all(&started).await.map_err(without_position)?;
             if with_rows {
                 let filled =
-                    self.fill_local_copy(exchange_plan, local_copy, &portal, filled.binary, ready.aside()?).await;
+                    self.fill_local_copy(exchange_plan, local_copy, &portal, filled.binary, ready.suspended()?).await;
                 filled.map_err(without_position)?;
             }
         }
@@ -295,17 +301,17 @@ impl Session {
         local_copy: &Input,
         portal: &Portal,
         binary: bool,
-        aside: &mut SuspendedTransaction,
+        suspended: &mut SuspendedTransaction,
     ) -> Result<()> {
         let table = quote_identifier(&local_copy.table);
-        let mut own = aside.links.links().take(&local_copy.nodes)?;
+        let mut own = suspended.links.links().take(&local_copy.nodes)?;
         let mut readers = self.links.take(&local_copy.nodes)?;
         let work = own
             .iter_mut()
             .zip(readers.iter_mut())
             .map(|(own, reader)| copy_local_copy(own, reader, portal, &table, binary));
         let copied = futures_util::future::join_all(work).await;
-        aside.links.links().put_back(own);
+        suspended.links.links().put_back(own);
         self.links.put_back(readers);
         copied.into_iter().collect::<Result<()>>()?;
         self.after_fill(&local_copy.table, &local_copy.indexes, exchange_plan).await
@@ -324,7 +330,7 @@ impl Session {
         let targets = at.map_or_else(|| slots(&nodes_of(route)), |at| vec![at]);
         for slot in &targets {
             self.acquire(*slot, Mode::InBlock).await?;
-            self.sight.touch(slot.node());
+            self.causality.touch(slot.node());
         }
         let call = Call { one_off: true, ..call.with_formats(vec![i16::from(binary)]) };
         let mut ready = self.begin_exchange_plan(exchange_plan, &call).await?;
@@ -359,8 +365,8 @@ impl Session {
         }
         let copy = if binary { copy_sql.to_owned() } else { copy_sql.replace("(FORMAT binary)", "(FORMAT text)") };
         let router = RowRouter::new(route, binary, self.links.number()).of_encoding(self.foreign_encoding());
-        let aside = ready.aside()?.links.links();
-        let (mut giving, mut taking) = (self.links.take(&sources)?, aside.take(targets)?);
+        let suspended = ready.suspended()?.links.links();
+        let (mut giving, mut taking) = (self.links.take(&sources)?, suspended.take(targets)?);
         let moved = {
             let mut workers = Vec::with_capacity(sources.len() + targets.len());
             for (slot, leased) in &mut giving {
@@ -371,7 +377,7 @@ impl Session {
             }
             move_rows(workers, router, &Delivery { copy: &copy, at_once: false, then: None }).await
         };
-        aside.put_back(taking);
+        suspended.put_back(taking);
         self.links.put_back(giving);
         let moved = moved?;
         if !binary {
@@ -380,17 +386,19 @@ impl Session {
         Ok(moved.iter().map(|moved| moved.rows).sum())
     }
 
-    /// Gives the block its cut, and sessions beside it, which wait in [`Session::readers`], the same state.
-    pub(crate) async fn cut_with_readers(&mut self, nodes: &[NodeId]) -> Result<()> {
-        let Some(block) = self.block.take_if(|block| block.cut == Cut::Pending) else { return Ok(()) };
+    /// Gives the block its global snapshot, and sessions beside it, which wait in [`Session::readers`], the same state.
+    pub(crate) async fn snapshot_with_readers(&mut self, nodes: &[NodeId]) -> Result<()> {
+        let Some(block) = self.block.take_if(|block| block.global_snapshot == GlobalSnapshot::Pending) else {
+            return Ok(());
+        };
         let all = self.context.nodes();
         let mut writers = self.suspend(block);
         self.begin_over(&all, Vec::new(), true);
-        let cut = self.cut_of_both(&mut writers, nodes, &all).await;
-        if cut.is_err() {
+        let snapshot = self.snapshot_of_both(&mut writers, nodes, &all).await;
+        if snapshot.is_err() {
             self.rollback().await;
             self.resume(*writers);
-            return cut;
+            return snapshot;
         }
         if let Some(readers) = self.block.take() {
             self.readers = Some(self.suspend(readers));
@@ -399,29 +407,29 @@ impl Session {
         Ok(())
     }
 
-    async fn cut_of_both(
+    async fn snapshot_of_both(
         &mut self,
         writers: &mut SuspendedTransaction,
         nodes: &[NodeId],
         all: &[NodeId],
     ) -> Result<()> {
-        let deadline = Instant::now() + CUT_MAX;
+        let deadline = Instant::now() + SNAPSHOT_WAIT_MAX;
         loop {
             self.open_on(all).await?;
             self.swap(writers);
             let opened = self.open_on(nodes).await;
             self.swap(writers);
             opened?;
-            let cut = self.closure(all, deadline).await?;
+            let snapshot = self.barrier(all, deadline).await?;
             let mut generations = self.links.generations(all).await?;
             self.swap(writers);
             let own = self.links.generations(nodes).await;
             self.swap(writers);
             generations.extend(own?);
-            if self.complete(cut, &generations) {
-                writers.block.cut = Cut::Taken;
+            if self.complete(snapshot, &generations) {
+                writers.block.global_snapshot = GlobalSnapshot::Taken;
                 if let Some(block) = &mut self.block {
-                    block.cut = Cut::Taken;
+                    block.global_snapshot = GlobalSnapshot::Taken;
                 }
                 return Ok(());
             }

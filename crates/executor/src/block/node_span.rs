@@ -4,22 +4,22 @@ use catalog::NodeId;
 
 /// How far a transaction may go, as its isolation level has it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Reach {
+pub(crate) enum NodeSpan {
     /// Not SERIALIZABLE, or there is one datanode only.
     Free,
     /// The one datanode where it has a snapshot, or none yet.
-    Narrow(Option<NodeId>),
+    SingleNode(Option<NodeId>),
     /// The first datanode it has been to, and whether it has been to another.
-    Wide(Option<NodeId>, bool),
+    MultiNode(Option<NodeId>, bool),
 }
 
-impl Reach {
+impl NodeSpan {
     /// What each datanode is told right after BEGIN. It takes no snapshot.
     pub(crate) fn lock(self) -> Option<&'static str> {
         match self {
-            Reach::Free => None,
-            Reach::Narrow(_) => Some("LOCK TABLE loxo.serializable IN ROW SHARE MODE"),
-            Reach::Wide(..) => Some("LOCK TABLE loxo.serializable IN EXCLUSIVE MODE"),
+            NodeSpan::Free => None,
+            NodeSpan::SingleNode(_) => Some("LOCK TABLE loxo.serializable IN ROW SHARE MODE"),
+            NodeSpan::MultiNode(..) => Some("LOCK TABLE loxo.serializable IN EXCLUSIVE MODE"),
         }
     }
 }
