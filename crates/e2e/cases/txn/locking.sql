@@ -12,6 +12,8 @@ SELECT id FROM q ORDER BY id LIMIT 0 FOR UPDATE;
 SELECT q.id, c.note FROM q JOIN c ON c.qid = q.id WHERE q.pr = 0 ORDER BY q.id, c.note LIMIT 4 FOR UPDATE OF q;
 SELECT q.id, c.note FROM q, c WHERE c.qid = q.id AND q.pr = 1 ORDER BY q.id, c.note FOR SHARE OF c;
 SELECT * FROM q WHERE id IN (SELECT qid FROM c WHERE note < 'n3') ORDER BY id LIMIT 2 FOR UPDATE;
+-- refused: v1 | v2 | v3
+SELECT to_jsonb(a) FROM q a WHERE EXISTS (SELECT 1 FROM c WHERE c.qid = a.id AND note < 'n3') ORDER BY a.id FOR UPDATE;
 WITH w AS (SELECT id, st FROM q ORDER BY id LIMIT 3 FOR UPDATE) SELECT * FROM w ORDER BY id;
 SELECT count(*), sum(id) FROM (SELECT id FROM q FOR UPDATE) s;
 COMMIT;

@@ -226,7 +226,7 @@ impl Needs {
 }
 
 /// A bare name that is the alias of a visible item may mean its whole row.
-fn mentions_row(select: &SelectStmt, outer: &HashSet<String>) -> Result<bool> {
+pub(super) fn mentions_row(select: &SelectStmt, outer: &HashSet<String>) -> Result<bool> {
     let mut visible = outer.clone();
     for item in &select.from_clause {
         item.walk(&mut |node| {

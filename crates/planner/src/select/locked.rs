@@ -9,11 +9,14 @@
 //! The address is computed where the row is: in the text of a node, if the query is local, else in the fragment that gathers
 //! the table.
 
+use std::collections::HashSet;
+
 use catalog::{Distribution, Relation};
 use pg_query::protobuf::{LimitOption, LockClauseStrength, LockWaitPolicy, LockingClause, RangeVar, SelectStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
+use super::gather::mentions_row;
 use super::{fallback, levels};
 use crate::context::{Context, Named};
 use crate::facts::functions::{Facts, facts};
@@ -217,6 +220,10 @@ fn query(ctx: &Context<'_>, select: &SelectStmt, targets: &[Target]) -> Result<O
     }
     let Some(target_list) = without_stars(ctx, &plain)? else { return Ok(None) };
     let mut gathered = SelectStmt { target_list, ..plain };
+    // A row as a whole would have the place in it.
+    if has_rows(&gathered)? {
+        return Ok(None);
+    }
     for (number, target) in targets.iter().enumerate() {
         let column = tree::column(&[&target.alias, COLUMN]);
         gathered.target_list.push(tree::target(column, Some(&format!("{COLUMN}_{}", number + 1))));
@@ -225,6 +232,18 @@ fn query(ctx: &Context<'_>, select: &SelectStmt, targets: &[Target]) -> Result<O
     let facts = facts(ctx, &query)?;
     let gathering = Context { copies: Some("loxo_"), ..*ctx };
     fallback(&gathering, &query, &facts, "its rows are locked").map(Plan::Gather).map(Some)
+}
+
+/// Is a row as a whole, `t` or `t.*`, a value in it?
+fn has_rows(select: &SelectStmt) -> Result<bool> {
+    let mut found = mentions_row(select, &HashSet::new())?;
+    select.walk(&mut |node| {
+        if let Ref::ColumnRef(column) = node {
+            found |= matches!(column.fields.last().and_then(|field| field.node.as_ref()), Some(NodeEnum::AStar(_)));
+        }
+        Ok(!found)
+    })?;
+    Ok(found)
 }
 
 /// The output with every `*` written out: gathered tables have a column more. `None` if that takes more than the tables' columns.
