@@ -469,26 +469,6 @@ fn drop_empty_with(node: &mut Node) {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn analysed(body: &str) -> String {
-        let analysis = Analysis::new(&format!("BEGIN ATOMIC\n {body};\nEND"), Uses::default(), &[]).unwrap();
-        tree::deparse(&analysis.tree).unwrap()
-    }
-
-    #[test]
-    fn queries_that_nothing_reads_are_left_out() {
-        let sql = "WITH a AS (SELECT 1 AS x), b AS (SELECT a.x FROM a), c AS (SELECT 2 AS y) SELECT c.y FROM c";
-        assert_eq!(analysed(sql), "WITH c AS (SELECT 2 AS y) SELECT c.y FROM c");
-        let recursive = "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT r.n FROM r) SELECT 1 AS one";
-        assert_eq!(analysed(recursive), "SELECT 1 AS one");
-        let change = "WITH d AS (DELETE FROM public.t RETURNING t.k) SELECT 1 AS one";
-        assert_eq!(analysed(change), change);
-    }
-}
-
 /// `x` of `JOIN … USING (a, b) AS x` as a whole is printed `ROW(t.a, t.b)`, so its fields have lost their names. A function may show
 /// them, and rows that are grouped by have to have a type.
 fn refuse_row_of_merged(tree: &NodeEnum, join: &JoinExpr) -> Result<()> {
@@ -516,4 +496,24 @@ fn refuse_row_of_merged(tree: &NodeEnum, join: &JoinExpr) -> Result<()> {
         }
         Ok(true)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn analysed(body: &str) -> String {
+        let analysis = Analysis::new(&format!("BEGIN ATOMIC\n {body};\nEND"), Uses::default(), &[]).unwrap();
+        tree::deparse(&analysis.tree).unwrap()
+    }
+
+    #[test]
+    fn queries_that_nothing_reads_are_left_out() {
+        let sql = "WITH a AS (SELECT 1 AS x), b AS (SELECT a.x FROM a), c AS (SELECT 2 AS y) SELECT c.y FROM c";
+        assert_eq!(analysed(sql), "WITH c AS (SELECT 2 AS y) SELECT c.y FROM c");
+        let recursive = "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT r.n FROM r) SELECT 1 AS one";
+        assert_eq!(analysed(recursive), "SELECT 1 AS one");
+        let change = "WITH d AS (DELETE FROM public.t RETURNING t.k) SELECT 1 AS one";
+        assert_eq!(analysed(change), change);
+    }
 }

@@ -336,7 +336,9 @@ impl Session {
         let mut ready = self.begin_exchange_plan(exchange_plan, &call).await?;
         // The readers have temp tables of their own.
         let sink = std::mem::replace(&mut self.sink, self.home.into());
-        let poured = self.pour_rows(exchange_plan, &mut ready, route, &targets, copy_sql, binary, &call).await;
+        let copy = if binary { copy_sql.to_owned() } else { copy_sql.replace("(FORMAT binary)", "(FORMAT text)") };
+        let router = RowRouter::new(route, binary, self.links.number()).of_encoding(self.foreign_encoding());
+        let poured = self.pour_rows(exchange_plan, &mut ready, router, &targets, &copy, &call).await;
         self.end_read(ready.read).await;
         self.sink = sink;
         if poured.is_ok() {
@@ -350,12 +352,12 @@ impl Session {
         &mut self,
         exchange_plan: &ExchangePlan,
         ready: &mut Ready,
-        route: &Route,
+        router: RowRouter<'_>,
         targets: &[Slot],
-        copy_sql: &str,
-        binary: bool,
+        copy: &str,
         call: &Call,
     ) -> Result<u64> {
+        let binary = router.is_binary();
         let (sources, sql) = self.up_to_last(exchange_plan, ready, call).await?;
         let sent = travelling(&sql, binary);
         for node in &sources {
@@ -363,8 +365,6 @@ impl Session {
             open_portal(leased, &sent, &call.fragment_types(&sql), call, 0);
             leased.flush().await?;
         }
-        let copy = if binary { copy_sql.to_owned() } else { copy_sql.replace("(FORMAT binary)", "(FORMAT text)") };
-        let router = RowRouter::new(route, binary, self.links.number()).of_encoding(self.foreign_encoding());
         let suspended = ready.suspended()?.links.links();
         let (mut giving, mut taking) = (self.links.take(&sources)?, suspended.take(targets)?);
         let moved = {
@@ -375,7 +375,7 @@ impl Session {
             for (slot, leased) in &mut taking {
                 workers.push(Worker { node: slot.node(), leased, gives: Gives::Nothing, takes: true });
             }
-            move_rows(workers, router, &Delivery { copy: &copy, at_once: false, then: None }).await
+            move_rows(workers, router, &Delivery { copy, at_once: false, then: None }).await
         };
         suspended.put_back(taking);
         self.links.put_back(giving);
