@@ -8,7 +8,7 @@
 //!   does one that keeps something nobody can ask for. One with values of sequences does not: page [`sequence_values`](crate::backend::pool::sequence_values).
 //! * Any other goes back to the pool with a note whose it was: for everybody else it is reset before its next use.
 //!
-//! Invariant: no link gets to the pool that has not been asked ([`Session::give_back`] closes it instead).
+//! Invariant: no link gets to the pool that has not been asked ([`Links::give_back`](crate::backend::links::Links::give_back) closes it instead).
 
 use catalog::{Leavings, quote_literal};
 use pgerror::{PgError, Result};

@@ -59,7 +59,7 @@ pub(super) const OPERATORS: &str = "SELECT o.oprname, p.oid FROM pg_operator o J
 pub(super) const SYSTEM_NAMES: &str = "SELECT c.relname FROM pg_class c JOIN pg_class s ON s.relname = c.relname \
      WHERE c.oid >= 16384 AND s.relnamespace = 'pg_catalog'::regnamespace AND c.relnamespace <> s.relnamespace";
 
-/// See [`Builtins::from_lines`]. What is not IMMUTABLE in one variant is left out, and aggregates are.
+/// See [`catalog::Builtins::from_lines`]. What is not IMMUTABLE in one variant is left out, and aggregates are.
 pub(super) const BUILTINS: &str = "SELECT string_agg(line, E'\n' ORDER BY line) FROM (\
      SELECT concat_ws(E'\t', 't', t.typname, t.oid, t.typcategory, CASE p.provolatile WHEN 'i' THEN 't' ELSE 'f' END, \
        t.oid = 'oid'::regtype OR p.provolatile <> 'i' AND EXISTS (SELECT FROM pg_cast c WHERE c.castsource = t.oid AND c.casttarget = 'oid'::regtype \
