@@ -14,6 +14,7 @@ mod simple;
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use executor::{IDLE_IN_TRANSACTION, IDLE_SESSION};
 use pgerror::{PgError, Result, SqlState};
 use pgproto::frontend::tag;
@@ -22,10 +23,17 @@ use tracing::{Instrument, Span, field};
 pub(crate) use self::connection::Client;
 use crate::query_id;
 
-/// The session comes to a statement, whose span this is.
-fn statement(message: &'static str) -> Span {
+/// The span of a message with which the session comes to a statement; of any other none.
+fn span_of(message: u8) -> Span {
+    let name = match message {
+        tag::QUERY => "Query",
+        tag::FUNCTION_CALL => "FunctionCall",
+        tag::PARSE => "Parse",
+        tag::EXECUTE => "Execute",
+        _ => return Span::none(),
+    };
     query_id::next();
-    tracing::debug_span!("statement", message, tag = field::Empty)
+    tracing::debug_span!("statement", message = name, tag = field::Empty)
 }
 
 fn stopped() -> PgError {
@@ -61,14 +69,25 @@ impl Client {
                 tag::TERMINATE => return Ok(()),
                 tag::SYNC => self.sync().await?,
                 _ if is_skipped => {}
-                tag::QUERY => self.query(frame.body).instrument(statement("Query")).await?,
                 // What is left of a COPY that failed.
                 tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL => {}
-                tag::FUNCTION_CALL => self.function_call(frame.body).instrument(statement("FunctionCall")).await?,
-                tag::PARSE => self.extended(tag::PARSE, frame.body).instrument(statement("Parse")).await?,
-                tag::EXECUTE => self.extended(tag::EXECUTE, frame.body).instrument(statement("Execute")).await?,
-                other => self.extended(other, frame.body).await?,
+                message => {
+                    let span = span_of(message);
+                    match span.is_disabled() {
+                        true => self.answer(message, frame.body).await?,
+                        // A future is copied into its span as a whole, so only for those who look.
+                        false => Box::pin(self.answer(message, frame.body)).instrument(span).await?,
+                    }
+                }
             }
+        }
+    }
+
+    async fn answer(&mut self, message: u8, body: Bytes) -> Result<()> {
+        match message {
+            tag::QUERY => self.query(body).await,
+            tag::FUNCTION_CALL => self.function_call(body).await,
+            other => self.extended(other, body).await,
         }
     }
 
