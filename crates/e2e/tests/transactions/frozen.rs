@@ -11,22 +11,23 @@ fn signal(pids: &[u32], signal: &str) {
     assert!(status.expect("kill runs").success());
 }
 
-/// All processes of a datanode.
-fn processes(cluster: &Cluster, node: usize) -> Vec<u32> {
+/// Stops all processes of a datanode; gives their ids.
+fn freeze(cluster: &Cluster, node: usize) -> Vec<u32> {
     let mut client = cluster.connect_datanode(node).expect("a datanode");
     let file = client.scalar("SELECT pg_read_file('postmaster.pid')").expect("its file");
-    let postmaster = file.lines().next().expect("a line").to_owned();
-    drop(client);
-    let children = Command::new("pgrep").args(["-P", &postmaster]).output().expect("pgrep runs").stdout;
+    let postmaster = file.lines().next().expect("a line").parse().expect("a number");
+    // The postmaster first: it starts nobody any more, and a child that ends keeps its id until it takes notice.
+    signal(&[postmaster], "-STOP");
+    let children = Command::new("pgrep").args(["-P", &postmaster.to_string()]).output().expect("pgrep runs").stdout;
     let mut pids: Vec<u32> = String::from_utf8_lossy(&children).lines().filter_map(|pid| pid.parse().ok()).collect();
-    pids.push(postmaster.parse().expect("a number"));
+    signal(&pids, "-STOP");
+    pids.push(postmaster);
     pids
 }
 
 /// Runs it while the second datanode stands still; gives the error's code.
 fn while_frozen(cluster: &Cluster, client: &mut Client, sql: &str) -> String {
-    let pids = processes(cluster, 1);
-    signal(&pids, "-STOP");
+    let pids = freeze(cluster, 1);
     let started = Instant::now();
     let answer = client.run(sql);
     let elapsed = started.elapsed();
