@@ -73,7 +73,7 @@ pub use rewrite::rules::{OfOwner, Rewritten, Step};
 pub use rewrite::triggers::{OfStatement, Triggered};
 pub use rewrite::views::{Expanded, ReadAs};
 pub use session::*;
-pub use template::{ManyRows, Parameterised, Repeated, Shape, Template};
+pub use template::{Learned, ManyRows, Parameterised, Repeated, Shape, Template};
 
 use context::{AutoReplicate, Context};
 

@@ -16,7 +16,7 @@ impl Statements {
     pub(crate) async fn execute_quickly(&mut self, sql: &str, call: &Call) -> Option<Result<Completion>> {
         let quick = match self.own.session.plan_quickly(sql, call) {
             Some(quick) => quick,
-            None => self.own.session.plan_by_first_row(sql, call).await?,
+            None => self.own.session.plan_by_single_rows(sql, call).await?,
         };
         let version = self.own.session.catalog_version();
         let result = self.watch(&quick.plan, quick.call.as_ref().unwrap_or(call), None).await;
@@ -95,8 +95,11 @@ impl Statements {
     /// The error of a statement of which the nodes got other texts, with its place in the user's: PostgreSQL shows it for a
     /// value that is none of its type.
     async fn placed_by_home(&mut self, sql: &str, plan: &Plan, error: PgError) -> PgError {
-        let error = if let Plan::InsertSplit(_) = plan { error.without(field::POSITION) } else { error };
-        self.placed(sql, error).await
+        let is_of_part = matches!(plan, Plan::InsertSplit(_)) && error.get(field::POSITION).is_some();
+        match is_of_part {
+            true => self.own.session.as_read_by_home(sql, error.without(field::POSITION)).await,
+            false => self.placed(sql, error).await,
+        }
     }
 
     /// The same for an error whose place, if it has one, is in the user's text.

@@ -19,10 +19,10 @@ use crate::shared::plan_validity::PlanValidity;
 impl Session {
     /// Plans a statement. An error of the planner about a statement that PostgreSQL would refuse anyway becomes PostgreSQL's.
     pub async fn plan(&mut self, statement: &Statement, call: &Call, known: Option<&Description>) -> Result<Plan> {
-        let lesson = self.lesson.take();
+        let lessons = std::mem::take(&mut self.lessons);
         let planned = self.plan_at_one_moment(statement, call, known).await;
-        if let (Ok(_), Some(lesson)) = (&planned, lesson) {
-            Box::pin(self.learn(lesson, call)).await;
+        if planned.is_ok() {
+            Box::pin(self.learn(lessons, call)).await;
         }
         match planned {
             Ok(Plan::AutoReplicate(moves)) => {

@@ -66,8 +66,8 @@ impl Session {
             return None;
         }
         let quick = self.plan_quickly(sql, call)?;
-        let again = self.again(&quick).filter(|again| again.template.only_inserts())?;
         let Plan::Forward(_) = quick.plan else { return None };
+        let again = self.again(&quick).filter(|again| again.template.only_inserts())?;
         Some(InsertPipeline {
             sql: sql.clone(),
             call: Call { parameters: None, ..call.clone() },

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use catalog::{Catalog, NodeId};
 use pgerror::{PgError, Result, SqlState, field};
-use planner::{Parameter, Parameterised, Plan, SessionFacts, Template};
+use planner::{Learned, ManyRows, Parameter, Parameterised, Plan, SessionFacts, Shape, Template};
 
 use crate::backend::call::Call;
 use crate::backend::call::Parameters;
@@ -26,9 +26,12 @@ use crate::shared::long_texts::lengthy;
 use crate::shared::plan_validity::PlanValidity;
 use crate::shared::templates::{Entry, Lesson, Scratch};
 
-/// An INSERT of many rows as long as this is planned by its first row at once: the tree of all rows takes hundreds of times the
-/// memory of the text.
+/// An INSERT of many rows as long as this is planned by one row of each kind at once: the tree of all rows takes hundreds of
+/// times the memory of the text.
 const MANY_ROWS_BYTES: usize = 64 << 10;
+
+/// Shorter ones with more kinds of rows are not worth the learning.
+const KINDS_OF_SHORT_MAX: usize = 4;
 
 /// A plan found by its shape.
 #[derive(Debug)]
@@ -38,7 +41,8 @@ pub struct Quick {
     /// How to run it, if not as the statement came: numbers of a simple query go as parameters of a prepared statement.
     pub call: Option<Call>,
     text: Option<Parameterised>,
-    pub(crate) template: Arc<Template>,
+    /// Of a statement that has just one.
+    template: Option<Arc<Template>>,
 }
 
 impl Quick {
@@ -74,19 +78,13 @@ impl Session {
         if self.status() == b'E' || !self.is_ordinary() || self.alone_is_serializable() {
             return None;
         }
-        self.lesson = None;
+        self.lessons.clear();
         let loaded = self.context.current_catalog()?;
         let catalog = &loaded.catalog;
         let mut scratch = std::mem::take(&mut self.scratch);
-        let many = scratch.rows.scan(sql);
-        let has_shape = match many {
-            true => scratch.shape.scan(scratch.rows.one()),
-            false => scratch.shape.scan(sql),
-        };
-        let plan = match (has_shape && self.write_key(&mut scratch, catalog), many) {
-            (false, _) => None,
-            (true, false) => self.plan_by_shape(sql, &scratch, call, catalog),
-            (true, true) => self.plan_rows(sql, &scratch, call, catalog),
+        let plan = match scratch.rows.scan(sql) {
+            true => self.plan_rows(sql, &mut scratch, call, catalog),
+            false => self.plan_by_shape(sql, &mut scratch, call, catalog),
         };
         self.scratch = scratch;
         if plan.is_some() {
@@ -95,8 +93,8 @@ impl Session {
         plan
     }
 
-    /// The plan of a long INSERT of many rows of which none like it was planned before: by its first row.
-    pub async fn plan_by_first_row(&mut self, sql: &str, call: &Call) -> Option<Quick> {
+    /// The plan of a long INSERT of many rows of which none like it was planned before: by one row of each kind.
+    pub async fn plan_by_single_rows(&mut self, sql: &str, call: &Call) -> Option<Quick> {
         if sql.len() < MANY_ROWS_BYTES || self.status() == b'E' || !self.scratch.rows.scan(sql) {
             return None;
         }
@@ -106,9 +104,11 @@ impl Session {
         if let Some(quick) = self.plan_quickly(sql, call) {
             return Some(quick);
         }
-        let lesson = self.lesson.take()?;
-        self.learn(lesson, call).await;
-        self.plan_quickly(sql, call)
+        let lessons = std::mem::take(&mut self.lessons);
+        match lessons.is_empty() || !self.learn(lessons, call).await {
+            true => None,
+            false => self.plan_quickly(sql, call),
+        }
     }
 
     /// The node of one more execution of the statement that was planned last, with other parameters; `None`: plan it.
@@ -128,8 +128,8 @@ impl Session {
 
     /// What [`Session::place_again`] needs of the statement that was planned last.
     pub(crate) fn again(&mut self, quick: &Quick) -> Option<Again> {
-        let validity = self.validity.take()?;
-        Some(Again { template: quick.template.clone(), shape: self.scratch.shape.clone(), validity })
+        let (template, validity) = (quick.template.clone()?, self.validity.take()?);
+        Some(Again { template, shape: self.scratch.shape.clone(), validity })
     }
 
     /// Is this still the version of the catalog?
@@ -137,9 +137,9 @@ impl Session {
         self.context.current_catalog().is_some_and(|loaded| loaded.catalog.version() == catalog_version)
     }
 
-    /// Shape and search path. False if the search path is not known yet.
-    fn write_key(&self, scratch: &mut Scratch, catalog: &Catalog) -> bool {
-        let Scratch { shape, key, .. } = scratch;
+    /// What templates are found by: shape and search path, and whether one row stands for many. False if the search path is not
+    /// known yet.
+    fn write_key(&self, key: &mut Vec<u8>, shape: &Shape, is_row: bool, catalog: &Catalog) -> bool {
         key.clear();
         key.extend_from_slice(shape.text());
         let mut put = |schema: &str| {
@@ -148,39 +148,44 @@ impl Session {
         };
         let path = self.known_search_path(catalog);
         path.iter().flat_map(|path| path.iter()).for_each(|schema| put(schema));
+        if is_row {
+            put("\0");
+        }
         path.is_some()
     }
 
-    /// The template for a shape that was met before, learned from this text of it if need be.
-    fn template(&mut self, sql: &str, scratch: &Scratch, catalog: &Catalog, at_once: bool) -> Option<Arc<Template>> {
+    /// What is known of a shape. `None`: it is to be learned.
+    fn entry(&self, key: &[u8], catalog: &Catalog, at_once: bool) -> Option<Entry> {
         let version = catalog.version();
         let templates = &self.context.templates;
-        match templates.get(version, &scratch.key) {
-            Some(Entry::Known(template)) => Some(template),
-            Some(Entry::Never) => None,
+        match templates.get(version, key) {
+            Some(Entry::Seen) => None,
             // Debug builds learn at once, so that tests compare as many plans as they can.
             None if !at_once && !cfg!(debug_assertions) => {
-                templates.insert(version, scratch.key.clone(), Entry::Seen);
-                None
+                templates.insert(version, key.to_vec(), Entry::Seen);
+                Some(Entry::Seen)
             }
-            _ => {
-                let (shape, key) = (scratch.shape.clone(), scratch.key.clone());
-                self.lesson = Some(Lesson { sql: sql.to_owned(), shape, key });
-                None
-            }
+            entry => entry,
         }
     }
 
-    /// Learns a template, now that its statement has been planned.
-    pub(crate) async fn learn(&mut self, lesson: Lesson, call: &Call) {
-        let Some(loaded) = self.context.current_catalog() else { return };
-        let learned = self.template_of(&lesson, call, &loaded.catalog).await.ok().flatten();
-        let entry = learned.map_or(Entry::Never, |template| Entry::Known(Arc::new(template)));
-        self.context.templates.insert(loaded.catalog.version(), lesson.key, entry);
+    /// Learns templates. Is there one for each lesson?
+    pub(crate) async fn learn(&mut self, lessons: Vec<Lesson>, call: &Call) -> bool {
+        for lesson in lessons {
+            let Some(loaded) = self.context.current_catalog() else { return false };
+            let learned = self.template_of(&lesson, call, &loaded.catalog).await.ok().flatten();
+            let entry = learned.map_or(Entry::Never, |template| Entry::Known(Arc::new(template)));
+            let is_never = matches!(entry, Entry::Never);
+            self.context.templates.insert(loaded.catalog.version(), lesson.key, entry);
+            if is_never {
+                return false;
+            }
+        }
+        true
     }
 
     async fn template_of(&mut self, lesson: &Lesson, call: &Call, catalog: &Catalog) -> Result<Option<Template>> {
-        let statements = planner::parse(&lesson.sql)?;
+        let statements = planner::parse(lesson.twice.as_ref().unwrap_or(&lesson.sql))?;
         let [statement] = statements.as_slice() else { return Ok(None) };
         let Some(path) = self.known_search_path(catalog) else { return Ok(None) };
         let parameters = parameter_facts(call, None);
@@ -191,7 +196,14 @@ impl Session {
         let Some(analysed) = analysed else { return Ok(None) };
         let facts = SessionFacts { search_path: &path, parameters: &parameters, ..self.bare_facts() };
         let plan = planner::plan(&analysed, catalog, &facts)?;
-        let by_words = template.plan(&lesson.sql, &lesson.shape, &parameters);
+        let by_words = match &lesson.twice {
+            None => template.plan(&lesson.sql, &lesson.shape, &parameters),
+            Some(twice) => {
+                let mut rows = ManyRows::default();
+                let is_read = rows.scan(twice);
+                is_read.then(|| rows.plan(twice, &[(&template, &lesson.shape)], &parameters)).flatten()
+            }
+        };
         Ok(by_words.is_some_and(|by_words| plan.does_the_same(&by_words)).then_some(template))
     }
 
@@ -205,17 +217,41 @@ impl Session {
         }
     }
 
-    /// An INSERT of many rows of constants.
-    fn plan_rows(&mut self, sql: &str, scratch: &Scratch, call: &Call, catalog: &Catalog) -> Option<Quick> {
+    /// An INSERT of many rows.
+    fn plan_rows(&mut self, sql: &str, scratch: &mut Scratch, call: &Call, catalog: &Catalog) -> Option<Quick> {
+        let Scratch { rows, key, .. } = scratch;
+        let is_long = sql.len() >= MANY_ROWS_BYTES;
+        if !is_long && rows.kinds() > KINDS_OF_SHORT_MAX {
+            return None;
+        }
+        let (mut known, mut lessons) = (Vec::new(), Vec::new());
+        for kind in 0..rows.kinds() {
+            let (one, mut shape) = (rows.one(sql, kind), Shape::default());
+            if !shape.scan(&one) || !self.write_key(key, &shape, true, catalog) {
+                return None;
+            }
+            match self.entry(key, catalog, is_long) {
+                Some(Entry::Known(template)) => known.push((template, shape)),
+                Some(Entry::Never) => return None,
+                Some(Entry::Seen) => {}
+                None => {
+                    lessons.push(Lesson { sql: one, twice: Some(rows.twice(sql, kind)), shape, key: key.clone() });
+                }
+            }
+        }
+        if known.len() < rows.kinds() {
+            self.lessons = lessons;
+            return None;
+        }
+        let learned: Vec<Learned<'_>> = known.iter().map(|(template, shape)| (&**template, shape)).collect();
         let parameters = parameter_facts(call, None);
-        let template = self.template(scratch.rows.one(), scratch, catalog, sql.len() >= MANY_ROWS_BYTES)?;
-        let plan = template.plan_rows(sql, &scratch.rows, &scratch.shape, &parameters)?;
-        if !self.may_read_clock(&template, &plan) {
+        let plan = rows.plan(sql, &learned, &parameters)?;
+        if !known.iter().all(|(template, _)| self.may_read_clock(template, &plan)) {
             return None;
         }
         self.must_be_planned_so(&plan, sql, &parameters, catalog);
         self.note_catalog(catalog);
-        Some(Quick { plan, call: None, text: None, template })
+        Some(Quick { plan, call: None, text: None, template: None })
     }
 
     /// A plan over several nodes reads no clock.
@@ -234,24 +270,36 @@ impl Session {
         self.withholds_temp = catalog.withholds_temp();
     }
 
-    fn plan_by_shape(&mut self, sql: &str, scratch: &Scratch, call: &Call, catalog: &Catalog) -> Option<Quick> {
+    fn plan_by_shape(&mut self, sql: &str, scratch: &mut Scratch, call: &Call, catalog: &Catalog) -> Option<Quick> {
+        let Scratch { shape, key, .. } = scratch;
+        if !shape.scan(sql) || !self.write_key(key, shape, false, catalog) {
+            return None;
+        }
+        let template = match self.entry(key, catalog, false) {
+            Some(Entry::Known(template)) => template,
+            Some(Entry::Never | Entry::Seen) => return None,
+            None => {
+                let (shape, key) = (shape.clone(), key.clone());
+                self.lessons = vec![Lesson { sql: sql.to_owned(), twice: None, shape, key }];
+                return None;
+            }
+        };
         let parameters = parameter_facts(call, None);
-        let template = self.template(sql, scratch, catalog, false)?;
-        let mut plan = template.plan(sql, &scratch.shape, &parameters)?;
+        let mut plan = template.plan(sql, shape, &parameters)?;
         if !self.may_read_clock(&template, &plan) {
             return None;
         }
         self.must_be_planned_so(&plan, sql, &parameters, catalog);
         self.note_catalog(catalog);
         let text = match call.parameters {
-            None => template.parameterise(sql, &scratch.shape),
+            None => template.parameterise(sql, shape),
             Some(_) => None,
         };
         let call = text.as_ref().map(|text| with_integers(text, call));
         if let (Some(text), Plan::Forward(forward)) = (&text, &mut plan) {
             forward.sql.clone_from(&text.sql);
         }
-        Some(Quick { plan, call, text, template })
+        Some(Quick { plan, call, text, template: Some(template) })
     }
 
     /// The facts of a session without temp tables but for search path and parameters.

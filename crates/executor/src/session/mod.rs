@@ -96,7 +96,7 @@ pub struct Session {
     pub(crate) plain_text: Option<(u64, bool)>,
     pub(crate) scratch: crate::shared::templates::Scratch,
     /// The present statement's shape, if it is to be learned.
-    pub(crate) lesson: Option<crate::shared::templates::Lesson>,
+    pub(crate) lessons: Vec<crate::shared::templates::Lesson>,
     /// What the present statement may leave in the backends that run it.
     pub(crate) leaves: Leavings,
     /// Executions that wait for more of their kind.
@@ -136,7 +136,7 @@ impl Session {
             search_path: None,
             plain_text: None,
             scratch: Default::default(),
-            lesson: None,
+            lessons: Vec::new(),
             leaves: Leavings::default(),
             pipeline: None,
             listening: None,

@@ -51,6 +51,8 @@ pub(crate) struct Scratch {
 #[derive(Debug)]
 pub(crate) struct Lesson {
     pub(crate) sql: String,
+    /// Of one row of an INSERT of many: the statement with that row twice.
+    pub(crate) twice: Option<String>,
     pub(crate) shape: Shape,
     pub(crate) key: Vec<u8>,
 }

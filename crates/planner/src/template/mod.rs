@@ -14,7 +14,7 @@
 //! out by walking the tree (functions, casts, locks) is the same for every statement of the shape; the strings that say
 //! otherwise (`'now'`) have no shape.
 //!
-//! An INSERT of many rows of constants is placed row by row with the template of its first row ([`ManyRows`]). Of one that looks at
+//! An INSERT of many rows is placed row by row with a template for each kind of row in it ([`ManyRows`]). Of one that looks at
 //! nothing but its row several can go as one ([`Repeated`]).
 //!
 //! Invariants: a template comes from a fresh plan, which it must reproduce; it holds for one catalog version, one search
@@ -50,7 +50,7 @@ use crate::tree::{self, Ref, Walk};
 use copied::Copied;
 pub use parameters::Parameterised;
 use parameters::Parameters;
-pub use rows::ManyRows;
+pub use rows::{Learned, ManyRows};
 use shape::Literal;
 pub(crate) use shape::LiteralKind;
 pub use shape::Shape;

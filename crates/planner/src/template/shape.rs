@@ -16,6 +16,8 @@ const LITERALS_MAX: usize = 128;
 const INTEGER_MARK: u8 = 1;
 const DECIMAL_MARK: u8 = 2;
 const STRING_MARK: u8 = 3;
+/// For a value of a [row](super::rows) that is any constant at all.
+pub(super) const PLAIN_MARK: u8 = 4;
 
 /// See the module's page.
 #[derive(Clone, Debug, Default)]
@@ -45,9 +47,18 @@ impl Shape {
     /// Scans one statement (no semicolon, no blanks around it). False if it has no shape; what is in `self` is then
     /// meaningless.
     pub fn scan(&mut self, sql: &str) -> bool {
+        self.clear();
+        sql.len() <= SHAPE_BYTES_MAX && self.scan_all(sql).is_some()
+    }
+
+    pub(super) fn clear(&mut self) {
         self.text.clear();
         self.literals.clear();
-        sql.len() <= SHAPE_BYTES_MAX && self.scan_all(sql).is_some()
+    }
+
+    /// Puts a mark in place of something.
+    pub(super) fn mark(&mut self, mark: u8) {
+        self.text.push(mark);
     }
 
     /// The text with marks in place of the constants. Two statements with equal texts differ in their constants only.
@@ -65,27 +76,32 @@ impl Shape {
     }
 
     fn scan_all(&mut self, sql: &str) -> Option<()> {
-        let bytes = sql.as_bytes();
         let mut at = 0;
-        while let Some(&byte) = bytes.get(at) {
-            let next = bytes.get(at + 1).copied();
-            at = match byte {
-                b'\'' => self.put(string(sql, at)?),
-                b'0'..=b'9' => self.put(number(bytes, at)?),
-                b'a'..=b'z' | b'A'..=b'Z' | b'_' => self.copy(bytes, at, word_end(bytes, at)),
-                b'"' => self.copy(bytes, at, quoted_name_end(bytes, at)?),
-                b'$' => self.copy(bytes, at, parameter_end(bytes, at)?),
-                b'-' if next == Some(b'-') => return None,
-                b'/' if next == Some(b'*') => return None,
-                b'.' if next.is_some_and(|b| b.is_ascii_digit() || b == b'.') => return None,
-                b' ' | b'\t' | b'\n' | b'\r' => self.copy(bytes, at, at + 1),
-                b'(' | b')' | b'[' | b']' | b',' | b'.' | b':' => self.copy(bytes, at, at + 1),
-                b'+' | b'-' | b'*' | b'/' | b'<' | b'>' | b'=' | b'~' | b'!' | b'@' | b'#' | b'%' | b'^' | b'&'
-                | b'|' | b'?' => self.copy(bytes, at, at + 1),
-                _ => return None,
-            };
+        while at < sql.len() {
+            at = self.token(sql, at)?;
         }
         (self.literals.len() <= LITERALS_MAX).then_some(())
+    }
+
+    /// Adds what stands here; gives the place behind it.
+    pub(super) fn token(&mut self, sql: &str, at: usize) -> Option<usize> {
+        let bytes = sql.as_bytes();
+        let next = bytes.get(at + 1).copied();
+        Some(match *bytes.get(at)? {
+            b'\'' => self.put(string(sql, at)?),
+            b'0'..=b'9' => self.put(number(bytes, at)?),
+            b'a'..=b'z' | b'A'..=b'Z' | b'_' => self.copy(bytes, at, word_end(bytes, at)),
+            b'"' => self.copy(bytes, at, quoted_name_end(bytes, at)?),
+            b'$' => self.copy(bytes, at, parameter_end(bytes, at)?),
+            b'-' if next == Some(b'-') => return None,
+            b'/' if next == Some(b'*') => return None,
+            b'.' if next.is_some_and(|b| b.is_ascii_digit() || b == b'.') => return None,
+            b' ' | b'\t' | b'\n' | b'\r' => self.copy(bytes, at, at + 1),
+            b'(' | b')' | b'[' | b']' | b',' | b'.' | b':' => self.copy(bytes, at, at + 1),
+            b'+' | b'-' | b'*' | b'/' | b'<' | b'>' | b'=' | b'~' | b'!' | b'@' | b'#' | b'%' | b'^' | b'&' | b'|'
+            | b'?' => self.copy(bytes, at, at + 1),
+            _ => return None,
+        })
     }
 
     fn copy(&mut self, bytes: &[u8], start: usize, end: usize) -> usize {

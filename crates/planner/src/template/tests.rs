@@ -199,6 +199,84 @@ fn a_template_gives_the_planner_s_own_plan() {
     assert_eq!(nodes.len(), 3, "all nodes are met");
 }
 
+/// INSERTs whose rows must have templates, or the next test would prove nothing about them.
+const ROWS: [&str; 7] = [
+    "INSERT INTO orders (o_orderkey, o_custkey, o_total) VALUES (1, 2 + 3, DEFAULT), (2, abs(-5), 1.5), ($1, NULL, 2 * (3 + 4.5))",
+    "INSERT INTO modded VALUES (1, upper('a')), (2, NULL), ($1, 'it''s' || lower('B, (c)')), (4, repeat('x', 3)) RETURNING m_id",
+    "INSERT INTO modded VALUES (7, 'x'::text), (8, CASE WHEN 1 < 2 THEN 'a' ELSE 'b' END) ON CONFLICT DO NOTHING",
+    "INSERT INTO orders (o_custkey, o_orderkey) VALUES (random() * 5, 1), ((array[1, 2])[1], 2), (('{3}'::int[])[1], 3)",
+    "INSERT INTO pairs VALUES (1, 'x', 2), (3, 'y', 4 % 5), (6, 'z', coalesce(NULL, 7))",
+    "INSERT INTO modded VALUES ($1, upper($2)), (2, upper($2)), (3, $2::text)",
+    "INSERT INTO customer (c_custkey, c_name) VALUES (7, substr('abc', 2)), (8, current_user::text)",
+];
+
+/// The plan by templates of one row of each kind; `None` if a kind has none.
+fn plan_of_rows(sql: &str, catalog: &Catalog, path: &[String], parameters: &[Parameter<'_>]) -> Option<Plan> {
+    let mut rows = ManyRows::default();
+    if !rows.scan(sql) {
+        return None;
+    }
+    let learned = (0..rows.kinds()).map(|kind| {
+        let mut shape = Shape::default();
+        learn(&rows.one(sql, kind), &mut shape, catalog, path).map(|template| (template, shape))
+    });
+    let learned: Vec<(Template, Shape)> = learned.collect::<Option<_>>()?;
+    let learned: Vec<Learned<'_>> = learned.iter().map(|(template, shape)| (template, shape)).collect();
+    rows.plan(sql, &learned, parameters)
+}
+
+#[test]
+fn rows_of_several_kinds_go_where_the_planner_sends_them() {
+    let (catalog, path, mut random) = (common::catalog(), ["public".to_owned()], Random(0xf00d));
+    let listed: Vec<String> = ROWS.iter().map(|sql| (*sql).to_owned()).collect();
+    let others = statements().into_iter().filter(|sql| ManyRows::default().scan(sql));
+    let (mut split, mut kinds_max) = (0, 0);
+    for (number, sql) in listed.iter().cloned().chain(others).enumerate() {
+        let mut compared = 0;
+        let mut rows = ManyRows::default();
+        assert!(rows.scan(&sql), "no rows: {sql}");
+        kinds_max = kinds_max.max(rows.kinds());
+        for variant in 0..VARIANTS {
+            let other = rows.mixed(&sql, 1 + variant % 5, |row| {
+                let mut shape = Shape::default();
+                if shape.scan(row) { with_other_constants(row, &shape, &mut random) } else { row.to_owned() }
+            });
+            let parameters: Vec<Parameter<'_>> = (0..4).map(|_| random.parameter()).collect();
+            let Some(mine) = plan_of_rows(&other, &catalog, &path, &parameters) else { continue };
+            let facts = facts(&path, &parameters, variant % 2 == 0);
+            let fresh = parse::parse(&other).and_then(|list| crate::plan(&list[0], &catalog, &facts));
+            assert!(fresh.as_ref().is_ok_and(|fresh| fresh.does_the_same(&mine)), "{other}: {mine:?}, not {fresh:?}");
+            compared += 1;
+            split += usize::from(matches!(mine, Plan::InsertSplit(_)));
+        }
+        assert!(compared > 0 || number >= listed.len(), "never planned by its rows: {sql}");
+    }
+    assert!(split > 20 && kinds_max >= 4, "{split} plans over several nodes, {kinds_max} kinds of rows");
+}
+
+#[test]
+fn rows_of_any_kind_without_a_template_take_the_long_way() {
+    let (catalog, path) = (common::catalog(), ["public".to_owned()]);
+    for sql in [
+        "INSERT INTO orders (o_orderkey, o_custkey) VALUES (1, 2), (2, (SELECT 3))",
+        "INSERT INTO orders (o_orderkey, o_custkey) VALUES (1, 2), (2, nextval('s'))",
+        "INSERT INTO orders (o_orderkey, o_custkey) VALUES (1, 2), (2, count_orders())",
+        "INSERT INTO orders (o_orderkey, o_custkey) VALUES (1, 2), (1 + 1, 3)",
+        "INSERT INTO orders (o_orderkey, o_custkey) VALUES (1, 2), (abs(2), 3)",
+        "INSERT INTO orders (o_orderkey, o_custkey) VALUES (1, 2), (DEFAULT, 3)",
+        "INSERT INTO orders (o_orderkey, o_custkey) VALUES (1, 2), (NULL, 3)",
+        "INSERT INTO orders (o_orderkey, o_custkey) VALUES (1, 2), ((2), 3)",
+        "INSERT INTO orders (o_orderkey, o_date) VALUES (1, now()), (2, now()), (3, now())",
+        "INSERT INTO orders (o_orderkey, o_date) VALUES (1, '2024-01-01'), (2, '2024-01-01'), (3, now())",
+        "INSERT INTO nation VALUES (1, upper('a')), (2, upper('b'))",
+    ] {
+        assert!(ManyRows::default().scan(sql), "no rows: {sql}");
+        assert!(plan_of_rows(sql, &catalog, &path, &[]).is_none(), "{sql}");
+    }
+    let of_one_node = "INSERT INTO orders (o_orderkey, o_date) VALUES (1, '2024-01-01'), (1, now())";
+    assert!(plan_of_rows(of_one_node, &catalog, &path, &[]).is_some());
+}
+
 #[test]
 fn numbers_in_plain_places_become_parameters() {
     let (catalog, path) = (common::catalog(), ["public".to_owned()]);
