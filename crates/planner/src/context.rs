@@ -10,6 +10,7 @@ use pg_query::Node;
 use pg_query::protobuf::{FuncCall, RangeVar, TypeName};
 use pgerror::{PgError, Result, SqlState};
 
+use crate::ddl::is_temporary_schema;
 use crate::parse::{Analysis, Uses};
 use crate::plan::Redistribute;
 use crate::rewrite::views;
@@ -210,6 +211,14 @@ impl<'a> Context<'a> {
             return self.temporary(&name.relname);
         }
         self.catalog.relation(schema, &name.relname).map_or(Ok(Named::Home(None)), |relation| self.named(relation))
+    }
+
+    /// Does the name mean something in `pg_temp`?
+    pub fn is_temporary(&self, name: &RangeVar) -> bool {
+        match name.schemaname.as_str() {
+            "" => self.analysis.is_some() || self.session.temp_relations.contains(&name.relname),
+            schema => is_temporary_schema(schema),
+        }
     }
 
     /// Something of the session's own. A view of what other nodes have too is one like any other.

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use catalog::{NodeId, Oid, Relation};
+use catalog::{Function, NodeId, Oid, Relation};
+
+use crate::facts::temp_code::TempCode;
 
 /// Facts of one session at the time of one statement.
 #[derive(Clone, Debug)]
@@ -16,6 +18,10 @@ pub struct SessionFacts<'a> {
     pub temp_relations: &'a [String],
     /// The views among them.
     pub temp_views: &'a [Arc<Relation>],
+    /// What changes of them call.
+    pub temp_code: &'a [TempCode],
+    /// Functions in `pg_temp`.
+    pub temp_functions: &'a [Function],
     /// `$1`, `$2`, …; may be shorter than the statement's parameters.
     pub parameters: &'a [Parameter<'a>],
     /// The statement's result columns as a datanode described them. Needed for CREATE TABLE AS without a clause; allows

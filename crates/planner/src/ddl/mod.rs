@@ -11,7 +11,7 @@ use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result, SqlState};
 
 use crate::context::{Context, Named};
-use crate::facts::functions;
+use crate::facts::{functions, temp_code};
 use crate::parse::Statement;
 use crate::plan::{DdlKind, DdlPlan, Effect, Elsewhere, Fill, Forward, Plan};
 use crate::tree;
@@ -49,6 +49,8 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
         NodeEnum::AlterObjectSchemaStmt(move_to) => alter::set_schema(ctx, statement, move_to).map(boxed),
         NodeEnum::DropStmt(drop) => ddl.drop(drop),
         NodeEnum::TruncateStmt(truncate) => {
+            let mut names = truncate.relations.iter().filter_map(range_var);
+            names.try_for_each(|name| temp_code::check_truncate(ctx, name))?;
             let rest = |relations| NodeEnum::TruncateStmt(TruncateStmt { relations, ..truncate.clone() });
             ddl.on_listed(&truncate.relations, DdlKind::Data, rest).map(boxed)
         }

@@ -62,6 +62,8 @@ fn judge(catalog: &Catalog, relation: &Relation, code: &Code) -> CodeFacts {
         search_path: &[],
         temp_relations: &[],
         temp_views: &[],
+        temp_code: &[],
+        temp_functions: &[],
         parameters: &[],
         describe: None,
         in_transaction: false,
