@@ -10,7 +10,6 @@ use pg_query::Node;
 use pg_query::protobuf::{FuncCall, RangeVar, TypeName};
 use pgerror::{PgError, Result, SqlState};
 
-use crate::ddl::is_temporary_schema;
 use crate::parse::{Analysis, Uses};
 use crate::plan::Redistribute;
 use crate::rewrite::views;
@@ -217,7 +216,7 @@ impl<'a> Context<'a> {
     pub fn is_temporary(&self, name: &RangeVar) -> bool {
         match name.schemaname.as_str() {
             "" => self.analysis.is_some() || self.session.temp_relations.contains(&name.relname),
-            schema => is_temporary_schema(schema),
+            schema => tree::is_temporary_schema(schema),
         }
     }
 

@@ -11,7 +11,6 @@ use crate::dml::stage;
 use crate::facts::clock::is_moment;
 use crate::facts::code;
 use crate::facts::functions;
-use crate::facts::temp_code;
 use crate::parse::{CopyStatement, CopySubject, Statement, StatementKind};
 use crate::plan::{CopyFrom, CopyHome, CopySource, CopyTo, Forward, Plan, RowColumn, Scatter};
 use crate::tree;
@@ -45,7 +44,7 @@ fn from(ctx: &Context<'_>, copy: &CopyStatement, schema: Option<&str>, name: &st
             return Ok(Plan::CopyHome(CopyHome { node: ctx.home(), what, where_sql: copy.where_sql.clone() }));
         }
         Named::Home(relation) => {
-            temp_code::check_change(ctx, &tree::table(schema.unwrap_or_default(), name, None))?;
+            code::check_temporary(ctx, &tree::table(schema.unwrap_or_default(), name, None))?;
             let what = subject(&home_name(relation, schema, name), columns);
             return Ok(Plan::CopyHome(CopyHome { node: ctx.home(), what, where_sql: copy.where_sql.clone() }));
         }

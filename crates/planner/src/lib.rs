@@ -52,7 +52,6 @@ pub use facts::effects::leavings;
 pub use facts::references::{Place, Reference, References, names_in_from, references};
 pub use facts::setting_calls::{SettingCalls, setting_calls};
 pub use facts::tables::{Clauses, Tables, gives_plain_values, read_tables, reads_only};
-pub use facts::temp_code::TempCode;
 pub use facts::temp_placement::{Late, late_defaults, runs_apart};
 pub use facts::used::may_use;
 pub use look_alikes::LookAlikes;

@@ -5,8 +5,6 @@ use std::sync::Arc;
 
 use catalog::{Function, NodeId, Oid, Relation};
 
-use crate::facts::temp_code::TempCode;
-
 /// Facts of one session at the time of one statement.
 #[derive(Clone, Debug)]
 pub struct SessionFacts<'a> {
@@ -39,6 +37,17 @@ pub struct SessionFacts<'a> {
     pub estimates: Option<&'a HashMap<String, f64>>,
     /// So many rows are brought to one node rather than exchanged.
     pub few_rows: f64,
+}
+
+/// What a temporary table, or one that its changes lead to, calls.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TempCode {
+    /// The name of the table or view in `pg_temp`.
+    pub relation: String,
+    /// For a row that is inserted, updated or deleted.
+    pub on_change: Vec<Oid>,
+    /// By triggers ON TRUNCATE.
+    pub on_truncate: Vec<Oid>,
 }
 
 /// What the clock says, each as the text of a `timestamptz` with its offset.

@@ -12,13 +12,11 @@ use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use crate::context::{Context, Named, intersect};
-use crate::ddl::is_temporary_schema;
 use crate::facts::bodies::{ends_transactions, statements_of};
 use crate::facts::builtins::{Class, class_of};
 use crate::facts::clock::is_moment;
 use crate::facts::code;
 use crate::facts::setting_calls::constant_name;
-use crate::facts::temp_code;
 use crate::rewrite::attributes;
 use crate::select::exact;
 use crate::select::shape::is_table_name;
@@ -173,7 +171,7 @@ impl Search<'_> {
                 Ref::RangeVar(name) => code::check_named(&self.ctx, name, code::check_read),
                 _ => code::changed(node).map_or(Ok(()), |name| {
                     code::check_named(&self.ctx, name, code::check_change)
-                        .and_then(|()| temp_code::check_change(&self.ctx, name))
+                        .and_then(|()| code::check_temporary(&self.ctx, name))
                 }),
             };
             if let Err(error) = found {
@@ -267,7 +265,7 @@ impl Search<'_> {
 
     fn call(&mut self, call: &FuncCall) -> Result<()> {
         let Some(name) = call.funcname.last().and_then(tree::text_of) else { return Ok(()) };
-        if call.funcname.len() > 1 && tree::text_of(&call.funcname[0]).is_some_and(is_temporary_schema) {
+        if call.funcname.len() > 1 && tree::text_of(&call.funcname[0]).is_some_and(tree::is_temporary_schema) {
             self.facts.home = Some(format!("the temporary function {name}()"));
             self.facts.volatile.get_or_insert_with(|| format!("{name}()"));
             let mut named = self.ctx.session.temp_functions.iter().filter(|function| function.name == name);
@@ -295,7 +293,7 @@ impl Search<'_> {
     fn temporary_function(&mut self, function: &Function) -> Result<()> {
         let outside = std::mem::replace(&mut self.at_home, true);
         let ctx = self.ctx;
-        let parts = function.parts.iter().filter_map(|part| temp_code::function(&ctx, *part));
+        let parts = function.parts.iter().filter_map(|part| code::known_function(&ctx, *part));
         let mut all = parts.chain([function]);
         let searched = all.try_for_each(|function| self.user_function(function));
         self.at_home = outside;
@@ -484,8 +482,8 @@ impl Search<'_> {
         })?;
         let ctx = self.ctx;
         for target in &targets {
-            let called = temp_code::on_change(&ctx, target)?;
-            let mut called = called.into_iter().filter_map(|oid| temp_code::function(&ctx, oid));
+            let called = code::called_on_change(&ctx, target)?;
+            let mut called = called.into_iter().filter_map(|oid| code::known_function(&ctx, oid));
             called.try_for_each(|function| self.user_function(function))?;
         }
         let changes = matches!(statement, SelectStmt(_) | InsertStmt(_) | UpdateStmt(_) | DeleteStmt(_) | MergeStmt(_));

@@ -1,6 +1,6 @@
 //! What is known of a statement before it is planned: what it reads, changes, calls and leaves behind.
 //!
-//! * [`functions`], [`builtins`], [`code`], [`temp_code`], [`bodies`]: what functions need, those that a statement names and those
+//! * [`functions`], [`builtins`], [`code`], [`bodies`]: what functions need, those that a statement names and those
 //!   that a node calls by itself.
 //! * [`tables`], [`used`]: which tables; [`constant`]: which node a constant key lives on; [`clock`]: who reads the clock.
 //! * [`effects`], [`setting_calls`], [`temp_placement`]: what is left in backends, and which temp tables may be elsewhere.
@@ -19,6 +19,5 @@ pub(crate) mod key_setters;
 pub(crate) mod references;
 pub(crate) mod setting_calls;
 pub(crate) mod tables;
-pub(crate) mod temp_code;
 pub(crate) mod temp_placement;
 pub(crate) mod used;
