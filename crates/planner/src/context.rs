@@ -212,6 +212,14 @@ impl<'a> Context<'a> {
         self.catalog.relation(schema, &name.relname).map_or(Ok(Named::Home(None)), |relation| self.named(relation))
     }
 
+    /// Does the name mean something in `pg_temp`?
+    pub fn is_temporary(&self, name: &RangeVar) -> bool {
+        match name.schemaname.as_str() {
+            "" => self.analysis.is_some() || self.session.temp_relations.contains(&name.relname),
+            schema => tree::is_temporary_schema(schema),
+        }
+    }
+
     /// Something of the session's own. A view of what other nodes have too is one like any other.
     fn temporary(&self, name: &str) -> Result<Named> {
         match self.session.temp_views.iter().find(|view| view.name == name) {

@@ -44,6 +44,7 @@ fn from(ctx: &Context<'_>, copy: &CopyStatement, schema: Option<&str>, name: &st
             return Ok(Plan::CopyHome(CopyHome { node: ctx.home(), what, where_sql: copy.where_sql.clone() }));
         }
         Named::Home(relation) => {
+            code::check_temporary(ctx, &tree::table(schema.unwrap_or_default(), name, None))?;
             let what = subject(&home_name(relation, schema, name), columns);
             return Ok(Plan::CopyHome(CopyHome { node: ctx.home(), what, where_sql: copy.where_sql.clone() }));
         }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use catalog::{NodeId, Oid, Relation};
+use catalog::{Function, NodeId, Oid, Relation};
 
 /// Facts of one session at the time of one statement.
 #[derive(Clone, Debug)]
@@ -16,6 +16,10 @@ pub struct SessionFacts<'a> {
     pub temp_relations: &'a [String],
     /// The views among them.
     pub temp_views: &'a [Arc<Relation>],
+    /// What changes of them call.
+    pub temp_code: &'a [TempCode],
+    /// Functions in `pg_temp`.
+    pub temp_functions: &'a [Function],
     /// `$1`, `$2`, …; may be shorter than the statement's parameters.
     pub parameters: &'a [Parameter<'a>],
     /// The statement's result columns as a datanode described them. Needed for CREATE TABLE AS without a clause; allows
@@ -33,6 +37,17 @@ pub struct SessionFacts<'a> {
     pub estimates: Option<&'a HashMap<String, f64>>,
     /// So many rows are brought to one node rather than exchanged.
     pub few_rows: f64,
+}
+
+/// What a temporary table, or one that its changes lead to, calls.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TempCode {
+    /// The name of the table or view in `pg_temp`.
+    pub relation: String,
+    /// For a row that is inserted, updated or deleted.
+    pub on_change: Vec<Oid>,
+    /// By triggers ON TRUNCATE.
+    pub on_truncate: Vec<Oid>,
 }
 
 /// What the clock says, each as the text of a `timestamptz` with its offset.

@@ -20,6 +20,8 @@ fn answer(sql: &str) -> String {
         search_path: &["public".to_owned()],
         temp_relations: &["scratch".to_owned()],
         temp_views: &[],
+        temp_code: &[],
+        temp_functions: &[],
         parameters: &[
             Parameter { type_oid: 20, value: ParameterValue::Text(b"42") },
             Parameter { type_oid: 20, value: ParameterValue::Unknown },

@@ -83,3 +83,13 @@ CREATE TEMP VIEW again AS SELECT * FROM o;
 DROP TABLE o CASCADE;
 SELECT count(*) FROM again;
 SELECT count(*) FROM t;
+-- What RETURNING of a change of a temporary table in WITH gives to others, with rows of other nodes in it.
+CREATE TABLE far (id int, w text) /*dist: hash(id)*/;
+INSERT INTO far SELECT g, 'w' || g FROM generate_series(1, 9) g;
+CREATE TEMP TABLE near (a int);
+WITH i AS (INSERT INTO near VALUES (1), (2) RETURNING a, (SELECT count(*) FROM far) AS n) SELECT * FROM i ORDER BY a;
+WITH i AS (INSERT INTO near SELECT id FROM far WHERE id > 7 RETURNING a, (SELECT max(w) FROM far)) SELECT i.*, w FROM i JOIN far ON id = a ORDER BY a;
+WITH u AS (UPDATE near SET a = a + 1 WHERE a < 3 RETURNING a, (SELECT count(*) FROM far) AS n) SELECT * FROM u ORDER BY a;
+WITH d AS (DELETE FROM near WHERE a IN (SELECT id FROM far WHERE id < 4) RETURNING a), f AS (UPDATE far SET w = 'd' FROM d WHERE id = a RETURNING id) SELECT d.a, f.id FROM d LEFT JOIN f ON id = a ORDER BY a;
+SELECT a, w FROM near FULL JOIN far ON id = a ORDER BY a, w;
+DROP TABLE near, far;

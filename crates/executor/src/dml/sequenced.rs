@@ -101,7 +101,8 @@ impl Session {
 
     async fn step(&mut self, step: &CteStep, plan: &Plan, call: &Call, output: &mut Output<'_>) -> Result<Completion> {
         match (&step.keep, plan) {
-            (Some(keep), Plan::Gather(gather)) => self.keep_query(keep, gather, call).await,
+            // A change of a temporary table is gathered for too.
+            (Some(keep), Plan::Gather(gather)) if !step.returns => self.keep_query(keep, gather, call).await,
             (Some(keep), _) => self.keep_returned(keep, plan, call).await,
             (None, _) if step.is_main => self.run_step(plan, call, output).await,
             (None, _) => self.run_step(plan, &call.with_formats(Vec::new()), &mut Output::nowhere()).await,

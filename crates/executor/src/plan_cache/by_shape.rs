@@ -309,6 +309,8 @@ impl Session {
             search_path: &[],
             temp_relations: &[],
             temp_views: &[],
+            temp_code: &[],
+            temp_functions: &[],
             parameters: &[],
             describe: None,
             in_transaction: self.in_block(),

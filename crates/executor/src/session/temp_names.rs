@@ -1,13 +1,15 @@
 //! What a session has in `pg_temp`: names, which hide others, and views, whose queries the planner puts in their place since only
-//! the home node knows them.
+//! the home node knows them. Likewise functions, and what changes of tables call.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
-use catalog::{Column, Distribution, Oid, Persistence, Relation, RelationKind};
+use catalog::{Column, Distribution, Function, Oid, Persistence, Relation, RelationKind};
 use pgerror::{PgError, Result};
+use planner::{LookAlikes, TempCode};
 
 use crate::session::Session;
-use crate::shared::catalog_load::{Row, flag, number, optional, text};
+use crate::shared::catalog_load::{Row, flag, function, number, numbers, optional, text};
+use crate::shared::catalog_queries::{FUNCTION_COLUMNS, FUNCTION_FROM};
 
 /// The names, and the definitions as they are under one version of the catalog.
 #[derive(Debug, Default)]
@@ -17,12 +19,49 @@ pub(crate) struct TempNames {
     /// Of all of them.
     pub(crate) all: Vec<String>,
     pub(crate) views: Vec<Arc<Relation>>,
+    pub(crate) code: Vec<TempCode>,
+    pub(crate) functions: Vec<Function>,
     version: u64,
 }
 
 /// Where `pg_temp` stands at the end of the search path, others hide what is in it.
-const NAMES: &str = "SELECT relname, relkind, pg_catalog.pg_table_is_visible(oid) FROM pg_catalog.pg_class \
+const NAMES: &str = "SELECT 'n', relname, relkind, pg_catalog.pg_table_is_visible(oid) FROM pg_catalog.pg_class \
      WHERE relnamespace OPERATOR(pg_catalog.=) pg_catalog.pg_my_temp_schema()";
+
+/// What the functions of a table's triggers, constraints, defaults, indexes and domains are, and whether a trigger ON TRUNCATE or
+/// any other change calls them; also those of children, and of tables whose rows a foreign key changes.
+const CODE: &str = "WITH RECURSIVE own(oid, relname) AS (\
+       SELECT oid, relname FROM pg_class WHERE relnamespace = pg_my_temp_schema()), \
+     reach(oid, reached) AS (SELECT oid, oid FROM own UNION SELECT r.oid, n.reached FROM reach r JOIN (\
+       SELECT inhparent, inhrelid FROM pg_inherits UNION ALL SELECT confrelid, conrelid FROM pg_constraint \
+       WHERE contype = 'f' AND (confdeltype IN ('c', 'n', 'd') OR confupdtype IN ('c', 'n', 'd'))) n(of, reached) ON n.of = r.reached), \
+     typed(relid, type) AS (SELECT a.attrelid, a.atttypid FROM pg_attribute a JOIN own o ON o.oid = a.attrelid \
+       WHERE a.attnum > 0 AND a.atttypid >= 16384 \
+       UNION SELECT t.relid, b FROM typed t JOIN pg_type p ON p.oid = t.type, unnest(ARRAY[p.typbasetype, p.typelem]) b WHERE b >= 16384), \
+     object(relid, changes, truncates, class, oid) AS (\
+       SELECT tgrelid, tgtype & 28 <> 0, tgtype & 32 <> 0, 'pg_catalog.pg_trigger'::regclass, t.oid \
+       FROM pg_trigger t JOIN own o ON o.oid = t.tgrelid WHERE NOT t.tgisinternal AND t.tgenabled <> 'D' \
+       UNION ALL SELECT conrelid, true, false, 'pg_catalog.pg_constraint'::regclass, c.oid FROM pg_constraint c JOIN own o ON o.oid = c.conrelid \
+       UNION ALL SELECT adrelid, true, false, 'pg_catalog.pg_attrdef'::regclass, d.oid FROM pg_attrdef d JOIN own o ON o.oid = d.adrelid \
+       UNION ALL SELECT indrelid, true, false, 'pg_catalog.pg_class'::regclass, indexrelid FROM pg_index i JOIN own o ON o.oid = i.indrelid \
+       UNION ALL SELECT oid, true, false, 'pg_catalog.pg_class'::regclass, oid FROM own \
+       UNION ALL SELECT relid, true, false, 'pg_catalog.pg_type'::regclass, type FROM typed \
+       UNION ALL SELECT relid, true, false, 'pg_catalog.pg_constraint'::regclass, c.oid FROM typed JOIN pg_constraint c ON c.contypid = type), \
+     used(relid, changes, truncates, function) AS (\
+       SELECT b.relid, b.changes, b.truncates, coalesce(o.oprcode, d.refobjid) FROM object b \
+       JOIN pg_depend d ON d.classid = b.class AND d.objid = b.oid \
+       LEFT JOIN pg_operator o ON d.refclassid = 'pg_catalog.pg_operator'::regclass AND o.oid = d.refobjid \
+       WHERE d.refobjid >= 16384 AND (o.oid IS NOT NULL OR d.refclassid = 'pg_catalog.pg_proc'::regclass)) \
+     SELECT 'c', o.relname, array_agg(DISTINCT u.function::oid) FILTER (WHERE u.changes), \
+       array_agg(DISTINCT u.function::oid) FILTER (WHERE u.truncates) \
+     FROM own o JOIN reach r ON r.oid = o.oid JOIN used u ON u.relid = r.reached GROUP BY o.relname";
+
+/// Of all that is asked for at once, since it is asked again after each schema change.
+static QUERIES: LazyLock<Result<String>> = LazyLock::new(|| {
+    let functions =
+        format!("SELECT 'f', {FUNCTION_COLUMNS} FROM {FUNCTION_FROM} WHERE p.pronamespace = pg_my_temp_schema()");
+    Ok(format!("{NAMES}; {}; {}", planner::own_text(CODE)?, planner::own_text(&functions)?))
+});
 
 const VIEWS: &str = "SELECT c.oid, c.relname, pg_catalog.pg_get_viewdef(c.oid), \
      EXISTS (SELECT FROM pg_catalog.pg_options_to_table(c.reloptions) o \
@@ -68,18 +107,31 @@ impl Session {
         if let Some(known) = self.temp_relations.as_ref().filter(|k| k.views.is_empty() || k.version == version) {
             return Ok(known.clone());
         }
-        let rows = self.rows_on(self.home, NAMES).await?;
-        let (mut names, mut all) = (Vec::new(), Vec::new());
-        for row in &rows {
-            let name = text(row, 0)?;
-            all.push(name.to_owned());
-            if flag(row, 2)? {
-                names.push(name.to_owned());
+        let rows = self.rows_on(self.home, QUERIES.as_ref().map_err(PgError::clone)?).await?;
+        let mut known = TempNames { version, ..TempNames::default() };
+        let mut has_views = false;
+        for mut row in rows {
+            match row.remove(0).as_deref() {
+                Some(b"n") => {
+                    let name = text(&row, 0)?;
+                    known.all.push(name.to_owned());
+                    if flag(&row, 2)? {
+                        known.names.push(name.to_owned());
+                    }
+                    has_views |= text(&row, 1)? == "v";
+                }
+                Some(b"f") => known.functions.push(function(&row, &LookAlikes::default())?),
+                _ => known.code.push(TempCode {
+                    relation: text(&row, 0)?.to_owned(),
+                    on_change: numbers(optional(&row, 1)?)?,
+                    on_truncate: numbers(optional(&row, 2)?)?,
+                }),
             }
         }
-        let has_views = rows.iter().any(|row| row.get(1).and_then(|kind| kind.as_deref()) == Some(b"v"));
-        let views = if has_views { self.temp_views().await? } else { Vec::new() };
-        let known = Arc::new(TempNames { names, all, views, version });
+        if has_views {
+            known.views = self.temp_views().await?;
+        }
+        let known = Arc::new(known);
         self.temp_relations = Some(known.clone());
         Ok(known)
     }

@@ -9,8 +9,8 @@
 //! snapshot. Nobody but a superuser can lock the table, so no user can hold up loads or schema changes by it.
 
 use crate::shared::catalog_queries::{
-    BUILTINS, CAPTURED, CODE, COLUMNS, DOMAIN_BASES, FOREIGN_KEYS, FUNCTIONS, LOOK_ALIKES, NONDETERMINISTIC_COLLATIONS,
-    OPERATORS, OWN_OPERATORS, RELATIONS, RULES, SCHEMAS, SYSTEM_NAMES, TYPES, UNIQUE, UNNAMED_FUNCTIONS, VERSION,
+    BUILTINS, CAPTURED, CODE, COLUMNS, DOMAIN_BASES, FOREIGN_KEYS, LOOK_ALIKES, NONDETERMINISTIC_COLLATIONS, OPERATORS,
+    OWN_OPERATORS, RELATIONS, RULES, SCHEMAS, SYSTEM_NAMES, TYPES, UNIQUE, UNNAMED_FUNCTIONS, VERSION, functions,
 };
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -66,7 +66,7 @@ fn letter(row: &Row, column: usize) -> Result<char> {
 }
 
 /// `{1,2,3}` or `1 2 3`.
-fn numbers<T: std::str::FromStr>(list: Option<&str>) -> Result<Vec<T>> {
+pub(crate) fn numbers<T: std::str::FromStr>(list: Option<&str>) -> Result<Vec<T>> {
     list.unwrap_or_default()
         .split(|c: char| !c.is_ascii_digit() && c != '-')
         .filter(|part| !part.is_empty())
@@ -180,23 +180,8 @@ async fn read_all(
             has_casts: flag(&row, 9)?,
         });
     }
-    for row in connection.query_rows(FUNCTIONS).await? {
-        builder.function(Function {
-            oid: number(&row, 0)?,
-            schema: text(&row, 1)?.to_owned(),
-            name: text(&row, 2)?.to_owned(),
-            language: text(&row, 3)?.to_owned(),
-            volatility: letter(&row, 4)?,
-            kind: letter(&row, 5)?,
-            is_public: flag(&row, 7)?,
-            definition: function_definition(optional(&row, 6)?.unwrap_or_default(), &taken),
-            parts: numbers(optional(&row, 8)?)?,
-            is_parallel_safe: flag(&row, 9)?,
-            is_trigger: flag(&row, 10)?,
-            sets_path: flag(&row, 11)?,
-            arguments: (number(&row, 12)?, optional(&row, 13)?.map(|_| number(&row, 13)).transpose()?),
-            leavings: Default::default(),
-        });
+    for row in connection.query_rows(&functions()).await? {
+        builder.function(function(&row, &taken)?);
     }
     for row in connection.query_rows(UNNAMED_FUNCTIONS).await? {
         builder.unnamed_function(number(&row, 0)?);
@@ -214,6 +199,26 @@ async fn read_all(
         builder.nondeterministic_collation(text(&row, 0)?);
     }
     read_relations(connection, builder, &taken).await
+}
+
+/// A row of [`FUNCTION_COLUMNS`](crate::shared::catalog_queries::FUNCTION_COLUMNS).
+pub(crate) fn function(row: &Row, taken: &LookAlikes) -> Result<Function> {
+    Ok(Function {
+        oid: number(row, 0)?,
+        schema: text(row, 1)?.to_owned(),
+        name: text(row, 2)?.to_owned(),
+        language: text(row, 3)?.to_owned(),
+        volatility: letter(row, 4)?,
+        kind: letter(row, 5)?,
+        is_public: flag(row, 7)?,
+        definition: function_definition(optional(row, 6)?.unwrap_or_default(), taken),
+        parts: numbers(optional(row, 8)?)?,
+        is_parallel_safe: flag(row, 9)?,
+        is_trigger: flag(row, 10)?,
+        sets_path: flag(row, 11)?,
+        arguments: (number(row, 12)?, optional(row, 13)?.map(|_| number(row, 13)).transpose()?),
+        leavings: Default::default(),
+    })
 }
 
 /// The body of BEGIN ATOMIC is bound when the function is made, all others whenever they run.

@@ -27,7 +27,8 @@ pub(super) const LOOK_ALIKES: &str = "SELECT 'f', proname FROM pg_proc WHERE pro
 
 pub(super) const DOMAIN_BASES: &str = "SELECT oid, typbasetype FROM pg_type WHERE typtype = 'd'";
 
-pub(super) const FUNCTIONS: &str = "SELECT p.oid, n.nspname, p.proname, l.lanname, p.provolatile, p.prokind, \
+/// What is known of a function, each `p` of FUNCTION_FROM.
+pub(crate) const FUNCTION_COLUMNS: &str = "p.oid, n.nspname, p.proname, l.lanname, p.provolatile, p.prokind, \
      CASE WHEN l.lanname = 'c' THEN p.probin WHEN p.prokind IN ('f', 'p') AND l.lanname <> 'internal' \
        THEN pg_get_functiondef(p.oid) END, \
      p.proacl IS NULL OR EXISTS (SELECT FROM aclexplode(p.proacl) a WHERE a.grantee = 0 AND a.privilege_type = 'EXECUTE'), \
@@ -36,10 +37,14 @@ pub(super) const FUNCTIONS: &str = "SELECT p.oid, n.nspname, p.proname, l.lannam
      p.proparallel = 's', p.prorettype = 'trigger'::regtype, \
      EXISTS (SELECT FROM unnest(p.proconfig) AS c WHERE c LIKE 'search\\_path=%'), \
      CASE WHEN p.prokind = 'a' THEN 0 ELSE a.most - greatest(p.pronargdefaults, (p.provariadic <> 0)::int) END, \
-     CASE WHEN p.prokind <> 'a' AND p.provariadic = 0 THEN a.most END \
-     FROM pg_proc p CROSS JOIN LATERAL (\
-       SELECT CASE p.prokind WHEN 'p' THEN coalesce(cardinality(p.proallargtypes), p.pronargs) ELSE p.pronargs END) a(most) JOIN pg_namespace n ON n.oid = p.pronamespace JOIN pg_language l ON l.oid = p.prolang \
-     WHERE p.oid >= 16384 AND n.nspname <> 'loxo'";
+     CASE WHEN p.prokind <> 'a' AND p.provariadic = 0 THEN a.most END";
+
+pub(crate) const FUNCTION_FROM: &str = "pg_proc p CROSS JOIN LATERAL (\
+       SELECT CASE p.prokind WHEN 'p' THEN coalesce(cardinality(p.proallargtypes), p.pronargs) ELSE p.pronargs END) a(most) JOIN pg_namespace n ON n.oid = p.pronamespace JOIN pg_language l ON l.oid = p.prolang";
+
+pub(super) fn functions() -> String {
+    format!("SELECT {FUNCTION_COLUMNS} FROM {FUNCTION_FROM} WHERE p.oid >= 16384 AND n.nspname <> 'loxo'")
+}
 
 /// What uses a function and is neither another function nor a table's, nor runs in DDL alone: a statement may call it without a
 /// name that says so. Those in C are what types are made of; the parts of aggregates come with these.

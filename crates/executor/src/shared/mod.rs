@@ -10,7 +10,7 @@
 
 pub(crate) mod analyses;
 pub(crate) mod catalog_load;
-mod catalog_queries;
+pub(crate) mod catalog_queries;
 pub(crate) mod context;
 pub(crate) mod cores;
 pub(crate) mod estimates;

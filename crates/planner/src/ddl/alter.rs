@@ -15,6 +15,7 @@ use super::constraints::{NewTable, NewUnique};
 use super::{as_it_stands, auto_replicate, create, decide, everywhere, is_temporary, redistribute, rule, trigger};
 use crate::context::{Context, Named};
 use crate::dml::key_names;
+use crate::facts::code;
 use crate::facts::functions::{Facts, facts};
 use crate::parse::Statement;
 use crate::plan::{DdlKind, DdlPlan, Effect, Placement, Redistribute};
@@ -31,6 +32,7 @@ pub(super) fn alter_table(ctx: &Context<'_>, statement: &Statement, alter: &Alte
             _ => None,
         });
         create::refuse_distributed_parents(ctx, inherits)?;
+        code::check_alter(ctx, name, alter)?;
         return Ok(super::temporary(ctx, statement, DdlKind::Schema));
     }
     let mut plan = as_it_stands(statement, everywhere(ctx), DdlKind::Schema);

@@ -11,6 +11,7 @@ use placement::KeyType;
 use super::decide;
 use super::{as_it_stands, auto_replicate, everywhere, is_temporary};
 use crate::context::{Context, Named};
+use crate::facts::code;
 use crate::parse::Statement;
 use crate::plan::{DdlKind, DdlPlan, MapRequest, Placement};
 use crate::tree;
@@ -420,6 +421,7 @@ fn temporary_index(ctx: &Context<'_>, statement: &Statement, index: &IndexStmt) 
 pub(super) fn create_index(ctx: &Context<'_>, statement: &Statement, index: &IndexStmt) -> Result<DdlPlan> {
     let Some(name) = &index.relation else { return Err(PgError::internal("an index without a table")) };
     if is_temporary(ctx, name) {
+        code::check_index(ctx, index)?;
         return temporary_index(ctx, statement, index);
     }
     let mut plan = as_it_stands(statement, everywhere(ctx), DdlKind::Schema);

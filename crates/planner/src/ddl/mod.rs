@@ -11,7 +11,7 @@ use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result, SqlState};
 
 use crate::context::{Context, Named};
-use crate::facts::functions;
+use crate::facts::{code, functions};
 use crate::parse::Statement;
 use crate::plan::{DdlKind, DdlPlan, Effect, Elsewhere, Fill, Forward, Plan};
 use crate::tree;
@@ -49,6 +49,8 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
         NodeEnum::AlterObjectSchemaStmt(move_to) => alter::set_schema(ctx, statement, move_to).map(boxed),
         NodeEnum::DropStmt(drop) => ddl.drop(drop),
         NodeEnum::TruncateStmt(truncate) => {
+            let mut names = truncate.relations.iter().filter_map(range_var);
+            names.try_for_each(|name| code::check_truncate(ctx, name))?;
             let rest = |relations| NodeEnum::TruncateStmt(TruncateStmt { relations, ..truncate.clone() });
             ddl.on_listed(&truncate.relations, DdlKind::Data, rest).map(boxed)
         }
@@ -132,7 +134,7 @@ fn refuse_temporary_types(ctx: &Context<'_>, create: &CreateFunctionStmt) -> Res
     });
     for of in parameters.chain(&create.return_type) {
         let is_temporary = match tree::qualified(&of.names) {
-            (Some(schema), _) => is_temporary_schema(schema),
+            (Some(schema), _) => tree::is_temporary_schema(schema),
             (None, name) => ctx.session.temp_relations.iter().any(|known| known == name),
         };
         if is_temporary {
@@ -191,7 +193,7 @@ fn as_it_stands(statement: &Statement, nodes: Vec<NodeId>, kind: DdlKind) -> Ddl
 
 /// A function, type or the like that is made or dropped in `pg_temp`, which the home node alone has.
 fn is_in_temporary_schema(node: &NodeEnum) -> bool {
-    let of_names = |names: &[Node]| names.len() > 1 && tree::text_of(&names[0]).is_some_and(is_temporary_schema);
+    let of_names = |names: &[Node]| names.len() > 1 && tree::text_of(&names[0]).is_some_and(tree::is_temporary_schema);
     let dropped = |object: &Node| match &object.node {
         Some(NodeEnum::ObjectWithArgs(object)) => of_names(&object.objname),
         Some(NodeEnum::TypeName(object)) => of_names(&object.names),
@@ -205,17 +207,12 @@ fn is_in_temporary_schema(node: &NodeEnum) -> bool {
         NodeEnum::CreateDomainStmt(create) => of_names(&create.domainname),
         NodeEnum::DefineStmt(create) => of_names(&create.defnames),
         NodeEnum::CompositeTypeStmt(create) => {
-            create.typevar.as_ref().is_some_and(|name| is_temporary_schema(&name.schemaname))
+            create.typevar.as_ref().is_some_and(|name| tree::is_temporary_schema(&name.schemaname))
         }
         NodeEnum::DropStmt(drop) => !drop.objects.is_empty() && drop.objects.iter().all(dropped),
         NodeEnum::AlterFunctionStmt(alter) => alter.func.as_ref().is_some_and(|object| of_names(&object.objname)),
         _ => false,
     }
-}
-
-/// `pg_temp`, or a session's own name for it.
-pub(crate) fn is_temporary_schema(name: &str) -> bool {
-    name.starts_with("pg_temp")
 }
 
 /// A statement about something in `pg_temp`, as it stands.

@@ -3,17 +3,21 @@
 //!
 //! A function may be replaced after it has come into use, and what it calls may be made later still. So they are judged by
 //! what the catalog of the statement says, not when the trigger or constraint is made; a catalog keeps the facts.
+//!
+//! What the session has in `pg_temp` lies on the home node alone, and functions that this calls for it may use that too, but no
+//! tables of which it has not all rows. Only the session's own backend knows what they are.
 
 use catalog::{Catalog, Code, CodeFacts, Distribution, Function, Oid, Relation};
-use pg_query::NodeEnum;
-use pg_query::protobuf::RangeVar;
+use pg_query::protobuf::{AlterTableStmt, AlterTableType, IndexStmt, RangeVar, SelectStmt};
+use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use crate::context::{Context, Named};
-use crate::facts::functions::{Facts, function_facts};
+use crate::facts::functions::{Facts, facts as facts_of, function_facts, function_facts_at_home};
 use crate::facts::key_setters::may_set_key;
-use crate::session::{Exchanges, SessionFacts};
-use crate::tree::{Ref, Walk};
+use crate::rewrite::views;
+use crate::session::{Exchanges, SessionFacts, TempCode};
+use crate::tree::{self, Ref, Walk};
 
 const TRIGGER_HINT: &str =
     "Create the trigger again: the coordinator runs those whose functions in PL/pgSQL read or write tables.";
@@ -22,6 +26,7 @@ pub(crate) const SETS_KEY: &str =
     "It may give the row another distribution key, and the row would lie on the wrong node";
 pub(crate) const KEY_HINT: &str =
     "Compute the key in the statement or in its DEFAULT, or use DISTRIBUTE BY REPLICATION.";
+const TEMPORARY_HINT: &str = "Use a permanent table, or call the function in the statement.";
 const POLICY_FUNCTION_HINT: &str = "The function may compute, but not read or write tables.";
 const EXPRESSION_HINT: &str = "The function may compute and may read tables that are replicated on all nodes.";
 
@@ -62,6 +67,8 @@ fn judge(catalog: &Catalog, relation: &Relation, code: &Code) -> CodeFacts {
         search_path: &[],
         temp_relations: &[],
         temp_views: &[],
+        temp_code: &[],
+        temp_functions: &[],
         parameters: &[],
         describe: None,
         in_transaction: false,
@@ -146,6 +153,124 @@ pub(crate) fn trigger_fault(catalog: &Catalog, facts: &Facts, table: &Relation) 
         return facts.reads_part.clone();
     }
     judge_policy(facts)
+}
+
+/// May rows of what this name means be changed, if it is temporary?
+pub(crate) fn check_temporary(ctx: &Context<'_>, name: &RangeVar) -> Result<()> {
+    check_called(ctx, name, |code| &code.on_change)
+}
+
+/// May it be emptied?
+pub(crate) fn check_truncate(ctx: &Context<'_>, name: &RangeVar) -> Result<()> {
+    check_called(ctx, name, |code| &code.on_truncate)
+}
+
+/// May the home node compute values for the rows that are there?
+pub(crate) fn check_alter(ctx: &Context<'_>, name: &RangeVar, alter: &AlterTableStmt) -> Result<()> {
+    for command in &alter.cmds {
+        let Some(NodeEnum::AlterTableCmd(command)) = &command.node else { continue };
+        if command.subtype() == AlterTableType::AtAlterColumnType {
+            check_temporary(ctx, name)?;
+        }
+        let constraint = |node: &Node| match &node.node {
+            Some(NodeEnum::Constraint(constraint)) => constraint.raw_expr.as_deref().cloned(),
+            _ => None,
+        };
+        let expressions = match command.def.as_deref() {
+            Some(Node { node: Some(NodeEnum::ColumnDef(column)) }) => {
+                column.constraints.iter().filter_map(constraint).chain(column.raw_default.as_deref().cloned()).collect()
+            }
+            Some(other) => constraint(other).into_iter().collect(),
+            None => Vec::new(),
+        };
+        check_expressions(ctx, expressions)?;
+    }
+    Ok(())
+}
+
+/// The same for an index.
+pub(crate) fn check_index(ctx: &Context<'_>, index: &IndexStmt) -> Result<()> {
+    let columns = index.index_params.iter().filter_map(|column| match &column.node {
+        Some(NodeEnum::IndexElem(column)) => column.expr.as_deref().cloned(),
+        _ => None,
+    });
+    check_expressions(ctx, columns.chain(index.where_clause.as_deref().cloned()).collect())
+}
+
+fn check_expressions(ctx: &Context<'_>, expressions: Vec<Node>) -> Result<()> {
+    let target_list = expressions.into_iter().map(|expression| tree::target(expression, None)).collect();
+    match facts_of(ctx, &SelectStmt { target_list, ..tree::empty_select() })?.refused {
+        Some(refused) => Err(refused.hint(TEMPORARY_HINT)),
+        None => Ok(()),
+    }
+}
+
+fn check_called(ctx: &Context<'_>, name: &RangeVar, of: impl Fn(&TempCode) -> &Vec<Oid>) -> Result<()> {
+    for oid in called(ctx, name, of)? {
+        let function = known_function(ctx, oid);
+        let fault = match function {
+            Some(function) => home_fault(ctx, &function_facts_at_home(ctx, function)?),
+            None => Some("Nothing is known of it".to_owned()),
+        };
+        if let Some(fault) = fault {
+            let called = function.map_or("unknown", |function| &function.name);
+            let what = format!(
+                "temporary table \"{}\" with a trigger, constraint or default that calls function {called}()",
+                name.relname
+            );
+            return Err(PgError::unsupported(what).detail(format!("{fault}.")).hint(TEMPORARY_HINT));
+        }
+    }
+    Ok(())
+}
+
+/// Why the home node cannot run a function for a row of its own.
+fn home_fault(ctx: &Context<'_>, facts: &Facts) -> Option<String> {
+    let lacks = facts.function_nodes.as_ref().is_some_and(|nodes| !nodes.contains(&ctx.home()));
+    match &facts.refused {
+        Some(refused) => Some(refused.message().into_owned()),
+        None if lacks => Some("It reads tables that the home node does not have".to_owned()),
+        None if facts.locking && facts.function_nodes.is_some() => {
+            Some("It locks rows of replicated tables".to_owned())
+        }
+        None => None,
+    }
+}
+
+/// The functions that a change of what the name means leads to, through views too.
+pub(crate) fn called_on_change(ctx: &Context<'_>, name: &RangeVar) -> Result<Vec<Oid>> {
+    called(ctx, name, |code| &code.on_change)
+}
+
+fn called(ctx: &Context<'_>, name: &RangeVar, of: impl Fn(&TempCode) -> &Vec<Oid>) -> Result<Vec<Oid>> {
+    let session = ctx.session;
+    let mut called = Vec::new();
+    if session.temp_code.is_empty() || !ctx.is_temporary(name) {
+        return Ok(called);
+    }
+    let (mut names, mut at) = (vec![name.relname.clone()], 0);
+    while let Some(name) = names.get(at).cloned() {
+        at += 1;
+        let code = session.temp_code.iter().filter(|code| code.relation == name);
+        called.extend(code.flat_map(&of).copied());
+        let Some(view) = session.temp_views.iter().find(|view| view.name == name) else { continue };
+        views::definition(view)?.walk(&mut |node| {
+            if let Ref::RangeVar(below) = node
+                && ctx.is_temporary(below)
+                && !names.contains(&below.relname)
+            {
+                names.push(below.relname.clone());
+            }
+            Ok(true)
+        })?;
+    }
+    Ok(called)
+}
+
+/// A function of the catalog's, or in `pg_temp`.
+pub(crate) fn known_function<'a>(ctx: &Context<'a>, oid: Oid) -> Option<&'a Function> {
+    let is_meant = |function: &&Function| function.oid == oid;
+    ctx.session.temp_functions.iter().find(is_meant).or_else(|| ctx.catalog.all_functions().find(is_meant))
 }
 
 /// Does a change of this table, or what it leads to, make the coordinator run a trigger?

@@ -12,7 +12,6 @@ use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use crate::context::{Context, Named, intersect};
-use crate::ddl::is_temporary_schema;
 use crate::facts::bodies::{ends_transactions, statements_of};
 use crate::facts::builtins::{Class, class_of};
 use crate::facts::clock::is_moment;
@@ -81,6 +80,13 @@ pub(crate) fn function_facts(ctx: &Context<'_>, function: &Function) -> Result<F
     Ok(search.found())
 }
 
+/// The same of a function that the home node runs by itself: it may change what is on that node alone.
+pub(crate) fn function_facts_at_home(ctx: &Context<'_>, function: &Function) -> Result<Facts> {
+    let mut search = Search { at_home: true, ..Search::new(ctx) };
+    search.user_function(function)?;
+    Ok(search.found())
+}
+
 /// Facts of a function body that is not in the catalog yet (`DO`, `CREATE FUNCTION`).
 pub(crate) fn body_facts(ctx: &Context<'_>, language: &str, definition: &str) -> Result<Facts> {
     let mut search = Search::new(ctx);
@@ -90,6 +96,9 @@ pub(crate) fn body_facts(ctx: &Context<'_>, language: &str, definition: &str) ->
 
 /// `FRAMEOPTION_ROWS` of PostgreSQL's parsenodes.h.
 const FRAME_OF_ROWS: i32 = 0x4;
+
+const AT_HOME_HINT: &str =
+    "A function in pg_temp, and what it calls, runs on one datanode: create it in another schema.";
 
 struct Search<'a> {
     ctx: Context<'a>,
@@ -106,6 +115,8 @@ struct Search<'a> {
     reads_by_path: Option<(String, String)>,
     /// A body is searched, not the statement itself.
     is_in_body: bool,
+    /// The home node runs the body as it stands.
+    at_home: bool,
 }
 
 impl<'a> Search<'a> {
@@ -119,6 +130,7 @@ impl<'a> Search<'a> {
             sets_path: false,
             reads_by_path: None,
             is_in_body: false,
+            at_home: false,
         }
     }
 }
@@ -144,6 +156,8 @@ impl Search<'_> {
     fn unnamed(&mut self) -> Result<()> {
         let Some(analysis) = self.ctx.analysis else { return Ok(()) };
         let used: Vec<u32> = analysis.uses().functions.iter().copied().collect();
+        let mut temporary = self.ctx.session.temp_functions.iter().filter(|function| used.contains(&function.oid));
+        temporary.try_for_each(|function| self.temporary_function(function))?;
         let mut used = self.ctx.catalog.functions_by_oid(&used).filter(|function| analysis.calls_unnamed(function));
         used.try_for_each(|function| self.user_function(function))?;
         let of_types = analysis.uses().types.iter().flat_map(|of| self.ctx.catalog.functions_of_type(*of));
@@ -155,7 +169,10 @@ impl Search<'_> {
         statement.walk(&mut |node| {
             let found = match node {
                 Ref::RangeVar(name) => code::check_named(&self.ctx, name, code::check_read),
-                _ => code::changed(node).map_or(Ok(()), |name| code::check_named(&self.ctx, name, code::check_change)),
+                _ => code::changed(node).map_or(Ok(()), |name| {
+                    code::check_named(&self.ctx, name, code::check_change)
+                        .and_then(|()| code::check_temporary(&self.ctx, name))
+                }),
             };
             if let Err(error) = found {
                 self.facts.refused.get_or_insert(error);
@@ -248,10 +265,11 @@ impl Search<'_> {
 
     fn call(&mut self, call: &FuncCall) -> Result<()> {
         let Some(name) = call.funcname.last().and_then(tree::text_of) else { return Ok(()) };
-        if call.funcname.len() > 1 && tree::text_of(&call.funcname[0]).is_some_and(is_temporary_schema) {
+        if call.funcname.len() > 1 && tree::text_of(&call.funcname[0]).is_some_and(tree::is_temporary_schema) {
             self.facts.home = Some(format!("the temporary function {name}()"));
             self.facts.volatile.get_or_insert_with(|| format!("{name}()"));
-            return Ok(());
+            let mut named = self.ctx.session.temp_functions.iter().filter(|function| function.name == name);
+            return named.try_for_each(|function| self.temporary_function(function));
         }
         let meant = self.ctx.user_functions(call);
         for function in &meant {
@@ -269,6 +287,17 @@ impl Search<'_> {
             functions.into_iter().try_for_each(|function| self.builtin(name, call, function))?;
         }
         Ok(())
+    }
+
+    /// What a function in `pg_temp` calls runs where it is.
+    fn temporary_function(&mut self, function: &Function) -> Result<()> {
+        let outside = std::mem::replace(&mut self.at_home, true);
+        let ctx = self.ctx;
+        let parts = function.parts.iter().filter_map(|part| code::known_function(&ctx, *part));
+        let mut all = parts.chain([function]);
+        let searched = all.try_for_each(|function| self.user_function(function));
+        self.at_home = outside;
+        searched
     }
 
     fn builtin(&mut self, name: &str, call: &FuncCall, function: &BuiltinFunction) -> Result<()> {
@@ -341,6 +370,7 @@ impl Search<'_> {
 
     fn refuse(&mut self, what: String, hint: &str) {
         if self.facts.refused.is_none() {
+            let hint = if self.at_home { AT_HOME_HINT } else { hint };
             self.facts.refused = Some(PgError::unsupported(what).hint(hint));
         }
     }
@@ -394,7 +424,7 @@ impl Search<'_> {
             NodeEnum::SelectStmt(s) => s.into_clause.is_none() && !code::changes_rows(statement)?,
             _ => false,
         };
-        if !read {
+        if !read && !(self.at_home && self.stays_home(statement)?) {
             self.refuse(
                 what.to_owned(),
                 "It changes rows: call it once, by itself or in FROM, or write a loop in a DO block.",
@@ -440,6 +470,24 @@ impl Search<'_> {
             }
         }
         self.tree(statement, true)
+    }
+
+    /// Does a statement change rows of temporary tables only? What these call counts with the rest.
+    fn stays_home(&mut self, statement: &NodeEnum) -> Result<bool> {
+        use NodeEnum::{DeleteStmt, InsertStmt, MergeStmt, SelectStmt, UpdateStmt};
+        let mut targets = Vec::new();
+        statement.walk(&mut |node| {
+            targets.extend(code::changed(node).cloned());
+            Ok(true)
+        })?;
+        let ctx = self.ctx;
+        for target in &targets {
+            let called = code::called_on_change(&ctx, target)?;
+            let mut called = called.into_iter().filter_map(|oid| code::known_function(&ctx, oid));
+            called.try_for_each(|function| self.user_function(function))?;
+        }
+        let changes = matches!(statement, SelectStmt(_) | InsertStmt(_) | UpdateStmt(_) | DeleteStmt(_) | MergeStmt(_));
+        Ok(changes && !targets.is_empty() && targets.iter().all(|target| self.ctx.is_temporary(target)))
     }
 
     fn refuse_path(&mut self, what: &str, table: &str) {

@@ -1,7 +1,7 @@
 //! What is known of a statement before it is planned: what it reads, changes, calls and leaves behind.
 //!
-//! * [`functions`], [`builtins`], [`code`], [`bodies`]: what functions need, those that a statement names and those that a node calls by
-//!   itself.
+//! * [`functions`], [`builtins`], [`code`], [`bodies`]: what functions need, those that a statement names and those
+//!   that a node calls by itself.
 //! * [`tables`], [`used`]: which tables; [`constant`]: which node a constant key lives on; [`clock`]: who reads the clock.
 //! * [`effects`], [`setting_calls`], [`temp_placement`]: what is left in backends, and which temp tables may be elsewhere.
 //! * [`references`], [`key_setters`]: names in bodies of functions, and whether a trigger may change a distribution key.

@@ -306,7 +306,7 @@ impl Statement {
 
     /// May the statement name something temporary? `known` are the relations in the session's `pg_temp`.
     pub fn names_temporary(&self, known: &[String]) -> bool {
-        let is_temporary = crate::ddl::is_temporary_schema;
+        let is_temporary = tree::is_temporary_schema;
         let mut found = false;
         let walked = self.query_tree().map_or(Ok(()), |tree| {
             tree.walk(&mut |node| {

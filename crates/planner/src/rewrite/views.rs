@@ -438,7 +438,7 @@ pub(crate) fn cte_names(tree: &NodeEnum) -> Result<Vec<String>> {
     Ok(names)
 }
 
-fn definition(view: &Relation) -> Result<SelectStmt> {
+pub(crate) fn definition(view: &Relation) -> Result<SelectStmt> {
     let text = view.view_definition.as_deref().unwrap_or_default();
     let unreadable = |error: PgError| {
         PgError::unsupported(format!(

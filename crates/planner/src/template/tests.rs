@@ -122,6 +122,8 @@ fn facts<'a>(path: &'a [String], parameters: &'a [Parameter<'a>], in_transaction
         search_path: path,
         temp_relations: &[],
         temp_views: &[],
+        temp_code: &[],
+        temp_functions: &[],
         parameters,
         describe: None,
         in_transaction,

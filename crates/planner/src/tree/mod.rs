@@ -196,6 +196,11 @@ pub(crate) fn parse_expression(text: &str) -> Result<Node> {
     }
 }
 
+/// `pg_temp`, or a session's own name for it.
+pub(crate) fn is_temporary_schema(name: &str) -> bool {
+    name.starts_with("pg_temp")
+}
+
 /// Parses what PostgreSQL has printed.
 pub(crate) fn parse_printed(text: &str) -> pg_query::Result<pg_query::ParseResult> {
     pg_query::parse(text, 0).or_else(|error| match with_plain_marks(text) {

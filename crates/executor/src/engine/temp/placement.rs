@@ -62,6 +62,8 @@ impl Session {
             search_path: &search_path,
             temp_relations: &temporary.names,
             temp_views: &temporary.views,
+            temp_code: &temporary.code,
+            temp_functions: &temporary.functions,
             parameters: &[],
             describe: None,
             in_transaction: true,
