@@ -155,7 +155,7 @@ fn to(ctx: &Context<'_>, schema: Option<&str>, name: &str, columns: &[String]) -
             CopySource::One { nodes: vec![ctx.home()], what: subject(&home_name(relation, schema, name), columns) }
         }
     };
-    Ok(Plan::CopyTo(CopyTo { source }))
+    Ok(Plan::CopyTo(CopyTo { source, writes: false }))
 }
 
 fn to_query(ctx: &Context<'_>, query: &Statement) -> Result<Plan> {
@@ -165,15 +165,20 @@ fn to_query(ctx: &Context<'_>, query: &Statement) -> Result<Plan> {
     if query.only_changes() {
         return Err(PgError::new(SqlState::FEATURE_NOT_SUPPORTED, "COPY query must have a RETURNING clause"));
     }
-    let source = match crate::plan_in(ctx, query)? {
+    let plan = crate::plan_in(ctx, query)?;
+    let writes = plan.facts().writes;
+    let source = match plan {
         Plan::ExchangePlan(exchange_plan) => CopySource::ExchangePlan(exchange_plan),
         Plan::Forward(Forward { nodes, sql, writes, .. }) => {
             let nodes = if writes { nodes[..1].to_vec() } else { nodes };
             CopySource::One { nodes, what: format!("({sql})") }
         }
-        Plan::Scatter(Scatter { nodes, sql, .. }) => CopySource::All { nodes, what: format!("({sql})") },
+        // Changes over several nodes take more than a COPY on each: see `rewrite::of_rows`.
+        Plan::Scatter(Scatter { nodes, sql, .. }) if !writes || nodes.len() == 1 => {
+            CopySource::All { nodes, what: format!("({sql})") }
+        }
         Plan::Gather(gather) if !gather.writes => CopySource::Gather(gather),
         _ => return Err(PgError::unsupported("COPY of a data change").hint("Run it with RETURNING instead.")),
     };
-    Ok(Plan::CopyTo(CopyTo { source }))
+    Ok(Plan::CopyTo(CopyTo { source, writes }))
 }

@@ -55,6 +55,7 @@ impl Session {
         sink: CopySink<'_>,
     ) -> Result<Completion> {
         self.links.cancel().cannot_be_repeated();
+        self.note_write(plan.writes);
         let version = self.catalog().await?.catalog.server_version();
         // Whoever is told to write a file might do so.
         let sql = matches!(sink, CopySink::Client(_)).then_some(sql);

@@ -44,9 +44,9 @@ impl Plan {
                 PlanFacts { is_rewritten: true, ..PlanFacts::WRITES_MOVED_ROWS }
             }
             Plan::Locked(_) | Plan::SequencedCtes(_) => PlanFacts::WRITES_MOVED_ROWS,
-            Plan::CopyTo(CopyTo { source }) => {
+            Plan::CopyTo(CopyTo { source, writes }) => {
                 let moves_rows = matches!(source, CopySource::ExchangePlan(_) | CopySource::Gather(_));
-                PlanFacts { moves_rows, ..PlanFacts::READS }
+                PlanFacts { writes: *writes, moves_rows, ..PlanFacts::READS }
             }
             Plan::CopyFrom(_) | Plan::CopyHome(_) => PlanFacts::WRITES,
             Plan::Explain(explain) => {
@@ -80,7 +80,7 @@ impl Plan {
     /// The temp tables that are filled on the home node first.
     pub fn inputs(&self) -> &[Input] {
         match self {
-            Plan::Gather(gather) | Plan::CopyTo(CopyTo { source: CopySource::Gather(gather) }) => &gather.inputs,
+            Plan::Gather(gather) | Plan::CopyTo(CopyTo { source: CopySource::Gather(gather), .. }) => &gather.inputs,
             Plan::InsertStaged(insert) => &insert.inputs,
             Plan::StagedDml(change) => &change.inputs,
             _ => &[],
@@ -91,7 +91,7 @@ impl Plan {
     pub fn exchange_plan(&self) -> Option<&ExchangePlan> {
         match self.change() {
             Plan::ExchangePlan(exchange_plan)
-            | Plan::CopyTo(CopyTo { source: CopySource::ExchangePlan(exchange_plan) }) => Some(exchange_plan),
+            | Plan::CopyTo(CopyTo { source: CopySource::ExchangePlan(exchange_plan), .. }) => Some(exchange_plan),
             Plan::Explain(explain) => explain.inner.exchange_plan(),
             Plan::DeclareCursor(inner) => inner.exchange_plan(),
             plan => plan.inputs().iter().find_map(|input| input.exchange_plan.as_deref()),

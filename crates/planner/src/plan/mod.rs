@@ -382,6 +382,8 @@ pub struct CopyHome {
 #[allow(missing_docs)]
 pub struct CopyTo {
     pub source: CopySource,
+    /// Of a change of rows with RETURNING.
+    pub writes: bool,
 }
 
 /// Where the rows of a COPY TO come from; `what` is put between `COPY` and `TO STDOUT`: `s.t (a, b)` or `(SELECT …)`.

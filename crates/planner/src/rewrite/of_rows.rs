@@ -146,7 +146,8 @@ fn is_kept(ctx: &Context<'_>, query: &Statement) -> Result<bool> {
         return is_run_here(ctx, query);
     }
     Ok(match crate::plan_as_it_stands(ctx, query) {
-        Ok(Plan::Forward(_) | Plan::Scatter(_)) | Err(_) => false,
+        Ok(Plan::Forward(_)) | Err(_) => false,
+        Ok(Plan::Scatter(scatter)) => scatter.writes && scatter.nodes.len() > 1,
         Ok(Plan::Routine(routine)) => !matches!(*routine, Routine::Rewritten(_)),
         Ok(_) => true,
     })
