@@ -229,7 +229,6 @@ impl Session {
         loop {
             let estimates = self.context.estimates.known(loaded.catalog.version());
             let facts = SessionFacts {
-                home: self.home,
                 search_path: &search_path,
                 temp_relations: &temporary.names,
                 temp_views: &temporary.views,
@@ -237,12 +236,11 @@ impl Session {
                 temp_functions: &temporary.functions,
                 parameters: &parameters,
                 describe: columns.as_deref(),
-                in_transaction: self.in_block(),
-                clock: self.clock(),
                 now,
                 exchanges: changed.as_deref().map_or(self.exchanges(), |changed| self.exchanges_but(changed)),
                 estimates: Some(&estimates),
                 few_rows: self.few_rows(),
+                ..self.bare_facts()
             };
             let plan = lengthy(statement.sql.len(), || planner::plan(statement, &loaded.catalog, &facts))?;
             if statement.kind == StatementKind::RefreshMaterializedView
@@ -281,26 +279,7 @@ impl Session {
 
     /// All names that the FROM of a statement may give a meaning; `None` if not all of them are known.
     pub async fn names_in_from(&mut self, sql: &str) -> Result<Option<std::collections::HashSet<String>>> {
-        let loaded = self.catalog().await?;
-        let search_path = self.search_path(&loaded.catalog).await?;
-        let temporary = self.temp_relations().await?;
-        let facts = SessionFacts {
-            home: self.home,
-            search_path: &search_path,
-            temp_relations: &temporary.names,
-            temp_views: &temporary.views,
-            temp_code: &temporary.code,
-            temp_functions: &temporary.functions,
-            parameters: &[],
-            describe: None,
-            in_transaction: self.in_block(),
-            clock: None,
-            now: None,
-            exchanges: planner::Exchanges::No,
-            estimates: None,
-            few_rows: 0.0,
-        };
-        planner::names_in_from(sql, &loaded.catalog, &facts)
+        self.with_facts(|catalog, facts| planner::names_in_from(sql, catalog, facts)).await
     }
 
     /// Views that are replaced by their definitions are read with the user's rights. Gives what is to be read under them with other

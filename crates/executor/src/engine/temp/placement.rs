@@ -53,25 +53,24 @@ impl Session {
         self.with_facts(|catalog, facts| Ok(planner::runs_apart(plan, catalog, facts))).await
     }
 
-    async fn with_facts<T>(&mut self, ask: impl FnOnce(&Catalog, &SessionFacts<'_>) -> Result<T>) -> Result<T> {
+    /// Asks about names and effects: neither time nor parameters are known.
+    pub(crate) async fn with_facts<T>(
+        &mut self,
+        ask: impl FnOnce(&Catalog, &SessionFacts<'_>) -> Result<T>,
+    ) -> Result<T> {
         let loaded = self.catalog().await?;
         let search_path = self.search_path(&loaded.catalog).await?;
         let temporary = self.temp_relations().await?;
         let facts = SessionFacts {
-            home: self.home,
             search_path: &search_path,
             temp_relations: &temporary.names,
             temp_views: &temporary.views,
             temp_code: &temporary.code,
             temp_functions: &temporary.functions,
-            parameters: &[],
-            describe: None,
             in_transaction: true,
             clock: None,
-            now: None,
             exchanges: planner::Exchanges::No,
-            estimates: None,
-            few_rows: 0.0,
+            ..self.bare_facts()
         };
         ask(&loaded.catalog, &facts)
     }
