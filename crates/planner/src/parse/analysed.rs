@@ -178,7 +178,12 @@ impl Analysis {
     /// Do both say the same in the same words?
     pub fn is_the_same(&self, other: &Self) -> Result<bool> {
         let is_sent_alike = self.text.is_some() == other.text.is_some();
-        Ok(is_sent_alike && tree::deparse(&self.tree)? == tree::deparse(&other.tree)?)
+        Ok(is_sent_alike && self.printed()? == other.printed()?)
+    }
+
+    /// The text of what PostgreSQL read.
+    pub fn printed(&self) -> Result<String> {
+        tree::deparse(&self.tree)
     }
 
     /// The same with other constants.
