@@ -44,12 +44,12 @@ impl Client {
     /// Serves the client to its end; open transactions are rolled back.
     pub(crate) async fn run(mut self) -> Result<()> {
         let result = self.message_loop().await;
+        let socket = &mut self.own().socket;
         if let Err(error) = &result {
-            // Best effort: the client may be gone.
-            let socket = &mut self.own().socket;
             socket.send_error(error.clone(), 0);
-            let _ = socket.shutdown().await;
         }
+        // Best effort: the client may be gone. One that sent its last words at once still reads the answers.
+        let _ = socket.shutdown().await;
         self.own().session.end().await;
         result
     }

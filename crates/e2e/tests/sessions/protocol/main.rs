@@ -60,6 +60,7 @@ fn messages_and_sessions_behave_like_one_postgresql() {
     startup(&both);
     cancel(&both);
     notifications(&both);
+    last_answers(&both);
     both_coordinators_see_everything_at_once(&both.cluster);
     disconnecting_rolls_back(&both.cluster);
 }
@@ -417,6 +418,21 @@ fn notifications(both: &Both) {
     let reference = heard(both.reference.connect().expect("a session"), both.reference.connect().expect("a session"));
     let cluster = heard(both.cluster.connect(0).expect("a session"), both.cluster.connect(1).expect("a session"));
     assert_eq!(cluster, reference, "(right: one server)");
+}
+
+/// Who says goodbye at once still gets the answers to what went before it.
+fn last_answers(both: &Both) {
+    let ways: [&[(u8, &[u8])]; 3] = [
+        &[(b'Q', b"SELECT 1; SELECT 2\0"), (b'X', b"")],
+        &[(b'P', b"\0SELECT 3\0\0\0"), (b'D', b"S\0"), (b'S', b""), (b'X', b"")],
+        &[(b'E', b"nothing\0\0\0\0\0"), (b'S', b""), (b'X', b"")],
+    ];
+    for (number, messages) in ways.into_iter().enumerate() {
+        same(&mut both.pair(), &format!("goodbye {number}"), |client| {
+            client.send_messages(messages)?;
+            client.wait()
+        });
+    }
 }
 
 fn both_coordinators_see_everything_at_once(cluster: &Cluster) {
