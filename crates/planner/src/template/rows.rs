@@ -400,7 +400,10 @@ impl ManyRows {
 mod tests {
     use super::*;
 
-    fn scanned(sql: &str) -> Option<(Vec<String>, Vec<(&str, u32)>)> {
+    /// One row of each kind as a statement, and the rows with their kinds.
+    type Scanned<'s> = (Vec<String>, Vec<(&'s str, u32)>);
+
+    fn scanned(sql: &str) -> Option<Scanned<'_>> {
         let mut rows = ManyRows::default();
         rows.scan(sql).then(|| {
             let ones = (0..rows.kinds()).map(|kind| rows.one(sql, kind)).collect();
