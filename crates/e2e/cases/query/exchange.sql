@@ -89,3 +89,14 @@ ROLLBACK;
 SELECT b.id, count(*) FROM buyer b JOIN sale s ON s.buyer = b.id WHERE b.id = 1 GROUP BY b.id;
 CREATE TABLE copied AS SELECT b.region, s.item FROM buyer b JOIN sale s ON s.buyer = b.id;
 SELECT count(*), count(region) FROM copied;
+-- A sub-select that ORDER BY and DISTINCT ON repeat is moved everywhere or nowhere: they are to stay the same expression.
+CREATE TABLE twice_a (id int PRIMARY KEY, v int) /*dist: hash(id)*/;
+CREATE TABLE twice_b (id int PRIMARY KEY, v int) /*dist: hash(id)*/;
+INSERT INTO twice_a SELECT g, g % 4 FROM generate_series(1, 12) g;
+INSERT INTO twice_b SELECT g, g % 3 FROM generate_series(1, 12) g;
+CREATE VIEW twice_both AS SELECT a.id, a.v AS x, b.id AS w FROM twice_a a JOIN twice_b b ON a.v = b.v;
+SELECT DISTINCT ON (1, 2) (SELECT 1 FROM twice_both ORDER BY 1 LIMIT 1) AS c1, b.v AS c2 FROM twice_a a LEFT JOIN twice_both l USING (id) RIGHT JOIN twice_b b ON true ORDER BY 1, 2;
+SELECT * FROM (SELECT DISTINCT ON (1, 2) (SELECT 1 FROM twice_both ORDER BY 1 LIMIT 1) AS c1, b.v AS c2 FROM twice_a a LEFT JOIN twice_both l USING (id) RIGHT JOIN twice_b b ON true WHERE l.w > ANY (SELECT w FROM twice_both) ORDER BY 1, 2) s ORDER BY 2;
+SELECT (SELECT w FROM twice_both ORDER BY w LIMIT 1) AS c1, count(*) FROM twice_both l RIGHT JOIN twice_b b ON b.id = l.w GROUP BY 1 ORDER BY 1;
+SELECT b.v FROM twice_b b WHERE b.id IN (SELECT w FROM twice_both) AND EXISTS (SELECT FROM (SELECT w FROM twice_both) s HAVING count(*) = 36) ORDER BY b.id;
+DROP TABLE twice_a, twice_b CASCADE;

@@ -43,11 +43,6 @@ pub fn compare(expected: &Answer, actual: &Answer, ordered: bool) -> Verdict {
     if left == SqlState::CARDINALITY_VIOLATION.to_string() && right.is_empty() {
         return Verdict::Skipped;
     }
-    // A mistake of ours that is known, and counted: DISTINCT ON over a sub-select that moves, two sub-selects deep.
-    let message = actual.error.as_ref().map(|error| error.message().into_owned()).unwrap_or_default();
-    if left.is_empty() && message == "SELECT DISTINCT ON expressions must match initial ORDER BY expressions" {
-        return Verdict::Refused(message);
-    }
     // A change in a READ ONLY block may be wrong in another way too.
     if right == SqlState::READ_ONLY_SQL_TRANSACTION.to_string() && !left.is_empty() && expected.status == actual.status
     {

@@ -27,8 +27,9 @@ const ROWS_UNKNOWN: f64 = 1000.0;
 
 /// A sub-select that stands alone.
 pub(super) struct Block {
-    /// As it stands in the query.
-    original: NodeEnum,
+    /// As it stands in the query; more than once where an expression is repeated by ORDER BY, DISTINCT ON and the like: these are to
+    /// stay the same expression.
+    originals: Vec<NodeEnum>,
     /// With the WITH items it needs.
     query: SelectStmt,
     pub text: String,
@@ -51,7 +52,7 @@ impl Search<'_> {
             });
             Ok(true)
         })?;
-        let mut blocks = Vec::new();
+        let mut blocks: Vec<Block> = Vec::new();
         for node in found {
             let Some(NodeEnum::SelectStmt(select)) = &node.node else { continue };
             let is_moved = reads_partitioned(&ctx, select, query)? || depends_on_order(&ctx, select)?;
@@ -65,7 +66,10 @@ impl Search<'_> {
             }
             let text = tree::deparse_select(&alone)?;
             let original = NodeEnum::SelectStmt(select.clone());
-            blocks.push(Block { original, query: alone, text, names: output });
+            match blocks.iter_mut().find(|block| block.text == text && block.names == output) {
+                Some(block) => block.originals.push(original),
+                None => blocks.push(Block { originals: vec![original], query: alone, text, names: output }),
+            }
         }
         Ok(blocks)
     }
@@ -82,7 +86,9 @@ impl Search<'_> {
         let mut rest = query.clone();
         for block in blocks {
             // A WITH item is better computed once for all who read it.
-            let stands_alone = matches!(&block.original, NodeEnum::SelectStmt(select) if **select == block.query);
+            let is_whole =
+                |original: &NodeEnum| matches!(original, NodeEnum::SelectStmt(select) if **select == block.query);
+            let stands_alone = block.originals.iter().any(is_whole);
             if stands_alone && self.is_single(block)? && put(&mut rest, block, &tree::empty_select())? {
                 singles.push(block);
             }
@@ -288,11 +294,12 @@ fn is_just_rows(ctx: &Context<'_>, select: &SelectStmt) -> Result<bool> {
 /// Is every place of the block in IN, ANY or ALL? How often a row occurs does not matter there.
 fn is_only_asked(query: &SelectStmt, block: &Block) -> Result<bool> {
     let (mut places, mut asked) = (0, 0);
-    let is_block = |node: &Node| node.node.as_ref() == Some(&block.original);
+    let is_block = |node: &Node| node.node.as_ref().is_some_and(|node| block.originals.contains(node));
     query.walk(&mut |node| {
         match node {
             Ref::SelectStmt(select) => {
-                places += usize::from(matches!(&block.original, NodeEnum::SelectStmt(b) if **b == *select))
+                let is_select = |original: &NodeEnum| matches!(original, NodeEnum::SelectStmt(b) if **b == *select);
+                places += usize::from(block.originals.iter().any(is_select));
             }
             Ref::SubLink(link) if link.subselect.as_deref().is_some_and(is_block) => {
                 let kind = SubLinkType::try_from(link.sub_link_type);
@@ -421,7 +428,7 @@ fn replace(query: &SelectStmt, block: &Block, table: &Arc<Relation>) -> Result<S
 fn put(query: &mut SelectStmt, block: &Block, stand_in: &SelectStmt) -> Result<bool> {
     let mut found = false;
     query.rewrite(&mut |node: &mut Node| {
-        if node.node.as_ref() == Some(&block.original) {
+        if node.node.as_ref().is_some_and(|node| block.originals.contains(node)) {
             *node = tree::node(NodeEnum::SelectStmt(Box::new(stand_in.clone())));
             found = true;
             return Ok(false);
