@@ -424,7 +424,8 @@ impl Search<'_> {
             NodeEnum::SelectStmt(s) => s.into_clause.is_none() && !code::changes_rows(statement)?,
             _ => false,
         };
-        if !read && !(self.at_home && self.stays_home(statement)?) {
+        let is_allowed = read || self.at_home && self.stays_home(statement)?;
+        if !is_allowed {
             self.refuse(
                 what.to_owned(),
                 "It changes rows: call it once, by itself or in FROM, or write a loop in a DO block.",
