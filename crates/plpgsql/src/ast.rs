@@ -19,6 +19,8 @@ pub struct Sql {
 pub struct Body {
     pub block: Block,
     pub conflict: Conflict,
+    /// `#print_strict_params`, if it stands there.
+    pub prints_parameters: Option<bool>,
 }
 
 /// `#variable_conflict`: what a name means that is a variable and a column.

@@ -330,3 +330,46 @@ SELECT * FROM person_one(5);
 SELECT o.id, o.name FROM person_one(7) AS o WHERE o.boss = 3;
 SELECT * FROM person_one(70);
 SELECT (person_one(6)).name;
+-- Settings of PL/pgSQL about INTO, and cursors that are constants.
+CREATE TABLE strict_rows (id int, v int) /*dist: hash(id) | roundrobin*/;
+INSERT INTO strict_rows SELECT i, i FROM generate_series(1, 10) i;
+CREATE FUNCTION strict_by(p int, q text) RETURNS int LANGUAGE plpgsql AS $$
+#print_strict_params on
+DECLARE n int; r record; BEGIN SELECT 1 AS a, q AS b INTO r; SELECT v INTO STRICT n FROM strict_rows WHERE v > p AND q IS NOT NULL AND v < r.a + 100; RETURN n; END$$;
+SELECT strict_by(9, 'x');
+SELECT strict_by(100, 'it''s');
+SELECT strict_by(1, NULL);
+SELECT strict_by(1, 'many');
+CREATE FUNCTION strict_made(p int) RETURNS int LANGUAGE plpgsql AS $$DECLARE n int; BEGIN EXECUTE 'SELECT v FROM strict_rows WHERE v > $1' INTO STRICT n USING p; RETURN n; END$$;
+SELECT strict_made(1);
+SET plpgsql.print_strict_params = on;
+CREATE FUNCTION strict_made_too(p int) RETURNS int LANGUAGE plpgsql AS $$DECLARE n int; BEGIN EXECUTE 'SELECT v FROM strict_rows WHERE v > $1 AND $2' INTO STRICT n USING p, true; RETURN n; END$$;
+SELECT strict_made_too(1);
+SELECT strict_made_too(100);
+RESET plpgsql.print_strict_params;
+CREATE FUNCTION widths() RETURNS int LANGUAGE plpgsql AS $$DECLARE n int; m int; r strict_rows; BEGIN
+  SELECT v INTO n FROM strict_rows;
+  SELECT v, v INTO n FROM strict_rows WHERE v = 1;
+  SELECT v INTO n, m FROM strict_rows WHERE v = 1;
+  SELECT v, v, v INTO r FROM strict_rows WHERE v = 2;
+  SELECT v INTO n, m FROM strict_rows WHERE v = 100;
+  FOR n, m IN SELECT v FROM strict_rows WHERE v < 3 LOOP NULL; END LOOP;
+  RETURN r.v; END$$;
+SET plpgsql.extra_warnings = 'all';
+SELECT widths();
+SET plpgsql.extra_errors = 'shadowed_variables, too_many_rows';
+SELECT widths();
+SET plpgsql.extra_errors = 'strict_multi_assignment';
+SELECT widths();
+SET plpgsql.extra_warnings = 'none';
+SELECT widths();
+RESET plpgsql.extra_errors;
+SELECT widths();
+CREATE FUNCTION fixed_cursor() RETURNS int LANGUAGE plpgsql AS $$DECLARE c CONSTANT refcursor := 'mine'; r record; BEGIN OPEN c FOR SELECT v FROM strict_rows ORDER BY v; FETCH c INTO r; CLOSE c; RETURN r.v; END$$;
+SELECT fixed_cursor();
+CREATE FUNCTION nameless_cursor() RETURNS int LANGUAGE plpgsql AS $$DECLARE c CONSTANT refcursor; BEGIN OPEN c FOR SELECT v FROM strict_rows; RETURN 1; END$$;
+SELECT nameless_cursor();
+CREATE FUNCTION bare_and_named(int, p1 int) RETURNS bigint LANGUAGE plpgsql AS $$DECLARE n bigint; BEGIN SELECT sum(v) INTO n FROM strict_rows WHERE v = p1 AND v > $1 - 2; RETURN n + $1 * 100 + p1 * 1000; END$$;
+SELECT bare_and_named(3, 4);
+DROP FUNCTION strict_by, strict_made, strict_made_too, widths, fixed_cursor, nameless_cursor, bare_and_named;
+DROP TABLE strict_rows;

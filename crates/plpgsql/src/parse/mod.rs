@@ -23,12 +23,12 @@ const DEPTH_MAX: usize = 100;
 /// Reads a body.
 pub fn body(text: &str) -> Result<Body> {
     let mut parser = Parser { cursor: Cursor::new(text)?, sqls: 0, depth: 0 };
-    let conflict = parser.options()?;
+    let (conflict, prints_parameters) = parser.options()?;
     let label = parser.label()?;
     let block = parser.block(label)?;
     parser.cursor.accept_mark(";");
     match parser.cursor.peek() {
-        None => Ok(Body { block, conflict }),
+        None => Ok(Body { block, conflict, prints_parameters }),
         Some(_) => Err(parser.cursor.error()),
     }
 }
@@ -42,7 +42,7 @@ pub fn sql_body(statements: Vec<String>) -> Body {
     };
     let body = statements.into_iter().enumerate().map(step).collect();
     let block = Block { label: None, declarations: Vec::new(), body, handlers: None };
-    Body { block, conflict: Conflict::Column }
+    Body { block, conflict: Conflict::Column, prints_parameters: None }
 }
 
 /// A body that does nothing but to have PostgreSQL compile this one. `None`: it begins with options.
@@ -68,8 +68,8 @@ pub(crate) struct Parser<'a> {
 
 impl<'a> Parser<'a> {
     /// `#variable_conflict …` and its kin.
-    fn options(&mut self) -> Result<Conflict> {
-        let mut conflict = Conflict::Error;
+    fn options(&mut self) -> Result<(Conflict, Option<bool>)> {
+        let (mut conflict, mut prints_parameters) = (Conflict::Error, None);
         while self.cursor.accept_mark("#") {
             match self.cursor.name()?.as_str() {
                 "variable_conflict" => {
@@ -79,11 +79,11 @@ impl<'a> Parser<'a> {
                         _ => Conflict::Error,
                     }
                 }
-                "print_strict_params" => drop(self.cursor.next()?),
+                "print_strict_params" => prints_parameters = Some(self.cursor.name()? == "on"),
                 _ => return Err(self.cursor.error()),
             }
         }
-        Ok(conflict)
+        Ok((conflict, prints_parameters))
     }
 
     /// `<<label>>`.

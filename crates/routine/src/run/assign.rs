@@ -317,6 +317,9 @@ impl<'a> Run<'a> {
     ) -> Pending<'s, ()> {
         Box::pin(async move {
             let columns = answer.columns.as_deref().unwrap_or_default();
+            if row.is_some() {
+                self.check_width(target, columns.len()).await?;
+            }
             let typed = |at: usize| match columns.get(at) {
                 Some((_, oid, modifier)) => {
                     Typed { oid: *oid, modifier: *modifier, value: row.and_then(|row| row.get(at).cloned().flatten()) }

@@ -184,7 +184,7 @@ impl<'a> Run<'a> {
                 self.each_of(label, target, &answer, body).await.map(|(flow, _)| flow)
             }
             Rows::Dynamic { query, using } => {
-                let answer = self.dynamic(query, using, false).await?;
+                let answer = self.dynamic(query, using, None, false).await?;
                 self.each_of(label, target, &answer, body).await.map(|(flow, _)| flow)
             }
             Rows::Cursor { name, arguments } => {

@@ -88,9 +88,12 @@ impl<'a> Run<'a> {
     ) -> Result<String> {
         let spot = self.spot(cursor)?;
         let name = self.scopes[spot.scope].variables[spot.at].value.clone();
-        let name = name.map(|name| String::from_utf8_lossy(&name).into_owned());
-        let name = self.host.open(Opening { name, scroll, sql, parameters }).await?;
-        self.assign(cursor, Typed::text(Some(name.clone()))).await?;
+        let given = name.map(|name| String::from_utf8_lossy(&name).into_owned());
+        let is_named = given.is_some();
+        let name = self.host.open(Opening { name: given, scroll, sql, parameters }).await?;
+        if !is_named {
+            self.assign(cursor, Typed::text(Some(name.clone()))).await?;
+        }
         Ok(name)
     }
 

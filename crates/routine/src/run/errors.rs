@@ -105,7 +105,7 @@ impl<'a> Run<'a> {
     }
 
     /// Does the client hear of messages of this level?
-    async fn is_told(&mut self, level: &str) -> Result<bool> {
+    pub(crate) async fn is_told(&mut self, level: &str) -> Result<bool> {
         const LEVELS: [&str; 9] =
             ["debug5", "debug4", "debug3", "debug2", "debug1", "log", "notice", "warning", "error"];
         if level == "INFO" {

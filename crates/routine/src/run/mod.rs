@@ -12,6 +12,7 @@ use plpgsql::ast::{Body, Conflict, Cursor};
 
 mod assign;
 mod block;
+mod checks;
 mod control;
 mod cursors;
 mod errors;
@@ -75,6 +76,8 @@ pub fn run<'a>(host: &'a mut dyn Host, routine: &'a Routine, body: &'a Body) -> 
             host,
             routine,
             conflict: body.conflict,
+            prints_parameters: body.prints_parameters,
+            checks: None,
             scopes: vec![outer_scope(routine)],
             place: Place { line: 0, at: "during function entry" },
             resolved: HashMap::new(),
@@ -138,6 +141,8 @@ pub(crate) struct Run<'a> {
     host: &'a mut dyn Host,
     routine: &'a Routine,
     conflict: Conflict,
+    prints_parameters: Option<bool>,
+    checks: Option<checks::Checks>,
     scopes: Vec<Scope<'a>>,
     place: Place,
     resolved: HashMap<usize, Arc<Resolved>>,

@@ -25,6 +25,11 @@ pub(crate) struct Resolved {
 }
 
 impl Resolved {
+    /// The names of the variables in it.
+    pub(crate) fn variables(&self) -> impl Iterator<Item = &[String]> {
+        self.uses.iter().map(|one| one.parts.as_slice())
+    }
+
     /// No variable is in it.
     pub(crate) fn is_constant(&self) -> bool {
         self.uses.is_empty()
@@ -40,6 +45,7 @@ struct Use {
 }
 
 /// A variable, or a field of one.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Spot {
     pub scope: usize,
     pub at: usize,

@@ -8,6 +8,15 @@ use crate::value::Typed;
 use crate::{Answer, Pending};
 use plpgsql::ast::{Kind, Sql, Target};
 
+/// Where a row of INTO comes from.
+enum Source<'s> {
+    Query(&'s Sql),
+    /// RETURNING.
+    Change(&'s Sql),
+    /// EXECUTE, with these parameters.
+    Made(Vec<Typed>),
+}
+
 impl<'a> Run<'a> {
     pub(crate) fn plain<'s>(&'s mut self, kind: &'a Kind) -> Pending<'s, ()> {
         Box::pin(async move {
@@ -32,9 +41,10 @@ impl<'a> Run<'a> {
                 }
                 Kind::Call(sql) => self.call(sql).await,
                 Kind::Execute { query, using, into } => {
-                    let answer = self.dynamic(query, using, true).await?;
+                    let mut given = Vec::new();
+                    let answer = self.dynamic(query, using, Some(&mut given), true).await?;
                     if let Some((target, strict)) = into {
-                        self.first_row(target, *strict, true, &answer).await?;
+                        self.first_row(target, *strict, Source::Made(given), &answer).await?;
                     }
                     self.row_count = answer.count();
                     Ok(())
@@ -46,7 +56,7 @@ impl<'a> Run<'a> {
                     self.return_rows(answer).await.map_err(|error| with_context(error, &shown))
                 }
                 Kind::ReturnExecute { query, using } => {
-                    let answer = self.dynamic(query, using, true).await?;
+                    let answer = self.dynamic(query, using, None, true).await?;
                     self.return_rows(answer).await
                 }
                 Kind::Raise(raise) => self.raise(raise).await,
@@ -68,11 +78,13 @@ impl<'a> Run<'a> {
             self.counted(answer.count());
         } else {
             self.row_count = 0;
+            // SET may be about these.
+            self.checks = None;
         }
         match into {
             Some((target, strict)) => {
-                let changes = verb != "SELECT";
-                self.first_row(target, *strict, !changes, &answer).await
+                let source = if verb == "SELECT" { Source::Query(sql) } else { Source::Change(sql) };
+                self.first_row(target, *strict, source, &answer).await
             }
             None if answer.columns.is_some() => {
                 let error = PgError::new(SqlState::SYNTAX_ERROR, "query has no destination for result data");
@@ -91,18 +103,34 @@ impl<'a> Run<'a> {
     }
 
     /// INTO: the first row, or NULLs; STRICT and data changes allow no more than one.
-    async fn first_row(&mut self, target: &Target, strict: bool, is_query: bool, answer: &Answer) -> Result<()> {
+    async fn first_row(&mut self, target: &Target, strict: bool, source: Source<'_>, answer: &Answer) -> Result<()> {
         if answer.columns.is_none() {
             return Err(PgError::new(SqlState::SYNTAX_ERROR, "INTO used with a command that cannot return data"));
         }
-        if strict && answer.rows.is_empty() {
-            return Err(PgError::new(state(b"P0002"), "query returned no rows"));
-        }
-        if answer.rows.len() > 1 && (strict || !is_query) {
-            return Err(PgError::new(state(b"P0003"), "query returned more than one row")
-                .hint("Make sure the query returns a single row, or use LIMIT 1."));
-        }
-        self.into(target, answer, answer.rows.first()).await
+        let error = match (answer.rows.len(), &source) {
+            (0, _) if strict => Some(PgError::new(state(b"P0002"), "query returned no rows")),
+            (0 | 1, _) => None,
+            (_, Source::Made(_)) if !strict => None,
+            (_, Source::Query(_)) if !strict => {
+                self.found_many_rows().await?;
+                None
+            }
+            (_, source) => {
+                let error = PgError::new(state(b"P0003"), "query returned more than one row");
+                Some(match source {
+                    Source::Made(_) => error,
+                    _ => error.hint("Make sure the query returns a single row, or use LIMIT 1."),
+                })
+            }
+        };
+        let Some(error) = error else { return self.into(target, answer, answer.rows.first()).await };
+        let given = match source {
+            Source::Query(sql) | Source::Change(sql) => self.variables_in(sql).await?,
+            Source::Made(given) => {
+                given.into_iter().enumerate().map(|(at, value)| (format!("${}", at + 1), value)).collect()
+            }
+        };
+        Err(self.with_parameters(error, given).await?)
     }
 
     /// CALL: what the procedure gives goes into the arguments that are OUT or INOUT.
@@ -121,8 +149,14 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// EXECUTE: a statement that was made at run time.
-    pub(crate) fn dynamic<'s>(&'s mut self, query: &'s Sql, using: &'s [Sql], is_shown: bool) -> Pending<'s, Answer> {
+    /// EXECUTE: a statement that was made at run time, and what it is `given`.
+    pub(crate) fn dynamic<'s>(
+        &'s mut self,
+        query: &'s Sql,
+        using: &'s [Sql],
+        given: Option<&'s mut Vec<Typed>>,
+        is_shown: bool,
+    ) -> Pending<'s, Answer> {
         Box::pin(async move {
             let text = self
                 .value(query)
@@ -133,6 +167,9 @@ impl<'a> Run<'a> {
             let mut parameters = Vec::with_capacity(using.len());
             for value in using {
                 parameters.push(self.value(value).await?);
+            }
+            if let Some(given) = given {
+                given.clone_from(&parameters);
             }
             let shown = format!("SQL statement \"{text}\"");
             let checked = self.check_dynamic(&text);
