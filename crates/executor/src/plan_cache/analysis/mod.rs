@@ -220,7 +220,7 @@ impl Session {
             },
         };
         if let Some(analysis) = context.analyses.get(version, &key_of(&marked)) {
-            return marked.filled(&analysis).map(Some);
+            return marked.filled(&analysis);
         }
         loop {
             let pinned = match self.ask_about(&marked.text, request).await? {
@@ -228,7 +228,7 @@ impl Session {
                     None => {
                         context.analyses.pin(version, shape, Pins::These(marked.pinned()));
                         context.analyses.insert(version, key_of(&marked), analysis.clone());
-                        return marked.filled(&analysis).map(Some);
+                        return marked.filled(&analysis);
                     }
                     pinned => pinned,
                 },
