@@ -15,6 +15,7 @@ use pgerror::{PgError, Result};
 use super::printed::say_plainly;
 use super::statement::{CopySubject, Statement, StatementKind};
 use crate::facts::clock::MOMENTS;
+use crate::look_alikes::Qualifier;
 use crate::rewrite::whole_rows::whole_row;
 use crate::tree::{self, Ref, Walk};
 
@@ -179,6 +180,15 @@ impl Analysis {
     pub fn is_the_same(&self, other: &Self) -> Result<bool> {
         let is_sent_alike = self.text.is_some() == other.text.is_some();
         Ok(is_sent_alike && tree::deparse(&self.tree)? == tree::deparse(&other.tree)?)
+    }
+
+    /// The same with the schemas of what PostgreSQL has printed without, where users have something of that name.
+    pub fn qualified(self, catalog: &Catalog) -> Result<Self> {
+        let mut whole = tree::node(self.tree.as_ref().clone());
+        match (Qualifier(catalog.look_alikes()).tree(&mut whole)?, whole.node) {
+            (true, Some(tree)) => self.with_tree(tree),
+            _ => Ok(self),
+        }
     }
 
     /// The same with other constants.

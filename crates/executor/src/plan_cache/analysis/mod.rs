@@ -259,7 +259,8 @@ impl Session {
         let Some(parameters) = self.parameters_of(request).await? else { return Ok(Asked::Impossible) };
         match self.ask(sql, &parameters.names.join(", "), request.place).await {
             Ok(rows) => {
-                let analysis = analysis_of(&rows, &parameters.undeclared)?.as_written(sql)?;
+                let analysis =
+                    analysis_of(&rows, &parameters.undeclared)?.qualified(request.catalog)?.as_written(sql)?;
                 let analysis = self.with_bodies(analysis, request).await?;
                 Ok(analysis.map_or(Asked::Locked, Asked::Analysed))
             }
@@ -331,7 +332,7 @@ impl Session {
             }
             for WantedBody { function, parameters, sql } in wanted {
                 let body = match self.ask(&sql, &parameters, request.place).await {
-                    Ok(rows) => Some(analysis_of(&rows, &[])?),
+                    Ok(rows) => Some(analysis_of(&rows, &[])?.qualified(request.catalog)?),
                     Err(error) if request.is_locked(&error) => return Ok(None),
                     Err(error) if is_about_the_statement(&error) => None,
                     Err(error) => return Err(error),
