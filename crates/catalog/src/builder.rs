@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use placement::BucketMap;
 
-use crate::{Catalog, Function, Group, MapId, Node, Oid, Relation, UserType};
+use crate::{Catalog, Function, Group, LookAlikes, MapId, Node, Oid, Relation, UserType};
 
 /// Collects the parts; [`Builder::build`] freezes them.
 #[derive(Default)]
@@ -127,6 +127,12 @@ impl Builder {
     /// An operator of a user's that takes PostgreSQL's own types.
     pub fn own_operator(&mut self, name: &str) -> &mut Self {
         self.catalog.own_operators.insert(name.to_owned());
+        self
+    }
+
+    /// All names that both an object of PostgreSQL's and one of a user's have.
+    pub fn look_alikes(&mut self, look_alikes: LookAlikes) -> &mut Self {
+        self.catalog.look_alikes = look_alikes;
         self
     }
 

@@ -17,6 +17,7 @@ mod builder;
 mod builtins;
 mod code;
 mod distribution;
+mod look_alikes;
 pub mod meaning;
 mod quote;
 mod rule;
@@ -24,6 +25,7 @@ pub use builder::Builder;
 pub use builtins::{BuiltinAggregate, BuiltinFunction, BuiltinOperator, BuiltinType, Builtins};
 pub use code::{Captured, Code, CodeFacts, Leavings};
 pub use distribution::{Distribution, KeyColumn, MapId};
+pub use look_alikes::LookAlikes;
 pub use meaning::Meaning;
 pub use quote::{quote_identifier, quote_literal};
 pub use rule::{Rule, RuleEvent, RuleState};
@@ -288,6 +290,7 @@ pub struct Catalog {
     builtins: Arc<Builtins>,
     /// Names of operators that users have made for PostgreSQL's own types.
     own_operators: HashSet<String>,
+    look_alikes: LookAlikes,
     server_version: u32,
     defers_constraints: bool,
     withholds_temp: bool,
@@ -441,6 +444,11 @@ impl Catalog {
     /// PostgreSQL's own operators of a name; none if users have made others for the same types.
     pub fn builtin_operators(&self, name: &str) -> &[BuiltinOperator] {
         if self.own_operators.contains(name) { &[] } else { self.builtins.operators(name) }
+    }
+
+    /// Names that both an object of PostgreSQL's and one of a user's have.
+    pub fn look_alikes(&self) -> &LookAlikes {
+        &self.look_alikes
     }
 
     /// The functions behind all user-defined operators of this name.

@@ -10,6 +10,7 @@ use pg_query::Node;
 use pg_query::protobuf::{FuncCall, RangeVar, TypeName};
 use pgerror::{PgError, Result, SqlState};
 
+use crate::look_alikes::Qualifier;
 use crate::parse::{Analysis, Uses};
 use crate::plan::Redistribute;
 use crate::rewrite::views;
@@ -121,6 +122,21 @@ impl<'a> Context<'a> {
         }
     }
 
+    /// A text of ours, in which functions, operators and types are PostgreSQL's own.
+    pub fn own_expression(&self, text: &str) -> Result<Node> {
+        let mut node = tree::parse_expression(text)?;
+        Qualifier(self.catalog.look_alikes()).tree(&mut node)?;
+        Ok(node)
+    }
+
+    /// The name of a function of PostgreSQL's, as it can be written beside all others.
+    pub fn own_function(&self, name: &str) -> Vec<Node> {
+        match self.catalog.look_alikes().functions.contains(name) {
+            true => vec![tree::string("pg_catalog"), tree::string(name)],
+            false => vec![tree::string(name)],
+        }
+    }
+
     /// Does a call surely mean one of PostgreSQL's own functions with this meaning?
     pub fn calls(&self, call: &FuncCall, meaning: Meaning) -> bool {
         let functions = self.builtin_functions(call);
@@ -162,6 +178,12 @@ impl<'a> Context<'a> {
     /// May a bare operator be another than PostgreSQL's own?
     pub fn has_user_operator(&self, name: &str) -> bool {
         self.analysis.is_none() && self.catalog.has_user_operator(name)
+    }
+
+    /// May the statement use a user's operator of this name, also where none is written (`USING`)?
+    pub fn may_use_user_operator(&self, name: &str) -> bool {
+        let is_there = self.catalog.look_alikes().operators.contains(name);
+        is_there && self.uses_of_all().is_none_or(|uses| !uses.operators.is_empty())
     }
 
     /// Name of a gathered table.

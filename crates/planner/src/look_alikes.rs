@@ -1,7 +1,7 @@
 //! Texts that PostgreSQL has printed, where users have made objects that look like PostgreSQL's own.
 //!
-//! A view is bound to functions, operators and types when it is made; its definition as a text names them again. PostgreSQL leaves
-//! out the schema of what it finds in `pg_catalog` at the time of printing. Read under another search path, `count(name)` may mean
+//! A view is bound to functions, operators and types when it is made, a statement when PostgreSQL analyses it; the text that
+//! is printed of either names them again. PostgreSQL leaves out the schema of what it finds in `pg_catalog` at the time of printing. Read under another search path, `count(name)` may mean
 //! an aggregate `count(text)` of anybody who may create one there: it comes before PostgreSQL's `count("any")`, and would run
 //! with the rights of whoever reads the view. So where there is an object of the same name, whatever its schema, the text
 //! gets `pg_catalog` in front of the name.
@@ -11,30 +11,18 @@
 
 use std::collections::HashSet;
 
+use catalog::LookAlikes;
 use pg_query::protobuf::{AExprKind, SubLinkType};
 use pg_query::{Node, NodeEnum};
+use pgerror::Result;
 
 use crate::tree::{self, Walk};
 
-/// Names that both an object of PostgreSQL's and one of a user's have.
-#[derive(Clone, Debug, Default)]
-pub struct LookAlikes {
-    functions: HashSet<String>,
-    operators: HashSet<String>,
-    types: HashSet<String>,
-}
+/// Puts schemas before such names.
+#[derive(Clone, Copy, Debug)]
+pub struct Qualifier<'c>(pub &'c LookAlikes);
 
-impl LookAlikes {
-    /// Notes a name of a `f`unction, an `o`perator or a type.
-    pub fn add(&mut self, kind: char, name: &str) {
-        let names = match kind {
-            'f' => &mut self.functions,
-            'o' => &mut self.operators,
-            _ => &mut self.types,
-        };
-        names.insert(name.to_owned());
-    }
-
+impl Qualifier<'_> {
     /// A printed statement; as it is if it cannot be read.
     pub fn statement(&self, sql: &str) -> String {
         self.written(sql).unwrap_or_else(|| sql.to_owned())
@@ -58,46 +46,55 @@ impl LookAlikes {
     }
 
     fn written(&self, sql: &str) -> Option<String> {
-        if ![&self.functions, &self.operators, &self.types]
-            .into_iter()
-            .flatten()
-            .any(|name| sql.contains(name.as_str()))
-        {
+        if !self.0.names().any(|name| sql.contains(name)) {
             return None;
         }
         let parsed = pg_query::parse(sql, 0).ok()?;
         let mut node = *parsed.protobuf.stmts.into_iter().next()?.stmt?;
+        match self.tree(&mut node).ok()? {
+            true => tree::deparse(&node.node?).ok(),
+            false => None,
+        }
+    }
+
+    /// The same for a tree. Was there such a name?
+    pub fn tree(&self, node: &mut Node) -> Result<bool> {
         let mut found = false;
-        node.rewrite(&mut |node: &mut Node| {
-            found |= self.qualify(node);
-            Ok(true)
-        })
-        .ok()?;
-        if found { tree::deparse(&node.node?).ok() } else { None }
+        if self.0.names().next().is_some() {
+            node.rewrite(&mut |node: &mut Node| {
+                found |= self.qualify(node);
+                Ok(true)
+            })?;
+        }
+        Ok(found)
     }
 
     fn qualify(&self, node: &mut Node) -> bool {
         use AExprKind::{AexprOp, AexprOpAll, AexprOpAny};
         match &mut node.node {
-            Some(NodeEnum::FuncCall(call)) => put_schema(&self.functions, &mut call.funcname),
+            Some(NodeEnum::FuncCall(call)) => put_schema(&self.0.functions, &mut call.funcname),
             Some(NodeEnum::AExpr(of)) => {
                 let has_place = [AexprOp, AexprOpAll, AexprOpAny].iter().any(|kind| of.kind == *kind as i32);
-                has_place && put_schema(&self.operators, &mut of.name)
+                has_place && put_schema(&self.0.operators, &mut of.name)
             }
             Some(NodeEnum::TypeCast(cast)) => {
-                cast.type_name.as_mut().is_some_and(|of| put_schema(&self.types, &mut of.names))
+                cast.type_name.as_mut().is_some_and(|of| put_schema(&self.0.types, &mut of.names))
             }
+            Some(NodeEnum::ColumnDef(column)) => {
+                column.type_name.as_mut().is_some_and(|of| put_schema(&self.0.types, &mut of.names))
+            }
+            Some(NodeEnum::SortBy(by)) => put_schema(&self.0.operators, &mut by.use_op),
             Some(NodeEnum::SubLink(link)) => {
                 // IN.
                 if link.sub_link_type() == SubLinkType::AnySublink && link.oper_name.is_empty() {
                     let mut name = vec![tree::string("=")];
-                    let is_taken = put_schema(&self.operators, &mut name);
+                    let is_taken = put_schema(&self.0.operators, &mut name);
                     if is_taken {
                         link.oper_name = name;
                     }
                     return is_taken;
                 }
-                put_schema(&self.operators, &mut link.oper_name)
+                put_schema(&self.0.operators, &mut link.oper_name)
             }
             _ => false,
         }
@@ -118,9 +115,10 @@ mod tests {
 
     #[test]
     fn names_that_are_taken_get_their_schema() {
-        let mut known = LookAlikes::default();
-        assert_eq!(known.statement("SELECT count(a) FROM t"), "SELECT count(a) FROM t");
-        [('f', "count"), ('o', "="), ('t', "text")].into_iter().for_each(|(kind, name)| known.add(kind, name));
+        let mut names = LookAlikes::default();
+        assert_eq!(Qualifier(&names).statement("SELECT count(a) FROM t"), "SELECT count(a) FROM t");
+        [('f', "count"), ('o', "="), ('t', "text")].into_iter().for_each(|(kind, name)| names.add(kind, name));
+        let known = Qualifier(&names);
         assert_eq!(
             known.statement(" SELECT count(a), max(b), util.count(c) FROM t WHERE d = e AND f IN (SELECT g FROM u) AND h::text < 'x'::text"),
             "SELECT pg_catalog.count(a), max(b), util.count(c) FROM t WHERE d OPERATOR(pg_catalog.=) e \

@@ -172,7 +172,11 @@ impl Session {
             for (number, target) in targets.iter().enumerate() {
                 let there = self.at_places(target, number, places, &rows, true).await?;
                 let (kept, missed): (Vec<usize>, Vec<usize>) = rows.iter().partition(|row| there.contains(row));
-                round.is_changed |= !missed.is_empty() && target.wait != LockWait::Skip;
+                if target.wait != LockWait::Skip && !missed.is_empty() {
+                    // What is still there, and not to be locked, is what a policy forbids.
+                    round.is_changed |= !target.has_policies
+                        || self.at_places(target, number, places, &missed, false).await?.len() < missed.len();
+                }
                 round.missed.extend(missed);
                 rows = kept;
             }
@@ -300,7 +304,7 @@ mod tests {
     use super::*;
 
     fn target(by: LockedBy) -> LockTarget {
-        LockTarget { table: "t".to_owned(), strength: "UPDATE", wait: LockWait::Block, by }
+        LockTarget { table: "t".to_owned(), strength: "UPDATE", wait: LockWait::Block, by, has_policies: false }
     }
 
     #[test]

@@ -3,9 +3,9 @@
 
 use std::sync::{Arc, LazyLock};
 
-use catalog::{Column, Distribution, Function, Oid, Persistence, Relation, RelationKind};
+use catalog::{Column, Distribution, Function, LookAlikes, Oid, Persistence, Relation, RelationKind};
 use pgerror::{PgError, Result};
-use planner::{LookAlikes, TempCode};
+use planner::{Qualifier, TempCode};
 
 use crate::session::Session;
 use crate::shared::catalog_load::{Row, flag, function, number, numbers, optional, text};
@@ -120,7 +120,7 @@ impl Session {
                     }
                     has_views |= text(&row, 1)? == "v";
                 }
-                Some(b"f") => known.functions.push(function(&row, &LookAlikes::default())?),
+                Some(b"f") => known.functions.push(function(&row, Qualifier(&LookAlikes::default()))?),
                 _ => known.code.push(TempCode {
                     relation: text(&row, 0)?.to_owned(),
                     on_change: numbers(optional(&row, 1)?)?,

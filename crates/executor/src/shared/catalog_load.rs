@@ -18,13 +18,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use catalog::{
     AttNum, Builder, Builtins, Captured, Catalog, Code, Column, Distribution, ForeignKey, Function, Generated, Group,
-    KeyColumn, MapId, Node, NodeId, Oid, Persistence, Relation, RelationKind, Rule, RuleEvent, RuleState, UniqueKey,
-    UserType,
+    KeyColumn, LookAlikes, MapId, Node, NodeId, Oid, Persistence, Relation, RelationKind, Rule, RuleEvent, RuleState,
+    UniqueKey, UserType,
 };
 use pgerror::{PgError, Result, SqlState};
 use pgproto::Connection;
 use placement::BucketMap;
-use planner::LookAlikes;
+use planner::Qualifier;
 use tokio::sync::OnceCell;
 use txn::decision::LAYOUT;
 
@@ -162,10 +162,12 @@ async fn read_all(
     for row in connection.query_rows(SCHEMAS).await? {
         builder.schema(text(&row, 0)?);
     }
-    let mut taken = LookAlikes::default();
+    let mut look_alikes = LookAlikes::default();
     for row in connection.query_rows(LOOK_ALIKES).await? {
-        taken.add(letter(&row, 0)?, text(&row, 1)?);
+        look_alikes.add(letter(&row, 0)?, text(&row, 1)?);
     }
+    let taken = Qualifier(&look_alikes);
+    builder.look_alikes(look_alikes.clone());
     for row in connection.query_rows(TYPES).await? {
         builder.user_type(UserType {
             oid: number(&row, 0)?,
@@ -181,7 +183,7 @@ async fn read_all(
         });
     }
     for row in connection.query_rows(&functions()).await? {
-        builder.function(function(&row, &taken)?);
+        builder.function(function(&row, taken)?);
     }
     for row in connection.query_rows(UNNAMED_FUNCTIONS).await? {
         builder.unnamed_function(number(&row, 0)?);
@@ -198,11 +200,11 @@ async fn read_all(
     for row in connection.query_rows(NONDETERMINISTIC_COLLATIONS).await? {
         builder.nondeterministic_collation(text(&row, 0)?);
     }
-    read_relations(connection, builder, &taken).await
+    read_relations(connection, builder, taken).await
 }
 
 /// A row of [`FUNCTION_COLUMNS`](crate::shared::catalog_queries::FUNCTION_COLUMNS).
-pub(crate) fn function(row: &Row, taken: &LookAlikes) -> Result<Function> {
+pub(crate) fn function(row: &Row, taken: Qualifier<'_>) -> Result<Function> {
     Ok(Function {
         oid: number(row, 0)?,
         schema: text(row, 1)?.to_owned(),
@@ -222,7 +224,7 @@ pub(crate) fn function(row: &Row, taken: &LookAlikes) -> Result<Function> {
 }
 
 /// The body of BEGIN ATOMIC is bound when the function is made, all others whenever they run.
-fn function_definition(definition: &str, taken: &LookAlikes) -> String {
+fn function_definition(definition: &str, taken: Qualifier<'_>) -> String {
     if definition.contains("BEGIN ATOMIC") { taken.statement(definition) } else { definition.to_owned() }
 }
 
@@ -274,7 +276,7 @@ fn by_relation(rows: Vec<Row>) -> Result<HashMap<Oid, Vec<Row>>> {
     Ok(map)
 }
 
-async fn read_relations(connection: &mut Connection, mut builder: Builder, taken: &LookAlikes) -> Result<Catalog> {
+async fn read_relations(connection: &mut Connection, mut builder: Builder, taken: Qualifier<'_>) -> Result<Catalog> {
     let mut columns = by_relation(connection.query_rows(COLUMNS).await?)?;
     let mut unique = by_relation(connection.query_rows(UNIQUE).await?)?;
     let mut code = by_relation(connection.query_rows(CODE).await?)?;
@@ -358,7 +360,7 @@ fn relation_kind(letter: char) -> Result<RelationKind> {
     })
 }
 
-fn column(row: &Row, taken: &LookAlikes) -> Result<Column> {
+fn column(row: &Row, taken: Qualifier<'_>) -> Result<Column> {
     let generated = match (letter(row, 8)?, letter(row, 9)?) {
         ('s', _) => Generated::Stored,
         ('v', _) => Generated::Virtual,
@@ -423,7 +425,7 @@ fn captured_trigger(row: &Row) -> Result<Captured> {
     })
 }
 
-fn rule(row: &Row, taken: &LookAlikes) -> Result<Rule> {
+fn rule(row: &Row, taken: Qualifier<'_>) -> Result<Rule> {
     let event = match letter(row, 2)? {
         '2' => RuleEvent::Update,
         '3' => RuleEvent::Insert,

@@ -64,6 +64,13 @@ pub(crate) struct Facts {
     pub refused: Option<PgError>,
 }
 
+impl Facts {
+    /// Does each evaluation count?
+    pub fn differs_each_time(&self) -> bool {
+        self.volatile.is_some() || self.writes
+    }
+}
+
 /// Searches a whole statement.
 pub(crate) fn facts(ctx: &Context<'_>, statement: &impl Walk) -> Result<Facts> {
     let mut search = Search::new(ctx);

@@ -15,6 +15,7 @@ use pgerror::{PgError, Result};
 use super::printed::say_plainly;
 use super::statement::{CopySubject, Statement, StatementKind};
 use crate::facts::clock::MOMENTS;
+use crate::look_alikes::Qualifier;
 use crate::rewrite::whole_rows::whole_row;
 use crate::tree::{self, Ref, Walk};
 
@@ -184,6 +185,15 @@ impl Analysis {
     /// The text of what PostgreSQL read.
     pub fn printed(&self) -> Result<String> {
         tree::deparse(&self.tree)
+    }
+
+    /// The same with the schemas of what PostgreSQL has printed without, where users have something of that name.
+    pub fn qualified(self, catalog: &Catalog) -> Result<Self> {
+        let mut whole = tree::node(self.tree.as_ref().clone());
+        match (Qualifier(catalog.look_alikes()).tree(&mut whole)?, whole.node) {
+            (true, Some(tree)) => self.with_tree(tree),
+            _ => Ok(self),
+        }
     }
 
     /// The same with other constants.

@@ -23,6 +23,8 @@ const BASE: u32 = 1_986_040_000;
 const COMMON: &str = "198604";
 /// How marks of strings begin: all that is left of one in a constant of type `"char"`.
 const FIRST: &str = "l";
+/// The longest value of type `name`: longer ones are cut.
+const NAME_BYTES_MAX: usize = 63;
 /// The digits in a constant of type `bytea`, as PostgreSQL prints it.
 const COMMON_IN_HEX: &str = "313938363034";
 
@@ -131,9 +133,29 @@ impl Marked {
         Ok(is_hidden.then(|| vec![true; pinned.len()]))
     }
 
-    /// The analysis of the statement itself, from that of the marked text.
-    pub fn filled(&self, analysis: &Analysis) -> Result<Analysis> {
-        analysis.with_tree(self.written_into(analysis.tree())?.node.ok_or_else(nothing)?)
+    /// The analysis of the statement itself, from that of the marked text; `None` if PostgreSQL would cut a constant.
+    pub fn filled(&self, analysis: &Analysis) -> Result<Option<Analysis>> {
+        if self.is_cut(analysis.tree())? {
+            return Ok(None);
+        }
+        analysis.with_tree(self.written_into(analysis.tree())?.node.ok_or_else(nothing)?).map(Some)
+    }
+
+    /// Is there a constant of type `name` that is longer than names are?
+    fn is_cut(&self, tree: &NodeEnum) -> Result<bool> {
+        let marks = self.constants.iter().filter_map(|constant| constant.mark.as_ref());
+        let long = |mark: &&Mark| matches!(&mark.value, Value::Text(text) if text.len() > NAME_BYTES_MAX);
+        let long: Vec<&str> = marks.filter(long).map(|mark| mark.mark.as_str()).collect();
+        let mut found = false;
+        if !long.is_empty() {
+            tree.walk(&mut |node| {
+                if let Ref::TypeCast(cast) = node {
+                    found |= text_as(cast, "name").is_some_and(|text| long.contains(&text));
+                }
+                Ok(!found)
+            })?;
+        }
+        Ok(found)
     }
 
     fn written_into(&self, tree: &NodeEnum) -> Result<Node> {
@@ -191,12 +213,20 @@ fn digits_of(value: &a_const::Val) -> Option<String> {
 
 /// May the constant be what type `"char"` has taken of a mark?
 fn is_first_byte(cast: &TypeCast) -> bool {
+    text_as(cast, "char") == Some(FIRST)
+}
+
+/// The text of a constant that is cast to this type of PostgreSQL's.
+fn text_as<'c>(cast: &'c TypeCast, of: &str) -> Option<&'c str> {
     let to = cast.type_name.as_ref().and_then(|name| name.names.last()).and_then(tree::text_of);
     let value = match cast.arg.as_deref().and_then(|arg| arg.node.as_ref()) {
-        Some(NodeEnum::AConst(constant)) => constant.val.as_ref(),
-        _ => None,
+        Some(NodeEnum::AConst(constant)) if to == Some(of) => constant.val.as_ref()?,
+        _ => return None,
     };
-    to == Some("char") && matches!(value, Some(a_const::Val::Sval(text)) if text.sval == FIRST)
+    match value {
+        a_const::Val::Sval(text) => Some(&text.sval),
+        _ => None,
+    }
 }
 
 fn is_negative(text: &str, mark: &Mark) -> bool {
@@ -234,7 +264,7 @@ mod tests {
     }
 
     fn filled(marked: &Marked, body: &str) -> String {
-        tree::deparse(marked.filled(&analysis(body)).unwrap().tree()).unwrap()
+        tree::deparse(marked.filled(&analysis(body)).unwrap().unwrap().tree()).unwrap()
     }
 
     #[test]
@@ -251,6 +281,18 @@ mod tests {
             filled(&marked, printed),
             "SELECT t.a FROM public.t WHERE t.b > '-7'::int AND t.c = 2.50 AND t.d = 'it''s'::text AND t.e = 7"
         );
+    }
+
+    #[test]
+    fn names_that_postgresql_cuts_are_not_filled_in() {
+        let fills = |value: &str, body: &str| {
+            let marked = Marked::of(&format!("SELECT a FROM t WHERE n = '{value}'"), &[]).unwrap();
+            marked.filled(&analysis(body)).unwrap().is_some()
+        };
+        let of_name = "SELECT t.a FROM public.t WHERE t.n = 'loxo1986040000'::name";
+        assert!(fills(&"n".repeat(NAME_BYTES_MAX), of_name));
+        assert!(!fills(&"n".repeat(NAME_BYTES_MAX + 1), of_name));
+        assert!(fills(&"n".repeat(NAME_BYTES_MAX + 1), "SELECT t.a FROM public.t WHERE t.n = 'loxo1986040000'::text"));
     }
 
     #[test]

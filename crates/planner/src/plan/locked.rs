@@ -36,6 +36,8 @@ pub struct LockTarget {
     pub wait: LockWait,
     /// How a row is found.
     pub by: LockedBy,
+    /// The table has policies: those of UPDATE may forbid to lock a row that those of SELECT show, which is then left out.
+    pub has_policies: bool,
 }
 
 /// What becomes of rows that others have locked.

@@ -30,7 +30,7 @@ pub(super) const COLUMN: &str = "loxo_place";
 /// Stands for the node's number in a text that is still to be planned.
 const HERE: &str = "loxo_this_node";
 
-/// Rows that are asked for beyond LIMIT: as many may be locked by others before all have to be asked for.
+/// Rows that are asked for beyond LIMIT: as many may be locked by others, or forbidden, before all have to be asked for.
 const SPARE_ROWS: usize = 50;
 
 /// A table of FROM that the query locks.
@@ -52,13 +52,13 @@ pub(super) fn plan(ctx: &Context<'_>, original: &str, select: &SelectStmt, facts
         return Ok(None);
     }
     let Some(targets) = targets(ctx, select)? else { return Ok(None) };
-    let skips = targets.iter().any(|target| target.plan.wait == LockWait::Skip);
+    let leaves_out = targets.iter().any(|target| target.plan.wait == LockWait::Skip || target.plan.has_policies);
     let unlimited = SelectStmt { limit_count: None, limit_offset: None, ..select.clone() };
     let is_limited = select.limit_count.is_some();
-    let spare = if skips { SPARE_ROWS } else { 0 };
+    let spare = if leaves_out { SPARE_ROWS } else { 0 };
     let limited = if is_limited { with_limit(select, spare as i64) } else { unlimited.clone() };
     let Some(query) = query(ctx, &limited, &targets)? else { return Ok(None) };
-    let all = if is_limited && skips { self::query(ctx, &unlimited, &targets)? } else { None };
+    let all = if is_limited && leaves_out { self::query(ctx, &unlimited, &targets)? } else { None };
     let text = |node: &Option<Box<Node>>| node.as_deref().map(tree::deparse_expression).transpose();
     Ok(Some(Plan::Locked(Box::new(Locked {
         original: original.to_owned(),
@@ -126,6 +126,7 @@ fn targets(ctx: &Context<'_>, select: &SelectStmt) -> Result<Option<Vec<Target>>
             strength: strength(&meant),
             wait: wait(&meant),
             by,
+            has_policies: relation.is_barrier,
         };
         targets.push(Target { alias, plan });
     }

@@ -220,7 +220,7 @@ impl Session {
             },
         };
         if let Some(analysis) = context.analyses.get(version, &key_of(&marked)) {
-            return marked.filled(&analysis).map(Some);
+            return marked.filled(&analysis);
         }
         loop {
             let pinned = match self.ask_about(&marked.text, request).await? {
@@ -228,7 +228,7 @@ impl Session {
                     None => {
                         context.analyses.pin(version, shape, Pins::These(marked.pinned()));
                         context.analyses.insert(version, key_of(&marked), analysis.clone());
-                        return marked.filled(&analysis).map(Some);
+                        return marked.filled(&analysis);
                     }
                     pinned => pinned,
                 },
@@ -267,7 +267,8 @@ impl Session {
         let Some(parameters) = self.parameters_of(request).await? else { return Ok(Asked::Impossible) };
         match self.ask(sql, &parameters.names.join(", "), request.place).await {
             Ok(rows) => {
-                let analysis = analysis_of(&rows, &parameters.undeclared)?.as_written(sql)?;
+                let analysis =
+                    analysis_of(&rows, &parameters.undeclared)?.qualified(request.catalog)?.as_written(sql)?;
                 let analysis = self.with_bodies(analysis, request).await?;
                 Ok(analysis.map_or(Asked::Locked, Asked::Analysed))
             }
@@ -339,7 +340,7 @@ impl Session {
             }
             for WantedBody { function, parameters, sql } in wanted {
                 let body = match self.ask(&sql, &parameters, request.place).await {
-                    Ok(rows) => Some(analysis_of(&rows, &[])?),
+                    Ok(rows) => Some(analysis_of(&rows, &[])?.qualified(request.catalog)?),
                     Err(error) if request.is_locked(&error) => return Ok(None),
                     Err(error) if is_about_the_statement(&error) => None,
                     Err(error) => return Err(error),

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! f(5)        → CAST((SELECT … WHERE k = CAST(5 AS int) LIMIT 1) AS text)
-//! f(t.k)      → (SELECT CAST((SELECT … WHERE k = loxo_f1.p1 LIMIT 1) AS text) FROM (SELECT CAST(t.k AS int) AS p1) AS loxo_f1)
+//! f(t.k)      → CAST((SELECT (SELECT … WHERE k = loxo_f1.p1 LIMIT 1) FROM (SELECT CAST(t.k AS int) AS p1) AS loxo_f1) AS text)
 //! FROM g(5)   → FROM (SELECT CAST(c1 AS int) AS a FROM (SELECT …) AS loxo_f1 (c1)) AS g
 //! ```
 //!
@@ -36,6 +36,7 @@ use crate::context::Context;
 use crate::facts::clock;
 use crate::facts::functions;
 use crate::parse::Statement;
+use crate::rewrite::routine::gives_set;
 use crate::select::shape;
 use crate::tree::{self, Ref, Walk};
 
@@ -187,7 +188,10 @@ impl Inliner<'_> {
         let Some(routine) = self.routine(call)?.filter(|routine| !routine.is_set() && routine.table().is_none()) else {
             return Ok(None);
         };
-        let Some(arguments) = routine.arguments(call).filter(|_| !has_window(&call.args)) else { return Ok(None) };
+        let Some(arguments) = routine.arguments(call) else { return Ok(None) };
+        if is_of_the_level(self.ctx, call)? {
+            return Ok(None);
+        }
         let Some(body) = first_row(self.ctx, routine.body.clone())? else { return Ok(None) };
         if arguments.iter().all(is_constant) {
             if routine.is_strict() && arguments.iter().any(|argument| !is_known(argument)) {
@@ -200,16 +204,18 @@ impl Inliner<'_> {
         let alias = format!("loxo_f{}", self.count + 1);
         let parameter = |at: usize| tree::column(&[&alias, &parameter_name(at)]);
         let body = routine.with(body, parameter)?;
-        let mut value = cast(sub_select(body), routine.returns());
+        let mut value = sub_select(body);
         if routine.is_strict() {
             value = unless_null((0..arguments.len()).map(parameter).collect(), value);
         }
         let alias = self.alias();
-        Ok(Some(sub_select(SelectStmt {
+        let query = SelectStmt {
             target_list: vec![tree::target(value, None)],
             from_clause: vec![in_from(values(arguments), &alias, Vec::new())],
             ..tree::empty_select()
-        })))
+        };
+        // A bare sub-select after ANY would be one whose rows are compared.
+        Ok(Some(cast(sub_select(query), routine.returns())))
     }
 
     /// A call in FROM.
@@ -269,16 +275,27 @@ impl Inliner<'_> {
     }
 }
 
-/// Is there a window function, which cannot stand in a sub-select's FROM?
-fn has_window(arguments: &[Node]) -> bool {
+/// Is there something that means the level of the query where the call stands, and not a sub-select's FROM: a window function, an
+/// aggregate of no column (`count(*)`), a set? What is VOLATILE and of no column would be evaluated once there, not for each row.
+fn is_of_the_level(ctx: &Context<'_>, call: &FuncCall) -> Result<bool> {
     let mut found = false;
-    let walked = arguments.iter().try_for_each(|argument| {
-        argument.walk(&mut |node| {
-            found |= matches!(node, Ref::FuncCall(call) if call.over.is_some());
-            Ok(!found)
-        })
-    });
-    found || walked.is_err()
+    call.args.walk(&mut |node| {
+        if let Ref::FuncCall(call) = node {
+            found |= call.over.is_some() || gives_set(ctx, call);
+            found |= shape::is_aggregate(ctx, call) && !has_column(&NodeEnum::FuncCall(Box::new(call.clone())))?;
+        }
+        Ok(!found)
+    })?;
+    Ok(found || (!has_column(&call.args)? && functions::facts(ctx, &call.args)?.differs_each_time()))
+}
+
+fn has_column(part: &impl Walk) -> Result<bool> {
+    let mut found = false;
+    part.walk(&mut |node| {
+        found |= matches!(node, Ref::ColumnRef(_));
+        Ok(!found)
+    })?;
+    Ok(found)
 }
 
 /// The name of an argument in [`values`].

@@ -110,6 +110,7 @@ impl Level {
             }
             rest.target_list.push(target);
         }
+        draft.fails |= draft.multiplies(false)?;
         let mut rows = SelectStmt { target_list: draft.targets(), ..query.clone() };
         let has_sets = draft.calls.iter().any(|call| call.is_set);
         if has_sets {
@@ -169,6 +170,7 @@ impl Level {
         if self.streams && rest.limit_count.is_some() && !draft.calls.iter().any(|call| call.is_set) {
             draft.enough = Some((when.clone(), enough(&rest)?));
         }
+        draft.fails |= draft.multiplies(when.is_some())?;
         let rows = SelectStmt {
             with_clause: query.with_clause.clone(),
             target_list: draft.targets(),

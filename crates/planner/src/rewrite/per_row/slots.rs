@@ -11,7 +11,7 @@ use super::effects::may_touch;
 use super::{Enough, PerRow, RowCall};
 use crate::context::{Context, Named};
 use crate::facts::functions;
-use crate::rewrite::routine::Shape;
+use crate::rewrite::routine::{Shape, gives_set};
 use crate::tree::{self, Ref, Walk};
 
 /// The alias of the rows, and of slots while the texts are made.
@@ -140,6 +140,24 @@ impl<'a> Draft<'a> {
         }
         let target = |(at, value): (usize, &Node)| tree::target(value.clone(), Some(&format!("c{at}")));
         self.columns.iter().enumerate().map(target).collect()
+    }
+
+    /// Would the rows be as many as a set in their select list has, where PostgreSQL counts them otherwise: beside another set, or
+    /// after WHERE?
+    pub fn multiplies(&self, is_after_where: bool) -> Result<bool> {
+        if !is_after_where && !self.calls.iter().any(|call| call.is_set) {
+            return Ok(false);
+        }
+        let mut found = false;
+        for column in &self.columns {
+            column.walk(&mut |node| {
+                if let Ref::FuncCall(call) = node {
+                    found |= gives_set(self.ctx, call);
+                }
+                Ok(!found && !matches!(node, Ref::SubLink(_)))
+            })?;
+        }
+        Ok(found)
     }
 
     /// The texts. All columns of the rows are known now.

@@ -29,11 +29,12 @@ use crate::rewrite::of_rows::{self, OfRows};
 use crate::rewrite::per_row::{self, Each, PerRow};
 use crate::rewrite::rules::Rewritten;
 use crate::rewrite::triggers::Triggered;
+use crate::select::shape::is_aggregate;
 use crate::tree::{self, Ref, Walk};
 
 mod shape;
 
-pub(crate) use shape::Shape;
+pub(crate) use shape::{Shape, gives_set};
 
 /// See [`Plan::Routine`](crate::Plan::Routine).
 #[derive(Clone, Debug)]
@@ -410,6 +411,7 @@ impl<'a> Taker<'a> {
             if let Some(NodeEnum::FuncCall(call)) = &node.node
                 && let Some((function, _)) = self.ours(call)?
                 && function.volatility != 'v'
+                && !functions::facts(self.ctx, &call.args)?.differs_each_time()
                 && let Some(taken) = self.take(call, false)?
             {
                 *node = taken;
@@ -451,11 +453,15 @@ impl<'a> Taker<'a> {
         Ok(Shape::of(self.ctx, function).map(|shape| (function, shape)))
     }
 
-    /// Notes the call; gives the number of its first parameter. `None` if its arguments depend on rows.
+    /// Notes the call; gives the number of its first parameter. `None` if its arguments depend on rows, or are several.
     fn add(&mut self, function: &'a Function, call: &FuncCall, wanted: Wanted) -> Result<Option<usize>> {
         let mut depends = false;
         call.args.walk(&mut |node| {
-            depends |= matches!(node, Ref::ColumnRef(_) | Ref::SubLink(_));
+            depends |= match node {
+                Ref::ColumnRef(_) | Ref::SubLink(_) => true,
+                Ref::FuncCall(call) => call.over.is_some() || is_aggregate(self.ctx, call) || gives_set(self.ctx, call),
+                _ => false,
+            };
             Ok(!depends)
         })?;
         let Some(arguments) = arguments(call)?.filter(|_| !depends) else { return Ok(None) };

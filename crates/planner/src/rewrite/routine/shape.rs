@@ -7,6 +7,14 @@ use pg_query::{Node, NodeEnum};
 use super::Wanted;
 use crate::context::Context;
 use crate::tree;
+
+/// May a call give several rows?
+pub(crate) fn gives_set(ctx: &Context<'_>, call: &FuncCall) -> bool {
+    let may_be_set = |function: &&Function| function.kind == 'f' && Shape::of(ctx, function).is_none_or(|of| of.set);
+    ctx.builtin_functions(call).iter().any(|function| function.returns_set)
+        || ctx.user_functions(call).iter().any(may_be_set)
+}
+
 /// What a function returns.
 pub(crate) struct Shape {
     /// The type after RETURNS, if it is not a record or void.

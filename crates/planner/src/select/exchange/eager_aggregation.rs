@@ -210,7 +210,7 @@ impl Separation<'_> {
                 return Ok(true);
             }
             match self.combined(call, parts)? {
-                Combined::From(text) => *node = tree::parse_expression(&text)?,
+                Combined::From(text) => *node = self.ctx.own_expression(&text)?,
                 Combined::AsItIs => {}
                 Combined::Impossible => possible = false,
             }
@@ -274,7 +274,7 @@ impl Separation<'_> {
     /// The name of a part, qualified; equal ones are made once.
     fn part(&self, parts: &mut Vec<Part>, name: &str, call: &FuncCall, type_oid: u32) -> Result<String> {
         let mut call = call.clone();
-        call.funcname = vec![tree::string(name)];
+        call.funcname = self.ctx.own_function(name);
         let call = levels::unqualified(&tree::node(NodeEnum::FuncCall(Box::new(call))))?;
         let at = match parts.iter().position(|part| tree::same_expression(&part.call, &call)) {
             Some(at) => at,

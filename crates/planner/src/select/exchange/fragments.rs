@@ -154,7 +154,7 @@ impl Search<'_> {
                 None => self.keys_here_or_sent(at, partner, left * (1.0 - kept), before, progress, state)?,
             };
             if let Some(keys) = keys {
-                conditions.push(in_keys(&units[at], &partner.own, keys));
+                conditions.push(in_keys(self.ctx, &units[at], &partner.own, keys));
                 *known *= kept;
                 left *= kept;
             }
@@ -181,7 +181,7 @@ impl Search<'_> {
         let unit = &units[at];
         let mut keys = key_select(&units[other], &partner.other);
         let mut here = gather::fragment(&unit.relation, &unit.name, progress.needs, &unit.filter);
-        add_condition(&mut here, in_keys(unit, &partner.own, keys.clone()));
+        add_condition(&mut here, in_keys(self.ctx, unit, &partner.own, keys.clone()));
         let is_here = gather::nodes_of(&self.context(state), &here).is_ok();
         let copies = if matches!(progress.moves[at], Move::Broadcast) { self.nodes.len() as f64 } else { 1.0 };
         let sent = STEP + units[other].rows * self.nodes.len() as f64 * width(1);
@@ -196,7 +196,7 @@ impl Search<'_> {
         if is_here {
             // Fewer keys may be known on fewer nodes than the unit's rows are on.
             let mut here = gather::fragment(&unit.relation, &unit.name, progress.needs, &unit.filter);
-            add_condition(&mut here, in_keys(unit, &partner.own, keys.clone()));
+            add_condition(&mut here, in_keys(self.ctx, unit, &partner.own, keys.clone()));
             let are_here = gather::nodes_of(&self.context(state), &here).is_ok();
             return Ok(Some(if are_here { keys } else { all_keys }));
         }
@@ -242,13 +242,15 @@ fn keys_of_table(table: &str, column: &str) -> SelectStmt {
     }
 }
 
-fn in_keys(unit: &Unit, column: &str, keys: SelectStmt) -> Node {
+fn in_keys(ctx: &Context<'_>, unit: &Unit, column: &str, keys: SelectStmt) -> Node {
+    let is_taken = ctx.catalog.look_alikes().operators.contains("=");
     tree::node(NodeEnum::SubLink(Box::new(SubLink {
         xpr: None,
         sub_link_type: SubLinkType::AnySublink as i32,
         sub_link_id: 0,
         testexpr: Some(Box::new(column_of(unit, column))),
-        oper_name: Vec::new(),
+        // None: that of IN.
+        oper_name: if is_taken { vec![tree::string("pg_catalog"), tree::string("=")] } else { Vec::new() },
         subselect: Some(Box::new(tree::node(NodeEnum::SelectStmt(Box::new(keys))))),
         location: -1,
     })))

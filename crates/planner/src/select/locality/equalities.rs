@@ -85,6 +85,7 @@ impl Analyzer<'_> {
         }
         for condition in conditions {
             match condition {
+                Condition::Same(..) if self.ctx.may_use_user_operator("=") => {}
                 Condition::Same(a, b) => equal.join(*a, *b),
                 Condition::Expression(e) => self.learn_expression(e, scope, env, equal),
             }

@@ -306,7 +306,7 @@ impl<'a> Upper<'a> {
             }
         };
         match text {
-            Some(text) => tree::parse_expression(&text),
+            Some(text) => self.ctx.own_expression(&text),
             None => {
                 self.impossible = true;
                 Ok(tree::integer(0))
@@ -325,9 +325,7 @@ impl<'a> Upper<'a> {
     /// The call under another name as a column of the fragment; FILTER stays with it.
     fn partial_call(&mut self, call: &FuncCall, name: &str) -> Result<String> {
         let mut call = call.clone();
-        if let Some(last) = call.funcname.last_mut() {
-            *last = tree::string(name);
-        }
+        call.funcname = self.ctx.own_function(name);
         let node = tree::node(NodeEnum::FuncCall(Box::new(call)));
         match self.carry(&node, false).node {
             Some(NodeEnum::ColumnRef(c)) => Ok(c.fields.first().and_then(tree::text_of).unwrap_or_default().to_owned()),
