@@ -21,7 +21,9 @@ impl Statements {
         let version = self.own.session.catalog_version();
         let result = self.watch(&quick.plan, quick.call.as_ref().unwrap_or(call), None).await;
         let result = match result {
-            Err(error) if quick.plan.facts().is_rewritten => Err(self.placed_by_home(sql, &quick.plan, error).await),
+            Err(error) if quick.plan.facts().is_rewritten => {
+                Err(self.placed_by_home(sql, &quick.plan, call, error).await)
+            }
             result => result.map_err(|error| quick.place(error)),
         };
         if let Err(error) = &result
@@ -87,18 +89,19 @@ impl Statements {
             Err(_) if may_retry && self.own.session.must_replan() && keeps_columns(statement, call) => {
                 self.run_anew(statement, call, spool).await
             }
-            Err(error) if plan.facts().is_rewritten => Err(self.placed_by_home(&statement.sql, &plan, error).await),
+            Err(error) if plan.facts().is_rewritten => {
+                Err(self.placed_by_home(&statement.sql, &plan, call, error).await)
+            }
             result => result,
         }
     }
 
     /// The error of a statement of which the nodes got other texts, with its place in the user's: PostgreSQL shows it for a
     /// value that is none of its type.
-    async fn placed_by_home(&mut self, sql: &str, plan: &Plan, error: PgError) -> PgError {
-        let is_of_part = matches!(plan, Plan::InsertSplit(_)) && error.get(field::POSITION).is_some();
-        match is_of_part {
-            true => self.own.session.as_read_by_home(sql, error.without(field::POSITION)).await,
-            false => self.placed(sql, error).await,
+    async fn placed_by_home(&mut self, sql: &str, plan: &Plan, call: &Call, error: PgError) -> PgError {
+        match plan {
+            Plan::InsertSplit(_) => self.own.session.as_whole_read_by_home(sql, call, error).await,
+            _ => self.placed(sql, error).await,
         }
     }
 

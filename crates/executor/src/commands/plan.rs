@@ -126,6 +126,24 @@ impl Session {
         read.err().filter(|other| other.message() == error.message()).unwrap_or(error)
     }
 
+    /// The error of a statement of which nodes got parts. PostgreSQL understands all of a statement before it runs any of it, so
+    /// what the home node says to the whole text goes before what a node has found in its part. Types of parameters may say more
+    /// than the text, and objects that the session has made are not seen beside it: then it is asked for the place only.
+    pub async fn as_whole_read_by_home(&mut self, sql: &str, call: &Call, error: PgError) -> PgError {
+        let error = error.without(field::POSITION);
+        if !is_of_postgresql(&error) || !is_of_class(&error, &["22", "23", "42", "P0"]) {
+            return error;
+        }
+        let sees_all = self.is_ordinary() && call.parameters.is_none();
+        let read = self.read_beside(sql).await;
+        self.close_beside().await;
+        let goes_first = |other: &PgError| {
+            let is_of_text = other.get(field::POSITION).is_some() && is_of_class(other, &["0A", "22", "42"]);
+            other.message() == error.message() || (sees_all && is_of_text)
+        };
+        read.err().filter(goes_first).unwrap_or(error)
+    }
+
     /// The result of a COPY; an error that its options were found to have, or that is about a place in its text, in the home
     /// node's words. Without `sql` nobody is asked.
     pub(crate) async fn copy_placed_by_home<T>(
@@ -166,6 +184,8 @@ impl Session {
         let beside = self.beside_home();
         self.acquire_as_is(beside, Mode::Autocommit).await?;
         let leased = self.links.link(beside)?;
+        leased.link.connection.execute("BEGIN READ ONLY; SET LOCAL lock_timeout TO 1").await?;
+        leased.begun = true;
         leased.start_describe(sql, &[]);
         leased.flush().await?;
         leased.read_description().await.map(|_| ())
@@ -363,6 +383,10 @@ fn with_other_rights(read: &ReadAs) -> PgError {
         "view \"{view}\", which reads tables with the rights of role \"{owner}\", in a statement that moves its rows"
     ))
     .hint("Read the view in a query of its own, or as that role.")
+}
+
+fn is_of_class(error: &PgError, classes: &[&str]) -> bool {
+    classes.iter().any(|class| error.code().as_str().starts_with(class))
 }
 
 /// Has a datanode said it? Its errors name the place in its source.

@@ -5,13 +5,15 @@
 //! INSERT INTO t (v) VALUES ($1), ($2)   →   nextval twice;   INSERT INTO t (v, id) VALUES ($1, $3), ($2, $4)
 //! ```
 
+use std::borrow::Cow;
+
 use catalog::{Column, Generated, Meaning};
 use pg_query::protobuf::{InsertStmt, OverridingKind, ParamRef, SelectStmt, a_const};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use super::insert::Insert;
-use super::stage;
+use super::{select_of, stage};
 use crate::context::{Context, Named};
 use crate::parse::{self, Statement};
 use crate::tree;
@@ -54,14 +56,14 @@ fn may_draw(ctx: &Context<'_>, insert: &InsertStmt) -> Result<bool> {
 }
 
 /// DEFAULT VALUES is a row without values.
-fn with_rows(insert: &InsertStmt) -> InsertStmt {
-    let mut insert = insert.clone();
-    if insert.select_stmt.is_none() {
-        let row = tree::node(NodeEnum::List(pg_query::protobuf::List { items: Vec::new() }));
-        let values = SelectStmt { values_lists: vec![row], ..tree::empty_select() };
-        insert.select_stmt = Some(Box::new(tree::node(NodeEnum::SelectStmt(Box::new(values)))));
+fn with_rows(insert: &InsertStmt) -> Cow<'_, InsertStmt> {
+    if insert.select_stmt.is_some() {
+        return Cow::Borrowed(insert);
     }
-    insert
+    let row = tree::node(NodeEnum::List(pg_query::protobuf::List { items: Vec::new() }));
+    let values = SelectStmt { values_lists: vec![row], ..tree::empty_select() };
+    let values = tree::node(NodeEnum::SelectStmt(Box::new(values)));
+    Cow::Owned(InsertStmt { select_stmt: Some(Box::new(values)), ..insert.clone() })
 }
 
 impl Insert<'_> {
@@ -77,6 +79,13 @@ impl Insert<'_> {
             unsafe_columns.iter().map(|column| Some((*column, self.draw_of(column)?))).collect();
         let Some(sequences) = sequences else { return Ok(None) };
         self.check_identity()?;
+        let is_given = |(column, _): &&(&Column, String)| given.contains(&column.name);
+        let draws_of_row = sequences.iter().filter(|sequence| !is_given(sequence)).count();
+        // The tree of so many rows is large: it is not copied for nothing.
+        let rows = select_of(self.insert.select_stmt.as_deref()).map_or(0, |query| query.values_lists.len());
+        if rows * draws_of_row > DRAWN_MAX {
+            return Ok(None);
+        }
         self.with_parameters(given, &sequences)
     }
 

@@ -18,10 +18,11 @@ pub(crate) fn statements_of(language: &str, definition: &str) -> Option<Vec<Node
 /// The statements of a SQL function, from `pg_get_functiondef` or the bare body.
 pub(crate) fn sql_bodies(definition: &str) -> Option<Vec<NodeEnum>> {
     let parsed = tree::parse_printed(definition).ok()?;
-    let first = parsed.protobuf.stmts.into_iter().map(|s| s.stmt.and_then(|n| n.node)).collect::<Option<Vec<_>>>()?;
-    let [NodeEnum::CreateFunctionStmt(create)] = first.as_slice() else { return Some(first) };
-    if let Some(body) = &create.sql_body {
-        return flatten(body.node.as_ref()?);
+    let mut first =
+        parsed.protobuf.stmts.into_iter().map(|s| s.stmt.and_then(|n| n.node)).collect::<Option<Vec<_>>>()?;
+    let [NodeEnum::CreateFunctionStmt(create)] = first.as_mut_slice() else { return Some(first) };
+    if let Some(body) = create.sql_body.take() {
+        return flatten(body.node?);
     }
     let text = function_text(create)?;
     let parsed = pg_query::parse(&text, 0).ok()?;
@@ -32,9 +33,9 @@ pub(crate) fn sql_bodies(definition: &str) -> Option<Vec<NodeEnum>> {
 pub fn sql_statements(definition: &str) -> Option<Vec<String>> {
     let parsed = tree::parse_printed(definition).ok()?;
     let first = parsed.protobuf.stmts.into_iter().next()?.stmt?.node?;
-    let NodeEnum::CreateFunctionStmt(create) = first else { return None };
-    if let Some(body) = &create.sql_body {
-        return flatten(body.node.as_ref()?)?.iter().map(|statement| tree::deparse(statement).ok()).collect();
+    let NodeEnum::CreateFunctionStmt(mut create) = first else { return None };
+    if let Some(body) = create.sql_body.take() {
+        return flatten(body.node?)?.iter().map(|statement| tree::deparse(statement).ok()).collect();
     }
     let text = function_text(&create)?;
     let statements = pg_query::split_with_parser(&text).ok()?;
@@ -42,18 +43,18 @@ pub fn sql_statements(definition: &str) -> Option<Vec<String>> {
 }
 
 /// `BEGIN ATOMIC … END` and `RETURN expression`.
-fn flatten(body: &NodeEnum) -> Option<Vec<NodeEnum>> {
+fn flatten(body: NodeEnum) -> Option<Vec<NodeEnum>> {
     match body {
         NodeEnum::List(list) => {
-            let parts = list.items.iter().map(|item| flatten(item.node.as_ref()?)).collect::<Option<Vec<_>>>()?;
+            let parts = list.items.into_iter().map(|item| flatten(item.node?)).collect::<Option<Vec<_>>>()?;
             Some(parts.into_iter().flatten().collect())
         }
         NodeEnum::ReturnStmt(r) => {
-            let value = r.returnval.as_deref()?.clone();
+            let value = *r.returnval?;
             let select = protobuf::SelectStmt { target_list: vec![tree::target(value, None)], ..tree::empty_select() };
             Some(vec![NodeEnum::SelectStmt(Box::new(select))])
         }
-        other => Some(vec![other.clone()]),
+        other => Some(vec![other]),
     }
 }
 

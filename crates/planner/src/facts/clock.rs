@@ -4,6 +4,7 @@
 //! part of a transaction over several, gets that of one node instead, written into its text. What a function's body reads cannot
 //! be written there: the home node alone calls it then.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -108,19 +109,19 @@ pub(crate) fn some_moment() -> Moment {
 /// Does a view that the statement reads, perhaps a temporary one, have a place for one?
 pub fn views_read_clock(statement: &Statement, catalog: &Catalog, temporary: &[Arc<Relation>]) -> bool {
     let mut seen: HashSet<Oid> = HashSet::new();
-    let mut pending: Vec<NodeEnum> = statement.query_tree().cloned().into_iter().collect();
+    let mut pending: Vec<Cow<'_, NodeEnum>> = statement.query_tree().map(Cow::Borrowed).into_iter().collect();
     while let Some(tree) = pending.pop() {
         let walked = tree.walk(&mut |node| {
             let Ref::RangeVar(name) = node else { return Ok(true) };
             let own = temporary.iter().filter(|view| view.name == name.relname);
             for view in catalog.relations_named(&name.relname).chain(own) {
                 if let Some(definition) = view.view_definition.as_deref().filter(|_| seen.insert(view.oid)) {
-                    pending.push(NodeEnum::SelectStmt(Box::new(tree::parse_select(definition)?)));
+                    pending.push(Cow::Owned(NodeEnum::SelectStmt(Box::new(tree::parse_select(definition)?))));
                 }
             }
             Ok(true)
         });
-        if walked.is_err() || pending.iter().any(reads) {
+        if walked.is_err() || pending.iter().any(|tree| reads(&**tree)) {
             return true;
         }
     }
@@ -131,18 +132,19 @@ pub fn views_read_clock(statement: &Statement, catalog: &Catalog, temporary: &[A
 /// the statement.
 pub fn bodies_read_clock(statement: &Statement, catalog: &Catalog) -> bool {
     let mut seen: HashSet<Oid> = HashSet::new();
-    let mut pending: Vec<NodeEnum> = statement.query_tree().cloned().into_iter().collect();
+    let mut pending: Vec<Cow<'_, NodeEnum>> = statement.query_tree().map(Cow::Borrowed).into_iter().collect();
     while let Some(tree) = pending.pop() {
         let walked = tree.walk(&mut |node| {
             let Ref::FuncCall(call) = node else { return Ok(true) };
             for function in catalog.functions(tree::qualified(&call.funcname).1) {
                 if seen.insert(function.oid) {
-                    pending.extend(statements_of(&function.language, &function.definition).unwrap_or_default());
+                    let body = statements_of(&function.language, &function.definition).unwrap_or_default();
+                    pending.extend(body.into_iter().map(Cow::Owned));
                 }
             }
             Ok(true)
         });
-        if walked.is_err() || pending.iter().any(reads) {
+        if walked.is_err() || pending.iter().any(|tree| reads(&**tree)) {
             return true;
         }
     }

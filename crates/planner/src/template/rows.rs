@@ -158,6 +158,7 @@ impl ManyRows {
             .zip(learned)
             .map(|(kind, learned)| self.key_positions(sql, kind, *learned))
             .collect::<Option<_>>()?;
+        let reads_clock = learned.iter().any(|(template, _)| template.reads_clock);
         let mut by_node: BTreeMap<NodeId, Vec<u32>> = BTreeMap::new();
         let mut pattern = Shape::default();
         for (number, row) in (0..).zip(&self.rows) {
@@ -166,6 +167,10 @@ impl ManyRows {
             let key = key_of(sql, row.range().start, &positions[row.kind as usize], parameters, &mut pattern)?;
             let key: Vec<&Constant> = key.iter().collect();
             by_node.entry(template.node(&key)?).or_default().push(number);
+            // Each node has its own time.
+            if reads_clock && by_node.len() > 1 {
+                return None;
+            }
         }
         let is_snapshot_independent = learned.iter().all(|(template, _)| template.is_snapshot_independent);
         let (any, _) = learned.first()?;
@@ -178,9 +183,7 @@ impl ManyRows {
                 is_snapshot_independent,
             }));
         }
-        // Each node has its own time.
-        let reads_clock = learned.iter().any(|(template, _)| template.reads_clock);
-        let clauses = any.insert.filter(|_| !reads_clock)?;
+        let clauses = any.insert?;
         let parts = by_node.iter().map(|(node, own)| (*node, self.part(sql, own))).collect();
         let places = by_node.values().map(|own| own.iter().map(|row| u64::from(*row)).collect()).collect();
         Some(Plan::InsertSplit(InsertSplit { parts, places, clauses, is_snapshot_independent }))

@@ -41,6 +41,9 @@ use crate::shared::context::Context;
 /// Longer INSERTs of nothing but constants are planned by their own words, in which there is no name but the table's.
 const ROWS_BYTES_MAX: usize = 64 << 10;
 
+/// The tree of a longer text may take hundreds of times its bytes, and such texts are rarely sent twice.
+const KEPT_TEXT_BYTES_MAX: usize = 64 << 10;
+
 /// Longest wait for a lock on another link than the block's own.
 const BESIDE_LOCK_TIMEOUT_MS: u32 = 20;
 
@@ -140,7 +143,10 @@ impl Session {
         }
         let Some(place) = self.place_of_analysis(statement, catalog, temporary) else { return Ok(None) };
         let sees_the_same = temporary.all.is_empty() && !statement.names_temporary(&[]);
-        let is_kept = place != Place::Block && sees_the_same && !statement.has_moving_constant();
+        let is_kept = place != Place::Block
+            && sees_the_same
+            && sql.len() <= KEPT_TEXT_BYTES_MAX
+            && !statement.has_moving_constant();
         let key = Key {
             user: self.identity().user.clone(),
             search_path: search_path.to_vec(),
