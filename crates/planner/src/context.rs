@@ -10,7 +10,6 @@ use pg_query::Node;
 use pg_query::protobuf::{FuncCall, RangeVar, TypeName};
 use pgerror::{PgError, Result, SqlState};
 
-use crate::look_alikes::Qualifier;
 use crate::parse::{Analysis, Uses};
 use crate::plan::Redistribute;
 use crate::rewrite::views;
@@ -119,21 +118,6 @@ impl<'a> Context<'a> {
                 named.into_iter().filter(|function| is_used(function, uses)).collect()
             }
             _ => named,
-        }
-    }
-
-    /// A text of ours, in which functions, operators and types are PostgreSQL's own.
-    pub fn own_expression(&self, text: &str) -> Result<Node> {
-        let mut node = tree::parse_expression(text)?;
-        Qualifier(self.catalog.look_alikes()).tree(&mut node)?;
-        Ok(node)
-    }
-
-    /// The name of a function of PostgreSQL's, as it can be written beside all others.
-    pub fn own_function(&self, name: &str) -> Vec<Node> {
-        match self.catalog.look_alikes().functions.contains(name) {
-            true => vec![tree::string("pg_catalog"), tree::string(name)],
-            false => vec![tree::string(name)],
         }
     }
 

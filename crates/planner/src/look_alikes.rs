@@ -57,6 +57,20 @@ impl Qualifier<'_> {
         }
     }
 
+    /// A text of ours, in which functions, operators and types are PostgreSQL's own.
+    pub fn own_expression(&self, text: &str) -> Result<Node> {
+        let mut node = tree::parse_expression(text)?;
+        self.tree(&mut node)?;
+        Ok(node)
+    }
+
+    /// The name of a function of PostgreSQL's, as it can be written beside all others.
+    pub fn own_function(&self, name: &str) -> Vec<Node> {
+        let mut name = vec![tree::string(name)];
+        put_schema(&self.0.functions, &mut name);
+        name
+    }
+
     /// The same for a tree. Was there such a name?
     pub fn tree(&self, node: &mut Node) -> Result<bool> {
         let mut found = false;

@@ -3,12 +3,12 @@
 const FLOORS: [&str; 15] = [
     "session",
     "tree",
+    "look_alikes",
     "parse",
     "context",
     "facts",
     "plan",
     "select",
-    "look_alikes",
     "template",
     "copy",
     "dml",

@@ -29,6 +29,7 @@ use super::semi_join_reduction::with_level;
 use super::{Search, State, exchanged_table, predicate_elimination};
 use crate::context::Context;
 use crate::facts::builtins::{self, Combined as Way};
+use crate::look_alikes::Qualifier;
 use crate::plan::{Exchange, FinalSql};
 use crate::select::exact::{self, Number};
 use crate::select::levels::{self, Found as Owner, Level, LevelTable};
@@ -210,7 +211,7 @@ impl Separation<'_> {
                 return Ok(true);
             }
             match self.combined(call, parts)? {
-                Combined::From(text) => *node = self.ctx.own_expression(&text)?,
+                Combined::From(text) => *node = Qualifier(self.ctx.catalog.look_alikes()).own_expression(&text)?,
                 Combined::AsItIs => {}
                 Combined::Impossible => possible = false,
             }
@@ -274,7 +275,7 @@ impl Separation<'_> {
     /// The name of a part, qualified; equal ones are made once.
     fn part(&self, parts: &mut Vec<Part>, name: &str, call: &FuncCall, type_oid: u32) -> Result<String> {
         let mut call = call.clone();
-        call.funcname = self.ctx.own_function(name);
+        call.funcname = Qualifier(self.ctx.catalog.look_alikes()).own_function(name);
         let call = levels::unqualified(&tree::node(NodeEnum::FuncCall(Box::new(call))))?;
         let at = match parts.iter().position(|part| tree::same_expression(&part.call, &call)) {
             Some(at) => at,

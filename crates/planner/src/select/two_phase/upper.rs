@@ -8,6 +8,7 @@ use pgerror::Result;
 use super::{Planned, is_alias, output, over_input};
 use crate::context::Context;
 use crate::facts::builtins::Combined;
+use crate::look_alikes::Qualifier;
 use crate::plan::FinalSql;
 use crate::select::locality::{Analyzer, Body, Env, Split};
 use crate::select::{exact, shape};
@@ -306,7 +307,7 @@ impl<'a> Upper<'a> {
             }
         };
         match text {
-            Some(text) => self.ctx.own_expression(&text),
+            Some(text) => Qualifier(self.ctx.catalog.look_alikes()).own_expression(&text),
             None => {
                 self.impossible = true;
                 Ok(tree::integer(0))
@@ -325,7 +326,7 @@ impl<'a> Upper<'a> {
     /// The call under another name as a column of the fragment; FILTER stays with it.
     fn partial_call(&mut self, call: &FuncCall, name: &str) -> Result<String> {
         let mut call = call.clone();
-        call.funcname = self.ctx.own_function(name);
+        call.funcname = Qualifier(self.ctx.catalog.look_alikes()).own_function(name);
         let node = tree::node(NodeEnum::FuncCall(Box::new(call)));
         match self.carry(&node, false).node {
             Some(NodeEnum::ColumnRef(c)) => Ok(c.fields.first().and_then(tree::text_of).unwrap_or_default().to_owned()),
