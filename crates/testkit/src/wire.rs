@@ -389,6 +389,8 @@ impl Client {
             match tag {
                 b'T' => current.columns = Some(columns(&mut body)?),
                 b'D' => current.rows.push(row(&mut body)?),
+                // The value of a function call has the form of a row's only one, without their number.
+                b'V' => current.rows.push(row(&mut Bytes::from([&b"\0\x01"[..], &body].concat()))?),
                 b't' => current.parameter_types = parameter_types(&mut body)?,
                 b'N' => current.notices.push(PgError::decode_body(body)),
                 b'G' => {

@@ -146,21 +146,22 @@ impl Client {
             backend::row_description(self.own().socket.buffer(), &fields);
             return Ok(());
         }
-        let (prepared, formats) = match target {
-            Target::Statement => (self.own().prepared.find(&name)?, Vec::new()),
+        let (description, formats) = match target {
+            Target::Statement => (self.own().prepared.find(&name)?.description.clone(), Vec::new()),
             Target::Portal => {
                 let portal = self.own().portals.find(&name)?;
-                (portal.prepared.clone(), portal.call.result_formats.clone())
+                let (prepared, formats) = (portal.prepared.clone(), portal.call.result_formats.clone());
+                (self.own().described_for_portal(&prepared).await?, formats)
             }
         };
-        if prepared.description.fields.is_some() {
+        if description.fields.is_some() {
             self.own().refuse_in_failed_block(&StatementKind::Select)?;
         }
         let out = self.own().socket.buffer();
         if target == Target::Statement {
-            backend::parameter_description(out, &prepared.description.parameters);
+            backend::parameter_description(out, &description.parameters);
         }
-        match &prepared.description.fields {
+        match &description.fields {
             None => backend::bare(out, backend::tag::NO_DATA),
             Some(fields) => backend::row_description(out, &with_formats(fields, &formats)),
         }

@@ -32,10 +32,13 @@ impl Client {
     /// Answers one FunctionCall message.
     pub(crate) async fn function_call(&mut self, body: Bytes) -> Result<()> {
         self.own().session.statement_begins();
-        let answer = match self.value_of(body).await {
-            Ok(value) => self.own().end_implicit_block().await.map(|()| value),
-            Err(error) => Err(error),
-        };
+        let value = self.value_of(body).await;
+        // What came before it without a Sync ends with it, whatever became of it.
+        let ended = self.own().end_implicit_block().await;
+        if !self.own().session.in_block() {
+            self.own().portals.clear();
+        }
+        let answer = value.and_then(|value| ended.map(|()| value));
         match answer {
             Ok(value) => backend::function_call_response(self.own().socket.buffer(), value.as_deref()),
             Err(error) if error.is_fatal() => return Err(error),

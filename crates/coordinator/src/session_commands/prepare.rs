@@ -54,6 +54,16 @@ impl ClientSession {
         Ok(Prepared { statement, description, catalog_version: self.session.catalog_version() })
     }
 
+    /// A statement's description when its portal is asked for it: the cursor of a FETCH may be there by now.
+    pub(crate) async fn described_for_portal(&mut self, prepared: &Prepared) -> Result<Arc<Description>> {
+        match &prepared.statement {
+            Some(statement) if matches!(statement.kind, StatementKind::Fetch(_)) => {
+                self.describe_statement(statement, &prepared.description.parameters).await
+            }
+            _ => Ok(prepared.description.clone()),
+        }
+    }
+
     /// A statement whose result has got other columns since it was prepared is refused, as in PostgreSQL: the client reads rows
     /// by the description it was given.
     pub(crate) async fn refuse_changed_result(&mut self, prepared: &Prepared) -> Result<()> {
@@ -95,7 +105,11 @@ impl ClientSession {
             }
             // In a failed block its cursor is gone; that the block has failed is said when it is run.
             StatementKind::Fetch(fetch) if !fetch.is_move && self.session.status() != b'E' => {
-                return bare(self.cursor_fields(&fetch.cursor).await?);
+                return match self.cursor_fields(&fetch.cursor).await {
+                    // That there is no such cursor is said when it is run.
+                    Err(error) if error.code() == SqlState::INVALID_CURSOR_NAME => bare(None),
+                    fields => bare(fields?),
+                };
             }
             _ => return bare(None),
         }

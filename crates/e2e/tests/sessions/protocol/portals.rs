@@ -81,6 +81,11 @@ pub fn messages_out_of_order(pair: &mut Pair) {
     let describe = |what: &str| vec![(b'D', [what.as_bytes(), b"\0"].concat())];
     let query = |sql: &str| vec![(b'Q', [sql.as_bytes(), b"\0"].concat())];
     let sync = || vec![(b'S', Vec::new())];
+    let call = |function: i32, argument: &str| {
+        let argument = [&(argument.len() as u32).to_be_bytes()[..], argument.as_bytes()].concat();
+        vec![(b'F', [&function.to_be_bytes()[..], b"\0\0\0\x01", &argument, b"\0\0"].concat())]
+    };
+    let (lo_create, lo_close, lo_unlink) = (715, 953, 964);
     let insert = "INSERT INTO odd VALUES (1, 'v')";
     let count = || query("SELECT count(*) FROM odd");
     let cases: Vec<(usize, Vec<Vec<Message>>)> = vec![
@@ -112,6 +117,32 @@ pub fn messages_out_of_order(pair: &mut Pair) {
         // What gives no rows runs once.
         (1, vec![parse("", insert), bind("p", ""), execute("p", 0), execute("p", 0), sync()]),
         (1, vec![parse("", insert), bind("p", ""), execute("p", 3), execute("p", 3), sync()]),
+        (1, vec![count()]),
+        // A cursor that is not there, or comes later.
+        (
+            1,
+            vec![
+                parse("", "FETCH 1 FROM later"),
+                describe("S"),
+                bind("p", ""),
+                describe("Pp"),
+                execute("p", 0),
+                sync(),
+            ],
+        ),
+        (1, vec![parse("o4", "FETCH 1 FROM later"), describe("So4"), sync()]),
+        (2, vec![query("BEGIN"), query("DECLARE later CURSOR FOR SELECT k FROM odd ORDER BY k")]),
+        (1, vec![bind("p", "o4"), describe("Pp"), execute("p", 0), sync()]),
+        (1, vec![describe("So4"), sync()]),
+        (1, vec![query("COMMIT")]),
+        (1, vec![bind("p", "o4"), describe("Pp"), execute("p", 0), sync()]),
+        // A function call ends the transaction of what came before it, as a simple query does.
+        (2, vec![statement(insert), call(lo_create, "4711"), statement("SELECT 1/0"), sync()]),
+        (1, vec![count()]),
+        (3, vec![statement(insert), call(lo_close, "5"), statement(insert), sync(), count()]),
+        (1, vec![statement("SELECT 1/0"), call(lo_unlink, "4711"), sync()]),
+        (3, vec![query("BEGIN"), call(lo_unlink, "4711"), query("ROLLBACK")]),
+        (2, vec![parse("o5", "SELECT 5"), bind("p", "o5"), call(lo_unlink, "4711"), execute("p", 0), sync()]),
         (1, vec![count()]),
         // A failed block.
         (1, vec![parse("o2", "ROLLBACK"), sync()]),
