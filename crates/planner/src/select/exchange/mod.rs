@@ -56,6 +56,8 @@ use local_copies::LocalCopy;
 
 /// Most arrangements of tables that are tried for one statement.
 const ARRANGEMENTS_MAX: usize = 800;
+/// Most queries, each with some sub-selects replaced, that are looked at for one statement: their number doubles with each sub-select.
+const QUERIES_MAX: usize = 400;
 
 /// Plans a query that is not local; `None` if this module cannot, or need not: few rows are best brought to one node.
 pub(super) fn plan(ctx: &Context<'_>, query: &SelectStmt, facts: &Facts) -> Result<Option<ExchangePlan>> {
@@ -90,6 +92,7 @@ fn arranged(
         local_copies: &local_copies,
         wanted: RefCell::default(),
         left: Cell::new(ARRANGEMENTS_MAX),
+        queries_left: Cell::new(QUERIES_MAX),
     };
     let start =
         State { tables: local_copies.iter().map(|local_copy| local_copy.table.clone()).collect(), ..State::default() };
@@ -178,6 +181,8 @@ struct Search<'a> {
     wanted: RefCell<BTreeSet<String>>,
     /// Arrangements that may still be tried.
     left: Cell<usize>,
+    /// Queries that may still be looked at.
+    queries_left: Cell<usize>,
 }
 
 /// What has been decided so far.
@@ -221,6 +226,10 @@ struct Markers {
 impl Search<'_> {
     /// The cheapest plan of a query; `passed_over` are sub-selects that another branch of the search replaces.
     fn best(&self, query: &SelectStmt, state: &State, passed_over: &[String]) -> Result<Option<Found>> {
+        match self.queries_left.get() {
+            0 => return Ok(None),
+            left => self.queries_left.set(left - 1),
+        }
         if let Some(found) = self.found(query, state)? {
             return Ok(Some(found));
         }
