@@ -49,6 +49,8 @@ fn messages_and_sessions_behave_like_one_postgresql() {
     one_text_under_two_search_paths(&mut both.pair());
     pipelines(&mut both.pair());
     batches(&mut both.pair());
+    batches_of_several_rows(&mut both.pair());
+    long_inserts(&mut both.pair());
     rows_returned_in_order(&mut both.pair());
     portals::suspended_portals(&mut both.pair());
     portals::messages_out_of_order(&mut both.pair());
@@ -171,8 +173,12 @@ fn pipelines(pair: &mut Pair) {
 
 /// Bind, perhaps Describe, and Execute of a prepared INSERT, as executemany sends them.
 fn execution(name: &str, k: usize, describes: bool) -> Vec<Message> {
+    execution_of(name, &[k.to_string(), format!("{k:>120}")], describes)
+}
+
+fn execution_of(name: &str, values: &[String; 2], describes: bool) -> Vec<Message> {
     let mut bind = [b"\0", name.as_bytes(), b"\0\0\0\0\x02"].concat();
-    for value in [k.to_string(), format!("{k:>120}")] {
+    for value in values {
         bind.extend_from_slice(&(value.len() as u32).to_be_bytes());
         bind.extend_from_slice(value.as_bytes());
     }
@@ -220,6 +226,62 @@ fn batches(pair: &mut Pair) {
     }
     let rows = |client: &mut Client| Ok(vec![client.simple("SELECT * FROM batch ORDER BY k")?]);
     same(pair, "after the batches", rows);
+}
+
+/// Executions of an INSERT of two rows: each of them has a key, and so perhaps a node, of its own.
+fn batches_of_several_rows(pair: &mut Pair) {
+    create(pair, "twos");
+    let insert = [b"two\0".as_slice(), b"INSERT INTO twos VALUES ($1, 'a'), ($2, 'b')", b"\0\0\0"].concat();
+    let rows = |keys: [usize; 2]| execution_of("two", &keys.map(|key| key.to_string()), false);
+    let on_one_node = (1..5).flat_map(|key| rows([key, key]));
+    let on_any = (10..30).flat_map(|key| rows([key, key + 100]));
+    let batch: Vec<Message> = [(b'P', insert)]
+        .into_iter()
+        .chain(statement("BEGIN"))
+        .chain(on_one_node)
+        .chain(on_any)
+        .chain(statement("COMMIT"))
+        .chain([(b'S', Vec::new())])
+        .collect();
+    let messages: Vec<(u8, &[u8])> = batch.iter().map(|(tag, body)| (*tag, body.as_slice())).collect();
+    same(pair, "a batch of two rows each", |client| {
+        client.send_messages(&messages)?;
+        client.wait()
+    });
+    for key in (1..5).chain(10..30).chain(110..130) {
+        let sql = format!("SELECT * FROM twos WHERE k = {key} ORDER BY v");
+        same(pair, &sql, |client| Ok(vec![client.simple(&sql)?]));
+    }
+}
+
+/// INSERTs of so many rows that a coordinator reads no tree of them, if it is sure of each kind of row.
+fn long_inserts(pair: &mut Pair) {
+    create(pair, "long");
+    let kind = |key: usize| match key % 5 {
+        0 => format!("({key}, upper('v{key:0200}'))"),
+        1 => format!("({key}, 'v' || {key} + 1)"),
+        2 => format!("({key},DEFAULT)"),
+        3 => format!("({key}, 'v, ({key:0200})')"),
+        _ => format!("({key}, (array['x', 'y{key}'])[{}])", 1 + key % 2),
+    };
+    let insert = |keys: std::ops::Range<usize>, last: &str| {
+        let rows: Vec<String> = keys.map(kind).chain([last.to_owned()]).collect();
+        format!("INSERT INTO long VALUES {}", rows.join(", "))
+    };
+    for sql in [
+        insert(0..1000, "(-1, upper('é'))"),
+        insert(1000..2000, "(-2, upper('é')) RETURNING k, v"),
+        insert(2000..3000, "(-3, 'v' || 'x' + 1)"),
+        insert(2000..3000, "(-4, nope('v'))"),
+        insert(2000..3000, "(-5, upper('v'), 3)"),
+        insert(2000..3000, "(-6, generate_series(1, 2)::text)"),
+        insert(2000..3000, "(-7, (SELECT max(v) FROM long))"),
+        insert(3000..4000, "(-8, E'\\u00e4' /* , */)"),
+    ] {
+        same(pair, &sql[sql.len() - 20..], |client| client.simple_all(&sql, CopyInput::default()));
+    }
+    let rows = |client: &mut Client| Ok(vec![client.simple("SELECT * FROM long ORDER BY k")?]);
+    same(pair, "after the long INSERTs", rows);
 }
 
 /// Programs pair the keys that an INSERT returns with the rows they have sent.
