@@ -1,10 +1,10 @@
 //! Texts that PostgreSQL has printed, where users have made objects that look like PostgreSQL's own.
 //!
 //! A view is bound to functions, operators and types when it is made, a statement when PostgreSQL analyses it; the text that
-//! is printed of either names them again. PostgreSQL leaves out the schema of what it finds in `pg_catalog` at the time of printing. Read under another search path, `count(name)` may mean
-//! an aggregate `count(text)` of anybody who may create one there: it comes before PostgreSQL's `count("any")`, and would run
-//! with the rights of whoever reads the view. So where there is an object of the same name, whatever its schema, the text
-//! gets `pg_catalog` in front of the name.
+//! is printed of either names them again. PostgreSQL leaves out the schema of what it finds in `pg_catalog` at the time of
+//! printing. Read under another search path, `count(name)` may mean an aggregate `count(text)` of anybody who may create one
+//! there: it comes before PostgreSQL's `count("any")`, and would run with the rights of whoever reads the view. So where there
+//! is an object of the same name, whatever its schema, the text gets `pg_catalog` in front of the name.
 //!
 //! `NULLIF`, `IS DISTINCT FROM`, `USING` and simple `CASE` cannot be written so: their operator is PostgreSQL's own wherever that
 //! is for the very types, and `pg_catalog` does not come last in the search path.
@@ -71,7 +71,7 @@ impl Qualifier<'_> {
         name
     }
 
-    /// The same for a tree. Was there such a name?
+    /// A tree of what PostgreSQL has printed. Was there such a name?
     pub fn tree(&self, node: &mut Node) -> Result<bool> {
         let mut found = false;
         if self.0.names().next().is_some() {

@@ -95,7 +95,7 @@ pub struct Session {
     /// Whether texts are exact under these settings: see the page of `fixed_text`.
     pub(crate) plain_text: Option<(u64, bool)>,
     pub(crate) scratch: crate::shared::templates::Scratch,
-    /// The present statement's shape, if it is to be learned.
+    /// The present statement's shape, or those of its kinds of rows, if they are to be learned.
     pub(crate) lessons: Vec<crate::shared::templates::Lesson>,
     /// What the present statement may leave in the backends that run it.
     pub(crate) leaves: Leavings,

@@ -238,7 +238,7 @@ fn everywhere(ctx: &Context<'_>) -> Vec<NodeId> {
 
 /// Is this the name of something temporary, on the home node alone?
 fn is_temporary(ctx: &Context<'_>, name: &RangeVar) -> bool {
-    let by_schema = name.schemaname == "pg_temp";
+    let by_schema = tree::is_temporary_schema(&name.schemaname);
     let by_name = name.schemaname.is_empty() && ctx.session.temp_relations.contains(&name.relname);
     name.relpersistence == "t" || by_schema || by_name
 }
