@@ -1,9 +1,8 @@
 //! What a test needs of the machine: PostgreSQL's programs, the `postgres` user, free ports, a directory that goes away.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::io::Read;
-use std::net::TcpListener;
+use std::net::{TcpListener, UdpSocket};
 use std::ops::Range;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
@@ -104,13 +103,16 @@ pub(crate) fn run(command: &mut Command) -> Result<String> {
 /// Ports where no outgoing connection grabs one before the server does: below the kernel's ephemeral range.
 const PORTS: Range<u16> = 10_500..30_500;
 
-/// A base port `p` such that `p + offset` is free for every offset, and was not given before. `LOXO_TEST_PORTS=from-to` narrows
+/// A base port `p` such that `p + offset` is free for every offset, and was given to nobody. `LOXO_TEST_PORTS=from-to` narrows
 /// the choice.
+///
+/// A port stays given while this process lives, also while a killed server of it does not listen: the UDP port of that number,
+/// which no server of ours uses, is held as a mark that other test processes see.
 ///
 /// # Errors
 /// When no such base is found.
 pub fn free_ports(offsets: &[u16]) -> Result<u16> {
-    static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+    static GIVEN: Mutex<Vec<UdpSocket>> = Mutex::new(Vec::new());
     let range = match std::env::var("LOXO_TEST_PORTS") {
         Ok(text) => port_range(&text).ok_or_else(|| failure(format!("LOXO_TEST_PORTS={text} is no range of ports")))?,
         Err(_) => PORTS,
@@ -121,9 +123,10 @@ pub fn free_ports(offsets: &[u16]) -> Result<u16> {
     let bases = range.len().saturating_sub(offsets.iter().copied().max().map_or(0, usize::from)).max(1);
     for _attempt in 0..200 {
         let base = range.start + rng.below(bases) as u16;
-        let is_free = |port: u16| !given.contains(&port) && TcpListener::bind(("127.0.0.1", port)).is_ok();
-        if offsets.iter().all(|offset| is_free(base + offset)) {
-            given.extend(offsets.iter().map(|offset| base + offset));
+        let marks = offsets.iter().map(|offset| UdpSocket::bind(("127.0.0.1", base + offset)));
+        let Ok(marks) = marks.collect::<std::io::Result<Vec<_>>>() else { continue };
+        if offsets.iter().all(|offset| TcpListener::bind(("127.0.0.1", base + offset)).is_ok()) {
+            given.extend(marks);
             return Ok(base);
         }
     }
