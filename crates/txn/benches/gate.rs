@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use txn::GtmClient;
+use txn::{Datanodes, GtmClient};
 
 const COMMITS: u32 = 400_000;
 const ROUNDS: usize = 5;
@@ -30,7 +30,7 @@ async fn round(gtm: &GtmClient, sessions: u32) -> f64 {
             tokio::spawn(async move {
                 for _ in 0..COMMITS / sessions {
                     std::hint::black_box(gtm.has_lease());
-                    let pass = gtm.enter(&[], Vec::new).await;
+                    let pass = gtm.enter(&[], Datanodes::default).await;
                     std::hint::black_box(gtm.has_lease());
                     drop(pass);
                 }

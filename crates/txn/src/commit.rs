@@ -22,6 +22,7 @@ use pgproto::backend::{self, tag};
 use pgproto::{ConnectOptions, Connection, TransactionStatus};
 
 use crate::control_point;
+use crate::datanodes::Datanodes;
 use crate::decision::{self, Fate, HARDEN};
 use crate::gate::Pass;
 use crate::gid::{Gid, GidSource, Kind};
@@ -54,8 +55,8 @@ pub struct Participant<'a> {
 pub struct CommitTools<'a> {
     /// Of this coordinator.
     pub ids: &'a GidSource,
-    /// The datanodes by node id, in the transaction's database, for asking again on a new connection when one breaks.
-    pub nodes: &'a [ConnectOptions],
+    /// The datanodes, in the transaction's database, for asking again on a new connection when one breaks.
+    pub nodes: &'a Datanodes,
     /// Its gate.
     pub gtm: &'a GtmClient,
     /// Proves to datanodes that a coordinator commits.
@@ -286,12 +287,7 @@ pub(crate) fn worst(answers: impl Iterator<Item = (u16, Answer)>) -> Option<PgEr
 
 /// Commits at the commit point. Ok: it is committed, and still in the gate unless that took too long. 40003: nobody knows
 /// yet. Any other error: it is aborted.
-async fn decide(
-    decider: &mut Participant<'_>,
-    gid: &Gid,
-    nodes: &[ConnectOptions],
-    pass: Pass,
-) -> Result<Option<Pass>> {
+async fn decide(decider: &mut Participant<'_>, gid: &Gid, nodes: &Datanodes, pass: Pass) -> Result<Option<Pass>> {
     let error = match command(decider.connection, "COMMIT", "COMMIT").await {
         Answer::Done => return Ok(Some(pass)),
         Answer::Lost(error) => error,
@@ -303,7 +299,7 @@ async fn decide(
     // With a report, since it may become visible at any moment.
     drop(pass);
     let unknown = || unknown(decider.node);
-    let options = nodes.get(usize::from(decider.node)).ok_or_else(unknown)?;
+    let options = nodes.get(decider.node).ok_or_else(unknown)?;
     match tokio::time::timeout(INQUIRY_MAX, inquire(options, gid)).await {
         Ok(Fate::Committed) => Ok(None),
         Ok(Fate::Aborted) => Err(lost(decider.node, Some(error))),
@@ -352,8 +348,8 @@ async fn commit_prepared(participant: &mut Participant<'_>, gid: &Gid) -> Option
 }
 
 /// On new connections, until it is done or the time is over; then it gives the node id.
-async fn commit_prepared_elsewhere(node: u16, nodes: &[ConnectOptions], gid: &Gid) -> Option<u16> {
-    let options = nodes.get(usize::from(node));
+async fn commit_prepared_elsewhere(node: u16, nodes: &Datanodes, gid: &Gid) -> Option<u16> {
+    let options = nodes.get(node);
     let sql = format!("COMMIT PREPARED '{gid}'");
     let attempts = async {
         while let Some(options) = options {

@@ -27,6 +27,7 @@ use pgerror::{PgError, Result, SqlState};
 use pgproto::{ConnectOptions, Connection, Proof, Question, Rows};
 use tokio::time::timeout;
 
+use crate::datanodes::Datanodes;
 use crate::gtm::GtmClient;
 
 /// A node that does not answer within this time is not asked at the start.
@@ -106,13 +107,13 @@ impl Roster {
     }
 
     /// Finds out the cluster's id, unless it is known: all datanodes that answer must have the same.
-    pub async fn survey(&self, datanodes: &[ConnectOptions]) -> Result<()> {
+    pub async fn survey(&self, datanodes: &Datanodes) -> Result<()> {
         if self.lock().cluster.is_some() {
             return Ok(());
         }
-        let found = join_all(datanodes.iter().map(|node| timeout(SURVEY_MAX, ask(node)))).await;
+        let found = join_all(datanodes.iter().map(|(_, node)| timeout(SURVEY_MAX, ask(node)))).await;
         let mut clusters: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        for (node, found) in datanodes.iter().zip(found) {
+        for ((_, node), found) in datanodes.iter().zip(found) {
             if let Ok(Ok(found)) = found {
                 clusters.entry(found.cluster).or_default().push(format!("{}:{}", node.host, node.port));
             }

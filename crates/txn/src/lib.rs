@@ -30,6 +30,7 @@
 mod clock;
 pub mod commit;
 pub mod control;
+mod datanodes;
 pub mod deadlock;
 pub mod decision;
 pub mod gate;
@@ -43,6 +44,7 @@ pub mod seal;
 pub mod user_prepared;
 
 pub use commit::{CommitTools, Outcome, Participant, commit, rollback};
+pub use datanodes::Datanodes;
 pub use gate::{Gate, Pass};
 pub use gid::{Gid, GidSource};
 pub use gtm::{CatalogState, GlobalSnapshot, GtmClient, GtmOptions, InvalidationGuard, SETTLE_SQL, SNAPSHOT_SQL};

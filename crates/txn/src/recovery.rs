@@ -30,7 +30,7 @@
 //! prepared, and whoever is not in the list is finished. If one node does not answer, nothing is deleted. The minute
 //! is for a coordinator that lost the answer to its COMMIT and asks for up to 10 s.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::convert::Infallible;
 use std::time::Duration;
 
@@ -40,6 +40,7 @@ use pgproto::{ConnectOptions, Connection};
 use tokio::time::{Instant, timeout};
 use tracing::{info, warn};
 
+use crate::datanodes::Datanodes;
 use crate::decision::{self, Fate};
 use crate::gid::{Gid, Kind};
 
@@ -82,14 +83,14 @@ pub struct Report {
     pub unreachable: Vec<(u16, PgError)>,
 }
 
-/// One pass over all nodes (`nodes[i]` is node `i`, as a superuser): resolves what can be resolved now and reports the rest.
-pub async fn resolve_all(nodes: &[ConnectOptions]) -> Report {
-    Recovery::new(nodes.to_vec()).pass().await
+/// One pass over all nodes (as a superuser): resolves what can be resolved now and reports the rest.
+pub async fn resolve_all(nodes: &Datanodes) -> Report {
+    Recovery::new(nodes).pass().await
 }
 
 /// The task of a gtm that stands by: a pass at once and then every `interval`, for ever.
-pub(crate) async fn run(nodes: Vec<ConnectOptions>, interval: Duration) -> Infallible {
-    let mut passes = Passes::new(&nodes);
+pub(crate) async fn run(nodes: &Datanodes, interval: Duration) -> Infallible {
+    let mut passes = Passes::new(nodes);
     loop {
         passes.next().await;
         tokio::time::sleep(interval).await;
@@ -104,8 +105,8 @@ pub(crate) struct Passes {
 }
 
 impl Passes {
-    pub(crate) fn new(nodes: &[ConnectOptions]) -> Self {
-        Self { recovery: Recovery::new(nodes.to_vec()), troubles: HashSet::new(), next_clearing: Instant::now() }
+    pub(crate) fn new(nodes: &Datanodes) -> Self {
+        Self { recovery: Recovery::new(nodes), troubles: HashSet::new(), next_clearing: Instant::now() }
     }
 
     pub(crate) async fn next(&mut self) -> Report {
@@ -139,22 +140,24 @@ const RUNNING: &str = "its commit point has not decided yet";
 
 /// Keeps its connections between passes.
 struct Recovery {
-    nodes: Vec<Node>,
+    nodes: BTreeMap<u16, Node>,
 }
 
 impl Recovery {
-    fn new(nodes: Vec<ConnectOptions>) -> Self {
-        let node = |(id, options)| Node { id: id as u16, options, connections: HashMap::new(), has_schema: false };
-        Self { nodes: nodes.into_iter().enumerate().map(node).collect() }
+    fn new(nodes: &Datanodes) -> Self {
+        let node = |(id, options): (u16, &ConnectOptions)| {
+            (id, Node { id, options: options.clone(), connections: HashMap::new(), has_schema: false })
+        };
+        Self { nodes: nodes.iter().map(node).collect() }
     }
 
     async fn pass(&mut self) -> Report {
-        let listed = join_all(self.nodes.iter_mut().map(Node::prepared)).await;
+        let listed = join_all(self.nodes.values_mut().map(Node::prepared)).await;
         let (mut report, mut doubts) = (Report::default(), Vec::new());
-        for (node, result) in listed.into_iter().enumerate() {
+        for (node, result) in self.nodes.keys().zip(listed) {
             match result {
                 Ok(prepared) => doubts.extend(prepared),
-                Err(error) => report.unreachable.push((node as u16, error)),
+                Err(error) => report.unreachable.push((*node, error)),
             }
         }
         for doubt in doubts {
@@ -170,7 +173,7 @@ impl Recovery {
     async fn resolve(&mut self, doubt: &InDoubt) -> Result<bool, String> {
         let InDoubt { gid, node, database, .. } = doubt;
         let at = gid.commit_point;
-        let Some(commit_point) = self.nodes.get_mut(usize::from(at)) else {
+        let Some(commit_point) = self.nodes.get_mut(&at) else {
             return Err(format!("its commit point, datanode {at}, is not a node of this cluster"));
         };
         let verb = match commit_point.fate(database, gid).await {
@@ -183,7 +186,9 @@ impl Recovery {
         if (gid.kind, verb) == (Kind::User, "COMMIT") {
             self.mark_finishing(doubt).await?;
         }
-        let participant = &mut self.nodes[usize::from(*node)];
+        let Some(participant) = self.nodes.get_mut(node) else {
+            return Err(format!("datanode {node} is not a node of this cluster"));
+        };
         match participant.execute(database, &format!("{verb} PREPARED '{gid}'")).await {
             Ok(()) => {
                 info!(%gid, node, verb, "resolved an in-doubt transaction");
@@ -196,12 +201,12 @@ impl Recovery {
 
     /// A pass that also deletes decisions nobody needs any more; see the module's page for the order of its steps.
     async fn pass_and_clear(&mut self) -> Report {
-        let old = join_all(self.nodes.iter_mut().map(Node::old_decisions)).await;
+        let old = join_all(self.nodes.values_mut().map(Node::old_decisions)).await;
         let ended = self.ended_by_users().await;
         let report = self.pass().await;
         if report.unreachable.is_empty() {
             let needed: HashSet<String> = report.waiting.iter().map(|w| w.gid.to_string()).collect();
-            let deletions = self.nodes.iter_mut().zip(old).map(|(node, old)| node.delete_decisions(old, &needed));
+            let deletions = self.nodes.values_mut().zip(old).map(|(node, old)| node.delete_decisions(old, &needed));
             for error in join_all(deletions).await.into_iter().filter_map(Result::err) {
                 warn!("recovery could not clear up old decisions: {}", error.message());
             }

@@ -31,10 +31,11 @@
 
 use futures_util::future::join_all;
 use pgerror::{PgError, Result, SqlState};
-use pgproto::{ConnectOptions, Connection};
+use pgproto::Connection;
 
 use crate::commit::{self, Answer, CommitTools, FINISH_MAX, INQUIRY_MAX, Participant, RETRY_PAUSE};
 use crate::control_point;
+use crate::datanodes::Datanodes;
 use crate::decision::{self, Fate, HARDEN};
 use crate::gate::Pass;
 use crate::gid::{GID_BYTES_MAX, Gid, GidSource, Kind};
@@ -131,7 +132,7 @@ pub async fn prepare<'c>(
 }
 
 /// Commits the row. 40003: nobody knows whether it is. Any other error: it is not.
-async fn keep(registry: &mut Participant<'_>, gid: &Gid, nodes: &[ConnectOptions]) -> Result<()> {
+async fn keep(registry: &mut Participant<'_>, gid: &Gid, nodes: &Datanodes) -> Result<()> {
     let node = registry.node;
     let error = match commit::command(registry.connection, "COMMIT", "COMMIT").await {
         Answer::Done => return Ok(()),
@@ -139,7 +140,7 @@ async fn keep(registry: &mut Participant<'_>, gid: &Gid, nodes: &[ConnectOptions
         refused => return Err(refused.into_error(node)),
     };
     let unknown = || commit::unknown(node).hint("Look into pg_prepared_xacts before you repeat it.");
-    let options = nodes.get(usize::from(node)).ok_or_else(unknown)?;
+    let options = nodes.get(node).ok_or_else(unknown)?;
     match tokio::time::timeout(INQUIRY_MAX, commit::inquire(options, gid)).await {
         Ok(Fate::Kept | Fate::Committed) => Ok(()),
         Ok(Fate::Aborted) => Err(commit::lost(node, Some(error))),
@@ -338,10 +339,10 @@ async fn on_all(participants: &mut [Participant<'_>], sql: &str, is_mark: bool) 
 }
 
 /// Runs a command that must be carried out on new connections until it is, or the time is over; gives the nodes where it is not.
-async fn insist(at: &[u16], sql: &str, nodes: &[ConnectOptions]) -> Vec<u16> {
+async fn insist(at: &[u16], sql: &str, nodes: &Datanodes) -> Vec<u16> {
     let work = at.iter().map(|node| async {
         let attempts = async {
-            while let Some(options) = nodes.get(usize::from(*node)) {
+            while let Some(options) = nodes.get(*node) {
                 if let Ok(mut connection) = Connection::connect(options).await
                     && is_done(connection.execute(sql).await)
                 {

@@ -239,11 +239,11 @@ async fn a_backend_killed_at_any_point_leaves_all_or_nothing() {
     let tools = nodes.tools(&ids, &options);
     let mut k = 0;
     for point in POINTS {
-        for victim in 0..3 {
+        for (victim, node) in options.iter() {
             k += 1;
             let mut connections = nodes.connect().await;
             all(&mut connections, &format!("BEGIN; INSERT INTO t VALUES ({k})")).await;
-            let script = terminate_at(point, options[victim].clone(), connections[victim].cancel_key().process_id);
+            let script = terminate_at(point, node.clone(), connections[usize::from(victim)].cancel_key().process_id);
             let mut participants = writers(&mut connections);
             let result = with_script(script, commit(&mut participants, 0, &tools)).await;
             drop(connections);

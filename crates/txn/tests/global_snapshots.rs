@@ -248,7 +248,7 @@ async fn a_coordinator_killed_while_its_commit_becomes_visible_is_fenced_out_fir
     let (options, client) = (nodes.options(), x.clone());
     doomed.spawn(async move {
         let mut connections = Vec::new();
-        for node in &options {
+        for (_, node) in options.iter() {
             connections.push(pgproto::Connection::connect(node).await.unwrap());
         }
         all(&mut connections, "BEGIN; INSERT INTO t VALUES (1)").await;

@@ -10,6 +10,7 @@ use pgproto::{FrameReader, FrameWriter};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
+use txn::Datanodes;
 use txn::gtm::message::{Message, PROTOCOL_VERSION};
 use txn::gtm::{CatalogState, GtmClient, GtmOptions, MARGIN, serve};
 
@@ -21,7 +22,7 @@ type Gtm = JoinHandle<pgerror::Result<()>>;
 async fn start(address: &str) -> (Gtm, SocketAddr) {
     let listener = TcpListener::bind(address).await.unwrap();
     let address = listener.local_addr().unwrap();
-    let mut options = GtmOptions::new(Vec::new());
+    let mut options = GtmOptions::new(Datanodes::default());
     options.lease = LEASE;
     (tokio::spawn(serve(listener, options)), address)
 }

@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex};
 
 use common::{Nodes, SEAL, all, value, writers};
 use pgerror::{Result, SqlState};
-use pgproto::{ConnectOptions, Connection};
+use pgproto::Connection;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use txn::control::{Script, with_script};
 use txn::user_prepared::{self, End, Registration};
-use txn::{CommitTools, GidSource, Interrupt, SETTLE_SQL, resolve_all};
+use txn::{CommitTools, Datanodes, GidSource, Interrupt, SETTLE_SQL, resolve_all};
 
 /// Where the rows of the tests are registered; not the first, to tell it from other defaults.
 const REGISTRY: u16 = 1;
@@ -21,9 +21,9 @@ fn registration(name: &str) -> Registration {
     Registration { name: name.into(), owner: "postgres".into(), database: "postgres".into() }
 }
 
-async fn connect(options: &[ConnectOptions]) -> Result<Vec<Connection>> {
+async fn connect(options: &Datanodes) -> Result<Vec<Connection>> {
     let mut connections = Vec::new();
-    for options in options {
+    for (_, options) in options.iter() {
         connections.push(Connection::connect(options).await?);
     }
     Ok(connections)
@@ -35,7 +35,7 @@ fn prepare(nodes: &Nodes, name: String, k: i32) -> impl Future<Output = Result<(
     async move {
         let mut connections = connect(&options).await?;
         all(&mut connections, &format!("BEGIN; INSERT INTO t VALUES ({k})")).await;
-        let mut registry = Connection::connect(&options[usize::from(REGISTRY)]).await?;
+        let mut registry = Connection::connect(options.get(REGISTRY).unwrap()).await?;
         let tools = CommitTools {
             ids: &GidSource::new(),
             nodes: &options,
@@ -51,7 +51,7 @@ fn prepare(nodes: &Nodes, name: String, k: i32) -> impl Future<Output = Result<(
 fn finish(nodes: &Nodes, name: String, end: End) -> impl Future<Output = Result<Vec<u16>>> + Send + use<> {
     let (options, gtm) = (nodes.options(), nodes.gtm.clone());
     async move {
-        let mut registry = Connection::connect(&options[usize::from(REGISTRY)]).await?;
+        let mut registry = Connection::connect(options.get(REGISTRY).unwrap()).await?;
         let found = user_prepared::find(&mut registry, &name, "postgres", false).await?;
         let mut connections = connect(&options).await?;
         assert_eq!(found.nodes.len(), connections.len(), "it is on all nodes");

@@ -118,12 +118,12 @@ impl Session {
         if self.listening.is_none() {
             let (heard, queue) = mpsc::channel(QUEUE);
             let mut ears = Vec::new();
-            for options in self.context.connect_options(self.links.identity()) {
+            for (_, options) in self.context.connect_options(self.links.identity()).iter() {
                 let connection = self
                     .links
                     .cancel()
                     .interrupt()
-                    .or(Connection::connect(&options))
+                    .or(Connection::connect(options))
                     .await?
                     .map_err(PgError::of_a_statement)?;
                 let (ear, orders) = mpsc::channel(1);

@@ -37,20 +37,16 @@ pub async fn run(arguments: Arguments) -> Result<()> {
     })?;
     let service = super::service_identity(&config)?;
     let roster = txn::Roster::new(config.cluster.id.clone(), service.database.clone());
-    let datanodes: Vec<_> = config
-        .datanodes
-        .iter()
-        .enumerate()
-        .map(|(id, node)| pgproto::ConnectOptions {
-            host: node.host.clone(),
-            port: node.port,
-            user: service.user.clone(),
-            database: service.database.clone(),
-            secret: service.secret.clone(),
-            parameters: txn::own_parameters("loxo gtm"),
-            proof: Some(roster.proof(id as u16)),
-        })
-        .collect();
+    let options = |id, node: &cluster::Datanode| pgproto::ConnectOptions {
+        host: node.host.clone(),
+        port: node.port,
+        user: service.user.clone(),
+        database: service.database.clone(),
+        secret: service.secret.clone(),
+        parameters: txn::own_parameters("loxo gtm"),
+        proof: Some(roster.proof(id)),
+    };
+    let datanodes: txn::Datanodes = (0..).zip(&config.datanodes).map(|(id, node)| (id, options(id, node))).collect();
     roster.survey(&datanodes).await?;
     tokio::select! {
         ended = txn::gtm::serve(listener, txn::GtmOptions::new(datanodes)) => ended,

@@ -3,6 +3,7 @@
 //! Invariants: the lease is given up before the socket is closed, so the gtm that sees the end of the connection knows that
 //! there is none; a gate that was said to be shut stays so for [`HOLD`] whatever becomes of the connection.
 
+use std::borrow::Borrow;
 use std::collections::{BTreeSet, HashMap};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::select_ok;
 use pgerror::{PgError, Result, SqlState};
-use pgproto::{ConnectOptions, FrameReader, FrameWriter};
+use pgproto::{FrameReader, FrameWriter};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout, timeout_at};
@@ -22,6 +23,7 @@ use super::global_snapshot::Answer;
 use super::message::{Message, PROTOCOL_VERSION};
 use crate::clock;
 use crate::control_point;
+use crate::datanodes::Datanodes;
 use crate::deadlock::Sessions;
 use crate::deadlock::word::Word;
 use crate::gate::{Core, Exposed, Gate, HOLD, Pass, Seal};
@@ -124,14 +126,14 @@ impl GtmClient {
     /// have written. Waits while a barrier is on, a second at most.
     ///
     /// # Errors
-    /// When one of them has to be marked ([`crate::marks`]) and cannot. `nodes`: how they are all reached, by node id; asked only then.
+    /// When one of them has to be marked ([`crate::marks`]) and cannot. `nodes`: how they are all reached; asked only then.
     pub async fn enter<N>(&self, writers: &[u16], nodes: impl Fn() -> N) -> Result<Pass>
     where
-        N: AsRef<[ConnectOptions]>,
+        N: Borrow<Datanodes>,
     {
         loop {
             if let Some((barrier, unmarked)) = self.unmarked(writers) {
-                self.mark(barrier, &unmarked, nodes().as_ref()).await?;
+                self.mark(barrier, &unmarked, nodes().borrow()).await?;
             }
             let pass = self.gate.enter().await;
             // The gate may have been opened too early just now.
@@ -145,9 +147,9 @@ impl GtmClient {
         self.gate.unmarked(self.known_generation(), nodes)
     }
 
-    async fn mark(&self, barrier: u64, unmarked: &[u16], nodes: &[ConnectOptions]) -> Result<()> {
+    async fn mark(&self, barrier: u64, unmarked: &[u16], nodes: &Datanodes) -> Result<()> {
         for number in unmarked {
-            let node = nodes.get(usize::from(*number)).ok_or_else(|| PgError::internal("an unknown datanode"))?;
+            let node = nodes.get(*number).ok_or_else(|| PgError::internal("an unknown datanode"))?;
             marks::mark(node, barrier).await?;
             self.gate.is_marked(barrier, *number);
         }

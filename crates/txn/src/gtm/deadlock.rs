@@ -7,12 +7,12 @@ use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use pgproto::ConnectOptions;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep, timeout_at};
 use tracing::{debug, info};
 
 use super::server::{ClientId, Event};
+use crate::datanodes::Datanodes;
 use crate::deadlock::graph::Graph;
 use crate::deadlock::look::{Eye, Wait};
 use crate::deadlock::word::Word;
@@ -37,8 +37,8 @@ pub(super) enum Request {
 pub(super) type Answers = mpsc::UnboundedSender<(ClientId, u64, Vec<Owner>)>;
 
 /// Watches for ever.
-pub(super) async fn watch(datanodes: Vec<ConnectOptions>, hub: mpsc::Sender<Event>) {
-    let eyes = datanodes.into_iter().enumerate().map(|(id, options)| Eye::new(id as u16, options)).collect();
+pub(super) async fn watch(datanodes: &Datanodes, hub: mpsc::Sender<Event>) {
+    let eyes = datanodes.iter().map(|(id, options)| Eye::new(id, options.clone())).collect();
     let mut watch = Watch { eyes, hub, looks: 0 };
     let mut earlier = Graph::default();
     loop {

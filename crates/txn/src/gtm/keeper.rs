@@ -30,6 +30,7 @@ use super::global_snapshots::{Order, Seen};
 use super::leader::Draw;
 use super::server::Event;
 use crate::control_point;
+use crate::datanodes::Datanodes;
 use crate::gid::Gid;
 use crate::recovery::{Passes, Report};
 
@@ -46,7 +47,7 @@ const NODE_MAX: Duration = Duration::from_secs(2);
 
 /// For as long as this gtm leads.
 pub(super) async fn run(
-    datanodes: &[ConnectOptions],
+    datanodes: &Datanodes,
     pass_interval: Duration,
     mut orders: watch::Receiver<Order>,
     draws: mpsc::Sender<Draw>,
@@ -78,7 +79,7 @@ pub(super) async fn run(
 }
 
 struct Keeper<'a> {
-    datanodes: &'a [ConnectOptions],
+    datanodes: &'a Datanodes,
     draws: mpsc::Sender<Draw>,
     events: mpsc::Sender<Event>,
     passes: Passes,
@@ -92,12 +93,12 @@ struct Keeper<'a> {
 
 impl Keeper<'_> {
     async fn fence(&mut self, fences: u64) -> Result<()> {
-        let locked = join_all(self.datanodes.iter().map(lock)).await;
+        let locked = join_all(self.datanodes.iter().map(async |(id, node)| (id, lock(node).await))).await;
         self.end_blockers(&locked).await;
         let (mut sessions, mut highest) = (Vec::new(), 0);
-        for (node, result) in locked.into_iter().enumerate() {
-            let (session, generation) = result.map_err(|error| at(node, &error))?;
-            sessions.push(session);
+        for (id, result) in locked {
+            let (session, generation) = result.map_err(|error| at(id, &error))?;
+            sessions.push((id, session));
             highest = highest.max(generation);
         }
         let (drawn, answer) = oneshot::channel();
@@ -107,8 +108,7 @@ impl Keeper<'_> {
         control_point!("fence-drawn");
         let raised = sessions
             .iter_mut()
-            .enumerate()
-            .map(|(node, session)| async move { raise(session, generation).await.map_err(|error| at(node, &error)) });
+            .map(async |(id, session)| raise(session, generation).await.map_err(|error| at(*id, &error)));
         try_join_all(raised).await?;
         control_point!("fence-bumped");
         info!(generation, "all datanodes have a new generation");
@@ -118,10 +118,11 @@ impl Keeper<'_> {
     }
 
     /// Whoever has been in the way for too long is ended; see [`PATIENCE`].
-    async fn end_blockers(&mut self, locked: &[Result<(Connection, u64)>]) {
+    async fn end_blockers(&mut self, locked: &[(u16, Result<(Connection, u64)>)]) {
         let is_blocked = |result: &Result<_>| matches!(result, Err(e) if e.code() == SqlState::LOCK_NOT_AVAILABLE);
-        let blocked: Vec<&ConnectOptions> =
-            locked.iter().zip(self.datanodes).filter(|(result, _)| is_blocked(result)).map(|(_, node)| node).collect();
+        let blocked: Vec<&ConnectOptions> = (locked.iter().filter(|(_, result)| is_blocked(result)))
+            .filter_map(|(id, _)| self.datanodes.get(*id))
+            .collect();
         if blocked.is_empty() {
             self.blocked = None;
         } else if self.blocked.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
@@ -155,7 +156,7 @@ fn seen(order: Order, report: &Report) -> Seen {
     Seen { reports: order.reports, waiting, unreachable }
 }
 
-fn at(node: usize, error: &PgError) -> PgError {
+fn at(node: u16, error: &PgError) -> PgError {
     PgError::new(error.code(), format!("datanode {node}: {}", error.message()))
 }
 

@@ -6,7 +6,7 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use pgerror::{PgError, Result};
-use pgproto::{ConnectOptions, FrameReader, FrameWriter};
+use pgproto::{FrameReader, FrameWriter};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -19,6 +19,7 @@ use super::leader::Leadership;
 use super::message::{Message, PROTOCOL_VERSION};
 use super::{LEASE, MARGIN, keeper};
 use crate::control_point;
+use crate::datanodes::Datanodes;
 use crate::deadlock::word::Word;
 use crate::gid::Gid;
 use crate::recovery;
@@ -33,9 +34,9 @@ const EVENTS_MAX: usize = 1024;
 /// What a gtm must know.
 #[derive(Clone, Debug)]
 pub struct GtmOptions {
-    /// The datanodes by node id, with a superuser, for recovery. The database is where `loxo.decision` lives. The first one is
-    /// the primary datanode, where gtms agree who of them leads.
-    pub datanodes: Vec<ConnectOptions>,
+    /// The datanodes, with a superuser, for recovery. The database is where `loxo.decision` lives. On the primary datanode gtms
+    /// agree who of them leads.
+    pub datanodes: Datanodes,
     /// Pause between two passes of recovery.
     pub recovery_interval: Duration,
     /// How long a coordinator may trust its cached catalog without hearing from the gtm. The same on every gtm of a cluster.
@@ -44,7 +45,7 @@ pub struct GtmOptions {
 
 impl GtmOptions {
     /// Recovery every second, leases of 2 s.
-    pub fn new(datanodes: Vec<ConnectOptions>) -> Self {
+    pub fn new(datanodes: Datanodes) -> Self {
         Self { datanodes, recovery_interval: Duration::from_secs(1), lease: LEASE }
     }
 }
@@ -90,8 +91,8 @@ async fn stand_by_and_lead(options: GtmOptions, role: watch::Sender<Role>) -> In
     loop {
         // Recovery needs no leader, and the primary datanode, where one is chosen, may be the only one that is down.
         let leadership = tokio::select! {
-            leadership = Leadership::acquire(datanodes.first()) => leadership,
-            never = recovery::run(datanodes.clone(), recovery_interval) => match never {},
+            leadership = Leadership::acquire(datanodes.primary()) => leadership,
+            never = recovery::run(&datanodes, recovery_interval) => match never {},
         };
         info!("this gtm leads");
         let (events, inbox) = mpsc::channel(EVENTS_MAX);
@@ -101,7 +102,7 @@ async fn stand_by_and_lead(options: GtmOptions, role: watch::Sender<Role>) -> In
         role.send_replace(Some(events.clone()));
         let error = tokio::select! {
             () = Hub::new(lease, orders, looks).run(inbox) => PgError::internal("nobody talks to the gtm any more"),
-            () = deadlock::watch(datanodes.clone(), events.clone()) => PgError::internal("the watch for deadlocks has ended"),
+            () = deadlock::watch(&datanodes, events.clone()) => PgError::internal("the watch for deadlocks has ended"),
             never = keeper::run(&datanodes, recovery_interval, ordered, draws, events.clone()) => match never {},
             error = leadership.hold(drawing, looking, events.clone()) => error,
         };

@@ -15,7 +15,7 @@ impl Recovery {
     /// Before a commit on any node: tells all nodes of the transaction that it is being finished.
     pub(super) async fn mark_finishing(&mut self, doubt: &InDoubt) -> Result<(), String> {
         let InDoubt { gid, database, .. } = doubt;
-        let Some(registry) = self.nodes.get_mut(usize::from(gid.commit_point)) else { return Ok(()) };
+        let Some(registry) = self.nodes.get_mut(&gid.commit_point) else { return Ok(()) };
         let sql = format!("SELECT nodes FROM loxo.prepared_transaction WHERE gid = '{gid}'");
         let rows =
             registry.query(database, &sql).await.map_err(|error| format!("its registry: {}", error.message()))?;
@@ -24,7 +24,7 @@ impl Recovery {
         let holders = user_prepared::numbers(&String::from_utf8_lossy(&array));
         let mark = user_prepared::mark_sql(gid);
         for holder in holders {
-            let Some(node) = self.nodes.get_mut(usize::from(holder)) else {
+            let Some(node) = self.nodes.get_mut(&holder) else {
                 return Err(format!("datanode {holder}, which it is prepared on, is not a node of this cluster"));
             };
             let marked = node.execute(database, &mark).await;
@@ -35,14 +35,14 @@ impl Recovery {
 
     /// Gids whose end is decided, by registry.
     pub(super) async fn ended_by_users(&mut self) -> Vec<Vec<String>> {
-        let lists = join_all(self.nodes.iter_mut().map(Node::ended)).await;
+        let lists = join_all(self.nodes.values_mut().map(Node::ended)).await;
         lists.into_iter().map(Result::unwrap_or_default).collect()
     }
 
     /// Deletes what [`Recovery::ended_by_users`] gave before all nodes' prepared transactions were listed, but for those
     /// that are `needed`; and all marks of transactions that are gone.
     pub(super) async fn forget_ended(&mut self, ended: Vec<Vec<String>>, needed: &HashSet<String>) {
-        let deletions = self.nodes.iter_mut().zip(ended).map(|(node, ended)| node.forget(ended, needed));
+        let deletions = self.nodes.values_mut().zip(ended).map(|(node, ended)| node.forget(ended, needed));
         for error in join_all(deletions).await.into_iter().filter_map(Result::err) {
             warn!("recovery could not clear up after prepared transactions: {}", error.message());
         }

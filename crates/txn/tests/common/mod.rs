@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use txn::control::{Script, with_script};
 use txn::gtm::serve;
 use txn::seal::{KEY_BYTES, Seal};
-use txn::{CommitTools, GidSource, GtmClient, GtmOptions, Interrupt, Outcome, Participant, commit};
+use txn::{CommitTools, Datanodes, GidSource, GtmClient, GtmOptions, Interrupt, Outcome, Participant, commit};
 
 /// Nobody raises it.
 static NEVER: Interrupt = Interrupt::new();
@@ -191,17 +191,17 @@ impl Nodes {
             let table = "CREATE TABLE t (k int, CONSTRAINT t_key UNIQUE (k) DEFERRABLE INITIALLY DEFERRED)";
             connection.execute(table).await.unwrap();
         }
-        let gtm = registered(servers.iter().map(Server::options).collect()).await;
+        let gtm = registered(datanodes(&servers)).await;
         Self { servers, gtm, directory }
     }
 
     /// What a commit needs; `options` are the nodes'.
-    pub fn tools<'a>(&'a self, ids: &'a GidSource, options: &'a [ConnectOptions]) -> CommitTools<'a> {
+    pub fn tools<'a>(&'a self, ids: &'a GidSource, options: &'a Datanodes) -> CommitTools<'a> {
         CommitTools { ids, nodes: options, gtm: &self.gtm, seal: &SEAL, interrupt: &NEVER }
     }
 
-    pub fn options(&self) -> Vec<ConnectOptions> {
-        self.servers.iter().map(Server::options).collect()
+    pub fn options(&self) -> Datanodes {
+        datanodes(&self.servers)
     }
 
     /// New connections to all nodes.
@@ -239,8 +239,12 @@ impl Drop for Nodes {
     }
 }
 
+fn datanodes(servers: &[Server]) -> Datanodes {
+    (0..).zip(servers.iter().map(Server::options)).collect()
+}
+
 /// A client that knows the nodes' generation; its gtm has ended again.
-async fn registered(nodes: Vec<ConnectOptions>) -> GtmClient {
+async fn registered(nodes: Datanodes) -> GtmClient {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let gtm = GtmClient::connect(vec![listener.local_addr().unwrap().to_string()], "test");
     let mut options = GtmOptions::new(nodes);
@@ -248,7 +252,7 @@ async fn registered(nodes: Vec<ConnectOptions>) -> GtmClient {
     let server = tokio::spawn(serve(listener, options));
     assert!(gtm.global_snapshot().await.unwrap().complete());
     // The gtm has said that the barrier is over: no marks are needed later.
-    drop(gtm.enter(&[], Vec::new).await.unwrap());
+    drop(gtm.enter(&[], Datanodes::default).await.unwrap());
     server.abort();
     assert!(server.await.unwrap_err().is_cancelled());
     while gtm.has_lease() {

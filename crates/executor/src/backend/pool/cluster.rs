@@ -121,12 +121,12 @@ impl Cluster {
     }
 
     /// How to reach every datanode as somebody.
-    pub(crate) fn connect_options(&self, identity: &Identity) -> Vec<pgproto::ConnectOptions> {
-        connect_options(&self.datanodes, identity, self.pool.roster())
+    pub(crate) fn connect_options(&self, identity: &Identity) -> txn::Datanodes {
+        connect_options(&self.datanodes, identity, &[], self.pool.roster())
     }
 
     /// How to reach every datanode for statements of our own.
-    pub(crate) fn own_options(&self) -> Vec<pgproto::ConnectOptions> {
+    pub(crate) fn own_options(&self) -> txn::Datanodes {
         own_options(&self.datanodes, &self.service, self.pool.roster())
     }
 
@@ -223,31 +223,25 @@ impl Cluster {
     }
 }
 
-/// By node id, for statements of our own.
-pub fn own_options(
-    datanodes: &[Address],
-    service: &Identity,
-    roster: &Arc<txn::Roster>,
-) -> Vec<pgproto::ConnectOptions> {
-    let mut options = connect_options(datanodes, service, roster);
-    options.iter_mut().for_each(|node| node.parameters = txn::own_parameters("loxo"));
-    options
+/// For statements of our own.
+pub fn own_options(datanodes: &[Address], service: &Identity, roster: &Arc<txn::Roster>) -> txn::Datanodes {
+    connect_options(datanodes, service, &txn::own_parameters("loxo"), roster)
 }
 
-/// By node id.
 fn connect_options(
     datanodes: &[Address],
     identity: &Identity,
+    parameters: &[(String, String)],
     roster: &Arc<txn::Roster>,
-) -> Vec<pgproto::ConnectOptions> {
-    let options = |(node, address): (usize, &Address)| pgproto::ConnectOptions {
+) -> txn::Datanodes {
+    let options = |node: u16, address: &Address| pgproto::ConnectOptions {
         host: address.host.clone(),
         port: address.port,
         user: identity.user.clone(),
         database: identity.database.clone(),
         secret: identity.secret.clone(),
-        parameters: Vec::new(),
-        proof: Some(roster.proof(node as u16)),
+        parameters: parameters.to_vec(),
+        proof: Some(roster.proof(node)),
     };
-    datanodes.iter().enumerate().map(options).collect()
+    (0..).zip(datanodes).map(|(node, address)| (node, options(node, address))).collect()
 }

@@ -1,0 +1,32 @@
+//! The datanodes of the cluster and how they are reached.
+
+use std::collections::BTreeMap;
+
+use pgproto::ConnectOptions;
+
+/// Datanodes by their ids. An id stands for one server for ever, so there are holes where datanodes were removed.
+#[derive(Clone, Debug, Default)]
+pub struct Datanodes(BTreeMap<u16, ConnectOptions>);
+
+impl Datanodes {
+    /// How to reach this one.
+    pub fn get(&self, id: u16) -> Option<&ConnectOptions> {
+        self.0.get(&id)
+    }
+
+    /// All of them, in the order of their ids.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (u16, &ConnectOptions)> {
+        self.0.iter().map(|(id, options)| (*id, options))
+    }
+
+    /// The primary datanode: the lowest id, because it is the first in every configuration and never removed.
+    pub fn primary(&self) -> Option<&ConnectOptions> {
+        self.0.values().next()
+    }
+}
+
+impl FromIterator<(u16, ConnectOptions)> for Datanodes {
+    fn from_iter<I: IntoIterator<Item = (u16, ConnectOptions)>>(datanodes: I) -> Self {
+        Self(datanodes.into_iter().collect())
+    }
+}
