@@ -32,7 +32,7 @@ impl Builder {
 
     /// Adds a datanode; ids must come in order from 0.
     pub fn node(&mut self, node: Node) -> &mut Self {
-        debug_assert_eq!(usize::from(node.id.0), self.catalog.nodes.len());
+        debug_assert!(self.catalog.nodes.last().is_none_or(|last| last.id < node.id));
         self.catalog.nodes.push(node);
         self
     }

@@ -311,7 +311,7 @@ impl Catalog {
         self.version
     }
 
-    /// All datanodes in id order; `nodes()[i].id.0 == i`.
+    /// All datanodes in id order. One that has left leaves a hole.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
@@ -319,11 +319,6 @@ impl Catalog {
     /// Coordinators, for `pgxc_node`.
     pub fn coordinators(&self) -> &[Node] {
         &self.coordinators
-    }
-
-    /// A datanode. Panics on an id that is not of this catalog.
-    pub fn node(&self, id: NodeId) -> &Node {
-        &self.nodes[usize::from(id.0)]
     }
 
     /// A datanode by name.

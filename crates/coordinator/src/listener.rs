@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use catalog::NodeId;
-use executor::{Address, Context, Identity, Pool};
+use executor::{Configured, Context, Identity, Pool};
 use pgerror::{PgError, Result, SqlState};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -25,8 +25,8 @@ pub struct CoordinatorOptions {
     pub name: String,
     pub listen: SocketAddr,
     pub authentication: Authentication,
-    /// In node id order.
-    pub datanodes: Vec<Address>,
+    /// As the configuration has them.
+    pub datanodes: Vec<Configured>,
     pub primary: NodeId,
     /// The superuser that reads metadata.
     pub service: Identity,
@@ -52,7 +52,6 @@ impl Coordinator {
                 .hint("Another program uses this port: stop it or choose another port.")
         })?;
         let roster = txn::Roster::new(options.cluster_id, options.service.database.clone());
-        roster.survey(&executor::own_options(&options.datanodes, &options.service, &roster)).await?;
         let gtm = txn::GtmClient::connect(options.gtms, &options.name);
         let context = Context::new(
             options.datanodes,
@@ -62,6 +61,7 @@ impl Coordinator {
             gtm,
             txn::GidSource::new(),
         );
+        context.survey().await?;
         let shared = Shared::new(&options.name, context, options.authentication, options.clients_max);
         Ok(Self { listener, shared: Arc::new(shared) })
     }

@@ -259,14 +259,14 @@ impl CancelSet {
 
 /// The sessions of a coordinator, as the gtm asks for them.
 pub(crate) struct Registry {
-    /// As a superuser.
-    datanodes: Datanodes,
+    /// The datanodes there are, as a superuser.
+    datanodes: Box<dyn Fn() -> Datanodes + Send + Sync>,
     sessions: Mutex<HashMap<u64, Weak<CancelSet>>>,
 }
 
 impl Registry {
-    pub(crate) fn new(datanodes: Datanodes) -> Self {
-        Self { datanodes, sessions: Mutex::default() }
+    pub(crate) fn new(datanodes: impl Fn() -> Datanodes + Send + Sync + 'static) -> Self {
+        Self { datanodes: Box::new(datanodes), sessions: Mutex::default() }
     }
 
     /// Enters a session until the entry is dropped.
@@ -311,7 +311,7 @@ impl Sessions for Registry {
 
     fn carry_out(&self, chosen: DeadlockVictim) {
         let session = self.lock().get(&chosen.session).and_then(Weak::upgrade);
-        let node = self.datanodes.get(chosen.backend.node).cloned();
+        let node = (self.datanodes)().get(chosen.backend.node).cloned();
         let (Some(session), Some(node)) = (session, node) else { return };
         tokio::spawn(async move {
             let backend = chosen.backend;
@@ -334,7 +334,7 @@ mod tests {
 
     #[test]
     fn the_gtm_is_told_of_the_sessions_that_hold_what_it_asks_for() {
-        let registry = Arc::new(Registry::new(Datanodes::default()));
+        let registry = Arc::new(Registry::new(Datanodes::default));
         let (one, two) = (Arc::new(CancelSet::new()), Arc::new(CancelSet::new()));
         let _first = registry.enter(1, &one);
         let second = registry.enter(2, &two);

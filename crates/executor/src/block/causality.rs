@@ -1,28 +1,45 @@
 //! Which nodes a session must not read before they have settled; see [`snapshot`](crate::snapshot).
 
+use std::collections::BTreeSet;
+
 use catalog::NodeId;
 
 /// Which nodes might show the session less than it has seen elsewhere.
 #[derive(Debug, Default)]
 pub(crate) struct CausalityTracker {
-    stale: Vec<bool>,
+    stale: Stale,
     /// Nodes that the present statement reads.
     touched: Vec<NodeId>,
 }
 
-impl CausalityTracker {
-    pub(crate) fn new(nodes: usize) -> Self {
-        Self { stale: vec![false; nodes], touched: Vec::new() }
-    }
+/// Nodes come and go, so those are named that differ from all others.
+#[derive(Debug)]
+enum Stale {
+    Only(BTreeSet<NodeId>),
+    AllBut(BTreeSet<NodeId>),
+}
 
+impl Default for Stale {
+    fn default() -> Self {
+        Self::Only(BTreeSet::new())
+    }
+}
+
+impl CausalityTracker {
     /// Must this node settle before it is read?
     pub(crate) fn is_stale(&self, node: NodeId) -> bool {
-        self.stale.get(usize::from(node.0)).copied().unwrap_or(false)
+        match &self.stale {
+            Stale::Only(nodes) => nodes.contains(&node),
+            Stale::AllBut(nodes) => !nodes.contains(&node),
+        }
     }
 
     /// This node is about to settle.
     pub(crate) fn settled(&mut self, node: NodeId) {
-        self.set(node, false);
+        match &mut self.stale {
+            Stale::Only(nodes) => nodes.remove(&node),
+            Stale::AllBut(nodes) => nodes.insert(node),
+        };
     }
 
     /// The present statement runs on this node.
@@ -35,14 +52,12 @@ impl CausalityTracker {
     /// The present statement is over: what it saw may be missing on the nodes where it did not run and, if it ran on several,
     /// on any.
     pub(crate) fn finished(&mut self) {
-        match self.touched.as_slice() {
+        self.stale = match self.touched.as_slice() {
             [] => return,
-            [one] => {
-                let one = usize::from(one.0);
-                self.stale.iter_mut().enumerate().filter(|(node, _)| *node != one).for_each(|(_, stale)| *stale = true);
-            }
-            _ => self.stale.fill(true),
-        }
+            [one] if self.is_stale(*one) => Stale::AllBut(BTreeSet::new()),
+            [one] => Stale::AllBut(BTreeSet::from([*one])),
+            _ => Stale::AllBut(BTreeSet::new()),
+        };
         self.touched.clear();
     }
 
@@ -53,19 +68,17 @@ impl CausalityTracker {
 
     /// A global snapshot was taken: whatever any node shows, all show, but for these.
     pub(crate) fn snapshot_taken(&mut self, unresolved: &[u16]) {
-        self.stale.fill(false);
+        self.stale = Stale::Only(unresolved.iter().map(|node| NodeId(*node)).collect());
         self.touched.clear();
-        unresolved.iter().for_each(|node| self.set(NodeId(*node), true));
     }
 
     /// These nodes hold a transaction that this session knows to be committed.
     pub(crate) fn behind(&mut self, nodes: &[u16]) {
-        nodes.iter().for_each(|node| self.set(NodeId(*node), true));
-    }
-
-    fn set(&mut self, node: NodeId, stale: bool) {
-        if let Some(known) = self.stale.get_mut(usize::from(node.0)) {
-            *known = stale;
+        for node in nodes.iter().map(|node| NodeId(*node)) {
+            match &mut self.stale {
+                Stale::Only(stale) => stale.insert(node),
+                Stale::AllBut(settled) => settled.remove(&node),
+            };
         }
     }
 }
@@ -92,7 +105,7 @@ mod tests {
 
     #[test]
     fn nodes_settle_after_something_was_seen_elsewhere() {
-        let mut causality = CausalityTracker::new(3);
+        let mut causality = CausalityTracker::default();
         assert_eq!(stale(&causality), [0; 0]);
         causality.touch(NodeId(1));
         causality.finished();
@@ -109,7 +122,7 @@ mod tests {
 
     #[test]
     fn after_several_nodes_without_a_snapshot_none_is_sure() {
-        let mut causality = CausalityTracker::new(3);
+        let mut causality = CausalityTracker::default();
         causality.touch(NodeId(0));
         causality.touch(NodeId(1));
         causality.finished();

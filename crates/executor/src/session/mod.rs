@@ -110,7 +110,7 @@ impl Session {
     /// A session of `identity` with no connection yet.
     pub fn new(context: Arc<Context>, identity: Identity, settings: Settings) -> Self {
         let home = context.home();
-        let causality = CausalityTracker::new(context.nodes().len());
+        let causality = CausalityTracker::default();
         Self {
             home,
             links: Links::new(context.cluster().clone(), identity, settings),

@@ -11,7 +11,8 @@ use pgerror::{PgError, Result, SqlState};
 use txn::gtm::{CatalogState, GtmClient};
 
 use crate::backend::pool::cluster::Cluster;
-use crate::backend::pool::{Address, Identity, Pool};
+use crate::backend::pool::members::Configured;
+use crate::backend::pool::{Identity, Pool};
 use crate::shared::analyses::Analyses;
 use crate::shared::catalog_load::{self, Loaded};
 use crate::shared::cores::Cores;
@@ -55,9 +56,9 @@ impl Deref for Context {
 }
 
 impl Context {
-    /// `datanodes` in node id order; `service` is the superuser that reads the metadata.
+    /// `datanodes` as the configuration has them; `service` is the superuser that reads the metadata.
     pub fn new(
-        datanodes: Vec<Address>,
+        datanodes: Vec<Configured>,
         primary: NodeId,
         service: Identity,
         pool: Pool,
@@ -93,7 +94,7 @@ impl Context {
     /// A datanode's name, as far as the catalog read last knows it.
     pub(crate) fn node_name(&self, node: NodeId) -> String {
         let cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = cached.as_ref().and_then(|loaded| loaded.catalog.nodes().get(usize::from(node.0)));
+        let known = cached.as_ref().and_then(|loaded| loaded.catalog.nodes().iter().find(|known| known.id == node));
         known.map_or_else(|| format!("datanode {}", node.0), |node| node.name.clone())
     }
 
@@ -194,6 +195,7 @@ impl Context {
         }
         self.pool.give_back(link);
         let loaded = Arc::new(Loaded { catalog: Arc::new(result?), epoch });
+        self.members().follow(loaded.catalog.nodes());
         *self.cached.lock().unwrap_or_else(PoisonError::into_inner) = Some(loaded.clone());
         Ok(loaded)
     }

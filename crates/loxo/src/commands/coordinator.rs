@@ -42,8 +42,8 @@ pub async fn run(arguments: Arguments) -> Result<()> {
         Auth::Scram => Authentication::Scram,
     };
     let mut options = options(&config, own.name.clone(), listen, authentication, own.pool_size)?;
-    for (address, node) in options.datanodes.iter_mut().zip(&config.datanodes) {
-        address.host = config.shortest_way(node);
+    for (configured, node) in options.datanodes.iter_mut().zip(&config.datanodes) {
+        configured.address.host = config.shortest_way(node);
     }
     let coordinator = Coordinator::bind(options).await?;
     tokio::spawn(async move {
@@ -67,12 +67,15 @@ pub fn options(
     authentication: Authentication,
     pool_size: usize,
 ) -> Result<CoordinatorOptions> {
-    let address = |node: &cluster::Datanode| executor::Address { host: node.host.clone(), port: node.port };
+    let configured = |node: &cluster::Datanode| executor::Configured {
+        name: node.name.clone(),
+        address: executor::Address { host: node.host.clone(), port: node.port },
+    };
     Ok(CoordinatorOptions {
         name,
         listen,
         authentication,
-        datanodes: config.datanodes.iter().map(address).collect(),
+        datanodes: config.datanodes.iter().map(configured).collect(),
         primary: catalog::NodeId(config.datanodes.iter().position(|node| node.primary).unwrap_or(0) as u16),
         service: super::service_identity(config)?,
         gtms: config.gtm_addresses(),

@@ -1,7 +1,8 @@
 //! The datanodes, the gtm and the ways to them: what all connections of a coordinator share.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,6 +13,7 @@ use txn::gtm::{CatalogState, GtmClient};
 use crate::backend::cancel::Registry;
 use crate::backend::pool::admission::Admission;
 use crate::backend::pool::login::{Login, Logins, login_sql};
+use crate::backend::pool::members::{Configured, Members};
 use crate::backend::pool::sequence_values::Drawn;
 use crate::backend::pool::{Address, Identity, Link, Place, Pool};
 
@@ -28,27 +30,28 @@ pub struct Cluster {
     pub(crate) gids: txn::GidSource,
     pub(crate) gtm: GtmClient,
     pub(crate) logins: Logins,
-    datanodes: Vec<Address>,
+    members: Arc<Members>,
     primary: NodeId,
     service: Identity,
     registry: Arc<Registry>,
     sessions: AtomicUsize,
-    /// For each node: how often this coordinator has left a committed transaction unresolved there, from 1.
-    doubts: Vec<AtomicU64>,
+    /// How often this coordinator has left a committed transaction unresolved on a node, from 1; of the nodes where it has.
+    doubts: Mutex<HashMap<NodeId, u64>>,
     seal: tokio::sync::OnceCell<Arc<txn::Seal>>,
 }
 
 impl Cluster {
     pub(crate) fn new(
-        datanodes: Vec<Address>,
+        datanodes: Vec<Configured>,
         primary: NodeId,
         service: Identity,
         pool: Pool,
         gtm: GtmClient,
         gids: txn::GidSource,
     ) -> Self {
-        let doubts = datanodes.iter().map(|_| AtomicU64::new(1)).collect();
-        let registry = Arc::new(Registry::new(own_options(&datanodes, &service, pool.roster())));
+        let members = Arc::new(Members::new(datanodes));
+        let (known, user, roster) = (members.clone(), service.clone(), pool.roster().clone());
+        let registry = Arc::new(Registry::new(move || own_options(&known.present(), &user, &roster)));
         gtm.set_sessions(registry.clone());
         pool.roster().follow(gtm.clone());
         Self {
@@ -57,12 +60,12 @@ impl Cluster {
             gids,
             gtm,
             logins: Logins::default(),
-            datanodes,
+            members,
             primary,
             service,
             registry,
             sessions: AtomicUsize::new(0),
-            doubts,
+            doubts: Mutex::default(),
             seal: Default::default(),
         }
     }
@@ -74,19 +77,24 @@ impl Cluster {
 
     /// All datanodes, in id order.
     pub fn nodes(&self) -> Vec<NodeId> {
-        (0..self.datanodes.len()).map(|id| NodeId(id as u16)).collect()
+        self.members.present().keys().copied().collect()
+    }
+
+    /// Which datanodes there are.
+    pub(crate) fn members(&self) -> &Members {
+        &self.members
     }
 
     /// A connection to `node` that settled at an earlier value than this has to settle again.
     pub(crate) fn doubt(&self, node: NodeId) -> u64 {
-        self.doubts.get(usize::from(node.0)).map_or(1, |doubts| doubts.load(Ordering::Acquire))
+        let doubts = self.doubts.lock().unwrap_or_else(PoisonError::into_inner);
+        doubts.get(&node).copied().unwrap_or(1)
     }
 
     /// A committed transaction could not be finished on `node`.
     pub(crate) fn raise_doubt(&self, node: NodeId) {
-        if let Some(doubts) = self.doubts.get(usize::from(node.0)) {
-            doubts.fetch_add(1, Ordering::AcqRel);
-        }
+        let mut doubts = self.doubts.lock().unwrap_or_else(PoisonError::into_inner);
+        *doubts.entry(node).or_insert(1) += 1;
     }
 
     /// Counts sessions, so that each begins its turns at another node.
@@ -110,24 +118,28 @@ impl Cluster {
     }
 
     pub(crate) fn address(&self, node: NodeId) -> Result<Address> {
-        let address = self.datanodes.get(usize::from(node.0)).cloned();
-        address.ok_or_else(|| {
-            PgError::new(
-                SqlState::UNDEFINED_OBJECT,
-                format!("datanode {} is not in this coordinator's configuration", node.0),
-            )
-            .hint("Restart the coordinator with a configuration that lists all datanodes.")
+        self.members.address(node).ok_or_else(|| {
+            PgError::new(SqlState::UNDEFINED_OBJECT, format!("there is no datanode with id {}", node.0))
+                .hint("SELECT * FROM pgxc_node lists the nodes.")
         })
+    }
+
+    /// Finds out which cluster this is: see [`txn::Roster::survey`].
+    ///
+    /// # Errors
+    /// When the datanodes of the configuration belong to different clusters.
+    pub async fn survey(&self) -> Result<()> {
+        self.pool.roster().survey(&self.own_options()).await
     }
 
     /// How to reach every datanode as somebody.
     pub(crate) fn connect_options(&self, identity: &Identity) -> txn::Datanodes {
-        connect_options(&self.datanodes, identity, &[], self.pool.roster())
+        connect_options(&self.members.present(), identity, &[], self.pool.roster())
     }
 
     /// How to reach every datanode for statements of our own.
     pub(crate) fn own_options(&self) -> txn::Datanodes {
-        own_options(&self.datanodes, &self.service, self.pool.roster())
+        own_options(&self.members.present(), &self.service, self.pool.roster())
     }
 
     /// A link of the service user for statements of our own. No session ever gets it, not even one of the same user.
@@ -224,12 +236,16 @@ impl Cluster {
 }
 
 /// For statements of our own.
-pub fn own_options(datanodes: &[Address], service: &Identity, roster: &Arc<txn::Roster>) -> txn::Datanodes {
+pub(crate) fn own_options(
+    datanodes: &BTreeMap<NodeId, Address>,
+    service: &Identity,
+    roster: &Arc<txn::Roster>,
+) -> txn::Datanodes {
     connect_options(datanodes, service, &txn::own_parameters("loxo"), roster)
 }
 
 fn connect_options(
-    datanodes: &[Address],
+    datanodes: &BTreeMap<NodeId, Address>,
     identity: &Identity,
     parameters: &[(String, String)],
     roster: &Arc<txn::Roster>,
@@ -243,5 +259,5 @@ fn connect_options(
         parameters: parameters.to_vec(),
         proof: Some(roster.proof(node)),
     };
-    (0..).zip(datanodes).map(|(node, address)| (node, options(node, address))).collect()
+    datanodes.iter().map(|(node, address)| (node.0, options(node.0, address))).collect()
 }

@@ -13,6 +13,7 @@
 pub(crate) mod admission;
 pub(crate) mod cluster;
 pub(crate) mod login;
+pub(crate) mod members;
 pub(crate) mod sequence_values;
 
 use std::collections::HashMap;

@@ -1,0 +1,70 @@
+//! Which datanodes there are, and where they are reached.
+//!
+//! The cluster's metadata say it (`loxo.node`), each catalog that is read anew. The configuration says where the first of them are,
+//! and has the last word on the address of a node it names: that may be another than the one noted when the node was made.
+//!
+//! Invariant: a node that has left is no member from the next catalog on; ids have holes then.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use catalog::{Node, NodeId};
+
+use crate::backend::pool::Address;
+
+/// A datanode as the configuration names it.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct Configured {
+    pub name: String,
+    pub address: Address,
+}
+
+/// See the module's page.
+pub(crate) struct Members {
+    configured: BTreeMap<String, Address>,
+    present: RwLock<Arc<BTreeMap<NodeId, Address>>>,
+    /// About to become members: statements of our own may go there, nothing else does.
+    joining: RwLock<BTreeMap<NodeId, Address>>,
+}
+
+impl Members {
+    /// Until a catalog is read they are those of the configuration, in node id order.
+    pub(crate) fn new(configured: Vec<Configured>) -> Self {
+        let by_place = configured.iter().enumerate().map(|(id, node)| (NodeId(id as u16), node.address.clone()));
+        Self {
+            present: RwLock::new(Arc::new(by_place.collect())),
+            configured: configured.into_iter().map(|node| (node.name, node.address)).collect(),
+            joining: RwLock::default(),
+        }
+    }
+
+    /// Those of the catalog.
+    pub(crate) fn follow(&self, nodes: &[Node]) {
+        let address = |node: &Node| {
+            let noted = || Address { host: node.host.clone(), port: node.port };
+            (node.id, self.configured.get(&node.name).cloned().unwrap_or_else(noted))
+        };
+        let now: BTreeMap<NodeId, Address> = nodes.iter().map(address).collect();
+        let mut present = self.present.write().unwrap_or_else(PoisonError::into_inner);
+        if **present != now {
+            *present = Arc::new(now);
+        }
+    }
+
+    /// By id.
+    pub(crate) fn present(&self) -> Arc<BTreeMap<NodeId, Address>> {
+        self.present.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Of a member, or of a node that is about to become one.
+    pub(crate) fn address(&self, node: NodeId) -> Option<Address> {
+        let joining = || self.joining.read().unwrap_or_else(PoisonError::into_inner).get(&node).cloned();
+        self.present().get(&node).cloned().or_else(joining)
+    }
+
+    /// From here on statements of our own reach this node.
+    pub(crate) fn let_join(&self, node: NodeId, address: Address) {
+        self.joining.write().unwrap_or_else(PoisonError::into_inner).insert(node, address);
+    }
+}
