@@ -10,6 +10,11 @@ use crate::{AttNum, NodeId};
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct MapId(pub i32);
 
+impl MapId {
+    /// The map over all datanodes, but for those that were added since it was spread last.
+    pub const OF_ALL: Self = Self(1);
+}
+
 /// A column of a distribution key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs)]
@@ -61,18 +66,31 @@ impl Distribution {
         }
     }
 
+    /// The same columns, of the same types?
+    fn has_key_of(&self, other: &Distribution) -> bool {
+        let key = |distribution: &Distribution| -> Vec<_> {
+            distribution.key().iter().map(|column| (column.number, column.key_type)).collect()
+        };
+        key(self) == key(other)
+    }
+
+    /// Is it by the same key over the same bucket map, wherever that has its buckets by now?
+    pub fn shares_map(&self, other: &Distribution) -> bool {
+        use Distribution::{Hash, Modulo};
+        match (self, other) {
+            (Hash { map_id, .. }, Hash { map_id: others, .. }) | (Modulo { map_id, .. }, Modulo { map_id: others, .. }) => {
+                map_id == others && self.has_key_of(other)
+            }
+            _ => false,
+        }
+    }
+
     /// Is every row where it would be under the other one?
     pub fn places_like(&self, other: &Distribution) -> bool {
         use Distribution::{Broken, CatalogNode, Hash, Modulo, Replicated, RoundRobin, Temporary, View};
-        let is_same_key = || {
-            let key = |distribution: &Distribution| -> Vec<_> {
-                distribution.key().iter().map(|column| (column.number, column.key_type)).collect()
-            };
-            key(self) == key(other)
-        };
         match (self, other) {
             (Hash { map, .. }, Hash { map: others, .. }) | (Modulo { map, .. }, Modulo { map: others, .. }) => {
-                map == others && is_same_key()
+                map == others && self.has_key_of(other)
             }
             (Replicated { nodes }, Replicated { nodes: others })
             | (RoundRobin { nodes }, RoundRobin { nodes: others }) => nodes == others,

@@ -28,7 +28,8 @@ CREATE TABLE loxo.bucket_map (
     id    int4 PRIMARY KEY,
     nodes int2[] NOT NULL CHECK (array_length(nodes, 1) = 4096)
 );
-COMMENT ON TABLE loxo.bucket_map IS 'Element b + 1 is the datanode that holds bucket b. Map 1 is over all datanodes.';
+COMMENT ON TABLE loxo.bucket_map IS
+    'Element b + 1 is the datanode that holds bucket b. Map 1 is over all datanodes, but for those added since the last rebalance.';
 
 CREATE TABLE loxo.class (
     relid       oid PRIMARY KEY,
@@ -41,6 +42,24 @@ CREATE TABLE loxo.class (
 COMMENT ON TABLE loxo.class IS
     'Distributed tables: H hash, M modulo (both with key_columns and map_id), R replicated, N round robin (both with nodes). '
     'By default: no clause said so, a constraint may make it replicated.';
+
+-- The journal of the last rebalance. Only the row on the primary datanode counts; who holds a SHARE UPDATE EXCLUSIVE lock on the
+-- table there carries the job on.
+CREATE TABLE loxo.rebalance (
+    one           bool PRIMARY KEY DEFAULT true CHECK (one),
+    without       int2[] NOT NULL,
+    state         text NOT NULL CHECK (state IN ('running', 'paused', 'cancelled', 'failed', 'done')),
+    rate          int4 CHECK (rate > 0),
+    buckets_total int4 NOT NULL DEFAULT 0,
+    buckets_done  int4 NOT NULL DEFAULT 0,
+    rows_moved    int8 NOT NULL DEFAULT 0,
+    bytes_moved   int8 NOT NULL DEFAULT 0,
+    started       timestamptz NOT NULL DEFAULT clock_timestamp(),
+    changed       timestamptz NOT NULL DEFAULT clock_timestamp(),
+    message       text
+);
+COMMENT ON TABLE loxo.rebalance IS
+    'What ALTER CLUSTER REBALANCE has asked for last, and how far it is. Without: datanodes that are to be emptied. Rate: at most so many rows a second.';
 
 CREATE TABLE loxo.catalog_version (
     one     bool PRIMARY KEY DEFAULT true CHECK (one),
@@ -87,13 +106,19 @@ CREATE VIEW pg_catalog.pgxc_class AS
             FROM (SELECT DISTINCT unnest(coalesce(c.nodes, m.nodes)) AS n) AS d)::oidvector AS nodeoids
     FROM loxo.class AS c LEFT JOIN loxo.bucket_map AS m ON m.id = c.map_id;
 
-GRANT SELECT ON pg_catalog.pgxc_node, pg_catalog.pgxc_group, pg_catalog.pgxc_class TO PUBLIC;
+CREATE VIEW pg_catalog.pgxc_rebalance AS
+    SELECT r.state, r.buckets_done, r.buckets_total, r.rows_moved, r.bytes_moved,
+           CASE WHEN r.changed > r.started THEN round(r.rows_moved / extract(epoch FROM r.changed - r.started)) END AS rows_per_second,
+           r.started, r.changed, r.message
+    FROM loxo.rebalance AS r;
+
+GRANT SELECT ON pg_catalog.pgxc_node, pg_catalog.pgxc_group, pg_catalog.pgxc_class, pg_catalog.pgxc_rebalance TO PUBLIC;
 
 -- pg_dump leaves out what lies in pg_catalog, but not its GRANTs unless they are noted as the initial ones.
 INSERT INTO pg_catalog.pg_init_privs (objoid, classoid, objsubid, privtype, initprivs)
     SELECT oid, 'pg_catalog.pg_class'::regclass, 0, 'i', relacl
     FROM pg_catalog.pg_class
-    WHERE oid IN ('pgxc_node'::regclass, 'pgxc_group'::regclass, 'pgxc_class'::regclass);
+    WHERE oid IN ('pgxc_node'::regclass, 'pgxc_group'::regclass, 'pgxc_class'::regclass, 'pgxc_rebalance'::regclass);
 
 SET LOCAL allow_system_table_mods = off;
 
@@ -192,12 +217,23 @@ $$;
 COMMENT ON FUNCTION loxo.register_table(bytea, regclass, "char", name[], int4, int2[], bool) IS
     'Notes how a table is distributed; only for its owner. With keys and nodes, but no map: over a map of these nodes.';
 
+CREATE FUNCTION loxo.known_map_over(wanted int2[]) RETURNS int4
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+    AS $$
+    SELECT m.id FROM loxo.bucket_map AS m
+    WHERE (SELECT array_agg(DISTINCT n ORDER BY n) FROM unnest(m.nodes) AS n) = (SELECT array_agg(n ORDER BY n) FROM unnest(wanted) AS n)
+      -- While it has not reached all datanodes, the first one is going to.
+      AND (m.id <> 1 OR cardinality(wanted) = (SELECT count(*) FROM loxo.node AS d WHERE d.type = 'D'))
+    ORDER BY m.id LIMIT 1
+$$;
+COMMENT ON FUNCTION loxo.known_map_over(int2[]) IS 'The bucket map over these nodes, however it deals the buckets; NULL if there is none.';
+
 CREATE FUNCTION loxo.bucket_map_over(wanted int2[]) RETURNS int4
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
     slots int2[] := (SELECT array_agg(wanted[1 + b % cardinality(wanted)] ORDER BY b) FROM generate_series(0, 4095) AS b);
-    found int4 := (SELECT m.id FROM loxo.bucket_map AS m WHERE m.nodes = slots ORDER BY m.id LIMIT 1);
+    found int4 := loxo.known_map_over(wanted);
 BEGIN
     IF NOT loxo.are_datanodes(wanted) THEN
         RAISE invalid_parameter_value USING MESSAGE = format('%s are not datanodes', wanted);
@@ -205,7 +241,7 @@ BEGIN
     IF found IS NULL THEN
         -- Two at once would give the same number to different maps.
         LOCK TABLE loxo.bucket_map IN EXCLUSIVE MODE;
-        SELECT m.id INTO found FROM loxo.bucket_map AS m WHERE m.nodes = slots ORDER BY m.id LIMIT 1;
+        found := loxo.known_map_over(wanted);
     END IF;
     IF found IS NULL THEN
         INSERT INTO loxo.bucket_map SELECT max(m.id) + 1, slots FROM loxo.bucket_map AS m RETURNING id INTO found;
@@ -214,7 +250,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION loxo.bucket_map_over(int2[]) IS
-    'The bucket map that deals the buckets to these nodes in turn; made if there is none.';
+    'The bucket map over these nodes. If there is none, one is made that deals the buckets to them in turn.';
 
 -- LOCK TABLE asks for rights on the whole table; an UPDATE needs them on some columns only, and on what it reads SELECT.
 CREATE FUNCTION loxo.keep_writers_off(proof bytea, relation regclass, writes bool) RETURNS void

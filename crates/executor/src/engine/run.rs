@@ -280,15 +280,21 @@ impl Session {
         leased.flush().await?;
         let mut total = Total::default();
         let mut failure = None;
-        // Outside a block the statement may get a new plan for as long as the client knows nothing.
-        let mut unchecked = self.validity.clone().filter(|_| self.block.is_none());
+        // The statement may get a new plan for as long as the client knows nothing; a block that has changed the schema has a
+        // catalog of its own, which is compared at the end. Whoever describes rows has taken its snapshot.
+        let mut unchecked =
+            self.validity.clone().filter(|_| !self.block.as_ref().is_some_and(|block| block.schema_changed));
         loop {
             let event = match leased.next().await {
                 Ok(event) => event,
                 Err(error) => return Err(failure.unwrap_or(error)),
             };
             let holds = match unchecked.take() {
-                Some(validity) => validity.holds(&self.context, self.links.cancel()).await,
+                Some(validity) => {
+                    let holds = validity.holds(&self.context, self.links.cancel()).await;
+                    self.validity = Some(validity.under_snapshot());
+                    holds
+                }
                 None => Ok(()),
             };
             let outcome = match event {

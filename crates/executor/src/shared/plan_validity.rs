@@ -33,11 +33,18 @@ const RULED: &str = "a rule of";
 pub struct PlanValidity {
     pub(crate) loaded: Arc<Loaded>,
     pub(crate) sql: Box<str>,
+    /// The statement reads nothing but snapshots that were taken while the plan held: buckets that move after them do not matter.
+    is_under_snapshot: bool,
 }
 
 impl PlanValidity {
     pub(crate) fn new(loaded: &Arc<Loaded>, sql: &str) -> Arc<Self> {
-        Arc::new(Self { loaded: loaded.clone(), sql: sql.into() })
+        Arc::new(Self { loaded: loaded.clone(), sql: sql.into(), is_under_snapshot: false })
+    }
+
+    /// The same for the rest of a statement whose snapshots were taken before the plan was found to hold.
+    pub(crate) fn under_snapshot(&self) -> Arc<Self> {
+        Arc::new(Self { loaded: self.loaded.clone(), sql: self.sql.clone(), is_under_snapshot: true })
     }
 
     /// What the plan was made with.
@@ -62,19 +69,31 @@ impl PlanValidity {
 
     pub(crate) fn compare(&self, now: &Catalog) -> Result<()> {
         let then = &self.loaded.catalog;
-        let moved = then.relations().filter(|relation| has_moved(relation, now) || has_other_rules(relation, now));
+        let has_moved = |relation: &Relation| self.has_moved(relation, now);
+        let moved = then.relations().filter(|relation| has_moved(relation) || has_other_rules(relation, now));
         match moved.map(|relation| relation.as_ref()).find(|relation| planner::may_use(&self.sql, relation, then)) {
             None => Ok(()),
             Some(relation) => Err(PgError::new(
                 SqlState::SERIALIZATION_FAILURE,
                 format!(
                     "{} {} changed while the statement ran",
-                    if has_moved(relation, now) { MOVED } else { RULED },
+                    if has_moved(relation) { MOVED } else { RULED },
                     relation.qualified_name()
                 ),
             )
             .hint("Run the statement again, or the whole transaction if it was part of one.")),
         }
+    }
+
+    /// Another table of that name, or none, counts too. Views have no place of their own.
+    fn has_moved(&self, relation: &Relation, now: &Catalog) -> bool {
+        let is_view = matches!(relation.distribution, Distribution::View);
+        let is_as_before = |now: &Relation| {
+            (&now.schema, &now.name) == (&relation.schema, &relation.name)
+                && (now.distribution.places_like(&relation.distribution)
+                    || self.is_under_snapshot && now.distribution.shares_map(&relation.distribution))
+        };
+        !is_view && !now.relation_by_oid(relation.oid).is_some_and(|now| is_as_before(now))
     }
 }
 
@@ -82,16 +101,6 @@ impl PlanValidity {
 pub(crate) fn is_outdated(error: &PgError) -> bool {
     let message = error.message();
     error.code() == SqlState::SERIALIZATION_FAILURE && (message.starts_with(MOVED) || message.starts_with(RULED))
-}
-
-/// Another table of that name, or none, counts too. Views have no place of their own.
-fn has_moved(relation: &Relation, now: &Catalog) -> bool {
-    let is_view = matches!(relation.distribution, Distribution::View);
-    let is_as_before = |now: &Relation| {
-        (&now.schema, &now.name) == (&relation.schema, &relation.name)
-            && now.distribution.places_like(&relation.distribution)
-    };
-    !is_view && !now.relation_by_oid(relation.oid).is_some_and(|now| is_as_before(now))
 }
 
 fn has_other_rules(relation: &Relation, now: &Catalog) -> bool {

@@ -103,7 +103,10 @@ impl Session {
             Err(error) => Err(error),
         };
         match ready {
-            Ok(()) => Ok(read),
+            Ok(()) => {
+                self.validity = self.validity.take().map(|validity| validity.under_snapshot());
+                Ok(read)
+            }
             Err(error) => {
                 self.end_read(read).await;
                 Err(error)

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use catalog::{Distribution, NodeId, Relation};
+use catalog::{Distribution, MapId, NodeId, Relation};
 use pgerror::{PgError, Result, SqlState};
 use placement::{BucketMap, KeyType};
 
@@ -57,8 +57,8 @@ pub(super) fn node_named(ctx: &Context<'_>, name: &str) -> Result<NodeId> {
 }
 
 /// A clause with a kind.
-pub(super) fn explicit(kind: &DistributionKind, nodes: Vec<NodeId>) -> Option<Placement> {
-    let map = || MapRequest::Over(nodes.clone());
+pub(super) fn explicit(kind: &DistributionKind, nodes: Vec<NodeId>, map: &MapRequest) -> Option<Placement> {
+    let map = || map.clone();
     Some(match kind {
         DistributionKind::Hash(columns) => Placement::Hash { columns: columns.clone(), map: map() },
         DistributionKind::Modulo(column) => Placement::Modulo { column: column.clone(), map: map() },
@@ -66,6 +66,16 @@ pub(super) fn explicit(kind: &DistributionKind, nodes: Vec<NodeId>) -> Option<Pl
         DistributionKind::RoundRobin => Placement::RoundRobin { nodes },
         DistributionKind::Default => return None,
     })
+}
+
+/// The bucket map of a table over these nodes. Without a choice of nodes it is the cluster's, which may not have reached a node
+/// that has just been added: tables that were made before and after go together all the same.
+pub(super) fn map_over(ctx: &Context<'_>, selection: Option<&NodeSelection>, nodes: &[NodeId]) -> MapRequest {
+    let is_partial = |map: &Arc<BucketMap>| map.nodes().len() < nodes.len();
+    match ctx.catalog.map(MapId::OF_ALL).filter(|map| selection.is_none() && is_partial(map)) {
+        Some(_) => MapRequest::Existing(MapId::OF_ALL),
+        None => MapRequest::Over(nodes.to_vec()),
+    }
 }
 
 /// Where a new table's rows go.
@@ -91,7 +101,8 @@ pub(super) fn decide(
 ) -> Result<Decision> {
     let selection = clause.and_then(|c| c.nodes.as_ref());
     let nodes = nodes_of(ctx, selection)?;
-    if let Some(placement) = clause.and_then(|c| c.kind.as_ref()).and_then(|kind| explicit(kind, nodes.clone())) {
+    let map = map_over(ctx, selection, &nodes);
+    if let Some(placement) = clause.and_then(|c| c.kind.as_ref()).and_then(|kind| explicit(kind, nodes.clone(), &map)) {
         let moves = auto_replicate::check(ctx, table, &placement)?;
         return Ok(Decision { moves, ..Decision::chosen(placement) });
     }
@@ -100,7 +111,7 @@ pub(super) fn decide(
         let moves = auto_replicate::check(ctx, table, &placement)?;
         return Ok(Decision { moves, ..Decision::chosen(placement) });
     }
-    let candidates = defaults(ctx, table, &nodes, selection.is_some())?;
+    let candidates = defaults(ctx, table, &nodes, &map, selection.is_some())?;
     // The first rule whose result the table's own constraints allow; after that, the first for which other tables can give
     // way; the first rule's objection if there is none.
     let is_allowed = |placement: &&Placement| {
@@ -120,9 +131,14 @@ pub(super) fn decide(
 }
 
 /// Postgres-XL's default rule: candidates in order, and at last what allows every constraint.
-fn defaults(ctx: &Context<'_>, table: &NewTable, nodes: &[NodeId], nodes_given: bool) -> Result<Vec<Placement>> {
-    let hash =
-        |column: &str| Placement::Hash { columns: vec![column.to_owned()], map: MapRequest::Over(nodes.to_vec()) };
+fn defaults(
+    ctx: &Context<'_>,
+    table: &NewTable,
+    nodes: &[NodeId],
+    map: &MapRequest,
+    nodes_given: bool,
+) -> Result<Vec<Placement>> {
+    let hash = |column: &str| Placement::Hash { columns: vec![column.to_owned()], map: map.clone() };
     let mut candidates = Vec::new();
     if table.foreign_keys.iter().any(|f| f.is_self) {
         candidates.push(Placement::Replicated { nodes: nodes.to_vec() });
@@ -193,8 +209,10 @@ pub(super) fn is_map(ctx: &Context<'_>, request: &MapRequest, map: &BucketMap) -
     match request {
         MapRequest::Existing(id) => ctx.catalog.map(*id).is_some_and(|m| **m == *map),
         MapRequest::Over(nodes) => {
-            let ids: Vec<u16> = nodes.iter().map(|n| n.0).collect();
-            BucketMap::round_robin(&ids) == *map
+            let is_over = |map: &BucketMap| map.nodes().iter().copied().eq(nodes.iter().map(|node| node.0));
+            let reaches = |id: MapId| id != MapId::OF_ALL || nodes.len() == ctx.catalog.nodes().len();
+            let known = ctx.catalog.maps().filter(|(id, known)| reaches(*id) && is_over(known)).min_by_key(|(id, _)| *id);
+            known.is_some_and(|(_, known)| **known == *map)
         }
     }
 }

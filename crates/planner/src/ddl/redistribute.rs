@@ -41,7 +41,10 @@ pub(crate) fn redistribute(ctx: &Context<'_>, statement: &Redistribution) -> Res
     if nodes.is_empty() {
         return Err(PgError::new(SqlState::INVALID_TABLE_DEFINITION, "a table needs at least one datanode"));
     }
-    let explicit = statement.clause.kind.as_ref().and_then(|kind| decide::explicit(kind, nodes.clone()));
+    let explicit = statement.clause.kind.as_ref().and_then(|kind| {
+        let map = decide::map_over(ctx, statement.clause.nodes.as_ref(), &nodes);
+        decide::explicit(kind, nodes.clone(), &map)
+    });
     let placement = explicit.unwrap_or_else(|| decide::moved(current, &nodes));
     Ok(Plan::Redistribute(moved(ctx, &target, &placement, false)?))
 }

@@ -3,7 +3,7 @@
 use pgerror::{PgError, Result, SqlState};
 
 use super::scan::{Cursor, Token};
-use super::{CleanTarget, ClusterCommand, NodeOptions};
+use super::{CleanTarget, ClusterCommand, NodeOptions, RebalanceControl};
 
 /// The command, if the statement is one of ours.
 pub(crate) fn find<'a>(sql: &'a str, tokens: &[Token<'a>]) -> Result<Option<ClusterCommand>> {
@@ -20,6 +20,8 @@ pub(crate) fn find<'a>(sql: &'a str, tokens: &[Token<'a>]) -> Result<Option<Clus
         ClusterCommand::CreateNode { name: cursor.identifier()?, options: node_options(&mut cursor)? }
     } else if cursor.accept("alter node") || cursor.accept("alter cluster node") {
         ClusterCommand::AlterNode { name: cursor.identifier()?, options: node_options(&mut cursor)? }
+    } else if cursor.accept("alter cluster rebalance") {
+        rebalance(&mut cursor)?
     } else if cursor.accept("drop node") {
         ClusterCommand::DropNode { name: cursor.identifier()? }
     } else if cursor.accept("clean connection") {
@@ -42,6 +44,28 @@ fn execute_direct(cursor: &mut Cursor<'_, '_>) -> Result<ClusterCommand> {
     cursor.expect("on")?;
     let nodes = cursor.name_list()?;
     Ok(ClusterCommand::ExecuteDirect { nodes, query: cursor.string()? })
+}
+
+fn rebalance(cursor: &mut Cursor<'_, '_>) -> Result<ClusterCommand> {
+    for (word, control) in
+        [("pause", RebalanceControl::Pause), ("resume", RebalanceControl::Resume), ("cancel", RebalanceControl::Cancel)]
+    {
+        if cursor.accept(word) {
+            return Ok(ClusterCommand::ControlRebalance(control));
+        }
+    }
+    let without = match cursor.accept("without node") {
+        false => Vec::new(),
+        true if cursor.at_char('(') => cursor.name_list()?,
+        true => vec![cursor.identifier()?],
+    };
+    let rate = match cursor.accept("rate") {
+        true => Some(cursor.value()?.parse().ok().filter(|rate| *rate > 0).ok_or_else(|| {
+            PgError::new(SqlState::INVALID_PARAMETER_VALUE, "RATE wants a positive number of rows a second")
+        })?),
+        false => None,
+    };
+    Ok(ClusterCommand::Rebalance { without, rate })
 }
 
 /// `WITH (TYPE = 'datanode', HOST = 'h', PORT = 5432, PRIMARY, PREFERRED = false)`; order is free.

@@ -106,6 +106,10 @@ impl<'t, 'a> Cursor<'t, 'a> {
         true
     }
 
+    pub fn at_char(&self, c: char) -> bool {
+        self.peek().is_some_and(|t| t.is_char(c))
+    }
+
     pub fn accept_char(&mut self, c: char) -> bool {
         let found = self.peek().is_some_and(|t| t.is_char(c));
         self.at += usize::from(found);

@@ -370,6 +370,14 @@ pub enum ClusterCommand {
         database: Option<String>,
         user: Option<String>,
     },
+    /// `ALTER CLUSTER REBALANCE [WITHOUT NODE (name, …)] [RATE rows]`: spreads the buckets evenly over all datanodes but these.
+    Rebalance {
+        without: Vec<String>,
+        /// Most rows a second.
+        rate: Option<u32>,
+    },
+    /// `ALTER CLUSTER REBALANCE PAUSE | RESUME | CANCEL`.
+    ControlRebalance(RebalanceControl),
     CreateBarrier {
         id: Option<String>,
     },
@@ -387,6 +395,15 @@ pub struct NodeOptions {
     pub port: Option<u16>,
     pub primary: Option<bool>,
     pub preferred: Option<bool>,
+}
+
+/// What becomes of the rebalance that is under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum RebalanceControl {
+    Pause,
+    Resume,
+    Cancel,
 }
 
 /// `CLEAN CONNECTION TO …`.
