@@ -78,9 +78,8 @@ impl Distribution {
     pub fn shares_map(&self, other: &Distribution) -> bool {
         use Distribution::{Hash, Modulo};
         match (self, other) {
-            (Hash { map_id, .. }, Hash { map_id: others, .. }) | (Modulo { map_id, .. }, Modulo { map_id: others, .. }) => {
-                map_id == others && self.has_key_of(other)
-            }
+            (Hash { map_id, .. }, Hash { map_id: others, .. })
+            | (Modulo { map_id, .. }, Modulo { map_id: others, .. }) => map_id == others && self.has_key_of(other),
             _ => false,
         }
     }

@@ -128,16 +128,17 @@ GRANT SELECT ON ALL TABLES IN SCHEMA loxo TO PUBLIC;
 -- What coordinators call in the transaction of whatever user runs the statement, so that it ends with it. Each function wants a
 -- proof that a coordinator calls it (loxo.check_proof), and checks that this user may do it.
 
-CREATE FUNCTION loxo.begin_schema_change(proof bytea) RETURNS void
+CREATE FUNCTION loxo.begin_schema_change(proof bytea) RETURNS int2[]
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$
 BEGIN
     PERFORM loxo.check_proof('begin_schema_change', proof);
     UPDATE loxo.catalog_version SET version = version + 1;
+    RETURN (SELECT array_agg(n.id ORDER BY n.id) FROM loxo.node AS n WHERE n.type = 'D');
 END
 $$;
 COMMENT ON FUNCTION loxo.begin_schema_change(bytea) IS
-    'Last step of a schema change before its commit: makes the catalog''s version grow, one transaction after the other.';
+    'Last step of a schema change before its commit: makes the catalog''s version grow, one transaction after the other. Gives the datanodes.';
 
 -- Stands between schema changes that commit and loads of the catalog, see the executor's load.rs.
 CREATE TABLE loxo.committing ();
@@ -204,6 +205,8 @@ BEGIN
     END) IS DISTINCT FROM false THEN
         RAISE invalid_parameter_value USING MESSAGE = format('table %s cannot be distributed like this', relation);
     END IF;
+    -- Buckets do not move before this transaction has ended: they would leave its rows behind.
+    PERFORM FROM loxo.bucket_map AS m WHERE m.id = register_table.map_id FOR SHARE;
     DELETE FROM loxo.class AS k WHERE k.relid = relation;
     INSERT INTO loxo.class (relid, locator, key_columns, map_id, nodes, by_default)
     SELECT relation, register_table.locator,

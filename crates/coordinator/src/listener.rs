@@ -8,6 +8,7 @@ use catalog::NodeId;
 use executor::{Configured, Context, Identity, Pool};
 use pgerror::{PgError, Result, SqlState};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
 
 use crate::client::Client;
 use crate::protocol::startup::{self, Opening};
@@ -81,6 +82,8 @@ impl Coordinator {
 
     /// Serves clients until the future is dropped.
     pub async fn serve(self) -> Result<()> {
+        let mut works = JoinSet::new();
+        works.spawn(executor::rebalance_when_wanted(self.shared.context().clone()));
         loop {
             let (stream, peer) = match self.listener.accept().await {
                 Ok(accepted) => accepted,

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Lowest first.
-const FOLDERS: [&str; 12] = [
+const FOLDERS: [&str; 13] = [
     "backend",
     "shared",
     "block",
@@ -19,6 +19,7 @@ const FOLDERS: [&str; 12] = [
     "dml",
     "copy",
     "ddl",
+    "growth",
     "commands",
 ];
 

@@ -1,6 +1,6 @@
 //! Commands that PostgreSQL does not know: node groups, EXECUTE DIRECT, CLEAN CONNECTION.
 
-use catalog::{quote_identifier, quote_literal};
+use catalog::quote_literal;
 use pgerror::{PgError, Result, SqlState};
 use planner::parse::{ClusterCommand, Statement, StatementKind};
 
@@ -9,6 +9,7 @@ use crate::backend::isolation::Isolation;
 use crate::block::Mode;
 use crate::engine::output::Output;
 use crate::engine::run::Completion;
+use crate::growth::nodes::no_node;
 use crate::session::Session;
 
 impl Session {
@@ -34,9 +35,26 @@ impl Session {
                 self.context.pool.clear();
                 "CLEAN CONNECTION"
             }
-            ClusterCommand::CreateNode { .. } => return Err(fixed_nodes("CREATE NODE")),
-            ClusterCommand::AlterNode { .. } => return Err(fixed_nodes("ALTER NODE")),
-            ClusterCommand::DropNode { .. } => return Err(fixed_nodes("DROP NODE")),
+            ClusterCommand::CreateNode { name, options } => {
+                Box::pin(self.create_node(name, options)).await?;
+                "CREATE NODE"
+            }
+            ClusterCommand::AlterNode { name, options } => {
+                Box::pin(self.alter_node(name, options)).await?;
+                "ALTER NODE"
+            }
+            ClusterCommand::DropNode { name } => {
+                Box::pin(self.drop_node(name)).await?;
+                "DROP NODE"
+            }
+            ClusterCommand::Rebalance { without, rate } => {
+                self.want_rebalance(without, *rate).await?;
+                "ALTER CLUSTER"
+            }
+            ClusterCommand::ControlRebalance(control) => {
+                self.control_rebalance(*control).await?;
+                "ALTER CLUSTER"
+            }
             ClusterCommand::CreateBarrier { .. } => {
                 return Err(PgError::unsupported("CREATE BARRIER").hint("Back up the datanodes while no one writes."));
             }
@@ -113,27 +131,17 @@ impl Session {
     }
 
     /// One change of our own tables, on all nodes.
-    async fn change_metadata(&mut self, sql: &str) -> Result<()> {
+    pub(crate) async fn change_metadata(&mut self, sql: &str) -> Result<()> {
         let nodes = self.context.nodes();
         let sql = sql.to_owned();
         self.atomically(async |this| this.schema_change(&nodes, &sql).await).await
     }
 
-    async fn require_superuser(&mut self, what: &str) -> Result<()> {
+    pub(crate) async fn require_superuser(&mut self, what: &str) -> Result<()> {
         let rows = self.rows_on(self.home, "SHOW is_superuser").await?;
         if rows.first().and_then(|row| row.first()?.as_deref()) == Some(b"on") {
             return Ok(());
         }
         Err(PgError::new(SqlState::INSUFFICIENT_PRIVILEGE, format!("must be superuser to use {what}")))
     }
-}
-
-fn no_node(name: &str) -> PgError {
-    PgError::new(SqlState::UNDEFINED_OBJECT, format!("datanode {} does not exist", quote_identifier(name)))
-        .hint("SELECT node_name FROM pgxc_node lists the nodes.")
-}
-
-fn fixed_nodes(what: &str) -> PgError {
-    PgError::unsupported(format_args!("{what} on a running cluster"))
-        .hint("List the nodes in the configuration file before `loxo init`; a later release moves data to new nodes.")
 }

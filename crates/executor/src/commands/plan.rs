@@ -217,10 +217,10 @@ impl Session {
         self.note_leavings(statement, &loaded.catalog);
         let search_path = self.search_path(&loaded.catalog).await?;
         let temporary = self.temp_relations().await?;
-        self.validity = Some(match temporary.views.is_empty() {
+        self.plan_from(match temporary.views.is_empty() {
             true => PlanValidity::new(&loaded, &statement.sql),
             false => PlanValidity::new(&loaded, &format!("{}{}", statement.sql, temporary.definitions())),
-        });
+        })?;
         let described;
         let known = match known {
             None if statement.creates_table_as() => match statement.query_to_describe() {

@@ -100,6 +100,10 @@ impl Session {
 
     /// To be called before the first change.
     pub(crate) async fn begin_schema_change(&mut self, sql: &str) -> Result<()> {
+        let nodes = self.context.nodes();
+        if let Some(block) = &mut self.block {
+            block.changed_on.get_or_insert(nodes);
+        }
         let keeps_snapshot = self.isolation().is_some_and(Isolation::keeps_snapshot);
         if keeps_snapshot || (!planner::only_creates(sql) && self.catalog().await?.catalog.prints_under_locks()) {
             self.raise_version().await?;

@@ -80,6 +80,9 @@ impl Session {
         }
         self.lessons.clear();
         let loaded = self.context.current_catalog()?;
+        if self.has_outlived(&loaded) {
+            return None;
+        }
         let catalog = &loaded.catalog;
         let mut scratch = std::mem::take(&mut self.scratch);
         let plan = match scratch.rows.scan(sql) {
@@ -87,10 +90,7 @@ impl Session {
             false => self.plan_by_shape(sql, &mut scratch, call, catalog),
         };
         self.scratch = scratch;
-        if plan.is_some() {
-            self.validity = Some(PlanValidity::new(&loaded, sql));
-        }
-        plan
+        plan.filter(|_| self.plan_from(PlanValidity::new(&loaded, sql)).is_ok())
     }
 
     /// The plan of a long INSERT of many rows of which none like it was planned before: by one row of each kind.

@@ -6,6 +6,7 @@ use pgerror::{PgError, Result, SqlState, field};
 use planner::{ExchangePlan, Plan};
 
 use crate::session::Session;
+use crate::shared::catalog_load::Loaded;
 use crate::shared::plan_validity::{PlanValidity, is_outdated};
 
 /// Data exceptions, a sub-select with too many rows, what functions raise, and conditions of domains.
@@ -16,6 +17,31 @@ fn is_about_values(error: &PgError) -> bool {
 }
 
 impl Session {
+    /// Was the snapshot that the block keeps taken under another catalog? Its rows may lie elsewhere by now.
+    pub(crate) fn has_outlived(&self, loaded: &Arc<Loaded>) -> bool {
+        let first = self
+            .block
+            .as_ref()
+            .filter(|block| block.isolation.keeps_snapshot())
+            .and_then(|block| block.first_catalog.as_ref());
+        first.is_some_and(|first| !Arc::ptr_eq(&first.catalog, &loaded.catalog))
+    }
+
+    /// From here on this is the plan's catalog. 40001 if the snapshot that the block keeps shows rows of the statement's tables
+    /// where they do not lie any more.
+    pub(crate) fn plan_from(&mut self, validity: Arc<PlanValidity>) -> Result<()> {
+        if let Some(block) =
+            self.block.as_mut().filter(|block| block.isolation.keeps_snapshot() && !block.schema_changed)
+        {
+            let first = block.first_catalog.get_or_insert_with(|| validity.loaded.clone()).clone();
+            if !Arc::ptr_eq(&first.catalog, &validity.loaded.catalog) {
+                PlanValidity::new(&first, &validity.sql).compare(&validity.loaded.catalog)?;
+            }
+        }
+        self.validity = Some(validity);
+        Ok(())
+    }
+
     /// What the present plan was made from, for a plan of several statements, which each have a validity of their own.
     pub fn validity_of_all<'t>(&self, texts: impl Iterator<Item = &'t str>) -> Option<Arc<PlanValidity>> {
         let validity = self.validity.as_ref()?;

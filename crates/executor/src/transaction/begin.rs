@@ -41,6 +41,8 @@ impl Session {
             failed: false,
             is_own,
             is_torn: false,
+            first_catalog: None,
+            changed_on: None,
             constraints_set: false,
             version_raised: false,
             read_only,

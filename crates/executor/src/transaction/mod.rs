@@ -93,7 +93,16 @@ impl Session {
         let raise = OwnCall::new("begin_schema_change", "");
         let Some(block) = self.block.as_mut().filter(|block| !block.version_raised) else { return Ok(()) };
         block.version_raised = true;
-        self.call_on(self.home, std::slice::from_ref(&raise)).await?;
+        let changed_on = block.changed_on.clone();
+        let members = self.call_on(self.home, std::slice::from_ref(&raise)).await?.unwrap_or_default();
+        let members: Vec<u16> = catalog_load::numbers(Some(&String::from_utf8_lossy(&members)))?;
+        if changed_on.is_some_and(|nodes| nodes.iter().map(|node| node.0).ne(members.iter().copied())) {
+            return Err(PgError::new(
+                SqlState::SERIALIZATION_FAILURE,
+                "a datanode has joined or left the cluster since this transaction began to change the schema",
+            )
+            .hint("Run the transaction again."));
+        }
         let others: Vec<NodeId> = self.context.nodes().into_iter().filter(|node| *node != self.home).collect();
         self.call_on_all(&others, &raise).await
     }

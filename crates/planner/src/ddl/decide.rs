@@ -211,7 +211,8 @@ pub(super) fn is_map(ctx: &Context<'_>, request: &MapRequest, map: &BucketMap) -
         MapRequest::Over(nodes) => {
             let is_over = |map: &BucketMap| map.nodes().iter().copied().eq(nodes.iter().map(|node| node.0));
             let reaches = |id: MapId| id != MapId::OF_ALL || nodes.len() == ctx.catalog.nodes().len();
-            let known = ctx.catalog.maps().filter(|(id, known)| reaches(*id) && is_over(known)).min_by_key(|(id, _)| *id);
+            let known =
+                ctx.catalog.maps().filter(|(id, known)| reaches(*id) && is_over(known)).min_by_key(|(id, _)| *id);
             known.is_some_and(|(_, known)| **known == *map)
         }
     }

@@ -1,0 +1,246 @@
+//! Who carries a rebalance on: every coordinator looks for one that is wanted, and the one that has the lock works.
+//!
+//! ```text
+//!  each second: wanted? ── lock of loxo.rebalance free? ── remaining moves of the maps ── step ── again, until none is left
+//! ```
+//!
+//! The lock belongs to an idle transaction on the primary datanode, which ends with its coordinator; another one then goes on from
+//! what the maps say. So a job needs nobody in particular, and nothing is to be cleaned up but indexes.
+//!
+//! Steps adapt: as many buckets as are thought to take [`STEP_TIME`], since writers wait for one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use catalog::{Catalog, Distribution, MapId, NodeId, Relation, RelationKind};
+use pgerror::{PgError, Result, SqlState};
+use tokio::time::{Instant, sleep};
+
+use crate::backend::settings::Settings;
+use crate::growth::journal::{self, Wanted};
+use crate::growth::rows::Passed;
+use crate::growth::slices;
+use crate::growth::step::{ROWS_MAX, Step};
+use crate::session::Session;
+use crate::shared::context::Context;
+
+/// Between two looks for a job.
+const LOOK: Duration = Duration::from_secs(1);
+/// Writers of the rows that move wait about as long.
+const STEP_TIME: Duration = Duration::from_millis(200);
+/// A step may have so many times the buckets of the one before.
+const GROWTH: usize = 4;
+/// Before a step whose lock could not be had is tried again, and its multiple after many tries.
+const RETRY_PAUSE: Duration = Duration::from_millis(200);
+const RETRY_PAUSE_MAX: Duration = Duration::from_secs(3);
+/// Errors of other kinds in a row, after which a job has failed.
+const FAILURES_MAX: u32 = 20;
+
+/// Works whenever there is a job and nobody else does; ends with its coordinator.
+pub async fn rebalance_when_wanted(context: Arc<Context>) {
+    loop {
+        sleep(LOOK).await;
+        match look(&context).await {
+            Ok(()) => {}
+            Err(error) => tracing::debug!(%error, "no look for a rebalance"),
+        }
+    }
+}
+
+async fn look(context: &Arc<Context>) -> Result<()> {
+    if journal::read(context).await?.is_none() {
+        return Ok(());
+    }
+    let mut lock = context.service_link(context.home()).await?;
+    let locked =
+        lock.connection.execute("BEGIN; LOCK TABLE loxo.rebalance IN SHARE UPDATE EXCLUSIVE MODE NOWAIT").await;
+    match locked {
+        Ok(_) => {
+            let done = Job::new(context).run().await;
+            lock.connection.execute("ROLLBACK").await?;
+            context.pool.give_back(lock);
+            done
+        }
+        Err(error) if error.code() == SqlState::LOCK_NOT_AVAILABLE => {
+            lock.connection.execute("ROLLBACK").await?;
+            context.pool.give_back(lock);
+            Ok(())
+        }
+        Err(error) => Err(error),
+    }
+}
+
+struct Job<'c> {
+    context: &'c Arc<Context>,
+    session: Session,
+    /// How many buckets the next step takes.
+    buckets: usize,
+    failures: u32,
+    /// Pairs of nodes whose tables have their indexes.
+    indexed: Vec<(MapId, NodeId, NodeId)>,
+}
+
+impl<'c> Job<'c> {
+    fn new(context: &'c Arc<Context>) -> Self {
+        let session = Session::new(context.clone(), context.service().clone(), Settings::default());
+        Self { context, session, buckets: 1, failures: 0, indexed: Vec::new() }
+    }
+
+    async fn run(mut self) -> Result<()> {
+        tracing::info!("this coordinator rebalances");
+        self.drop_indexes().await?;
+        while let Some(wanted) = journal::read(self.context).await? {
+            let catalog = self.context.catalog().await?.catalog.clone();
+            let rest = remaining(&catalog, &wanted);
+            journal::note_rest(self.context, rest.len()).await?;
+            let began = Instant::now();
+            let taken = match (self.next_step(&rest), scattered(&catalog, &wanted)) {
+                (Some(step), _) => self.take(&catalog, &step).await,
+                (None, Some((table, from, to))) => self.empty(&catalog, table, (from, to)).await,
+                (None, None) => {
+                    self.drop_indexes().await?;
+                    self.analyze(&catalog).await;
+                    return journal::note(self.context, "done", None).await;
+                }
+            };
+            match taken {
+                Ok(passed) => {
+                    self.failures = 0;
+                    pace(&wanted, passed, began).await;
+                }
+                Err(error) => self.after(error).await?,
+            }
+        }
+        // Paused or cancelled.
+        self.drop_indexes().await
+    }
+
+    /// The first of the moves, with others between the same nodes.
+    fn next_step(&self, rest: &[(MapId, u16, NodeId, NodeId)]) -> Option<Step> {
+        let (map, _, from, to) = *rest.first()?;
+        let alike = rest.iter().filter(|(of, _, a, b)| (*of, *a, *b) == (map, from, to));
+        let buckets = alike.map(|(_, bucket, ..)| *bucket).take(self.buckets).collect();
+        Some(Step { map, from, to, buckets })
+    }
+
+    async fn take(&mut self, catalog: &Catalog, step: &Step) -> Result<Passed> {
+        let pair = (step.map, step.from, step.to);
+        if !self.indexed.contains(&pair) {
+            for table in slices::tables_of(catalog, step.map)? {
+                table.index(self.context, step.from, step.to).await?;
+            }
+            self.indexed.push(pair);
+        }
+        let began = Instant::now();
+        self.session.statement_begins();
+        let taken = self.session.take_step(catalog, step).await;
+        let passed = self.session.judged(taken).await?;
+        self.adapt(step.buckets.len(), passed, began.elapsed());
+        Ok(passed)
+    }
+
+    async fn empty(&mut self, catalog: &Catalog, table: &Relation, way: (NodeId, NodeId)) -> Result<Passed> {
+        self.session.statement_begins();
+        let taken = self.session.move_scattered(catalog, table, way).await;
+        self.session.judged(taken).await
+    }
+
+    /// As many buckets as should take [`STEP_TIME`] next time.
+    fn adapt(&mut self, buckets: usize, passed: Passed, took: Duration) {
+        let by_time = buckets as f64 * STEP_TIME.as_secs_f64() / took.as_secs_f64().max(0.001);
+        let by_rows = buckets as f64 * ROWS_MAX as f64 / passed.rows.max(1) as f64;
+        self.buckets = (by_time.min(by_rows) as usize).clamp(1, buckets * GROWTH);
+    }
+
+    /// Waits, or gives the job up, after a step that was taken back.
+    async fn after(&mut self, error: PgError) -> Result<()> {
+        self.failures += 1;
+        let is_in_the_way = [
+            SqlState::LOCK_NOT_AVAILABLE,
+            SqlState::SERIALIZATION_FAILURE,
+            SqlState::DEADLOCK_DETECTED,
+            SqlState::CONNECTION_FAILURE,
+            SqlState::CANNOT_CONNECT_NOW,
+            SqlState::STATEMENT_COMPLETION_UNKNOWN,
+        ]
+        .contains(&error.code());
+        tracing::info!(%error, "a step of the rebalance was taken back");
+        self.indexed.clear();
+        if !is_in_the_way && self.failures >= FAILURES_MAX {
+            return journal::note(self.context, "failed", Some(&error.message())).await;
+        }
+        journal::note(self.context, "running", Some(&error.message())).await?;
+        self.buckets = (self.buckets / 2).max(1);
+        sleep((RETRY_PAUSE * self.failures).min(RETRY_PAUSE_MAX)).await;
+        Ok(())
+    }
+
+    async fn drop_indexes(&mut self) -> Result<()> {
+        for node in self.context.nodes() {
+            slices::drop_indexes(self.context, node).await?;
+        }
+        Ok(())
+    }
+
+    /// Tables have other rows than the planners of their nodes know; a failure is none of the rebalance's.
+    async fn analyze(&self, catalog: &Catalog) {
+        for relation in catalog.relations().filter(|relation| !relation.distribution.key().is_empty()) {
+            for node in self.context.nodes() {
+                let sql = format!("ANALYZE {}", relation.qualified_name());
+                if let Err(error) = self.context.query_as_service(node, &sql).await {
+                    tracing::warn!(%error, table = %relation.qualified_name(), "no statistics after a rebalance");
+                }
+            }
+        }
+    }
+}
+
+/// What has still to move: map, bucket, from, to.
+fn remaining(catalog: &Catalog, wanted: &Wanted) -> Vec<(MapId, u16, NodeId, NodeId)> {
+    let mut maps: Vec<_> = catalog.maps().collect();
+    maps.sort_by_key(|(id, _)| *id);
+    let mut rest = Vec::new();
+    for (id, map) in maps {
+        let members: Vec<u16> = match id == MapId::OF_ALL {
+            true => catalog.all_nodes().into_iter().map(|node| node.0).collect(),
+            // Somebody chose these nodes; only one that goes away is left out.
+            false => map.nodes().to_vec(),
+        };
+        let kept: Vec<u16> = members.into_iter().filter(|node| !wanted.without.contains(&NodeId(*node))).collect();
+        let is_concerned = id == MapId::OF_ALL || kept.len() < map.nodes().len();
+        if is_concerned && !kept.is_empty() {
+            let moves = map.rebalanced(&kept).into_iter();
+            rest.extend(moves.map(|(bucket, from, to)| (id, bucket, NodeId(from), NodeId(to))));
+        }
+    }
+    rest.sort_by_key(|(id, _, from, to)| (*id, *from, *to));
+    rest
+}
+
+/// Waits so that no more rows move in a second than is wanted.
+async fn pace(wanted: &Wanted, passed: Passed, began: Instant) {
+    if let Some(rate) = wanted.rate {
+        let least = Duration::from_secs_f64(passed.rows as f64 / f64::from(rate));
+        sleep(least.saturating_sub(began.elapsed())).await;
+    }
+}
+
+/// A table without a key on a node that is to be emptied, that node, and one that stays.
+fn scattered<'c>(catalog: &'c Catalog, wanted: &Wanted) -> Option<(&'c Relation, NodeId, NodeId)> {
+    wanted.without.iter().find_map(|from| {
+        let mut tables: Vec<_> = scattered_on(catalog, *from).collect();
+        tables.sort_by_key(|table| table.qualified_name());
+        tables.into_iter().find_map(|table| {
+            let to = table.distribution.nodes().into_iter().find(|node| !wanted.without.contains(node))?;
+            Some((&**table, *from, to))
+        })
+    })
+}
+
+/// Tables without a key whose rows lie on this node, among others.
+pub(crate) fn scattered_on(catalog: &Catalog, node: NodeId) -> impl Iterator<Item = &Arc<Relation>> {
+    catalog.relations().filter(move |relation| {
+        relation.kind != RelationKind::PartitionedTable
+            && matches!(&relation.distribution, Distribution::RoundRobin { nodes } if nodes.contains(&node))
+    })
+}

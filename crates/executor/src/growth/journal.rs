@@ -1,0 +1,104 @@
+//! The journal of a rebalance: one row of `loxo.rebalance` on the primary datanode. What is wanted stands there, and how far it is;
+//! `pgxc_rebalance` shows it.
+
+use catalog::NodeId;
+use pgerror::{PgError, Result, SqlState};
+use planner::parse::RebalanceControl;
+
+use crate::growth::rows::Passed;
+use crate::session::Session;
+use crate::shared::catalog_load::numbers;
+use crate::shared::context::Context;
+
+/// What a rebalance that is under way is to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    /// Datanodes that are to hold nothing at the end.
+    pub(crate) without: Vec<NodeId>,
+    /// Most rows a second.
+    pub(crate) rate: Option<u32>,
+}
+
+/// What stands in the journal, if a rebalance is to go on.
+pub(crate) async fn read(context: &Context) -> Result<Option<Wanted>> {
+    let sql = "SELECT without, rate FROM loxo.rebalance WHERE state OPERATOR(pg_catalog.=) 'running'";
+    let Some(row) = context.query_as_service(context.home(), sql).await?.into_iter().next() else { return Ok(None) };
+    let text = |at: usize| row.get(at).cloned().flatten().map(|v| String::from_utf8_lossy(&v).into_owned());
+    let without = numbers::<u16>(text(0).as_deref())?.into_iter().map(NodeId).collect();
+    Ok(Some(Wanted { without, rate: text(1).and_then(|rate| rate.parse().ok()) }))
+}
+
+/// How many buckets have still to move.
+pub(crate) async fn note_rest(context: &Context, buckets: usize) -> Result<()> {
+    let sql = format!("UPDATE loxo.rebalance SET buckets_total = buckets_done OPERATOR(pg_catalog.+) {buckets}");
+    context.query_as_service(context.home(), &sql).await.map(drop)
+}
+
+/// How a rebalance has ended, or what it waits for.
+pub(crate) async fn note(context: &Context, state: &str, message: Option<&str>) -> Result<()> {
+    let message = message.map_or_else(|| "NULL".to_owned(), catalog::quote_literal);
+    let sql = format!(
+        "UPDATE loxo.rebalance SET state = '{state}', message = {message}, changed = pg_catalog.clock_timestamp() \
+         WHERE state OPERATOR(pg_catalog.=) 'running'"
+    );
+    context.query_as_service(context.home(), &sql).await.map(drop)
+}
+
+impl Session {
+    /// Part of a step: counts if that is committed.
+    pub(crate) async fn note_progress(&mut self, buckets: usize, passed: Passed) -> Result<()> {
+        let Passed { rows, bytes } = passed;
+        let sql = format!(
+            "UPDATE loxo.rebalance SET buckets_done = buckets_done OPERATOR(pg_catalog.+) {buckets}, \
+             rows_moved = rows_moved OPERATOR(pg_catalog.+) {rows}, bytes_moved = bytes_moved OPERATOR(pg_catalog.+) {bytes}, \
+             changed = pg_catalog.clock_timestamp(), message = NULL"
+        );
+        self.run_on(self.home, &sql).await.map(drop)
+    }
+
+    /// `ALTER CLUSTER REBALANCE`: it is only written down here.
+    pub(crate) async fn want_rebalance(&mut self, without: &[String], rate: Option<u32>) -> Result<()> {
+        self.require_superuser("ALTER CLUSTER REBALANCE").await?;
+        let loaded = self.catalog().await?;
+        let mut ids = Vec::new();
+        for name in without {
+            let node = loaded.catalog.node_by_name(name).ok_or_else(|| super::nodes::no_node(name))?;
+            ids.push(node.id.0.to_string());
+        }
+        if ids.len() >= loaded.catalog.nodes().len() {
+            return Err(PgError::new(SqlState::OBJECT_IN_USE, "a cluster cannot do without all of its datanodes"));
+        }
+        let rate = rate.map_or_else(|| "NULL".to_owned(), |rate| rate.to_string());
+        let sql = format!(
+            "INSERT INTO loxo.rebalance (without, state, rate) VALUES ('{{{ids}}}', 'running', {rate}) \
+             ON CONFLICT (one) DO UPDATE SET without = excluded.without, state = 'running', rate = excluded.rate, \
+             buckets_total = 0, buckets_done = 0, rows_moved = 0, bytes_moved = 0, started = pg_catalog.clock_timestamp(), \
+             changed = pg_catalog.clock_timestamp(), message = NULL",
+            ids = ids.join(",")
+        );
+        self.change_journal(&sql).await.map(drop)
+    }
+
+    /// `ALTER CLUSTER REBALANCE PAUSE | RESUME | CANCEL`.
+    pub(crate) async fn control_rebalance(&mut self, control: RebalanceControl) -> Result<()> {
+        self.require_superuser("ALTER CLUSTER REBALANCE").await?;
+        let (from, to) = match control {
+            RebalanceControl::Pause => ("'running'", "paused"),
+            RebalanceControl::Resume => ("'paused', 'failed'", "running"),
+            RebalanceControl::Cancel => ("'running', 'paused', 'failed'", "cancelled"),
+        };
+        let sql = format!(
+            "UPDATE loxo.rebalance SET state = '{to}', message = NULL WHERE state OPERATOR(pg_catalog.=) ANY (ARRAY[{from}])"
+        );
+        match self.change_journal(&sql).await?.as_deref() {
+            Some("UPDATE 1") => Ok(()),
+            _ => Err(PgError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, "there is no rebalance to do that to")
+                .hint("SELECT * FROM pgxc_rebalance shows the last one.")),
+        }
+    }
+
+    async fn change_journal(&mut self, sql: &str) -> Result<Option<String>> {
+        let home = self.home;
+        self.atomically(async |this| this.run_on(home, sql).await).await
+    }
+}

@@ -1,0 +1,29 @@
+//! Datanodes that come and go, and the rows that follow.
+//!
+//! ```text
+//!  CREATE NODE ──────────────▶ nodes     a prepared server becomes a member, with copies of what is replicated
+//!  ALTER CLUSTER REBALANCE ──▶ journal   a row of loxo.rebalance says what is wanted
+//!                                 │
+//!            any coordinator ── job ──▶ step ─▶ step ─▶ …      each a distributed transaction of its own
+//!  DROP NODE ────────────────▶ nodes     a datanode that holds nothing any more leaves
+//! ```
+//!
+//! A step takes a few buckets (about [`step::ROWS_MAX`] rows at most) of all tables of one bucket map from one datanode to
+//! another: it locks the tables on the old node against writers, reads and deletes the rows there, writes them on the new node,
+//! compares count and hash sum of both, and changes the map on all datanodes. So each snapshot shows the rows on one node, and
+//! readers wait for nothing. Writers wait for one step. Whoever planned with the old map notices once his statement has its locks
+//! or its snapshots ([`plan_validity`](crate::shared::plan_validity)), and gets a new plan, or 40001 inside a block.
+//!
+//! * [`nodes`]: CREATE, ALTER and DROP NODE; [`rows`]: rows that go from one link to another as they are.
+//! * [`journal`]: what is wanted, and how far it is; [`job`]: who carries it on; [`step`]: one move; [`slices`]: where a
+//!   bucket's rows are found.
+//!
+//! Invariants: a row is on exactly one datanode in every snapshot; between two steps nothing is half done, so whoever comes next
+//! needs nothing but the metadata to go on; the buckets that move are the fewest that balance the map.
+
+pub(crate) mod job;
+pub(crate) mod journal;
+pub(crate) mod nodes;
+pub(crate) mod rows;
+pub(crate) mod slices;
+pub(crate) mod step;

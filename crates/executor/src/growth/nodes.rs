@@ -1,0 +1,311 @@
+//! CREATE, ALTER and DROP NODE.
+//!
+//! `loxo node add` prepares a server first: schema `loxo` with the cluster's rows, all roles, and the schema of the primary datanode
+//! as of a version of the catalog. CREATE NODE then makes it a datanode in one transaction: the version is still that one, every
+//! datanode gets the row of `loxo.node`, and the new one copies of the tables that are replicated everywhere, whose writers
+//! wait meanwhile. Rows of other tables stay where they are until ALTER CLUSTER REBALANCE.
+//!
+//! The copies are made by a session of the service user: the caller's settings have no part in it.
+
+use catalog::{Catalog, Distribution, NodeId, Relation, RelationKind, quote_identifier, quote_literal};
+use pgerror::{PgError, Result, SqlState};
+use planner::parse::NodeOptions;
+
+use crate::backend::pool::Address;
+use crate::backend::settings::Settings;
+use crate::growth::job::scattered_on;
+use crate::growth::rows::{ENDS, Travel};
+use crate::session::Session;
+
+/// Ids of coordinators begin here.
+const COORDINATOR_FIRST: u16 = 1000;
+
+/// Longest wait for those who write a replicated table, or hold locks on a node that leaves.
+const LOCK_WAIT: &str = "SET LOCAL lock_timeout = '10s'";
+
+impl Session {
+    pub(crate) async fn create_node(&mut self, name: &str, options: &NodeOptions) -> Result<()> {
+        self.begin_node_command("CREATE NODE").await?;
+        let loaded = self.catalog().await?;
+        let catalog = &loaded.catalog;
+        if catalog.nodes().iter().chain(catalog.coordinators()).any(|node| node.name == name) {
+            return Err(PgError::new(SqlState::DUPLICATE_OBJECT, format!("PGXC Node {name}: object already defined")));
+        }
+        let (Some(host), Some(port)) = (&options.host, options.port) else {
+            return Err(PgError::new(SqlState::SYNTAX_ERROR, "CREATE NODE needs HOST and PORT"));
+        };
+        if options.primary == Some(true) {
+            return Err(primary_stays());
+        }
+        let address = Address { host: host.clone(), port };
+        let preferred = options.preferred == Some(true);
+        match options.node_type.as_deref().unwrap_or("datanode") {
+            "datanode" => {
+                let id = NodeId(catalog.nodes().last().map_or(0, |last| last.id.0 + 1));
+                let mut own = self.for_the_cluster();
+                own.let_join(catalog, id, name, address, preferred).await
+            }
+            "coordinator" => {
+                let last = catalog.coordinators().iter().map(|node| node.id.0 + 1).max();
+                let row = node_row(last.unwrap_or(COORDINATOR_FIRST), name, 'C', &address, preferred);
+                self.change_metadata(&row).await
+            }
+            other => Err(PgError::unsupported(format!("CREATE NODE of a {other}"))
+                .hint("List it in the configuration files, and start it with `loxo gtm`.")),
+        }
+    }
+
+    /// Moves a node's address, or says that it is preferred.
+    pub(crate) async fn alter_node(&mut self, name: &str, options: &NodeOptions) -> Result<()> {
+        self.begin_node_command("ALTER NODE").await?;
+        let loaded = self.catalog().await?;
+        let mut known = loaded.catalog.nodes().iter().chain(loaded.catalog.coordinators());
+        let node = known.find(|node| node.name == name).ok_or_else(|| no_node(name))?;
+        if options.primary.is_some_and(|primary| primary != node.primary) {
+            return Err(primary_stays());
+        }
+        let (host, port) = (options.host.as_ref().unwrap_or(&node.host), options.port.unwrap_or(node.port));
+        let sql = format!(
+            "UPDATE loxo.node SET host = {}, port = {port}, is_preferred = {} WHERE id OPERATOR(pg_catalog.=) {}",
+            quote_literal(host),
+            options.preferred.unwrap_or(node.preferred),
+            node.id.0
+        );
+        self.change_metadata(&sql).await
+    }
+
+    pub(crate) async fn drop_node(&mut self, name: &str) -> Result<()> {
+        self.begin_node_command("DROP NODE").await?;
+        let loaded = self.catalog().await?;
+        let catalog = &loaded.catalog;
+        if let Some(node) = catalog.coordinators().iter().find(|node| node.name == name) {
+            let id = node.id.0;
+            return self.change_metadata(&format!("DELETE FROM loxo.node WHERE id OPERATOR(pg_catalog.=) {id}")).await;
+        }
+        let node = catalog.node_by_name(name).ok_or_else(|| no_node(name))?;
+        check_empty(catalog, node)?;
+        let mut own = self.for_the_cluster();
+        own.let_leave(catalog, node.id).await
+    }
+
+    /// These commands stand alone: they take their time, and end with all coordinators told.
+    async fn begin_node_command(&mut self, what: &str) -> Result<()> {
+        self.require_superuser(what).await?;
+        match self.in_block() {
+            false => Ok(()),
+            true => Err(PgError::new(
+                SqlState::ACTIVE_SQL_TRANSACTION,
+                format!("{what} cannot run inside a transaction block"),
+            )),
+        }
+    }
+
+    /// A session of the service user's, as new.
+    fn for_the_cluster(&self) -> Session {
+        Session::new(self.context.clone(), self.context.service().clone(), Settings::default())
+    }
+
+    async fn let_join(
+        &mut self,
+        catalog: &Catalog,
+        id: NodeId,
+        name: &str,
+        address: Address,
+        preferred: bool,
+    ) -> Result<()> {
+        self.context.members().let_join(id, address.clone());
+        let row = node_row(id.0, name, 'D', &address, preferred);
+        self.atomically(async |this| {
+            this.run_on(this.home, LOCK_WAIT).await?;
+            this.raise_version().await?;
+            this.check_prepared(id, name).await?;
+            this.run_on(
+                id,
+                &format!("{ENDS}; {row}; UPDATE loxo.catalog_version SET version = version OPERATOR(pg_catalog.+) 1"),
+            )
+            .await?;
+            this.run_on_members(&row).await?;
+            this.run_on(this.home, ENDS).await?;
+            for table in everywhere(catalog) {
+                this.give_copy(table, id).await?;
+            }
+            txn::control_point!("node-filled");
+            this.schema_changed();
+            Ok(())
+        })
+        .await
+    }
+
+    /// Is the schema of the new server that of the cluster now? The version on the home node is raised already.
+    async fn check_prepared(&mut self, id: NodeId, name: &str) -> Result<()> {
+        const VERSION: &str = "SELECT version FROM loxo.catalog_version";
+        let number = |rows: Vec<Vec<Option<bytes::Bytes>>>| {
+            let value = rows.into_iter().flatten().next().flatten().unwrap_or_default();
+            String::from_utf8_lossy(&value).parse::<u64>().unwrap_or(0)
+        };
+        let now = number(self.rows_on(self.home, VERSION).await?);
+        let prepared = number(self.rows_on(id, VERSION).await?);
+        match prepared + 1 == now {
+            true => Ok(()),
+            false => Err(PgError::new(
+                SqlState::SERIALIZATION_FAILURE,
+                format!("the schema of the cluster has changed since datanode {name} was prepared"),
+            )
+            .hint("`loxo node add` prepares the server again.")),
+        }
+    }
+
+    /// Rows of a replicated table, and the place in its list; a table without rows of its own gets the place only.
+    async fn give_copy(&mut self, table: &Relation, id: NodeId) -> Result<()> {
+        let name = table.qualified_name();
+        let is_replicated = matches!(table.distribution, Distribution::Replicated { .. });
+        if is_replicated && table.kind == RelationKind::Table {
+            self.run_on(self.home, &format!("LOCK TABLE ONLY {name} IN SHARE MODE")).await?;
+            let travel = Travel::of(table);
+            let what = if travel.columns.is_empty() { name.clone() } else { format!("{name} ({})", travel.columns) };
+            let triggers = self.always_firing(id, &name).await?;
+            for trigger in &triggers {
+                self.run_on(id, &format!("ALTER TABLE {name} DISABLE TRIGGER {trigger}")).await?;
+            }
+            self.pass_rows((self.home, &travel.copy_out(&what)), (id, &travel.copy_in(&name))).await?;
+            for trigger in &triggers {
+                self.run_on(id, &format!("ALTER TABLE {name} ENABLE ALWAYS TRIGGER {trigger}")).await?;
+            }
+        }
+        let regclass = format!("{}::pg_catalog.regclass", quote_literal(&name));
+        let list = format!(
+            "UPDATE loxo.class SET nodes = nodes OPERATOR(pg_catalog.||) {}::pg_catalog.int2 WHERE relid OPERATOR(pg_catalog.=) {regclass}",
+            id.0
+        );
+        self.run_on_members(&list).await?;
+        self.run_on(id, &list).await?;
+        if is_replicated && table.kind == RelationKind::Table {
+            self.run_on(id, &format!("SELECT loxo.tend_copy({regclass}, false)")).await?;
+        }
+        Ok(())
+    }
+
+    async fn always_firing(&mut self, id: NodeId, table: &str) -> Result<Vec<String>> {
+        let sql = format!(
+            "SELECT pg_catalog.quote_ident(tgname) FROM pg_catalog.pg_trigger \
+             WHERE tgrelid OPERATOR(pg_catalog.=) {}::pg_catalog.regclass AND NOT tgisinternal AND tgenabled OPERATOR(pg_catalog.=) 'A'",
+            quote_literal(table)
+        );
+        let rows = self.rows_on(id, &sql).await?;
+        let text = |value: Option<bytes::Bytes>| String::from_utf8_lossy(&value.unwrap_or_default()).into_owned();
+        Ok(rows.into_iter().flatten().map(text).collect())
+    }
+
+    /// The home node first: schema changes queue up there.
+    pub(crate) async fn run_on_members(&mut self, sql: &str) -> Result<()> {
+        let others: Vec<NodeId> = self.context.nodes().into_iter().filter(|node| *node != self.home).collect();
+        self.run_on(self.home, sql).await?;
+        self.run_on_all(&others, sql).await
+    }
+
+    async fn let_leave(&mut self, catalog: &Catalog, id: NodeId) -> Result<()> {
+        let mut tables: Vec<String> = catalog
+            .relations()
+            .filter(|table| table.kind == RelationKind::Table && table.distribution.nodes().contains(&id))
+            .map(|table| format!("ONLY {}", table.qualified_name()))
+            .collect();
+        tables.sort();
+        self.atomically(async |this| {
+            this.run_on(this.home, LOCK_WAIT).await?;
+            this.raise_version().await?;
+            // Whoever has written there has ended then, and is not waited for by anybody once the node is gone.
+            if !tables.is_empty() {
+                this.run_on(id, &format!("{LOCK_WAIT}; LOCK TABLE {} IN EXCLUSIVE MODE", tables.join(", "))).await?;
+            }
+            for table in scattered_on(catalog, id) {
+                let name = table.qualified_name();
+                if !this.rows_on(id, &format!("SELECT FROM ONLY {name} LIMIT 1")).await?.is_empty() {
+                    return Err(holds(&format!("rows of table {name}"), id.0, catalog));
+                }
+            }
+            this.run_on_members(&format!(
+                "UPDATE loxo.class SET nodes = pg_catalog.array_remove(nodes, {id}::pg_catalog.int2) \
+                 WHERE {id}::pg_catalog.int2 OPERATOR(pg_catalog.=) ANY (nodes); \
+                 DELETE FROM loxo.node WHERE id OPERATOR(pg_catalog.=) {id}",
+                id = id.0
+            ))
+            .await?;
+            txn::control_point!("node-left");
+            this.schema_changed();
+            Ok(())
+        })
+        .await
+    }
+}
+
+/// Tables that new datanodes get a part in: those on all datanodes there are.
+fn everywhere(catalog: &Catalog) -> Vec<&Relation> {
+    let all = catalog.all_nodes();
+    let mut tables: Vec<&Relation> = catalog
+        .relations()
+        .filter(|table| match &table.distribution {
+            Distribution::Replicated { nodes } | Distribution::RoundRobin { nodes } => {
+                *nodes == all && table.kind != RelationKind::MaterializedView
+            }
+            _ => false,
+        })
+        .map(|table| &**table)
+        .collect();
+    tables.sort_by_key(|table| table.qualified_name());
+    tables
+}
+
+/// What keeps a node from leaving, as far as the catalog tells.
+fn check_empty(catalog: &Catalog, node: &catalog::Node) -> Result<()> {
+    let id = node.id;
+    if node.primary {
+        return Err(primary_stays());
+    }
+    let buckets: usize =
+        catalog.maps().map(|(_, map)| map.as_slice().iter().filter(|holder| **holder == id.0).count()).sum();
+    if buckets > 0 {
+        return Err(holds(&format!("{buckets} buckets"), id.0, catalog));
+    }
+    if let Some(group) = catalog.groups().iter().find(|group| group.members.contains(&id)) {
+        return Err(PgError::new(
+            SqlState::OBJECT_IN_USE,
+            format!("datanode {} is a member of node group {}", node.name, quote_identifier(&group.name)),
+        )
+        .hint("DROP NODE GROUP first."));
+    }
+    let is_last = |table: &&std::sync::Arc<Relation>| matches!(&table.distribution, Distribution::Replicated { nodes } | Distribution::RoundRobin { nodes } if *nodes == [id]);
+    match catalog.relations().find(is_last) {
+        None => Ok(()),
+        Some(table) => Err(PgError::new(
+            SqlState::OBJECT_IN_USE,
+            format!("table {} lies on datanode {} alone", table.qualified_name(), node.name),
+        )
+        .hint("ALTER TABLE … TO NODE (…) moves it.")),
+    }
+}
+
+fn holds(what: &str, id: u16, catalog: &Catalog) -> PgError {
+    let name = catalog.nodes().iter().find(|node| node.id.0 == id).map_or("", |node| node.name.as_str());
+    PgError::new(SqlState::OBJECT_IN_USE, format!("datanode {name} still holds {what}")).hint(format!(
+        "ALTER CLUSTER REBALANCE WITHOUT NODE ({}) empties it; `loxo node remove` does both.",
+        quote_identifier(name)
+    ))
+}
+
+fn primary_stays() -> PgError {
+    PgError::unsupported("another primary datanode").hint("It is the one that the cluster was made with.")
+}
+
+fn node_row(id: u16, name: &str, kind: char, address: &Address, preferred: bool) -> String {
+    format!(
+        "INSERT INTO loxo.node (id, name, type, host, port, is_preferred) VALUES ({id}, {}, '{kind}', {}, {}, {preferred})",
+        quote_literal(name),
+        quote_literal(&address.host),
+        address.port
+    )
+}
+
+pub(crate) fn no_node(name: &str) -> PgError {
+    PgError::new(SqlState::UNDEFINED_OBJECT, format!("datanode {} does not exist", quote_identifier(name)))
+        .hint("SELECT node_name FROM pgxc_node lists the nodes.")
+}

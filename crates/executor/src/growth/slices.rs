@@ -1,0 +1,120 @@
+//! Where the rows of a bucket are found: SQL for a row's bucket, and indexes over it for the time of a rebalance.
+//!
+//! Without an index each step would read each table whole, under a lock that keeps writers off. An index is made without a lock
+//! (CREATE INDEX CONCURRENTLY) on tables of more than [`PAGES_UNINDEXED_MAX`] pages, on the node that gives rows and, for the
+//! comparison after each step, on the node that takes them. All go when the rebalance ends, and what a killed coordinator has
+//! left of them goes when the next one begins.
+
+use catalog::{Catalog, Distribution, MapId, NodeId, Relation, RelationKind, quote_identifier};
+use pgerror::{PgError, Result};
+
+use crate::shared::context::Context;
+
+/// A table of so many pages is read whole within some milliseconds.
+const PAGES_UNINDEXED_MAX: u64 = 500;
+
+/// What the names of these indexes begin with.
+const INDEX_PREFIX: &str = "loxo_rebalance_";
+
+/// A table whose rows move, bucket by bucket.
+pub(crate) struct Moving<'c> {
+    pub(crate) table: &'c Relation,
+    /// `schema.name`, quoted.
+    pub(crate) name: String,
+    /// A row's bucket, over the columns of the table.
+    pub(crate) bucket: String,
+}
+
+/// The tables of a map that hold rows themselves.
+pub(crate) fn tables_of(catalog: &Catalog, map: MapId) -> Result<Vec<Moving<'_>>> {
+    let mut tables: Vec<Moving<'_>> = Vec::new();
+    for relation in catalog.relations() {
+        let holds_rows = matches!(relation.kind, RelationKind::Table | RelationKind::MaterializedView);
+        let (Distribution::Hash { map_id, .. } | Distribution::Modulo { map_id, .. }) = &relation.distribution else {
+            continue;
+        };
+        if holds_rows && *map_id == map {
+            let bucket = bucket_of(relation)?;
+            tables.push(Moving { table: relation, name: relation.qualified_name(), bucket });
+        }
+    }
+    tables.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(tables)
+}
+
+fn bucket_of(table: &Relation) -> Result<String> {
+    let unknown = || PgError::internal(format!("the key of {} cannot be computed in SQL", table.qualified_name()));
+    let name = |key: &catalog::KeyColumn| Some(quote_identifier(&table.column_at(key.number)?.name));
+    let bucket = match &table.distribution {
+        Distribution::Hash { columns, .. } => {
+            let names: Vec<String> = columns.iter().map(name).collect::<Option<_>>().ok_or_else(unknown)?;
+            let key: Vec<_> = columns.iter().zip(&names).map(|(key, name)| (key.key_type, name.as_str())).collect();
+            placement::sql_bucket(&key)
+        }
+        Distribution::Modulo { column, .. } => {
+            let value = name(column).and_then(|name| column.key_type.sql_modulo_bucket(&name)).ok_or_else(unknown)?;
+            format!("coalesce({value}, 0)")
+        }
+        _ => return Err(unknown()),
+    };
+    let qualified = planner::own_text(&format!("SELECT {bucket}"))?;
+    Ok(qualified.trim_start_matches("SELECT ").to_owned())
+}
+
+impl Moving<'_> {
+    /// True of the rows in these buckets.
+    pub(crate) fn condition(&self, buckets: &[u16]) -> String {
+        let list: Vec<String> = buckets.iter().map(u16::to_string).collect();
+        format!(
+            "({})::pg_catalog.int4 OPERATOR(pg_catalog.=) ANY ('{{{}}}'::pg_catalog.int4[])",
+            self.bucket,
+            list.join(",")
+        )
+    }
+
+    /// Makes the index on both nodes, if there is none and the table is large on the first.
+    pub(crate) async fn index(&self, context: &Context, from: NodeId, to: NodeId) -> Result<()> {
+        let name = format!("{INDEX_PREFIX}{}", self.table.oid);
+        let known = format!(
+            "SELECT pg_catalog.pg_relation_size({table}) OPERATOR(pg_catalog./) 8192, \
+             EXISTS (SELECT FROM pg_catalog.pg_index AS i JOIN pg_catalog.pg_class AS c ON c.oid OPERATOR(pg_catalog.=) i.indexrelid \
+             WHERE i.indrelid OPERATOR(pg_catalog.=) {table} AND c.relname OPERATOR(pg_catalog.=) '{name}')",
+            table = format_args!("{}::pg_catalog.regclass", catalog::quote_literal(&self.name)),
+        );
+        let look = async |node| -> Result<(u64, bool)> {
+            let rows = context.query_as_service(node, &known).await?;
+            let mut values =
+                rows.into_iter().flatten().map(|v| String::from_utf8_lossy(&v.unwrap_or_default()).into_owned());
+            let pages = values.next().and_then(|pages| pages.parse().ok()).unwrap_or(0);
+            Ok((pages, values.next().as_deref() == Some("t")))
+        };
+        let (pages, is_there) = look(from).await?;
+        if pages <= PAGES_UNINDEXED_MAX && !is_there {
+            return Ok(());
+        }
+        for (node, is_there) in [(from, is_there), (to, look(to).await?.1)] {
+            if !is_there {
+                let make =
+                    format!("CREATE INDEX CONCURRENTLY {name} ON {} ((({})::pg_catalog.int4))", self.name, self.bucket);
+                context.query_as_service(node, &make).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Drops the indexes of all tables on a node.
+pub(crate) async fn drop_indexes(context: &Context, node: NodeId) -> Result<()> {
+    let find = format!(
+        "SELECT pg_catalog.concat(pg_catalog.quote_ident(n.nspname), '.', pg_catalog.quote_ident(c.relname)) \
+         FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace \
+         WHERE c.relkind OPERATOR(pg_catalog.=) 'i' AND pg_catalog.starts_with(c.relname::pg_catalog.text, '{INDEX_PREFIX}')"
+    );
+    for row in context.query_as_service(node, &find).await? {
+        let name = row.into_iter().next().flatten().unwrap_or_default();
+        context
+            .query_as_service(node, &format!("DROP INDEX CONCURRENTLY IF EXISTS {}", String::from_utf8_lossy(&name)))
+            .await?;
+    }
+    Ok(())
+}

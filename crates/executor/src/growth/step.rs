@@ -1,0 +1,217 @@
+//! One move: the rows of some buckets go from one datanode to another, and the map follows, in one transaction.
+//!
+//! ```text
+//!  home     the catalog's version is raised: no schema change comes in between
+//!  old      LOCK the map's tables IN EXCLUSIVE MODE, [`LOCK_WAIT_MAX`] at most: writers wait, readers do not
+//!  each table:
+//!    old    count and hash sum of the rows
+//!    old    COPY (DELETE … RETURNING …) TO STDOUT ──▶ new  COPY … FROM STDIN
+//!    new    count and hash sum: the same?
+//!  all      UPDATE loxo.bucket_map
+//!           COMMIT as a schema change: all coordinators drop their catalogs first
+//! ```
+//!
+//! A step that does not get the lock in time, since somebody is in the middle of a long transaction, is taken back and tried
+//! again later: writers behind it wait for no longer than for a step.
+
+use std::time::Duration;
+
+use catalog::{Catalog, MapId, NodeId, Relation, Rule, RuleEvent, RuleState, quote_identifier, quote_literal};
+use pgerror::{PgError, Result, SqlState};
+use placement::BucketMap;
+
+use crate::growth::rows::{ENDS, Passed, Travel};
+use crate::growth::slices::{Moving, tables_of};
+use crate::session::Session;
+
+/// About as many rows of all tables together.
+pub(crate) const ROWS_MAX: u64 = 50_000;
+/// Longest wait for a lock.
+const LOCK_WAIT_MAX: Duration = Duration::from_millis(150);
+
+/// Buckets that go together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Step {
+    pub(crate) map: MapId,
+    pub(crate) from: NodeId,
+    pub(crate) to: NodeId,
+    pub(crate) buckets: Vec<u16>,
+}
+
+impl Session {
+    /// Makes the move; `catalog` is what it was planned by. 40001 if that is not the present one any more, 55P03 if writers are in the
+    /// way. Either way nothing has happened.
+    pub(crate) async fn take_step(&mut self, catalog: &Catalog, step: &Step) -> Result<Passed> {
+        self.atomically(async |this| {
+            this.begin_step(catalog, step).await?;
+            let mut passed = Passed::default();
+            for moving in tables_of(catalog, step.map)? {
+                let some = this.move_table(&moving, step).await?;
+                passed = Passed { rows: passed.rows + some.rows, bytes: passed.bytes + some.bytes };
+            }
+            txn::control_point!("step-rows-moved");
+            this.note_step(catalog, step, passed).await?;
+            this.schema_changed();
+            txn::control_point!("step-map-changed");
+            Ok(passed)
+        })
+        .await
+    }
+
+    async fn begin_step(&mut self, catalog: &Catalog, step: &Step) -> Result<()> {
+        let tables: Vec<String> = tables_of(catalog, step.map)?.into_iter().map(|moving| moving.name).collect();
+        self.begin_move(catalog, step.from, step.to, &tables).await
+    }
+
+    async fn begin_move(&mut self, catalog: &Catalog, from: NodeId, to: NodeId, tables: &[String]) -> Result<()> {
+        let wait = format!("SET LOCAL lock_timeout = '{} ms'", LOCK_WAIT_MAX.as_millis());
+        self.run_on(self.home, &wait).await?;
+        self.raise_version().await?;
+        self.version_follows(catalog).await?;
+        for node in [from, to] {
+            self.run_on(node, &format!("{ENDS}; {wait}")).await?;
+        }
+        let only: Vec<String> = tables.iter().map(|table| format!("ONLY {table}")).collect();
+        if !only.is_empty() {
+            self.run_on(from, &format!("LOCK TABLE {} IN EXCLUSIVE MODE", only.join(", "))).await?;
+        }
+        Ok(())
+    }
+
+    /// Moves some rows of a table without a key, wherever they lie. With the last ones the old node ceases to be one of the table's.
+    pub(crate) async fn move_scattered(
+        &mut self,
+        catalog: &Catalog,
+        table: &Relation,
+        (from, to): (NodeId, NodeId),
+    ) -> Result<Passed> {
+        let name = table.qualified_name();
+        self.atomically(async |this| {
+            this.begin_move(catalog, from, to, std::slice::from_ref(&name)).await?;
+            let quiet = this.quieten(table, from, to).await?;
+            let travel = Travel::of(table);
+            let returning = if travel.columns.is_empty() { "NULL" } else { &travel.columns };
+            let some = format!("ctid = ANY (ARRAY(SELECT ctid FROM ONLY {name} LIMIT {ROWS_MAX}))");
+            let out = travel.copy_out(&format!("(DELETE FROM ONLY {name} WHERE {some} RETURNING {returning})"));
+            let passed = this.pass_rows((from, &out), (to, &travel.copy_in(&name))).await?;
+            for (node, sql) in quiet {
+                this.run_on(node, &sql).await?;
+            }
+            if this.rows_on(from, &format!("SELECT FROM ONLY {name} LIMIT 1")).await?.is_empty() {
+                let sql = format!(
+                    "UPDATE loxo.class SET nodes = pg_catalog.array_remove(nodes, {}::pg_catalog.int2) \
+                     WHERE relid OPERATOR(pg_catalog.=) {}::pg_catalog.regclass",
+                    from.0,
+                    quote_literal(&name)
+                );
+                this.run_on_members(&sql).await?;
+            }
+            this.note_progress(0, passed).await?;
+            this.schema_changed();
+            Ok(passed)
+        })
+        .await
+    }
+
+    /// Has nobody changed the schema since this catalog was read?
+    async fn version_follows(&mut self, catalog: &Catalog) -> Result<()> {
+        let rows = self.rows_on(self.home, "SELECT version FROM loxo.catalog_version").await?;
+        let version = rows.first().and_then(|row| row.first()?.as_deref()).map(String::from_utf8_lossy);
+        match version.and_then(|version| version.parse::<u64>().ok()) == Some(catalog.version() + 1) {
+            true => Ok(()),
+            false => {
+                Err(PgError::new(SqlState::SERIALIZATION_FAILURE, "the schema has changed since the step was planned"))
+            }
+        }
+    }
+
+    async fn move_table(&mut self, moving: &Moving<'_>, step: &Step) -> Result<Passed> {
+        let (table, condition) = (&moving.name, moving.condition(&step.buckets));
+        // An index over buckets, if there is one, has no statistics yet.
+        self.run_on(step.from, "SET LOCAL enable_seqscan = off").await?;
+        let before = self.sums_on(step.from, moving.table, &condition).await?;
+        if before.0 == "0" {
+            return Ok(Passed::default());
+        }
+        let quiet = self.quieten(moving.table, step.from, step.to).await?;
+        let travel = Travel::of(moving.table);
+        let returning = if travel.columns.is_empty() { "NULL" } else { &travel.columns };
+        let out = travel.copy_out(&format!("(DELETE FROM ONLY {table} WHERE {condition} RETURNING {returning})"));
+        let passed = self.pass_rows((step.from, &out), (step.to, &travel.copy_in(table))).await?;
+        let after = self.sums_on(step.to, moving.table, &condition).await?;
+        if before != after || before.0 != passed.rows.to_string() {
+            return Err(PgError::internal(format!(
+                "rows of {table} came out changed: {} with sum {} before, {} with {} after",
+                before.0, before.1, after.0, after.1
+            )));
+        }
+        for (node, sql) in quiet {
+            self.run_on(node, &sql).await?;
+        }
+        Ok(passed)
+    }
+
+    /// How many rows there are, and the sum of their hashes.
+    async fn sums_on(&mut self, node: NodeId, table: &Relation, condition: &str) -> Result<(String, String)> {
+        let sql = format!(
+            "SELECT pg_catalog.count(*), pg_catalog.sum(pg_catalog.hashtextextended(loxo_row::pg_catalog.text, 0)::pg_catalog.numeric) \
+             FROM ONLY {} AS loxo_row WHERE {condition}",
+            table.qualified_name()
+        );
+        let rows = self.rows_on(node, &sql).await?;
+        let text = |value: Option<bytes::Bytes>| String::from_utf8_lossy(&value.unwrap_or_default()).into_owned();
+        let mut values = rows.into_iter().flatten().map(text);
+        Ok((values.next().unwrap_or_default(), values.next().unwrap_or_default()))
+    }
+
+    /// Triggers and rules that would act on the rows although the session is a replica's are switched off; gives what
+    /// switches them on again.
+    async fn quieten(&mut self, table: &Relation, from: NodeId, to: NodeId) -> Result<Vec<(NodeId, String)>> {
+        let name = table.qualified_name();
+        let mut undo = Vec::new();
+        let fires = |rule: &&Rule| rule.event == RuleEvent::Delete && rule.state == RuleState::Enabled;
+        for rule in table.rules.iter().filter(fires) {
+            let rule = quote_identifier(&rule.name);
+            self.run_on(from, &format!("ALTER TABLE {name} DISABLE RULE {rule}")).await?;
+            undo.push((from, format!("ALTER TABLE {name} ENABLE REPLICA RULE {rule}")));
+        }
+        let find = format!(
+            "SELECT pg_catalog.quote_ident(t.tgname), t.tgenabled FROM pg_catalog.pg_trigger AS t \
+             WHERE t.tgrelid OPERATOR(pg_catalog.=) {}::pg_catalog.regclass AND NOT t.tgisinternal \
+             AND t.tgenabled OPERATOR(pg_catalog.=) ANY ('{{A,R}}'::\"char\"[]) \
+             AND t.tgfoid OPERATOR(pg_catalog.<>) 'loxo.tell_move()'::pg_catalog.regprocedure",
+            quote_literal(&name)
+        );
+        for node in [from, to] {
+            for row in self.rows_on(node, &find).await? {
+                let mut values = row.into_iter().map(|v| String::from_utf8_lossy(&v.unwrap_or_default()).into_owned());
+                let (trigger, state) = (values.next().unwrap_or_default(), values.next().unwrap_or_default());
+                let state = if state == "A" { "ALWAYS" } else { "REPLICA" };
+                self.run_on(node, &format!("ALTER TABLE {name} DISABLE TRIGGER {trigger}")).await?;
+                undo.push((node, format!("ALTER TABLE {name} ENABLE {state} TRIGGER {trigger}")));
+            }
+        }
+        Ok(undo)
+    }
+
+    async fn note_step(&mut self, catalog: &Catalog, step: &Step, passed: Passed) -> Result<()> {
+        let map = catalog.map(step.map).ok_or_else(|| PgError::internal("a bucket map is gone"))?;
+        let changed = moved_map(map, step);
+        let slots: Vec<String> = changed.as_slice().iter().map(u16::to_string).collect();
+        let sql = format!(
+            "UPDATE loxo.bucket_map SET nodes = '{{{}}}'::pg_catalog.int2[] WHERE id OPERATOR(pg_catalog.=) {}",
+            slots.join(","),
+            step.map.0
+        );
+        self.run_on_members(&sql).await?;
+        self.note_progress(step.buckets.len(), passed).await
+    }
+}
+
+fn moved_map(map: &BucketMap, step: &Step) -> BucketMap {
+    let mut slots = map.as_slice().to_vec();
+    for bucket in &step.buckets {
+        slots[usize::from(*bucket)] = step.to.0;
+    }
+    BucketMap::from_slice(&slots).unwrap_or_else(|| map.clone())
+}
