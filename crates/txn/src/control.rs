@@ -21,7 +21,7 @@
 //! Of a global snapshot: `gate-drained` (a coordinator's gate is shut and empty, the gtm does not know yet), `closed-sent`, and in the gtm
 //! `snapshot-granted` (about to be sent) and `before-open`. Of a fence, in the gtm: `fence-drawn` (all nodes are locked, the primary datanode has
 //! the new generation), `fence-bumped` (all have it, nobody knows yet), `fence-recovered` (recovery has seen all nodes, the hub does
-//! not know yet).
+//! not know yet). Of a gtm that stands by: `members-known` (it has learned which datanodes there are, and looks at none yet).
 
 /// Marks a control point; see the module's page. To be used in `async` code.
 #[macro_export]

@@ -19,6 +19,14 @@ impl Datanodes {
         self.0.iter().map(|(id, options)| (*id, options))
     }
 
+    /// Are they the same, at the same addresses?
+    pub(crate) fn are(&self, others: &Self) -> bool {
+        let addresses = |datanodes: &Self| -> Vec<(u16, String, u16)> {
+            datanodes.iter().map(|(id, options)| (id, options.host.clone(), options.port)).collect()
+        };
+        addresses(self) == addresses(others)
+    }
+
     /// The primary datanode: the lowest id, because it is the first in every configuration and never removed.
     pub fn primary(&self) -> Option<&ConnectOptions> {
         self.0.values().next()

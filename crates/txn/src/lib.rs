@@ -39,6 +39,7 @@ pub mod gtm;
 pub mod identity;
 mod interrupt;
 pub mod marks;
+mod members;
 pub mod recovery;
 pub mod seal;
 pub mod user_prepared;

@@ -27,7 +27,8 @@
 //! # Clearing up decisions
 //! A decision is deleted when it is older than a minute and no node holds a prepared transaction of its gid. It must have
 //! been *read before* the nodes' prepared transactions are listed: it was committed by then, so all its writers were
-//! prepared, and whoever is not in the list is finished. If one node does not answer, nothing is deleted. The minute
+//! prepared, and whoever is not in the list is finished. Which nodes there are is asked in between (page `members`). If one node does
+//! not answer, nothing is deleted. The minute
 //! is for a coordinator that lost the answer to its COMMIT and asks for up to 10 s.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -40,9 +41,11 @@ use pgproto::{ConnectOptions, Connection};
 use tokio::time::{Instant, timeout};
 use tracing::{info, warn};
 
+use crate::control_point;
 use crate::datanodes::Datanodes;
 use crate::decision::{self, Fate};
 use crate::gid::{Gid, Kind};
+use crate::members::{MEMBERS_SQL, Members};
 
 mod user;
 
@@ -89,48 +92,83 @@ pub async fn resolve_all(nodes: &Datanodes) -> Report {
 }
 
 /// The task of a gtm that stands by: a pass at once and then every `interval`, for ever.
-pub(crate) async fn run(nodes: &Datanodes, interval: Duration) -> Infallible {
-    let mut passes = Passes::new(nodes);
+pub(crate) async fn run(members: &Members, interval: Duration) -> Infallible {
+    let mut nodes = members.of_anybody().await;
+    control_point!("members-known");
     loop {
-        passes.next().await;
-        tokio::time::sleep(interval).await;
+        let mut passes = Passes::new(members, &nodes);
+        nodes = loop {
+            if let Pass::Outdated(found) = passes.next().await {
+                break found;
+            }
+            tokio::time::sleep(interval).await;
+        };
     }
 }
 
+/// What a pass has come to.
+pub(crate) enum Pass {
+    /// It was over all datanodes of the cluster.
+    Whole(Report),
+    /// It was over those that were known: the primary datanode did not say which there are now.
+    Partial,
+    /// It was none, because there are other datanodes than were known: these.
+    Outdated(Datanodes),
+}
+
 /// One pass after the other, with a log, connections that are kept, and now and then a clearing up.
-pub(crate) struct Passes {
+pub(crate) struct Passes<'a> {
+    members: &'a Members,
+    nodes: &'a Datanodes,
     recovery: Recovery,
     troubles: HashSet<String>,
     next_clearing: Instant,
 }
 
-impl Passes {
-    pub(crate) fn new(nodes: &Datanodes) -> Self {
-        Self { recovery: Recovery::new(nodes), troubles: HashSet::new(), next_clearing: Instant::now() }
+impl<'a> Passes<'a> {
+    pub(crate) fn new(members: &'a Members, nodes: &'a Datanodes) -> Self {
+        let recovery = Recovery::new(nodes);
+        Self { members, nodes, recovery, troubles: HashSet::new(), next_clearing: Instant::now() }
     }
 
-    pub(crate) async fn next(&mut self) -> Report {
-        let report = match Instant::now() >= self.next_clearing {
+    /// See the module's page, and that of [`crate::members`], for the order of its steps.
+    pub(crate) async fn next(&mut self) -> Pass {
+        let over = match Instant::now() >= self.next_clearing {
             true => {
                 self.next_clearing = Instant::now() + CLEAR_INTERVAL;
-                self.recovery.pass_and_clear().await
+                Some(self.recovery.over().await)
             }
-            false => self.recovery.pass().await,
+            false => None,
         };
+        let found = self.recovery.members(self.members).await;
+        if let Ok(found) = &found
+            && !found.are(self.nodes)
+        {
+            return Pass::Outdated(found.clone());
+        }
+        let report = self.recovery.pass().await;
+        if let (Some(over), Ok(_)) = (over, &found) {
+            self.recovery.clear(over, &report).await;
+        }
         if report.resolved > 0 {
             info!(resolved = report.resolved, "recovery finished in-doubt transactions");
         }
-        self.troubles = tell_troubles(&report, std::mem::take(&mut self.troubles));
-        report
+        let unknown = found.as_ref().err().filter(|_| report.unreachable.is_empty());
+        self.troubles = tell_troubles(&report, unknown, std::mem::take(&mut self.troubles));
+        match found {
+            Ok(_) => Pass::Whole(report),
+            Err(_) => Pass::Partial,
+        }
     }
 }
 
 /// Logs what is new since the last pass; a transaction in the middle of its commit is no trouble.
-fn tell_troubles(report: &Report, known: HashSet<String>) -> HashSet<String> {
+fn tell_troubles(report: &Report, unknown: Option<&PgError>, known: HashSet<String>) -> HashSet<String> {
     let waiting = report.waiting.iter().filter(|w| !w.is_running());
     let waiting = waiting.map(|w| format!("transaction {} is in doubt on datanode {}: {}", w.gid, w.node, w.reason));
     let down = report.unreachable.iter().map(|(node, error)| format!("datanode {node}: {}", error.message()));
-    let troubles: HashSet<String> = waiting.chain(down).collect();
+    let unknown = unknown.map(|error| format!("the datanodes are not known: {}", error.message()));
+    let troubles: HashSet<String> = waiting.chain(down).chain(unknown).collect();
     troubles.difference(&known).for_each(|trouble| warn!("recovery: {trouble}"));
     troubles
 }
@@ -199,21 +237,41 @@ impl Recovery {
         }
     }
 
-    /// A pass that also deletes decisions nobody needs any more; see the module's page for the order of its steps.
-    async fn pass_and_clear(&mut self) -> Report {
-        let old = join_all(self.nodes.values_mut().map(Node::old_decisions)).await;
-        let ended = self.ended_by_users().await;
-        let report = self.pass().await;
-        if report.unreachable.is_empty() {
-            let needed: HashSet<String> = report.waiting.iter().map(|w| w.gid.to_string()).collect();
-            let deletions = self.nodes.values_mut().zip(old).map(|(node, old)| node.delete_decisions(old, &needed));
-            for error in join_all(deletions).await.into_iter().filter_map(Result::err) {
-                warn!("recovery could not clear up old decisions: {}", error.message());
-            }
-            self.forget_ended(ended, &needed).await;
+    /// As the primary datanode says.
+    async fn members(&mut self, members: &Members) -> Result<Datanodes> {
+        match self.nodes.values_mut().next() {
+            Some(primary) => members.read(&primary.ask(MEMBERS_SQL).await?),
+            None => Ok(Datanodes::default()),
         }
-        report
     }
+
+    /// What may be cleared up after a pass that begins later.
+    async fn over(&mut self) -> Over {
+        let decisions = join_all(self.nodes.values_mut().map(Node::old_decisions)).await;
+        Over { decisions, ended: self.ended_by_users().await }
+    }
+
+    /// Deletes what nobody needs any more, as the pass has found.
+    async fn clear(&mut self, over: Over, report: &Report) {
+        if !report.unreachable.is_empty() {
+            return;
+        }
+        let Over { decisions, ended } = over;
+        let needed: HashSet<String> = report.waiting.iter().map(|w| w.gid.to_string()).collect();
+        let deletions = self.nodes.values_mut().zip(decisions).map(|(node, old)| node.delete_decisions(old, &needed));
+        for error in join_all(deletions).await.into_iter().filter_map(Result::err) {
+            warn!("recovery could not clear up old decisions: {}", error.message());
+        }
+        self.forget_ended(ended, &needed).await;
+    }
+}
+
+/// What is old, and perhaps not needed any more, by node.
+struct Over {
+    /// Gids of decisions.
+    decisions: Vec<Result<Vec<String>>>,
+    /// Gids of users' transactions whose end is decided.
+    ended: Vec<Vec<String>>,
 }
 
 struct Node {
@@ -230,21 +288,13 @@ type Rows = Vec<Vec<Option<bytes::Bytes>>>;
 impl Node {
     /// All transactions prepared here under a gid of ours.
     async fn prepared(&mut self) -> Result<Vec<InDoubt>> {
-        let database = self.options.database.clone();
         let sql = format!(
             "SELECT gid, database FROM pg_catalog.pg_prepared_xacts \
              WHERE pg_catalog.starts_with(gid, '{}') OR pg_catalog.starts_with(gid, '{}') ORDER BY prepared",
             Kind::Commit.prefix(),
             Kind::User.prefix()
         );
-        let was_kept = self.connections.contains_key(&database);
-        let mut listed = self.query(&database, &sql).await;
-        if listed.is_err() && was_kept {
-            // Kept since the last pass and dead by now, as all others are when the node was restarted.
-            self.connections.clear();
-            listed = self.query(&database, &sql).await;
-        }
-        let rows = listed?;
+        let rows = self.ask(&sql).await?;
         let node = self.id;
         let read = |row: Vec<Option<bytes::Bytes>>| {
             let mut texts = row.into_iter().map(|value| String::from_utf8(value?.to_vec()).ok());
@@ -256,6 +306,19 @@ impl Node {
 
     async fn fate(&mut self, database: &str, gid: &Gid) -> Result<Fate> {
         self.bounded(database, async |connection| decision::fate(connection, gid).await).await
+    }
+
+    /// The first query of a pass, in the node's database.
+    async fn ask(&mut self, sql: &str) -> Result<Rows> {
+        let database = self.options.database.clone();
+        let was_kept = self.connections.contains_key(&database);
+        let answer = self.query(&database, sql).await;
+        if answer.is_err() && was_kept {
+            // Kept since the last pass and dead by now, as all others are when the node was restarted.
+            self.connections.clear();
+            return self.query(&database, sql).await;
+        }
+        answer
     }
 
     async fn query(&mut self, database: &str, sql: &str) -> Result<Rows> {

@@ -9,7 +9,8 @@ use tokio::net::TcpListener;
 /// Run the global transaction manager of a cluster
 ///
 /// Stays in the foreground; SIGTERM ends it. It holds soft state only: after a restart coordinators reconnect. Of
-/// several, one leads and the others stand by; they agree on the primary datanode.
+/// several, one leads and the others stand by; they agree on the primary datanode, the first of the file. Which datanodes
+/// there are it reads there: the file need not list those that were added to the cluster later.
 #[derive(clap::Args)]
 #[command(after_help = "Example:
   loxo gtm --config /etc/loxo.toml")]
@@ -48,8 +49,9 @@ pub async fn run(arguments: Arguments) -> Result<()> {
     };
     let datanodes: txn::Datanodes = (0..).zip(&config.datanodes).map(|(id, node)| (id, options(id, node))).collect();
     roster.survey(&datanodes).await?;
+    let options = txn::GtmOptions { roster: Some(roster), ..txn::GtmOptions::new(datanodes) };
     tokio::select! {
-        ended = txn::gtm::serve(listener, txn::GtmOptions::new(datanodes)) => ended,
+        ended = txn::gtm::serve(listener, options) => ended,
         () = super::asked_to_stop() => Ok(()),
     }
 }

@@ -13,10 +13,10 @@
 //! * `Bumped` only when every node has the new generation. Told earlier, a coordinator could decide on a raised node and publish on
 //!   others, over which a former leader that knows nothing of it may still grant a global snapshot.
 //! * Nothing is raised before every node has answered and given its lock: a node that is down holds up global snapshots, not commits.
+//! * Which datanodes there are is read under the lock on the primary datanode; if there are others, nothing is raised ([`crate::members`]).
 //! * No lock is waited for longer than [`LOCK_WAIT_MAX_MS`] at a time: announcements queue behind us.
 
 use std::collections::HashSet;
-use std::convert::Infallible;
 use std::time::Duration;
 
 use futures_util::future::{join_all, try_join_all};
@@ -32,7 +32,8 @@ use super::server::Event;
 use crate::control_point;
 use crate::datanodes::Datanodes;
 use crate::gid::Gid;
-use crate::recovery::{Passes, Report};
+use crate::members::Members;
+use crate::recovery::{Pass, Passes, Report};
 
 /// Before something that did not work is tried again.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
@@ -45,27 +46,34 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// A node that does not answer within this time counts as down.
 const NODE_MAX: Duration = Duration::from_secs(2);
 
-/// For as long as this gtm leads.
+/// For as long as this gtm leads; returns when there are other datanodes.
 pub(super) async fn run(
+    members: &Members,
     datanodes: &Datanodes,
     pass_interval: Duration,
     mut orders: watch::Receiver<Order>,
     draws: mpsc::Sender<Draw>,
     events: mpsc::Sender<Event>,
-) -> Infallible {
-    let mut keeper =
-        Keeper { datanodes, draws, events, passes: Passes::new(datanodes), bumped: 0, done: 0, blocked: None };
+) {
+    let passes = Passes::new(members, datanodes);
+    let mut keeper = Keeper { members, datanodes, draws, events, passes, bumped: 0, done: 0, blocked: None };
     let mut trouble = String::new();
     loop {
         let order = *orders.borrow_and_update();
-        if order.fences > keeper.bumped
-            && let Err(error) = keeper.fence(order.fences).await
-            && trouble != error.message()
-        {
-            warn!("snapshots have to wait: {}", error.message());
-            trouble = error.message().into_owned();
+        if order.fences > keeper.bumped {
+            match keeper.fence(order.fences).await {
+                Ok(Scope::Current) => {}
+                Ok(Scope::Outdated) => return,
+                Err(error) if trouble != error.message() => {
+                    warn!("snapshots have to wait: {}", error.message());
+                    trouble = error.message().into_owned();
+                }
+                Err(_) => {}
+            }
         }
-        keeper.pass(order).await;
+        if keeper.pass(order).await == Scope::Outdated {
+            return;
+        }
         if order.fences == keeper.done {
             trouble.clear();
         }
@@ -78,11 +86,19 @@ pub(super) async fn run(
     }
 }
 
+/// Are the datanodes that this gtm works on those of the cluster?
+#[derive(PartialEq, Eq)]
+enum Scope {
+    Current,
+    Outdated,
+}
+
 struct Keeper<'a> {
+    members: &'a Members,
     datanodes: &'a Datanodes,
     draws: mpsc::Sender<Draw>,
     events: mpsc::Sender<Event>,
-    passes: Passes,
+    passes: Passes<'a>,
     /// Number of the last fence whose generation is everywhere.
     bumped: u64,
     /// … and that is complete.
@@ -92,8 +108,14 @@ struct Keeper<'a> {
 }
 
 impl Keeper<'_> {
-    async fn fence(&mut self, fences: u64) -> Result<()> {
-        let locked = join_all(self.datanodes.iter().map(async |(id, node)| (id, lock(node).await))).await;
+    async fn fence(&mut self, fences: u64) -> Result<Scope> {
+        let mut locked = join_all(self.datanodes.iter().map(async |(id, node)| (id, lock(node).await))).await;
+        // With the lock there, since CREATE NODE waits for it.
+        if let Some((id, Ok((primary, _)))) = locked.first_mut()
+            && !self.members.ask(primary).await.map_err(|error| at(*id, &error))?.are(self.datanodes)
+        {
+            return Ok(Scope::Outdated);
+        }
         self.end_blockers(&locked).await;
         let (mut sessions, mut highest) = (Vec::new(), 0);
         for (id, result) in locked {
@@ -114,7 +136,7 @@ impl Keeper<'_> {
         info!(generation, "all datanodes have a new generation");
         self.bumped = fences;
         self.tell(Event::Bumped { generation }).await;
-        Ok(())
+        Ok(Scope::Current)
     }
 
     /// Whoever has been in the way for too long is ended; see [`PATIENCE`].
@@ -131,8 +153,12 @@ impl Keeper<'_> {
         }
     }
 
-    async fn pass(&mut self, order: Order) {
-        let report = self.passes.next().await;
+    async fn pass(&mut self, order: Order) -> Scope {
+        let report = match self.passes.next().await {
+            Pass::Whole(report) => report,
+            Pass::Partial => return Scope::Current,
+            Pass::Outdated(_) => return Scope::Outdated,
+        };
         let is_complete = report.unreachable.is_empty();
         let dead: Vec<(Gid, u16)> =
             report.waiting.iter().filter(|doubt| !doubt.is_running()).map(|doubt| (doubt.gid, doubt.node)).collect();
@@ -142,6 +168,7 @@ impl Keeper<'_> {
             self.done = self.bumped;
             self.tell(Event::Fenced { fences: self.done, unresolved: dead }).await;
         }
+        Scope::Current
     }
 
     async fn tell(&self, event: Event) {

@@ -22,7 +22,9 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tracing::{info, warn};
 
 use super::server::Event;
+use crate::datanodes::Datanodes;
 use crate::marks::GENERATION;
+use crate::members::Members;
 
 /// Between two tries to become the leader.
 const TRY_INTERVAL: Duration = Duration::from_millis(250);
@@ -43,7 +45,8 @@ const SESSION_SETTINGS: [(&str, &str); 6] = [
 /// The transaction lasts as long as the leadership. PostgreSQL 17 has a setting that would end it.
 const LASTING_SQL: &str = "SELECT pg_catalog.set_config(name, '0', false) FROM pg_catalog.pg_settings \
      WHERE name OPERATOR(pg_catalog.=) 'transaction_timeout'";
-const LOCK_SQL: &str = "BEGIN; LOCK TABLE loxo.leader IN EXCLUSIVE MODE NOWAIT";
+/// At another isolation level it would keep the snapshot in which it reads `loxo.node`.
+const LOCK_SQL: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; LOCK TABLE loxo.leader IN EXCLUSIVE MODE NOWAIT";
 
 /// Wants a generation above this one.
 pub(super) struct Draw {
@@ -58,16 +61,18 @@ pub(super) struct Leadership {
 }
 
 impl Leadership {
-    /// Waits until this gtm is the leader.
-    pub async fn acquire(primary: Option<&ConnectOptions>) -> Self {
-        let Some(primary) = primary else { return Self { session: None, options: None } };
+    /// Waits until this gtm is the leader; gives the datanodes that there are then.
+    pub async fn acquire(members: &Members) -> (Self, Datanodes) {
+        let Some(primary) = members.primary() else {
+            return (Self { session: None, options: None }, Datanodes::default());
+        };
         let mut options = primary.clone();
         options.parameters.extend(SESSION_SETTINGS.map(|(name, value)| (name.to_owned(), value.to_owned())));
         let (mut session, mut told) = (None, String::new());
         loop {
-            let state = match timeout(ANSWER_MAX, try_lock(&options, &mut session)).await {
-                Ok(Ok(true)) => return Self { session, options: Some(options) },
-                Ok(Ok(false)) => "another gtm leads; this one stands by".to_owned(),
+            let state = match timeout(ANSWER_MAX, try_lock(&options, &mut session, members)).await {
+                Ok(Ok(Some(datanodes))) => return (Self { session, options: Some(options) }, datanodes),
+                Ok(Ok(None)) => "another gtm leads; this one stands by".to_owned(),
                 Ok(Err(error)) => format!("no gtm can lead: {}", error.message()),
                 Err(_) => "no gtm can lead: the primary datanode does not answer".to_owned(),
             };
@@ -160,7 +165,12 @@ fn lost_session() -> PgError {
     PgError::connection("the primary datanode does not answer")
 }
 
-async fn try_lock(options: &ConnectOptions, session: &mut Option<Connection>) -> Result<bool> {
+/// `None`: another gtm has it.
+async fn try_lock(
+    options: &ConnectOptions,
+    session: &mut Option<Connection>,
+    members: &Members,
+) -> Result<Option<Datanodes>> {
     let connection = match session {
         Some(connection) => connection,
         None => {
@@ -169,12 +179,12 @@ async fn try_lock(options: &ConnectOptions, session: &mut Option<Connection>) ->
             connection
         }
     };
-    let Err(error) = connection.execute(LOCK_SQL).await else { return Ok(true) };
+    let Err(error) = connection.execute(LOCK_SQL).await else { return members.ask(connection).await.map(Some) };
     if connection.is_settled() {
         connection.execute("ROLLBACK").await?;
     }
     match error.code() {
-        SqlState::LOCK_NOT_AVAILABLE => Ok(false),
+        SqlState::LOCK_NOT_AVAILABLE => Ok(None),
         SqlState::UNDEFINED_TABLE => {
             Err(PgError::new(error.code(), "the primary datanode has no metadata of this version of loxo"))
         }

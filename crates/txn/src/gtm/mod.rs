@@ -34,6 +34,9 @@
 //! coordinator holds a lease it is not asked, and the gtm grants no global snapshot before the lease of a lost one is over; without a
 //! lease it must be under the node's generation too.
 //!
+//! # Which datanodes there are
+//! The configuration tells the primary datanode; which others there are is in `loxo.node`, and may change while a gtm leads (page `members`).
+//!
 //! # Several gtms
 //! One leads (page `leader`); the others answer Hello with Standby and are ready to take over. All of them run recovery.
 

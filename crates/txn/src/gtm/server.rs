@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::time::Duration;
 
 use pgerror::{PgError, Result};
@@ -22,6 +23,8 @@ use crate::control_point;
 use crate::datanodes::Datanodes;
 use crate::deadlock::word::Word;
 use crate::gid::Gid;
+use crate::identity::Roster;
+use crate::members::Members;
 use crate::recovery;
 
 /// A new connection must say Hello within this time.
@@ -36,7 +39,10 @@ const EVENTS_MAX: usize = 1024;
 pub struct GtmOptions {
     /// The datanodes, with a superuser, for recovery. The database is where `loxo.decision` lives. On the primary datanode gtms
     /// agree who of them leads.
+    /// Which others there are is in `loxo.node`; what it says of those in here does not count but that they are there.
     pub datanodes: Datanodes,
+    /// Proves that a server is a datanode which is not in `datanodes`; without it any is taken.
+    pub roster: Option<Arc<Roster>>,
     /// Pause between two passes of recovery.
     pub recovery_interval: Duration,
     /// How long a coordinator may trust its cached catalog without hearing from the gtm. The same on every gtm of a cluster.
@@ -46,7 +52,7 @@ pub struct GtmOptions {
 impl GtmOptions {
     /// Recovery every second, leases of 2 s.
     pub fn new(datanodes: Datanodes) -> Self {
-        Self { datanodes, recovery_interval: Duration::from_secs(1), lease: LEASE }
+        Self { datanodes, roster: None, recovery_interval: Duration::from_secs(1), lease: LEASE }
     }
 }
 
@@ -87,14 +93,15 @@ async fn accept(listener: TcpListener, role: watch::Receiver<Role>, lease: Durat
 }
 
 async fn stand_by_and_lead(options: GtmOptions, role: watch::Sender<Role>) -> Infallible {
-    let GtmOptions { datanodes, recovery_interval, lease } = options;
+    let GtmOptions { datanodes, roster, recovery_interval, lease } = options;
+    let members = Members::new(datanodes, roster);
     loop {
         // Recovery needs no leader, and the primary datanode, where one is chosen, may be the only one that is down.
-        let leadership = tokio::select! {
-            leadership = Leadership::acquire(datanodes.primary()) => leadership,
-            never = recovery::run(&datanodes, recovery_interval) => match never {},
+        let (leadership, datanodes) = tokio::select! {
+            acquired = Leadership::acquire(&members) => acquired,
+            never = recovery::run(&members, recovery_interval) => match never {},
         };
-        info!("this gtm leads");
+        info!(datanodes = datanodes.iter().len(), "this gtm leads");
         let (events, inbox) = mpsc::channel(EVENTS_MAX);
         let (orders, ordered) = watch::channel(Order::default());
         let (draws, drawing) = mpsc::channel(1);
@@ -103,7 +110,9 @@ async fn stand_by_and_lead(options: GtmOptions, role: watch::Sender<Role>) -> In
         let error = tokio::select! {
             () = Hub::new(lease, orders, looks).run(inbox) => PgError::internal("nobody talks to the gtm any more"),
             () = deadlock::watch(&datanodes, events.clone()) => PgError::internal("the watch for deadlocks has ended"),
-            never = keeper::run(&datanodes, recovery_interval, ordered, draws, events.clone()) => match never {},
+            () = keeper::run(&members, &datanodes, recovery_interval, ordered, draws, events.clone()) => {
+                PgError::internal("there are other datanodes now")
+            }
             error = leadership.hold(drawing, looking, events.clone()) => error,
         };
         role.send_replace(None);

@@ -29,6 +29,9 @@ pub static SEAL: LazyLock<Seal> = LazyLock::new(|| {
 /// A condition that has not come true by then never will.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
+/// What a gtm reads of it.
+const NODE_SQL: &str = "CREATE TABLE loxo.node (id int2, type \"char\", host text, port int4, is_primary bool)";
+
 /// A datanode.
 pub struct Server {
     directory: PathBuf,
@@ -190,9 +193,16 @@ impl Nodes {
             connection.execute("RESET search_path").await.unwrap();
             let table = "CREATE TABLE t (k int, CONSTRAINT t_key UNIQUE (k) DEFERRABLE INITIALLY DEFERRED)";
             connection.execute(table).await.unwrap();
+            connection.execute(NODE_SQL).await.unwrap();
         }
+        write_members(&servers, &(0..count as u16).collect::<Vec<_>>()).await;
         let gtm = registered(datanodes(&servers)).await;
         Self { servers, gtm, directory }
+    }
+
+    /// These servers are the cluster's datanodes from now on.
+    pub async fn set_members(&self, ids: &[u16]) {
+        write_members(&self.servers, ids).await;
     }
 
     /// What a commit needs; `options` are the nodes'.
@@ -236,6 +246,17 @@ impl Drop for Nodes {
     fn drop(&mut self) {
         self.servers.clear();
         let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// On those that are members.
+async fn write_members(servers: &[Server], ids: &[u16]) {
+    let members: Vec<(u16, &Server)> = ids.iter().map(|id| (*id, &servers[usize::from(*id)])).collect();
+    let row = |(id, server): &(u16, &Server)| format!("({id}, 'D', '127.0.0.1', {}, {})", server.port, *id == 0);
+    let rows: Vec<String> = members.iter().map(row).collect();
+    let sql = format!("BEGIN; DELETE FROM loxo.node; INSERT INTO loxo.node VALUES {}; COMMIT", rows.join(", "));
+    for (_, server) in members {
+        server.connect().await.execute(&sql).await.unwrap();
     }
 }
 
