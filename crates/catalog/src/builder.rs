@@ -24,6 +24,12 @@ impl Builder {
         self
     }
 
+    /// See [`Catalog::rows_move`].
+    pub fn rows_move(&mut self, rows_move: bool) -> &mut Self {
+        self.catalog.rows_move = rows_move;
+        self
+    }
+
     /// See [`Catalog::defers_constraints`].
     pub fn defers_constraints(&mut self, defers: bool) -> &mut Self {
         self.catalog.defers_constraints = defers;

@@ -294,6 +294,7 @@ pub struct Catalog {
     server_version: u32,
     defers_constraints: bool,
     withholds_temp: bool,
+    rows_move: bool,
     captures: bool,
     has_foreign_keys: bool,
     has_rules: bool,
@@ -477,6 +478,11 @@ impl Catalog {
     /// With whose rights a view is read; `None` if with those of its reader.
     pub fn view_owner(&self, view: Oid) -> Option<&str> {
         self.view_owners.get(&view).map(String::as_str)
+    }
+
+    /// Is a rebalance under way? Bucket maps change often then.
+    pub fn rows_move(&self) -> bool {
+        self.rows_move
     }
 
     /// Are there roles without the right to make temp tables? A role that was granted it has it all the same.

@@ -27,6 +27,7 @@ pub mod copies;
 pub mod counters;
 pub mod history;
 pub mod links;
+pub mod moves;
 pub mod pairs;
 pub mod points;
 pub mod processes;

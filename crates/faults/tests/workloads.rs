@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use faults::checker::{self, Level, Step};
 use faults::links::Detours;
 use faults::processes::Kind;
-use faults::{Outcome, bank, chaos, copies, counters, history, points, processes, settle};
+use faults::{Outcome, bank, chaos, copies, counters, history, moves, points, processes, settle};
 use testkit::{Cluster, number};
 
 /// In-doubt transactions are resolved so soon after everything runs again.
@@ -92,6 +92,49 @@ fn sums_are_right_while_links_break() {
     cluster.up().expect("everything runs");
     bank::audit(&cluster, &options, &report).expect("what was acknowledged is there");
     report.check().expect("all sums are right");
+}
+
+#[test]
+fn sums_are_right_while_rows_move() {
+    let cluster = cluster();
+    let options = bank::Options::new(duration() * 2, seed());
+    bank::create(&cluster, &options).expect("tables");
+    let (report, moved) = bank::run(&cluster, &options, |end| moves::back_and_forth(&cluster, end));
+    eprintln!("{report}\n{}", moved.expect("rows move"));
+    settle::until_quiet(&cluster, RESOLVED_MAX).expect("nothing is in doubt");
+    bank::audit(&cluster, &options, &report).expect("what was acknowledged is there");
+    // Nobody is refused but transactions of several statements, which may begin anew.
+    let unexpected: Vec<_> = report.errors.keys().filter(|error| !error.ends_with(" 40001")).collect();
+    assert!(unexpected.is_empty(), "{report}");
+    report.check().expect("all sums are right");
+}
+
+#[test]
+fn sums_are_right_while_rows_move_and_processes_die() {
+    let cluster = cluster();
+    let options = bank::Options::new(duration() * 2, seed());
+    bank::create(&cluster, &options).expect("tables");
+    let (report, (moved, killed)) = bank::run(&cluster, &options, |end| {
+        std::thread::scope(|scope| {
+            let moved = scope.spawn(|| moves::back_and_forth(&cluster, end));
+            let killed = chaos::run(&cluster, seed(), end, &EVERYONE).expect("the cluster comes back");
+            (moved.join().expect("no panic"), killed)
+        })
+    });
+    eprintln!("{report}\n{}\n{killed}", moved.expect("rows move to the end once everything runs"));
+    settle::until_quiet(&cluster, RESOLVED_MAX).expect("nothing is in doubt");
+    bank::audit(&cluster, &options, &report).expect("what was acknowledged is there");
+    report.check().expect("all sums are right");
+}
+
+#[test]
+fn it_explains_everything_also_while_rows_move() {
+    let cluster = cluster();
+    history::create(&cluster).expect("a table");
+    let options = history::Options::new(duration() * 2, seed());
+    let (recording, moved) = history::run(&cluster, &options, |end| moves::back_and_forth(&cluster, end));
+    eprintln!("{}", moved.expect("rows move"));
+    judge(&cluster, recording);
 }
 
 #[test]

@@ -8,6 +8,9 @@ use planner::parse::{Statement, StatementKind, Transaction};
 use super::{Ran, Statements};
 use crate::routines::Wanted;
 
+/// The savepoint before a statement whose plan may not hold.
+const CARE: &str = "loxo buckets move";
+
 /// Plans that a statement gets, one after the other, while schema changes of others make each of them void.
 const NEW_PLANS_MAX: usize = 10;
 
@@ -50,6 +53,50 @@ impl Statements {
 
     /// Runs a statement, without a look at the block it is in.
     pub(super) async fn execute_unguarded(
+        &mut self,
+        statement: &Statement,
+        call: &Call,
+        spool: Option<&mut Spool>,
+    ) -> Result<Ran> {
+        match statement.kind.row_command().is_some() && self.own.session.plans_need_care() {
+            true => Box::pin(self.execute_with_care(statement, call, spool)).await,
+            false => self.execute_plainly(statement, call, spool).await,
+        }
+    }
+
+    /// In a block whose other statements must not be lost: goes back to a savepoint when buckets have moved between the statement's
+    /// plan and its locks.
+    async fn execute_with_care(
+        &mut self,
+        statement: &Statement,
+        call: &Call,
+        mut spool: Option<&mut Spool>,
+    ) -> Result<Ran> {
+        let mut tries = 1;
+        loop {
+            self.own.session.savepoint(CARE).await?;
+            let ran = self.execute_plainly(statement, call, spool.as_deref_mut()).await;
+            match ran {
+                Err(_)
+                    if tries < NEW_PLANS_MAX
+                        && spool.is_none()
+                        && self.own.session.must_replan()
+                        && keeps_columns(statement, call) =>
+                {
+                    self.own.session.rollback_to(CARE).await?;
+                    self.own.session.release_savepoint(CARE).await?;
+                    tries += 1;
+                }
+                Err(error) => return Err(error),
+                Ok(ran) => {
+                    self.own.session.release_savepoint(CARE).await?;
+                    return Ok(ran);
+                }
+            }
+        }
+    }
+
+    async fn execute_plainly(
         &mut self,
         statement: &Statement,
         call: &Call,

@@ -217,10 +217,11 @@ impl Session {
         self.note_leavings(statement, &loaded.catalog);
         let search_path = self.search_path(&loaded.catalog).await?;
         let temporary = self.temp_relations().await?;
-        self.plan_from(match temporary.views.is_empty() {
+        let validity = match temporary.views.is_empty() {
             true => PlanValidity::new(&loaded, &statement.sql),
             false => PlanValidity::new(&loaded, &format!("{}{}", statement.sql, temporary.definitions())),
-        })?;
+        };
+        let (loaded, unfit_to_write) = self.plan_from(validity)?;
         let described;
         let known = match known {
             None if statement.creates_table_as() => match statement.query_to_describe() {
@@ -263,6 +264,9 @@ impl Session {
                 ..self.bare_facts()
             };
             let plan = lengthy(statement.sql.len(), || planner::plan(statement, &loaded.catalog, &facts))?;
+            if let Some(error) = unfit_to_write.as_ref().filter(|_| plan.facts().writes) {
+                return Err(error.clone());
+            }
             if statement.kind == StatementKind::RefreshMaterializedView
                 && !statement.runs_as_owner()
                 && let Some(view) = planner::refreshed(statement, &loaded.catalog, &facts)?

@@ -99,20 +99,28 @@ impl Session {
             Plan::Forward(forward) => {
                 let node = self.choose(&forward.nodes);
                 let part = vec![(node, forward.sql.clone())];
-                match forward.writes {
+                let done = match forward.writes {
                     true if forward.is_snapshot_independent && self.in_block() => {
                         self.insert_independent(node, &forward.sql, call, output).await
                     }
                     true => self.write_on_one_node(part, call, output).await,
                     false => self.scatter(self.mode(), part, call, output).await,
-                }
+                };
+                self.one_node_answered();
+                done
             }
             Plan::Scatter(scatter) => {
                 let parts: Vec<_> = scatter.nodes.iter().map(|node| (*node, scatter.sql.clone())).collect();
                 match (scatter.writes, parts.len()) {
-                    (true, 1) => self.write_on_one_node(parts, call, output).await,
+                    (writes, 1) => {
+                        let done = match writes {
+                            true => self.write_on_one_node(parts, call, output).await,
+                            false => self.scatter(self.mode(), parts, call, output).await,
+                        };
+                        self.one_node_answered();
+                        done
+                    }
                     (true, _) => self.write_on_several_nodes(scatter, parts, call, output).await,
-                    (false, 1) => self.scatter(self.mode(), parts, call, output).await,
                     (false, _) => self.read_several_nodes(scatter, parts, call, output).await,
                 }
             }
@@ -142,6 +150,11 @@ impl Session {
             | Plan::AutoReplicate(_)
             | Plan::Session => Err(PgError::internal("this statement is not run by Session::run")),
         }
+    }
+
+    /// All of a statement's answer came from one node, whose locks and snapshot it had when its plan was found to hold.
+    fn one_node_answered(&mut self) {
+        self.validity = self.validity.take().map(|validity| validity.under_snapshot());
     }
 
     /// One of several nodes that would all do: one that works for this session already, else the first or, to spread the
@@ -290,11 +303,7 @@ impl Session {
                 Err(error) => return Err(failure.unwrap_or(error)),
             };
             let holds = match unchecked.take() {
-                Some(validity) => {
-                    let holds = validity.holds(&self.context, self.links.cancel()).await;
-                    self.validity = Some(validity.under_snapshot());
-                    holds
-                }
+                Some(validity) => validity.holds(&self.context, self.links.cancel()).await,
                 None => Ok(()),
             };
             let outcome = match event {

@@ -20,7 +20,7 @@ use crate::backend::settings::Settings;
 use crate::growth::journal::{self, Wanted};
 use crate::growth::rows::Passed;
 use crate::growth::slices;
-use crate::growth::step::{ROWS_MAX, Step};
+use crate::growth::step::{ROWS_MAX, Step, Taken};
 use crate::session::Session;
 use crate::shared::context::Context;
 
@@ -30,6 +30,8 @@ const LOOK: Duration = Duration::from_secs(1);
 const STEP_TIME: Duration = Duration::from_millis(200);
 /// A step may have so many times the buckets of the one before.
 const GROWTH: usize = 4;
+/// A lock that is waited for longer is one that others want too.
+const ALONE_MAX: Duration = Duration::from_millis(2);
 /// Before a step whose lock could not be had is tried again, and its multiple after many tries.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
 const RETRY_PAUSE_MAX: Duration = Duration::from_secs(3);
@@ -100,13 +102,13 @@ impl<'c> Job<'c> {
                 (None, None) => {
                     self.drop_indexes().await?;
                     self.analyze(&catalog).await;
-                    return journal::note(self.context, "done", None).await;
+                    return self.session.note_end("done", None).await;
                 }
             };
             match taken {
-                Ok(passed) => {
+                Ok(taken) => {
                     self.failures = 0;
-                    pace(&wanted, passed, began).await;
+                    pace(&wanted, taken, began).await;
                 }
                 Err(error) => self.after(error).await?,
             }
@@ -123,7 +125,7 @@ impl<'c> Job<'c> {
         Some(Step { map, from, to, buckets })
     }
 
-    async fn take(&mut self, catalog: &Catalog, step: &Step) -> Result<Passed> {
+    async fn take(&mut self, catalog: &Catalog, step: &Step) -> Result<Taken> {
         let pair = (step.map, step.from, step.to);
         if !self.indexed.contains(&pair) {
             for table in slices::tables_of(catalog, step.map)? {
@@ -134,12 +136,12 @@ impl<'c> Job<'c> {
         let began = Instant::now();
         self.session.statement_begins();
         let taken = self.session.take_step(catalog, step).await;
-        let passed = self.session.judged(taken).await?;
-        self.adapt(step.buckets.len(), passed, began.elapsed());
-        Ok(passed)
+        let taken = self.session.judged(taken).await?;
+        self.adapt(step.buckets.len(), taken.passed, began.elapsed());
+        Ok(taken)
     }
 
-    async fn empty(&mut self, catalog: &Catalog, table: &Relation, way: (NodeId, NodeId)) -> Result<Passed> {
+    async fn empty(&mut self, catalog: &Catalog, table: &Relation, way: (NodeId, NodeId)) -> Result<Taken> {
         self.session.statement_begins();
         let taken = self.session.move_scattered(catalog, table, way).await;
         self.session.judged(taken).await
@@ -167,9 +169,9 @@ impl<'c> Job<'c> {
         tracing::info!(%error, "a step of the rebalance was taken back");
         self.indexed.clear();
         if !is_in_the_way && self.failures >= FAILURES_MAX {
-            return journal::note(self.context, "failed", Some(&error.message())).await;
+            return self.session.note_end("failed", Some(&error.message())).await;
         }
-        journal::note(self.context, "running", Some(&error.message())).await?;
+        journal::note_wait(self.context, &error.message()).await?;
         self.buckets = (self.buckets / 2).max(1);
         sleep((RETRY_PAUSE * self.failures).min(RETRY_PAUSE_MAX)).await;
         Ok(())
@@ -217,12 +219,12 @@ fn remaining(catalog: &Catalog, wanted: &Wanted) -> Vec<(MapId, u16, NodeId, Nod
     rest
 }
 
-/// Waits so that no more rows move in a second than is wanted.
-async fn pace(wanted: &Wanted, passed: Passed, began: Instant) {
-    if let Some(rate) = wanted.rate {
-        let least = Duration::from_secs_f64(passed.rows as f64 / f64::from(rate));
-        sleep(least.saturating_sub(began.elapsed())).await;
-    }
+/// Waits so that no more rows move in a second than is wanted, and that others who write the tables have half of the time.
+async fn pace(wanted: &Wanted, taken: Taken, began: Instant) {
+    let took = began.elapsed();
+    let by_rate = wanted.rate.map(|rate| Duration::from_secs_f64(taken.passed.rows as f64 / f64::from(rate)));
+    let for_others = if taken.waited > ALONE_MAX { took } else { Duration::ZERO };
+    sleep(by_rate.unwrap_or_default().saturating_sub(took).max(for_others)).await;
 }
 
 /// A table without a key on a node that is to be emptied, that node, and one that stays.

@@ -34,12 +34,11 @@ pub(crate) async fn note_rest(context: &Context, buckets: usize) -> Result<()> {
     context.query_as_service(context.home(), &sql).await.map(drop)
 }
 
-/// How a rebalance has ended, or what it waits for.
-pub(crate) async fn note(context: &Context, state: &str, message: Option<&str>) -> Result<()> {
-    let message = message.map_or_else(|| "NULL".to_owned(), catalog::quote_literal);
+/// What a rebalance waits for.
+pub(crate) async fn note_wait(context: &Context, message: &str) -> Result<()> {
     let sql = format!(
-        "UPDATE loxo.rebalance SET state = '{state}', message = {message}, changed = pg_catalog.clock_timestamp() \
-         WHERE state OPERATOR(pg_catalog.=) 'running'"
+        "UPDATE loxo.rebalance SET message = {} WHERE state OPERATOR(pg_catalog.=) 'running'",
+        catalog::quote_literal(message)
     );
     context.query_as_service(context.home(), &sql).await.map(drop)
 }
@@ -97,8 +96,25 @@ impl Session {
         }
     }
 
+    /// All coordinators are told, since sessions take care while buckets move.
     async fn change_journal(&mut self, sql: &str) -> Result<Option<String>> {
         let home = self.home;
-        self.atomically(async |this| this.run_on(home, sql).await).await
+        self.atomically(async |this| {
+            this.raise_version().await?;
+            let tag = this.run_on(home, sql).await?;
+            this.schema_changed();
+            Ok(tag)
+        })
+        .await
+    }
+
+    /// The end of a rebalance.
+    pub(crate) async fn note_end(&mut self, state: &str, message: Option<&str>) -> Result<()> {
+        let message = message.map_or_else(|| "NULL".to_owned(), catalog::quote_literal);
+        let sql = format!(
+            "UPDATE loxo.rebalance SET state = '{state}', message = {message}, changed = pg_catalog.clock_timestamp() \
+             WHERE state OPERATOR(pg_catalog.=) 'running'"
+        );
+        self.change_journal(&sql).await.map(drop)
     }
 }

@@ -14,7 +14,7 @@
 //! A step that does not get the lock in time, since somebody is in the middle of a long transaction, is taken back and tried
 //! again later: writers behind it wait for no longer than for a step.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use catalog::{Catalog, MapId, NodeId, Relation, Rule, RuleEvent, RuleState, quote_identifier, quote_literal};
 use pgerror::{PgError, Result, SqlState};
@@ -38,12 +38,20 @@ pub(crate) struct Step {
     pub(crate) buckets: Vec<u16>,
 }
 
+/// What a step came to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Taken {
+    pub(crate) passed: Passed,
+    /// For those who write the tables.
+    pub(crate) waited: Duration,
+}
+
 impl Session {
     /// Makes the move; `catalog` is what it was planned by. 40001 if that is not the present one any more, 55P03 if writers are in the
     /// way. Either way nothing has happened.
-    pub(crate) async fn take_step(&mut self, catalog: &Catalog, step: &Step) -> Result<Passed> {
+    pub(crate) async fn take_step(&mut self, catalog: &Catalog, step: &Step) -> Result<Taken> {
         self.atomically(async |this| {
-            this.begin_step(catalog, step).await?;
+            let waited = this.begin_step(catalog, step).await?;
             let mut passed = Passed::default();
             for moving in tables_of(catalog, step.map)? {
                 let some = this.move_table(&moving, step).await?;
@@ -53,17 +61,18 @@ impl Session {
             this.note_step(catalog, step, passed).await?;
             this.schema_changed();
             txn::control_point!("step-map-changed");
-            Ok(passed)
+            Ok(Taken { passed, waited })
         })
         .await
     }
 
-    async fn begin_step(&mut self, catalog: &Catalog, step: &Step) -> Result<()> {
+    async fn begin_step(&mut self, catalog: &Catalog, step: &Step) -> Result<Duration> {
         let tables: Vec<String> = tables_of(catalog, step.map)?.into_iter().map(|moving| moving.name).collect();
         self.begin_move(catalog, step.from, step.to, &tables).await
     }
 
-    async fn begin_move(&mut self, catalog: &Catalog, from: NodeId, to: NodeId, tables: &[String]) -> Result<()> {
+    /// Gives how long the locks were waited for.
+    async fn begin_move(&mut self, catalog: &Catalog, from: NodeId, to: NodeId, tables: &[String]) -> Result<Duration> {
         let wait = format!("SET LOCAL lock_timeout = '{} ms'", LOCK_WAIT_MAX.as_millis());
         self.run_on(self.home, &wait).await?;
         self.raise_version().await?;
@@ -72,10 +81,11 @@ impl Session {
             self.run_on(node, &format!("{ENDS}; {wait}")).await?;
         }
         let only: Vec<String> = tables.iter().map(|table| format!("ONLY {table}")).collect();
+        let asked = Instant::now();
         if !only.is_empty() {
             self.run_on(from, &format!("LOCK TABLE {} IN EXCLUSIVE MODE", only.join(", "))).await?;
         }
-        Ok(())
+        Ok(asked.elapsed())
     }
 
     /// Moves some rows of a table without a key, wherever they lie. With the last ones the old node ceases to be one of the table's.
@@ -84,10 +94,10 @@ impl Session {
         catalog: &Catalog,
         table: &Relation,
         (from, to): (NodeId, NodeId),
-    ) -> Result<Passed> {
+    ) -> Result<Taken> {
         let name = table.qualified_name();
         self.atomically(async |this| {
-            this.begin_move(catalog, from, to, std::slice::from_ref(&name)).await?;
+            let waited = this.begin_move(catalog, from, to, std::slice::from_ref(&name)).await?;
             let quiet = this.quieten(table, from, to).await?;
             let travel = Travel::of(table);
             let returning = if travel.columns.is_empty() { "NULL" } else { &travel.columns };
@@ -108,7 +118,7 @@ impl Session {
             }
             this.note_progress(0, passed).await?;
             this.schema_changed();
-            Ok(passed)
+            Ok(Taken { passed, waited })
         })
         .await
     }

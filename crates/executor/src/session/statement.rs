@@ -5,6 +5,7 @@ use std::sync::Arc;
 use pgerror::{PgError, Result, SqlState, field};
 use planner::{ExchangePlan, Plan};
 
+use crate::block::Block;
 use crate::session::Session;
 use crate::shared::catalog_load::Loaded;
 use crate::shared::plan_validity::{PlanValidity, is_outdated};
@@ -27,19 +28,39 @@ impl Session {
         first.is_some_and(|first| !Arc::ptr_eq(&first.catalog, &loaded.catalog))
     }
 
-    /// From here on this is the plan's catalog. 40001 if the snapshot that the block keeps shows rows of the statement's tables
-    /// where they do not lie any more.
-    pub(crate) fn plan_from(&mut self, validity: Arc<PlanValidity>) -> Result<()> {
-        if let Some(block) =
-            self.block.as_mut().filter(|block| block.isolation.keeps_snapshot() && !block.schema_changed)
-        {
-            let first = block.first_catalog.get_or_insert_with(|| validity.loaded.clone()).clone();
-            if !Arc::ptr_eq(&first.catalog, &validity.loaded.catalog) {
-                PlanValidity::new(&first, &validity.sql).compare(&validity.loaded.catalog)?;
+    /// What the statement is to be planned with. A snapshot that the block keeps shows rows where they were when it was taken: what
+    /// only reads buckets that have moved since is planned with the catalog of then. What writes must not be run by such a plan: it
+    /// comes with the error of those who try. 40001 at once if anything else has become of the statement's tables.
+    pub(crate) fn plan_from(&mut self, validity: Arc<PlanValidity>) -> Result<(Arc<Loaded>, Option<PgError>)> {
+        let keeps = |block: &&mut Block| block.isolation.keeps_snapshot() && !block.schema_changed;
+        let Some(block) = self.block.as_mut().filter(keeps) else { return Ok((self.planned_from(validity), None)) };
+        let first = block.first_catalog.get_or_insert_with(|| validity.loaded.clone()).clone();
+        if Arc::ptr_eq(&first.catalog, &validity.loaded.catalog) {
+            return Ok((self.planned_from(validity), None));
+        }
+        let of_then = PlanValidity::new(&first, &validity.sql);
+        match of_then.compare(&validity.loaded.catalog) {
+            Ok(()) => Ok((self.planned_from(validity), None)),
+            Err(error) => {
+                let of_then = of_then.under_snapshot();
+                of_then.compare(&validity.loaded.catalog)?;
+                Ok((self.planned_from(of_then), Some(error)))
             }
         }
+    }
+
+    fn planned_from(&mut self, validity: Arc<PlanValidity>) -> Arc<Loaded> {
+        let loaded = validity.loaded.clone();
         self.validity = Some(validity);
-        Ok(())
+        loaded
+    }
+
+    /// Is a plan likely not to hold that the block's next statement gets, since buckets move? It can be run again behind a savepoint.
+    pub fn plans_need_care(&self) -> bool {
+        let may_go_back = |block: &Block| {
+            !block.isolation.keeps_snapshot() && !block.schema_changed && !block.failed && !block.is_own
+        };
+        self.block.as_ref().is_some_and(may_go_back) && self.context.rows_move()
     }
 
     /// What the present plan was made from, for a plan of several statements, which each have a validity of their own.

@@ -156,7 +156,7 @@ async fn read_all(
         return Err(other_layout());
     }
     let mut builder = Builder::new(own_version.map_or_else(|| number(row, 0), Ok)?, number(row, 1)?);
-    builder.defers_constraints(flag(row, 2)?).withholds_temp(flag(row, 4)?);
+    builder.defers_constraints(flag(row, 2)?).withholds_temp(flag(row, 4)?).rows_move(flag(row, 5)?);
     builder.builtins(known.get_or_try_init(|| read_builtins(connection)).await?.clone());
     read_nodes(connection, &mut builder).await?;
     for row in connection.query_rows(SCHEMAS).await? {

@@ -2,7 +2,8 @@
 
 pub(super) const VERSION: &str = "SELECT version, current_setting('server_version_num'), \
      EXISTS (SELECT FROM pg_trigger WHERE tginitdeferred), (SELECT layout FROM loxo.identity), \
-     NOT has_database_privilege('public', current_database(), 'TEMP') FROM loxo.catalog_version";
+     NOT has_database_privilege('public', current_database(), 'TEMP'), \
+     EXISTS (SELECT FROM loxo.rebalance WHERE state IN ('running', 'paused')) FROM loxo.catalog_version";
 
 pub(super) const SCHEMAS: &str = "SELECT nspname FROM pg_namespace WHERE nspname !~ '^pg_(toast|temp)'";
 

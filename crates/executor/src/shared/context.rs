@@ -162,6 +162,12 @@ impl Context {
         }
     }
 
+    /// Was a rebalance under way when the catalog was read last?
+    pub(crate) fn rows_move(&self) -> bool {
+        let cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
+        cached.as_ref().is_some_and(|loaded| loaded.catalog.rows_move())
+    }
+
     /// The current catalog if the gtm vouches for the one in memory.
     pub(crate) fn current_catalog(&self) -> Option<Arc<Loaded>> {
         self.epoch().and_then(|epoch| self.cached_at(Some(epoch)))
