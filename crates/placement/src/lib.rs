@@ -14,6 +14,7 @@
 mod hashfn;
 mod key;
 pub mod parse;
+mod rebalance;
 
 pub use key::{BadKey, KeyHasher, KeyType, hash_binary, hash_int8, hash_text, sql_bucket};
 
