@@ -17,6 +17,7 @@ use placement::KeyType;
 
 use crate::check::{Finding, Level};
 use crate::config::Config;
+use crate::membership;
 use crate::progress::Progress;
 use crate::sql::{Session, literal};
 
@@ -75,9 +76,9 @@ enum Place {
     /// A condition that is true of rows on the wrong node.
     Keyed { misplaced: String },
     /// All rows on each of these nodes.
-    Copies(Vec<usize>),
+    Copies(Vec<u16>),
     /// Anywhere on these nodes.
-    Anywhere(Vec<usize>),
+    Anywhere(Vec<u16>),
 }
 
 /// What a node has of a table.
@@ -91,6 +92,7 @@ enum Seen {
 }
 
 struct Node {
+    id: u16,
     name: String,
     session: Session,
 }
@@ -98,7 +100,8 @@ struct Node {
 /// Looks at the rows of all tables of a cluster.
 pub async fn audit(config: &Config, progress: &Progress) -> Result<Audit> {
     let nodes = Arc::new(connect(config).await?);
-    let primary = config.datanodes.iter().position(|node| node.primary).unwrap_or(0);
+    // The primary datanode is the one with the lowest id.
+    let primary = 0;
     for node in nodes.iter() {
         // The first query takes the snapshot.
         node.session.run(&format!("{BEGIN}; SELECT 1")).await?;
@@ -122,10 +125,10 @@ pub async fn audit(config: &Config, progress: &Progress) -> Result<Audit> {
 
 async fn connect(config: &Config) -> Result<Vec<Node>> {
     let mut nodes = Vec::new();
-    for node in &config.datanodes {
+    for node in membership::members(config).await? {
         let session = Session::connect(&config.endpoint(&node.host, node.port)?).await?;
         session.run(SETTINGS).await?;
-        nodes.push(Node { name: node.name.clone(), session });
+        nodes.push(Node { id: node.id, name: node.name, session });
     }
     Ok(nodes)
 }
@@ -182,7 +185,7 @@ fn misplaced(locator: &str, map: &str, key: &[(KeyType, String)]) -> Result<Stri
 
 impl Table {
     /// What a node is asked; `None` if whatever it has is right.
-    fn sql(&self, node: usize) -> Option<String> {
+    fn sql(&self, node: u16) -> Option<String> {
         let name = &self.name;
         match &self.place {
             Place::Keyed { misplaced } => Some(format!("SELECT count(*) FROM ONLY {name} WHERE {misplaced}")),
@@ -207,14 +210,14 @@ impl Table {
 /// What each node has of each table; all nodes at once.
 async fn look(nodes: &Arc<Vec<Node>>, tables: &Arc<Vec<Table>>) -> Result<Vec<Vec<Option<Seen>>>> {
     let mut tasks = Vec::new();
-    for id in 0..nodes.len() {
+    for place in 0..nodes.len() {
         let (nodes, tables) = (nodes.clone(), tables.clone());
         tasks.push(tokio::spawn(async move {
             let mut seen = Vec::with_capacity(tables.len());
             for table in tables.iter() {
-                let one = see(&nodes[id].session, table, id).await;
+                let one = see(&nodes[place], table).await;
                 if let Some(Seen::Error(_)) = one {
-                    nodes[id].session.run(&format!("ROLLBACK; {BEGIN}")).await?;
+                    nodes[place].session.run(&format!("ROLLBACK; {BEGIN}")).await?;
                 }
                 seen.push(one);
             }
@@ -229,8 +232,8 @@ async fn look(nodes: &Arc<Vec<Node>>, tables: &Arc<Vec<Table>>) -> Result<Vec<Ve
     Ok(by_table)
 }
 
-async fn see(session: &Session, table: &Table, node: usize) -> Option<Seen> {
-    let rows = match session.rows(&table.sql(node)?).await {
+async fn see(node: &Node, table: &Table) -> Option<Seen> {
+    let rows = match node.session.rows(&table.sql(node.id)?).await {
         Ok(rows) => rows,
         Err(error) => return Some(Seen::Error(error.to_string())),
     };
@@ -268,7 +271,7 @@ fn judge(table: &Table, nodes: &[Node], seen: &[Option<Seen>]) -> Vec<Finding> {
         .collect();
     if copies.windows(2).any(|pair| (pair[0].1, pair[0].2) != (pair[1].1, pair[1].2)) {
         let counts: Vec<String> = copies.iter().map(|(name, count, _)| format!("{count} rows on {name}")).collect();
-        let first = nodes.iter().position(|node| node.name == copies[0].0).unwrap_or(0);
+        let first = nodes.iter().find(|node| node.name == copies[0].0).map_or(0, |node| node.id);
         let text = format!("the copies differ ({})", counts.join(", "));
         add(text, format!("On each node: {};", table.sql(first).unwrap_or_default()));
     }
@@ -283,8 +286,8 @@ async fn look_locked(nodes: &[Node], primary: usize, name: &str) -> Result<Vec<F
         // It may have been dropped meanwhile.
         if let Some(table) = tables.iter().find(|table| table.name == name) {
             let mut seen = Vec::new();
-            for (id, node) in nodes.iter().enumerate() {
-                seen.push(see(&node.session, table, id).await);
+            for node in nodes {
+                seen.push(see(node, table).await);
             }
             found = judge(table, nodes, &seen);
             found.extend(twice(table, nodes, &seen).await?);

@@ -44,7 +44,9 @@ const FACTS_SQL: &str = "
            current_setting('max_prepared_transactions')::int, current_setting('max_connections')::int,
            current_setting('fsync'), current_setting('full_page_writes'), current_setting('synchronous_commit'),
            current_setting('wal_level'), current_setting('TimeZone'),
-           pg_catalog.pg_encoding_to_char(d.encoding), d.datcollate || ' ' || coalesce(d.datcollversion, ''),
+           pg_catalog.pg_encoding_to_char(d.encoding),
+           concat_ws(' ', d.datcollate, nullif(d.datctype, d.datcollate), nullif(d.datlocprovider, 'c'),
+                     to_jsonb(d) ->> 'daticulocale', to_jsonb(d) ->> 'datlocale', d.datcollversion),
            (SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user),
            (SELECT coalesce(string_agg(rolname, ' ' ORDER BY rolname COLLATE \"C\"), '') FROM pg_catalog.pg_roles
             WHERE oid >= 16384 OR oid = 10),
@@ -110,7 +112,7 @@ pub async fn check(config: &Config) -> Result<Vec<Finding>> {
     check_configuration(config, &mut report);
     let mut facts = Vec::new();
     let mut cluster_ids = BTreeMap::new();
-    for (id, node) in config.datanodes.iter().enumerate() {
+    for (id, node) in config.datanodes_by_id() {
         let session = match Session::connect(&config.endpoint(&node.host, node.port)?).await {
             Ok(session) => session,
             Err(e) => {
@@ -148,6 +150,26 @@ pub async fn check(config: &Config) -> Result<Vec<Finding>> {
         let text = format!("the datanodes belong to different clusters ({})", members.join("; "));
         report.error("cluster", text, "Remove the foreign servers from the configuration.");
     }
+    Ok(report.findings)
+}
+
+/// What speaks against a server becoming a datanode beside the primary one. Roles and what they set are not looked at: they
+/// will be copied.
+pub(crate) async fn check_new(
+    config: &Config,
+    primary: (&Datanode, &Session),
+    new: (&Datanode, &Session),
+) -> Result<Vec<Finding>> {
+    let mut report = Report::default();
+    let mut facts = [(primary.0, facts_of(primary.1).await?), (new.0, facts_of(new.1).await?)];
+    check_server(new.0, &facts[1].1, &mut report);
+    if let Some((text, hint)) = pool_shortage(config, facts[1].1.max_connections) {
+        report.warning(&new.0.name, text, hint);
+    }
+    for (_, fact) in &mut facts {
+        (fact.roles, fact.time_zone) = Default::default();
+    }
+    check_equal(&facts, &mut report);
     Ok(report.findings)
 }
 
@@ -286,7 +308,7 @@ fn check_server(node: &Datanode, fact: &Facts, report: &mut Report) {
 }
 
 async fn check_identity(
-    id: usize,
+    id: u16,
     node: &Datanode,
     session: &Session,
     cluster_ids: &mut BTreeMap<String, Vec<String>>,
@@ -299,7 +321,8 @@ async fn check_identity(
     };
     if *found != id.to_string() {
         let text = format!("is node {found} by its own metadata, but number {id} in the configuration");
-        report.error(&node.name, text, "List the datanodes in the order in which they were initialised.");
+        let hint = "List the datanodes in the order in which they were initialised; after a removal, with their ids.";
+        report.error(&node.name, text, hint);
     }
     cluster_ids.entry(cluster_id.clone()).or_default().push(node.name.clone());
     Ok(())

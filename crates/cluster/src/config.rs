@@ -93,12 +93,15 @@ pub struct Coordinator {
     pub pool_size: usize,
 }
 
-/// `[[datanode]]`: a PostgreSQL server. Its id is its place in the file.
+/// `[[datanode]]`: a PostgreSQL server.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs)]
 pub struct Datanode {
     pub name: String,
+    /// As the metadata have it; its place in the file, counted from 0, if it is not said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<u16>,
     pub host: String,
     pub port: u16,
     #[serde(default)]
@@ -217,7 +220,7 @@ impl Config {
         Ok(config)
     }
 
-    fn validate(&self) -> Result<()> {
+    pub(crate) fn validate(&self) -> Result<()> {
         if self.datanodes.is_empty() {
             return Err(invalid("no [[datanode]] is configured".to_owned()));
         }
@@ -231,6 +234,11 @@ impl Config {
         if !self.datanodes[0].primary || self.datanodes[1..].iter().any(|d| d.primary) {
             return Err(invalid("the primary datanode must be the first one, and the only primary".to_owned())
                 .hint("List the datanode with primary = true first."));
+        }
+        let ids: Vec<u16> = self.datanodes_by_id().map(|(id, _)| id).collect();
+        if !ids.is_sorted_by(|a, b| a < b) || ids.iter().any(|id| usize::from(*id) >= DATANODES_MAX) {
+            return Err(invalid(format!("the ids of the datanodes are {ids:?}"))
+                .hint(format!("List the datanodes by ascending ids below {DATANODES_MAX}.")));
         }
         self.validate_names()?;
         self.validate_addresses()?;
@@ -279,6 +287,17 @@ impl Config {
             }
         }
         Ok(())
+    }
+
+    /// The datanodes with their ids, ascending.
+    pub fn datanodes_by_id(&self) -> impl Iterator<Item = (u16, &Datanode)> {
+        self.datanodes.iter().enumerate().map(|(place, node)| (node.id.unwrap_or(place as u16), node))
+    }
+
+    /// The primary datanode.
+    pub fn primary(&self) -> &Datanode {
+        // The configuration was validated: it is the first.
+        &self.datanodes[0]
     }
 
     /// The file's text.
@@ -435,6 +454,19 @@ mod tests {
         assert!(refused("10.0.0.3", "10.0.0.2").contains("10.0.0.2:5432 is used twice"));
         assert!(refused("host = \"10.0.0.3\"", "primary = true\nhost = \"10.0.0.3\"").contains("must be the first"));
         assert!(refused("name = \"prod\"", "name = \"prod\"\nuser_name = \"x\"").contains("user_name"));
+    }
+
+    #[test]
+    fn ids_are_places_unless_they_are_said() {
+        let ids = |text: &str| Ok::<_, PgError>(parse(text)?.datanodes_by_id().map(|(id, _)| id).collect::<Vec<_>>());
+        assert_eq!(ids(GOOD).unwrap(), [0, 1]);
+        let with_hole = GOOD.replacen("name = \"dn2\"", "name = \"dn3\"\nid = 2", 1);
+        assert_eq!(ids(&with_hole).unwrap(), [0, 2]);
+        assert_eq!(ids(&parse(&with_hole).unwrap().to_toml().unwrap()).unwrap(), [0, 2]);
+        for wrong in ["id = 0", "id = 1000"] {
+            let text = GOOD.replacen("name = \"dn2\"", &format!("name = \"dn2\"\n{wrong}"), 1);
+            assert!(ids(&text).unwrap_err().to_string().contains("ids of the datanodes"), "{wrong}");
+        }
     }
 
     #[test]

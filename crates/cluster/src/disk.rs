@@ -36,6 +36,22 @@ pub(crate) fn write(path: &Path, text: &str) -> Result<()> {
     std::fs::rename(&draft, path).map_err(context("replace", path))
 }
 
+/// A file in memory that has no name.
+pub(crate) fn unnamed() -> Result<std::fs::File> {
+    let fd = rustix::fs::memfd_create("loxo-output", rustix::fs::MemfdFlags::CLOEXEC);
+    fd.map(std::fs::File::from)
+        .map_err(|e| PgError::new(SqlState::IO_ERROR, format!("could not make a file in memory: {e}")))
+}
+
+/// Reads a file from its beginning to its end.
+pub(crate) fn read_back(file: &mut std::fs::File) -> Result<String> {
+    use std::io::{Read, Seek};
+    let mut bytes = Vec::new();
+    file.rewind()?;
+    file.read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
 /// Makes a path absolute and resolves what exists of it, so that one directory has one name.
 pub(crate) fn absolute(path: &Path) -> Result<PathBuf> {
     let path = std::path::absolute(path).map_err(context("resolve", path))?;

@@ -8,7 +8,7 @@ use std::fmt::Write;
 use pgerror::{PgError, Result, SqlState};
 use txn::decision::{LAYOUT, SCHEMA_SQL};
 
-use crate::config::{COORDINATOR_ID_FIRST, Config, Datanode, GTM_ID, Gtm, gtm_name};
+use crate::config::{COORDINATOR_ID_FIRST, Config, Datanode, GTM_ID, Gtm, gtm_name, invalid};
 use crate::sql::{Session, literal};
 
 /// The schema `loxo` and the views `pgxc_…`, without rows.
@@ -48,6 +48,10 @@ struct Node<'a> {
 /// that hold anything (55000), naming what was found. Also ends an earlier call that was interrupted; if that call had
 /// decided to commit, its cluster's id is returned.
 pub async fn init(config: &Config) -> Result<String> {
+    if config.datanodes_by_id().enumerate().any(|(place, (id, _))| place != usize::from(id)) {
+        return Err(invalid("a new cluster has no datanodes but those from id 0 on, without a hole".to_owned())
+            .hint("Remove \"id\" from the datanodes in the configuration."));
+    }
     let mut nodes = Vec::with_capacity(config.datanodes.len());
     for (id, datanode) in config.datanodes.iter().enumerate() {
         let session = Session::connect(&config.endpoint(&datanode.host, datanode.port)?).await;
@@ -58,7 +62,7 @@ pub async fn init(config: &Config) -> Result<String> {
         return Ok(cluster_id);
     }
     for node in &nodes {
-        check_empty(node).await.map_err(|e| at(node.config, e))?;
+        check_empty(&node.session).await.map_err(|e| at(node.config, e))?;
     }
     let cluster_id = nodes[0].session.value("SELECT gen_random_uuid()").await?.unwrap_or_default();
     let token = nodes[0].session.value("SELECT gen_random_uuid()").await?.unwrap_or_default();
@@ -144,8 +148,9 @@ fn rows_sql(config: &Config) -> String {
     sql
 }
 
-async fn check_empty(node: &Node<'_>) -> Result<()> {
-    let found = node.session.rows(USER_OBJECTS_SQL).await?;
+/// Fails if the server holds anything.
+pub(crate) async fn check_empty(session: &Session) -> Result<()> {
+    let found = session.rows(USER_OBJECTS_SQL).await?;
     if found.is_empty() {
         return Ok(());
     }

@@ -6,6 +6,7 @@
 //!                  ▼                                              D/dn1, D/dn2 …   data directories
 //!   loxo init ─▶ init ──▶ schema "loxo" on every datanode         D/log/*.log      what each process said
 //!   loxo check ▶ check                                            D/initialised    cluster id, once the metadata exists
+//!   loxo node ─▶ join ──▶ one more datanode, or one less           D/dn2.removed    data directory of a datanode that left
 //! ```
 //!
 //! In: a [`Config`] (a TOML file, documented in `docs/configuration.md`). Out: running processes, servers that carry the
@@ -24,7 +25,9 @@ mod check;
 mod config;
 mod disk;
 mod init;
+pub mod join;
 pub mod local;
+pub mod membership;
 mod postgres;
 mod proc;
 mod progress;
@@ -35,5 +38,5 @@ pub use audit::{Audit, audit};
 pub use check::{Finding, Level, check, pool_warnings};
 pub use config::{Auth, ClusterSection, Config, Coordinator, Datanode, Gtm, Local};
 pub use init::{METADATA_SQL, init};
-pub use proc::detach;
+pub use proc::{detach, interrupted};
 pub use progress::Progress;

@@ -29,8 +29,7 @@ pub(crate) struct OsUser {
 }
 
 impl Installation {
-    /// Takes the directory that was asked for, or looks for one: `PATH`, Debian's directories (newest supported
-    /// version first), `pg_config`.
+    /// Takes the directory that was asked for, or looks for one.
     pub(crate) fn find(asked: Option<&Path>) -> Result<Self> {
         if let Some(bin) = asked {
             let bin = disk::absolute(bin)?;
@@ -39,12 +38,8 @@ impl Installation {
             found.major().and_then(|major| supported(major, &bin))?;
             return Ok(found);
         }
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let mut places: Vec<PathBuf> = std::env::split_paths(&path).collect();
-        places.extend((MAJOR_MIN..=MAJOR_MAX).rev().map(|major| Path::new(DEBIAN_ROOT).join(format!("{major}/bin"))));
-        places.extend(pg_config_bindir());
         let mut refusal = None;
-        for found in places.iter().filter_map(|bin| Self::at(bin)) {
+        for found in places().iter().filter_map(|bin| Self::at(bin)) {
             match found.major().and_then(|major| supported(major, &found.bin)) {
                 Ok(()) => return Ok(found),
                 Err(e) => refusal = refusal.or(Some(e)),
@@ -74,6 +69,15 @@ impl Installation {
     }
 }
 
+/// Directories where PostgreSQL's programs may be: `PATH`, Debian's (newest supported version first), `pg_config`'s.
+pub(crate) fn places() -> Vec<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut places: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    places.extend((MAJOR_MIN..=MAJOR_MAX).rev().map(|major| Path::new(DEBIAN_ROOT).join(format!("{major}/bin"))));
+    places.extend(pg_config_bindir());
+    places
+}
+
 /// A command with closed stdin, no `PG…` variables, untranslated messages, and killed if its future is dropped.
 pub(crate) fn run_as(program: &Path, user: Option<&OsUser>) -> Command {
     let mut command = Command::new(program);
@@ -99,7 +103,7 @@ fn supported(major: u32, bin: &Path) -> Result<()> {
 }
 
 /// The major version in `postgres (PostgreSQL) 15.20 (Debian …)`, also of `19beta1`.
-fn parse_major(text: &str) -> Option<u32> {
+pub(crate) fn parse_major(text: &str) -> Option<u32> {
     let version = text.split(") ").nth(1)?;
     version.chars().take_while(char::is_ascii_digit).collect::<String>().parse().ok()
 }

@@ -8,6 +8,7 @@ use pgerror::{PgError, Result, SqlState};
 use rustix::io::Errno;
 pub(crate) use rustix::process::Signal;
 use rustix::process::{Pid, kill_process, setsid};
+use tokio::signal::unix::{SignalKind, signal};
 
 /// How often a wait looks again.
 pub(crate) const POLL: Duration = Duration::from_millis(20);
@@ -56,7 +57,7 @@ impl Process {
 }
 
 /// Sends a signal. A process that is gone is no error; one of another user is.
-pub(crate) fn signal(pid: i32, signal: Signal) -> Result<()> {
+pub(crate) fn send(pid: i32, signal: Signal) -> Result<()> {
     let Some(target) = Pid::from_raw(pid) else { return Ok(()) };
     match kill_process(target, signal) {
         Ok(()) | Err(Errno::SRCH) => Ok(()),
@@ -70,7 +71,7 @@ pub(crate) fn signal(pid: i32, signal: Signal) -> Result<()> {
 pub(crate) async fn end(ladder: &[(Signal, Duration)], find: impl Fn() -> Vec<i32>) -> Result<()> {
     for (name, patience) in ladder {
         for pid in find() {
-            signal(pid, *name)?;
+            send(pid, *name)?;
         }
         if wait_until(*patience, || find().is_empty()).await {
             return Ok(());
@@ -91,6 +92,18 @@ pub(crate) async fn wait_until(patience: Duration, done: impl Fn() -> bool) -> b
         tokio::time::sleep(POLL).await;
     }
     true
+}
+
+/// Resolves when the user or the system wants us to stop, with the name of how they said it.
+pub async fn interrupted() -> &'static str {
+    let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
+    else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = interrupt.recv() => "Ctrl-C",
+        _ = terminate.recv() => "SIGTERM",
+    }
 }
 
 /// Who listens on a local TCP port, as `name (pid N)`; `None` if nobody does or it is not ours to see.

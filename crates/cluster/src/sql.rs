@@ -87,6 +87,11 @@ pub fn literal(text: &str) -> String {
     format!("{prefix}'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
 }
 
+/// A quoted identifier.
+pub fn identifier(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
 /// Keeps every field the server sent; for anything else names the place and the cause.
 fn translate(error: &tokio_postgres::Error, place: &str) -> PgError {
     let Some(server) = error.as_db_error() else {

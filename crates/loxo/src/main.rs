@@ -18,7 +18,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
     version,
     about,
     arg_required_else_help = true,
-    after_help = "Examples:\n  loxo up --datanodes 4 --coordinators 2   start a cluster on this machine\n  loxo status                              what runs\n  loxo down                                stop it; the data stays\n  loxo load t 'data/*.csv.gz'                load files into a table\n  loxo demo                                load TPC-H lineitem and look at it"
+    after_help = "Examples:\n  loxo up --datanodes 4 --coordinators 2   start a cluster on this machine\n  loxo status                              what runs\n  loxo down                                stop it; the data stays\n  loxo node add && loxo rebalance          one more datanode, and its share of the rows\n  loxo load t 'data/*.csv.gz'                load files into a table\n  loxo demo                                load TPC-H lineitem and look at it"
 )]
 struct Arguments {
     #[command(subcommand)]
@@ -30,6 +30,8 @@ enum Command {
     Up(commands::up::Arguments),
     Down(commands::down::Arguments),
     Status(commands::status::Arguments),
+    Node(commands::node::Arguments),
+    Rebalance(commands::rebalance::Arguments),
     Load(commands::load::Arguments),
     Unload(commands::unload::Arguments),
     Demo(commands::demo::Arguments),
@@ -63,6 +65,8 @@ fn main() -> std::process::ExitCode {
                 Command::Up(arguments) => commands::up::run(arguments).await,
                 Command::Down(arguments) => commands::down::run(arguments).await,
                 Command::Status(arguments) => commands::status::run(arguments).await,
+                Command::Node(arguments) => commands::node::run(arguments).await,
+                Command::Rebalance(arguments) => commands::rebalance::run(arguments).await,
                 Command::Load(arguments) => commands::load::run(arguments).await,
                 Command::Unload(arguments) => commands::unload::run(arguments).await,
                 Command::Demo(arguments) => commands::demo::run(arguments).await,

@@ -252,7 +252,8 @@ fn two_clusters_live_side_by_side() {
     let (a, b) = (Cluster::new("side"), Cluster::new("side2"));
     succeeded(a.up());
     succeeded(b.up());
-    fails_saying(b.loxo("up", &["--datanodes", "3"]), &["2", "not 3", "--dir"]);
+    fails_saying(b.loxo("up", &["--coordinators", "3"]), &["2", "not 3", "--dir"]);
+    fails_saying(b.loxo("up", &["--datanodes", "1"]), &["2 datanodes", "loxo node remove"]);
     fails_saying(b.loxo("up", &["--set", "work_mem=1MB"]), &["other settings", "loxo down"]);
     let pids = b.pids();
     // The name of one directory begins with the name of the other.

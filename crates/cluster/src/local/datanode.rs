@@ -155,27 +155,15 @@ pub(super) fn own(path: &Path, user: Option<&OsUser>) -> Result<()> {
 async fn run(mut command: Command) -> Result<std::result::Result<(), String>> {
     let program = Path::new(command.as_std().get_program()).to_owned();
     // A server that pg_ctl starts would keep a pipe open for ever, so output goes to a file that needs no name.
-    let output = tempfile()?;
+    let mut output = disk::unnamed()?;
     let both = || output.try_clone().map_err(disk::context("open", Path::new("/tmp")));
     command.stdout(both()?).stderr(both()?);
     let status = command.status().await.map_err(disk::context("run", &program))?;
     if status.success() {
         return Ok(Ok(()));
     }
-    use std::io::{Read, Seek};
-    let mut said = Vec::new();
-    let mut output = output;
-    output.rewind()?;
-    output.read_to_end(&mut said)?;
-    let said = String::from_utf8_lossy(&said).trim().to_owned();
+    let said = disk::read_back(&mut output)?.trim().to_owned();
     Ok(Err(if said.is_empty() { status.to_string() } else { said }))
-}
-
-/// An unnamed file in memory.
-fn tempfile() -> Result<std::fs::File> {
-    let fd = rustix::fs::memfd_create("loxo-output", rustix::fs::MemfdFlags::CLOEXEC);
-    fd.map(std::fs::File::from)
-        .map_err(|e| PgError::new(SqlState::IO_ERROR, format!("could not make a file in memory: {e}")))
 }
 
 /// The last lines written to a log from `begin` on.

@@ -77,6 +77,7 @@ impl Layout {
         };
         let datanode = |i: usize| Datanode {
             name: format!("dn{}", i + 1),
+            id: None,
             host: host(),
             port: port + DATANODE_PORT_OFFSET + i as u16,
             primary: i == 0,
@@ -136,6 +137,24 @@ impl Layout {
         let port = self.local.port + GTM_PORT_OFFSET + self.config.gtms.len() as u16;
         self.config.gtms.push(Gtm { host: "127.0.0.1".to_owned(), port });
         self
+    }
+
+    /// With one more datanode.
+    pub(crate) fn with_datanode(self, new: Datanode) -> Result<Self> {
+        let id = self.config.datanodes_by_id().map(|(id, _)| id + 1).max().unwrap_or(0);
+        let mut datanodes = self.config.datanodes.clone();
+        datanodes.push(Datanode { id: Some(id), ..new });
+        self.with_datanodes(datanodes)
+    }
+
+    /// With these datanodes.
+    pub(crate) fn with_datanodes(mut self, datanodes: Vec<Datanode>) -> Result<Self> {
+        // An id is written only where it is not the place in the file.
+        let numbered =
+            |(place, node): (usize, Datanode)| Datanode { id: node.id.filter(|id| usize::from(*id) != place), ..node };
+        self.config.datanodes = datanodes.into_iter().enumerate().map(numbered).collect();
+        self.config.validate()?;
+        Ok(self)
     }
 
     /// The cluster's directory, absolute.

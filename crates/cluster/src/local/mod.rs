@@ -1,4 +1,4 @@
-//! Clusters that live in one directory of this machine: `loxo up`, `down`, `status`.
+//! Clusters that live in one directory of this machine: `loxo up`, `down`, `status`, `node`.
 
 use std::path::PathBuf;
 
@@ -9,6 +9,7 @@ mod datanode;
 mod down;
 mod layout;
 mod lock;
+pub mod node;
 mod status;
 mod up;
 

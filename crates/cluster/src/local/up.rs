@@ -1,4 +1,5 @@
-//! `loxo up`: makes the cluster if it is not there, starts what does not run, waits until all of it answers.
+//! `loxo up`: makes the cluster if it is not there, starts what does not run, waits until all of it answers. Then adds the
+//! datanodes that are missing, if more are asked for than there are.
 //!
 //! ```text
 //!   plan ─▶ check (ports, space, reach) ─▶ make what is missing ─▶ start what is dead ─▶ metadata, once ─▶ answers
@@ -9,11 +10,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use pgerror::{PgError, Result, SqlState};
-use tokio::signal::unix::{SignalKind, signal};
 
 use super::layout::Shape;
 use super::lock::Lock;
-use super::{COORDINATORS_DEFAULT, DATANODES_DEFAULT, Kind, Layout, PORT_DEFAULT, Part, daemon, datanode, down};
+use super::{COORDINATORS_DEFAULT, DATANODES_DEFAULT, Kind, Layout, PORT_DEFAULT, Part, daemon, datanode, down, node};
 use crate::Progress;
 use crate::config::{Local, invalid};
 use crate::init::standby_sql;
@@ -23,7 +23,7 @@ use crate::sql::Session;
 use crate::{disk, init, proc};
 
 /// Free space a new datanode needs: about 40 MB of system catalogs, then WAL.
-const SPACE_NEW_DATANODE: u64 = 256 << 20;
+pub(super) const SPACE_NEW_DATANODE: u64 = 256 << 20;
 /// Free space below which starting a datanode makes no sense.
 const SPACE_DATANODE: u64 = 32 << 20;
 
@@ -63,7 +63,8 @@ impl UpOptions {
 }
 
 /// Brings the cluster up and returns its layout once every part answers. What runs already is left alone. On failure,
-/// SIGINT or SIGTERM everything this call started is stopped, and a cluster that was never up is removed.
+/// SIGINT or SIGTERM everything this call started is stopped, and a cluster that was never up is removed; but if a datanode
+/// cannot be added to it, the cluster runs as it was.
 pub async fn up(options: &UpOptions, progress: &Progress) -> Result<Layout> {
     let dir = disk::absolute(&options.dir)?;
     let run = Run::plan(&dir, options, progress)?;
@@ -77,14 +78,24 @@ pub async fn up(options: &UpOptions, progress: &Progress) -> Result<Layout> {
     let dead = run.dead_parts();
     let outcome = tokio::select! {
         outcome = run.bring_up(&dead) => outcome,
-        name = interrupted() => Err(PgError::new(SqlState::QUERY_CANCELED, format!("stopped by {name}"))),
+        name = proc::interrupted() => Err(PgError::new(SqlState::QUERY_CANCELED, format!("stopped by {name}"))),
     };
-    let Err(error) = outcome else { return Ok(run.layout) };
+    let Err(error) = outcome else { return grown(run.layout, options, progress).await };
     if let Err(trouble) = run.undo(&dead, existed).await {
         progress.line(&format!("could not clean up: {trouble}"));
     }
     drop(lock);
     Err(error)
+}
+
+/// The cluster, which runs, with as many datanodes as are asked for.
+async fn grown(mut layout: Layout, options: &UpOptions, progress: &Progress) -> Result<Layout> {
+    while options.datanodes.is_some_and(|wanted| layout.config().datanodes.len() < wanted) {
+        let added = node::add_locked(layout.dir(), None, progress).await?;
+        progress.line(&format!("{} is a datanode now", added.name));
+        layout = Layout::load(layout.dir())?.unwrap_or(layout);
+    }
+    Ok(layout)
 }
 
 /// The cluster as it shall be: the one in the directory, if it is what is asked for, or a new one.
@@ -131,9 +142,10 @@ fn plan(dir: &Path, options: &UpOptions) -> Result<Layout> {
     Ok(layout.with_local(new))
 }
 
-/// Nodes and ports are part of the metadata: they do not change by a command line.
+/// Nodes and ports are part of the metadata: they do not change by a command line. But datanodes can be added.
 fn check_same_shape(layout: &Layout, options: &UpOptions) -> Result<()> {
     let config = layout.config();
+    let can_grow = layout.cluster_id().is_some();
     let asked = [
         ("datanodes", options.datanodes, config.datanodes.len()),
         ("coordinators", options.coordinators, config.coordinators.len()),
@@ -142,8 +154,13 @@ fn check_same_shape(layout: &Layout, options: &UpOptions) -> Result<()> {
     for (what, wanted, have) in asked {
         if let Some(wanted) = wanted
             && wanted != have
+            && !(what == "datanodes" && wanted > have && can_grow)
         {
             let dir = layout.dir().display();
+            if what == "datanodes" && can_grow {
+                return Err(invalid(format!("the cluster in \"{dir}\" has {have} datanodes, more than {wanted}"))
+                    .hint("\"loxo node remove\" takes a datanode out of a running cluster."));
+            }
             return Err(invalid(format!("the cluster in \"{dir}\" has --{what} {have}, not {wanted}")).hint(format!(
                 "Leave --{what} away to start it as it is, choose another --dir for a second cluster, \
                  or remove this one and its data with \"loxo down --dir {dir} --wipe\"."
@@ -151,18 +168,6 @@ fn check_same_shape(layout: &Layout, options: &UpOptions) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// Resolves when the user or the system wants us to stop.
-async fn interrupted() -> &'static str {
-    let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
-    else {
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = interrupt.recv() => "Ctrl-C",
-        _ = terminate.recv() => "SIGTERM",
-    }
 }
 
 /// One call of `up`.

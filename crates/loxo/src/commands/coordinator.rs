@@ -67,7 +67,8 @@ pub fn options(
     authentication: Authentication,
     pool_size: usize,
 ) -> Result<CoordinatorOptions> {
-    let configured = |node: &cluster::Datanode| executor::Configured {
+    let configured = |(id, node): (u16, &cluster::Datanode)| executor::Configured {
+        id: catalog::NodeId(id),
         name: node.name.clone(),
         address: executor::Address { host: node.host.clone(), port: node.port },
     };
@@ -75,7 +76,7 @@ pub fn options(
         name,
         listen,
         authentication,
-        datanodes: config.datanodes.iter().map(configured).collect(),
+        datanodes: config.datanodes_by_id().map(configured).collect(),
         primary: catalog::NodeId(config.datanodes.iter().position(|node| node.primary).unwrap_or(0) as u16),
         service: super::service_identity(config)?,
         gtms: config.gtm_addresses(),

@@ -47,7 +47,7 @@ pub async fn run(arguments: Arguments) -> Result<()> {
         parameters: txn::own_parameters("loxo gtm"),
         proof: Some(roster.proof(id)),
     };
-    let datanodes: txn::Datanodes = (0..).zip(&config.datanodes).map(|(id, node)| (id, options(id, node))).collect();
+    let datanodes: txn::Datanodes = config.datanodes_by_id().map(|(id, node)| (id, options(id, node))).collect();
     roster.survey(&datanodes).await?;
     let options = txn::GtmOptions { roster: Some(roster), ..txn::GtmOptions::new(datanodes) };
     tokio::select! {

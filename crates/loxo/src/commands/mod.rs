@@ -17,6 +17,8 @@ pub mod down;
 pub mod gtm;
 pub mod init;
 pub mod load;
+pub mod node;
+pub mod rebalance;
 pub mod status;
 mod summary;
 pub mod unload;
@@ -34,6 +36,24 @@ impl DirArgument {
     /// The directory asked for, or the default one.
     pub fn path(&self) -> PathBuf {
         self.dir.clone().unwrap_or_else(cluster::local::default_dir)
+    }
+}
+
+/// The cluster a command is about, on this machine or on others.
+#[derive(Args)]
+pub struct ClusterArgument {
+    /// Configuration file of a cluster of real hosts
+    #[arg(long, value_name = "F", conflicts_with = "dir")]
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    dir: DirArgument,
+}
+
+impl ClusterArgument {
+    /// Its configuration.
+    fn load(&self) -> Result<cluster::Config> {
+        let local = || self.dir.path().join("cluster.toml");
+        cluster::Config::load(&self.config.clone().unwrap_or_else(local))
     }
 }
 

@@ -19,12 +19,13 @@ use super::DirArgument;
   loxo up                                                        the default cluster
   loxo up --datanodes 4 --coordinators 2 --profile bulk          for a big load
   loxo up --dir /data/two --port 6000                            a second cluster beside it
+  loxo up --datanodes 6                                          two more for a cluster of four, see \"loxo node add --help\"
   loxo up --set shared_buffers=2GB --set work_mem=256MB          other settings (after \"loxo down\")
   psql $(loxo up)                                                start and connect")]
 pub struct Arguments {
     #[command(flatten)]
     dir: DirArgument,
-    /// Number of PostgreSQL servers that hold the data [default: 2]
+    /// Number of PostgreSQL servers that hold the data; a cluster that has fewer gets more [default: 2]
     #[arg(long, value_name = "N")]
     datanodes: Option<usize>,
     /// Number of coordinators, which clients connect to [default: 1]

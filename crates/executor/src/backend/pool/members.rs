@@ -16,6 +16,7 @@ use crate::backend::pool::Address;
 #[derive(Clone, Debug)]
 #[allow(missing_docs)]
 pub struct Configured {
+    pub id: NodeId,
     pub name: String,
     pub address: Address,
 }
@@ -29,11 +30,11 @@ pub(crate) struct Members {
 }
 
 impl Members {
-    /// Until a catalog is read they are those of the configuration, in node id order.
+    /// Until a catalog is read they are those of the configuration.
     pub(crate) fn new(configured: Vec<Configured>) -> Self {
-        let by_place = configured.iter().enumerate().map(|(id, node)| (NodeId(id as u16), node.address.clone()));
+        let by_id = configured.iter().map(|node| (node.id, node.address.clone()));
         Self {
-            present: RwLock::new(Arc::new(by_place.collect())),
+            present: RwLock::new(Arc::new(by_id.collect())),
             configured: configured.into_iter().map(|node| (node.name, node.address)).collect(),
             joining: RwLock::default(),
         }

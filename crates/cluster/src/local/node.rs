@@ -1,0 +1,286 @@
+//! `loxo node add` and `remove` of a cluster on this machine: the server is made, and goes, with the datanode.
+
+use std::path::{Path, PathBuf};
+
+use pgerror::{PgError, Result, SqlState};
+
+use super::lock::Lock;
+use super::up::SPACE_NEW_DATANODE;
+use super::{DATANODE_PORT_OFFSET, Kind, Layout, Part, daemon, datanode};
+use crate::config::Datanode;
+use crate::join::Join;
+use crate::membership::{self, Member};
+use crate::postgres::{Installation, OsUser};
+use crate::proc::interrupted;
+use crate::progress::Progress;
+use crate::{disk, proc};
+
+/// Ports from P + 100 on that are tried.
+const PORTS_TRIED: u16 = 900;
+
+/// Makes one more datanode for the cluster in `dir`, which must run; gives its configuration. On failure the server is gone
+/// again, unless nobody knows whether it has become a datanode.
+pub async fn add(dir: &Path, name: Option<&str>, progress: &Progress) -> Result<Datanode> {
+    let layout = load(dir)?;
+    let _lock = Lock::take(layout.dir())?;
+    add_locked(layout.dir(), name, progress).await
+}
+
+/// The same for who holds the lock.
+pub(super) async fn add_locked(dir: &Path, name: Option<&str>, progress: &Progress) -> Result<Datanode> {
+    let mut layout = load(dir)?;
+    let user = OsUser::for_servers()?;
+    let members = membership::members(layout.config()).await?;
+    if follow(&mut layout, &members)? {
+        write(&layout, user.as_ref())?;
+        progress.line("cluster.toml had not all datanodes, or too many: it is corrected");
+    }
+    if let Some(member) = members.iter().find(|member| Some(member.name.as_str()) == name) {
+        return Err(PgError::new(SqlState::DUPLICATE_OBJECT, format!("{} is a datanode already", member.name))
+            .hint("Leave the name away to have the next one chosen."));
+    }
+    let new = next(&layout, &members, name)?;
+    let layout = layout.with_datanode(new.clone())?;
+    let postgres = Installation::find(Some(&layout.local().pg_bin))?;
+    disk::check_space(layout.dir(), SPACE_NEW_DATANODE)?;
+    Addition { layout, new, postgres, user, progress: *progress }.run().await
+}
+
+fn load(dir: &Path) -> Result<Layout> {
+    let dir = disk::absolute(dir)?;
+    Layout::load(&dir)?.ok_or_else(|| {
+        PgError::new(SqlState::UNDEFINED_OBJECT, format!("there is no cluster in \"{}\"", dir.display()))
+            .hint("Start one with \"loxo up\", or name its directory with --dir; --config is for real hosts.")
+    })
+}
+
+/// Has the configuration name the datanodes that the metadata name, since a call may have been killed between the two.
+/// Says whether they differed.
+fn follow(layout: &mut Layout, members: &[Member]) -> Result<bool> {
+    let configured = &layout.config().datanodes;
+    let of = |member: &Member| Datanode {
+        name: member.name.clone(),
+        id: Some(member.id),
+        host: member.host.clone(),
+        port: member.port,
+        primary: member.is_primary,
+        preferred: configured.iter().any(|node| node.name == member.name && node.preferred),
+    };
+    let before: Vec<(u16, String)> =
+        layout.config().datanodes_by_id().map(|(id, node)| (id, node.name.clone())).collect();
+    let now: Vec<(u16, String)> = members.iter().map(|member| (member.id, member.name.clone())).collect();
+    if before == now {
+        return Ok(false);
+    }
+    *layout = layout.clone().with_datanodes(members.iter().map(of).collect())?;
+    Ok(true)
+}
+
+/// Name and port of the next datanode.
+fn next(layout: &Layout, members: &[Member], name: Option<&str>) -> Result<Datanode> {
+    let number = |name: &str| name.strip_prefix("dn")?.parse::<u32>().ok();
+    let last = members.iter().filter_map(|member| number(&member.name)).max().unwrap_or(0);
+    let name = name.map_or_else(|| format!("dn{}", last + 1), str::to_owned);
+    let first = layout.local().port.saturating_add(DATANODE_PORT_OFFSET);
+    let is_free =
+        |port: &u16| members.iter().all(|member| member.port != *port) && proc::check_port_free(*port, &name).is_ok();
+    let port = (first..first.saturating_add(PORTS_TRIED)).find(is_free).ok_or_else(|| {
+        let text = format!("none of the ports {first} to {} is free", first.saturating_add(PORTS_TRIED));
+        PgError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, text).hint("Stop programs that use some of them.")
+    })?;
+    let host = "127.0.0.1".to_owned();
+    Ok(Datanode { name, id: None, host, port, primary: false, preferred: false })
+}
+
+fn stopped(name: &str) -> PgError {
+    PgError::new(SqlState::QUERY_CANCELED, format!("stopped by {name}"))
+}
+
+fn write(layout: &Layout, user: Option<&OsUser>) -> Result<()> {
+    let file = layout.config_file();
+    disk::write(&file, &layout.config().to_toml()?)?;
+    datanode::own(&file, user)
+}
+
+/// One call of `add`.
+struct Addition {
+    /// With the new datanode.
+    layout: Layout,
+    new: Datanode,
+    postgres: Installation,
+    user: Option<OsUser>,
+    progress: Progress,
+}
+
+impl Addition {
+    async fn run(self) -> Result<Datanode> {
+        self.discard_leftover().await?;
+        let mark = self.mark();
+        disk::write(&mark, "A datanode is being added; this file and the directory go if that fails.\n")?;
+        datanode::own(&mark, self.user.as_ref())?;
+        let server = async {
+            self.start_server().await?;
+            Join::new(self.layout.config(), &self.new, &self.progress).await
+        };
+        let join = tokio::select! {
+            join = server => join,
+            name = interrupted() => Err(stopped(name)),
+        };
+        let join = match join {
+            Ok(join) => join,
+            Err(error) => return Err(self.undone(error).await),
+        };
+        let outcome = tokio::select! {
+            outcome = join.add() => outcome,
+            name = interrupted() => Err(stopped(name)),
+        };
+        if let Err(error) = outcome
+            && let Err(error) = join.settled(error).await
+        {
+            return Err(match error.code() {
+                SqlState::STATEMENT_COMPLETION_UNKNOWN => error,
+                _ => self.undone(error).await,
+            });
+        }
+        let mut layout = self.layout.clone();
+        let members = membership::members(layout.config()).await?;
+        follow(&mut layout, &members)?;
+        write(&layout, self.user.as_ref())?;
+        std::fs::remove_file(&mark).map_err(disk::context("remove", &mark))?;
+        Ok(self.new)
+    }
+
+    /// Tells the directory of a server that has not become a datanode yet from everything else.
+    fn mark(&self) -> PathBuf {
+        self.layout.dir().join(format!("{}.joining", self.new.name))
+    }
+
+    async fn start_server(&self) -> Result<()> {
+        let (layout, name, user) = (&self.layout, &self.new.name, self.user.as_ref());
+        let create = datanode::create(layout, name, &self.postgres, user);
+        self.progress.step(&format!("creating {name}"), create).await?;
+        let part = self.part();
+        datanode::configure(layout, &part, user)?;
+        let start = async {
+            datanode::start(layout, name, &self.postgres, user).await?;
+            daemon::wait_until_it_answers(layout, &part).await
+        };
+        self.progress.step(&format!("starting {name}"), start).await
+    }
+
+    fn part(&self) -> Part {
+        Part { kind: Kind::Datanode, name: self.new.name.clone(), port: self.new.port }
+    }
+
+    /// Removes a server that was to become a datanode and did not. Anything else with its name is not touched.
+    async fn discard_leftover(&self) -> Result<()> {
+        let data = self.layout.data_dir(&self.new.name);
+        if self.mark().exists() {
+            self.progress.line(&format!("removing what an interrupted call has left in {}", data.display()));
+            return self.remove_server().await;
+        }
+        if !data.exists() {
+            return Ok(());
+        }
+        Err(PgError::new(SqlState::DUPLICATE_OBJECT, format!("\"{}\" is there already", data.display()))
+            .hint("Choose another name for the datanode, or move the directory away."))
+    }
+
+    /// Stops and removes the server that this call has made.
+    async fn undone(&self, error: PgError) -> PgError {
+        if let Err(trouble) = self.remove_server().await {
+            self.progress.line(&format!("could not clean up: {trouble}"));
+        }
+        error
+    }
+
+    async fn remove_server(&self) -> Result<()> {
+        datanode::stop(&self.layout, &self.new.name).await?;
+        let name = &self.new.name;
+        for place in [self.layout.data_dir(name), self.layout.log_file(name), self.mark()] {
+            let removed = if place.is_dir() { std::fs::remove_dir_all(&place) } else { std::fs::remove_file(&place) };
+            match removed {
+                Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(disk::context("remove", &place)(e)),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Takes a datanode out of the cluster in `dir`, which must run, and stops its server; gives where its data directory is
+/// now. What was interrupted is finished by another call.
+pub async fn remove(dir: &Path, name: &str, progress: &Progress) -> Result<PathBuf> {
+    let layout = load(dir)?;
+    let _lock = Lock::take(layout.dir())?;
+    let mut layout = load(dir)?;
+    let user = OsUser::for_servers()?;
+    let is_configured = layout.config().datanodes.iter().any(|node| node.name == name);
+    let members = membership::members(layout.config()).await?;
+    // An earlier call may have been killed when it was none any more, but in the file.
+    if !is_configured || members.iter().any(|member| member.name == name) {
+        membership::remove(layout.config(), name, progress).await?;
+    }
+    progress.step(&format!("stopping {name}"), datanode::stop(&layout, name)).await?;
+    let kept = set_aside(&layout.data_dir(name))?;
+    let members = membership::members(layout.config()).await?;
+    follow(&mut layout, &members)?;
+    write(&layout, user.as_ref())?;
+    Ok(kept)
+}
+
+/// Renames a directory: NAME.removed, or with a number behind it if there is one of that name.
+fn set_aside(data: &Path) -> Result<PathBuf> {
+    let named =
+        |suffix: String| data.with_file_name(format!("{}{suffix}", data.file_name().unwrap_or_default().display()));
+    let mut names = std::iter::once(named(".removed".to_owned())).chain((2..).map(|i| named(format!(".removed{i}"))));
+    let kept = names.find(|path| !path.exists()).unwrap_or_else(|| data.to_owned());
+    std::fs::rename(data, &kept).map_err(disk::context("rename", data))?;
+    Ok(kept)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::super::layout::Shape;
+    use super::*;
+    use crate::settings::Profile;
+
+    fn layout() -> Layout {
+        let shape = Shape { coordinators: 1, gtms: 1, datanodes: 3 };
+        Layout::new(Path::new("/d"), 6000, shape, Profile::Default, BTreeMap::new(), PathBuf::from("/bin")).unwrap()
+    }
+
+    fn members(ids: &[u16]) -> Vec<Member> {
+        let member = |id: &u16| Member {
+            id: *id,
+            name: format!("dn{}", id + 1),
+            host: "127.0.0.1".to_owned(),
+            port: 6100 + id,
+            is_primary: *id == 0,
+        };
+        ids.iter().map(member).collect()
+    }
+
+    #[test]
+    fn the_configuration_follows_the_metadata_with_ids_where_there_are_holes() {
+        let mut layout = layout();
+        assert!(!follow(&mut layout, &members(&[0, 1, 2])).unwrap());
+        assert!(follow(&mut layout, &members(&[0, 2, 3])).unwrap());
+        let nodes: Vec<(&str, Option<u16>, u16)> =
+            layout.config().datanodes.iter().map(|node| (node.name.as_str(), node.id, node.port)).collect();
+        assert_eq!(nodes, [("dn1", None, 6100), ("dn3", Some(2), 6102), ("dn4", Some(3), 6103)]);
+        assert!(!follow(&mut layout, &members(&[0, 2, 3])).unwrap());
+    }
+
+    #[test]
+    fn the_next_datanode_has_the_next_name() {
+        let layout = layout();
+        let next = |name| next(&layout, &members(&[0, 2, 3]), name).unwrap();
+        assert_eq!(next(None).name, "dn5");
+        assert_eq!(next(Some("big")).name, "big");
+        let port = next(None).port;
+        assert!(port > 6100 && ![6102, 6103].contains(&port), "{port}");
+    }
+}

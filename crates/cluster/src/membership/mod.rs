@@ -1,0 +1,139 @@
+//! Which datanodes there are, what they hold, and the statements by which that changes.
+//!
+//! The truth is in `loxo.node` on the primary datanode, not in the configuration, which may be older. For the address of a
+//! datanode that it names the configuration has the last word, as for coordinators.
+
+use pgerror::{PgError, Result, SqlState};
+use serde::Serialize;
+
+use crate::config::Config;
+use crate::progress::Progress;
+use crate::sql::{Session, identifier};
+
+mod plan;
+mod rebalance;
+
+pub use plan::{Move, plan};
+pub use rebalance::{Rebalance, rebalance};
+
+/// A datanode of the cluster, by the metadata.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct Member {
+    pub id: u16,
+    pub name: String,
+    pub host: String,
+    pub port: u16,
+    pub is_primary: bool,
+}
+
+const MEMBERS_SQL: &str = "SELECT id, name, host, port, is_primary FROM loxo.node WHERE type = 'D' ORDER BY id";
+
+/// The datanodes, by their ids.
+pub async fn members(config: &Config) -> Result<Vec<Member>> {
+    read_members(config, &primary(config).await?).await
+}
+
+pub(crate) async fn read_members(config: &Config, primary: &Session) -> Result<Vec<Member>> {
+    let member = |row: Vec<Option<String>>| {
+        let mut row = row.into_iter().map(Option::unwrap_or_default);
+        let mut next = || row.next().unwrap_or_default();
+        let (id, name, host, port, is_primary) = (next(), next(), next(), next(), next() == "t");
+        let configured = config.datanodes.iter().find(|node| node.name == name);
+        let (host, port) = match configured {
+            Some(node) => (node.host.clone(), node.port),
+            None => (host, port.parse().map_err(|_| PgError::internal("a datanode without a port"))?),
+        };
+        let id = id.parse().map_err(|_| PgError::internal("a datanode without an id"))?;
+        Ok(Member { id, name, host, port, is_primary })
+    };
+    primary.rows(MEMBERS_SQL).await?.into_iter().map(member).collect()
+}
+
+pub(crate) async fn primary(config: &Config) -> Result<Session> {
+    let node = config.primary();
+    let session = Session::connect(&config.endpoint(&node.host, node.port)?).await;
+    session.map_err(|error| crate::init::at(node, error))
+}
+
+/// A session of the service user with any coordinator that answers.
+pub(crate) async fn coordinator(config: &Config) -> Result<Session> {
+    let mut refusal = PgError::connection("the configuration names no coordinator");
+    for coordinator in &config.coordinators {
+        let (host, port) = coordinator.address()?;
+        match Session::connect(&config.endpoint(&host, port)?).await {
+            Ok(session) => return Ok(session),
+            Err(error) => refusal = error,
+        }
+    }
+    Err(refusal.hint("A coordinator must run: start one, or the local cluster with \"loxo up\"."))
+}
+
+/// A datanode and what it holds.
+#[derive(Clone, Debug, Serialize)]
+#[allow(missing_docs)]
+pub struct NodeStatus {
+    pub name: String,
+    pub id: u16,
+    pub host: String,
+    pub port: u16,
+    pub primary: bool,
+    /// Of the map of tables that are distributed over all datanodes.
+    pub buckets: usize,
+    /// Of users' tables, as last estimated; `None` if the node does not answer.
+    pub rows: Option<i64>,
+    /// Of the whole database.
+    pub bytes: Option<i64>,
+    /// Why it does not answer.
+    pub trouble: Option<String>,
+}
+
+/// Of tables without statistics no rows are known.
+const HOLDS_SQL: &str = "SELECT coalesce(sum(greatest(c.reltuples, 0)), 0)::int8, pg_database_size(current_database()) \
+     FROM pg_class AS c JOIN loxo.class AS k ON k.relid = c.oid WHERE c.relkind IN ('r', 'm')";
+
+/// All datanodes, reachable or not.
+pub async fn list(config: &Config) -> Result<Vec<NodeStatus>> {
+    let primary = primary(config).await?;
+    let map = plan::read_map(&primary).await?;
+    let mut list = Vec::new();
+    for member in read_members(config, &primary).await? {
+        let buckets = map.as_slice().iter().filter(|node| **node == member.id).count();
+        let held = held(config, &member).await;
+        let (rows, bytes, trouble) = match held {
+            Ok((rows, bytes)) => (Some(rows), Some(bytes), None),
+            Err(error) => (None, None, Some(error.to_string())),
+        };
+        let Member { id, name, host, port, is_primary } = member;
+        list.push(NodeStatus { name, id, host, port, primary: is_primary, buckets, rows, bytes, trouble });
+    }
+    Ok(list)
+}
+
+async fn held(config: &Config, member: &Member) -> Result<(i64, i64)> {
+    let session = Session::connect(&config.endpoint(&member.host, member.port)?).await?;
+    let row = session.rows(HOLDS_SQL).await?.into_iter().next().unwrap_or_default();
+    let mut values = row.into_iter().map(|value| value.and_then(|value| value.parse().ok()).unwrap_or(0));
+    Ok((values.next().unwrap_or(0), values.next().unwrap_or(0)))
+}
+
+/// Empties a datanode and takes it out of the cluster. Its server runs on.
+pub async fn remove(config: &Config, name: &str, progress: &Progress) -> Result<()> {
+    let members = members(config).await?;
+    let member = members.iter().find(|member| member.name == name).ok_or_else(|| {
+        let names: Vec<&str> = members.iter().map(|member| member.name.as_str()).collect();
+        PgError::new(SqlState::UNDEFINED_OBJECT, format!("there is no datanode \"{name}\""))
+            .hint(format!("The datanodes are: {}.", names.join(", ")))
+    })?;
+    if member.is_primary {
+        return Err(PgError::new(
+            SqlState::FEATURE_NOT_SUPPORTED,
+            format!("{name} is the primary datanode, which cannot be removed"),
+        )
+        .hint("It holds the sequences and large objects."));
+    }
+    rebalance(config, Some(name), progress).await?;
+    let session = coordinator(config).await?;
+    let drop = format!("DROP NODE {}", identifier(name));
+    progress.step(&format!("waiting for {drop}"), session.run(&drop)).await
+}

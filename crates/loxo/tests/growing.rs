@@ -1,0 +1,399 @@
+//! The real binary against real PostgreSQL servers: datanodes come to a running cluster, and go.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use cluster::join::{Join, Prepared};
+use cluster::{Config, Datanode, Progress};
+use pgerror::{Result, SqlState};
+use testkit::wire::Client;
+use testkit::{Server, ServerOptions};
+
+const PREPARED: (&str, &str) = ("max_prepared_transactions", "100");
+
+/// A local cluster; removed when the test ends, however it ends.
+struct Cluster {
+    dir: PathBuf,
+    port: u16,
+}
+
+impl Cluster {
+    /// With two datanodes and one coordinator.
+    fn up(name: &str) -> Self {
+        let dir = std::env::temp_dir().join(format!("lx{}-{name}", std::process::id()));
+        let port = testkit::free_ports(&[0, 50, 100, 101, 102, 103, 104, 105]).expect("free ports");
+        let cluster = Self { dir, port };
+        let shape = ["--port", &port.to_string(), "--datanodes", "2", "--set", "fsync=off"];
+        succeeded(cluster.loxo(&["up"], &shape));
+        cluster
+    }
+
+    fn loxo(&self, command: &[&str], more: &[&str]) -> Output {
+        let mut loxo = Command::new(env!("CARGO_BIN_EXE_loxo"));
+        loxo.args(command).arg("--dir").arg(&self.dir).args(more).output().unwrap()
+    }
+
+    fn client(&self) -> Client {
+        Client::connect(self.port).unwrap()
+    }
+
+    fn config(&self) -> Config {
+        Config::load(&self.dir.join("cluster.toml")).unwrap()
+    }
+
+    fn nodes(&self) -> serde_json::Value {
+        serde_json::from_slice(&succeeded(self.loxo(&["node", "list"], &["--json"])).stdout).unwrap()
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        let _ = self.loxo(&["down"], &["--wipe"]);
+        let _ = std::fs::remove_dir_all(&self.dir);
+    }
+}
+
+#[track_caller]
+fn succeeded(output: Output) -> Output {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    output
+}
+
+/// The command must fail and explain itself with all these words.
+#[track_caller]
+fn fails_saying(output: Output, words: &[&str]) {
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    for word in words {
+        assert!(text.contains(word), "\"{word}\" is not in: {text}");
+    }
+}
+
+fn server(settings: &[(&str, &str)]) -> Server {
+    let settings = settings.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
+    Server::start(&ServerOptions { settings, ..ServerOptions::default() }).unwrap()
+}
+
+fn datanode(name: &str, port: u16) -> Datanode {
+    Datanode { name: name.to_owned(), id: None, host: "127.0.0.1".to_owned(), port, primary: false, preferred: false }
+}
+
+/// Prepares servers; the runtime must outlive the connections.
+struct Preparation {
+    runtime: tokio::runtime::Runtime,
+    config: Config,
+    new: Datanode,
+}
+
+impl Preparation {
+    fn new(cluster: &Cluster, port: u16) -> Self {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        Self { runtime, config: cluster.config(), new: datanode("dn3", port) }
+    }
+
+    fn once(&self) -> Result<Prepared> {
+        self.runtime.block_on(async { Join::new(&self.config, &self.new, &Progress::quiet()).await?.prepare().await })
+    }
+}
+
+/// Everything pg_dump and pg_dumpall tell of a server but what is its own: without schema loxo, whose rows are compared below.
+fn dump(port: u16) -> String {
+    let run = |program: &str, arguments: &[&str]| {
+        let mut command = Command::new(testkit::pg_program(program).unwrap());
+        command.args(["-h", "127.0.0.1", "-U", "postgres", "-p", &port.to_string()]).args(arguments);
+        String::from_utf8(succeeded(command.output().unwrap()).stdout).unwrap()
+    };
+    let database = run("pg_dump", &["--create", "--schema-only", "--exclude-schema=loxo", "postgres"]);
+    let text = database + &run("pg_dumpall", &["--roles-only"]);
+    // A key that changes with each dump, and numbers of tables in names of triggers.
+    let lines = text.lines().filter(|line| !line.starts_with("\\restrict") && !line.starts_with("\\unrestrict"));
+    let without_number = |line: &str| match line.split_once("loxo.tell_move.") {
+        Some((before, after)) => {
+            format!("{before}loxo.tell_move.{}", after.trim_start_matches(|c: char| c.is_ascii_digit()))
+        }
+        None => line.to_owned(),
+    };
+    let mut lines: Vec<String> = lines.map(without_number).collect();
+    // The order of objects follows their names, so that of these triggers is not the same.
+    lines.sort_unstable();
+    lines.join("\n")
+}
+
+/// What the metadata say, with names in place of numbers.
+const METADATA: [&str; 10] = [
+    "SELECT n::text FROM loxo.node AS n ORDER BY 1",
+    "SELECT g::text FROM loxo.node_group AS g ORDER BY 1",
+    "SELECT m::text FROM loxo.bucket_map AS m ORDER BY 1",
+    "SELECT v::text FROM loxo.catalog_version AS v",
+    "SELECT s::text FROM loxo.seal AS s",
+    "SELECT t::text FROM loxo.capture_token AS t",
+    "SELECT relid::regclass::text, locator, map_id::text, nodes::text, by_default::text, (SELECT string_agg(a.attname, ' '
+        ORDER BY u.place) FROM unnest(key_columns) WITH ORDINALITY AS u (number, place)
+        JOIN pg_attribute AS a ON a.attrelid = relid AND a.attnum = u.number) FROM loxo.class ORDER BY 1",
+    "SELECT oid::regclass::text, relispopulated::text FROM pg_class WHERE relkind = 'm' ORDER BY 1",
+    "SELECT c.tgrelid::regclass::text, c.tgname, t.tgname FROM pg_depend AS d JOIN pg_trigger AS c ON c.oid = d.objid
+        JOIN pg_trigger AS t ON t.oid = d.refobjid WHERE d.classid = 'pg_trigger'::regclass
+        AND d.refclassid = 'pg_trigger'::regclass AND c.tgfoid = 'loxo.capture()'::regprocedure ORDER BY 1, 2",
+    "SELECT cluster_id::text, layout::text FROM loxo.identity",
+];
+
+fn metadata(port: u16) -> Vec<Vec<Vec<String>>> {
+    let mut client = Client::connect(port).unwrap();
+    client.run("SET bytea_output = 'hex'").unwrap();
+    METADATA.iter().map(|sql| client.strings(sql).unwrap()).collect()
+}
+
+#[track_caller]
+fn assert_same_lines(one: &str, other: &str) {
+    let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
+    let (one, other) = (lines(one), lines(other));
+    let only = |these: &[String], those: &[String]| {
+        these.iter().filter(|line| !those.contains(line)).cloned().collect::<Vec<_>>().join("\n")
+    };
+    assert!(one == other, "only in the first:\n{}\nonly in the second:\n{}", only(&one, &other), only(&other, &one));
+}
+
+#[test]
+fn a_prepared_server_is_like_the_primary_datanode() {
+    let c = Cluster::up("prepared");
+    let mut client = c.client();
+    for statement in statements(include_str!("growing/schema.sql")) {
+        client.run(&statement).unwrap_or_else(|error| panic!("{statement}: {error}"));
+    }
+    // Not for coordinators: made on each datanode.
+    let on_nodes = "CREATE FUNCTION note_ddl() RETURNS event_trigger LANGUAGE plpgsql AS 'BEGIN END';
+        CREATE EVENT TRIGGER note_ddl ON ddl_command_end EXECUTE FUNCTION note_ddl()";
+    for port in [c.port + 100, c.port + 101] {
+        Client::connect(port).unwrap().run(on_nodes).unwrap();
+    }
+    let new = server(&[PREPARED]);
+    let preparation = Preparation::new(&c, new.port());
+    let prepared = preparation.once().unwrap();
+    let primary = c.port + 100;
+    assert_eq!(prepared.id, 2);
+    let wanted = dump(primary);
+    for word in [
+        "CREATE TRIGGER \"loxo:log \\it\"",
+        "loxo.tell_move.",
+        "loxo.tell_row",
+        "ENABLE REPLICA RULE keep",
+        "ALTER DATABASE postgres SET bytea_output",
+        "ALTER ROLE clerk IN DATABASE postgres SET",
+        "GRANT CREATE ON DATABASE postgres TO boss WITH GRANT OPTION",
+        "CREATE EVENT TRIGGER note_ddl",
+        "PASSWORD 'SCRAM-SHA-256",
+    ] {
+        assert!(wanted.contains(word), "\"{word}\" is not in the dump, so nothing is compared:\n{wanted}");
+    }
+    assert_same_lines(&wanted, &dump(new.port()));
+    assert_eq!(metadata(primary), metadata(new.port()));
+    assert_eq!(metadata(c.port + 101), metadata(new.port()));
+    let mut server = new.connect().unwrap();
+    let mut primary_client = Client::connect(primary).unwrap();
+    assert_eq!(
+        prepared.catalog_version.to_string(),
+        primary_client.scalar("SELECT version FROM loxo.catalog_version").unwrap()
+    );
+    assert_eq!(server.scalar("SELECT node_id FROM loxo.identity").unwrap(), "2");
+    let own = "SELECT i.system_identifier = c.system_identifier FROM loxo.identity AS i, pg_control_system() AS c";
+    assert_eq!(server.scalar(own).unwrap(), "t");
+    let generation = "SELECT loxo.generation_of(last_value) FROM loxo.generation";
+    assert_eq!(server.scalar(generation).unwrap(), primary_client.scalar(generation).unwrap());
+
+    // Triggers that tell of moves are found again by their names, and what captures goes with what it captures for.
+    let moves = "SELECT bool_and(tgname = 'loxo.tell_move.' || tgrelid::oid), count(*) FROM pg_trigger
+        WHERE tgfoid = 'loxo.tell_move()'::regprocedure AND tgparentid = 0";
+    assert_eq!(server.strings(moves).unwrap(), [["t", "2"]]);
+    let captures = "SELECT count(*) FROM pg_trigger WHERE tgfoid = 'loxo.capture()'::regprocedure";
+    let before: u32 = server.scalar(captures).unwrap().parse().unwrap();
+    server.run("DROP TRIGGER \"log \\it\" ON sales.item").unwrap();
+    assert_eq!(server.scalar(captures).unwrap(), (before - 1).to_string());
+}
+
+/// The statements of a file: each ends with a semicolon at a line's end, but in a body.
+fn statements(text: &str) -> Vec<String> {
+    let mut statements = Vec::new();
+    let mut statement = String::new();
+    for line in text.lines().filter(|line| !line.starts_with("--")) {
+        statement += line;
+        statement.push('\n');
+        if line.ends_with(';') && statement.matches("$$").count() % 2 == 0 {
+            statements.push(std::mem::take(&mut statement));
+        }
+    }
+    assert!(statement.trim().is_empty(), "{statement}");
+    statements
+}
+
+#[test]
+fn what_an_interrupted_call_left_is_replaced_and_rows_never_are() {
+    let c = Cluster::up("again");
+    let mut client = c.client();
+    client.run("CREATE TABLE first (k int) DISTRIBUTE BY HASH (k)").unwrap();
+    client.run("CREATE ROLE passing").unwrap();
+    let new = server(&[PREPARED]);
+    let preparation = Preparation::new(&c, new.port());
+    {
+        // Of one call, which begins again because the schema has changed: what has gone meanwhile goes here too.
+        let (runtime, config) = (&preparation.runtime, &preparation.config);
+        let join = runtime.block_on(Join::new(config, &preparation.new, &Progress::quiet())).unwrap();
+        runtime.block_on(join.prepare()).unwrap();
+        client.run("DROP ROLE passing").unwrap();
+        client.run("CREATE TABLE second (k int) DISTRIBUTE BY MODULO (k)").unwrap();
+        runtime.block_on(join.prepare()).unwrap();
+        assert_same_lines(&dump(c.port + 100), &dump(new.port()));
+    }
+    client.run("DROP TABLE first").unwrap();
+    preparation.once().unwrap();
+    assert_same_lines(&dump(c.port + 100), &dump(new.port()));
+    assert_eq!(metadata(c.port + 100), metadata(new.port()));
+
+    // Killed between DROP DATABASE and CREATE DATABASE.
+    let mut template = Client::connect_with(new.port(), &[("user", "postgres"), ("database", "template1")]).unwrap();
+    template.run("DROP DATABASE postgres WITH (FORCE)").unwrap();
+    drop(template);
+    preparation.once().unwrap();
+    assert_same_lines(&dump(c.port + 100), &dump(new.port()));
+
+    new.connect().unwrap().run("INSERT INTO second VALUES (1)").unwrap();
+    let error = preparation.once().unwrap_err();
+    assert!(error.message().contains("table public.second has rows"), "{error}");
+    assert_eq!(new.connect().unwrap().scalar("SELECT count(*) FROM second").unwrap(), "1");
+}
+
+#[test]
+fn servers_that_do_not_fit_are_refused_and_left_alone() {
+    let c = Cluster::up("unfit");
+    let said = |server: &Server| Preparation::new(&c, server.port()).once().unwrap_err().to_string();
+    let holds = server(&[PREPARED]);
+    holds.connect().unwrap().run("CREATE TABLE precious (a int)").unwrap();
+    assert!(said(&holds).contains("relation public.precious"));
+    holds.connect().unwrap().run("TABLE precious").unwrap();
+
+    let cannot_prepare = server(&[("max_prepared_transactions", "0")]);
+    assert!(said(&cannot_prepare).contains("max_prepared_transactions = 0"));
+    let latin = ServerOptions { encoding: "LATIN1".into(), locale: "C".into(), settings: Vec::new() };
+    let latin = Server::start(&latin).unwrap();
+    let error = said(&latin);
+    assert!(error.contains("encoding differs") && error.contains("collation differs"), "{error}");
+    for server in [&cannot_prepare, &latin] {
+        let schemas = "SELECT count(*) FROM pg_namespace WHERE nspname = 'loxo'";
+        assert_eq!(server.connect().unwrap().scalar(schemas).unwrap(), "0");
+    }
+    let far_away = server(&[PREPARED, ("timezone", "Asia/Tokyo")]);
+    assert!(said(&far_away).contains("only on the new server: setting TimeZone Asia/Tokyo"));
+
+    // A datanode of this cluster, another one's, and nothing at all.
+    let member = Preparation::new(&c, c.port + 101).once().unwrap_err().to_string();
+    assert!(member.contains("says that it is datanode dn2"), "{member}");
+    let other = Cluster::up("unfit2");
+    let foreign = Preparation::new(&c, other.port + 101).once().unwrap_err().to_string();
+    assert!(foreign.contains("datanode of a loxo cluster already"), "{foreign}");
+    let nobody = Preparation::new(&c, testkit::free_ports(&[0]).unwrap()).once().unwrap_err().to_string();
+    assert!(nobody.contains("datanode dn3"), "{nobody}");
+
+    // The order of columns that a dump cannot keep.
+    let mut client = c.client();
+    client.run("CREATE TABLE mother (k int) DISTRIBUTE BY HASH (k)").unwrap();
+    client.run("CREATE TABLE child (own int) INHERITS (mother)").unwrap();
+    client.run("ALTER TABLE mother ADD COLUMN late int").unwrap();
+    let error = said(&server(&[PREPARED]));
+    assert!(error.contains("child") && error.contains("own integer, late integer"), "{error}");
+}
+
+/// Has the schema change each time while pg_dump reads it: it waits for a lock on a table meanwhile.
+fn prepare_beside(changes: usize, c: &Cluster, preparation: &Preparation) -> Result<Prepared> {
+    let primary = || Client::connect(c.port + 100).unwrap();
+    let (mut client, mut look, mut holder) = (c.client(), primary(), primary());
+    const LOCK: &str = "BEGIN; LOCK TABLE gate IN ACCESS EXCLUSIVE MODE";
+    holder.run(LOCK).unwrap();
+    let waiting = |look: &mut Client, count: &str| {
+        let sql = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'gate'::regclass";
+        wait_for("sessions that wait for the gate", || look.scalar(sql).unwrap() == count);
+    };
+    std::thread::scope(|scope| {
+        let outcome = scope.spawn(|| preparation.once());
+        for i in 0..changes {
+            waiting(&mut look, "1");
+            client.run(&format!("CREATE TABLE change_{i} (k int) DISTRIBUTE BY HASH (k)")).unwrap();
+            // Behind pg_dump, so that the next one waits again.
+            let mut next = primary();
+            next.send_query(LOCK).unwrap();
+            waiting(&mut look, "2");
+            holder.run("ROLLBACK").unwrap();
+            next.wait().unwrap();
+            holder = next;
+        }
+        if changes == 1 {
+            waiting(&mut look, "1");
+        }
+        holder.run("ROLLBACK").unwrap();
+        outcome.join().unwrap()
+    })
+}
+
+#[track_caller]
+fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !done() {
+        assert!(Instant::now() < deadline, "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_schema_that_changes_meanwhile_is_read_again() {
+    let c = Cluster::up("restless");
+    c.client().run("CREATE TABLE gate (k int) DISTRIBUTE BY HASH (k)").unwrap();
+    let new = server(&[PREPARED]);
+    let preparation = Preparation::new(&c, new.port());
+    prepare_beside(1, &c, &preparation).unwrap();
+    assert_same_lines(&dump(c.port + 100), &dump(new.port()));
+    assert_eq!(metadata(c.port + 100), metadata(new.port()));
+    c.client().run("DROP TABLE change_0").unwrap();
+    let error = prepare_beside(5, &c, &preparation).unwrap_err();
+    assert_eq!(error.code(), SqlState::SERIALIZATION_FAILURE, "{error}");
+}
+
+#[test]
+fn a_refused_datanode_leaves_nothing_behind() {
+    let c = Cluster::up("refused");
+    let before = std::fs::read_to_string(c.dir.join("cluster.toml")).unwrap();
+    // The schema cannot be copied, so there is no CREATE NODE.
+    let mut client = c.client();
+    client.run("CREATE TABLE mother (k int) DISTRIBUTE BY HASH (k)").unwrap();
+    client.run("CREATE TABLE child (own int) INHERITS (mother)").unwrap();
+    client.run("ALTER TABLE mother ADD COLUMN late int").unwrap();
+    fails_saying(c.loxo(&["node", "add"], &[]), &["cannot be made like the primary datanode", "child"]);
+    assert_eq!(entries(&c.dir, "dn3"), Vec::<String>::new());
+    assert_eq!(std::fs::read_to_string(c.dir.join("cluster.toml")).unwrap(), before);
+    assert!(std::net::TcpListener::bind(("127.0.0.1", c.port + 102)).is_ok(), "the server runs on");
+
+    // Of a real host the server stays, empty.
+    let new = server(&[PREPARED]);
+    client.run("CREATE ROLE somebody").unwrap();
+    let (config, port) = (c.dir.join("cluster.toml"), new.port().to_string());
+    let mut add = Command::new(env!("CARGO_BIN_EXE_loxo"));
+    add.args(["node", "add", "--name", "dn3", "--host", "127.0.0.1", "--port", &port, "--config"]).arg(&config);
+    fails_saying(add.output().unwrap(), &["cannot be made like the primary datanode"]);
+    let mut server = new.connect().unwrap();
+    assert_eq!(server.scalar("SELECT count(*) FROM pg_class WHERE oid >= 16384").unwrap(), "0");
+    assert_eq!(server.scalar("SELECT count(*) FROM pg_roles WHERE rolname = 'somebody'").unwrap(), "0");
+
+    // A directory that is not ours to remove.
+    std::fs::create_dir(c.dir.join("dn3")).unwrap();
+    fails_saying(c.loxo(&["node", "add"], &[]), &["is there already", "another name"]);
+    assert!(c.dir.join("dn3").exists());
+
+    fails_saying(c.loxo(&["node", "remove", "dn1"], &[]), &["primary datanode"]);
+    fails_saying(c.loxo(&["node", "remove", "dn7"], &[]), &["there is no datanode \"dn7\"", "dn1, dn2"]);
+    assert_eq!(c.nodes()[1]["name"], "dn2");
+    assert_eq!(c.nodes()[1]["buckets"], 2048);
+}
+
+/// Names in a directory, and in its log directory, that begin with a word.
+fn entries(dir: &Path, word: &str) -> Vec<String> {
+    let names = |dir: PathBuf| std::fs::read_dir(dir).unwrap().flatten().map(|e| e.file_name().into_string().unwrap());
+    names(dir.to_owned()).chain(names(dir.join("log"))).filter(|name| name.starts_with(word)).collect()
+}
