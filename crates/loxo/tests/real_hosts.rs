@@ -1,6 +1,6 @@
 //! The way of real hosts: a configuration file, servers that somebody else made, `loxo check` and `loxo init`.
 
-use std::io::Read as _;
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -267,4 +267,27 @@ fn a_server_that_is_not_the_datanode_meant_is_left_alone() {
     assert!(text.contains("is a copy of a datanode"), "{text}");
     assert_eq!(rows(), before);
     assert_eq!(others.value(0, "SELECT to_regclass('u') IS NULL AND to_regclass('t') IS NULL").unwrap(), "t");
+}
+
+#[test]
+fn a_gtm_finds_the_datanodes_that_its_file_does_not_list() {
+    let (ours, others) = (Setup::new(&[&[PREPARED], &[PREPARED]]), Setup::new(&[&[PREPARED], &[PREPARED]]));
+    for setup in [&ours, &others] {
+        setup.says("init", 0, &["2 datanodes initialised"]);
+    }
+    let generation = |setup: &Setup, server| setup.value(server, "SELECT last_value FROM loxo.generation").unwrap();
+    let before = generation(&ours, 1);
+    let (mut daemons, _) = Daemons::start(&ours.dir, None, &[ours.servers[0].port()]);
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while generation(&ours, 1) == before {
+        assert!(Instant::now() < deadline, "the second datanode is not fenced");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+
+    // It is not at its address any more: there is another cluster's.
+    let moved = format!("UPDATE loxo.node SET port = {} WHERE id = 1", others.servers[1].port());
+    ours.servers[0].connect().unwrap().run(&moved).unwrap();
+    let mut said = BufReader::new(daemons.0[0].stderr.take().unwrap()).lines().map_while(Result::ok);
+    assert!(said.any(|line| line.contains("is not the datanode that was expected")), "it is taken");
+    assert_eq!(generation(&others, 1), before);
 }

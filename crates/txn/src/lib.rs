@@ -15,6 +15,7 @@
 //! * [`deadlock`]: circles of waits over several datanodes, found by the gtm and broken by a coordinator.
 //! * [`identity`]: whether a server that was reached is the datanode it should be.
 //! * [`marks`]: what has the last word over snapshots that come too late.
+//! * `members`: which datanodes there are now, for the gtm and for recovery.
 //! * [`seal`]: how a datanode tells a coordinator's calls from a user's.
 //! * [`Interrupt`]: what ends a wait in the coordinator before its time.
 //! * [`gtm`]: server and client of the gtm; soft state only.
