@@ -18,6 +18,12 @@ CREATE TABLE loxo.node (
 );
 COMMENT ON TABLE loxo.node IS 'Datanodes (D, ids 0, 1, ...), coordinators (C, ids from 1000) and gtms (G, ids from 2000).';
 
+CREATE TABLE loxo.next_datanode (
+    one bool PRIMARY KEY DEFAULT true CHECK (one),
+    id  int2 NOT NULL
+);
+COMMENT ON TABLE loxo.next_datanode IS 'One row: the id that the next datanode gets. That of one that has left is never given again.';
+
 CREATE TABLE loxo.node_group (
     name    name PRIMARY KEY,
     members int2[] NOT NULL

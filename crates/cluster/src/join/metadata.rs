@@ -9,7 +9,8 @@ use crate::init::METADATA_SQL;
 use crate::sql::{Session, literal};
 
 /// Tables whose rows are the same on every datanode.
-const COPIED: [&str; 6] = ["node", "node_group", "bucket_map", "catalog_version", "seal", "capture_token"];
+const COPIED: [&str; 7] =
+    ["node", "next_datanode", "node_group", "bucket_map", "catalog_version", "seal", "capture_token"];
 
 /// Writes the metadata, but for the distribution of tables that are not there yet.
 pub(super) async fn copy(primary: &Session, server: &Session, id: u16) -> Result<()> {
@@ -56,6 +57,7 @@ mod tests {
             "class",
             "identity",
             "committing",
+            "rebalance",
             "serializable",
             "decision",
             "fence",

@@ -8,7 +8,7 @@ use crate::init::{at, check_empty};
 use crate::progress::Progress;
 use crate::sql::{Session, literal};
 
-const NEXT_ID_SQL: &str = "SELECT max(id) + 1 FROM loxo.node WHERE type = 'D'";
+const NEXT_ID_SQL: &str = "SELECT id FROM loxo.next_datanode";
 
 /// A database like the primary datanode's.
 const CREATE_DATABASE_SQL: &str = "

@@ -18,7 +18,6 @@ use tokio::time::{Instant, sleep};
 
 use crate::backend::settings::Settings;
 use crate::growth::journal::{self, Wanted};
-use crate::growth::rows::Passed;
 use crate::growth::slices;
 use crate::growth::step::{ROWS_MAX, Step, Taken};
 use crate::session::Session;
@@ -137,7 +136,8 @@ impl<'c> Job<'c> {
         self.session.statement_begins();
         let taken = self.session.take_step(catalog, step).await;
         let taken = self.session.judged(taken).await?;
-        self.adapt(step.buckets.len(), taken.passed, began.elapsed());
+        tracing::debug!(?step.from, ?step.to, buckets = step.buckets.len(), ?taken, took = ?began.elapsed(), "a step");
+        self.adapt(step.buckets.len(), taken);
         Ok(taken)
     }
 
@@ -148,9 +148,9 @@ impl<'c> Job<'c> {
     }
 
     /// As many buckets as should take [`STEP_TIME`] next time.
-    fn adapt(&mut self, buckets: usize, passed: Passed, took: Duration) {
-        let by_time = buckets as f64 * STEP_TIME.as_secs_f64() / took.as_secs_f64().max(0.001);
-        let by_rows = buckets as f64 * ROWS_MAX as f64 / passed.rows.max(1) as f64;
+    fn adapt(&mut self, buckets: usize, taken: Taken) {
+        let by_time = buckets as f64 * STEP_TIME.as_secs_f64() / taken.moving.as_secs_f64().max(0.001);
+        let by_rows = buckets as f64 * ROWS_MAX as f64 / taken.passed.rows.max(1) as f64;
         self.buckets = (by_time.min(by_rows) as usize).clamp(1, buckets * GROWTH);
     }
 

@@ -10,15 +10,20 @@
 use catalog::{Catalog, Distribution, NodeId, Relation, RelationKind, quote_identifier, quote_literal};
 use pgerror::{PgError, Result, SqlState};
 use planner::parse::NodeOptions;
+use txn::Gid;
 
+use crate::backend::own_calls::OwnCall;
 use crate::backend::pool::Address;
 use crate::backend::settings::Settings;
 use crate::growth::job::scattered_on;
 use crate::growth::rows::{ENDS, Travel};
 use crate::session::Session;
+use crate::shared::catalog_load::{Row, number, text};
 
 /// Ids of coordinators begin here.
 const COORDINATOR_FIRST: u16 = 1000;
+
+const GENERATION: &str = "SELECT last_value FROM loxo.generation";
 
 /// Longest wait for those who write a replicated table, or hold locks on a node that leaves.
 const LOCK_WAIT: &str = "SET LOCAL lock_timeout = '10s'";
@@ -41,7 +46,7 @@ impl Session {
         let preferred = options.preferred == Some(true);
         match options.node_type.as_deref().unwrap_or("datanode") {
             "datanode" => {
-                let id = NodeId(catalog.nodes().last().map_or(0, |last| last.id.0 + 1));
+                let id = self.next_datanode().await?;
                 let mut own = self.for_the_cluster();
                 own.let_join(catalog, id, name, address, preferred).await
             }
@@ -119,33 +124,50 @@ impl Session {
             this.run_on(this.home, LOCK_WAIT).await?;
             this.raise_version().await?;
             this.check_prepared(id, name).await?;
-            this.run_on(
-                id,
-                &format!("{ENDS}; {row}; UPDATE loxo.catalog_version SET version = version OPERATOR(pg_catalog.+) 1"),
-            )
-            .await?;
+            let row = format!("{row}; UPDATE loxo.next_datanode SET id = {}", id.0 + 1);
+            let version = "UPDATE loxo.catalog_version SET version = version OPERATOR(pg_catalog.+) 1";
+            this.run_on(id, &format!("{ENDS}; {row}; {version}")).await?;
             this.run_on_members(&row).await?;
             this.run_on(this.home, ENDS).await?;
             for table in everywhere(catalog) {
                 this.give_copy(table, id).await?;
             }
-            txn::control_point!("node-filled");
             this.schema_changed();
-            Ok(())
+            this.give_generation(id).await
         })
         .await
+    }
+
+    async fn next_datanode(&mut self) -> Result<NodeId> {
+        let rows = self.rows_on(self.home, "SELECT id FROM loxo.next_datanode").await?;
+        let id = rows.first().map(|row| number(row, 0)).transpose()?;
+        id.map(NodeId).ok_or_else(|| PgError::internal("loxo.next_datanode is empty"))
+    }
+
+    /// The new node has the generation of the others, and no fence comes before the commit, whose point is the home node: see the page of
+    /// `txn::members`. Last, since a fence is not to wait for long.
+    async fn give_generation(&mut self, id: NodeId) -> Result<()> {
+        let known = self.context.gtm.known_generation();
+        let may_commit = self.call_on(self.home, &[OwnCall::new("may_commit", known.to_string())]).await?;
+        if may_commit.as_deref() != Some(b"t") {
+            return Err(PgError::new(
+                SqlState::SERIALIZATION_FAILURE,
+                "another gtm has begun to lead since the command began",
+            )
+            .hint("Run it again."));
+        }
+        let rows = self.rows_on(self.home, GENERATION).await?;
+        let value: i64 = rows.first().map(|row| number(row, 0)).transpose()?.unwrap_or_default();
+        self.run_on(id, &format!("SELECT pg_catalog.setval('loxo.generation', {value})")).await.map(drop)
     }
 
     /// Is the schema of the new server that of the cluster now? The version on the home node is raised already.
     async fn check_prepared(&mut self, id: NodeId, name: &str) -> Result<()> {
         const VERSION: &str = "SELECT version FROM loxo.catalog_version";
-        let number = |rows: Vec<Vec<Option<bytes::Bytes>>>| {
-            let value = rows.into_iter().flatten().next().flatten().unwrap_or_default();
-            String::from_utf8_lossy(&value).parse::<u64>().unwrap_or(0)
-        };
-        let now = number(self.rows_on(self.home, VERSION).await?);
-        let prepared = number(self.rows_on(id, VERSION).await?);
-        match prepared + 1 == now {
+        let now = self.rows_on(self.home, VERSION).await?;
+        let prepared = self.rows_on(id, VERSION).await?;
+        let of = |rows: &[Row]| rows.first().map(|row| number::<u64>(row, 0)).transpose();
+        match of(&prepared)?.map(|version| version + 1) == of(&now)? {
             true => Ok(()),
             false => Err(PgError::new(
                 SqlState::SERIALIZATION_FAILURE,
@@ -210,7 +232,8 @@ impl Session {
             .map(|table| format!("ONLY {}", table.qualified_name()))
             .collect();
         tables.sort();
-        self.atomically(async |this| {
+        let mut generation = None;
+        let left = self.atomically(async |this| {
             this.run_on(this.home, LOCK_WAIT).await?;
             this.raise_version().await?;
             // Whoever has written there has ended then, and is not waited for by anybody once the node is gone.
@@ -230,11 +253,41 @@ impl Session {
                 id = id.0
             ))
             .await?;
-            txn::control_point!("node-left");
             this.schema_changed();
+            this.is_asked_for_nothing(id).await?;
+            generation = Some(this.shut_out(id).await?);
             Ok(())
-        })
-        .await
+        });
+        let left = left.await;
+        // A sequence keeps what it was set to.
+        if let (Err(_), Some(value)) = (&left, generation) {
+            self.context.query_as_service(id, &format!("SELECT pg_catalog.setval('loxo.generation', {value})")).await?;
+        }
+        left
+    }
+
+    /// No transaction needs the node to come to its end.
+    async fn is_asked_for_nothing(&mut self, id: NodeId) -> Result<()> {
+        for node in self.context.nodes() {
+            let rows = self.rows_on(node, "SELECT gid FROM pg_catalog.pg_prepared_xacts").await?;
+            let gids = rows.iter().filter_map(|row| text(row, 0).ok()?.parse::<Gid>().ok());
+            if let Some(gid) = gids.into_iter().find(|gid| node == id || gid.commit_point == id.0) {
+                return Err(PgError::new(SqlState::OBJECT_IN_USE, format!("transaction {gid} needs the datanode"))
+                    .hint(
+                        "A commit under way ends within seconds; for what users have prepared, see pg_prepared_xacts.",
+                    ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Nobody decides there any more. Gives the generation that the node had.
+    async fn shut_out(&mut self, id: NodeId) -> Result<i64> {
+        self.run_on(id, "LOCK TABLE loxo.fence IN EXCLUSIVE MODE").await?;
+        let rows = self.rows_on(id, GENERATION).await?;
+        let value: i64 = rows.first().map(|row| number(row, 0)).transpose()?.unwrap_or_default();
+        self.run_on(id, &format!("SELECT pg_catalog.setval('loxo.generation', {})", i64::MAX)).await?;
+        Ok(value)
     }
 }
 
@@ -293,7 +346,8 @@ fn holds(what: &str, id: u16, catalog: &Catalog) -> PgError {
 }
 
 fn primary_stays() -> PgError {
-    PgError::unsupported("another primary datanode").hint("It is the one that the cluster was made with.")
+    PgError::new(SqlState::FEATURE_NOT_SUPPORTED, "the primary datanode cannot be another one, nor leave")
+        .hint("It is the one that the cluster was made with.")
 }
 
 fn node_row(id: u16, name: &str, kind: char, address: &Address, preferred: bool) -> String {

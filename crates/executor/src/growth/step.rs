@@ -44,6 +44,8 @@ pub(crate) struct Taken {
     pub(crate) passed: Passed,
     /// For those who write the tables.
     pub(crate) waited: Duration,
+    /// Reading, deleting, writing and comparing, without what each step costs.
+    pub(crate) moving: Duration,
 }
 
 impl Session {
@@ -52,16 +54,17 @@ impl Session {
     pub(crate) async fn take_step(&mut self, catalog: &Catalog, step: &Step) -> Result<Taken> {
         self.atomically(async |this| {
             let waited = this.begin_step(catalog, step).await?;
-            let mut passed = Passed::default();
+            let (mut passed, begun) = (Passed::default(), Instant::now());
             for moving in tables_of(catalog, step.map)? {
                 let some = this.move_table(&moving, step).await?;
                 passed = Passed { rows: passed.rows + some.rows, bytes: passed.bytes + some.bytes };
             }
+            let moving = begun.elapsed();
             txn::control_point!("step-rows-moved");
             this.note_step(catalog, step, passed).await?;
             this.schema_changed();
             txn::control_point!("step-map-changed");
-            Ok(Taken { passed, waited })
+            Ok(Taken { passed, waited, moving })
         })
         .await
     }
@@ -98,6 +101,7 @@ impl Session {
         let name = table.qualified_name();
         self.atomically(async |this| {
             let waited = this.begin_move(catalog, from, to, std::slice::from_ref(&name)).await?;
+            let begun = Instant::now();
             let quiet = this.quieten(table, from, to).await?;
             let travel = Travel::of(table);
             let returning = if travel.columns.is_empty() { "NULL" } else { &travel.columns };
@@ -118,7 +122,7 @@ impl Session {
             }
             this.note_progress(0, passed).await?;
             this.schema_changed();
-            Ok(Taken { passed, waited })
+            Ok(Taken { passed, waited, moving: begun.elapsed() })
         })
         .await
     }

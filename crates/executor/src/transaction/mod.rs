@@ -200,10 +200,16 @@ impl Session {
         let temp = self.links.nodes_where(|leased| leased.temp);
         let unpreparable: Vec<Slot> = temp.into_iter().filter(|slot| writers.contains_key(slot)).collect();
         match unpreparable.as_slice() {
+            // The metadata on it are those that count.
+            [] if self.schema_has_changed() && writers.contains_key(&Slot::from(self.home)) => Ok(self.home.into()),
             [] => Ok(writers.keys().next().or(nodes.first()).copied().unwrap_or(self.home.into())),
             [one] => Ok(*one),
             _ => Err(PgError::unsupported("a transaction with temporary objects on several nodes")),
         }
+    }
+
+    fn schema_has_changed(&self) -> bool {
+        self.block.as_ref().is_some_and(|block| block.schema_changed)
     }
 
     /// Rolls the block back everywhere. Links that do not answer are thrown away, which rolls back there too.
