@@ -5,7 +5,7 @@
 //! is the table on the primary datanode, and the gtm reads it whenever something depends on it:
 //!
 //! ```text
-//!  when it begins to lead                  the datanodes of this reign
+//!  when it begins to lead                  the datanodes it works on
 //!  in a fence, with its lock on the        a lost coordinator could decide on a datanode that is not fenced
 //!  primary datanode, before the raise
 //!  in each pass of recovery, after old     a decision could be deleted that a datanode needs which was not asked; a transaction could
@@ -13,8 +13,8 @@
 //!  prepared transactions are listed
 //! ```
 //!
-//! If it finds other datanodes than it knows, the reign is over without another word to coordinators, and one with the right datanodes
-//! begins, with a fence. That is within a second of the change, the interval of passes.
+//! If it finds other datanodes than it knows, it goes on with those, and begins with a fence. Coordinators and their leases have no
+//! part in that: global snapshots are granted all the while. It is within a second of the change, the interval of passes.
 //!
 //! # Why nothing goes wrong in that second
 //! CREATE NODE, in its transaction on the primary datanode, locks `loxo.fence` in ROW SHARE mode, as each decision does, reads the

@@ -46,24 +46,36 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// A node that does not answer within this time counts as down.
 const NODE_MAX: Duration = Duration::from_secs(2);
 
-/// For as long as this gtm leads; returns when there are other datanodes.
+/// How far the keeper is. It outlives a change of the datanodes.
+#[derive(Default)]
+pub(super) struct Progress {
+    /// Number of the last fence whose generation is everywhere.
+    bumped: u64,
+    /// … and that is complete.
+    done: u64,
+    /// The datanodes have changed since the last fence.
+    is_unfenced: bool,
+}
+
+/// For as long as this gtm leads, or until there are other datanodes: these.
 pub(super) async fn run(
     members: &Members,
     datanodes: &Datanodes,
+    progress: &mut Progress,
     pass_interval: Duration,
     mut orders: watch::Receiver<Order>,
     draws: mpsc::Sender<Draw>,
     events: mpsc::Sender<Event>,
-) {
+) -> Datanodes {
     let passes = Passes::new(members, datanodes);
-    let mut keeper = Keeper { members, datanodes, draws, events, passes, bumped: 0, done: 0, blocked: None };
+    let mut keeper = Keeper { members, datanodes, draws, events, passes, progress, blocked: None };
     let mut trouble = String::new();
     loop {
         let order = *orders.borrow_and_update();
-        if order.fences > keeper.bumped {
+        if order.fences > keeper.progress.bumped || keeper.progress.is_unfenced {
             match keeper.fence(order.fences).await {
                 Ok(Scope::Current) => {}
-                Ok(Scope::Outdated) => return,
+                Ok(Scope::Outdated(now)) => return keeper.end(now),
                 Err(error) if trouble != error.message() => {
                     warn!("snapshots have to wait: {}", error.message());
                     trouble = error.message().into_owned();
@@ -71,13 +83,13 @@ pub(super) async fn run(
                 Err(_) => {}
             }
         }
-        if keeper.pass(order).await == Scope::Outdated {
-            return;
+        if let Scope::Outdated(now) = keeper.pass(order).await {
+            return keeper.end(now);
         }
-        if order.fences == keeper.done {
+        if order.fences == keeper.progress.done {
             trouble.clear();
         }
-        let is_behind = order.hurry || order.fences > keeper.done;
+        let is_behind = order.hurry || order.fences > keeper.progress.done;
         tokio::select! {
             () = sleep(if is_behind { RETRY_PAUSE.min(pass_interval) } else { pass_interval }) => {}
             // The sender lives as long as this future.
@@ -87,10 +99,10 @@ pub(super) async fn run(
 }
 
 /// Are the datanodes that this gtm works on those of the cluster?
-#[derive(PartialEq, Eq)]
 enum Scope {
     Current,
-    Outdated,
+    /// No, these are.
+    Outdated(Datanodes),
 }
 
 struct Keeper<'a> {
@@ -99,10 +111,7 @@ struct Keeper<'a> {
     draws: mpsc::Sender<Draw>,
     events: mpsc::Sender<Event>,
     passes: Passes<'a>,
-    /// Number of the last fence whose generation is everywhere.
-    bumped: u64,
-    /// … and that is complete.
-    done: u64,
+    progress: &'a mut Progress,
     /// Since when a lock could not be had.
     blocked: Option<Instant>,
 }
@@ -111,10 +120,11 @@ impl Keeper<'_> {
     async fn fence(&mut self, fences: u64) -> Result<Scope> {
         let mut locked = join_all(self.datanodes.iter().map(async |(id, node)| (id, lock(node).await))).await;
         // With the lock there, since CREATE NODE waits for it.
-        if let Some((id, Ok((primary, _)))) = locked.first_mut()
-            && !self.members.ask(primary).await.map_err(|error| at(*id, &error))?.are(self.datanodes)
-        {
-            return Ok(Scope::Outdated);
+        if let Some((id, Ok((primary, _)))) = locked.first_mut() {
+            let now = self.members.ask(primary).await.map_err(|error| at(*id, &error))?;
+            if !now.are(self.datanodes) {
+                return Ok(Scope::Outdated(now));
+            }
         }
         self.end_blockers(&locked).await;
         let (mut sessions, mut highest) = (Vec::new(), 0);
@@ -134,9 +144,14 @@ impl Keeper<'_> {
         try_join_all(raised).await?;
         control_point!("fence-bumped");
         info!(generation, "all datanodes have a new generation");
-        self.bumped = fences;
+        (self.progress.bumped, self.progress.is_unfenced) = (fences, false);
         self.tell(Event::Bumped { generation }).await;
         Ok(Scope::Current)
+    }
+
+    fn end(&mut self, now: Datanodes) -> Datanodes {
+        self.progress.is_unfenced = true;
+        now
     }
 
     /// Whoever has been in the way for too long is ended; see [`PATIENCE`].
@@ -157,16 +172,16 @@ impl Keeper<'_> {
         let report = match self.passes.next().await {
             Pass::Whole(report) => report,
             Pass::Partial => return Scope::Current,
-            Pass::Outdated(_) => return Scope::Outdated,
+            Pass::Outdated(now) => return Scope::Outdated(now),
         };
         let is_complete = report.unreachable.is_empty();
         let dead: Vec<(Gid, u16)> =
             report.waiting.iter().filter(|doubt| !doubt.is_running()).map(|doubt| (doubt.gid, doubt.node)).collect();
         self.tell(Event::Seen(seen(order, &report))).await;
-        if is_complete && self.done < self.bumped {
+        if is_complete && self.progress.done < self.progress.bumped {
             control_point!("fence-recovered");
-            self.done = self.bumped;
-            self.tell(Event::Fenced { fences: self.done, unresolved: dead }).await;
+            self.progress.done = self.progress.bumped;
+            self.tell(Event::Fenced { fences: self.progress.done, unresolved: dead }).await;
         }
         Scope::Current
     }

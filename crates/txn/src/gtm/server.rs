@@ -97,7 +97,7 @@ async fn stand_by_and_lead(options: GtmOptions, role: watch::Sender<Role>) -> In
     let members = Members::new(datanodes, roster);
     loop {
         // Recovery needs no leader, and the primary datanode, where one is chosen, may be the only one that is down.
-        let (leadership, datanodes) = tokio::select! {
+        let (leadership, mut datanodes) = tokio::select! {
             acquired = Leadership::acquire(&members) => acquired,
             never = recovery::run(&members, recovery_interval) => match never {},
         };
@@ -107,12 +107,23 @@ async fn stand_by_and_lead(options: GtmOptions, role: watch::Sender<Role>) -> In
         let (draws, drawing) = mpsc::channel(1);
         let (looks, looking) = watch::channel(0);
         role.send_replace(Some(events.clone()));
+        let keep = async {
+            let mut progress = keeper::Progress::default();
+            loop {
+                let (ordered, draws, events) = (ordered.clone(), draws.clone(), events.clone());
+                let keeper =
+                    keeper::run(&members, &datanodes, &mut progress, recovery_interval, ordered, draws, events.clone());
+                let now = tokio::select! {
+                    () = deadlock::watch(&datanodes, events) => break PgError::internal("the watch for deadlocks has ended"),
+                    now = keeper => now,
+                };
+                datanodes = now;
+                info!(datanodes = datanodes.iter().len(), "there are other datanodes now");
+            }
+        };
         let error = tokio::select! {
             () = Hub::new(lease, orders, looks).run(inbox) => PgError::internal("nobody talks to the gtm any more"),
-            () = deadlock::watch(&datanodes, events.clone()) => PgError::internal("the watch for deadlocks has ended"),
-            () = keeper::run(&members, &datanodes, recovery_interval, ordered, draws, events.clone()) => {
-                PgError::internal("there are other datanodes now")
-            }
+            error = keep => error,
             error = leadership.hold(drawing, looking, events.clone()) => error,
         };
         role.send_replace(None);
