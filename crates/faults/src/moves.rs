@@ -29,15 +29,15 @@ impl fmt::Display for Report {
     }
 }
 
-/// Empties the last datanode and fills it again until `end`. It holds its share of the rows when this returns.
+/// Empties the last datanode and fills it again while this is to go on. It holds its share of the rows when this returns.
 ///
 /// # Errors
 /// When a rebalance does not come to its end.
-pub fn back_and_forth(cluster: &Cluster, end: Instant) -> Result<Report> {
+pub fn back_and_forth(cluster: &Cluster, goes_on: impl Fn() -> bool) -> Result<Report> {
     let last = format!("dn{}", cluster.datanodes().len());
     let mut sessions: Vec<Session> = cluster.coordinators().iter().map(|port| Session::new(*port, "")).collect();
     let mut report = Report::default();
-    while Instant::now() < end || report.rebalances % 2 == 1 {
+    while goes_on() || report.rebalances % 2 == 1 {
         let sql = match report.rebalances % 2 {
             0 => format!("ALTER CLUSTER REBALANCE WITHOUT NODE ({last})"),
             _ => "ALTER CLUSTER REBALANCE".to_owned(),

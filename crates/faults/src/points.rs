@@ -13,13 +13,15 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use pgerror::Result;
 use testkit::{Cluster, Rng};
 
+use crate::moves;
 use crate::pairs::{Control, Seen, Table};
-use crate::processes::{self, Kind, failure};
+use crate::processes::{self, Kind, Process, failure};
 use crate::session::Outcome;
 use crate::settle;
 
@@ -59,6 +61,8 @@ pub struct Point {
     pub name: String,
     /// Processes that may come to it, the likeliest first, judged by its file. A wrong guess only costs time.
     pub kinds: [Kind; 2],
+    /// Nobody comes there but when rows move between datanodes.
+    pub needs_moves: bool,
 }
 
 /// All control points that the product's source names, in the order of files and lines.
@@ -75,6 +79,7 @@ pub fn from_source() -> Result<Vec<Point>> {
     let mut points: Vec<Point> = Vec::new();
     for file in files {
         let of_gtm = file.parent().is_some_and(|dir| dir.ends_with("gtm")) && !file.ends_with("client.rs");
+        let needs_moves = file.parent().is_some_and(|dir| dir.ends_with("growth"));
         let kinds = if of_gtm { [Kind::Gtm, Kind::Coordinator] } else { [Kind::Coordinator, Kind::Gtm] };
         let text = fs::read_to_string(&file)?;
         // The macro's name and parenthesis, not written in one piece: this file is read too.
@@ -82,7 +87,7 @@ pub fn from_source() -> Result<Vec<Point>> {
         let named = calls.filter_map(|rest| rest.split_once("\");")).map(|(name, _)| name.to_owned());
         for name in named {
             if !name.contains(['"', '\n']) && !points.iter().any(|point| point.name == name) {
-                points.push(Point { name, kinds });
+                points.push(Point { name, kinds, needs_moves });
             }
         }
     }
@@ -186,7 +191,7 @@ impl<'a> Runner<'a> {
         let tries = kinds.iter().flat_map(|kind| visits.iter().map(|visit| (*kind, *visit)));
         let mut last = None;
         for (kind, number) in tries {
-            let round = self.attempt(name, fault, (kind, number))?;
+            let round = self.attempt(point, fault, (kind, number))?;
             if round.victim.is_some() {
                 self.owners.insert(name.clone(), kind);
                 if number < visit {
@@ -199,21 +204,24 @@ impl<'a> Runner<'a> {
         last.ok_or_else(|| failure("no process to try".to_owned()))
     }
 
-    fn attempt(&mut self, point: &str, fault: Fault, (kind, visit): (Kind, usize)) -> Result<Round> {
+    fn attempt(&mut self, at: &Point, fault: Fault, (kind, visit): (Kind, usize)) -> Result<Round> {
+        let point = at.name.as_str();
         let go = self.cluster.scratch().join("go");
         // What an earlier round left would let everyone pass.
         let _ = fs::remove_file(&go);
         let action = if fault == Fault::Victim { "abort" } else { "hold" };
         let order = format!("{point}={action}@{visit}");
-        let armed = self.arm(kind, &order, &go)?;
+        let armed = self.arm(kind, at.needs_moves, &order, &go)?;
         let (port, others) = (self.cluster.coordinators()[0], &self.cluster.coordinators()[1..]);
         let (rng, cluster) = (&mut self.rng, self.cluster);
         let (seen, (reached, back)) = self.table.run(port, others, |control| {
-            let reached = strike(cluster, &armed, point, fault, &go, rng);
-            std::thread::sleep(AFTERMATH);
-            // A standby that takes over has the order too, and would die while `loxo up` looks at it.
-            let dead = if fault == Fault::Victim { kill_armed(cluster, &armed).map(drop) } else { Ok(()) };
-            (reached, dead.and_then(|()| come_back(cluster, control)))
+            with_moves(cluster, at.needs_moves, || {
+                let reached = strike(cluster, &armed, point, fault, &go, rng);
+                std::thread::sleep(AFTERMATH);
+                // A standby that takes over has the order too, and would die while `loxo up` looks at it.
+                let dead = if fault == Fault::Victim { kill_armed(cluster, &armed).map(drop) } else { Ok(()) };
+                (reached, dead.and_then(|()| come_back(cluster, control)))
+            })
         });
         let round = self.judge(point, fault, (reached?).then_some(kind), back?, seen);
         disarm(cluster, &armed)?;
@@ -221,9 +229,11 @@ impl<'a> Runner<'a> {
     }
 
     /// Starts the victims anew with the order. A gtm may come to its point before `loxo up` is content.
-    fn arm(&self, kind: Kind, order: &str, go: &Path) -> Result<Vec<Armed>> {
+    fn arm(&self, kind: Kind, needs_moves: bool, order: &str, go: &Path) -> Result<Vec<Armed>> {
         let mut victims = processes::running(self.cluster)?;
-        victims.retain(|process| process.kind == kind && (kind != Kind::Coordinator || process.name == "coord1"));
+        // Any coordinator may be the one that moves rows.
+        let may_come = |process: &Process| needs_moves || kind != Kind::Coordinator || process.name == "coord1";
+        victims.retain(|process| process.kind == kind && may_come(process));
         let mut armed = Vec::new();
         for process in victims {
             processes::kill(self.cluster, &process)?;
@@ -255,6 +265,22 @@ impl<'a> Runner<'a> {
         let Seen { looks, halves, .. } = seen;
         Ok(Round { point: point.to_owned(), fault, victim, outcomes, looks, resolved_after, served_after, halves })
     }
+}
+
+/// Does it while rows move; they lie as before afterwards.
+fn with_moves<T>(
+    cluster: &Cluster,
+    moves: bool,
+    work: impl FnOnce() -> (Result<bool>, Result<T>),
+) -> (Result<bool>, Result<T>) {
+    let over = AtomicBool::new(!moves);
+    std::thread::scope(|scope| {
+        let moving = scope.spawn(|| moves::back_and_forth(cluster, || !over.load(Ordering::Relaxed)));
+        let (reached, back) = work();
+        over.store(true, Ordering::Relaxed);
+        let moved = moving.join().unwrap_or_else(|_| Err(failure("the moves panicked".to_owned())));
+        (reached, moved.and(back))
+    })
 }
 
 /// A process with an order.

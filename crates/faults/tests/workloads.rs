@@ -99,7 +99,7 @@ fn sums_are_right_while_rows_move() {
     let cluster = cluster();
     let options = bank::Options::new(duration() * 2, seed());
     bank::create(&cluster, &options).expect("tables");
-    let (report, moved) = bank::run(&cluster, &options, |end| moves::back_and_forth(&cluster, end));
+    let (report, moved) = bank::run(&cluster, &options, |end| moves::back_and_forth(&cluster, || Instant::now() < end));
     eprintln!("{report}\n{}", moved.expect("rows move"));
     settle::until_quiet(&cluster, RESOLVED_MAX).expect("nothing is in doubt");
     bank::audit(&cluster, &options, &report).expect("what was acknowledged is there");
@@ -116,7 +116,7 @@ fn sums_are_right_while_rows_move_and_processes_die() {
     bank::create(&cluster, &options).expect("tables");
     let (report, (moved, killed)) = bank::run(&cluster, &options, |end| {
         std::thread::scope(|scope| {
-            let moved = scope.spawn(|| moves::back_and_forth(&cluster, end));
+            let moved = scope.spawn(|| moves::back_and_forth(&cluster, || Instant::now() < end));
             let killed = chaos::run(&cluster, seed(), end, &EVERYONE).expect("the cluster comes back");
             (moved.join().expect("no panic"), killed)
         })
@@ -132,7 +132,8 @@ fn it_explains_everything_also_while_rows_move() {
     let cluster = cluster();
     history::create(&cluster).expect("a table");
     let options = history::Options::new(duration() * 2, seed());
-    let (recording, moved) = history::run(&cluster, &options, |end| moves::back_and_forth(&cluster, end));
+    let (recording, moved) =
+        history::run(&cluster, &options, |end| moves::back_and_forth(&cluster, || Instant::now() < end));
     eprintln!("{}", moved.expect("rows move"));
     judge(&cluster, recording);
 }
