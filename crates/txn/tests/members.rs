@@ -57,7 +57,9 @@ impl Gtm {
         let address = self.address.clone();
         let client = doomed.spawn(async move { GtmClient::connect(vec![address], "lost") }).await.unwrap();
         within("a connection to the gtm", client.connected()).await;
-        doomed.shutdown_background();
+        // Its tasks are gone before it is: else it would say goodbye.
+        tokio::task::spawn_blocking(move || drop(doomed)).await.unwrap();
+        drop(client);
     }
 }
 
