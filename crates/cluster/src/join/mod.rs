@@ -119,12 +119,16 @@ impl<'a> Join<'a> {
         roles::drop_made(&server, &self.take_roles_made(), &[]).await
     }
 
-    /// Runs `work` again if it fails because the schema has changed meanwhile.
+    /// Runs `work` again if it fails because the schema has changed meanwhile, or is locked.
     async fn until_unchanged<T>(&self, work: impl AsyncFn() -> Result<T>) -> Result<T> {
         for _ in 1..ATTEMPTS_MAX {
             match work().await {
                 Err(error) if error.code() == SqlState::SERIALIZATION_FAILURE => {
                     self.progress.line("the cluster's schema has changed meanwhile: preparing the server again");
+                }
+                // Of those who write replicated tables, in CREATE NODE.
+                Err(error) if error.code() == SqlState::LOCK_NOT_AVAILABLE => {
+                    self.progress.line(&format!("{}: trying again", error.message()));
                 }
                 outcome => return outcome,
             }
