@@ -122,8 +122,9 @@ fn dump(port: u16) -> String {
 }
 
 /// What the metadata say, with names in place of numbers.
-const METADATA: [&str; 9] = [
+const METADATA: [&str; 10] = [
     "SELECT n::text FROM loxo.node AS n ORDER BY 1",
+    "SELECT id::text FROM loxo.next_datanode",
     "SELECT g::text FROM loxo.node_group AS g ORDER BY 1",
     "SELECT id::text, md5(nodes::text) FROM loxo.bucket_map ORDER BY 1",
     "SELECT v::text FROM loxo.catalog_version AS v",
@@ -537,9 +538,10 @@ fn a_real_host_s_server_becomes_a_datanode_and_can_come_again() {
     let port = new.port().to_string();
     let add = ["node", "add", "--rebalance", "--name", "far", "--host", "127.0.0.1", "--port", &port];
     let rows = || new.connect().unwrap().scalar("SELECT count(*) FROM t").unwrap().parse::<u32>().unwrap();
-    for _ in 0..2 {
+    // Its former id is not given again.
+    for id in [2, 3] {
         let said = out(loxo(&add));
-        assert!(said.contains(&format!("name = \"far\"\nid = 2\nhost = \"127.0.0.1\"\nport = {port}")), "{said}");
+        assert!(said.contains(&format!("name = \"far\"\nid = {id}\nhost = \"127.0.0.1\"\nport = {port}")), "{said}");
         assert!(rows() > 200, "{}", rows());
         assert_eq!(client.scalar("SELECT count(*) FROM t").unwrap(), "1000");
         assert!(out(loxo(&["node", "remove", "far"])).contains("Stop its server"));
