@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use cluster::join::{Join, Prepared};
@@ -123,15 +124,15 @@ fn dump(port: u16) -> String {
 /// What the metadata say, with names in place of numbers.
 const METADATA: [&str; 10] = [
     "SELECT n::text FROM loxo.node AS n ORDER BY 1",
+    "SELECT id::text FROM loxo.next_datanode",
     "SELECT g::text FROM loxo.node_group AS g ORDER BY 1",
-    "SELECT m::text FROM loxo.bucket_map AS m ORDER BY 1",
+    "SELECT id::text, md5(nodes::text) FROM loxo.bucket_map ORDER BY 1",
     "SELECT v::text FROM loxo.catalog_version AS v",
     "SELECT s::text FROM loxo.seal AS s",
     "SELECT t::text FROM loxo.capture_token AS t",
     "SELECT relid::regclass::text, locator, map_id::text, nodes::text, by_default::text, (SELECT string_agg(a.attname, ' '
         ORDER BY u.place) FROM unnest(key_columns) WITH ORDINALITY AS u (number, place)
         JOIN pg_attribute AS a ON a.attrelid = relid AND a.attnum = u.number) FROM loxo.class ORDER BY 1",
-    "SELECT oid::regclass::text, relispopulated::text FROM pg_class WHERE relkind = 'm' ORDER BY 1",
     "SELECT c.tgrelid::regclass::text, c.tgname, t.tgname FROM pg_depend AS d JOIN pg_trigger AS c ON c.oid = d.objid
         JOIN pg_trigger AS t ON t.oid = d.refobjid WHERE d.classid = 'pg_trigger'::regclass
         AND d.refclassid = 'pg_trigger'::regclass AND c.tgfoid = 'loxo.capture()'::regprocedure ORDER BY 1, 2",
@@ -188,7 +189,10 @@ fn a_prepared_server_is_like_the_primary_datanode() {
     }
     assert_same_lines(&wanted, &dump(new.port()));
     assert_eq!(metadata(primary), metadata(new.port()));
-    assert_eq!(metadata(c.port + 101), metadata(new.port()));
+    // Materialized views have their rows on the first datanode alone.
+    let populated = "SELECT oid::regclass::text, relispopulated FROM pg_class WHERE relkind = 'm' ORDER BY 1";
+    let second = Client::connect(c.port + 101).unwrap().strings(populated).unwrap();
+    assert_eq!(second, new.connect().unwrap().strings(populated).unwrap());
     let mut server = new.connect().unwrap();
     let mut primary_client = Client::connect(primary).unwrap();
     assert_eq!(
@@ -396,4 +400,224 @@ fn a_refused_datanode_leaves_nothing_behind() {
 fn entries(dir: &Path, word: &str) -> Vec<String> {
     let names = |dir: PathBuf| std::fs::read_dir(dir).unwrap().flatten().map(|e| e.file_name().into_string().unwrap());
     names(dir.to_owned()).chain(names(dir.join("log"))).filter(|name| name.starts_with(word)).collect()
+}
+
+/// Moves money between accounts of all datanodes, and adds a row to the other tables each time.
+fn work(c: &Cluster, is_enough: &AtomicBool) -> u32 {
+    let mut client = c.client();
+    let mut rounds = 0;
+    while !is_enough.load(Ordering::Acquire) {
+        let (from, to) = (rounds * 7 % 1000, rounds * 13 % 1000);
+        let sql = format!(
+            "BEGIN; UPDATE account SET money = money - 1 WHERE id = {from}; \
+             UPDATE account SET money = money + 1 WHERE id = {to}; \
+             INSERT INTO history (what) VALUES ('{from} to {to}'); INSERT INTO copies VALUES ({rounds}); COMMIT"
+        );
+        match client.run(&sql) {
+            Ok(_) => rounds += 1,
+            // A block that has seen buckets where they are no more cannot go on.
+            Err(error) => {
+                assert_eq!(error.code(), SqlState::SERIALIZATION_FAILURE, "{error}");
+                client.run("ROLLBACK").unwrap();
+            }
+        }
+    }
+    rounds
+}
+
+#[track_caller]
+fn assert_whole(c: &Cluster, rounds: Option<u32>) {
+    let mut client = c.client();
+    assert_eq!(client.strings("SELECT sum(money), count(*) FROM account").unwrap(), [["100000", "1000"]]);
+    let rows = client.strings("SELECT (SELECT count(*) FROM history), (SELECT count(*) FROM copies)").unwrap();
+    if let Some(rounds) = rounds {
+        assert_eq!(rows, [[rounds.to_string(), rounds.to_string()]]);
+    }
+}
+
+fn buckets(c: &Cluster) -> Vec<(String, u64)> {
+    let nodes = c.nodes();
+    let of = |node: &serde_json::Value| (node["name"].as_str().unwrap().to_owned(), node["buckets"].as_u64().unwrap());
+    nodes.as_array().unwrap().iter().map(of).collect()
+}
+
+fn named(buckets: &[(&str, u64)]) -> Vec<(String, u64)> {
+    buckets.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect()
+}
+
+/// These are the datanodes, and each has its share.
+#[track_caller]
+fn assert_balanced(c: &Cluster, names: &[&str]) {
+    let held = buckets(c);
+    assert_eq!(held.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), names);
+    let share = 4096 / names.len() as u64;
+    assert!(held.iter().all(|(_, count)| (share..=share + 1).contains(count)), "{held:?}");
+}
+
+fn out(output: Output) -> String {
+    String::from_utf8(succeeded(output).stdout).unwrap()
+}
+
+#[test]
+fn a_cluster_grows_and_shrinks_while_it_serves() {
+    let c = Cluster::up("grows");
+    let mut client = c.client();
+    for sql in [
+        "CREATE TABLE account (id int PRIMARY KEY, money int) DISTRIBUTE BY HASH (id)",
+        "CREATE TABLE history (id serial, what text) DISTRIBUTE BY ROUNDROBIN",
+        "CREATE TABLE copies (n int) DISTRIBUTE BY REPLICATION",
+        "INSERT INTO account SELECT i, 100 FROM generate_series(0, 999) AS i",
+        "ANALYZE",
+    ] {
+        client.run(sql).unwrap();
+    }
+    assert_eq!(out(c.loxo(&["rebalance"], &["--plan"])), "nothing has to be moved\n");
+    let is_enough = AtomicBool::new(false);
+    let rounds = std::thread::scope(|scope| {
+        let worker = scope.spawn(|| work(&c, &is_enough));
+        let grown = std::panic::catch_unwind(|| grow_and_shrink(&c));
+        is_enough.store(true, Ordering::Release);
+        let rounds = worker.join().unwrap();
+        grown.unwrap();
+        rounds
+    });
+    assert!(rounds > 0);
+    assert_whole(&c, Some(rounds));
+    assert!(out(c.loxo(&["check"], &["--data"])).contains("every row is where it belongs"));
+
+    // Ids have a hole now, also after a restart of everything.
+    succeeded(c.loxo(&["down"], &[]));
+    succeeded(c.loxo(&["up"], &[]));
+    assert_whole(&c, Some(rounds));
+    succeeded(c.loxo(&["check"], &[]));
+    let mut client = c.client();
+    client.run("CREATE TABLE later (k int) DISTRIBUTE BY HASH (k)").unwrap();
+    client.run("INSERT INTO later SELECT generate_series(1, 1000)").unwrap();
+    assert_eq!(client.scalar("SELECT count(*) FROM later").unwrap(), "1000");
+    assert!(out(c.loxo(&["check"], &["--data"])).contains("every row is where it belongs"));
+}
+
+fn grow_and_shrink(c: &Cluster) {
+    assert!(out(c.loxo(&["node", "add"], &[])).contains("dn3 is a datanode now"));
+    assert_eq!(buckets(c), named(&[("dn1", 2048), ("dn2", 2048), ("dn3", 0)]));
+    assert_whole(c, None);
+    let plan = out(c.loxo(&["rebalance"], &["--plan"]));
+    let all: Vec<&str> = plan.lines().last().unwrap().split_whitespace().collect();
+    assert_eq!(all[..2], ["all", "1365"], "{plan}");
+    assert!(out(c.loxo(&["rebalance"], &[])).contains("1365 buckets"));
+    assert_balanced(c, &["dn1", "dn2", "dn3"]);
+    assert_whole(c, None);
+    assert_eq!(out(c.loxo(&["rebalance"], &[])), "nothing had to be moved\n");
+
+    succeeded(c.loxo(&["up"], &["--datanodes", "4"]));
+    assert!(out(c.loxo(&["node", "add"], &["big", "--rebalance"])).contains("buckets"));
+    assert_balanced(c, &["dn1", "dn2", "dn3", "dn4", "big"]);
+    fails_saying(c.loxo(&["node", "add"], &["big"]), &["big is a datanode already"]);
+
+    assert!(out(c.loxo(&["node", "remove", "dn2"], &[])).contains("dn2.removed"));
+    assert_balanced(c, &["dn1", "dn3", "dn4", "big"]);
+    assert_whole(c, None);
+    let ids: Vec<(u16, String)> = c.config().datanodes_by_id().map(|(id, node)| (id, node.name.clone())).collect();
+    assert_eq!(ids, [(0, "dn1".to_owned()), (2, "dn3".to_owned()), (3, "dn4".to_owned()), (4, "big".to_owned())]);
+    assert!(!c.dir.join("dn2").exists() && c.dir.join("dn2.removed").exists());
+    fails_saying(c.loxo(&["node", "remove", "dn2"], &[]), &["there is no datanode \"dn2\""]);
+}
+
+#[test]
+fn a_real_host_s_server_becomes_a_datanode_and_can_come_again() {
+    let c = Cluster::up("hosts");
+    let mut client = c.client();
+    client.run("CREATE TABLE t (k int PRIMARY KEY) DISTRIBUTE BY HASH (k)").unwrap();
+    client.run("INSERT INTO t SELECT generate_series(1, 1000)").unwrap();
+    let new = server(&[PREPARED]);
+    let config = c.dir.join("cluster.toml");
+    let loxo = |arguments: &[&str]| {
+        let mut loxo = Command::new(env!("CARGO_BIN_EXE_loxo"));
+        loxo.args(arguments).arg("--config").arg(&config).output().unwrap()
+    };
+    let port = new.port().to_string();
+    let add = ["node", "add", "--rebalance", "--name", "far", "--host", "127.0.0.1", "--port", &port];
+    let rows = || new.connect().unwrap().scalar("SELECT count(*) FROM t").unwrap().parse::<u32>().unwrap();
+    // Its former id is not given again.
+    for id in [2, 3] {
+        let said = out(loxo(&add));
+        assert!(said.contains(&format!("name = \"far\"\nid = {id}\nhost = \"127.0.0.1\"\nport = {port}")), "{said}");
+        assert!(rows() > 200, "{}", rows());
+        assert_eq!(client.scalar("SELECT count(*) FROM t").unwrap(), "1000");
+        assert!(out(loxo(&["node", "remove", "far"])).contains("Stop its server"));
+        assert_eq!(rows(), 0);
+        assert_eq!(client.scalar("SELECT count(*) FROM t").unwrap(), "1000");
+    }
+    fails_saying(loxo(&["node", "add", "--name", "far"]), &["--host is missing", "hint"]);
+}
+
+#[test]
+fn a_killed_node_add_is_done_again_and_an_interrupted_one_leaves_nothing() {
+    let c = Cluster::up("killed");
+    let child = || {
+        let mut loxo = Command::new(env!("CARGO_BIN_EXE_loxo"));
+        loxo.args(["node", "add", "--dir"]).arg(&c.dir).spawn().unwrap()
+    };
+    let mut killed = child();
+    wait_for("the server", || c.dir.join("dn3/postmaster.pid").exists());
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    assert!(c.dir.join("dn3.joining").exists());
+    succeeded(c.loxo(&["down"], &[]));
+    assert!(std::net::TcpListener::bind(("127.0.0.1", c.port + 102)).is_ok(), "its server runs on");
+    succeeded(c.loxo(&["up"], &[]));
+
+    let mut interrupted = child();
+    wait_for("the new server", || {
+        // Not that of the killed call any more.
+        let is_asked =
+            Client::connect(c.port + 102).and_then(|mut client| client.scalar("SELECT to_regclass('loxo.node')"));
+        is_asked.is_ok_and(|name| name == "loxo.node")
+    });
+    let pid = interrupted.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    // It may have been done already.
+    if interrupted.wait().unwrap().code() == Some(1) {
+        assert_eq!(entries(&c.dir, "dn3"), Vec::<String>::new());
+        assert_eq!(buckets(&c).len(), 2);
+        succeeded(c.loxo(&["node", "add"], &[]));
+    }
+    assert_eq!(entries(&c.dir, "dn3"), ["dn3", "dn3.log"]);
+    assert_eq!(buckets(&c).len(), 3);
+}
+
+#[test]
+fn up_finishes_what_was_killed_before_it_wrote_the_configuration() {
+    let c = Cluster::up("finish");
+    let file = c.dir.join("cluster.toml");
+    let names = || c.config().datanodes.iter().map(|node| node.name.clone()).collect::<Vec<_>>();
+    let before = std::fs::read_to_string(&file).unwrap();
+    succeeded(c.loxo(&["node", "add"], &[]));
+    let after = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, &before).unwrap();
+    std::fs::write(c.dir.join("dn3.joining"), "").unwrap();
+    succeeded(c.loxo(&["down"], &[]));
+    succeeded(c.loxo(&["up"], &[]));
+    assert_eq!(names(), ["dn1", "dn2", "dn3"]);
+    assert!(!c.dir.join("dn3.joining").exists());
+    assert_eq!(c.nodes()[2]["trouble"], serde_json::Value::Null);
+
+    // Of a removal, up to the end of DROP NODE.
+    let mut client = c.client();
+    client.run("CREATE NODE GROUP club WITH (dn2, dn3)").unwrap();
+    client.run("CREATE TABLE alone (k int) DISTRIBUTE BY HASH (k) TO NODE (dn3)").unwrap();
+    fails_saying(c.loxo(&["node", "remove", "dn3"], &[]), &["cannot be emptied", "node group club"]);
+    client.run("DROP NODE GROUP club").unwrap();
+    fails_saying(
+        c.loxo(&["node", "remove", "dn3"], &[]),
+        &["cannot be emptied", "table public.alone lies there alone"],
+    );
+    client.run("ALTER TABLE alone TO NODE (dn1, dn2)").unwrap();
+    succeeded(c.loxo(&["node", "remove", "dn3"], &[]));
+    std::fs::rename(c.dir.join("dn3.removed"), c.dir.join("dn3")).unwrap();
+    std::fs::write(&file, &after).unwrap();
+    succeeded(c.loxo(&["up"], &[]));
+    assert_eq!(names(), ["dn1", "dn2"]);
+    assert_eq!(entries(&c.dir, "dn3"), ["dn3.removed", "dn3.log"]);
+    assert!(std::net::TcpListener::bind(("127.0.0.1", c.port + 102)).is_ok(), "the server runs on");
 }

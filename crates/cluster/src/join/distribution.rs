@@ -22,9 +22,6 @@ const TIES_SQL: &str = "
         AND d.refclassid = 'pg_trigger'::regclass AND d.refobjid = t.oid
     WHERE c.tgfoid = 'loxo.capture()'::regprocedure ORDER BY 1, 2";
 
-/// A dump makes materialized views that cannot be read before REFRESH. Those with rows elsewhere can, and are empty here.
-const POPULATED_SQL: &str = "SELECT oid::regclass FROM pg_class WHERE relkind = 'm' AND relispopulated ORDER BY 1";
-
 const NO_PUBLIC_SQL: &str = "SELECT true WHERE to_regnamespace('public') IS NULL";
 
 /// These triggers have their table's number in their names; for a moment two of a table may have the same.
@@ -52,10 +49,6 @@ pub(super) async fn copy(primary: &Session, server: &Session) -> Result<()> {
     for row in primary.rows(TIES_SQL).await? {
         let [relation, trigger] = fields(row)?.map(|value| quoted(value.as_deref()));
         add(&mut script, format!("SELECT loxo.tie({relation}, {trigger})"));
-    }
-    for relation in primary.rows(POPULATED_SQL).await?.into_iter().flatten() {
-        let relation = quoted(relation.as_deref());
-        add(&mut script, format!("UPDATE pg_class SET relispopulated = true WHERE oid = {relation}::regclass"));
     }
     if primary.value(NO_PUBLIC_SQL).await?.is_some() {
         add(&mut script, "DROP SCHEMA public".to_owned());

@@ -119,12 +119,16 @@ impl<'a> Join<'a> {
         roles::drop_made(&server, &self.take_roles_made(), &[]).await
     }
 
-    /// Runs `work` again if it fails because the schema has changed meanwhile.
+    /// Runs `work` again if it fails because the schema has changed meanwhile, or a new gtm leads, or tables are locked.
     async fn until_unchanged<T>(&self, work: impl AsyncFn() -> Result<T>) -> Result<T> {
         for _ in 1..ATTEMPTS_MAX {
             match work().await {
                 Err(error) if error.code() == SqlState::SERIALIZATION_FAILURE => {
-                    self.progress.line("the cluster's schema has changed meanwhile: preparing the server again");
+                    self.progress.line("the cluster has changed meanwhile: preparing the server again");
+                }
+                // Of those who write replicated tables, in CREATE NODE.
+                Err(error) if error.code() == SqlState::LOCK_NOT_AVAILABLE => {
+                    self.progress.line(&format!("{}: trying again", error.message()));
                 }
                 outcome => return outcome,
             }
@@ -165,12 +169,25 @@ impl<'a> Join<'a> {
     async fn create_node(&self) -> Result<()> {
         let Datanode { name, host, port, .. } = self.new;
         let coordinator = membership::coordinator(self.config).await?;
+        let generation = self.generation().await?;
+        self.connect().await?.run(&format!("SELECT setval('loxo.generation', {generation})")).await?;
         self.is_sent.store(true, Ordering::Release);
         let node = format!("{} WITH (TYPE = 'datanode', HOST = {}, PORT = {port})", identifier(name), literal(host));
-        let created = coordinator.run(&format!("CREATE NODE {node}")).await;
-        let is_refused = created.as_ref().is_err_and(|error| !is_doubtful(error));
-        self.is_sent.store(!is_refused, Ordering::Release);
-        created
+        let Err(error) = coordinator.run(&format!("CREATE NODE {node}")).await else { return Ok(()) };
+        if is_doubtful(&error) {
+            return Err(error);
+        }
+        self.is_sent.store(false, Ordering::Release);
+        // A server that is behind the others is an old copy of a datanode to them, and this one is behind since just now.
+        match self.generation().await? == generation {
+            true => Err(error),
+            false => Err(PgError::new(SqlState::SERIALIZATION_FAILURE, error.message())),
+        }
+    }
+
+    async fn generation(&self) -> Result<i64> {
+        let generation = self.primary.value("SELECT last_value FROM loxo.generation").await?;
+        generation.and_then(|value| value.parse().ok()).ok_or_else(|| PgError::internal("no generation"))
     }
 
     async fn version(&self) -> Result<i64> {

@@ -5,7 +5,7 @@ use std::path::Path;
 use pgerror::{PgError, Result, SqlState};
 
 use super::lock::Lock;
-use super::{Kind, Layout, Part, daemon, datanode};
+use super::{Kind, Layout, Part, daemon, datanode, node};
 use crate::Progress;
 use crate::disk;
 
@@ -26,6 +26,7 @@ pub async fn down(dir: &Path, wipe: bool, progress: &Progress) -> Result<String>
     let _lock = Lock::take(&dir)?;
     let ran = layout.is_running();
     stop(&layout, &layout.parts(), progress).await?;
+    node::stop_joining(&layout).await?;
     if wipe {
         std::fs::remove_dir_all(&dir).map_err(disk::context("remove", &dir))?;
         return Ok(format!("the cluster in {} is removed", dir.display()));

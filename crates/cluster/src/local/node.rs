@@ -15,6 +15,9 @@ use crate::proc::interrupted;
 use crate::progress::Progress;
 use crate::{disk, proc};
 
+/// Ending of the name of a file beside the directory of a server that is to become a datanode.
+const MARK: &str = ".joining";
+
 /// Ports from P + 100 on that are tried.
 const PORTS_TRIED: u16 = 900;
 
@@ -28,13 +31,10 @@ pub async fn add(dir: &Path, name: Option<&str>, progress: &Progress) -> Result<
 
 /// The same for who holds the lock.
 pub(super) async fn add_locked(dir: &Path, name: Option<&str>, progress: &Progress) -> Result<Datanode> {
-    let mut layout = load(dir)?;
+    correct(dir, progress).await?;
+    let layout = load(dir)?;
     let user = OsUser::for_servers()?;
     let members = membership::members(layout.config()).await?;
-    if follow(&mut layout, &members)? {
-        write(&layout, user.as_ref())?;
-        progress.line("cluster.toml had not all datanodes, or too many: it is corrected");
-    }
     if let Some(member) = members.iter().find(|member| Some(member.name.as_str()) == name) {
         return Err(PgError::new(SqlState::DUPLICATE_OBJECT, format!("{} is a datanode already", member.name))
             .hint("Leave the name away to have the next one chosen."));
@@ -54,8 +54,50 @@ fn load(dir: &Path) -> Result<Layout> {
     })
 }
 
-/// Has the configuration name the datanodes that the metadata name, since a call may have been killed between the two.
-/// Says whether they differed.
+/// Finishes what calls have begun that were killed when the metadata had changed, but not the configuration yet. Says whether
+/// there was anything.
+pub(super) async fn correct(dir: &Path, progress: &Progress) -> Result<bool> {
+    let mut layout = load(dir)?;
+    let members = membership::members(layout.config()).await?;
+    for member in &members {
+        let mark = mark(&layout, &member.name);
+        if mark.exists() {
+            std::fs::remove_file(&mark).map_err(disk::context("remove", &mark))?;
+        }
+    }
+    let is_member = |name: &str| members.iter().any(|member| member.name == name);
+    let gone: Vec<String> = layout.config().datanodes.iter().map(|node| node.name.clone()).collect();
+    for name in gone.iter().filter(|name| !is_member(name)) {
+        datanode::stop(&layout, name).await?;
+        set_aside(&layout.data_dir(name))?;
+    }
+    let ours = ours(&layout, members);
+    if !follow(&mut layout, &ours)? {
+        return Ok(false);
+    }
+    write(&layout, OsUser::for_servers()?.as_ref())?;
+    progress.line("datanodes have come or gone by a command that was killed: cluster.toml has them now");
+    Ok(true)
+}
+
+/// Those that live in the cluster's directory: a server of another host may have been added too.
+fn ours(layout: &Layout, mut members: Vec<Member>) -> Vec<Member> {
+    members.retain(|member| layout.data_dir(&member.name).exists());
+    members
+}
+
+/// Stops servers that were to become datanodes by calls that were killed.
+pub(super) async fn stop_joining(layout: &Layout) -> Result<()> {
+    let entries = std::fs::read_dir(layout.dir()).map_err(disk::context("read", layout.dir()))?;
+    for entry in entries.flatten() {
+        if let Some(name) = entry.file_name().to_str().and_then(|name| name.strip_suffix(MARK)) {
+            datanode::stop(layout, name).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Has the configuration name the datanodes that the metadata name. Says whether they differed.
 fn follow(layout: &mut Layout, members: &[Member]) -> Result<bool> {
     let configured = &layout.config().datanodes;
     let of = |member: &Member| Datanode {
@@ -74,6 +116,11 @@ fn follow(layout: &mut Layout, members: &[Member]) -> Result<bool> {
     }
     *layout = layout.clone().with_datanodes(members.iter().map(of).collect())?;
     Ok(true)
+}
+
+/// Tells the directory of a server that has not become a datanode yet from everything else.
+fn mark(layout: &Layout, name: &str) -> PathBuf {
+    layout.dir().join(format!("{name}{MARK}"))
 }
 
 /// Name and port of the next datanode.
@@ -115,7 +162,7 @@ struct Addition {
 impl Addition {
     async fn run(self) -> Result<Datanode> {
         self.discard_leftover().await?;
-        let mark = self.mark();
+        let mark = mark(&self.layout, &self.new.name);
         disk::write(&mark, "A datanode is being added; this file and the directory go if that fails.\n")?;
         datanode::own(&mark, self.user.as_ref())?;
         let server = async {
@@ -143,16 +190,11 @@ impl Addition {
             });
         }
         let mut layout = self.layout.clone();
-        let members = membership::members(layout.config()).await?;
+        let members = ours(&layout, membership::members(layout.config()).await?);
         follow(&mut layout, &members)?;
         write(&layout, self.user.as_ref())?;
         std::fs::remove_file(&mark).map_err(disk::context("remove", &mark))?;
         Ok(self.new)
-    }
-
-    /// Tells the directory of a server that has not become a datanode yet from everything else.
-    fn mark(&self) -> PathBuf {
-        self.layout.dir().join(format!("{}.joining", self.new.name))
     }
 
     async fn start_server(&self) -> Result<()> {
@@ -175,7 +217,7 @@ impl Addition {
     /// Removes a server that was to become a datanode and did not. Anything else with its name is not touched.
     async fn discard_leftover(&self) -> Result<()> {
         let data = self.layout.data_dir(&self.new.name);
-        if self.mark().exists() {
+        if mark(&self.layout, &self.new.name).exists() {
             self.progress.line(&format!("removing what an interrupted call has left in {}", data.display()));
             return self.remove_server().await;
         }
@@ -197,7 +239,7 @@ impl Addition {
     async fn remove_server(&self) -> Result<()> {
         datanode::stop(&self.layout, &self.new.name).await?;
         let name = &self.new.name;
-        for place in [self.layout.data_dir(name), self.layout.log_file(name), self.mark()] {
+        for place in [self.layout.data_dir(name), self.layout.log_file(name), mark(&self.layout, name)] {
             let removed = if place.is_dir() { std::fs::remove_dir_all(&place) } else { std::fs::remove_file(&place) };
             match removed {
                 Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(disk::context("remove", &place)(e)),
@@ -209,8 +251,8 @@ impl Addition {
 }
 
 /// Takes a datanode out of the cluster in `dir`, which must run, and stops its server; gives where its data directory is
-/// now. What was interrupted is finished by another call.
-pub async fn remove(dir: &Path, name: &str, progress: &Progress) -> Result<PathBuf> {
+/// now, if it has one here. What was interrupted is finished by another call.
+pub async fn remove(dir: &Path, name: &str, progress: &Progress) -> Result<Option<PathBuf>> {
     let layout = load(dir)?;
     let _lock = Lock::take(layout.dir())?;
     let mut layout = load(dir)?;
@@ -223,20 +265,23 @@ pub async fn remove(dir: &Path, name: &str, progress: &Progress) -> Result<PathB
     }
     progress.step(&format!("stopping {name}"), datanode::stop(&layout, name)).await?;
     let kept = set_aside(&layout.data_dir(name))?;
-    let members = membership::members(layout.config()).await?;
+    let members = ours(&layout, membership::members(layout.config()).await?);
     follow(&mut layout, &members)?;
     write(&layout, user.as_ref())?;
     Ok(kept)
 }
 
 /// Renames a directory: NAME.removed, or with a number behind it if there is one of that name.
-fn set_aside(data: &Path) -> Result<PathBuf> {
+fn set_aside(data: &Path) -> Result<Option<PathBuf>> {
+    if !data.exists() {
+        return Ok(None);
+    }
     let named =
         |suffix: String| data.with_file_name(format!("{}{suffix}", data.file_name().unwrap_or_default().display()));
     let mut names = std::iter::once(named(".removed".to_owned())).chain((2..).map(|i| named(format!(".removed{i}"))));
     let kept = names.find(|path| !path.exists()).unwrap_or_else(|| data.to_owned());
     std::fs::rename(data, &kept).map_err(disk::context("rename", data))?;
-    Ok(kept)
+    Ok(Some(kept))
 }
 
 #[cfg(test)]

@@ -80,7 +80,13 @@ pub async fn up(options: &UpOptions, progress: &Progress) -> Result<Layout> {
         outcome = run.bring_up(&dead) => outcome,
         name = proc::interrupted() => Err(PgError::new(SqlState::QUERY_CANCELED, format!("stopped by {name}"))),
     };
-    let Err(error) = outcome else { return grown(run.layout, options, progress).await };
+    let Err(error) = outcome else {
+        if node::correct(&dir, progress).await? {
+            drop(lock);
+            return Box::pin(up(options, progress)).await;
+        }
+        return grown(run.layout, options, progress).await;
+    };
     if let Err(trouble) = run.undo(&dead, existed).await {
         progress.line(&format!("could not clean up: {trouble}"));
     }

@@ -117,6 +117,15 @@ async fn held(config: &Config, member: &Member) -> Result<(i64, i64)> {
     Ok((values.next().unwrap_or(0), values.next().unwrap_or(0)))
 }
 
+/// What nothing but a user can move away from datanode $1.
+const KEEPS_SQL: &str = "
+    SELECT what FROM (
+        SELECT format('it is a member of node group %I', g.name) AS what FROM loxo.node_group AS g WHERE $1 = ANY (g.members)
+        UNION ALL SELECT format('table %s lies there alone', k.relid::regclass)
+        FROM loxo.class AS k JOIN pg_class AS c ON c.oid = k.relid LEFT JOIN loxo.bucket_map AS m ON m.id = k.map_id
+        WHERE $1 = ALL (coalesce(k.nodes, m.nodes))) AS found
+    ORDER BY what";
+
 /// Empties a datanode and takes it out of the cluster. Its server runs on.
 pub async fn remove(config: &Config, name: &str, progress: &Progress) -> Result<()> {
     let members = members(config).await?;
@@ -131,6 +140,12 @@ pub async fn remove(config: &Config, name: &str, progress: &Progress) -> Result<
             format!("{name} is the primary datanode, which cannot be removed"),
         )
         .hint("It holds the sequences and large objects."));
+    }
+    let keeps = KEEPS_SQL.replace("$1", &member.id.to_string());
+    if let Some(what) = primary(config).await?.value(&keeps).await? {
+        return Err(PgError::new(SqlState::OBJECT_IN_USE, format!("{name} cannot be emptied: {what}")).hint(
+            "Drop the node group, or move the table by ALTER TABLE … TO NODE (…), then run the same command again.",
+        ));
     }
     rebalance(config, Some(name), progress).await?;
     let session = coordinator(config).await?;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pgerror::{PgError, Result, SqlState};
 
-use super::coordinator;
+use super::{coordinator, primary, read_members};
 use crate::config::Config;
 use crate::progress::Progress;
 use crate::sql::{Session, identifier};
@@ -13,7 +13,10 @@ use crate::sql::{Session, identifier};
 const PAUSE: Duration = Duration::from_secs(1);
 
 const PROGRESS_SQL: &str = "SELECT state, buckets_done, buckets_total, rows_moved, bytes_moved, \
-     extract(epoch FROM clock_timestamp() - started)::int8, message FROM pgxc_rebalance";
+     extract(epoch FROM changed - started)::int8, message FROM pgxc_rebalance";
+
+/// The nodes that a rebalance which is under way empties.
+const UNDER_WAY_SQL: &str = "SELECT array_to_string(without, ' ') FROM loxo.rebalance WHERE state = 'running'";
 
 /// How far the moves are, as the view `pgxc_rebalance` shows it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -29,68 +32,61 @@ pub struct Rebalance {
 }
 
 impl Rebalance {
-    /// The job has not come to its end.
-    fn is_under_way(&self) -> bool {
-        !matches!(self.state.as_str(), "done" | "failed" | "cancelled")
-    }
-
     fn line(&self) -> String {
-        let Self { buckets_done, buckets_total, rows_moved, bytes_moved, seconds, .. } = self;
-        let message = if self.message.is_empty() { String::new() } else { format!(": {}", self.message) };
-        format!(
-            "{buckets_done} of {buckets_total} buckets, {rows_moved} rows ({} MB) moved in {seconds} s{message}",
-            bytes_moved / 1_000_000
-        )
+        let Self { state, buckets_done, buckets_total, rows_moved, bytes_moved, message, .. } = self;
+        let message = if message.is_empty() { String::new() } else { format!("; {message}") };
+        let megabytes = bytes_moved / 1_000_000;
+        format!("{state}: {buckets_done} of {buckets_total} buckets, {rows_moved} rows ({megabytes} MB) moved{message}")
     }
 }
 
-/// Spreads the rows anew over all datanodes, or over all but the one that is to leave; says how far it is. Once started the
-/// job goes on without the caller: dropping this future does not stop it. `None`: there was nothing to move.
-pub async fn rebalance(config: &Config, without: Option<&str>, progress: &Progress) -> Result<Option<Rebalance>> {
-    let without = without.map(|name| format!(" WITHOUT NODE {}", identifier(name))).unwrap_or_default();
-    let worker = coordinator(config).await?;
-    let watcher = coordinator(config).await?;
-    let sql = format!("ALTER CLUSTER REBALANCE{without}");
-    let mut work = std::pin::pin!(worker.run(&sql));
+/// Spreads the rows anew over all datanodes, or over all but one that is to leave; says how far it is, and returns at the
+/// end. Coordinators carry the job on by themselves: dropping this future does not stop it, and another call finds it.
+pub async fn rebalance(config: &Config, without: Option<&str>, progress: &Progress) -> Result<Rebalance> {
+    let primary = primary(config).await?;
+    if !is_under_way(config, &primary, without).await? {
+        let without = without.map(|name| format!(" WITHOUT NODE ({})", identifier(name))).unwrap_or_default();
+        coordinator(config).await?.run(&format!("ALTER CLUSTER REBALANCE{without}")).await?;
+    }
     let mut shown = String::new();
-    // The statement may end before the job does: both are waited for.
-    let mut is_started = false;
     loop {
-        tokio::select! {
-            ended = &mut work, if !is_started => {
-                ended?;
-                is_started = true;
-            }
-            () = tokio::time::sleep(PAUSE) => {}
+        let seen = look(&primary).await?;
+        match seen.state.as_str() {
+            "done" => return Ok(seen),
+            "running" | "paused" => {}
+            _ => return Err(ended(&seen)),
         }
-        let seen = look(&watcher).await?;
-        if let Some(seen) = &seen
-            && seen.line() != shown
-            && seen.is_under_way()
-        {
-            shown = seen.line();
-            progress.line(&shown);
+        let line = seen.line();
+        if line != shown {
+            progress.line(&line);
+            shown = line;
         }
-        match seen {
-            _ if !is_started => {}
-            Some(seen) if seen.is_under_way() => {}
-            Some(seen) if seen.state == "done" => return Ok(Some(seen)),
-            Some(seen) => {
-                let text = format!("the rows were not moved completely ({}): {}", seen.state, seen.message);
-                return Err(PgError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, text)
-                    .hint("What has been moved is where it belongs; run the same command again for the rest."));
-            }
-            None => return Ok(None),
-        }
+        tokio::time::sleep(PAUSE).await;
     }
 }
 
-async fn look(session: &Session) -> Result<Option<Rebalance>> {
-    let Some(row) = session.rows(PROGRESS_SQL).await?.into_iter().next() else { return Ok(None) };
+/// Is just this being done already? A new statement would begin to count anew.
+async fn is_under_way(config: &Config, primary: &Session, without: Option<&str>) -> Result<bool> {
+    let Some(row) = primary.rows(UNDER_WAY_SQL).await?.into_iter().next() else { return Ok(false) };
+    let emptied = row.into_iter().flatten().next().unwrap_or_default();
+    let members = read_members(config, primary).await?;
+    let wanted = without.and_then(|name| members.into_iter().find(|member| member.name == name));
+    Ok(emptied == wanted.map_or_else(String::new, |member| member.id.to_string()))
+}
+
+fn ended(seen: &Rebalance) -> PgError {
+    let text = format!("the rebalance has {}", if seen.state == "failed" { "failed" } else { "been cancelled" });
+    let error = PgError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, text)
+        .hint("What has been moved is where it belongs; run the same command again for the rest.");
+    if seen.message.is_empty() { error } else { error.detail(seen.message.clone()) }
+}
+
+async fn look(primary: &Session) -> Result<Rebalance> {
+    let row = primary.rows(PROGRESS_SQL).await?.into_iter().next().unwrap_or_default();
     let mut row = row.into_iter().map(Option::unwrap_or_default);
     let mut next = || row.next().unwrap_or_default();
     let number = |text: String| text.parse().unwrap_or(0);
-    Ok(Some(Rebalance {
+    Ok(Rebalance {
         state: next(),
         buckets_done: number(next()),
         buckets_total: number(next()),
@@ -98,7 +94,7 @@ async fn look(session: &Session) -> Result<Option<Rebalance>> {
         bytes_moved: number(next()),
         seconds: number(next()),
         message: next(),
-    }))
+    })
 }
 
 #[cfg(test)]
@@ -113,14 +109,12 @@ mod tests {
             buckets_total: 819,
             rows_moved: 40,
             bytes_moved: 2_500_000,
-            seconds: 7,
-            message: String::new(),
+            ..Rebalance::default()
         };
-        assert_eq!(seen.line(), "3 of 819 buckets, 40 rows (2 MB) moved in 7 s");
-        assert!(seen.is_under_way());
-        seen.message = "table t".to_owned();
-        assert!(seen.line().ends_with(" s: table t"));
+        assert_eq!(seen.line(), "running: 3 of 819 buckets, 40 rows (2 MB) moved");
+        seen.message = "canceling statement due to lock timeout".to_owned();
+        assert!(seen.line().ends_with(" moved; canceling statement due to lock timeout"));
         seen.state = "failed".to_owned();
-        assert!(!seen.is_under_way());
+        assert!(ended(&seen).to_string().contains("has failed"));
     }
 }

@@ -7,7 +7,7 @@
 //!
 //! The copies are made by a session of the service user: the caller's settings have no part in it.
 
-use catalog::{Catalog, Distribution, NodeId, Relation, RelationKind, quote_identifier, quote_literal};
+use catalog::{Catalog, Distribution, MapId, NodeId, Relation, RelationKind, quote_identifier, quote_literal};
 use pgerror::{PgError, Result, SqlState};
 use planner::parse::NodeOptions;
 use txn::Gid;
@@ -249,6 +249,8 @@ impl Session {
             this.run_on_members(&format!(
                 "UPDATE loxo.class SET nodes = pg_catalog.array_remove(nodes, {id}::pg_catalog.int2) \
                  WHERE {id}::pg_catalog.int2 OPERATOR(pg_catalog.=) ANY (nodes); \
+                 DELETE FROM loxo.bucket_map AS m WHERE m.id OPERATOR(pg_catalog.<>) 1 AND {id}::pg_catalog.int2 OPERATOR(pg_catalog.=) ANY (m.nodes) \
+                 AND NOT EXISTS (SELECT FROM loxo.class AS k WHERE k.map_id OPERATOR(pg_catalog.=) m.id); \
                  DELETE FROM loxo.node WHERE id OPERATOR(pg_catalog.=) {id}",
                 id = id.0
             ))
@@ -314,8 +316,8 @@ fn check_empty(catalog: &Catalog, node: &catalog::Node) -> Result<()> {
     if node.primary {
         return Err(primary_stays());
     }
-    let buckets: usize =
-        catalog.maps().map(|(_, map)| map.as_slice().iter().filter(|holder| **holder == id.0).count()).sum();
+    let maps = catalog.maps().filter(|(map, _)| is_used(catalog, *map));
+    let buckets: usize = maps.map(|(_, map)| map.as_slice().iter().filter(|holder| **holder == id.0).count()).sum();
     if buckets > 0 {
         return Err(holds(&format!("{buckets} buckets"), id.0, catalog));
     }
@@ -335,6 +337,15 @@ fn check_empty(catalog: &Catalog, node: &catalog::Node) -> Result<()> {
         )
         .hint("ALTER TABLE … TO NODE (…) moves it.")),
     }
+}
+
+/// A map stays when the last table over it is dropped.
+fn is_used(catalog: &Catalog, wanted: MapId) -> bool {
+    let goes_by_it = |table: &Relation| match &table.distribution {
+        Distribution::Hash { map_id, .. } | Distribution::Modulo { map_id, .. } => *map_id == wanted,
+        _ => false,
+    };
+    wanted == MapId::OF_ALL || catalog.relations().any(|table| goes_by_it(table))
 }
 
 fn holds(what: &str, id: u16, catalog: &Catalog) -> PgError {

@@ -187,7 +187,11 @@ async fn remove(arguments: Remove) -> Result<()> {
         match &arguments.cluster.config {
             None => {
                 let kept = local::node::remove(&arguments.cluster.dir.path(), name, &progress).await?;
-                Ok(format!("{name} is no datanode any more; its data directory is {}\n", kept.display()))
+                let where_to = match kept {
+                    Some(kept) => format!("its data directory is {} now", kept.display()),
+                    None => "stop its server".to_owned(),
+                };
+                Ok(format!("{name} is no datanode any more; {where_to}\n"))
             }
             Some(path) => {
                 membership::remove(&Config::load(path)?, name, &progress).await?;

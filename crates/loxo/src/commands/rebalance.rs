@@ -37,7 +37,7 @@ pub async fn move_rows(config: &Config, progress: &Progress) -> Result<()> {
         moved = membership::rebalance(config, None, progress) => moved?,
         name = cluster::interrupted() => return Err(left_running(name)),
     };
-    super::print(&said(moved.as_ref()))
+    super::print(&said(&moved))
 }
 
 /// The command was interrupted, the moves are not.
@@ -46,17 +46,17 @@ pub fn left_running(name: &str) -> PgError {
         .hint("TABLE pgxc_rebalance shows how far they are, and so does the same command again.")
 }
 
-fn said(moved: Option<&Rebalance>) -> String {
-    match moved {
-        Some(moved) if moved.buckets_total > 0 => format!(
-            "{} and {} rows ({} MB) were moved in {} s\n",
-            super::count(moved.buckets_done as usize, "bucket"),
-            moved.rows_moved,
-            moved.bytes_moved / 1_000_000,
-            moved.seconds
-        ),
-        _ => "nothing had to be moved\n".to_owned(),
+fn said(moved: &Rebalance) -> String {
+    if moved.buckets_done == 0 && moved.rows_moved == 0 {
+        return "nothing had to be moved\n".to_owned();
     }
+    format!(
+        "{} and {} rows ({} MB) were moved in {} s\n",
+        super::count(moved.buckets_done as usize, "bucket"),
+        moved.rows_moved,
+        moved.bytes_moved / 1_000_000,
+        moved.seconds
+    )
 }
 
 fn table(moves: &[Move]) -> String {
