@@ -54,6 +54,7 @@ pub use facts::setting_calls::{SettingCalls, setting_calls};
 pub use facts::tables::{Clauses, Tables, gives_plain_values, read_tables, reads_only};
 pub use facts::temp_placement::{Late, late_defaults, runs_apart};
 pub use facts::used::may_use;
+pub use facts::values_drawn::{LastDrawn, ValuesDrawn, with_values_drawn};
 pub use look_alikes::Qualifier;
 pub use parse::own_text::own_text;
 pub use parse::{Analysis, Marked, Statement, StatementKind, Undeclared, Uses, only_creates, parse, parse_for_dump};

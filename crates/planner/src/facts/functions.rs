@@ -17,6 +17,7 @@ use crate::facts::builtins::{Class, class_of};
 use crate::facts::clock::is_moment;
 use crate::facts::code;
 use crate::facts::setting_calls::constant_name;
+use crate::facts::values_drawn::is_remembered;
 use crate::rewrite::attributes;
 use crate::select::exact;
 use crate::select::shape::is_table_name;
@@ -277,6 +278,10 @@ impl Search<'_> {
             self.facts.volatile.get_or_insert_with(|| format!("{name}()"));
             let mut named = self.ctx.session.temp_functions.iter().filter(|function| function.name == name);
             return named.try_for_each(|function| self.temporary_function(function));
+        }
+        if is_remembered(call) {
+            self.facts.home = Some("currval()".to_owned());
+            return Ok(());
         }
         let meant = self.ctx.user_functions(call);
         for function in &meant {
