@@ -47,7 +47,7 @@ use pgerror::{PgError, Result, SqlState};
 pub use ddl::passwords::with_verifier;
 pub use dml::{Drawn, STAGE, sets_default};
 pub use facts::bodies::sql_statements;
-pub use facts::clock::{at_one_moment, bodies_read_clock, reads_clock, views_read_clock};
+pub use facts::clock::{at_one_moment, bodies_read_clock, reads_clock, some_moment, views_read_clock};
 pub use facts::effects::leavings;
 pub use facts::references::{Place, Reference, References, names_in_from, references};
 pub use facts::setting_calls::{SettingCalls, setting_calls};
@@ -74,7 +74,7 @@ pub use rewrite::rules::{OfOwner, Rewritten, Step};
 pub use rewrite::triggers::{OfStatement, Triggered};
 pub use rewrite::views::{Expanded, ReadAs};
 pub use session::*;
-pub use template::{Learned, ManyRows, Parameterised, Repeated, Shape, Template};
+pub use template::{Completion, Learned, ManyRows, Parameterised, Repeated, Shape, Template};
 
 use context::{AutoReplicate, Context};
 

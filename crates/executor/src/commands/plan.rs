@@ -193,7 +193,7 @@ impl Session {
     }
 
     /// What a node's clock says: `now()` and `statement_timestamp()`.
-    async fn moment(&mut self, node: NodeId) -> Result<Moment> {
+    pub(crate) async fn moment(&mut self, node: NodeId) -> Result<Moment> {
         let text = |time: &str| {
             format!(
                 "pg_catalog.to_char(pg_catalog.{time}() AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US') \
