@@ -163,8 +163,8 @@ mod tests {
 
     #[test]
     fn calls_get_what_is_remembered_and_columns_keep_their_names() {
-        let known = "'{16390,16400}'::pg_catalog.oid[], '{-2,7}'::pg_catalog.int8[]";
-        let last = "loxo.last_value_drawn('{16400}'::pg_catalog.oid[], '7'::pg_catalog.int8)";
+        let known = "'{16390,16400}'::pg_catalog.oid[], '{-2,7}'::bigint[]";
+        let last = "loxo.last_value_drawn('{16400}'::pg_catalog.oid[], '7'::bigint)";
         assert_eq!(
             rewritten("SELECT currval('s'), pg_catalog.currval($1) + 1, lastval()").unwrap(),
             format!(

@@ -338,3 +338,87 @@ fn clocks_in(expression: &str, moment: &Moment) -> Option<Vec<(Range<usize>, Str
     clocks.sort_by_key(|(tokens, _)| tokens.start);
     Some(clocks)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::template::tests::{common, facts, plan_of_rows};
+
+    const AT: &str = "'2024-05-06 07:08:09+00'::timestamptz";
+
+    fn completed(sql: &str) -> Option<String> {
+        let (catalog, path) = (common::catalog(), ["public".to_owned()]);
+        let moment =
+            Moment { transaction: "2024-05-06 07:08:09+00".into(), statement: "2024-05-06 07:08:10+00".into() };
+        let mut rows = ManyRows::default();
+        assert!(rows.scan(sql), "no rows: {sql}");
+        let completion = rows.completion(sql, &catalog, &facts(&path, &[], false), &moment)?;
+        let count: usize = rows.draws(&completion).iter().map(|(_, count)| count).sum();
+        let numbers: Vec<String> = (0..count).map(|number| (number + 7).to_string()).collect();
+        let completed = rows.completed(sql, &completion, |at| numbers.get(at).map(String::as_str)).expect("numbers");
+        assert!(plan_of_rows(&completed, &catalog, &path, &[]).is_some(), "{completed}");
+        let sample = rows.completed_sample(sql, &completion).expect("a sample");
+        assert!(plan_of_rows(&sample, &catalog, &path, &[]).is_some(), "{sample}");
+        Some(completed)
+    }
+
+    #[test]
+    fn rows_get_the_time_and_numbers() {
+        for (sql, expected) in [
+            (
+                "INSERT INTO orders (o_orderkey, o_date) VALUES (1, now()), (2, pg_catalog.now( ) + '2 d'::interval), (3, NULL)",
+                format!(
+                    "INSERT INTO orders (o_orderkey, o_date) VALUES (1, ({AT})),\n(2, ({AT}) + '2 d'::interval),\n(3, NULL)"
+                ),
+            ),
+            (
+                "INSERT INTO orders (o_orderkey, o_date) VALUES (1, date_trunc('d', CURRENT_TIMESTAMP(0))), (2, date_trunc( 'm',CURRENT_TIMESTAMP (0)))",
+                format!(
+                    "INSERT INTO orders (o_orderkey, o_date) VALUES (1, date_trunc('d', (({AT})::timestamptz(0)))),\n(2, date_trunc( 'm',(({AT})::timestamptz(0))))"
+                ),
+            ),
+            (
+                "INSERT INTO stamped VALUES (1), (2) RETURNING s_id",
+                format!(
+                    "INSERT INTO stamped (s_id, s_on) VALUES (1, ({AT}::date)),\n(2, ({AT}::date)) RETURNING s_id"
+                ),
+            ),
+            (
+                "INSERT INTO stamped AS s (s_text, s_id) VALUES ('a)', 1), ('b', 2) ON CONFLICT DO NOTHING",
+                format!(
+                    "INSERT INTO stamped AS s (s_text, s_id, s_on) VALUES ('a)', 1, ({AT}::date)),\n('b', 2, ({AT}::date)) ON CONFLICT DO NOTHING"
+                ),
+            ),
+            (
+                "INSERT INTO stamped (s_id, s_on) VALUES (1, DEFAULT), (2, '2020-01-01'), (3, default)",
+                format!(
+                    "INSERT INTO stamped (s_id, s_on) VALUES (1, ({AT}::date)),\n(2, '2020-01-01'),\n(3, ({AT}::date))"
+                ),
+            ),
+            (
+                "INSERT INTO accounts (a_name) VALUES ('x'), ('y')",
+                "INSERT INTO accounts (a_name, a_id) VALUES ('x', 7),\n('y', 8)".to_owned(),
+            ),
+            (
+                "INSERT INTO accounts VALUES (DEFAULT, 'x'), (5, 'y'), (DEFAULT, upper('z'))",
+                "INSERT INTO accounts VALUES (7, 'x'),\n(5, 'y'),\n(8, upper('z'))".to_owned(),
+            ),
+        ] {
+            assert_eq!(completed(sql).as_deref(), Some(expected.as_str()), "{sql}");
+        }
+    }
+
+    #[test]
+    fn rows_that_lack_nothing_or_more_stay_as_they_are() {
+        for sql in [
+            "INSERT INTO orders VALUES (1, 2), (2, 3)",
+            "INSERT INTO stamped VALUES (1, '2020-01-01'), (2, '2020-01-02')",
+            "INSERT INTO orders (o_orderkey, o_custkey) VALUES (1, nextval('s')), (2, nextval('s'))",
+            "INSERT INTO accounts (a_name) VALUES (now()::text), (currval('s')::text)",
+            "INSERT INTO events (e_text) VALUES (now()), (now())",
+            "INSERT INTO nowhere VALUES (now()), (now())",
+        ] {
+            assert_eq!(completed(sql), None, "{sql}");
+        }
+    }
+}
