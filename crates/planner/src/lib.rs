@@ -139,12 +139,14 @@ fn plan_as_it_stands(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
     }
     let spelled = rewrite::whole_rows::of_columns(ctx, statement)?;
     let statement = spelled.as_ref().unwrap_or(statement);
+    ctx.session.stop.check()?;
     let called = statement;
     let inlined = rewrite::inline::inline(ctx, statement)?
         .map(|inlined| rewrite::whole_rows::of_inlined(ctx, inlined))
         .transpose()?;
     let inlined = inlined.map(|inlined| Statement { is_rewritten: statement.is_rewritten, ..inlined });
     let statement = inlined.as_ref().unwrap_or(statement);
+    ctx.session.stop.check()?;
     let expanded = rewrite::views::without_temporary(ctx, statement)?;
     let expanded = expanded.map(|expanded| Statement { is_rewritten: statement.is_rewritten, ..expanded });
     let statement = expanded.as_ref().unwrap_or(statement);
@@ -153,6 +155,7 @@ fn plan_as_it_stands(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
     {
         return Ok(Plan::Routine(Box::new(Routine::Rewritten(Box::new(rewritten)))));
     }
+    ctx.session.stop.check()?;
     if let Some(routine) = rewrite::instead::plan(ctx, statement)? {
         return Ok(Plan::Routine(Box::new(routine)));
     }
@@ -161,6 +164,7 @@ fn plan_as_it_stands(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
     {
         return Ok(Plan::Routine(Box::new(routine)));
     }
+    ctx.session.stop.check()?;
     if let Some(drawn) = dml::drawn(ctx, statement)? {
         return Ok(Plan::Routine(Box::new(Routine::Drawn(drawn))));
     }
@@ -170,6 +174,7 @@ fn plan_as_it_stands(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
     {
         return Ok(Plan::Routine(Box::new(Routine::Lifted(lifted))));
     }
+    ctx.session.stop.check()?;
     if returns_sub_select(statement)?
         && first_copy::plan(ctx, statement).is_err()
         && let Some(routine) = rewrite::per_row::sub_selects(ctx, statement)?
@@ -181,6 +186,7 @@ fn plan_as_it_stands(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
         Some(_) if inlined.is_none() => ctx.analysis.and_then(|analysis| analysis.without_bodies()),
         _ => None,
     };
+    ctx.session.stop.check()?;
     match rewrite::routine::plan(&Context { analysis: own.as_ref().or(ctx.analysis), ..*ctx }, statement)? {
         Some(routine) => Ok(Plan::Routine(Box::new(routine))),
         None => {
@@ -191,6 +197,7 @@ fn plan_as_it_stands(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
                 },
                 plan => plan?,
             };
+            ctx.session.stop.check()?;
             match rewrite::per_row::of_filled(ctx, statement, &plan)? {
                 Some(routine) => Ok(Plan::Routine(Box::new(routine))),
                 None => rewrite::triggers::with_triggers(ctx, statement, plan),

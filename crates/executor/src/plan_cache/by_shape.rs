@@ -14,7 +14,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use catalog::{Catalog, NodeId};
 use pgerror::{PgError, Result, SqlState, field};
-use planner::{Learned, ManyRows, Parameter, Parameterised, Plan, SessionFacts, Shape, Template};
+use planner::{Learned, ManyRows, Parameter, Parameterised, Plan, SessionFacts, Shape, Stop, Template};
 
 use crate::backend::call::Call;
 use crate::backend::call::Parameters;
@@ -102,7 +102,8 @@ impl Session {
     /// The plan of a long INSERT of many rows of which none like it was planned before: by one row of each kind, once what the rows lack
     /// is in the text.
     pub async fn plan_by_single_rows(&mut self, sql: &str, call: &Call) -> Result<Option<Quick>> {
-        if sql.len() < MANY_ROWS_BYTES || self.status() == b'E' || !self.scratch.rows.scan(sql) {
+        let is_long = sql.len() >= MANY_ROWS_BYTES && self.status() != b'E';
+        if !is_long || !lengthy(sql.len(), || self.scratch.rows.scan(sql)) {
             return Ok(None);
         }
         // A new session does not know these yet.
@@ -343,6 +344,7 @@ impl Session {
             exchanges: self.exchanges(),
             estimates: None,
             few_rows: 0.0,
+            stop: Stop::by(self.links.cancel().interrupt().flag()),
         }
     }
 }

@@ -7,6 +7,7 @@ use planner::{ManyRows, Parameter, SessionFacts};
 use crate::backend::call::Call;
 use crate::session::Session;
 use crate::session::describe::parameter_facts;
+use crate::shared::long_texts::lengthy;
 
 impl Session {
     /// The text with what its rows lack; `None` if it is to be planned as it stands. Numbers are drawn for a text only whose rows can then
@@ -15,7 +16,7 @@ impl Session {
         let loaded = self.catalog().await?;
         let path = self.search_path(&loaded.catalog).await?;
         let mut rows = ManyRows::default();
-        if !self.is_ordinary() || !rows.scan(sql) {
+        if !self.is_ordinary() || !lengthy(sql.len(), || rows.scan(sql)) {
             return Ok(None);
         }
         let parameters: Vec<Parameter<'_>> = parameter_facts(call, None);
@@ -31,14 +32,15 @@ impl Session {
         let moment = self.moment(clock).await?;
         let Some(completion) = completion(self, &moment) else { return Ok(None) };
         if !completion.draws_numbers() {
-            return Ok(rows.completed(sql, &completion, |_| None));
+            return Ok(lengthy(sql.len(), || rows.completed(sql, &completion, |_| None)));
         }
-        let Some(sample) = rows.completed_sample(sql, &completion) else { return Ok(None) };
+        let Some(sample) = lengthy(sql.len(), || rows.completed_sample(sql, &completion)) else { return Ok(None) };
         if self.plan_rows_at_once(&sample, call).await.is_none() {
             return Ok(None);
         }
-        let numbers = self.draw(&rows.draws(&completion)).await?;
+        let draws = lengthy(sql.len(), || rows.draws(&completion));
+        let numbers = self.draw(&draws).await?;
         let number = |at: usize| str::from_utf8(numbers.get(at)?.as_deref()?).ok();
-        Ok(rows.completed(sql, &completion, number))
+        Ok(lengthy(sql.len(), || rows.completed(sql, &completion, number)))
     }
 }

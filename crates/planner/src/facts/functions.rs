@@ -175,6 +175,7 @@ impl Search<'_> {
     /// What the nodes call by themselves when they read and change the statement's tables.
     fn code_of_tables(&mut self, statement: &impl Walk) -> Result<()> {
         statement.walk(&mut |node| {
+            self.ctx.session.stop.check()?;
             let found = match node {
                 Ref::RangeVar(name) => code::check_named(&self.ctx, name, code::check_read),
                 _ => code::changed(node).map_or(Ok(()), |name| {
@@ -190,6 +191,7 @@ impl Search<'_> {
     }
 
     fn node(&mut self, node: Ref<'_>, top: bool) -> Result<()> {
+        self.ctx.session.stop.check()?;
         match node {
             Ref::FuncCall(call) => return self.call(call),
             Ref::SelectStmt(select) => {

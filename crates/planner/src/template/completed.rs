@@ -379,9 +379,7 @@ mod tests {
             ),
             (
                 "INSERT INTO stamped VALUES (1), (2) RETURNING s_id",
-                format!(
-                    "INSERT INTO stamped (s_id, s_on) VALUES (1, ({AT}::date)),\n(2, ({AT}::date)) RETURNING s_id"
-                ),
+                format!("INSERT INTO stamped (s_id, s_on) VALUES (1, ({AT}::date)),\n(2, ({AT}::date)) RETURNING s_id"),
             ),
             (
                 "INSERT INTO stamped AS s (s_text, s_id) VALUES ('a)', 1), ('b', 2) ON CONFLICT DO NOTHING",

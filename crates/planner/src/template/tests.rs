@@ -7,7 +7,7 @@ use std::path::Path;
 use catalog::{ForeignKey, RelationKind, Rule, RuleEvent, RuleState};
 
 use super::*;
-use crate::session::ParameterValue;
+use crate::session::{ParameterValue, Stop};
 
 #[path = "../../tests/common/mod.rs"]
 pub(super) mod common;
@@ -132,6 +132,7 @@ pub(super) fn facts<'a>(path: &'a [String], parameters: &'a [Parameter<'a>], in_
         exchanges: crate::Exchanges::Seeing,
         estimates: None,
         few_rows: 0.0,
+        stop: Stop::default(),
     }
 }
 

@@ -363,7 +363,9 @@ impl Insert<'_> {
 
     fn keyed(self) -> Result<Plan> {
         if let Some(rows) = self.rows() {
-            return match self.nodes_of_rows(&rows) {
+            let nodes = self.nodes_of_rows(&rows);
+            self.ctx.session.stop.check()?;
+            return match nodes {
                 Some(nodes) if self.is_one_moment(&nodes) => self.routed(&nodes),
                 _ => self.staged(),
             };
@@ -459,7 +461,11 @@ impl Insert<'_> {
         if has_links || self.facts.function_nodes.is_some() {
             return None;
         }
-        rows.iter().map(|row| self.node_of_row(row, &key)).collect()
+        let node = |row: &Vec<Value<'_>>| {
+            self.ctx.session.stop.check().ok()?;
+            self.node_of_row(row, &key)
+        };
+        rows.iter().map(node).collect()
     }
 
     fn node_of_row(&self, row: &[Value<'_>], key: &[(&Column, Option<usize>)]) -> Option<NodeId> {
@@ -495,6 +501,7 @@ impl Insert<'_> {
         };
         let (mut parts, mut places) = (Vec::new(), Vec::new());
         for (node, rows) in by_node {
+            self.ctx.session.stop.check()?;
             // Nothing but these rows is copied: see `rows` for what the query is beside them.
             let values_lists = rows.iter().map(|row| query.values_lists[*row].clone()).collect();
             let values = SelectStmt { values_lists, ..tree::empty_select() };
