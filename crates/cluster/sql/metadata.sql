@@ -858,6 +858,67 @@ CREATE VIEW loxo.triggers AS
 COMMENT ON VIEW loxo.triggers IS 'The same for information_schema.triggers.';
 GRANT SELECT ON loxo.triggers TO PUBLIC;
 
+-- The values that a backend has drawn from sequences, before it is given to another session, and what stands for them afterwards.
+CREATE FUNCTION loxo.values_drawn() RETURNS TABLE (sequence oid, value int8, is_last bool)
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s'
+    AS $$
+DECLARE
+    last int8;
+BEGIN
+    BEGIN
+        last := lastval();
+    EXCEPTION WHEN object_not_in_prerequisite_state THEN
+        NULL;
+    END;
+    FOR sequence IN SELECT seqrelid FROM pg_sequence LOOP
+        BEGIN
+            value := currval(sequence);
+            is_last := coalesce(value = last, false);
+            RETURN NEXT;
+        -- None was drawn, or the sequence has just been dropped.
+        EXCEPTION WHEN object_not_in_prerequisite_state OR undefined_table OR internal_error THEN
+            NULL;
+        END;
+    END LOOP;
+END
+$$;
+COMMENT ON FUNCTION loxo.values_drawn() IS
+    'currval() of all sequences that this backend has drawn from; the last value may be that of several.';
+
+-- With the rights of the caller, as PostgreSQL's own.
+CREATE FUNCTION loxo.value_drawn(sequence regclass, known oid[], numbers int8[]) RETURNS int8
+    LANGUAGE plpgsql STRICT SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    RETURN currval(sequence);
+EXCEPTION WHEN object_not_in_prerequisite_state THEN
+    IF sequence = ANY (known) THEN
+        RETURN numbers[array_position(known, sequence::oid)];
+    END IF;
+    RAISE;
+END
+$$;
+COMMENT ON FUNCTION loxo.value_drawn(regclass, oid[], int8[]) IS
+    'currval() of a session that has drawn these values of these sequences in other backends before.';
+
+CREATE FUNCTION loxo.last_value_drawn(known oid[], value int8) RETURNS int8
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    RETURN lastval();
+EXCEPTION WHEN object_not_in_prerequisite_state THEN
+    IF EXISTS (SELECT FROM pg_sequence WHERE seqrelid = ANY (known) AND has_sequence_privilege(seqrelid, 'USAGE, SELECT')) THEN
+        RETURN value;
+    ELSIF EXISTS (SELECT FROM pg_sequence WHERE seqrelid = ANY (known)) THEN
+        RAISE insufficient_privilege USING
+            MESSAGE = format('permission denied for sequence %s', (SELECT relname FROM pg_class WHERE oid = ANY (known) LIMIT 1));
+    END IF;
+    RAISE;
+END
+$$;
+COMMENT ON FUNCTION loxo.last_value_drawn(oid[], int8) IS
+    'lastval() of a session that has drawn this value of one of these sequences in another backend before.';
+
 -- Everything else in the schema is for superusers: PostgreSQL lets everybody call a new function.
 REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA loxo FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION loxo.begin_schema_change, loxo.lock_for_commit, loxo.register_table, loxo.keep_writers_off,
@@ -866,4 +927,5 @@ GRANT EXECUTE ON FUNCTION loxo.begin_schema_change, loxo.lock_for_commit, loxo.r
     loxo.lend_rights, loxo.take_rights_back, loxo.lend_address, loxo.take_address_back, loxo.lend, loxo.take_back, loxo.make_temp, loxo.index_temp, loxo.make_schema,
     loxo.tend_copy(bytea, regclass) TO PUBLIC;
 -- A trigger function is called by triggers only, and those who make one need the right to; the others read what everybody may read.
-GRANT EXECUTE ON FUNCTION loxo.capture, loxo.pg_trigger, loxo.pg_rewrite TO PUBLIC;
+GRANT EXECUTE ON FUNCTION loxo.capture, loxo.pg_trigger, loxo.pg_rewrite, loxo.values_drawn, loxo.value_drawn,
+    loxo.last_value_drawn TO PUBLIC;

@@ -176,18 +176,24 @@ pub(crate) async fn check_new(
 /// Connections to a datanode beside the pools: of the gtms, of listening sessions, and PostgreSQL's own reserve for superusers.
 const OTHER_CONNECTIONS: usize = 15;
 
+/// Of a coordinator's pool to one datanode: a tenth more for the moment, as the executor's pool counts it.
+fn most_connections(pool_size: usize) -> usize {
+    pool_size + pool_size / 10 + 1
+}
+
 /// What is wrong, and what to do, if a datanode takes fewer connections than the coordinators may open.
 fn pool_shortage(config: &Config, max_connections: u32) -> Option<(String, String)> {
-    let pools: usize = config.coordinators.iter().map(|coordinator| coordinator.pool_size).sum();
+    let pools: usize = config.coordinators.iter().map(|coordinator| most_connections(coordinator.pool_size)).sum();
     let needed = pools + OTHER_CONNECTIONS;
     if needed <= max_connections as usize {
         return None;
     }
     let text = format!(
-        "max_connections = {max_connections}, but the coordinators may open {pools} connections (pool_size), and \
+        "max_connections = {max_connections}, but the coordinators may open {pools} connections (pool_size and a tenth), and \
          {OTHER_CONNECTIONS} more are needed for other things"
     );
-    let each = (max_connections as usize).saturating_sub(OTHER_CONNECTIONS) / config.coordinators.len().max(1);
+    let share = (max_connections as usize).saturating_sub(OTHER_CONNECTIONS) / config.coordinators.len().max(1);
+    let each = (0..share).rev().find(|each| most_connections(*each) <= share).unwrap_or(0);
     let hint = format!(
         "Set max_connections to {needed} or more and restart the server, or set pool_size to {each} or less for each coordinator."
     );

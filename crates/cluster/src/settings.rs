@@ -137,7 +137,7 @@ fn network(port: u16, title: &str, socket_dir: Option<&str>, add: &mut Add) {
 }
 
 fn transactions(set: &BTreeMap<String, String>, add: &mut Add) {
-    const CONNECTIONS: u64 = 200;
+    const CONNECTIONS: u64 = 250;
     let connections = set.get("max_connections").and_then(|v| v.parse().ok()).unwrap_or(CONNECTIONS);
     add("max_connections", connections.to_string(), "all coordinators' pools together, and room for an administrator");
     add(

@@ -63,6 +63,6 @@ pub use session::encoding::is_foreign as is_foreign_encoding;
 pub use session::own_settings::{IDLE_IN_TRANSACTION, IDLE_SESSION, STATEMENT_TIMEOUT, own_setting_name};
 pub use shared::catalog_load::Loaded;
 pub use shared::context::Context;
-pub use shared::long_texts::lengthy;
+pub use shared::long_texts::{Apart, is_lengthy};
 pub use shared::plan_validity::PlanValidity;
 pub use txn::user_prepared::End;

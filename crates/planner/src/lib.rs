@@ -47,13 +47,14 @@ use pgerror::{PgError, Result, SqlState};
 pub use ddl::passwords::with_verifier;
 pub use dml::{Drawn, STAGE, sets_default};
 pub use facts::bodies::sql_statements;
-pub use facts::clock::{at_one_moment, bodies_read_clock, reads_clock, views_read_clock};
+pub use facts::clock::{at_one_moment, bodies_read_clock, reads_clock, some_moment, views_read_clock};
 pub use facts::effects::leavings;
 pub use facts::references::{Place, Reference, References, names_in_from, references};
 pub use facts::setting_calls::{SettingCalls, setting_calls};
 pub use facts::tables::{Clauses, Tables, gives_plain_values, read_tables, reads_only};
 pub use facts::temp_placement::{Late, late_defaults, runs_apart};
 pub use facts::used::may_use;
+pub use facts::values_drawn::{LastDrawn, ValuesDrawn, with_values_drawn};
 pub use look_alikes::Qualifier;
 pub use parse::own_text::own_text;
 pub use parse::{Analysis, Marked, Statement, StatementKind, Undeclared, Uses, only_creates, parse, parse_for_dump};
@@ -73,7 +74,7 @@ pub use rewrite::rules::{OfOwner, Rewritten, Step};
 pub use rewrite::triggers::{OfStatement, Triggered};
 pub use rewrite::views::{Expanded, ReadAs};
 pub use session::*;
-pub use template::{Learned, ManyRows, Parameterised, Repeated, Shape, Template};
+pub use template::{Completion, Learned, ManyRows, Parameterised, Repeated, Shape, Template};
 
 use context::{AutoReplicate, Context};
 
@@ -138,12 +139,14 @@ fn plan_as_it_stands(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
     }
     let spelled = rewrite::whole_rows::of_columns(ctx, statement)?;
     let statement = spelled.as_ref().unwrap_or(statement);
+    ctx.session.stop.check()?;
     let called = statement;
     let inlined = rewrite::inline::inline(ctx, statement)?
         .map(|inlined| rewrite::whole_rows::of_inlined(ctx, inlined))
         .transpose()?;
     let inlined = inlined.map(|inlined| Statement { is_rewritten: statement.is_rewritten, ..inlined });
     let statement = inlined.as_ref().unwrap_or(statement);
+    ctx.session.stop.check()?;
     let expanded = rewrite::views::without_temporary(ctx, statement)?;
     let expanded = expanded.map(|expanded| Statement { is_rewritten: statement.is_rewritten, ..expanded });
     let statement = expanded.as_ref().unwrap_or(statement);
@@ -152,6 +155,7 @@ fn plan_as_it_stands(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
     {
         return Ok(Plan::Routine(Box::new(Routine::Rewritten(Box::new(rewritten)))));
     }
+    ctx.session.stop.check()?;
     if let Some(routine) = rewrite::instead::plan(ctx, statement)? {
         return Ok(Plan::Routine(Box::new(routine)));
     }
@@ -160,6 +164,7 @@ fn plan_as_it_stands(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
     {
         return Ok(Plan::Routine(Box::new(routine)));
     }
+    ctx.session.stop.check()?;
     if let Some(drawn) = dml::drawn(ctx, statement)? {
         return Ok(Plan::Routine(Box::new(Routine::Drawn(drawn))));
     }
@@ -169,6 +174,7 @@ fn plan_as_it_stands(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
     {
         return Ok(Plan::Routine(Box::new(Routine::Lifted(lifted))));
     }
+    ctx.session.stop.check()?;
     if returns_sub_select(statement)?
         && first_copy::plan(ctx, statement).is_err()
         && let Some(routine) = rewrite::per_row::sub_selects(ctx, statement)?
@@ -180,6 +186,7 @@ fn plan_as_it_stands(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
         Some(_) if inlined.is_none() => ctx.analysis.and_then(|analysis| analysis.without_bodies()),
         _ => None,
     };
+    ctx.session.stop.check()?;
     match rewrite::routine::plan(&Context { analysis: own.as_ref().or(ctx.analysis), ..*ctx }, statement)? {
         Some(routine) => Ok(Plan::Routine(Box::new(routine))),
         None => {
@@ -190,6 +197,7 @@ fn plan_as_it_stands(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
                 },
                 plan => plan?,
             };
+            ctx.session.stop.check()?;
             match rewrite::per_row::of_filled(ctx, statement, &plan)? {
                 Some(routine) => Ok(Plan::Routine(Box::new(routine))),
                 None => rewrite::triggers::with_triggers(ctx, statement, plan),

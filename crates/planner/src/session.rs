@@ -2,8 +2,10 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use catalog::{Function, NodeId, Oid, Relation};
+use pgerror::{PgError, Result, SqlState};
 
 /// Facts of one session at the time of one statement.
 #[derive(Clone, Debug)]
@@ -37,6 +39,30 @@ pub struct SessionFacts<'a> {
     pub estimates: Option<&'a HashMap<String, f64>>,
     /// So many rows are brought to one node rather than exchanged.
     pub few_rows: f64,
+    /// Whether the plan is still wanted.
+    pub stop: Stop,
+}
+
+/// Raised from outside when the plan that is being made is not wanted any more.
+#[derive(Clone, Debug, Default)]
+pub struct Stop(Arc<AtomicBool>);
+
+impl Stop {
+    /// One that whoever has the flag can raise.
+    pub fn by(flag: Arc<AtomicBool>) -> Self {
+        Self(flag)
+    }
+
+    /// To be called in whatever takes longer for a longer text.
+    ///
+    /// # Errors
+    /// 57014 if it has been raised.
+    pub(crate) fn check(&self) -> Result<()> {
+        match self.0.load(Ordering::Relaxed) {
+            true => Err(PgError::new(SqlState::QUERY_CANCELED, "canceling statement due to user request")),
+            false => Ok(()),
+        }
+    }
 }
 
 /// What a temporary table, or one that its changes lead to, calls.

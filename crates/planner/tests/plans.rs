@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use catalog::NodeId;
-use planner::{ChangedTable, Exchanges, OutputColumn, Parameter, ParameterValue, SessionFacts};
+use planner::{ChangedTable, Exchanges, OutputColumn, Parameter, ParameterValue, SessionFacts, Stop};
 
 mod common;
 
@@ -33,6 +33,7 @@ fn answer(sql: &str) -> String {
         exchanges: if changed.is_empty() { Exchanges::Seeing } else { Exchanges::SeeingBut(&changed) },
         estimates: Some(&estimates(sql)),
         few_rows: 0.0,
+        stop: Stop::default(),
     };
     let statements = match planner::parse(sql) {
         Ok(statements) => statements,

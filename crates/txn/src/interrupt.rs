@@ -6,7 +6,7 @@
 //! Invariant: an interrupt lasts until [`Interrupt::clear`], at the next statement, so it is not lost between two waits.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pgerror::{PgError, Result};
 use tokio::sync::Notify;
@@ -14,15 +14,15 @@ use tokio::sync::Notify;
 /// See the module's page; one a session.
 #[derive(Debug)]
 pub struct Interrupt {
-    is_raised: AtomicBool,
+    is_raised: Arc<AtomicBool>,
     reason: Mutex<Option<PgError>>,
     raised: Notify,
 }
 
 impl Interrupt {
     /// Nobody has asked to stop yet.
-    pub const fn new() -> Self {
-        Self { is_raised: AtomicBool::new(false), reason: Mutex::new(None), raised: Notify::const_new() }
+    pub fn new() -> Self {
+        Self { is_raised: Arc::default(), reason: Mutex::new(None), raised: Notify::new() }
     }
 
     /// Whatever waits ends with this error, unless there was another before.
@@ -46,6 +46,11 @@ impl Interrupt {
             true => self.reason().clone().map_or(Ok(()), Err),
             false => Ok(()),
         }
+    }
+
+    /// For work that does not wait, but looks now and then: is it raised?
+    pub fn flag(&self) -> Arc<AtomicBool> {
+        self.is_raised.clone()
     }
 
     /// What the work gives, or the error if that comes first; the work is dropped then.

@@ -89,7 +89,10 @@ impl Client {
             if needs_block && !self.own().session.in_block() {
                 self.own().begin_implicit_block();
             }
-            self.own().session.statement_begins();
+            // The time of the first goes on since its text was read.
+            if at > 0 {
+                self.own().session.statement_begins();
+            }
             match self.statements.execute(statement, &Call::simple(), None).await {
                 Ok(completion) => self.own().socket.send_completion(&completion),
                 Err(error) => return Err((error, statement.offset)),

@@ -4,13 +4,13 @@
 //! * [`admission`]: how many clients there may be, and how many connections that have not said who they are.
 //! * [`caches`]: parsed texts and descriptions of statements.
 //!
-//! Invariant: nothing here outlives the coordinator, and no session waits for another's statement here.
+//! Invariant: nothing here outlives the coordinator. No session waits for another's statement here, but for long texts of others to be read.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use executor::{CancelSet, Context};
+use executor::{Apart, CancelSet, Context};
 use tokio::sync::watch;
 
 use self::admission::Admission;
@@ -40,6 +40,7 @@ pub(crate) struct Shared {
     admission: Arc<Admission>,
     descriptions: DescriptionCache,
     statements: StatementCache,
+    apart: Apart,
     cancels: Mutex<HashMap<CancelKey, Arc<CancelSet>>>,
     next_process_id: AtomicI32,
     /// True from the moment when the coordinator is told to end.
@@ -55,6 +56,7 @@ impl Shared {
             admission: Arc::new(Admission::new(clients_max)),
             descriptions: DescriptionCache::default(),
             statements: StatementCache::default(),
+            apart: Apart::default(),
             cancels: Mutex::default(),
             next_process_id: AtomicI32::new(1),
             stopping: watch::Sender::new(false),
@@ -83,6 +85,11 @@ impl Shared {
 
     pub(crate) fn statements(&self) -> &StatementCache {
         &self.statements
+    }
+
+    /// Where long texts are parsed.
+    pub(crate) fn apart(&self) -> &Apart {
+        &self.apart
     }
 
     /// A key under which this session can be cancelled.

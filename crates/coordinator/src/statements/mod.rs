@@ -144,10 +144,19 @@ impl Statements {
     /// The statements of a text.
     pub(crate) async fn parsed(&mut self, sql: &[u8]) -> Result<Arc<Vec<Statement>>> {
         let sql = text(sql)?;
-        let parsed = executor::lengthy(sql.len(), || match self.is_dump {
+        let (shared, is_dump) = (self.shared.clone(), self.is_dump);
+        let parse = move |sql: &str| match is_dump {
             true => planner::parse_for_dump(sql).map(Arc::new),
-            false => self.shared.statements().parse(sql),
-        });
+            false => shared.statements().parse(sql),
+        };
+        let parsed = match executor::is_lengthy(sql.len()) {
+            true => {
+                let (cancel, own) = (self.own.session.cancel_set(), sql.to_owned());
+                let parsed = self.shared.apart().run(&cancel, move || parse(&own)).await;
+                parsed.and_then(|parsed| parsed)
+            }
+            false => parse(sql),
+        };
         match parsed {
             Err(error) if error.code() == SqlState::SYNTAX_ERROR => {
                 Err(self.own.session.as_read_by_home(sql, error).await)

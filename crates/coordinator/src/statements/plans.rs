@@ -1,6 +1,6 @@
 //! Plans of a statement, and new ones when a schema change of another session has made them void.
 
-use executor::{Call, Completion, Spool};
+use executor::{Call, Completion, Quick, Spool};
 use pgerror::{PgError, Result, SqlState, field};
 use planner::Plan;
 use planner::parse::{Statement, StatementKind, Transaction};
@@ -19,11 +19,15 @@ impl Statements {
     pub(crate) async fn execute_quickly(&mut self, sql: &str, call: &Call) -> Option<Result<Completion>> {
         let quick = match self.own.session.plan_quickly(sql, call) {
             Some(quick) => quick,
-            None => self.own.session.plan_by_single_rows(sql, call).await?,
+            None => match self.plan_by_single_rows(sql, call).await {
+                Ok(quick) => quick?,
+                Err(error) => return Some(self.ended_quickly(Err(error)).await),
+            },
         };
         let version = self.own.session.catalog_version();
         let result = self.watch(&quick.plan, quick.call.as_ref().unwrap_or(call), None).await;
         let result = match result {
+            Err(error) if quick.is_completed => Err(self.own.session.as_whole_read_by_home(sql, call, error).await),
             Err(error) if quick.plan.facts().is_rewritten => {
                 Err(self.placed_by_home(sql, &quick.plan, call, error).await)
             }
@@ -38,9 +42,18 @@ impl Statements {
             self.own.session.release();
             return None;
         }
+        Some(self.ended_quickly(result).await)
+    }
+
+    async fn plan_by_single_rows(&mut self, sql: &str, call: &Call) -> Result<Option<Quick>> {
+        let cancel = self.own.session.cancel_set();
+        self.own.socket.watch().during(&cancel, self.own.session.plan_by_single_rows(sql, call)).await
+    }
+
+    async fn ended_quickly(&mut self, result: Result<Completion>) -> Result<Completion> {
         let result = self.own.session.judged(result).await;
         self.after_statement(result.is_err()).await;
-        Some(result)
+        result
     }
 
     /// A command of the session's own whose rows are to be kept.

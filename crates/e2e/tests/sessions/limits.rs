@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use pgerror::field;
@@ -95,6 +96,39 @@ fn long_statements(cluster: &Cluster, client: &mut Client) {
     assert_eq!(client.scalar("SELECT count(*) FROM deep").expect("a count"), "39994");
 }
 
+/// A text that is long to read and to plan ends like any other statement: by the clock, and when it is cancelled.
+fn long_statements_end(cluster: &Cluster, client: &mut Client) {
+    // No row like these is planned by its kind.
+    let rows: Vec<String> = (100_000..160_000).map(|row| format!("({row}, E'value of row {row}')")).collect();
+    let insert = format!("INSERT INTO deep VALUES {}", rows.join(", "));
+    let started = Instant::now();
+    client.run(&format!("BEGIN; {insert}; ROLLBACK")).expect("it may take its time");
+    let whole = started.elapsed();
+    client.run("SET statement_timeout = '50ms'").expect("a setting");
+    let ended = |client: &mut Client, why: &str| {
+        let started = Instant::now();
+        let error = client.run(&insert).expect_err("it is to end");
+        let said = (error.code().as_str().to_owned(), error.message().into_owned());
+        assert_eq!(said, ("57014".to_owned(), format!("canceling statement due to {why}")));
+        assert!(started.elapsed() * 2 < whole, "{why}: {:?} of {whole:?}", started.elapsed());
+    };
+    ended(client, "statement timeout");
+    client.run("RESET statement_timeout").expect("a setting");
+    let (key, is_over) = (client.backend_key, AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        // A request that comes before the statement hits nothing.
+        scope.spawn(|| {
+            let begun = Instant::now();
+            while !is_over.load(Ordering::Relaxed) && begun.elapsed() < Duration::from_secs(60) {
+                Client::cancel(cluster.coordinators()[0], key).expect("a request");
+            }
+        });
+        ended(client, "user request");
+        is_over.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(client.scalar("SELECT count(*) FROM deep WHERE k >= 100000").expect("a count"), "0");
+}
+
 fn strangers(cluster: &Cluster) {
     let address = ("127.0.0.1", cluster.coordinators()[0]);
     let silent: Vec<TcpStream> = (0..700).map(|_| TcpStream::connect(address).expect("a connection")).collect();
@@ -176,6 +210,7 @@ fn a_coordinator_bears_what_a_server_must_bear() {
     deep_statements(&mut client);
     wide_statements(&mut client);
     long_statements(&cluster, &mut client);
+    long_statements_end(&cluster, &mut client);
     passwords(&cluster);
     drop(client);
     strangers(&cluster);

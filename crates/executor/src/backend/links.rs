@@ -19,7 +19,7 @@ use crate::backend::pool::Identity;
 use crate::backend::pool::admission::{Ticket, admit};
 use crate::backend::pool::cluster::Cluster;
 use crate::backend::pool::login::Login;
-use crate::backend::pool::sequence_values::DrawnValues;
+use crate::backend::pool::sequence_values::{DrawnValues, Elsewhere};
 use crate::backend::settings::Settings;
 use crate::backend::slot::{Slot, slots};
 
@@ -310,6 +310,16 @@ impl Links {
 
     pub(crate) fn drawn(&self) -> &DrawnValues {
         &self.drawn
+    }
+
+    /// What the held link to the home node does not have of what the session has drawn; `None` if it has all. Of links that rest nobody
+    /// knows which is the later one.
+    pub(crate) async fn drawn_elsewhere(&mut self) -> Result<Option<Elsewhere>> {
+        if self.have_resting() {
+            return Ok(None);
+        }
+        let here = self.leased.get(self.home).and_then(|leased| leased.link.drawn.as_ref());
+        self.cancel.interrupt().or(self.drawn.elsewhere(here)).await
     }
 
     /// Whatever was drawn is of no interest any more.

@@ -32,7 +32,7 @@ impl Session {
                 "DROP NODE GROUP"
             }
             ClusterCommand::CleanConnection { .. } => {
-                self.context.pool.clear();
+                self.context.pool.clear().await;
                 "CLEAN CONNECTION"
             }
             ClusterCommand::CreateNode { name, options } => {

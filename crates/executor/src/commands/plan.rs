@@ -1,13 +1,14 @@
 //! Planning with the session's catalog.
 
 use bytes::Bytes;
-use catalog::{Meaning, NodeId, Oid};
+use catalog::{Catalog, Meaning, NodeId, Oid};
 use pgerror::{PgError, Result, SqlState, field};
 use pgproto::backend::Field;
 use planner::{Expanded, Moment, OutputColumn, Plan, ReadAs, SessionFacts, Statement, StatementKind};
 
 use crate::backend::call::Call;
 use crate::backend::isolation::Isolation;
+use crate::backend::pool::sequence_values::not_here;
 use crate::block::Mode;
 use crate::engine::output::Output;
 use crate::engine::run::Completion;
@@ -192,7 +193,7 @@ impl Session {
     }
 
     /// What a node's clock says: `now()` and `statement_timestamp()`.
-    async fn moment(&mut self, node: NodeId) -> Result<Moment> {
+    pub(crate) async fn moment(&mut self, node: NodeId) -> Result<Moment> {
         let text = |time: &str| {
             format!(
                 "pg_catalog.to_char(pg_catalog.{time}() AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US') \
@@ -215,6 +216,8 @@ impl Session {
     ) -> Result<Plan> {
         let loaded = self.catalog().await?;
         self.note_leavings(statement, &loaded.catalog);
+        // Whoever analyses the statement needs no values.
+        let reads_drawn = std::mem::take(&mut self.leaves.reads_drawn);
         let search_path = self.search_path(&loaded.catalog).await?;
         let temporary = self.temp_relations().await?;
         let validity = match temporary.views.is_empty() {
@@ -245,6 +248,9 @@ impl Session {
         let analysed = self.analysed(statement, call, known, &loaded.catalog, &search_path, &temporary).await?;
         let is_unknown = analysed.is_none() && known.is_none();
         let statement = analysed.as_ref().unwrap_or(statement);
+        self.leaves.reads_drawn = reads_drawn;
+        let with_drawn = self.with_values_drawn(statement, &loaded.catalog).await?;
+        let statement = with_drawn.as_ref().unwrap_or(statement);
         let parameters = parameter_facts(call, known);
         let (mut changed, mut estimated) = (None, false);
         loop {
@@ -299,6 +305,26 @@ impl Session {
                 return Ok(plan);
             }
         }
+    }
+
+    /// A statement that asks for values of sequences which another backend had, with these values in it.
+    async fn with_values_drawn(&mut self, statement: &Statement, catalog: &Catalog) -> Result<Option<Statement>> {
+        if !self.leaves.reads_drawn || !self.links.drawn().are_any() {
+            return Ok(None);
+        }
+        // The link is for this statement from now on, whatever it has; what the statement draws it has not drawn yet.
+        let leaves = std::mem::take(&mut self.leaves);
+        let acquired = self.acquire_to_ask(self.home).await;
+        self.leaves = leaves;
+        acquired?;
+        let Some(elsewhere) = self.links.drawn_elsewhere().await? else { return Ok(None) };
+        let with_drawn = planner::with_values_drawn(statement, catalog, &elsewhere.remembered)?;
+        let left = planner::leavings(with_drawn.as_ref().unwrap_or(statement), catalog);
+        if left.reads_drawn && !left.drawn && self.links.drawn().present().is_none() {
+            return Err(not_here());
+        }
+        self.leaves.reads_drawn = left.reads_drawn || elsewhere.were_lost;
+        Ok(with_drawn)
     }
 
     /// All names that the FROM of a statement may give a meaning; `None` if not all of them are known.

@@ -68,7 +68,7 @@ impl Session {
             }
             Err(error) => Err(error),
         };
-        let result = result.map_err(|error| self.links.drawn().without_lost(error, &self.leaves));
+        let result = result.map_err(|error| self.links.drawn().explained(error, &self.leaves));
         self.gathers = result.as_ref().is_err_and(|error| self.was_early(plan, error, output.is_untouched()));
         let result = match self.gathers && self.in_block() {
             true => {

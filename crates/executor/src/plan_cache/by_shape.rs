@@ -7,14 +7,14 @@
 //! numbers in plain places, they go as parameters of a statement that the datanode has prepared, which spares it the same.
 //!
 //! Invariants: the cache holds templates of one catalog version; the search path is part of the key; a session that sees
-//! other tables than its fellows does not use it. Debug builds plan every statement both ways and compare.
+//! other tables than its fellows does not use it. Debug builds plan every statement that is not too long both ways and compare.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use catalog::{Catalog, NodeId};
 use pgerror::{PgError, Result, SqlState, field};
-use planner::{Learned, ManyRows, Parameter, Parameterised, Plan, SessionFacts, Shape, Template};
+use planner::{Learned, ManyRows, Parameter, Parameterised, Plan, SessionFacts, Shape, Stop, Template};
 
 use crate::backend::call::Call;
 use crate::backend::call::Parameters;
@@ -30,6 +30,9 @@ use crate::shared::templates::{Entry, Lesson, Scratch};
 /// times the memory of the text.
 const MANY_ROWS_BYTES: usize = 64 << 10;
 
+/// Debug builds compare the plans of texts that are no longer: the tree of all rows is what this road spares.
+const COMPARED_BYTES_MAX: usize = 1 << 20;
+
 /// Shorter ones with more kinds of rows are not worth the learning.
 const KINDS_OF_SHORT_MAX: usize = 4;
 
@@ -43,6 +46,8 @@ pub struct Quick {
     text: Option<Parameterised>,
     /// Of a statement that has just one.
     template: Option<Arc<Template>>,
+    /// The nodes get a text with more in it than the user's.
+    pub is_completed: bool,
 }
 
 impl Quick {
@@ -71,10 +76,11 @@ impl Session {
     /// The plan of one statement (no semicolon, no blanks round it), if one of its shape was planned before and the plan
     /// is sure to be the same; [`Session::plan`] otherwise.
     pub fn plan_quickly(&mut self, sql: &str, call: &Call) -> Option<Quick> {
-        lengthy(sql.len(), || self.plan_by_one_like_it(sql, call))
+        lengthy(sql.len(), || self.plan_by_one_like_it(sql, call, sql.len() >= MANY_ROWS_BYTES))
     }
 
-    fn plan_by_one_like_it(&mut self, sql: &str, call: &Call) -> Option<Quick> {
+    /// Kinds of rows that are not known are learned `at_once`, or when they come again.
+    fn plan_by_one_like_it(&mut self, sql: &str, call: &Call, at_once: bool) -> Option<Quick> {
         if self.status() == b'E' || !self.is_ordinary() || self.alone_is_serializable() {
             return None;
         }
@@ -86,28 +92,41 @@ impl Session {
         let catalog = &loaded.catalog;
         let mut scratch = std::mem::take(&mut self.scratch);
         let plan = match scratch.rows.scan(sql) {
-            true => self.plan_rows(sql, &mut scratch, call, catalog),
+            true => self.plan_rows(sql, &mut scratch, call, catalog, at_once),
             false => self.plan_by_shape(sql, &mut scratch, call, catalog),
         };
         self.scratch = scratch;
         plan.filter(|_| self.plan_from(PlanValidity::new(&loaded, sql)).is_ok())
     }
 
-    /// The plan of a long INSERT of many rows of which none like it was planned before: by one row of each kind.
-    pub async fn plan_by_single_rows(&mut self, sql: &str, call: &Call) -> Option<Quick> {
-        if sql.len() < MANY_ROWS_BYTES || self.status() == b'E' || !self.scratch.rows.scan(sql) {
-            return None;
+    /// The plan of a long INSERT of many rows of which none like it was planned before: by one row of each kind, once what the rows lack
+    /// is in the text.
+    pub async fn plan_by_single_rows(&mut self, sql: &str, call: &Call) -> Result<Option<Quick>> {
+        let is_long = sql.len() >= MANY_ROWS_BYTES && self.status() != b'E';
+        if !is_long || !lengthy(sql.len(), || self.scratch.rows.scan(sql)) {
+            return Ok(None);
         }
         // A new session does not know these yet.
-        let loaded = self.catalog().await.ok()?;
-        self.search_path(&loaded.catalog).await.ok()?;
-        if let Some(quick) = self.plan_quickly(sql, call) {
-            return Some(quick);
+        let loaded = self.catalog().await?;
+        self.search_path(&loaded.catalog).await?;
+        if let Some(quick) = self.plan_rows_at_once(sql, call).await {
+            return Ok(Some(quick));
+        }
+        let Some(completed) = self.completed(sql, call).await? else { return Ok(None) };
+        let quick = self.plan_rows_at_once(&completed, call).await;
+        Ok(quick.map(|quick| Quick { is_completed: true, ..quick }))
+    }
+
+    /// Learns what is not known of the kinds of rows.
+    pub(super) async fn plan_rows_at_once(&mut self, sql: &str, call: &Call) -> Option<Quick> {
+        let quick = lengthy(sql.len(), || self.plan_by_one_like_it(sql, call, true));
+        if quick.is_some() {
+            return quick;
         }
         let lessons = std::mem::take(&mut self.lessons);
         match lessons.is_empty() || !self.learn(lessons, call).await {
             true => None,
-            false => self.plan_quickly(sql, call),
+            false => lengthy(sql.len(), || self.plan_by_one_like_it(sql, call, true)),
         }
     }
 
@@ -209,7 +228,7 @@ impl Session {
 
     /// Is this what the planner says? Debug builds ask it.
     fn must_be_planned_so(&self, plan: &Plan, sql: &str, parameters: &[Parameter<'_>], catalog: &Catalog) {
-        if cfg!(debug_assertions) {
+        if cfg!(debug_assertions) && sql.len() <= COMPARED_BYTES_MAX {
             let path = self.known_search_path(catalog).unwrap_or_default();
             let facts = SessionFacts { search_path: &path, parameters, ..self.bare_facts() };
             let fresh = planner::parse(sql).and_then(|statements| planner::plan(&statements[0], catalog, &facts));
@@ -218,10 +237,16 @@ impl Session {
     }
 
     /// An INSERT of many rows.
-    fn plan_rows(&mut self, sql: &str, scratch: &mut Scratch, call: &Call, catalog: &Catalog) -> Option<Quick> {
+    fn plan_rows(
+        &mut self,
+        sql: &str,
+        scratch: &mut Scratch,
+        call: &Call,
+        catalog: &Catalog,
+        at_once: bool,
+    ) -> Option<Quick> {
         let Scratch { rows, key, .. } = scratch;
-        let is_long = sql.len() >= MANY_ROWS_BYTES;
-        if !is_long && rows.kinds() > KINDS_OF_SHORT_MAX {
+        if !at_once && rows.kinds() > KINDS_OF_SHORT_MAX {
             return None;
         }
         let (mut known, mut lessons) = (Vec::new(), Vec::new());
@@ -230,7 +255,7 @@ impl Session {
             if !shape.scan(&one) || !self.write_key(key, &shape, true, catalog) {
                 return None;
             }
-            match self.entry(key, catalog, is_long) {
+            match self.entry(key, catalog, at_once) {
                 Some(Entry::Known(template)) => known.push((template, shape)),
                 Some(Entry::Never) => return None,
                 Some(Entry::Seen) => {}
@@ -251,7 +276,7 @@ impl Session {
         }
         self.must_be_planned_so(&plan, sql, &parameters, catalog);
         self.note_catalog(catalog);
-        Some(Quick { plan, call: None, text: None, template: None })
+        Some(Quick { plan, call: None, text: None, template: None, is_completed: false })
     }
 
     /// A plan over several nodes reads no clock.
@@ -299,7 +324,7 @@ impl Session {
         if let (Some(text), Plan::Forward(forward)) = (&text, &mut plan) {
             forward.sql.clone_from(&text.sql);
         }
-        Some(Quick { plan, call, text, template: Some(template) })
+        Some(Quick { plan, call, text, template: Some(template), is_completed: false })
     }
 
     /// The facts of a session without temp tables but for search path and parameters.
@@ -319,6 +344,7 @@ impl Session {
             exchanges: self.exchanges(),
             estimates: None,
             few_rows: 0.0,
+            stop: Stop::by(self.links.cancel().interrupt().flag()),
         }
     }
 }

@@ -90,7 +90,7 @@ impl Insert<'_> {
     }
 
     /// The expression that draws a column's number, if it is nothing but that.
-    fn draw_of(&self, column: &Column) -> Option<String> {
+    pub(crate) fn draw_of(&self, column: &Column) -> Option<String> {
         match column.generated {
             Generated::IdentityAlways | Generated::IdentityByDefault => {
                 let default = stage::identity(&self.relation, column);

@@ -28,7 +28,7 @@ mod whole_row;
 
 pub use drawn::Drawn;
 pub(crate) use drawn::drawn;
-pub(crate) use insert::{insert, place_of_insert, target_column, width};
+pub(crate) use insert::{Insert, insert, place_of_insert, target_column, width};
 pub(crate) use merge::merge;
 pub(crate) use row_parts::{Part, parts};
 pub use set_default::sets_default;

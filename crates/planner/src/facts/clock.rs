@@ -101,7 +101,7 @@ pub(crate) fn expression_at(expression: &str, moment: &Moment) -> Option<String>
 }
 
 /// For who wants to know whether there is a place for one.
-pub(crate) fn some_moment() -> Moment {
+pub fn some_moment() -> Moment {
     let time = || "2000-01-01 00:00:00+00".to_owned();
     Moment { transaction: time(), statement: time() }
 }
@@ -166,6 +166,28 @@ pub(crate) fn replace(tree: &mut impl Walk, moment: &Moment) -> Result<bool> {
         Ok(true)
     })?;
     Ok(found)
+}
+
+/// Where in an expression the clock is read by a call, and what stands for it; `None` if it is read in another way too.
+pub(crate) fn constants_in(expression: &Node, moment: &Moment) -> Option<Vec<(usize, String)>> {
+    let (mut found, mut all) = (Vec::new(), 0);
+    let mut whole = expression.clone();
+    whole
+        .rewrite(&mut |node: &mut Node| {
+            let location = match &node.node {
+                Some(NodeEnum::FuncCall(call)) if clock_of(call).is_some() => call.location,
+                Some(NodeEnum::SqlvalueFunction(function)) if cast_of(function.op).is_some() => function.location,
+                Some(NodeEnum::AConst(AConst { val: Some(a_const::Val::Sval(text)), .. })) if is_moment(&text.sval) => {
+                    -1
+                }
+                _ => return Ok(true),
+            };
+            all += 1;
+            found.extend(usize::try_from(location).ok().zip(constant(node, moment)));
+            Ok(true)
+        })
+        .ok()?;
+    (found.len() == all).then_some(found)
 }
 
 /// Has the statement a place for such a constant? In doubt it has.

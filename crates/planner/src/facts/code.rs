@@ -16,7 +16,7 @@ use crate::context::{Context, Named};
 use crate::facts::functions::{Facts, facts as facts_of, function_facts, function_facts_at_home};
 use crate::facts::key_setters::may_set_key;
 use crate::rewrite::views;
-use crate::session::{Exchanges, SessionFacts, TempCode};
+use crate::session::{Exchanges, SessionFacts, Stop, TempCode};
 use crate::tree::{self, Ref, Walk};
 
 const TRIGGER_HINT: &str =
@@ -77,6 +77,7 @@ fn judge(catalog: &Catalog, relation: &Relation, code: &Code) -> CodeFacts {
         exchanges: Exchanges::No,
         estimates: None,
         few_rows: 0.0,
+        stop: Stop::default(),
     };
     let ctx = Context::new(catalog, &session, None);
     let judge = Judge { ctx: &ctx, table: &relation.name };

@@ -17,6 +17,7 @@ use crate::facts::builtins::{Class, class_of};
 use crate::facts::clock::is_moment;
 use crate::facts::code;
 use crate::facts::setting_calls::constant_name;
+use crate::facts::values_drawn::is_remembered;
 use crate::rewrite::attributes;
 use crate::select::exact;
 use crate::select::shape::is_table_name;
@@ -174,6 +175,7 @@ impl Search<'_> {
     /// What the nodes call by themselves when they read and change the statement's tables.
     fn code_of_tables(&mut self, statement: &impl Walk) -> Result<()> {
         statement.walk(&mut |node| {
+            self.ctx.session.stop.check()?;
             let found = match node {
                 Ref::RangeVar(name) => code::check_named(&self.ctx, name, code::check_read),
                 _ => code::changed(node).map_or(Ok(()), |name| {
@@ -189,6 +191,7 @@ impl Search<'_> {
     }
 
     fn node(&mut self, node: Ref<'_>, top: bool) -> Result<()> {
+        self.ctx.session.stop.check()?;
         match node {
             Ref::FuncCall(call) => return self.call(call),
             Ref::SelectStmt(select) => {
@@ -277,6 +280,10 @@ impl Search<'_> {
             self.facts.volatile.get_or_insert_with(|| format!("{name}()"));
             let mut named = self.ctx.session.temp_functions.iter().filter(|function| function.name == name);
             return named.try_for_each(|function| self.temporary_function(function));
+        }
+        if is_remembered(call) {
+            self.facts.home = Some("currval()".to_owned());
+            return Ok(());
         }
         let meant = self.ctx.user_functions(call);
         for function in &meant {

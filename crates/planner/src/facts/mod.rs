@@ -3,7 +3,8 @@
 //! * [`functions`], [`builtins`], [`code`], [`bodies`]: what functions need, those that a statement names and those
 //!   that a node calls by itself.
 //! * [`tables`], [`used`]: which tables; [`constant`]: which node a constant key lives on; [`clock`]: who reads the clock.
-//! * [`effects`], [`setting_calls`], [`temp_placement`]: what is left in backends, and which temp tables may be elsewhere.
+//! * [`effects`], [`setting_calls`], [`temp_placement`]: what is left in backends, and which temp tables may be elsewhere;
+//!   [`values_drawn`]: values of sequences that a backend had.
 //! * [`references`], [`key_setters`]: names in bodies of functions, and whether a trigger may change a distribution key.
 //!
 //! Invariant: facts come from PostgreSQL's analysis and catalogs; what they do not tell counts as the worst.
@@ -21,3 +22,4 @@ pub(crate) mod setting_calls;
 pub(crate) mod tables;
 pub(crate) mod temp_placement;
 pub(crate) mod used;
+pub(crate) mod values_drawn;

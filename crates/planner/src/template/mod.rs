@@ -21,6 +21,7 @@
 //! path and a session without temp tables (the cache sees to that); a constant it is not sure of is planned afresh. A test
 //! compares both ways over all case files and random constants.
 
+mod completed;
 mod copied;
 mod parameters;
 mod rows;
@@ -31,12 +32,12 @@ mod tests;
 
 use std::sync::{Arc, OnceLock};
 
-use catalog::{Catalog, Distribution, NodeId, Relation};
+use catalog::{Catalog, Column, Distribution, NodeId, Relation};
 use pg_query::protobuf::{AExprKind, InsertStmt, RangeVar, SelectStmt, SetOperation};
 use pg_query::{Node, NodeEnum};
 
 use crate::context::{Context, Named};
-use crate::dml::{check_key, key_names};
+use crate::dml::{check_key, key_names, target_column, width};
 use crate::facts::clock;
 use crate::facts::constant::{self, Constant};
 use crate::facts::effects::leavings;
@@ -47,6 +48,7 @@ use crate::plan::{Forward, Plan, Scatter};
 use crate::session::{Parameter, SessionFacts};
 use crate::tree::{self, Ref, Walk};
 
+pub use completed::Completion;
 use copied::Copied;
 pub use parameters::Parameterised;
 use parameters::Parameters;
@@ -130,15 +132,15 @@ impl Template {
         if !is_plain || sets_key {
             return None;
         }
-        let defaults = || relation.columns.iter().filter_map(|column| column.default.as_deref());
-        let inserts = matches!(tree, NodeEnum::InsertStmt(_));
+        let reads_clock = facts.clock.is_some()
+            || matches!(tree, NodeEnum::InsertStmt(insert) if defaults_of(insert, &relation).any(clock::expression_reads));
         let template = Self {
             relation: relation.clone(),
             place: Place::Everywhere(Arc::default()),
             insert: None,
             is_snapshot_independent: false,
             writes: !matches!(tree, NodeEnum::SelectStmt(_)) || facts.writes || facts.locking,
-            reads_clock: facts.clock.is_some() || (inserts && defaults().any(clock::expression_reads)),
+            reads_clock,
             parameters: None,
             is_constant_free: shape.is_constant_free(),
             repeated: OnceLock::new(),
@@ -414,6 +416,20 @@ fn given_columns<'a>(insert: &'a InsertStmt, relation: &'a Relation) -> Option<V
         true => Some(relation.columns.iter().map(|column| column.name.as_str()).collect()),
         false => insert.cols.iter().map(plain_column).collect(),
     }
+}
+
+/// The defaults of the columns that an INSERT gives no values for. [`sets_default`](crate::sets_default) tells of those that it asks for.
+fn defaults_of<'a>(insert: &'a InsertStmt, relation: &'a Relation) -> impl Iterator<Item = &'a str> {
+    let rows = match insert.select_stmt.as_deref().and_then(|query| query.node.as_ref()) {
+        Some(NodeEnum::SelectStmt(query)) => width(query).unwrap_or(0),
+        _ => 0,
+    };
+    let given: Vec<&str> = match insert.cols.is_empty() {
+        true => relation.columns.iter().take(rows).map(|column| column.name.as_str()).collect(),
+        false => insert.cols.iter().filter_map(target_column).collect(),
+    };
+    let is_left_out = move |column: &&'a Column| !given.contains(&column.name.as_str());
+    relation.columns.iter().filter(is_left_out).filter_map(|column| column.default.as_deref())
 }
 
 fn plain_column(target: &Node) -> Option<&str> {

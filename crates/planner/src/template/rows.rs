@@ -103,7 +103,32 @@ impl ManyRows {
         [self.head(sql), row, ", ", row, &sql[self.tail..]].concat()
     }
 
-    fn head<'s>(&self, sql: &'s str) -> &'s str {
+    pub(super) fn row_count(&self) -> usize {
+        self.rows.len()
+    }
+
+    pub(super) fn kind_of(&self, row: usize) -> usize {
+        self.rows[row].kind as usize
+    }
+
+    pub(super) fn range_of(&self, row: usize) -> Range<usize> {
+        self.rows[row].range()
+    }
+
+    pub(super) fn first_of(&self, kind: usize) -> usize {
+        self.kinds[kind].first
+    }
+
+    pub(super) fn ranges_of_values(&self, sql: &str, row: usize) -> Option<Vec<Range<usize>>> {
+        let (mut values, mut pattern) = (Values::of_row(sql, row)?, Shape::default());
+        std::iter::from_fn(|| values.next(&mut pattern)).map(|value| value.map(|value| value.range)).collect()
+    }
+
+    pub(super) fn tail<'s>(&self, sql: &'s str) -> &'s str {
+        &sql[self.tail..]
+    }
+
+    pub(super) fn head<'s>(&self, sql: &'s str) -> &'s str {
         &sql[..self.rows.first().map_or(0, |row| row.range().start)]
     }
 

@@ -7,10 +7,10 @@ use std::path::Path;
 use catalog::{ForeignKey, RelationKind, Rule, RuleEvent, RuleState};
 
 use super::*;
-use crate::session::ParameterValue;
+use crate::session::{ParameterValue, Stop};
 
 #[path = "../../tests/common/mod.rs"]
-mod common;
+pub(super) mod common;
 
 /// Times that each statement is tried with other constants.
 const VARIANTS: usize = 12;
@@ -116,7 +116,7 @@ impl Random {
     }
 }
 
-fn facts<'a>(path: &'a [String], parameters: &'a [Parameter<'a>], in_transaction: bool) -> SessionFacts<'a> {
+pub(super) fn facts<'a>(path: &'a [String], parameters: &'a [Parameter<'a>], in_transaction: bool) -> SessionFacts<'a> {
     SessionFacts {
         home: NodeId(0),
         search_path: path,
@@ -132,6 +132,7 @@ fn facts<'a>(path: &'a [String], parameters: &'a [Parameter<'a>], in_transaction
         exchanges: crate::Exchanges::Seeing,
         estimates: None,
         few_rows: 0.0,
+        stop: Stop::default(),
     }
 }
 
@@ -213,7 +214,12 @@ const ROWS: [&str; 7] = [
 ];
 
 /// The plan by templates of one row of each kind; `None` if a kind has none.
-fn plan_of_rows(sql: &str, catalog: &Catalog, path: &[String], parameters: &[Parameter<'_>]) -> Option<Plan> {
+pub(super) fn plan_of_rows(
+    sql: &str,
+    catalog: &Catalog,
+    path: &[String],
+    parameters: &[Parameter<'_>],
+) -> Option<Plan> {
     let mut rows = ManyRows::default();
     if !rows.scan(sql) {
         return None;

@@ -143,6 +143,11 @@ pub fn catalog() -> Catalog {
             "nextval('public.accounts_a_id_seq'::regclass)",
             false,
         ),
+        Table::new(16413, "stamped", &[("s_id", INT8), ("s_on", DATE), ("s_text", TEXT)], hash(1, KeyType::Int8)).default(
+            "s_on",
+            "CURRENT_DATE",
+            true,
+        ),
         Table::new(16408, "pairs", &[("p_a", INT8), ("p_b", TEXT), ("p_c", INT4)], {
             let columns = vec![KeyColumn { number: 1, key_type: KeyType::Int8 }, KeyColumn { number: 2, key_type: KeyType::Text }];
             Distribution::Hash { columns, map_id, map: map.clone() }

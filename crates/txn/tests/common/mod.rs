@@ -18,7 +18,7 @@ use txn::seal::{KEY_BYTES, Seal};
 use txn::{CommitTools, Datanodes, GidSource, GtmClient, GtmOptions, Interrupt, Outcome, Participant, commit};
 
 /// Nobody raises it.
-static NEVER: Interrupt = Interrupt::new();
+static NEVER: LazyLock<Interrupt> = LazyLock::new(Interrupt::new);
 
 /// The keys on all nodes.
 pub static SEAL: LazyLock<Seal> = LazyLock::new(|| {

@@ -51,6 +51,7 @@ fn messages_and_sessions_behave_like_one_postgresql() {
     batches(&mut both.pair());
     batches_of_several_rows(&mut both.pair());
     long_inserts(&mut both.pair());
+    long_inserts_of_incomplete_rows(&mut both.pair());
     rows_returned_in_order(&mut both.pair());
     portals::suspended_portals(&mut both.pair());
     portals::messages_out_of_order(&mut both.pair());
@@ -282,6 +283,55 @@ fn long_inserts(pair: &mut Pair) {
     }
     let rows = |client: &mut Client| Ok(vec![client.simple("SELECT * FROM long ORDER BY k")?]);
     same(pair, "after the long INSERTs", rows);
+}
+
+/// The same of rows that lack the time, which is one for all of them, and numbers of sequences.
+fn long_inserts_of_incomplete_rows(pair: &mut Pair) {
+    let table = "CREATE TABLE lacking (id serial, k int, v text, at timestamptz DEFAULT now(), \
+                 no int GENERATED ALWAYS AS IDENTITY, UNIQUE (k, v))";
+    pair.reference.run(table).expect("a table");
+    let clause = if pair.distributed { " DISTRIBUTE BY HASH (k)" } else { "" };
+    pair.cluster.run(&format!("{table}{clause}")).expect("a table");
+    let rows = |keys: std::ops::Range<usize>, row: &dyn Fn(usize) -> String| {
+        keys.map(row).collect::<Vec<String>>().join(",\n")
+    };
+    let long = "x".repeat(80);
+    let of_value = |value: &'static str| move |key: usize| format!("({key}, 'v{}', {value})", "y".repeat(80));
+    let mixed = |key: usize| match key % 4 {
+        0 => format!("(DEFAULT, {key}, '{long}', now())"),
+        1 => format!("({}, {key}, '{long}', CURRENT_TIMESTAMP - '{key} s'::interval + '{key} s')", 100_000 + key),
+        2 => format!("(DEFAULT, {key}, upper('{long}'), DEFAULT)"),
+        _ => format!("(DEFAULT,{key},'{long}' , statement_timestamp( ) )"),
+    };
+    let plain = |key: usize| format!("({key}, '{long}')");
+    for sql in [
+        format!("INSERT INTO lacking (k, v) VALUES {}", rows(0..1000, &plain)),
+        format!("INSERT INTO lacking VALUES {}", rows(1000..2000, &mixed)),
+        format!("INSERT INTO lacking (k, v, at) VALUES {}", rows(2000..3000, &of_value("now()"))),
+        format!("INSERT INTO lacking AS l (k, v) VALUES {} RETURNING id, k, no", rows(3000..4000, &plain)),
+        format!("INSERT INTO lacking (k, v) VALUES {} ON CONFLICT DO NOTHING", rows(3500..4500, &plain)),
+        format!("INSERT INTO lacking (k, v, no) VALUES {}", rows(5000..6000, &of_value("DEFAULT"))),
+        format!("INSERT INTO lacking (k, v, no) VALUES {}", rows(6000..7000, &of_value("1"))),
+        format!("INSERT INTO lacking (k, v, no) OVERRIDING SYSTEM VALUE VALUES {}", rows(6000..7000, &of_value("1"))),
+        format!("INSERT INTO lacking (k, v, no) OVERRIDING USER VALUE VALUES {}", rows(7000..8000, &of_value("1"))),
+        format!("INSERT INTO lacking (k, v, at) VALUES {}", rows(8000..9000, &of_value("now() + 1"))),
+        format!("INSERT INTO lacking (k, v, at) VALUES {}, (1, 'x', 'no time')", rows(8000..9000, &of_value("now()"))),
+        format!("INSERT INTO lacking (k, v) VALUES {}, (1, '{long}')", rows(8000..9000, &plain)),
+        format!(
+            "BEGIN; INSERT INTO lacking (k, v) VALUES {}; SELECT count(*) FROM lacking WHERE at = now(); COMMIT",
+            rows(9000..10_000, &plain)
+        ),
+        "SELECT currval('lacking_id_seq') - count(*) FROM lacking".to_owned(),
+    ] {
+        same(pair, &sql[..sql.len().min(90)], |client| client.simple_all(&sql, CopyInput::default()));
+    }
+    for sql in [
+        "SELECT id, k, v, no, at IS NULL FROM lacking ORDER BY k, id",
+        // Those that came together have one time.
+        "SELECT k / 1000, count(DISTINCT at) FROM lacking GROUP BY 1 ORDER BY 1",
+    ] {
+        same(pair, sql, |client| Ok(vec![client.simple(sql)?]));
+    }
 }
 
 /// Programs pair the keys that an INSERT returns with the rows they have sent.

@@ -173,6 +173,17 @@ impl Link {
         &self.key.database
     }
 
+    /// The link, for another session than the one whose values of sequences it has: that gets them first, also if the other one does not
+    /// wait so long. `None` if it cannot be used any more.
+    async fn without_drawn(mut self) -> Option<Self> {
+        let Some(here) = self.drawn.take().filter(DrawnHere::has_owner) else { return Some(self) };
+        let handed_over = tokio::spawn(async move {
+            let handed_over = here.hand_over(&mut self.connection).await;
+            handed_over.is_ok().then_some(self)
+        });
+        handed_over.await.ok().flatten()
+    }
+
     /// A span of the log for what the node is given to do.
     pub(crate) fn fragment(&self) -> tracing::Span {
         tracing::debug_span!("fragment", datanode = self.place())
@@ -253,7 +264,8 @@ impl Pool {
             let returned = limit.returned.notified();
             tokio::pin!(returned);
             returned.as_mut().enable();
-            if let Some(link) = self.pop_alive(key, |links| best(links, drawn)) {
+            let own = drawn.and_then(|drawn| self.pop_own(key, drawn));
+            if let Some(link) = own.or_else(|| self.pop_alive(key, free)) {
                 return Place::Idle(Box::new(link));
             }
             if let Ok(permit) = limit.permits.clone().try_acquire_owned() {
@@ -261,10 +273,14 @@ impl Pool {
             }
             // The one that was given back first.
             if let Some(link) = self.pop_alive(key, |links| (!links.is_empty()).then_some(0)) {
-                return Place::Idle(Box::new(Link { drawn: None, ..link }));
+                match link.without_drawn().await {
+                    Some(link) => return Place::Idle(Box::new(link)),
+                    None => continue,
+                }
             }
             // Idle links of other users count too: close one of them rather than wait.
-            if self.close_one_idle(&key.address) {
+            if let Some(link) = self.pop_any(&key.address) {
+                drop(link.without_drawn().await);
                 continue;
             }
             tokio::select! {
@@ -339,9 +355,12 @@ impl Pool {
         }
     }
 
-    /// Closes all idle connections (after a change of nodes or roles, or on `CLEAN CONNECTION`).
-    pub fn clear(&self) {
-        self.lock().clear();
+    /// Closes all idle connections (on `CLEAN CONNECTION`).
+    pub async fn clear(&self) {
+        let idle = std::mem::take(&mut *self.lock());
+        for link in idle.into_values().flatten() {
+            drop(link.without_drawn().await);
+        }
     }
 
     fn pop_alive(&self, key: &Key, choose: impl Fn(&[Link]) -> Option<usize>) -> Option<Link> {
@@ -369,25 +388,36 @@ impl Pool {
         limits.entry(address.clone()).or_insert_with(|| Arc::new(new())).clone()
     }
 
-    fn close_one_idle(&self, address: &(String, u16)) -> bool {
+    /// The link with the session's values. It may have been opened under another login.
+    fn pop_own(&self, key: &Key, drawn: &Arc<Drawn>) -> Option<Link> {
+        let is_own = |link: &Link| link.drawn.as_ref().is_some_and(|here| here.is_of(Some(drawn)));
+        let keys: Vec<Key> = {
+            let idle = self.lock();
+            let has_own = |(of, links): &(&Key, &Vec<Link>)| of.is_alike(key) && links.iter().any(is_own);
+            idle.iter().filter(has_own).map(|(of, _)| of.clone()).collect()
+        };
+        keys.iter().find_map(|key| self.pop_alive(key, |links| links.iter().rposition(is_own)))
+    }
+
+    fn pop_any(&self, address: &(String, u16)) -> Option<Link> {
         let mut idle = self.lock();
-        let link = idle.iter_mut().filter(|(key, _)| &key.address == address).find_map(|(_, links)| links.pop());
-        drop(idle);
-        link.is_some()
+        idle.iter_mut().filter(|(key, _)| &key.address == address).find_map(|(_, links)| links.pop())
     }
 }
 
-/// The session's own link, or the last one that has nobody's values.
-fn best(links: &[Link], drawn: Option<&Arc<Drawn>>) -> Option<usize> {
-    let is_own = |link: &Link| link.drawn.as_ref().is_some_and(|here| here.is_of(drawn));
-    let is_free = |link: &Link| !link.drawn.as_ref().is_some_and(DrawnHere::has_owner);
-    let own = drawn.and_then(|_| links.iter().rposition(is_own));
-    own.or_else(|| links.iter().rposition(is_free))
+/// The last one that has nobody's values.
+fn free(links: &[Link]) -> Option<usize> {
+    links.iter().rposition(|link| !link.drawn.as_ref().is_some_and(DrawnHere::has_owner))
 }
 
 impl Key {
     fn new(address: &Address, identity: &Identity, login: u64) -> Self {
         let (user, database) = (identity.user.clone(), identity.database.clone());
         Self { address: (address.host.clone(), address.port), user, database, login }
+    }
+
+    /// But for the login.
+    fn is_alike(&self, other: &Self) -> bool {
+        (&self.address, &self.user, &self.database) == (&other.address, &other.user, &other.database)
     }
 }

@@ -142,11 +142,11 @@ fn source(ctx: &Context<'_>, insert: &InsertStmt, query: &NodeEnum, straight: bo
     }
 }
 
-pub(in crate::dml) struct Insert<'a> {
-    pub(in crate::dml) ctx: &'a Context<'a>,
-    pub(in crate::dml) statement: &'a Statement,
-    pub(in crate::dml) insert: &'a InsertStmt,
-    pub(in crate::dml) relation: Arc<Relation>,
+pub(crate) struct Insert<'a> {
+    pub(crate) ctx: &'a Context<'a>,
+    pub(crate) statement: &'a Statement,
+    pub(crate) insert: &'a InsertStmt,
+    pub(crate) relation: Arc<Relation>,
     facts: Facts,
 }
 
@@ -161,7 +161,7 @@ enum Value<'a> {
 
 impl<'a> Insert<'a> {
     /// An INSERT into a distributed table; `None` if its target is something else, or refused.
-    pub(in crate::dml) fn of_table(
+    pub(crate) fn of_table(
         ctx: &'a Context<'a>,
         statement: &'a Statement,
         insert: &'a InsertStmt,
@@ -206,17 +206,17 @@ impl Insert<'_> {
     }
 
     /// Something only the home node may evaluate: sequences, catalog look-ups, defaults that are not the same everywhere.
-    pub(in crate::dml) fn needs_home(&self) -> bool {
+    pub(crate) fn needs_home(&self) -> bool {
         !self.needs_only_defaults() || !self.unsafe_columns().is_empty()
     }
 
     /// Is there nothing for the home node but defaults?
-    pub(in crate::dml) fn needs_only_defaults(&self) -> bool {
+    pub(crate) fn needs_only_defaults(&self) -> bool {
         self.facts.home.is_none() && self.overridden().is_empty()
     }
 
     /// Columns with defaults that only the home node may evaluate, where the statement uses them.
-    pub(in crate::dml) fn unsafe_columns(&self) -> Vec<&Column> {
+    pub(crate) fn unsafe_columns(&self) -> Vec<&Column> {
         let given = self.given_columns();
         let replicated = is_replicated(&self.relation);
         let is_safe = |column: &Column| {
@@ -237,7 +237,7 @@ impl Insert<'_> {
     }
 
     /// The columns of bare rows of values.
-    pub(in crate::dml) fn known_columns(&self) -> Option<Vec<String>> {
+    pub(crate) fn known_columns(&self) -> Option<Vec<String>> {
         self.rows()?;
         Some(self.given_columns().into_iter().map(str::to_owned).collect())
     }
@@ -279,7 +279,7 @@ impl Insert<'_> {
     }
 
     /// Rows of different lengths, which PostgreSQL refuses.
-    pub(in crate::dml) fn is_ragged(&self) -> bool {
+    pub(crate) fn is_ragged(&self) -> bool {
         self.rows().is_some_and(|rows| rows.windows(2).any(|pair| pair[0].len() != pair[1].len()))
     }
 
@@ -363,7 +363,9 @@ impl Insert<'_> {
 
     fn keyed(self) -> Result<Plan> {
         if let Some(rows) = self.rows() {
-            return match self.nodes_of_rows(&rows) {
+            let nodes = self.nodes_of_rows(&rows);
+            self.ctx.session.stop.check()?;
+            return match nodes {
                 Some(nodes) if self.is_one_moment(&nodes) => self.routed(&nodes),
                 _ => self.staged(),
             };
@@ -459,7 +461,11 @@ impl Insert<'_> {
         if has_links || self.facts.function_nodes.is_some() {
             return None;
         }
-        rows.iter().map(|row| self.node_of_row(row, &key)).collect()
+        let node = |row: &Vec<Value<'_>>| {
+            self.ctx.session.stop.check().ok()?;
+            self.node_of_row(row, &key)
+        };
+        rows.iter().map(node).collect()
     }
 
     fn node_of_row(&self, row: &[Value<'_>], key: &[(&Column, Option<usize>)]) -> Option<NodeId> {
@@ -495,6 +501,7 @@ impl Insert<'_> {
         };
         let (mut parts, mut places) = (Vec::new(), Vec::new());
         for (node, rows) in by_node {
+            self.ctx.session.stop.check()?;
             // Nothing but these rows is copied: see `rows` for what the query is beside them.
             let values_lists = rows.iter().map(|row| query.values_lists[*row].clone()).collect();
             let values = SelectStmt { values_lists, ..tree::empty_select() };
@@ -519,7 +526,7 @@ impl Insert<'_> {
     }
 
     /// `rewriteTargetListIU` (PostgreSQL's `rewriteHandler.c`): the stage would take such a value, the table does not.
-    pub(in crate::dml) fn check_identity(&self) -> Result<()> {
+    pub(crate) fn check_identity(&self) -> Result<()> {
         if self.insert.r#override != OverridingKind::OverridingNotSet as i32 {
             return Ok(());
         }
@@ -541,7 +548,7 @@ impl Insert<'_> {
     }
 }
 
-pub(in crate::dml) fn is_identity(column: &Column) -> bool {
+pub(crate) fn is_identity(column: &Column) -> bool {
     matches!(column.generated, Generated::IdentityAlways | Generated::IdentityByDefault)
 }
 

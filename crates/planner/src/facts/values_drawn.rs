@@ -1,0 +1,198 @@
+//! `currval()` and `lastval()` of values that a backend drew which the session does not have any more.
+//!
+//! PostgreSQL keeps such values in the backend and takes none from outside. So the calls become calls of functions of our own (see
+//! `metadata.sql`), which ask the backend first, as later values are there, and know the remembered ones:
+//!
+//! ```text
+//! SELECT currval('s'), lastval()   →   SELECT loxo.value_drawn('s', '{16400}', '{7}'), loxo.last_value_drawn('{16400}', 7)
+//! ```
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use catalog::{Catalog, Meaning, Oid, meaning};
+use pg_query::protobuf::{FuncCall, ResTarget};
+use pg_query::{Node, NodeEnum};
+use pgerror::{PgError, Result};
+
+use crate::parse::{CopyStatement, CopySubject, ExplainStatement, Statement, StatementKind};
+use crate::tree::{self, Walk};
+
+const SCHEMA: &str = "loxo";
+const OF_SEQUENCE: &str = "value_drawn";
+const LAST: &str = "last_value_drawn";
+
+/// The values that a session has drawn last.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ValuesDrawn {
+    /// By sequence.
+    pub values: BTreeMap<Oid, i64>,
+    /// The last of all.
+    pub last: Option<LastDrawn>,
+}
+
+/// What `lastval()` gives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct LastDrawn {
+    pub value: i64,
+    /// PostgreSQL does not tell from which of these it was drawn.
+    pub sequences: Vec<Oid>,
+}
+
+impl ValuesDrawn {
+    /// Adds later values.
+    pub fn add(&mut self, later: Self) {
+        self.values.extend(later.values);
+        self.last = later.last.or(self.last.take());
+    }
+
+    fn call_of_sequence(&self) -> String {
+        let (sequences, values) = (list(self.values.keys()), list(self.values.values()));
+        format!("{SCHEMA}.{OF_SEQUENCE}(NULL, '{sequences}'::pg_catalog.oid[], '{values}'::pg_catalog.int8[])")
+    }
+
+    fn call_of_last(&self) -> String {
+        let sequences = self.last.iter().flat_map(|last| &last.sequences);
+        let value = self.last.as_ref().map_or(0, |last| last.value);
+        let sequences = list(sequences);
+        format!("{SCHEMA}.{LAST}('{sequences}'::pg_catalog.oid[], '{value}'::pg_catalog.int8)")
+    }
+}
+
+fn list(numbers: impl Iterator<Item = impl ToString>) -> String {
+    let numbers: Vec<String> = numbers.map(|number| number.to_string()).collect();
+    format!("{{{}}}", numbers.join(","))
+}
+
+/// Does the call mean one of our functions?
+pub(crate) fn is_remembered(call: &FuncCall) -> bool {
+    let (schema, name) = tree::qualified(&call.funcname);
+    schema == Some(SCHEMA) && [OF_SEQUENCE, LAST].contains(&name)
+}
+
+/// The statement with such calls; `None` if there is no place for one. Calls in bodies, views and defaults stay as they are.
+pub fn with_values_drawn(statement: &Statement, catalog: &Catalog, drawn: &ValuesDrawn) -> Result<Option<Statement>> {
+    let is_plain = meaning::names(Meaning::LastValue).all(|name| catalog.functions(name).is_empty());
+    // Without PostgreSQL's word for it, it may be a function of the user's.
+    if statement.analysis.is_none() && !is_plain {
+        return Ok(None);
+    }
+    match &statement.kind {
+        StatementKind::Explain(explain) => {
+            let Some(inner) = with_values_drawn(&explain.inner, catalog, drawn)? else { return Ok(None) };
+            let explain = ExplainStatement { inner, ..explain.as_ref().clone() };
+            Ok(Some(Statement { kind: StatementKind::Explain(Box::new(explain)), ..statement.clone() }))
+        }
+        StatementKind::Copy(copy) => {
+            let CopySubject::Query(query) = &copy.subject else { return Ok(None) };
+            let Some(query) = with_values_drawn(query, catalog, drawn)? else { return Ok(None) };
+            let copy = CopyStatement { subject: CopySubject::Query(Box::new(query)), ..copy.as_ref().clone() };
+            Ok(Some(Statement { kind: StatementKind::Copy(Box::new(copy)), ..statement.clone() }))
+        }
+        kind if kind.row_command().is_some() || *kind == StatementKind::CreateTableAs => replaced(statement, drawn),
+        _ => Ok(None),
+    }
+}
+
+fn replaced(statement: &Statement, drawn: &ValuesDrawn) -> Result<Option<Statement>> {
+    let Some(tree) = statement.node() else { return Ok(None) };
+    let mut whole = tree::node(tree.clone());
+    let mut found = false;
+    whole.rewrite(&mut |node| {
+        match &mut node.node {
+            Some(NodeEnum::ResTarget(target)) => keep_name(target),
+            Some(NodeEnum::FuncCall(call)) => found |= replace(call, drawn)?,
+            _ => {}
+        }
+        Ok(true)
+    })?;
+    let Some(tree) = whole.node.filter(|_| found) else { return Ok(None) };
+    let sql: Arc<str> = Arc::from(tree::deparse(&tree)?);
+    Ok(Some(Statement { sql: sql.clone(), node_sql: sql, tree: Some(Arc::new(tree)), ..statement.clone() }))
+}
+
+/// The column of `SELECT lastval()` is called `lastval`, whatever stands there in its place.
+fn keep_name(target: &mut ResTarget) {
+    let is_call = |value: &Node| matches!(&value.node, Some(NodeEnum::FuncCall(call)) if meaning_of(call).is_some());
+    if target.name.is_empty() && target.val.as_deref().is_some_and(is_call) {
+        target.name = tree::output_name(target);
+    }
+}
+
+/// Of a call in a tree where a bare name is PostgreSQL's own.
+fn meaning_of(call: &FuncCall) -> Option<&str> {
+    let (schema, name) = tree::qualified(&call.funcname);
+    let is_own = schema.is_none_or(|schema| schema == "pg_catalog");
+    (is_own && meaning::names(Meaning::LastValue).any(|known| known == name)).then_some(name)
+}
+
+fn replace(call: &mut FuncCall, drawn: &ValuesDrawn) -> Result<bool> {
+    if meaning_of(call).is_none() {
+        return Ok(false);
+    }
+    // One of them is of a sequence, the other of all.
+    let text = match call.args.is_empty() {
+        true => drawn.call_of_last(),
+        false => drawn.call_of_sequence(),
+    };
+    let Some(NodeEnum::FuncCall(mut ours)) = tree::parse_expression(&text)?.node else {
+        return Err(PgError::internal("a remembered value that is no call"));
+    };
+    if let Some(sequence) = call.args.pop() {
+        ours.args[0] = sequence;
+    }
+    (call.funcname, call.args) = (ours.funcname, ours.args);
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drawn() -> ValuesDrawn {
+        let last = Some(LastDrawn { value: 7, sequences: vec![16400] });
+        ValuesDrawn { values: [(16390, -2), (16400, 7)].into(), last }
+    }
+
+    fn rewritten(sql: &str) -> Option<String> {
+        let statement = crate::parse(sql).unwrap().remove(0);
+        let catalog = catalog::Builder::new(1, 150_000).build();
+        with_values_drawn(&statement, &catalog, &drawn()).unwrap().map(|statement| statement.sql.to_string())
+    }
+
+    #[test]
+    fn calls_get_what_is_remembered_and_columns_keep_their_names() {
+        let known = "'{16390,16400}'::pg_catalog.oid[], '{-2,7}'::bigint[]";
+        let last = "loxo.last_value_drawn('{16400}'::pg_catalog.oid[], '7'::bigint)";
+        assert_eq!(
+            rewritten("SELECT currval('s'), pg_catalog.currval($1) + 1, lastval()").unwrap(),
+            format!(
+                "SELECT loxo.value_drawn('s', {known}) AS currval, loxo.value_drawn($1, {known}) + 1, {last} AS lastval"
+            )
+        );
+        let sql =
+            rewritten("INSERT INTO t SELECT lastval(), a FROM s WHERE b = currval(pg_get_serial_sequence('t', 'a'))");
+        assert!(sql.is_some_and(|sql| sql.contains(last) && sql.contains("drawn(pg_get_serial_sequence('t', 'a'), ")));
+        let statement = crate::parse("EXPLAIN SELECT lastval()").unwrap().remove(0);
+        let catalog = catalog::Builder::new(1, 150_000).build();
+        let explained = with_values_drawn(&statement, &catalog, &drawn()).unwrap().unwrap();
+        assert!(matches!(explained.kind, StatementKind::Explain(explain) if explain.inner.sql.contains(last)));
+    }
+
+    #[test]
+    fn all_else_stays() {
+        assert_eq!(rewritten("SELECT nextval('s'), 'currval(1)', public.currval('s'), lastval FROM t"), None);
+        assert_eq!(rewritten("INSERT INTO t (a) VALUES (DEFAULT)"), None);
+    }
+
+    #[test]
+    fn later_values_count() {
+        let mut all = drawn();
+        all.add(ValuesDrawn { values: [(16400, 9), (16410, 1)].into(), last: None });
+        assert_eq!(all.values, [(16390, -2), (16400, 9), (16410, 1)].into());
+        assert_eq!(all.last.as_ref().map(|last| last.value), Some(7));
+        all.add(ValuesDrawn { last: Some(LastDrawn { value: 1, sequences: vec![16410] }), ..ValuesDrawn::default() });
+        assert_eq!(all.last.map(|last| last.value), Some(1));
+    }
+}
