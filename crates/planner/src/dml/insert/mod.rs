@@ -7,7 +7,7 @@ use std::sync::Arc;
 use catalog::{Column, Distribution, Generated, NodeId, Oid, Relation};
 use pg_query::protobuf::{InsertStmt, OverridingKind, SelectStmt};
 use pg_query::{Node, NodeEnum};
-use pgerror::{PgError, Result, SqlState};
+use pgerror::{PgError, Result};
 use placement::KeyType;
 
 use super::{Target, check_same_everywhere, has_sub_link, has_what_functions_read};
@@ -523,28 +523,6 @@ impl Insert<'_> {
             clauses: Clauses::of(self.insert),
             is_snapshot_independent: false,
         }))
-    }
-
-    /// `rewriteTargetListIU` (PostgreSQL's `rewriteHandler.c`): the stage would take such a value, the table does not.
-    pub(crate) fn check_identity(&self) -> Result<()> {
-        if self.insert.r#override != OverridingKind::OverridingNotSet as i32 {
-            return Ok(());
-        }
-        let rows = self.rows();
-        for (position, name) in self.given_columns().iter().enumerate() {
-            let is_always =
-                self.relation.column(name).is_some_and(|column| column.generated == Generated::IdentityAlways);
-            let all_default = rows
-                .as_ref()
-                .is_some_and(|rows| rows.iter().all(|row| matches!(row.get(position), Some(Value::Default))));
-            if is_always && !all_default {
-                let code = SqlState::from_bytes(b"428C9").unwrap_or(SqlState::SYNTAX_ERROR);
-                return Err(PgError::new(code, format!("cannot insert a non-DEFAULT value into column \"{name}\""))
-                    .detail(format!("Column \"{name}\" is an identity column defined as GENERATED ALWAYS."))
-                    .hint("Use OVERRIDING SYSTEM VALUE to override."));
-            }
-        }
-        Ok(())
     }
 }
 

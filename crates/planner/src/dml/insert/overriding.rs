@@ -1,9 +1,11 @@
-//! OVERRIDING USER VALUE: what an INSERT gives for identity columns is left out.
+//! OVERRIDING USER VALUE: what an INSERT gives for identity columns is left out; without OVERRIDING it may be refused.
 
-use catalog::{Column, quote_identifier};
+use catalog::{Column, Generated, quote_identifier};
 use pg_query::NodeEnum;
-use pg_query::protobuf::InsertStmt;
+use pg_query::protobuf::{InsertStmt, OverridingKind};
+use pgerror::{PgError, Result, SqlState};
 
+use super::{Insert, Value};
 use crate::plan::Stage;
 use crate::tree;
 
@@ -37,5 +39,29 @@ fn set_to_default(fill: &mut InsertStmt, place: usize) {
         {
             *value = tree::node(NodeEnum::SetToDefault(Box::default()));
         }
+    }
+}
+
+impl Insert<'_> {
+    /// `rewriteTargetListIU` (PostgreSQL's `rewriteHandler.c`): the stage would take such a value, the table does not.
+    pub(crate) fn check_identity(&self) -> Result<()> {
+        if self.insert.r#override != OverridingKind::OverridingNotSet as i32 {
+            return Ok(());
+        }
+        let rows = self.rows();
+        for (position, name) in self.given_columns().iter().enumerate() {
+            let is_always =
+                self.relation.column(name).is_some_and(|column| column.generated == Generated::IdentityAlways);
+            let all_default = rows
+                .as_ref()
+                .is_some_and(|rows| rows.iter().all(|row| matches!(row.get(position), Some(Value::Default))));
+            if is_always && !all_default {
+                let code = SqlState::from_bytes(b"428C9").unwrap_or(SqlState::SYNTAX_ERROR);
+                return Err(PgError::new(code, format!("cannot insert a non-DEFAULT value into column \"{name}\""))
+                    .detail(format!("Column \"{name}\" is an identity column defined as GENERATED ALWAYS."))
+                    .hint("Use OVERRIDING SYSTEM VALUE to override."));
+            }
+        }
+        Ok(())
     }
 }
