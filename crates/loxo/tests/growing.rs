@@ -222,7 +222,7 @@ fn statements(text: &str) -> Vec<String> {
     for line in text.lines().filter(|line| !line.starts_with("--")) {
         statement += line;
         statement.push('\n');
-        if line.ends_with(';') && statement.matches("$$").count() % 2 == 0 {
+        if line.ends_with(';') && statement.matches("$$").count().is_multiple_of(2) {
             statements.push(std::mem::take(&mut statement));
         }
     }
