@@ -33,6 +33,7 @@ mod proc;
 mod progress;
 pub mod settings;
 pub mod sql;
+mod upgrade;
 
 pub use audit::{Audit, audit};
 pub use check::{Finding, Level, check, pool_warnings};
@@ -40,3 +41,4 @@ pub use config::{Auth, ClusterSection, Config, Coordinator, Datanode, Gtm, Local
 pub use init::{METADATA_SQL, init};
 pub use proc::{detach, interrupted};
 pub use progress::Progress;
+pub use upgrade::upgrade;

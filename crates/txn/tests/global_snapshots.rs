@@ -272,7 +272,8 @@ async fn a_coordinator_killed_while_its_commit_becomes_visible_is_fenced_out_fir
         with_script(script, commit(&mut writers(&mut connections), 0, &tools)).await
     });
     within("the control point", at_point).await.unwrap();
-    doomed.shutdown_background();
+    // Its tasks are gone before it is: else it would say goodbye.
+    tokio::task::spawn_blocking(move || drop(doomed)).await.unwrap();
     drop(x);
 
     let snapshot = clean_cut(&y).await;
@@ -491,7 +492,7 @@ async fn a_node_that_is_down_holds_up_a_fence_but_no_commits() {
     let address = gtm.address.clone();
     let client = lost.spawn(async move { GtmClient::connect(vec![address], "lost") }).await.unwrap();
     within("a connection to the gtm", client.connected()).await;
-    lost.shutdown_background();
+    tokio::task::spawn_blocking(move || drop(lost)).await.unwrap();
     until("the loss", async || timeout(MOMENT * 2, y.global_snapshot()).await.is_err()).await;
     let (options, mut connections) = (nodes.options(), Vec::new());
     for server in &nodes.servers[..2] {

@@ -20,7 +20,7 @@ use crate::init::standby_sql;
 use crate::postgres::{Installation, OsUser};
 use crate::settings::Profile;
 use crate::sql::Session;
-use crate::{disk, init, proc};
+use crate::{disk, init, proc, upgrade};
 
 /// Free space a new datanode needs: about 40 MB of system catalogs, then WAL.
 pub(super) const SPACE_NEW_DATANODE: u64 = 256 << 20;
@@ -263,6 +263,7 @@ impl Run {
         self.make_datanodes(&datanodes).await?;
         self.start_datanodes(&datanodes).await?;
         self.initialise().await?;
+        self.upgrade().await?;
         self.write_configuration()?;
         self.note_standby().await?;
         self.start_daemons(dead).await
@@ -317,6 +318,15 @@ impl Run {
         let id = self.progress.step("writing the metadata", init(self.layout.config())).await?;
         disk::write(&self.layout.marker(), &format!("{id}\n"))?;
         datanode::own(&self.layout.marker(), self.user.as_ref())
+    }
+
+    /// Those of a cluster that an earlier version has made.
+    async fn upgrade(&self) -> Result<()> {
+        let upgraded = self.progress.step("upgrading the metadata", upgrade(self.layout.config())).await?;
+        if let Some(layout) = upgraded {
+            self.progress.line(&format!("the metadata of layout {layout} were upgraded"));
+        }
+        Ok(())
     }
 
     /// The metadata of a cluster that was made without a standby do not have it yet.

@@ -142,7 +142,7 @@ fn explain(error: PgError) -> PgError {
 
 fn other_layout() -> PgError {
     PgError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, "the datanodes' metadata are of another version of loxo")
-        .hint("Use the loxo that made the cluster; to move on, dump with pg_dump through it and restore into a new cluster.")
+        .hint("Stop all coordinators and gtms, and run `loxo init --upgrade`, or `loxo up` for a local cluster.")
 }
 
 async fn read_all(

@@ -8,21 +8,31 @@ use pgerror::Result;
 /// Prepare empty PostgreSQL servers to be the datanodes of a new cluster
 ///
 /// Writes the schema "loxo" on every server that the configuration names, on all or on none. Refuses servers that hold
-/// anything. Local clusters do not need it: "loxo up" does the same.
+/// anything. Local clusters do not need it: "loxo up" does the same, and upgrades what an earlier version has written.
 #[derive(clap::Args)]
 #[command(after_help = "Example:
   loxo check --config /etc/loxo.toml && loxo init --config /etc/loxo.toml
+  loxo init --upgrade --config /etc/loxo.toml      for a new version of loxo; stop gtms and coordinators first
 
 docs/configuration.md describes the file.")]
 pub struct Arguments {
     /// Configuration file
     #[arg(long, value_name = "F")]
     config: PathBuf,
+    /// Bring the metadata of a cluster that exists up to this version
+    #[arg(long)]
+    upgrade: bool,
 }
 
 /// Runs the command.
 pub async fn run(arguments: Arguments) -> Result<()> {
     let config = Config::load(&arguments.config)?;
+    if arguments.upgrade {
+        return super::print(&match cluster::upgrade(&config).await? {
+            Some(layout) => format!("the metadata of layout {layout} were upgraded\n"),
+            None => "the metadata are up to date\n".to_owned(),
+        });
+    }
     let id = cluster::init(&config).await?;
     let datanodes = super::count(config.datanodes.len(), "datanode");
     super::print(&format!(

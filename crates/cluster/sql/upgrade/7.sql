@@ -1,0 +1,199 @@
+-- From layout 6 to layout 7: datanodes that join and leave, rows that follow, values of sequences that sessions keep.
+
+SET LOCAL search_path = pg_catalog, pg_temp;
+
+CREATE TABLE loxo.next_datanode (
+    one bool PRIMARY KEY DEFAULT true CHECK (one),
+    id  int2 NOT NULL
+);
+COMMENT ON TABLE loxo.next_datanode IS 'One row: the id that the next datanode gets. That of one that has left is never given again.';
+
+INSERT INTO loxo.next_datanode (id) SELECT max(id) + 1 FROM loxo.node WHERE type = 'D';
+
+COMMENT ON TABLE loxo.bucket_map IS
+    'Element b + 1 is the datanode that holds bucket b. Map 1 is over all datanodes, but for those added since the last rebalance.';
+
+CREATE TABLE loxo.rebalance (
+    one           bool PRIMARY KEY DEFAULT true CHECK (one),
+    without       int2[] NOT NULL,
+    state         text NOT NULL CHECK (state IN ('running', 'paused', 'cancelled', 'failed', 'done')),
+    rate          int4 CHECK (rate > 0),
+    buckets_total int4 NOT NULL DEFAULT 0,
+    buckets_done  int4 NOT NULL DEFAULT 0,
+    rows_moved    int8 NOT NULL DEFAULT 0,
+    bytes_moved   int8 NOT NULL DEFAULT 0,
+    started       timestamptz NOT NULL DEFAULT clock_timestamp(),
+    changed       timestamptz NOT NULL DEFAULT clock_timestamp(),
+    message       text
+);
+COMMENT ON TABLE loxo.rebalance IS
+    'What ALTER CLUSTER REBALANCE has asked for last, and how far it is. Without: datanodes that are to be emptied. Rate: at most so many rows a second.';
+
+GRANT SELECT ON loxo.next_datanode, loxo.rebalance TO PUBLIC;
+
+SET LOCAL allow_system_table_mods = on;
+
+CREATE VIEW pg_catalog.pgxc_rebalance AS
+    SELECT r.state, r.buckets_done, r.buckets_total, r.rows_moved, r.bytes_moved,
+           CASE WHEN r.changed > r.started THEN round(r.rows_moved / extract(epoch FROM r.changed - r.started)) END AS rows_per_second,
+           r.started, r.changed, r.message
+    FROM loxo.rebalance AS r;
+
+GRANT SELECT ON pg_catalog.pgxc_rebalance TO PUBLIC;
+
+INSERT INTO pg_catalog.pg_init_privs (objoid, classoid, objsubid, privtype, initprivs)
+    SELECT oid, 'pg_catalog.pg_class'::regclass, 0, 'i', relacl FROM pg_catalog.pg_class WHERE oid = 'pgxc_rebalance'::regclass;
+
+SET LOCAL allow_system_table_mods = off;
+
+DROP FUNCTION loxo.begin_schema_change(bytea);
+CREATE FUNCTION loxo.begin_schema_change(proof bytea) RETURNS int2[]
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    PERFORM loxo.check_proof('begin_schema_change', proof);
+    UPDATE loxo.catalog_version SET version = version + 1;
+    RETURN (SELECT array_agg(n.id ORDER BY n.id) FROM loxo.node AS n WHERE n.type = 'D');
+END
+$$;
+COMMENT ON FUNCTION loxo.begin_schema_change(bytea) IS
+    'Last step of a schema change before its commit: makes the catalog''s version grow, one transaction after the other. Gives the datanodes.';
+
+CREATE OR REPLACE FUNCTION loxo.register_table(
+        proof bytea, relation regclass, locator "char", key_columns name[], map_id int4, nodes int2[], by_default bool) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    followed bool := loxo.follows(relation);
+BEGIN
+    PERFORM loxo.check_proof('register_table', proof);
+    IF locator IN ('H', 'M') AND map_id IS NULL AND nodes IS NOT NULL THEN
+        map_id := loxo.bucket_map_over(nodes);
+        nodes := NULL;
+    END IF;
+    IF NOT pg_has_role(session_user, (SELECT c.relowner FROM pg_class c WHERE c.oid = relation), 'MEMBER') THEN
+        RAISE insufficient_privilege USING MESSAGE = format('must be owner of table %s', relation);
+    END IF;
+    -- A row that no coordinator can read would stop the whole cluster.
+    IF (CASE
+        WHEN locator IN ('H', 'M') THEN
+            NOT loxo.can_be_keys(relation, key_columns) OR locator = 'M' AND cardinality(key_columns) <> 1
+            OR nodes IS NOT NULL
+            OR NOT EXISTS (SELECT FROM loxo.bucket_map AS m WHERE m.id = register_table.map_id)
+        ELSE cardinality(key_columns) <> 0 OR map_id IS NOT NULL OR NOT loxo.are_datanodes(nodes)
+    END) IS DISTINCT FROM false THEN
+        RAISE invalid_parameter_value USING MESSAGE = format('table %s cannot be distributed like this', relation);
+    END IF;
+    -- Buckets do not move before this transaction has ended: they would leave its rows behind.
+    PERFORM FROM loxo.bucket_map AS m WHERE m.id = register_table.map_id FOR SHARE;
+    DELETE FROM loxo.class AS k WHERE k.relid = relation;
+    INSERT INTO loxo.class (relid, locator, key_columns, map_id, nodes, by_default)
+    SELECT relation, register_table.locator,
+           coalesce((SELECT array_agg(a.attnum ORDER BY u.place)
+                     FROM unnest(register_table.key_columns) WITH ORDINALITY AS u (name, place)
+                     JOIN pg_attribute a ON a.attrelid = relation AND a.attname = u.name), '{}'),
+           register_table.map_id, register_table.nodes, coalesce(register_table.by_default, false);
+    PERFORM loxo.tend_copy(relation, followed);
+END
+$$;
+COMMENT ON FUNCTION loxo.register_table(bytea, regclass, "char", name[], int4, int2[], bool) IS
+    'Notes how a table is distributed; only for its owner. With keys and nodes, but no map: over a map of these nodes.';
+
+CREATE FUNCTION loxo.known_map_over(wanted int2[]) RETURNS int4
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+    AS $$
+    SELECT m.id FROM loxo.bucket_map AS m
+    WHERE (SELECT array_agg(DISTINCT n ORDER BY n) FROM unnest(m.nodes) AS n) = (SELECT array_agg(n ORDER BY n) FROM unnest(wanted) AS n)
+      -- While it has not reached all datanodes, the first one is going to.
+      AND (m.id <> 1 OR cardinality(wanted) = (SELECT count(*) FROM loxo.node AS d WHERE d.type = 'D'))
+    ORDER BY m.id LIMIT 1
+$$;
+COMMENT ON FUNCTION loxo.known_map_over(int2[]) IS 'The bucket map over these nodes, however it deals the buckets; NULL if there is none.';
+
+CREATE OR REPLACE FUNCTION loxo.bucket_map_over(wanted int2[]) RETURNS int4
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    slots int2[] := (SELECT array_agg(wanted[1 + b % cardinality(wanted)] ORDER BY b) FROM generate_series(0, 4095) AS b);
+    found int4 := loxo.known_map_over(wanted);
+BEGIN
+    IF NOT loxo.are_datanodes(wanted) THEN
+        RAISE invalid_parameter_value USING MESSAGE = format('%s are not datanodes', wanted);
+    END IF;
+    IF found IS NULL THEN
+        -- Two at once would give the same number to different maps.
+        LOCK TABLE loxo.bucket_map IN EXCLUSIVE MODE;
+        found := loxo.known_map_over(wanted);
+    END IF;
+    IF found IS NULL THEN
+        INSERT INTO loxo.bucket_map SELECT max(m.id) + 1, slots FROM loxo.bucket_map AS m RETURNING id INTO found;
+    END IF;
+    RETURN found;
+END
+$$;
+COMMENT ON FUNCTION loxo.bucket_map_over(int2[]) IS
+    'The bucket map over these nodes. If there is none, one is made that deals the buckets to them in turn.';
+
+CREATE FUNCTION loxo.values_drawn() RETURNS TABLE (sequence oid, value int8, is_last bool)
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s'
+    AS $$
+DECLARE
+    last int8;
+BEGIN
+    BEGIN
+        last := lastval();
+    EXCEPTION WHEN object_not_in_prerequisite_state THEN
+        NULL;
+    END;
+    FOR sequence IN SELECT seqrelid FROM pg_sequence LOOP
+        BEGIN
+            value := currval(sequence);
+            is_last := coalesce(value = last, false);
+            RETURN NEXT;
+        -- None was drawn, or the sequence has just been dropped.
+        EXCEPTION WHEN object_not_in_prerequisite_state OR undefined_table OR internal_error THEN
+            NULL;
+        END;
+    END LOOP;
+END
+$$;
+COMMENT ON FUNCTION loxo.values_drawn() IS
+    'currval() of all sequences that this backend has drawn from; the last value may be that of several.';
+
+-- With the rights of the caller, as PostgreSQL's own.
+CREATE FUNCTION loxo.value_drawn(sequence regclass, known oid[], numbers int8[]) RETURNS int8
+    LANGUAGE plpgsql STRICT SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    RETURN currval(sequence);
+EXCEPTION WHEN object_not_in_prerequisite_state THEN
+    IF sequence = ANY (known) THEN
+        RETURN numbers[array_position(known, sequence::oid)];
+    END IF;
+    RAISE;
+END
+$$;
+COMMENT ON FUNCTION loxo.value_drawn(regclass, oid[], int8[]) IS
+    'currval() of a session that has drawn these values of these sequences in other backends before.';
+
+CREATE FUNCTION loxo.last_value_drawn(known oid[], value int8) RETURNS int8
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    RETURN lastval();
+EXCEPTION WHEN object_not_in_prerequisite_state THEN
+    IF EXISTS (SELECT FROM pg_sequence WHERE seqrelid = ANY (known) AND has_sequence_privilege(seqrelid, 'USAGE, SELECT')) THEN
+        RETURN value;
+    ELSIF EXISTS (SELECT FROM pg_sequence WHERE seqrelid = ANY (known)) THEN
+        RAISE insufficient_privilege USING
+            MESSAGE = format('permission denied for sequence %s', (SELECT relname FROM pg_class WHERE oid = ANY (known) LIMIT 1));
+    END IF;
+    RAISE;
+END
+$$;
+COMMENT ON FUNCTION loxo.last_value_drawn(oid[], int8) IS
+    'lastval() of a session that has drawn this value of one of these sequences in another backend before.';
+
+REVOKE EXECUTE ON FUNCTION loxo.begin_schema_change, loxo.known_map_over, loxo.values_drawn, loxo.value_drawn,
+    loxo.last_value_drawn FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION loxo.begin_schema_change, loxo.values_drawn, loxo.value_drawn, loxo.last_value_drawn TO PUBLIC;
