@@ -1,0 +1,107 @@
+//! Metadata as an earlier version made them become those of this one.
+
+use std::process::Command;
+
+use testkit::{Server, ServerOptions, TempDir, pg_program};
+
+/// What layout 6 was made by, without rows.
+const LAYOUT_6: [&str; 2] = [include_str!("upgrade/metadata_6.sql"), include_str!("upgrade/schema_6.sql")];
+
+/// Two datanodes, and the file that names them.
+struct Hosts {
+    servers: [Server; 2],
+    dir: TempDir,
+}
+
+impl Hosts {
+    fn new() -> Self {
+        let settings = vec![("max_prepared_transactions".to_owned(), "10".to_owned())];
+        let start = || Server::start(&ServerOptions { settings: settings.clone(), ..ServerOptions::default() }).unwrap();
+        let hosts = Self { servers: [start(), start()], dir: TempDir::new("upgrade").unwrap() };
+        let mut text = "[cluster]\nname = \"test\"\n[gtm]\nhost = \"127.0.0.1\"\nport = 1\n".to_owned();
+        for (i, server) in hosts.servers.iter().enumerate() {
+            text += &format!("[[datanode]]\nname = \"dn{i}\"\nhost = \"127.0.0.1\"\nport = {}\n", server.port());
+        }
+        std::fs::write(hosts.dir.path().join("loxo.toml"), text).unwrap();
+        hosts
+    }
+
+    /// Status and everything that was printed.
+    fn init(&self, arguments: &[&str]) -> (Option<i32>, String) {
+        let mut loxo = Command::new(env!("CARGO_BIN_EXE_loxo"));
+        loxo.arg("init").args(arguments).arg("--config").arg(self.dir.path().join("loxo.toml"));
+        let output = loxo.output().unwrap();
+        (output.status.code(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
+    }
+
+    fn of_layout_6() -> Self {
+        let hosts = Self::new();
+        for (id, server) in hosts.servers.iter().enumerate() {
+            let rows = format!(
+                "INSERT INTO loxo.node (id, name, type, host, port, is_primary) VALUES (0, 'dn0', 'D', 'h', 1, true), (1, 'dn1', 'D', 'h', 2, false);
+                 INSERT INTO loxo.bucket_map SELECT 1, array_agg((b % 2)::int2 ORDER BY b) FROM generate_series(0, 4095) AS b;
+                 INSERT INTO loxo.catalog_version (version) VALUES (1);
+                 INSERT INTO loxo.identity SELECT {id}, '00000000-0000-0000-0000-000000000001', 6, system_identifier FROM pg_control_system()"
+            );
+            let [metadata, schema] = LAYOUT_6;
+            server.connect().unwrap().run(&format!("BEGIN; {metadata}; {schema}; {rows}; COMMIT")).unwrap();
+        }
+        hosts
+    }
+
+    /// All of schema `loxo` and of what lies in pg_catalog.
+    fn objects(&self, server: usize) -> String {
+        let port = self.servers[server].port().to_string();
+        let mut dump = Command::new(pg_program("pg_dump").unwrap());
+        dump.args(["-h", "127.0.0.1", "-p", &port, "-U", "postgres", "--schema-only", "--schema=loxo", "postgres"]);
+        let output = dump.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        // Newer versions of pg_dump put a random word into these.
+        let text = String::from_utf8(output.stdout).unwrap();
+        let lines = text.lines().filter(|line| !line.starts_with("\\restrict") && !line.starts_with("\\unrestrict"));
+        let views = "SELECT string_agg(concat_ws(' ', c.relname, pg_get_viewdef(c.oid), c.relacl, p.initprivs), ';' ORDER BY c.relname) \
+                     FROM pg_class AS c LEFT JOIN pg_init_privs AS p ON p.objoid = c.oid \
+                     WHERE c.relname LIKE 'pgxc%'";
+        let views = self.servers[server].connect().unwrap().strings(views).unwrap();
+        format!("{}\n{views:?}", lines.collect::<Vec<_>>().join("\n"))
+    }
+}
+
+#[test]
+fn metadata_of_an_earlier_version_become_as_if_made_by_this_one() {
+    let (old, new) = (Hosts::of_layout_6(), Hosts::new());
+    assert_eq!(new.init(&[]).0, Some(0));
+    assert_ne!(old.objects(0), new.objects(0), "there is nothing to upgrade");
+    let (status, text) = old.init(&["--upgrade"]);
+    assert_eq!((status, text.contains("layout 6 were upgraded")), (Some(0), true), "{text}");
+    for server in 0..2 {
+        similar(&old.objects(server), &new.objects(server));
+        let mut client = old.servers[server].connect().unwrap();
+        assert_eq!(client.strings("SELECT id FROM loxo.next_datanode").unwrap(), [["2"]]);
+        assert_eq!(client.strings("SELECT count(*) FROM pg_prepared_xacts").unwrap(), [["0"]]);
+    }
+    let (status, text) = old.init(&["--upgrade"]);
+    assert_eq!((status, text.as_str()), (Some(0), "the metadata are up to date\n"));
+}
+
+#[test]
+fn what_is_newer_or_in_use_is_left_alone() {
+    let hosts = Hosts::of_layout_6();
+    let mut coordinator = hosts.servers[1].connect().unwrap();
+    coordinator.run("SET application_name = 'loxo'").unwrap();
+    let (status, text) = hosts.init(&["--upgrade"]);
+    assert_eq!((status, text.contains("coordinators or gtms of the cluster run")), (Some(1), true), "{text}");
+    assert_eq!(coordinator.strings("SELECT layout FROM loxo.identity").unwrap(), [["6"]]);
+    coordinator.run("UPDATE loxo.identity SET layout = 1000").unwrap();
+    let (status, text) = hosts.init(&["--upgrade"]);
+    assert_eq!((status, text.contains("newer")), (Some(1), true), "{text}");
+}
+
+/// Says where they differ, if they do.
+#[track_caller]
+fn similar(a: &str, b: &str) {
+    for (a, b) in a.lines().zip(b.lines()) {
+        assert_eq!(a, b);
+    }
+    assert_eq!(a.lines().count(), b.lines().count());
+}
