@@ -16,7 +16,8 @@ struct Hosts {
 impl Hosts {
     fn new() -> Self {
         let settings = vec![("max_prepared_transactions".to_owned(), "10".to_owned())];
-        let start = || Server::start(&ServerOptions { settings: settings.clone(), ..ServerOptions::default() }).unwrap();
+        let start =
+            || Server::start(&ServerOptions { settings: settings.clone(), ..ServerOptions::default() }).unwrap();
         let hosts = Self { servers: [start(), start()], dir: TempDir::new("upgrade").unwrap() };
         let mut text = "[cluster]\nname = \"test\"\n[gtm]\nhost = \"127.0.0.1\"\nport = 1\n".to_owned();
         for (i, server) in hosts.servers.iter().enumerate() {

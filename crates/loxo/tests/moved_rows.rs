@@ -1,0 +1,145 @@
+//! Rows that move to other datanodes are the same afterwards, and those who look meanwhile see each of them once.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use pgerror::SqlState;
+use testkit::wire::Client;
+use testkit::{Cluster, pg_program};
+
+const DONE_MAX: Duration = Duration::from_secs(60);
+const POLL: Duration = Duration::from_millis(20);
+
+fn rebalance(client: &mut Client, command: &str) {
+    client.run(command).unwrap();
+    let deadline = Instant::now() + DONE_MAX;
+    loop {
+        let found = client.strings("SELECT state, message FROM pgxc_rebalance").unwrap().remove(0);
+        match found[0].as_str() {
+            "done" => return,
+            "running" if Instant::now() < deadline => std::thread::sleep(POLL),
+            _ => panic!("{command}: {found:?}"),
+        }
+    }
+}
+
+/// Of each table: how many rows there are, and what they are.
+fn sums(client: &mut Client) -> Vec<Vec<String>> {
+    let tables = client
+        .strings(
+            "SELECT c.oid::regclass FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace \
+             WHERE n.nspname = 'public' AND c.relkind IN ('r', 'p', 'm') ORDER BY c.relname",
+        )
+        .unwrap();
+    let sum = |table: &Vec<String>| {
+        let table = &table[0];
+        let sql = format!(
+            "SELECT count(*), md5(string_agg(x::text, ',' ORDER BY x::text COLLATE \"C\")) FROM ONLY {table} AS x"
+        );
+        [vec![table.clone()], client.strings(&sql).unwrap().remove(0)].concat()
+    };
+    tables.iter().map(sum).collect()
+}
+
+/// Triggers, rules and indexes as users see them.
+fn schema(client: &mut Client) -> Vec<Vec<String>> {
+    client
+        .strings(
+            "SELECT tgname, tgenabled::text FROM pg_trigger WHERE NOT tgisinternal \
+             UNION ALL SELECT rulename, ev_enabled::text FROM pg_rewrite WHERE rulename LIKE 'r\\_%' \
+             UNION ALL SELECT indexrelid::regclass::text, indisvalid::text FROM pg_index WHERE indexrelid >= 16384 ORDER BY 1, 2",
+        )
+        .unwrap()
+}
+
+#[test]
+fn rows_of_every_kind_of_table_are_the_same_wherever_they_lie() {
+    let cluster = Cluster::start(3, 1).unwrap();
+    let port = cluster.coordinators()[0];
+    let mut psql = Command::new(pg_program("psql").unwrap());
+    psql.args(["-XqAt", "-v", "ON_ERROR_STOP=1", "-h", "127.0.0.1", "-U", "postgres", "-d", "postgres", "-p"]);
+    let made = psql.arg(port.to_string()).args(["-c", "SET client_min_messages = error", "-f"]);
+    let made = made.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/growing/kinds.sql")).output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+
+    let mut client = Client::connect(port).unwrap();
+    let (rows, objects) = (sums(&mut client), schema(&mut client));
+    assert!(rows.len() > 15, "{rows:?}");
+    for command in ["ALTER CLUSTER REBALANCE WITHOUT NODE (dn2)", "ALTER CLUSTER REBALANCE"] {
+        rebalance(&mut client, command);
+        assert_eq!(sums(&mut client), rows, "{command}");
+        assert_eq!(schema(&mut client), objects, "{command}");
+        let on_node = "EXECUTE DIRECT ON (dn2) 'SELECT count(*) FROM child'";
+        assert_eq!(client.strings(on_node).unwrap() == [["0"]], command.contains("WITHOUT"), "{command}");
+        assert_eq!(cluster.wrong_rows(), None, "{command}");
+    }
+}
+
+#[test]
+fn a_snapshot_that_is_kept_shows_rows_where_they_were() {
+    let cluster = Cluster::start(2, 2).unwrap();
+    let [one, other] = cluster.coordinators() else { panic!("two coordinators") };
+    let (mut mover, mut reader) = (Client::connect(*one).unwrap(), Client::connect(*other).unwrap());
+    mover.run("CREATE TABLE t (k int PRIMARY KEY, v int) DISTRIBUTE BY HASH (k)").unwrap();
+    mover.run("INSERT INTO t SELECT k, k FROM generate_series(1, 1000) AS k").unwrap();
+    let by_key = "SELECT count(v) FROM t WHERE k = 1 UNION ALL SELECT count(v) FROM t WHERE k = 2";
+    reader.run("BEGIN ISOLATION LEVEL REPEATABLE READ").unwrap();
+    assert_eq!(reader.strings("SELECT count(*), sum(v) FROM t").unwrap(), [["1000", "500500"]]);
+    reader.run("DECLARE c CURSOR FOR SELECT * FROM t").unwrap();
+    assert_eq!(reader.strings("FETCH 10 FROM c").unwrap().len(), 10);
+
+    rebalance(&mut mover, "ALTER CLUSTER REBALANCE WITHOUT NODE (dn2)");
+    mover.run("UPDATE t SET v = 0").unwrap();
+    assert_eq!(reader.strings("SELECT count(*), sum(v) FROM t").unwrap(), [["1000", "500500"]]);
+    assert_eq!(
+        reader.strings("SELECT v FROM t WHERE k IN (1, 2, 3, 4) ORDER BY k").unwrap().concat(),
+        ["1", "2", "3", "4"]
+    );
+    assert_eq!(reader.strings(by_key).unwrap().concat(), ["1", "1"]);
+    assert_eq!(reader.strings("FETCH ALL FROM c").unwrap().len(), 990);
+    // What it would write might lie elsewhere by now.
+    let refused = reader.run("INSERT INTO t SELECT k, k FROM generate_series(1001, 1100) AS k").unwrap_err();
+    assert_eq!(refused.code(), SqlState::SERIALIZATION_FAILURE);
+    reader.run("ROLLBACK").unwrap();
+    assert_eq!(reader.strings("SELECT count(*), sum(v) FROM t").unwrap(), [["1000", "0"]]);
+    assert_eq!(reader.strings("SELECT count(*) FROM pgxc_node WHERE node_type = 'D'").unwrap(), [["2"]]);
+}
+
+#[test]
+fn what_a_rebalance_is_told_it_does() {
+    let cluster = Cluster::start(2, 1).unwrap();
+    let port = cluster.coordinators()[0];
+    let mut client = Client::connect(port).unwrap();
+    client.run("CREATE TABLE t (k int) DISTRIBUTE BY HASH (k)").unwrap();
+    client.run("INSERT INTO t SELECT * FROM generate_series(1, 5000)").unwrap();
+    for refused in [
+        "ALTER CLUSTER REBALANCE PAUSE",
+        "ALTER CLUSTER REBALANCE WITHOUT NODE (dn1, dn2)",
+        "ALTER CLUSTER REBALANCE WITHOUT NODE nobody",
+        "DROP NODE dn1",
+        "DROP NODE dn2",
+        "CREATE NODE dn2 WITH (TYPE = datanode, HOST = 'localhost', PORT = 1)",
+        "CREATE NODE dn3 WITH (TYPE = datanode)",
+    ] {
+        client.run(refused).unwrap_err();
+    }
+    client.run("CREATE ROLE ordinary LOGIN").unwrap();
+    let mut ordinary = Client::connect_with(port, &[("user", "ordinary"), ("database", "postgres")]).unwrap();
+    for refused in ["ALTER CLUSTER REBALANCE", "DROP NODE dn2", "ALTER NODE dn2 WITH (PORT = 1)"] {
+        assert_eq!(ordinary.run(refused).unwrap_err().code(), SqlState::INSUFFICIENT_PRIVILEGE, "{refused}");
+    }
+    // Slow enough to be met on its way.
+    client.run("ALTER CLUSTER REBALANCE WITHOUT NODE (dn2) RATE 100").unwrap();
+    let deadline = Instant::now() + DONE_MAX;
+    let moved = "SELECT buckets_done > 0 FROM pgxc_rebalance";
+    while client.strings(moved).unwrap() != [["t"]] {
+        assert!(Instant::now() < deadline, "nothing moves");
+        std::thread::sleep(POLL);
+    }
+    client.run("ALTER CLUSTER REBALANCE PAUSE").unwrap();
+    assert_eq!(client.strings("SELECT state FROM pgxc_rebalance").unwrap(), [["paused"]]);
+    assert_eq!(client.strings("SELECT count(*) FROM t").unwrap(), [["5000"]]);
+    client.run("ALTER CLUSTER REBALANCE CANCEL").unwrap();
+    rebalance(&mut client, "ALTER CLUSTER REBALANCE");
+    assert_eq!(client.strings("SELECT count(DISTINCT k) FROM t").unwrap(), [["5000"]]);
+}
