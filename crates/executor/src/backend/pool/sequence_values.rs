@@ -259,8 +259,8 @@ mod tests {
         session.elsewhere(here).now_or_never().expect("nothing to wait for")
     }
 
-    #[test]
-    fn values_of_a_link_that_was_given_away_are_remembered() {
+    #[tokio::test]
+    async fn values_of_a_link_that_was_given_away_are_remembered() {
         let (mut session, mut first, mut second) = (DrawnValues::default(), None, None);
         session.drawn(&mut first);
         assert!(elsewhere(&mut session, first.as_ref()).is_none());
@@ -272,8 +272,8 @@ mod tests {
         assert_eq!((both.remembered.values, both.were_lost), ([(1, 9), (2, 6)].into(), false));
     }
 
-    #[test]
-    fn values_are_waited_for() {
+    #[tokio::test]
+    async fn values_are_waited_for() {
         let (mut session, mut first, mut second) = (DrawnValues::default(), None, None);
         session.drawn(&mut first);
         session.drawn(&mut second);
@@ -282,8 +282,8 @@ mod tests {
         assert_eq!(elsewhere(&mut session, second.as_ref()).unwrap().remembered, values(&[(1, 5)]));
     }
 
-    #[test]
-    fn what_was_there_before_a_lost_value_is_forgotten() {
+    #[tokio::test]
+    async fn what_was_there_before_a_lost_value_is_forgotten() {
         let (mut session, mut first, mut second) = (DrawnValues::default(), None, None);
         session.drawn(&mut first);
         read(first, &[(1, 5)]);
