@@ -16,18 +16,23 @@
 
 use std::time::{Duration, Instant};
 
-use catalog::{Catalog, MapId, NodeId, Relation, Rule, RuleEvent, RuleState, quote_identifier, quote_literal};
+use catalog::{Catalog, MapId, NodeId, Oid, Relation, Rule, RuleEvent, RuleState, quote_identifier, quote_literal};
 use pgerror::{PgError, Result, SqlState};
 use placement::BucketMap;
 
 use crate::growth::rows::{ENDS, Passed, Travel};
 use crate::growth::slices::{Moving, tables_of};
 use crate::session::Session;
+use crate::shared::catalog_load::number;
 
 /// About as many rows of all tables together.
 pub(crate) const ROWS_MAX: u64 = 50_000;
 /// Longest wait for a lock.
 const LOCK_WAIT_MAX: Duration = Duration::from_millis(150);
+
+/// Hashes of a row as SQL. The second takes more than twice as long, and any type.
+const RECORD_HASH: &str = "pg_catalog.hash_record_extended(loxo_row, 0)";
+const TEXT_HASH: &str = "pg_catalog.hashtextextended(loxo_row::pg_catalog.text, 0)";
 
 /// Buckets that go together.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,8 +60,11 @@ impl Session {
         self.atomically(async |this| {
             let waited = this.begin_step(catalog, step).await?;
             let (mut passed, begun) = (Passed::default(), Instant::now());
-            for moving in tables_of(catalog, step.map)? {
-                let some = this.move_table(&moving, step).await?;
+            let tables = tables_of(catalog, step.map)?;
+            let hashable = this.with_hashes(&tables).await?;
+            for moving in tables {
+                let hash = if hashable.contains(&moving.table.oid) { RECORD_HASH } else { TEXT_HASH };
+                let some = this.move_table(&moving, step, hash).await?;
                 passed = Passed { rows: passed.rows + some.rows, bytes: passed.bytes + some.bytes };
             }
             let moving = begun.elapsed();
@@ -139,11 +147,11 @@ impl Session {
         }
     }
 
-    async fn move_table(&mut self, moving: &Moving<'_>, step: &Step) -> Result<Passed> {
+    async fn move_table(&mut self, moving: &Moving<'_>, step: &Step, hash: &str) -> Result<Passed> {
         let (table, condition) = (&moving.name, moving.condition(&step.buckets));
         // An index over buckets, if there is one, has no statistics yet.
         self.run_on(step.from, "SET LOCAL enable_seqscan = off").await?;
-        let before = self.sums_on(step.from, moving.table, &condition).await?;
+        let before = self.sums_on(step.from, moving.table, hash, &condition).await?;
         if before.0 == "0" {
             return Ok(Passed::default());
         }
@@ -152,7 +160,7 @@ impl Session {
         let returning = if travel.columns.is_empty() { "NULL" } else { &travel.columns };
         let out = travel.copy_out(&format!("(DELETE FROM ONLY {table} WHERE {condition} RETURNING {returning})"));
         let passed = self.pass_rows((step.from, &out), (step.to, &travel.copy_in(table))).await?;
-        let after = self.sums_on(step.to, moving.table, &condition).await?;
+        let after = self.sums_on(step.to, moving.table, hash, &condition).await?;
         if before != after || before.0 != passed.rows.to_string() {
             return Err(PgError::internal(format!(
                 "rows of {table} came out changed: {} with sum {} before, {} with {} after",
@@ -165,11 +173,31 @@ impl Session {
         Ok(passed)
     }
 
-    /// How many rows there are, and the sum of their hashes.
-    async fn sums_on(&mut self, node: NodeId, table: &Relation, condition: &str) -> Result<(String, String)> {
+    /// Those of the tables all of whose columns are of types with a hash function of their own.
+    async fn with_hashes(&mut self, tables: &[Moving<'_>]) -> Result<Vec<Oid>> {
+        let oids: Vec<String> = tables.iter().map(|moving| moving.table.oid.to_string()).collect();
         let sql = format!(
-            "SELECT pg_catalog.count(*), pg_catalog.sum(pg_catalog.hashtextextended(loxo_row::pg_catalog.text, 0)::pg_catalog.numeric) \
-             FROM ONLY {} AS loxo_row WHERE {condition}",
+            "SELECT c.oid FROM pg_class AS c WHERE c.oid = ANY ('{{{}}}'::oid[]) AND NOT EXISTS ( \
+                 SELECT FROM pg_attribute AS a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND NOT EXISTS ( \
+                     SELECT FROM pg_opclass AS o JOIN pg_am AS m ON m.oid = o.opcmethod AND m.amname = 'hash' \
+                     JOIN pg_amproc AS p ON p.amprocfamily = o.opcfamily AND p.amproclefttype = o.opcintype AND p.amprocnum = 2 \
+                     WHERE o.opcdefault AND o.opcintype = CASE a.atttypid WHEN 'varchar'::regtype THEN 'text'::regtype ELSE a.atttypid END))",
+            oids.join(",")
+        );
+        let rows = self.rows_on(self.home, &planner::own_text(&sql)?).await?;
+        rows.iter().map(|row| number(row, 0)).collect()
+    }
+
+    /// How many rows there are, and the sum of their hashes.
+    async fn sums_on(
+        &mut self,
+        node: NodeId,
+        table: &Relation,
+        hash: &str,
+        condition: &str,
+    ) -> Result<(String, String)> {
+        let sql = format!(
+            "SELECT pg_catalog.count(*), pg_catalog.sum({hash}::pg_catalog.numeric) FROM ONLY {} AS loxo_row WHERE {condition}",
             table.qualified_name()
         );
         let rows = self.rows_on(node, &sql).await?;
