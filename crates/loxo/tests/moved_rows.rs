@@ -7,7 +7,7 @@ use pgerror::SqlState;
 use testkit::wire::Client;
 use testkit::{Cluster, pg_program};
 
-const DONE_MAX: Duration = Duration::from_secs(60);
+const DONE_MAX: Duration = Duration::from_secs(180);
 const POLL: Duration = Duration::from_millis(20);
 
 fn rebalance(client: &mut Client, command: &str) {
@@ -142,4 +142,23 @@ fn what_a_rebalance_is_told_it_does() {
     client.run("ALTER CLUSTER REBALANCE CANCEL").unwrap();
     rebalance(&mut client, "ALTER CLUSTER REBALANCE");
     assert_eq!(client.strings("SELECT count(DISTINCT k) FROM t").unwrap(), [["5000"]]);
+}
+
+#[test]
+fn whoever_listens_hears_of_all_datanodes_that_come_and_go() {
+    let cluster = Cluster::start(3, 1).unwrap();
+    let port = cluster.coordinators()[0];
+    let mut listener = Client::connect(port).unwrap();
+    listener.run("LISTEN news").unwrap();
+    cluster.loxo(&["node", "remove", "dn3"]).unwrap();
+    Client::connect(port).unwrap().run("NOTIFY news, 'after one has left'").unwrap();
+    assert_eq!(listener.notification().unwrap().1, "after one has left");
+
+    cluster.loxo(&["node", "add"]).unwrap();
+    let mut client = Client::connect(port).unwrap();
+    client.run("CREATE TABLE t (k int) DISTRIBUTE BY ROUNDROBIN TO NODE (dn3)").unwrap();
+    client.run("CREATE FUNCTION tell() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_notify(''news'', new.k::text); RETURN new; END'").unwrap();
+    client.run("CREATE TRIGGER tells AFTER INSERT ON t FOR EACH ROW EXECUTE FUNCTION tell()").unwrap();
+    client.run("INSERT INTO t VALUES (7)").unwrap();
+    assert_eq!(listener.notification().unwrap().1, "7");
 }

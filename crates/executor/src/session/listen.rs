@@ -9,31 +9,46 @@
 //!  datanode ── task ──┴─ bounded queue ─> session, when it is outside a transaction ─> client
 //! ```
 //!
+//! A datanode that joins is listened on from the moment when the coordinator knows of it, a second at most; one that leaves is
+//! no loss.
+//!
 //! Invariants: a channel counts from the commit of its LISTEN on; nothing is dropped on the way (a session that does not read
 //! makes the datanodes keep what is to come), and a session that has lost one of its connections is ended.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use bytes::Buf;
+use catalog::NodeId;
 use pgerror::{PgError, Result, SqlState, field};
 use pgproto::backend::tag;
 use pgproto::{Connection, Frame};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
+use crate::backend::pool::Identity;
 use crate::block::Change;
 use crate::block::Replay;
 use crate::session::Session;
+use crate::shared::context::Context;
 
 /// Notifications that wait for a session; more wait in the datanodes.
 const QUEUE: usize = 256;
 
 /// What a session that listens has.
 pub(crate) struct Listening {
-    ears: Vec<mpsc::Sender<Order>>,
+    ears: Vec<Ear>,
+    members: watch::Receiver<()>,
+    heard: mpsc::Sender<Result<Frame>>,
     queue: mpsc::Receiver<Result<Frame>>,
     /// Came while an order was carried out.
     early: VecDeque<Result<Frame>>,
     channels: BTreeSet<String>,
+}
+
+/// The task that keeps a datanode's connection.
+struct Ear {
+    node: NodeId,
+    orders: mpsc::Sender<Order>,
 }
 
 /// A statement for a task's connection.
@@ -43,7 +58,12 @@ struct Order {
 }
 
 /// Keeps a connection that listens.
-async fn attend(mut connection: Connection, mut orders: mpsc::Receiver<Order>, queue: mpsc::Sender<Result<Frame>>) {
+async fn attend(
+    (context, node): (Arc<Context>, NodeId),
+    mut connection: Connection,
+    mut orders: mpsc::Receiver<Order>,
+    queue: mpsc::Sender<Result<Frame>>,
+) {
     loop {
         let (mut lost, mut answer) = (None, None);
         tokio::select! {
@@ -63,10 +83,17 @@ async fn attend(mut connection: Connection, mut orders: mpsc::Receiver<Order>, q
             let _ = done.send(result);
         }
         if connection.is_broken() || lost.is_some() {
-            let _ = queue.send(Err(deaf())).await;
+            if !has_left(&context, node).await {
+                let _ = queue.send(Err(deaf())).await;
+            }
             return;
         }
     }
+}
+
+/// Is it no datanode any more?
+async fn has_left(context: &Context, node: NodeId) -> bool {
+    context.catalog().await.is_ok_and(|loaded| loaded.catalog.nodes().iter().all(|member| member.id != node))
 }
 
 fn deaf() -> PgError {
@@ -80,7 +107,7 @@ impl Listening {
         let mut answers = Vec::with_capacity(self.ears.len());
         for ear in &self.ears {
             let (done, answer) = oneshot::channel();
-            ear.send(Order { sql: sql.to_owned(), done }).await.map_err(|_| deaf())?;
+            ear.orders.send(Order { sql: sql.to_owned(), done }).await.map_err(|_| deaf())?;
             answers.push(answer);
         }
         let mut all = std::pin::pin!(futures_util::future::join_all(answers));
@@ -93,6 +120,32 @@ impl Listening {
                 Some(heard) = self.queue.recv() => self.early.push_back(heard),
             }
         }
+    }
+
+    /// Does it listen on the datanodes there are now?
+    fn hears_all(&self, context: &Context) -> bool {
+        let present = context.members().present();
+        self.ears.len() == present.len() && self.ears.iter().all(|ear| present.contains_key(&ear.node))
+    }
+
+    /// Listens on the datanodes there are now. Cancel-safe.
+    async fn follow_members(&mut self, context: &Arc<Context>, identity: &Identity) -> Result<()> {
+        let present = context.connect_options(identity);
+        self.ears.retain(|ear| present.get(ear.node.0).is_some());
+        for (id, options) in present.iter() {
+            let node = NodeId(id);
+            if self.ears.iter().any(|ear| ear.node == node) {
+                continue;
+            }
+            let mut connection = Connection::connect(options).await.map_err(PgError::of_a_statement)?;
+            for channel in &self.channels {
+                connection.execute(&format!("LISTEN {}", catalog::quote_identifier(channel))).await?;
+            }
+            let (orders, ordered) = mpsc::channel(1);
+            tokio::spawn(attend((context.clone(), node), connection, ordered, self.heard.clone()));
+            self.ears.push(Ear { node, orders });
+        }
+        Ok(())
     }
 
     /// Only what the session listens to.
@@ -117,22 +170,15 @@ impl Session {
     pub async fn listen(&mut self, channel: &str) -> Result<()> {
         if self.listening.is_none() {
             let (heard, queue) = mpsc::channel(QUEUE);
-            let mut ears = Vec::new();
-            for (_, options) in self.context.connect_options(self.links.identity()).iter() {
-                let connection = self
-                    .links
-                    .cancel()
-                    .interrupt()
-                    .or(Connection::connect(options))
-                    .await?
-                    .map_err(PgError::of_a_statement)?;
-                let (ear, orders) = mpsc::channel(1);
-                tokio::spawn(attend(connection, orders, heard.clone()));
-                ears.push(ear);
-            }
-            self.listening = Some(Listening { ears, queue, early: VecDeque::new(), channels: BTreeSet::new() });
+            let members = self.context.members().changes();
+            let (ears, early, channels) = (Vec::new(), VecDeque::new(), BTreeSet::new());
+            self.listening = Some(Listening { ears, members, heard, queue, early, channels });
         }
         if let Some(listening) = &mut self.listening {
+            if !listening.hears_all(&self.context) {
+                let follow = listening.follow_members(&self.context, self.links.identity());
+                self.links.cancel().interrupt().or(follow).await??;
+            }
             listening.order(&format!("LISTEN {}", catalog::quote_identifier(channel))).await?;
         }
         self.change_channels(Change::Add(channel.to_owned()));
@@ -194,13 +240,20 @@ impl Session {
     /// The next notification for the client, of a session outside a transaction. Cancel-safe.
     pub async fn next_notification(&mut self) -> Result<Frame> {
         let in_block = self.in_block();
+        let (context, identity) = (self.context.clone(), self.links.identity().clone());
         let Some(listening) = self.listening.as_mut().filter(|_| !in_block) else {
             return std::future::pending().await;
         };
         loop {
+            if !listening.hears_all(&context) {
+                listening.follow_members(&context, &identity).await.map_err(|_| deaf())?;
+            }
             let heard = match listening.early.pop_front() {
                 Some(heard) => heard,
-                None => listening.queue.recv().await.unwrap_or_else(|| Err(deaf())),
+                None => tokio::select! {
+                    heard = listening.queue.recv() => heard.unwrap_or_else(|| Err(deaf())),
+                    Ok(()) = listening.members.changed() => continue,
+                },
             };
             if let Some(wanted) = listening.wanted(heard) {
                 return wanted;

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use catalog::{Node, NodeId};
+use tokio::sync::watch;
 
 use crate::backend::pool::Address;
 
@@ -27,6 +28,7 @@ pub(crate) struct Members {
     present: RwLock<Arc<BTreeMap<NodeId, Address>>>,
     /// About to become members: statements of our own may go there, nothing else does.
     joining: RwLock<BTreeMap<NodeId, Address>>,
+    changes: watch::Sender<()>,
 }
 
 impl Members {
@@ -37,6 +39,7 @@ impl Members {
             present: RwLock::new(Arc::new(by_id.collect())),
             configured: configured.into_iter().map(|node| (node.name, node.address)).collect(),
             joining: RwLock::default(),
+            changes: watch::Sender::default(),
         }
     }
 
@@ -50,7 +53,13 @@ impl Members {
         let mut present = self.present.write().unwrap_or_else(PoisonError::into_inner);
         if **present != now {
             *present = Arc::new(now);
+            self.changes.send_replace(());
         }
+    }
+
+    /// Tells when there are other members.
+    pub(crate) fn changes(&self) -> watch::Receiver<()> {
+        self.changes.subscribe()
     }
 
     /// By id.
