@@ -14,7 +14,7 @@ use crate::parse::{Analysis, Uses};
 use crate::plan::Redistribute;
 use crate::rewrite::views;
 use crate::session::SessionFacts;
-use crate::tree;
+use crate::tree::{self, Ask, Ref, Walk};
 
 /// Tables that have to give way to a statement, as [`Plan::AutoReplicate`](crate::Plan::AutoReplicate) has them. No part of a plan can be
 /// taken for them.
@@ -48,6 +48,16 @@ pub(crate) enum Named {
     View(Arc<Relation>),
     /// Only the home node has it: system catalogs, temp tables, sequences, what we do not know.
     Home(Option<Arc<Relation>>),
+}
+
+impl Named {
+    /// The table or view, if it is known.
+    pub fn relation(&self) -> Option<&Arc<Relation>> {
+        match self {
+            Named::Distributed(relation) | Named::View(relation) => Some(relation),
+            Named::Home(relation) => relation.as_ref(),
+        }
+    }
 }
 
 impl<'a> Context<'a> {
@@ -185,6 +195,24 @@ impl<'a> Context<'a> {
             }
             _ => Ok(named),
         }
+    }
+
+    /// Does a name of a table or view in a tree lead to such a thing?
+    pub fn names(&self, tree: &impl Walk, is_such: impl Fn(&Named) -> bool) -> Result<bool> {
+        tree.try_any(|node| {
+            if let Ref::RangeVar(name) = node { self.resolve(name).map(|named| is_such(&named)) } else { Ok(false) }
+        })
+    }
+
+    /// The distributed tables that a tree names.
+    pub fn tables(&self, tree: &impl Walk) -> Result<Vec<Arc<Relation>>> {
+        let mut tables = Vec::new();
+        for name in tree.tables()? {
+            if let Named::Distributed(table) = self.resolve(name)? {
+                tables.push(table);
+            }
+        }
+        Ok(tables)
     }
 
     fn resolve_name(&self, name: &RangeVar) -> Result<Named> {

@@ -95,7 +95,7 @@ fn needs_stage(ctx: &Context<'_>, copy: &CopyStatement, relation: &Relation, cop
     let condition_differs = match &copy.where_sql {
         None => false,
         Some(text) => {
-            let facts = functions::facts(ctx, &query_of(text)?)?;
+            let facts = functions::facts(ctx, &tree::parse_expression(text)?)?;
             if let Some(error) = facts.refused {
                 return Err(error);
             }
@@ -105,10 +105,6 @@ fn needs_stage(ctx: &Context<'_>, copy: &CopyStatement, relation: &Relation, cop
         }
     };
     Ok(!missing.into_iter().all(|c| same_everywhere(&c)) || marked || condition_differs)
-}
-
-fn query_of(expression: &str) -> Result<NodeEnum> {
-    Ok(NodeEnum::SelectStmt(Box::new(tree::parse_select(&format!("SELECT {expression}"))?)))
 }
 
 /// A constant that is the same whenever it is read.

@@ -77,6 +77,7 @@ pub use session::*;
 pub use template::{Completion, Learned, ManyRows, Parameterised, Repeated, Shape, Template};
 
 use context::{AutoReplicate, Context};
+use tree::Ask;
 
 /// Plans one statement.
 ///
@@ -215,17 +216,10 @@ fn called_alone(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Routi
 
 /// Is it a change with a sub-select in RETURNING?
 fn returns_sub_select(statement: &Statement) -> Result<bool> {
-    let clause = match statement.node() {
-        Some(NodeEnum::InsertStmt(insert)) => &insert.returning_clause,
-        Some(NodeEnum::UpdateStmt(update)) => &update.returning_clause,
-        Some(NodeEnum::DeleteStmt(delete)) => &delete.returning_clause,
-        _ => return Ok(false),
-    };
-    let mut found = false;
-    for target in clause.iter().flat_map(|clause| &clause.exprs) {
-        found = found || select::shape::has_sub_select(target)?;
+    match statement.node() {
+        None | Some(NodeEnum::MergeStmt(_)) => Ok(false),
+        Some(tree) => tree::returning_of(tree).map_or(Ok(false), |clause| clause.exprs.has_sub_select()),
     }
-    Ok(found)
 }
 
 /// PostgreSQL's own refusal of a cursor over data changes.

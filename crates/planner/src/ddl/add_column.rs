@@ -14,7 +14,7 @@ use pgerror::{PgError, Result};
 
 use crate::context::Context;
 use crate::plan::{DdlPlan, Fill};
-use crate::tree;
+use crate::tree::{self, Get, Syntax};
 
 /// Where the rows' values come from.
 pub(super) enum Source<'c> {
@@ -28,7 +28,7 @@ pub(super) enum Source<'c> {
 
 /// The type behind `serial` and its kin.
 pub(super) fn serial_type(column: &ColumnDef) -> Option<&'static str> {
-    Some(match column.type_name.as_ref()?.names.last().and_then(tree::text_of)? {
+    Some(match tree::last_name(&column.type_name.as_ref()?.names)? {
         "serial" | "serial4" => "int4",
         "bigserial" | "serial8" => "int8",
         "smallserial" | "serial2" => "int2",
@@ -74,7 +74,7 @@ pub(super) fn fill(
             let by_default = Constraint { generated_when: "d".to_owned(), ..(*identity).clone() };
             let of = AlterTableCmd {
                 name: column.colname.clone(),
-                def: Some(Box::new(tree::node(NodeEnum::Constraint(Box::new(by_default))))),
+                def: by_default.into_box(),
                 ..command(AlterTableType::AtAddIdentity)
             };
             let bare = format!(
@@ -99,7 +99,7 @@ pub(super) fn fill(
         }
     };
     for constraint in &column.constraints {
-        let Some(NodeEnum::Constraint(constraint)) = &constraint.node else { continue };
+        let Some(constraint) = constraint.get::<Constraint>() else { continue };
         match ConstrType::try_from(constraint.contype).unwrap_or(ConstrType::Undefined) {
             ConstrType::ConstrDefault | ConstrType::ConstrIdentity | ConstrType::ConstrNull => {}
             ConstrType::ConstrNotnull => later.push(format!("ALTER TABLE {table} ALTER COLUMN {name} SET NOT NULL")),
@@ -134,13 +134,10 @@ fn sequence_name(ctx: &Context<'_>, relation: &Relation, column: &str) -> Option
 /// Type and collation as written.
 fn type_of(column: &ColumnDef) -> Result<String> {
     let bare = ColumnDef { constraints: Vec::new(), ..column.clone() };
-    let add = AlterTableCmd {
-        def: Some(Box::new(tree::node(NodeEnum::ColumnDef(Box::new(bare))))),
-        ..command(AlterTableType::AtAddColumn)
-    };
+    let add = AlterTableCmd { def: bare.into_box(), ..command(AlterTableType::AtAddColumn) };
     let text = tree::deparse(&NodeEnum::AlterTableStmt(AlterTableStmt {
         relation: Some(tree::table("", "t", None)),
-        cmds: vec![tree::node(NodeEnum::AlterTableCmd(Box::new(add)))],
+        cmds: vec![add.into_node()],
         objtype: ObjectType::ObjectTable as i32,
         missing_ok: false,
     }))?;
@@ -158,7 +155,7 @@ fn of_table(constraint: &Constraint, column: &str) -> Node {
         Ok(ConstrType::ConstrForeign) => constraint.fk_attrs = vec![tree::string(column)],
         _ => {}
     }
-    tree::node(NodeEnum::Constraint(Box::new(constraint)))
+    constraint.into_node()
 }
 
 fn command(kind: AlterTableType) -> AlterTableCmd {
@@ -168,7 +165,7 @@ fn command(kind: AlterTableType) -> AlterTableCmd {
 fn alter_table(relation: &Relation, commands: Vec<AlterTableCmd>) -> Result<String> {
     tree::deparse(&NodeEnum::AlterTableStmt(AlterTableStmt {
         relation: Some(tree::table(&relation.schema, &relation.name, None)),
-        cmds: commands.into_iter().map(|command| tree::node(NodeEnum::AlterTableCmd(Box::new(command)))).collect(),
+        cmds: commands.into_iter().map(|command| command.into_node()).collect(),
         objtype: ObjectType::ObjectTable as i32,
         missing_ok: false,
     }))

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use catalog::{AttNum, Relation, RelationKind};
 use pg_query::protobuf::{
     AlterObjectSchemaStmt, AlterTableCmd, AlterTableStmt, AlterTableType, ColumnDef, ConstrType, Constraint,
-    ObjectType, RangeVar, RenameStmt, SelectStmt, TypeName,
+    ObjectType, PartitionCmd, RangeVar, RenameStmt, SelectStmt, TypeName,
 };
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
@@ -19,17 +19,17 @@ use crate::facts::code;
 use crate::facts::functions::{Facts, facts};
 use crate::parse::Statement;
 use crate::plan::{DdlKind, DdlPlan, Effect, Placement, Redistribute};
-use crate::tree;
+use crate::tree::{self, Get};
 
 /// Plans ALTER TABLE and its kin for views, indexes, sequences and types.
 pub(super) fn alter_table(ctx: &Context<'_>, statement: &Statement, alter: &AlterTableStmt) -> Result<DdlPlan> {
     let Some(name) = &alter.relation else { return Err(PgError::internal("ALTER TABLE without a name")) };
     if is_temporary(ctx, name) {
-        let inherits = alter.cmds.iter().filter_map(|command| match &command.node {
-            Some(NodeEnum::AlterTableCmd(command)) if command.subtype() == AlterTableType::AtAddInherit => {
-                command.def.as_deref()
-            }
-            _ => None,
+        let inherits = alter.cmds.iter().filter_map(|command| {
+            command
+                .get::<AlterTableCmd>()
+                .filter(|command| command.subtype() == AlterTableType::AtAddInherit)
+                .and_then(|command| command.def.as_deref())
         });
         create::refuse_distributed_parents(ctx, inherits)?;
         code::check_alter(ctx, name, alter)?;
@@ -51,9 +51,9 @@ pub(super) fn alter_table(ctx: &Context<'_>, statement: &Statement, alter: &Alte
         plan.effects.push(Effect::WatchMoves { table: relation.qualified_name() });
     }
     for command in &alter.cmds {
-        if let Some(NodeEnum::AlterTableCmd(command)) = &command.node {
+        if let Some(command) = command.get::<AlterTableCmd>() {
             // What told of its rows was the parent's.
-            if let Some(NodeEnum::PartitionCmd(partition)) = command.def.as_deref().and_then(|def| def.node.as_ref())
+            if let Some(partition) = command.def.get::<PartitionCmd>()
                 && command.subtype() == AlterTableType::AtDetachPartition
                 && relation.foreign_keys.iter().any(|key| key.acts)
                 && let Some(partition) = &partition.name
@@ -82,7 +82,7 @@ pub(super) fn alter_table(ctx: &Context<'_>, statement: &Statement, alter: &Alte
 /// Does it add a foreign key whose actions change rows of the table, or may it switch off what tells of them?
 fn may_act_on_key(relation: &Relation, command: &Node) -> bool {
     use AlterTableType as Type;
-    let Some(NodeEnum::AlterTableCmd(command)) = &command.node else { return false };
+    let Some(command) = command.get::<AlterTableCmd>() else { return false };
     let definition = command.def.as_deref().and_then(|definition| definition.node.as_ref());
     let acts = |constraint: &Constraint| {
         [&constraint.fk_upd_action, &constraint.fk_del_action]
@@ -110,10 +110,7 @@ fn add_move(moves: &mut Vec<Redistribute>, moved: Redistribute) {
 }
 
 fn added_column(command: &AlterTableCmd) -> Option<&ColumnDef> {
-    match command.def.as_deref()?.node.as_ref()? {
-        NodeEnum::ColumnDef(column) if command.subtype() == AlterTableType::AtAddColumn => Some(column),
-        _ => None,
-    }
+    command.def.get::<ColumnDef>().filter(|_| command.subtype() == AlterTableType::AtAddColumn)
 }
 
 fn several_commands(column: &ColumnDef) -> PgError {
@@ -204,7 +201,7 @@ impl Alter<'_> {
             return Ok(Some(Source::Serial(integer)));
         }
         for constraint in &column.constraints {
-            let Some(NodeEnum::Constraint(constraint)) = &constraint.node else { continue };
+            let Some(constraint) = constraint.get::<Constraint>() else { continue };
             match (ConstrType::try_from(constraint.contype), constraint.raw_expr.as_deref()) {
                 (Ok(ConstrType::ConstrIdentity), _) => return Ok(Some(Source::Identity(constraint))),
                 (Ok(ConstrType::ConstrDefault), Some(default)) if !self.fills_alike(default)? => {

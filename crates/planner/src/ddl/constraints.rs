@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use catalog::{AttNum, Distribution, Generated, Relation};
-use pg_query::protobuf::{ConstrType, Constraint, IndexStmt};
-use pg_query::{Node, NodeEnum};
+use pg_query::Node;
+use pg_query::protobuf::{ConstrType, Constraint, IndexElem, IndexStmt};
 use pgerror::{PgError, Result, SqlState};
 use placement::KeyType;
 
@@ -14,7 +14,7 @@ use crate::context::{Context, Named};
 use crate::facts::code;
 use crate::parse::Statement;
 use crate::plan::{DdlKind, DdlPlan, MapRequest, Placement};
-use crate::tree;
+use crate::tree::{self, Get, Syntax};
 
 /// Equal values of such a key could lie on different nodes.
 pub(super) const NONDETERMINISTIC: &str = "has a collation that may be nondeterministic";
@@ -412,7 +412,7 @@ fn temporary_index(ctx: &Context<'_>, statement: &Statement, index: &IndexStmt) 
     let mut plan = super::temporary(ctx, statement, DdlKind::Schema);
     if index.concurrent && !ctx.session.in_transaction {
         let plain = IndexStmt { concurrent: false, ..index.clone() };
-        plan.node_sql = tree::deparse(&NodeEnum::IndexStmt(Box::new(plain)))?;
+        plan.node_sql = tree::deparse(&plain.into_tree())?;
     }
     Ok(plan)
 }
@@ -441,7 +441,7 @@ pub(super) fn create_index(ctx: &Context<'_>, statement: &Statement, index: &Ind
 /// A column that a unique index keeps apart as the hash of the column does: not by a collation of its own under which other
 /// values are equal, and not by an operator class, whose equality may be any.
 fn index_column(ctx: &Context<'_>, param: &Node) -> Option<String> {
-    let Some(NodeEnum::IndexElem(element)) = &param.node else { return None };
+    let element = param.get::<IndexElem>()?;
     let names = tree::names_of(&element.collation);
     let collation = names.last().map(String::as_str);
     let is_equal_otherwise = collation.is_some_and(|name| ctx.catalog.has_nondeterministic_collation(Some(name)));

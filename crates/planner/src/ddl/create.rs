@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use catalog::{Relation, RelationKind, UserType};
-use pg_query::protobuf::{ColumnDef, CreateStmt, RangeVar, TableLikeClause, TypeName};
+use pg_query::protobuf::{ColumnDef, Constraint, CreateStmt, RangeVar, TableLikeClause, TypeName};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result, SqlState};
 use placement::KeyType;
@@ -14,7 +14,7 @@ use super::{as_it_stands, auto_replicate, everywhere, is_temporary};
 use crate::context::{Context, Named};
 use crate::parse::Statement;
 use crate::plan::{DdlKind, DdlPlan, Effect, Elsewhere, Placement, Redistribute};
-use crate::tree;
+use crate::tree::{self, Get};
 
 /// Plans CREATE TABLE in all its forms but AS.
 pub(super) fn create_table(ctx: &Context<'_>, statement: &Statement, create: &CreateStmt) -> Result<DdlPlan> {
@@ -68,9 +68,10 @@ pub(super) fn create_table(ctx: &Context<'_>, statement: &Statement, create: &Cr
 
 /// `(LIKE temporary_table)`: the other nodes get the columns.
 fn like_temporary(ctx: &Context<'_>, create: &CreateStmt, schema: &str) -> Result<Option<Elsewhere>> {
-    let is_temporary_source = |element: &&Node| match &element.node {
-        Some(NodeEnum::TableLikeClause(like)) => like.relation.as_ref().is_some_and(|name| is_temporary(ctx, name)),
-        _ => false,
+    let is_temporary_source = |element: &&Node| {
+        element
+            .get::<TableLikeClause>()
+            .is_some_and(|like| like.relation.as_ref().is_some_and(|name| is_temporary(ctx, name)))
     };
     let Some(Node { node: Some(NodeEnum::TableLikeClause(like)) }) = create.table_elts.iter().find(is_temporary_source)
     else {
@@ -106,7 +107,7 @@ fn like_clause(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Arc<Re
 /// The rows of a temporary child would be a part of a table that is read on other nodes, and in other sessions.
 pub(super) fn refuse_distributed_parents<'n>(ctx: &Context<'_>, parents: impl Iterator<Item = &'n Node>) -> Result<()> {
     for parent in parents {
-        if let Some(NodeEnum::RangeVar(name)) = &parent.node
+        if let Some(name) = parent.get::<RangeVar>()
             && let Named::Distributed(parent) = ctx.resolve(name)?
         {
             return Err(PgError::unsupported(format!("a temporary child of table \"{}\"", parent.name))
@@ -208,7 +209,7 @@ fn describe(ctx: &Context<'_>, create: &CreateStmt, name: &str) -> Result<(NewTa
 /// Adds the UNIQUE, PRIMARY KEY and REFERENCES of a column.
 pub(super) fn column_constraints(ctx: &Context<'_>, table: &mut NewTable, column: &ColumnDef) -> Result<()> {
     for constraint in &column.constraints {
-        if let Some(NodeEnum::Constraint(constraint)) = &constraint.node {
+        if let Some(constraint) = constraint.get::<Constraint>() {
             table.constraint(ctx, constraint, Some(&column.colname))?;
         }
     }

@@ -11,7 +11,7 @@ use crate::context::Context;
 use crate::parse::Statement;
 use crate::plan::{DdlKind, DdlPlan, Effect, Forward, Gather, Plan};
 use crate::select;
-use crate::tree::{self, Ref, Walk};
+use crate::tree::{self, Ask, Ref, Syntax};
 
 /// Plans all forms; SELECT INTO is brought into the form of CREATE TABLE AS first.
 pub(super) fn create_table_as(ctx: &Context<'_>, statement: &Statement, node: &NodeEnum) -> Result<Plan> {
@@ -100,7 +100,7 @@ pub(super) fn shell(ctas: &CreateTableAsStmt) -> Result<String> {
     if let Some(into) = &mut shell.into {
         into.skip_data = true;
     }
-    tree::deparse(&NodeEnum::CreateTableAsStmt(Box::new(shell)))
+    tree::deparse(&shell.into_tree())
 }
 
 /// The table without the query.
@@ -147,20 +147,13 @@ fn temporary(ctx: &Context<'_>, statement: &Statement, ctas: &CreateTableAsStmt,
     }
     let mut rewritten = ctas.clone();
     let over_inputs = tree::parse_select(&source.text)?;
-    rewritten.query = Some(Box::new(tree::node(NodeEnum::SelectStmt(Box::new(over_inputs)))));
-    let text = tree::deparse(&NodeEnum::CreateTableAsStmt(Box::new(rewritten)))?;
+    rewritten.query = over_inputs.into_box();
+    let text = tree::deparse(&rewritten.into_tree())?;
     let final_sql = crate::plan::FinalSql { text, types: source.types };
     Ok(Plan::Gather(Gather { node, inputs, final_sql, writes: true, merge: None, lent: Vec::new() }))
 }
 
 /// Does a query read a temporary table?
 pub(super) fn mentions_temporary(ctx: &Context<'_>, query: &NodeEnum) -> Result<bool> {
-    let mut found = false;
-    query.walk(&mut |node| {
-        if let Ref::RangeVar(name) = node {
-            found |= super::is_temporary(ctx, name);
-        }
-        Ok(!found)
-    })?;
-    Ok(found)
+    query.any(|node| matches!(node, Ref::RangeVar(name) if super::is_temporary(ctx, name)))
 }

@@ -16,7 +16,7 @@ use crate::facts::functions::facts;
 use crate::parse::Statement;
 use crate::plan::{DdlKind, DdlPlan, Elsewhere, Fill, Plan};
 use crate::select;
-use crate::tree;
+use crate::tree::{self, Syntax};
 
 /// CREATE MATERIALIZED VIEW.
 pub(super) fn create(
@@ -50,7 +50,7 @@ pub(super) fn refresh(ctx: &Context<'_>, statement: &Statement, refresh: &Refres
     let Some(definition) = view.view_definition.as_deref().filter(|_| !refresh.skip_data) else {
         return Ok(boxed(plan));
     };
-    let query = NodeEnum::SelectStmt(Box::new(tree::parse_select(definition)?));
+    let query = tree::parse_select(definition)?.into_tree();
     if !is_at_home(ctx, &query)? {
         if !refresh.concurrent {
             let empty = RefreshMatViewStmt { skip_data: true, ..refresh.clone() };
@@ -91,7 +91,7 @@ pub(crate) fn refreshed_query(ctx: &Context<'_>, refresh: &RefreshMatViewStmt) -
     let Some(name) = &refresh.relation else { return Ok(None) };
     let Named::Home(Some(view)) = ctx.resolve(name)? else { return Ok(None) };
     match view.view_definition.as_deref().filter(|_| !refresh.skip_data) {
-        Some(definition) => Ok(Some(NodeEnum::SelectStmt(Box::new(tree::parse_select(definition)?)))),
+        Some(definition) => Ok(Some(tree::parse_select(definition)?.into_tree())),
         None => Ok(None),
     }
 }

@@ -4,8 +4,8 @@ pub(crate) mod passwords;
 
 use catalog::{NodeId, RelationKind};
 use pg_query::protobuf::{
-    AlterPublicationStmt, CreateFunctionStmt, CreatePublicationStmt, DropStmt, LockStmt, ObjectType, RangeVar,
-    ReindexObjectType, TruncateStmt,
+    AlterPublicationStmt, CreateFunctionStmt, CreatePublicationStmt, DefElem, DropStmt, FunctionParameter, List,
+    LockStmt, ObjectType, PublicationObjSpec, RangeVar, ReindexObjectType, TruncateStmt, VacuumRelation,
 };
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result, SqlState};
@@ -14,7 +14,7 @@ use crate::context::{Context, Named};
 use crate::facts::{code, functions};
 use crate::parse::Statement;
 use crate::plan::{DdlKind, DdlPlan, Effect, Elsewhere, Fill, Forward, Plan};
-use crate::tree;
+use crate::tree::{self, Get};
 
 mod add_column;
 mod alter;
@@ -59,10 +59,7 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
             ddl.on_listed(&lock.relations, DdlKind::Lock, rest).map(boxed)
         }
         NodeEnum::VacuumStmt(vacuum) => {
-            let names = vacuum.rels.iter().filter_map(|r| match &r.node {
-                Some(NodeEnum::VacuumRelation(v)) => v.relation.as_ref(),
-                _ => None,
-            });
+            let names = vacuum.rels.iter().filter_map(|r| r.get::<VacuumRelation>().and_then(|v| v.relation.as_ref()));
             let mut plan = ddl.relations(&names.collect::<Vec<_>>(), DdlKind::Maintenance)?;
             plan.outside_transaction = vacuum.is_vacuumcmd;
             Ok(boxed(plan))
@@ -72,7 +69,9 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
             let one = [ReindexObjectType::ReindexObjectIndex as i32, ReindexObjectType::ReindexObjectTable as i32]
                 .contains(&reindex.kind);
             let many = !one || reindex.relation.as_ref().is_some_and(|name| ddl.takes_many_transactions(name));
-            plan.outside_transaction = many || has_option(&reindex.params, "concurrently");
+            let is_concurrent = |option: &DefElem| option.defname == "concurrently";
+            plan.outside_transaction =
+                many || reindex.params.iter().filter_map(|option| option.get()).any(is_concurrent);
             Ok(boxed(plan))
         }
         NodeEnum::ClusterStmt(cluster) => {
@@ -128,10 +127,10 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
 
 /// Only the home node has the types of a temporary table's rows.
 fn refuse_temporary_types(ctx: &Context<'_>, create: &CreateFunctionStmt) -> Result<()> {
-    let parameters = create.parameters.iter().filter_map(|parameter| match &parameter.node {
-        Some(NodeEnum::FunctionParameter(parameter)) => parameter.arg_type.as_ref(),
-        _ => None,
-    });
+    let parameters = create
+        .parameters
+        .iter()
+        .filter_map(|parameter| parameter.get::<FunctionParameter>().and_then(|parameter| parameter.arg_type.as_ref()));
     for of in parameters.chain(&create.return_type) {
         let is_temporary = match tree::qualified(&of.names) {
             (Some(schema), _) => tree::is_temporary_schema(schema),
@@ -147,7 +146,7 @@ fn refuse_temporary_types(ctx: &Context<'_>, create: &CreateFunctionStmt) -> Res
 
 /// Does a publication name our own metadata?
 fn is_in_our_schema(object: &Node) -> bool {
-    let Some(NodeEnum::PublicationObjSpec(object)) = &object.node else { return false };
+    let Some(object) = object.get::<PublicationObjSpec>() else { return false };
     let table = object.pubtable.as_ref().and_then(|table| table.relation.as_ref());
     object.name == "loxo" || table.is_some_and(|table| table.schemaname == "loxo")
 }
@@ -221,14 +220,7 @@ fn temporary(ctx: &Context<'_>, statement: &Statement, kind: DdlKind) -> DdlPlan
 }
 
 fn range_var(node: &Node) -> Option<&RangeVar> {
-    match &node.node {
-        Some(NodeEnum::RangeVar(name)) => Some(name),
-        _ => None,
-    }
-}
-
-fn has_option(options: &[Node], name: &str) -> bool {
-    options.iter().any(|o| matches!(&o.node, Some(NodeEnum::DefElem(d)) if d.defname == name))
+    node.get::<RangeVar>()
 }
 
 /// All datanodes, the primary first: every DDL locks in the same order.
@@ -409,10 +401,7 @@ impl Ddl<'_> {
 
     /// DO runs on the home node, so it must not touch distributed tables.
     fn code_block(&self, block: &pg_query::protobuf::DoStmt) -> Result<Plan> {
-        let language = block.args.iter().find_map(|arg| match &arg.node {
-            Some(NodeEnum::DefElem(d)) if d.defname == "language" => d.arg.as_deref().and_then(tree::text_of),
-            _ => None,
-        });
+        let language = tree::option_of(&block.args, "language").and_then(tree::text_of);
         let facts = functions::body_facts(self.ctx, language.unwrap_or("plpgsql"), &self.statement.sql)?;
         match facts.refused {
             Some(error) => Err(error),
@@ -422,8 +411,7 @@ impl Ddl<'_> {
 
     fn call(&self, call: &pg_query::protobuf::CallStmt) -> Result<Plan> {
         let Some(function) = &call.funccall else { return Err(PgError::internal("CALL without a procedure")) };
-        let query = select_of(&tree::node(NodeEnum::FuncCall(function.clone())));
-        match functions::facts(self.ctx, &query)?.refused {
+        match functions::facts(self.ctx, function)?.refused {
             Some(error) => Err(error),
             None => Ok(self.forward_home()),
         }
@@ -434,15 +422,9 @@ impl Ddl<'_> {
     }
 }
 
-/// `SELECT expression`.
-fn select_of(expression: &Node) -> NodeEnum {
-    let target_list = vec![tree::target(expression.clone(), None)];
-    NodeEnum::SelectStmt(Box::new(pg_query::protobuf::SelectStmt { target_list, ..tree::empty_select() }))
-}
-
 /// The table in DROP TRIGGER's list of name lists.
 fn owner_name(object: &Node) -> Option<RangeVar> {
-    let Some(NodeEnum::List(list)) = &object.node else { return None };
+    let list = object.get::<List>()?;
     match tree::names_of(&list.items).as_slice() {
         [table, _] => Some(tree::table("", table, None)),
         [.., schema, table, _] => Some(tree::table(schema, table, None)),
@@ -452,7 +434,7 @@ fn owner_name(object: &Node) -> Option<RangeVar> {
 
 /// The name in DROP TABLE's list of name lists.
 fn relation_name(object: &Node) -> Option<RangeVar> {
-    let Some(NodeEnum::List(list)) = &object.node else { return None };
+    let list = object.get::<List>()?;
     let names = tree::names_of(&list.items);
     match names.as_slice() {
         [name] => Some(tree::table("", name, None)),

@@ -7,7 +7,7 @@ use pg_query::NodeEnum;
 use pg_query::protobuf::{DefElem, String as Text};
 use pgerror::Result;
 
-use crate::tree;
+use crate::tree::{self, Get};
 
 /// The statement with `verifier` of the password in place of the password; `None` if it sets none, or one that is a verifier
 /// already.
@@ -30,12 +30,8 @@ pub fn with_verifier(sql: &str, verifier: impl FnOnce(&str) -> String) -> Result
 }
 
 fn password_of(option: &mut pg_query::Node) -> Option<&mut Text> {
-    let Some(NodeEnum::DefElem(element)) = &mut option.node else { return None };
-    let DefElem { defname, arg, .. } = &mut **element;
-    match arg.as_mut().and_then(|arg| arg.node.as_mut()) {
-        Some(NodeEnum::String(text)) if defname == "password" => Some(text),
-        _ => None,
-    }
+    let element = option.get_mut::<DefElem>().filter(|element| element.defname == "password")?;
+    element.arg.get_mut()
 }
 
 /// As PostgreSQL tells them (`get_password_type`).

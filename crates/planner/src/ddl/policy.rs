@@ -7,13 +7,13 @@ use pg_query::Node;
 use pg_query::protobuf::RangeVar;
 use pgerror::{PgError, Result};
 
-use super::{as_it_stands, auto_replicate, everywhere, select_of};
+use super::{as_it_stands, auto_replicate, everywhere};
 use crate::context::{Context, Named};
 use crate::facts::code::{POLICY_HINT, is_on_all_nodes};
 use crate::facts::functions;
 use crate::parse::Statement;
 use crate::plan::{DdlKind, DdlPlan, Redistribute};
-use crate::tree::{Ref, Walk};
+use crate::tree::Ask;
 
 pub(super) fn plan(
     ctx: &Context<'_>,
@@ -27,8 +27,7 @@ pub(super) fn plan(
         _ => None,
     };
     for condition in conditions.into_iter().flatten() {
-        let query = select_of(condition);
-        let facts = functions::facts(ctx, &query)?;
+        let facts = functions::facts(ctx, condition)?;
         if let Some(error) = facts.refused {
             return Err(error);
         }
@@ -51,18 +50,12 @@ fn refused(what: &str) -> PgError {
 
 /// What the sub-selects of a condition read.
 fn tables(ctx: &Context<'_>, condition: &Node) -> Result<Vec<Arc<Relation>>> {
-    let mut tables = Vec::new();
-    condition.walk(&mut |node| {
-        if let Ref::RangeVar(name) = node {
-            match ctx.resolve(name)? {
-                Named::Distributed(table) => tables.push(table),
-                Named::View(view) => return Err(refused(&format!("a policy that reads view \"{}\"", view.name))),
-                Named::Home(_) => return Err(refused(&format!("a policy that reads \"{}\"", name.relname))),
-            }
-        }
-        Ok(true)
-    })?;
-    Ok(tables)
+    let read = |name: &RangeVar| match ctx.resolve(name)? {
+        Named::Distributed(table) => Ok(table),
+        Named::View(view) => Err(refused(&format!("a policy that reads view \"{}\"", view.name))),
+        Named::Home(_) => Err(refused(&format!("a policy that reads \"{}\"", name.relname))),
+    };
+    condition.tables()?.into_iter().map(read).collect()
 }
 
 /// A table whose distribution nobody chose becomes replicated.

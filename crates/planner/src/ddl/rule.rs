@@ -6,7 +6,7 @@
 
 use catalog::{Relation, RuleState, quote_identifier};
 use pg_query::NodeEnum;
-use pg_query::protobuf::{AlterTableStmt, AlterTableType, CmdType, Constraint, RuleStmt};
+use pg_query::protobuf::{AlterTableCmd, AlterTableStmt, AlterTableType, CmdType, Constraint, RuleStmt};
 use pgerror::{PgError, Result};
 
 use super::{as_it_stands, boxed, everywhere, is_temporary, temporary};
@@ -14,7 +14,7 @@ use crate::context::{Context, Named};
 use crate::parse::Statement;
 use crate::plan::{DdlKind, DdlPlan, Effect, Plan};
 use crate::rewrite::rules;
-use crate::tree::{Ref, Walk};
+use crate::tree::{Ask, Get};
 
 /// CREATE RULE.
 pub(super) fn create(ctx: &Context<'_>, statement: &Statement, rule: &RuleStmt) -> Result<Plan> {
@@ -62,20 +62,15 @@ pub(super) fn create(ctx: &Context<'_>, statement: &Statement, rule: &RuleStmt) 
 }
 
 fn mentions(rule: &RuleStmt, is_meant: impl Fn(&pg_query::protobuf::RangeVar) -> Result<bool>) -> Result<bool> {
-    let mut found = false;
-    let mut look = |node: Ref<'_>| {
-        if let Ref::RangeVar(name) = node {
-            found |= is_meant(name)?;
-        }
-        Ok(true)
-    };
-    rule.where_clause.walk(&mut look)?;
-    for action in &rule.actions {
-        if !matches!(action.node, Some(NodeEnum::NotifyStmt(_))) {
-            action.walk(&mut look)?;
+    let actions = rule.actions.iter().filter(|action| !matches!(action.node, Some(NodeEnum::NotifyStmt(_))));
+    for part in actions.chain(rule.where_clause.as_deref()) {
+        for name in part.tables()? {
+            if is_meant(name)? {
+                return Ok(true);
+            }
         }
     }
-    Ok(found)
+    Ok(false)
 }
 
 /// No datanode follows it.
@@ -88,7 +83,7 @@ fn keep_from_nodes(table: &Relation, rule: &str) -> Effect {
 pub(super) fn switch(alter: &AlterTableStmt, relation: &Relation, plan: &mut DdlPlan) -> Result<()> {
     use AlterTableType as Type;
     for command in &alter.cmds {
-        let Some(NodeEnum::AlterTableCmd(command)) = &command.node else { continue };
+        let Some(command) = command.get::<AlterTableCmd>() else { continue };
         match command.subtype() {
             Type::AtEnableRule if relation.view_definition.is_none() => {
                 plan.effects.push(keep_from_nodes(relation, &command.name));

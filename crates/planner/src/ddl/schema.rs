@@ -9,6 +9,7 @@ use crate::context::Context;
 use crate::parse::Statement;
 use crate::plan::{DdlKind, DdlPlan};
 use crate::session::SessionFacts;
+use crate::tree::Get;
 
 pub(super) fn create_schema(ctx: &Context<'_>, statement: &Statement, schema: &CreateSchemaStmt) -> Result<DdlPlan> {
     let mut plan = as_it_stands(statement, everywhere(ctx), DdlKind::Schema);
@@ -65,10 +66,7 @@ fn refuse_references(table: &CreateStmt, elements: &[&NodeEnum]) -> Result<()> {
     let own = table.relation.as_ref().map(|name| name.relname.as_str());
     let new_tables: Vec<&str> = elements
         .iter()
-        .filter_map(|element| match element {
-            NodeEnum::CreateStmt(other) => other.relation.as_ref().map(|name| name.relname.as_str()),
-            _ => None,
-        })
+        .filter_map(|element| Some(element.get::<CreateStmt>()?.relation.as_ref()?.relname.as_str()))
         .filter(|name| Some(*name) != own)
         .collect();
     let parts = table.inh_relations.iter().chain(&table.table_elts).chain(&table.constraints);

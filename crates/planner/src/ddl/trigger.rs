@@ -24,7 +24,7 @@ use crate::facts::key_setters::may_set_key;
 use crate::parse::Statement;
 use crate::plan::{DdlKind, DdlPlan, Effect, Plan, Redistribute};
 use crate::rewrite::in_trigger::asks_for_depth;
-use crate::tree;
+use crate::tree::{self, Get, Syntax};
 
 /// Before the name of the trigger that is captured for.
 const PREFIX: &str = "loxo:";
@@ -153,7 +153,7 @@ fn meant<'a>(ctx: &Context<'a>, trigger: &CreateTrigStmt) -> Vec<&'a Function> {
 }
 
 fn function_name(trigger: &CreateTrigStmt) -> &str {
-    trigger.funcname.last().and_then(tree::text_of).unwrap_or_default()
+    tree::last_name(&trigger.funcname).unwrap_or_default()
 }
 
 /// Of a view, or of what only the home node has.
@@ -217,7 +217,7 @@ fn capture(trigger: &CreateTrigStmt, table: &Relation) -> Result<Vec<Effect>> {
     };
     let (name, table) = (&trigger.trigname, table.qualified_name());
     Ok(vec![
-        Effect::Run(tree::deparse(&NodeEnum::CreateTrigStmt(Box::new(capture)))?),
+        Effect::Run(tree::deparse(&capture.into_tree())?),
         keep_off(name, &table),
         Effect::TieCapture { table, trigger: name.clone() },
     ])
@@ -282,10 +282,7 @@ pub(super) fn switch(alter: &AlterTableStmt, table: &Relation, plan: &mut DdlPla
 }
 
 fn command_mut(node: &mut Node) -> Option<&mut AlterTableCmd> {
-    match &mut node.node {
-        Some(NodeEnum::AlterTableCmd(command)) => Some(command),
-        _ => None,
-    }
+    node.get_mut::<AlterTableCmd>()
 }
 
 /// ALTER TRIGGER … RENAME.

@@ -8,15 +8,15 @@
 use std::borrow::Cow;
 
 use catalog::{Column, Generated, Meaning};
-use pg_query::protobuf::{InsertStmt, OverridingKind, ParamRef, SelectStmt, a_const};
+use pg_query::protobuf::{FuncCall, InsertStmt, List, OverridingKind, ParamRef, SelectStmt, a_const};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use super::insert::Insert;
-use super::{select_of, stage};
+use super::stage;
 use crate::context::{Context, Named};
 use crate::parse::{self, Statement};
-use crate::tree;
+use crate::tree::{self, Get, Syntax};
 
 /// Further parameters of one statement; its multi-row INSERT goes on by the stage.
 const DRAWN_MAX: usize = 20_000;
@@ -62,7 +62,7 @@ fn with_rows(insert: &InsertStmt) -> Cow<'_, InsertStmt> {
     }
     let row = tree::node(NodeEnum::List(pg_query::protobuf::List { items: Vec::new() }));
     let values = SelectStmt { values_lists: vec![row], ..tree::empty_select() };
-    let values = tree::node(NodeEnum::SelectStmt(Box::new(values)));
+    let values = values.into_node();
     Cow::Owned(InsertStmt { select_stmt: Some(Box::new(values)), ..insert.clone() })
 }
 
@@ -82,7 +82,7 @@ impl Insert<'_> {
         let is_given = |(column, _): &&(&Column, String)| given.contains(&column.name);
         let draws_of_row = sequences.iter().filter(|sequence| !is_given(sequence)).count();
         // The tree of so many rows is large: it is not copied for nothing.
-        let rows = select_of(self.insert.select_stmt.as_deref()).map_or(0, |query| query.values_lists.len());
+        let rows = self.insert.select_stmt.get::<SelectStmt>().map_or(0, |query| query.values_lists.len());
         if rows * draws_of_row > DRAWN_MAX {
             return Ok(None);
         }
@@ -108,7 +108,7 @@ impl Insert<'_> {
     fn with_parameters(&self, given: Vec<String>, sequences: &[(&Column, String)]) -> Result<Option<Drawn>> {
         let lost = || PgError::internal("an INSERT of rows without rows");
         let mut insert = self.insert.clone();
-        let Some(NodeEnum::SelectStmt(values)) = insert.select_stmt.as_deref_mut().and_then(|n| n.node.as_mut()) else {
+        let Some(values) = insert.select_stmt.get_mut::<SelectStmt>() else {
             return Err(lost());
         };
         let mut number = self.statement.parameters;
@@ -126,7 +126,7 @@ impl Insert<'_> {
             let place = given.iter().position(|name| *name == column.name);
             let mut count = 0;
             for row in &mut values.values_lists {
-                let Some(NodeEnum::List(row)) = &mut row.node else { return Err(lost()) };
+                let Some(row) = row.get_mut::<List>() else { return Err(lost()) };
                 match place {
                     None => {
                         row.items.push(next());
@@ -153,7 +153,7 @@ impl Insert<'_> {
         if sequences.iter().any(|(column, _)| column.generated == Generated::IdentityAlways) {
             insert.r#override = OverridingKind::OverridingSystemValue as i32;
         }
-        let node = NodeEnum::InsertStmt(Box::new(insert));
+        let node = insert.into_tree();
         let rest =
             Statement { is_rewritten: self.statement.is_rewritten, ..parse::build(&tree::deparse(&node)?, node)? };
         Ok(Some(Drawn { draws, rest: Box::new(rest) }))
@@ -162,7 +162,7 @@ impl Insert<'_> {
 
 /// `nextval('s'::regclass)`.
 fn is_draw(ctx: &Context<'_>, node: &Node) -> bool {
-    let Some(NodeEnum::FuncCall(call)) = &node.node else { return false };
+    let Some(call) = node.get::<FuncCall>() else { return false };
     let is_name = |arg: &Node| match &arg.node {
         Some(NodeEnum::TypeCast(cast)) => matches!(
             cast.arg.as_deref().and_then(|arg| arg.node.as_ref()),

@@ -4,8 +4,9 @@
 //! the table while the statement runs, so that the rows which its own sub-selects find need no locks: who holds one writes the
 //! table, or is waited for when the row is changed. With SKIP LOCKED other readers of the queue take turns.
 
+use crate::tree::Get;
 use catalog::Relation;
-use pg_query::protobuf::{LockWaitPolicy, SelectStmt};
+use pg_query::protobuf::{LockWaitPolicy, LockingClause, SelectStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
@@ -15,7 +16,7 @@ use crate::tree::Walk;
 /// Leaves out FOR UPDATE where only the target is locked.
 pub(super) fn unlock(ctx: &Context<'_>, target: &Relation, query: &mut NodeEnum) -> Result<()> {
     query.rewrite(&mut |node: &mut Node| {
-        if let Some(NodeEnum::SelectStmt(select)) = &mut node.node
+        if let Some(select) = node.get_mut::<SelectStmt>()
             && waits(select)
             && reads_only(ctx, target, select)?
         {
@@ -26,9 +27,8 @@ pub(super) fn unlock(ctx: &Context<'_>, target: &Relation, query: &mut NodeEnum)
 }
 
 fn waits(select: &SelectStmt) -> bool {
-    select.locking_clause.iter().all(|clause| match &clause.node {
-        Some(NodeEnum::LockingClause(clause)) => clause.wait_policy() != LockWaitPolicy::LockWaitError,
-        _ => false,
+    select.locking_clause.iter().all(|clause| {
+        clause.get::<LockingClause>().is_some_and(|clause| clause.wait_policy() != LockWaitPolicy::LockWaitError)
     })
 }
 

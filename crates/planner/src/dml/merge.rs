@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use catalog::{Distribution, Relation};
-use pg_query::protobuf::{CmdType, JoinExpr, JoinType, MergeMatchKind, MergeStmt, MergeWhenClause, SelectStmt};
+use pg_query::protobuf::{
+    CmdType, ColumnRef, JoinExpr, JoinType, MergeMatchKind, MergeStmt, MergeWhenClause, ResTarget, SelectStmt,
+};
 use pg_query::protobuf::{OverridingKind, RangeVar};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
@@ -20,7 +22,7 @@ use crate::plan::{Forward, Gather, Plan, Replicate, Scatter};
 use crate::rewrite::views;
 use crate::select::locality::{Analyzer, Env, Not, RowDistribution};
 use crate::select::{fallback, refusal};
-use crate::tree::{self, Walk};
+use crate::tree::{self, Get, Syntax, Walk};
 
 /// Plans a MERGE. A node alone may update and delete rows of a partitioned target, but not insert: a row that no node
 /// matches would be inserted by each of them.
@@ -44,10 +46,9 @@ pub(crate) fn merge(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
             each_alone &= update::check_key(relation, &when.target_list).is_ok();
         }
     }
+    let of = |relation: Arc<Relation>| Merge { ctx, statement, merge, name, relation };
     if let (true, Target::Table(relation)) = (ctx.copies.is_some(), &target) {
-        let relation = relation.clone();
-        return Merge { ctx, statement, merge, name, relation }
-            .by_way_of_home("other parts of its WITH change rows too");
+        return of(relation.clone()).by_way_of_home("other parts of its WITH change rows too");
     }
     let mut analyzer = Analyzer::new(ctx);
     let with = SelectStmt { with_clause: merge.with_clause.clone(), ..tree::empty_select() };
@@ -56,9 +57,7 @@ pub(crate) fn merge(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
         .and_then(|env| analyzer.write_body(name, &others, merge.join_condition.as_deref(), &expressions, &env))
         .map(|body| body.part);
     match (target, part) {
-        (Target::Table(relation), Err(Not::Local(reason))) => {
-            Merge { ctx, statement, merge, name, relation }.by_way_of_home(&reason)
-        }
+        (Target::Table(relation), Err(Not::Local(reason))) => of(relation).by_way_of_home(&reason),
         (Target::Home, Err(Not::Local(reason))) => {
             let gather = fallback(ctx, tree, &facts, &reason)?;
             Ok(Plan::Gather(Gather { writes: true, ..gather }))
@@ -72,7 +71,7 @@ pub(crate) fn merge(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
             let nodes = ctx.primary_first(relation.distribution.nodes());
             let is_everywhere = nodes.iter().all(|n| whole.contains(n)) && facts.function_nodes.is_none();
             let same = check_same_everywhere(&facts, &relation.name);
-            let planned = Merge { ctx, statement, merge, name, relation };
+            let planned = of(relation);
             match same {
                 Ok(()) if planned.takes_defaults()? => {
                     planned.by_way_of_home("each copy would make defaults of its own")
@@ -83,13 +82,14 @@ pub(crate) fn merge(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
             }
         }
         // Each node would change its copies by its own part of the source.
-        (Target::Table(relation), Ok(_)) if is_replicated(&relation) => Merge { ctx, statement, merge, name, relation }
-            .by_way_of_home("the source is not whole on every node of the copies"),
+        (Target::Table(relation), Ok(_)) if is_replicated(&relation) => {
+            of(relation).by_way_of_home("the source is not whole on every node of the copies")
+        }
         (Target::Table(relation), Ok(RowDistribution::Partitioned(split)))
             if each_alone && split.nodes.len() > 1 && facts.moving.is_some() =>
         {
             let reason = format!("{} is another on every node", facts.moving.as_deref().unwrap_or_default());
-            Merge { ctx, statement, merge, name, relation }.by_way_of_home(&reason)
+            of(relation).by_way_of_home(&reason)
         }
         (Target::Table(_), Ok(RowDistribution::Partitioned(split))) if each_alone => {
             Ok(Plan::Scatter(Scatter::of(statement, split.nodes, true)))
@@ -106,17 +106,14 @@ pub(crate) fn merge(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
         }
         (Target::Table(relation), Ok(_)) => {
             let reason = "which row is new, and on which node it belongs, no node can tell";
-            Merge { ctx, statement, merge, name, relation }.by_way_of_home(reason)
+            of(relation).by_way_of_home(reason)
         }
         _ => Err(refused("The source is not where the target is.")),
     }
 }
 
 fn when_clauses(merge: &MergeStmt) -> impl Iterator<Item = &MergeWhenClause> {
-    merge.merge_when_clauses.iter().filter_map(|clause| match &clause.node {
-        Some(NodeEnum::MergeWhenClause(when)) => Some(when.as_ref()),
-        _ => None,
-    })
+    merge.merge_when_clauses.iter().filter_map(|clause| clause.get::<MergeWhenClause>())
 }
 
 struct Merge<'a> {
@@ -162,7 +159,7 @@ impl Merge<'_> {
             command: "MERGE",
             name: self.name,
             relation: self.relation.clone(),
-            from: vec![tree::node(NodeEnum::JoinExpr(Box::new(join)))],
+            from: vec![join.into_node()],
             condition: None,
             with: self.merge.with_clause.clone(),
             returning: self.merge.returning_clause.as_ref(),
@@ -197,7 +194,7 @@ impl Merge<'_> {
         let values = clause.values.iter_mut().filter_map(|(_, value)| value.as_mut());
         for expression in values.chain(&mut clause.condition) {
             expression.rewrite(&mut |node: &mut Node| {
-                if let Some(NodeEnum::ColumnRef(column)) = &mut node.node
+                if let Some(column) = node.get_mut::<ColumnRef>()
                     && let [name] = column.fields.as_slice()
                     && tree::text_of(name).is_some_and(|name| self.relation.column(name).is_some())
                 {
@@ -216,7 +213,7 @@ impl Merge<'_> {
         }
         let mut names = Vec::new();
         for target in &when.target_list {
-            let Some(NodeEnum::ResTarget(target)) = &target.node else { continue };
+            let Some(target) = target.get::<ResTarget>() else { continue };
             if !target.indirection.is_empty() {
                 return Err(refused("INSERT names a part of a column."));
             }
@@ -226,10 +223,7 @@ impl Merge<'_> {
             names = self.relation.columns.iter().map(|column| column.name.clone()).collect();
         }
         let stored = stage::stored_columns(&self.relation);
-        let values = when.values.iter().map(|value| match value.node {
-            Some(NodeEnum::SetToDefault(_)) => None,
-            _ => Some(value.clone()),
-        });
+        let values = when.values.iter().map(|value| (!tree::is_default(value)).then(|| value.clone()));
         Ok(names.into_iter().zip(values).filter(|(name, _)| stored.iter().any(|column| column.name == *name)).collect())
     }
 }

@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use catalog::{Distribution, NodeId, Relation};
+use pg_query::Node;
 use pg_query::protobuf::{RangeVar, ReturningClause};
-use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use crate::context::{Context, Named};
 use crate::facts::functions::Facts;
-use crate::tree::{Ref, Walk};
 
 mod drawn;
 mod insert;
@@ -28,7 +27,7 @@ mod whole_row;
 
 pub use drawn::Drawn;
 pub(crate) use drawn::drawn;
-pub(crate) use insert::{Insert, insert, place_of_insert, target_column, width};
+pub(crate) use insert::{Insert, insert, place_of_insert, width};
 pub(crate) use merge::merge;
 pub(crate) use row_parts::{Part, parts};
 pub use set_default::sets_default;
@@ -110,17 +109,6 @@ fn check_same_everywhere(facts: &Facts, table: &str) -> Result<()> {
     Ok(())
 }
 
-fn has_sub_link(nodes: &[&Node]) -> Result<bool> {
-    let mut found = false;
-    for node in nodes {
-        node.walk(&mut |n| {
-            found |= matches!(n, Ref::SubLink(_));
-            Ok(!found)
-        })?;
-    }
-    Ok(found)
-}
-
 fn returning_list(clause: Option<&ReturningClause>) -> Vec<Node> {
     clause.map(|r| r.exprs.clone()).unwrap_or_default()
 }
@@ -133,11 +121,4 @@ pub(crate) fn key_names(relation: &Relation) -> Vec<&str> {
 /// On several nodes, so that a change has to be the same on each.
 pub(crate) fn is_replicated(relation: &Relation) -> bool {
     matches!(&relation.distribution, Distribution::Replicated { nodes } if nodes.len() > 1)
-}
-
-fn select_of(node: Option<&Node>) -> Option<&pg_query::protobuf::SelectStmt> {
-    match node?.node.as_ref()? {
-        NodeEnum::SelectStmt(select) => Some(select),
-        _ => None,
-    }
 }

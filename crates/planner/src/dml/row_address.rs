@@ -8,7 +8,7 @@ use pg_query::protobuf::AExpr;
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
-use crate::tree::{self, Ref, Walk};
+use crate::tree::{self, Ask, Ref, Walk};
 
 /// The column's name.
 pub(crate) const COLUMN: &str = "loxo_row";
@@ -25,13 +25,10 @@ pub(crate) fn value() -> Result<Node> {
 /// Puts the column in place of every `ctid`; was there one?
 pub(super) fn rename(query: &mut NodeEnum) -> Result<bool> {
     let (mut found, mut natural) = (false, false);
-    query.walk(&mut |node| {
-        match node {
-            Ref::ColumnRef(column) => found |= column.fields.last().and_then(tree::text_of) == Some("ctid"),
-            Ref::JoinExpr(join) => natural |= join.is_natural,
-            _ => {}
-        }
-        Ok(true)
+    query.each(|node| match node {
+        Ref::ColumnRef(column) => found |= tree::last_name(&column.fields) == Some("ctid"),
+        Ref::JoinExpr(join) => natural |= join.is_natural,
+        _ => {}
     })?;
     if !found {
         return Ok(false);
@@ -62,12 +59,13 @@ pub(super) fn rename(query: &mut NodeEnum) -> Result<bool> {
 
 /// `ctid = '(0,1)'` would mean another row on each node.
 pub(super) fn check_constants(query: &NodeEnum) -> Result<()> {
-    let mut constant = false;
-    query.walk(&mut |node| {
-        if let Ref::AExpr(AExpr { lexpr: Some(left), rexpr: Some(right), .. }) = node {
-            constant |= (is_ctid(left) && is_constant(right)?) || (is_ctid(right) && is_constant(left)?);
-        }
-        Ok(true)
+    let constant = query.try_any(|node| {
+        Ok(match node {
+            Ref::AExpr(AExpr { lexpr: Some(left), rexpr: Some(right), .. }) => {
+                (is_ctid(left) && is_constant(right)?) || (is_ctid(right) && is_constant(left)?)
+            }
+            _ => false,
+        })
     })?;
     match constant {
         false => Ok(()),
@@ -78,14 +76,9 @@ pub(super) fn check_constants(query: &NodeEnum) -> Result<()> {
 }
 
 fn is_ctid(node: &Node) -> bool {
-    matches!(&node.node, Some(NodeEnum::ColumnRef(column)) if column.fields.last().and_then(tree::text_of) == Some("ctid"))
+    matches!(&node.node, Some(NodeEnum::ColumnRef(column)) if tree::last_name(&column.fields) == Some("ctid"))
 }
 
 fn is_constant(node: &Node) -> Result<bool> {
-    let mut from_rows = false;
-    node.walk(&mut |node| {
-        from_rows |= matches!(node, Ref::ColumnRef(_) | Ref::SubLink(_));
-        Ok(!from_rows)
-    })?;
-    Ok(!from_rows)
+    Ok(!node.any(|node| matches!(node, Ref::ColumnRef(_) | Ref::SubLink(_)))?)
 }

@@ -4,10 +4,10 @@
 //! would cut what is too long for a part of the row, so each part is assigned by itself: `INSERT INTO … (c.x, c.y) SELECT …`.
 
 use catalog::{Catalog, Column, Oid};
-use pg_query::protobuf::{InsertStmt, ResTarget};
+use pg_query::protobuf::{InsertStmt, ResTarget, SelectStmt};
 use pg_query::{Node, NodeEnum};
 
-use crate::tree;
+use crate::tree::{self, Get, Syntax};
 
 /// A value, and the column or the part of one that it is for.
 pub(crate) struct Part {
@@ -21,7 +21,7 @@ impl Part {
     pub fn target(&self) -> Node {
         let parts = self.path.iter().skip(1).map(|part| tree::string(part)).collect();
         let name = self.path.first().cloned().unwrap_or_default();
-        tree::node(NodeEnum::ResTarget(Box::new(ResTarget { name, indirection: parts, ..ResTarget::default() })))
+        ResTarget { name, indirection: parts, ..ResTarget::default() }.into_node()
     }
 
     /// The same as text.
@@ -40,7 +40,7 @@ pub(super) fn is_part(target: &Node) -> bool {
 pub(super) fn has_records(insert: &InsertStmt) -> bool {
     let is_record = |value: &Node| matches!(value.node, Some(NodeEnum::RowExpr(_)));
     let has_record = |row: &Node| matches!(&row.node, Some(NodeEnum::List(row)) if row.items.iter().any(is_record));
-    super::select_of(insert.select_stmt.as_deref()).is_some_and(|query| query.values_lists.iter().any(has_record))
+    insert.select_stmt.get::<SelectStmt>().is_some_and(|query| query.values_lists.iter().any(has_record))
 }
 
 /// What is assigned to a column: the value, or each part of a ROW.

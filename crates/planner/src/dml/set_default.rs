@@ -9,7 +9,7 @@
 //! Plain constants stay as they are. So does the user's text if, after all, the nodes run the statement as it stands.
 
 use catalog::{Column, Generated, Relation, quote_literal};
-use pg_query::protobuf::{CmdType, InsertStmt, ResTarget, SetOperation};
+use pg_query::protobuf::{CmdType, InsertStmt, MergeWhenClause, MultiAssignRef, ResTarget, RowExpr, SetOperation};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
@@ -18,7 +18,7 @@ use crate::copy::is_literal;
 use crate::facts::clock;
 use crate::parse::{Statement, StatementKind};
 use crate::plan::Plan;
-use crate::tree::{self, Ref, Walk};
+use crate::tree::{self, Ask, Get, Ref, Syntax, Walk};
 
 /// A statement without those DEFAULTs.
 pub(crate) struct WrittenOut {
@@ -29,19 +29,14 @@ pub(crate) struct WrittenOut {
 
 /// Does a data change, in WITH too, set a column to DEFAULT?
 pub fn sets_default(statement: &Statement) -> bool {
-    let mut found = false;
-    let looked = statement.node().filter(|_| statement.kind.row_command().is_some()).map(|tree| {
-        tree.walk(&mut |node| {
-            found |= match node {
-                Ref::UpdateStmt(update) => has_default(&update.target_list),
-                Ref::OnConflictClause(conflict) => has_default(&conflict.target_list),
-                Ref::MergeWhenClause(when) => has_default(&when.target_list),
-                _ => false,
-            };
-            Ok(!found)
-        })
-    });
-    found && looked.is_some_and(|looked| looked.is_ok())
+    let sets = |node: Ref<'_>| match node {
+        Ref::UpdateStmt(update) => has_default(&update.target_list),
+        Ref::OnConflictClause(conflict) => has_default(&conflict.target_list),
+        Ref::MergeWhenClause(when) => has_default(&when.target_list),
+        _ => false,
+    };
+    let tree = statement.node().filter(|_| statement.kind.row_command().is_some());
+    tree.is_some_and(|tree| tree.any(sets).unwrap_or(false))
 }
 
 /// The statement with its DEFAULTs written out; `None` if there are none that need it.
@@ -83,7 +78,7 @@ struct Writer<'a> {
 
 impl Writer<'_> {
     fn statement(&mut self, node: &mut Node) -> Result<()> {
-        if let Some(NodeEnum::InsertStmt(insert)) = &mut node.node {
+        if let Some(insert) = node.get_mut::<InsertStmt>() {
             self.left_out(insert)?;
         }
         let (name, lists) = match &mut node.node {
@@ -92,11 +87,10 @@ impl Writer<'_> {
                 (&insert.relation, insert.on_conflict_clause.iter_mut().map(|clause| &mut clause.target_list).collect())
             }
             Some(NodeEnum::MergeStmt(merge)) => {
-                let lists = merge.merge_when_clauses.iter_mut().filter_map(|when| match &mut when.node {
-                    Some(NodeEnum::MergeWhenClause(when)) if when.command_type() == CmdType::CmdUpdate => {
-                        Some(&mut when.target_list)
-                    }
-                    _ => None,
+                let lists = merge.merge_when_clauses.iter_mut().filter_map(|when| {
+                    when.get_mut::<MergeWhenClause>()
+                        .filter(|when| when.command_type() == CmdType::CmdUpdate)
+                        .map(|when| &mut when.target_list)
                 });
                 (&merge.relation, lists.collect())
             }
@@ -126,16 +120,13 @@ impl Writer<'_> {
         let given: Vec<String> = insert
             .cols
             .iter()
-            .filter_map(|column| match &column.node {
-                Some(NodeEnum::ResTarget(target)) => Some(target.name.clone()),
-                _ => None,
-            })
+            .filter_map(|column| column.get::<ResTarget>().map(|target| target.name.clone()))
             .collect();
         for column in relation.columns.iter().filter(|column| !given.contains(&column.name)) {
             let at = column.default.as_ref().filter(|_| column.generated == Generated::No);
             let Some(at) = at.and_then(|text| clock::expression_at(text, now)) else { continue };
             let named = ResTarget { name: column.name.clone(), ..ResTarget::default() };
-            insert.cols.push(tree::node(NodeEnum::ResTarget(Box::new(named))));
+            insert.cols.push(named.into_node());
             query.target_list.push(tree::target(tree::parse_expression(&at)?, None));
             (self.is_timed, self.has_written) = (true, true);
         }
@@ -144,9 +135,9 @@ impl Writer<'_> {
 
     fn targets(&mut self, relation: &Relation, targets: &mut [Node]) -> Result<()> {
         for target in targets {
-            let Some(NodeEnum::ResTarget(target)) = &mut target.node else { continue };
+            let Some(target) = target.get_mut::<ResTarget>() else { continue };
             take_apart(target);
-            let is_default = matches!(target.val.as_deref(), Some(Node { node: Some(NodeEnum::SetToDefault(_)) }));
+            let is_default = target.val.as_deref().is_some_and(tree::is_default);
             if let Some(column) = relation.column(&target.name).filter(|_| is_default)
                 && let Some(value) = self.default(relation, column)?
             {
@@ -182,10 +173,10 @@ impl Writer<'_> {
 
 /// `(a, b) = (1, DEFAULT)` is `a = 1, b = DEFAULT`.
 fn take_apart(target: &mut ResTarget) {
-    let Some(NodeEnum::MultiAssignRef(several)) = target.val.as_deref().and_then(|value| value.node.as_ref()) else {
+    let Some(several) = target.val.get::<MultiAssignRef>() else {
         return;
     };
-    if let Some(NodeEnum::RowExpr(row)) = several.source.as_deref().and_then(|source| source.node.as_ref())
+    if let Some(row) = several.source.get::<RowExpr>()
         && let Ok(count) = usize::try_from(several.ncolumns)
         && row.args.len() == count
         && let Some(value) = usize::try_from(several.colno - 1).ok().and_then(|at| row.args.get(at)).cloned()
@@ -195,16 +186,8 @@ fn take_apart(target: &mut ResTarget) {
 }
 
 fn has_default(targets: &[Node]) -> bool {
-    let is_default = |node: &Node| matches!(node.node, Some(NodeEnum::SetToDefault(_)));
-    targets.iter().any(|target| {
-        let Some(NodeEnum::ResTarget(target)) = &target.node else { return false };
-        let Some(value) = target.val.as_deref() else { return false };
-        match &value.node {
-            Some(NodeEnum::MultiAssignRef(several)) => match several.source.as_deref().and_then(|s| s.node.as_ref()) {
-                Some(NodeEnum::RowExpr(row)) => row.args.iter().any(is_default),
-                _ => false,
-            },
-            _ => is_default(value),
-        }
+    targets.iter().filter_map(tree::value_of).any(|value| match value.get::<MultiAssignRef>() {
+        Some(several) => several.source.get::<RowExpr>().is_some_and(|row| row.args.iter().any(tree::is_default)),
+        None => tree::is_default(value),
     })
 }

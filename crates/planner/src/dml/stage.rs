@@ -7,7 +7,7 @@ use placement::KeyType;
 
 use crate::plan::{KeySource, Route, RowColumn, Stage};
 use crate::session::Moment;
-use crate::tree::{self, Ref, Walk};
+use crate::tree::{self, Ask, Ref};
 
 /// Name of the temp table.
 pub const TABLE: &str = "loxo_stage";
@@ -54,14 +54,8 @@ fn reads_later(relation: &Relation, column: &Column) -> bool {
     };
     let Ok(expression) = tree::parse_expression(expression) else { return true };
     let is_later = |name: &str| relation.column(name).is_some_and(|other| other.number > column.number);
-    let mut found = false;
-    let walked = expression.walk(&mut |node| {
-        if let Ref::ColumnRef(read) = node {
-            found |= read.fields.last().and_then(tree::text_of).is_none_or(is_later);
-        }
-        Ok(true)
-    });
-    found || walked.is_err()
+    expression
+        .may_have(|node| matches!(node, Ref::ColumnRef(read) if tree::last_name(&read.fields).is_none_or(is_later)))
 }
 
 /// Name, type and default; no constraint.

@@ -19,7 +19,7 @@
 use std::sync::Arc;
 
 use catalog::{Column, Distribution, Generated, NodeId, Relation, RelationKind};
-use pg_query::protobuf::{RangeVar, ReturningClause, SelectStmt, WithClause};
+use pg_query::protobuf::{RangeVar, ResTarget, ReturningClause, SelectStmt, WithClause};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
@@ -32,7 +32,7 @@ use crate::parse::Statement;
 use crate::plan::{FinalSql, Input, Plan, StagedAction, StagedDml};
 use crate::rewrite::key_moves;
 use crate::select;
-use crate::tree::{self, Ref, Walk};
+use crate::tree::{self, Ask, Get, Ref, Syntax};
 
 /// What a clause does to the rows it is about.
 pub(super) enum Kind {
@@ -80,7 +80,7 @@ impl Draft<'_> {
         let rooted = if moves { rooted(self.ctx, self.name, &self.relation) } else { None };
         let columns = self.stage_columns(moves);
         let returning = Returning::of(&self, moves)?;
-        let mut query = NodeEnum::SelectStmt(Box::new(self.query(&columns, &returning)));
+        let mut query = self.query(&columns, &returning).into_tree();
         lock::unlock(self.ctx, &self.relation, &mut query)?;
         let has_addresses = row_address::rename(&mut query)?;
         let facts = facts(self.ctx, &query)?;
@@ -136,7 +136,7 @@ impl Draft<'_> {
     }
 
     pub(super) fn alias(&self) -> &str {
-        self.name.alias.as_ref().map_or(&self.name.relname, |alias| &alias.aliasname)
+        tree::alias_of(self.name)
     }
 
     fn check(&self) -> Result<()> {
@@ -225,7 +225,7 @@ impl Draft<'_> {
             Some(NodeEnum::JoinExpr(join)) if self.command == "MERGE" => join.rarg.as_deref_mut().ok_or_else(lost)?,
             _ => item,
         };
-        let Some(NodeEnum::RangeVar(gathered)) = &place.node else { return Err(lost()) };
+        let Some(gathered) = place.get::<RangeVar>() else { return Err(lost()) };
         let gathered = gathered.relname.clone();
         let at = inputs.iter().position(|input| input.table == gathered).ok_or_else(lost)?;
         let input = inputs[at].clone();
@@ -244,11 +244,8 @@ impl Draft<'_> {
         let mut rows = tree::parse_select(&format!("SELECT 1 FROM ({}) AS {alias}", parts.join(" UNION ALL ")))?;
         *place = rows.from_clause.pop().ok_or_else(lost)?;
 
-        let mut read_elsewhere = false;
-        NodeEnum::SelectStmt(Box::new(query.clone())).walk(&mut |node| {
-            read_elsewhere |= matches!(node, Ref::RangeVar(name) if name.relname == gathered);
-            Ok(!read_elsewhere)
-        })?;
+        let read_elsewhere =
+            query.clone().into_tree().any(|node| matches!(node, Ref::RangeVar(name) if name.relname == gathered))?;
         if !read_elsewhere {
             inputs.remove(at);
         }
@@ -312,7 +309,7 @@ impl Draft<'_> {
             }
             let truth = if at == number { "IS TRUE" } else { "IS NOT TRUE" };
             let target = &query.target_list[at * (columns.len() + 1)];
-            let Some(NodeEnum::ResTarget(target)) = &target.node else { continue };
+            let Some(target) = target.get::<ResTarget>() else { continue };
             let condition = match (&clause.condition, target.val.as_deref()) {
                 (Some(_), Some(value)) => tree::deparse_expression(value)?,
                 _ => "true".to_owned(),

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use catalog::{Distribution, Relation};
 use pg_query::protobuf::{
-    AExprKind, Alias, MultiAssignRef, RangeSubselect, RangeVar, ReturningClause, SelectStmt, SubLink, SubLinkType,
-    UpdateStmt, WithClause,
+    AExprKind, Alias, ColumnRef, MultiAssignRef, RangeSubselect, RangeVar, ResTarget, ReturningClause, SelectStmt,
+    SubLink, SubLinkType, UpdateStmt, WithClause,
 };
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
@@ -21,7 +21,7 @@ use crate::rewrite::views;
 use crate::select::locality::{Analyzer, Env, Not, RowDistribution};
 use crate::select::shape::bare_name;
 use crate::select::{self, refusal};
-use crate::tree;
+use crate::tree::{self, Get, Syntax};
 
 /// Plans an UPDATE.
 pub(crate) fn update(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
@@ -83,9 +83,10 @@ pub(crate) fn changing_targets(ctx: &Context<'_>, update: &UpdateStmt) -> Vec<No
         Some(alias) => &alias.aliasname,
         None => &name.relname,
     });
-    let is_same = |target: &Node| match &target.node {
-        Some(NodeEnum::ResTarget(target)) => target.val.as_deref().and_then(bare_name) == Some(target.name.as_str()),
-        _ => false,
+    let is_same = |target: &Node| {
+        target
+            .get::<ResTarget>()
+            .is_some_and(|target| target.val.as_deref().and_then(bare_name) == Some(target.name.as_str()))
     };
     let is_kept =
         |target: &Node| is_same(target) || is_pinned_alike(ctx, target, condition) || is_own_value(target, alias);
@@ -128,7 +129,7 @@ pub(super) fn key_change(relation: &Relation, column: &str) -> PgError {
 pub(crate) fn check_key(relation: &Relation, targets: &[Node]) -> Result<()> {
     let keys = key_names(relation);
     for target in targets {
-        let Some(NodeEnum::ResTarget(target)) = &target.node else { continue };
+        let Some(target) = target.get::<ResTarget>() else { continue };
         let is_same = target.val.as_deref().and_then(bare_name) == Some(target.name.as_str());
         if keys.contains(&target.name.as_str()) && !is_same {
             return Err(key_change(relation, &target.name));
@@ -139,7 +140,7 @@ pub(crate) fn check_key(relation: &Relation, targets: &[Node]) -> Result<()> {
 
 /// `SET key = 5 … WHERE key = 5`, as programs write that save all columns of a row: the row's key is that already.
 fn is_pinned_alike(ctx: &Context<'_>, target: &Node, condition: Option<&Node>) -> bool {
-    let Some(NodeEnum::ResTarget(target)) = &target.node else { return false };
+    let Some(target) = target.get::<ResTarget>() else { return false };
     let Some(value) = target.val.as_deref().filter(|value| is_fixed(ctx, value) && target.indirection.is_empty())
     else {
         return false;
@@ -159,11 +160,8 @@ fn is_pinned_alike(ctx: &Context<'_>, target: &Node, condition: Option<&Node>) -
 
 /// `SET key = t.key`; without the table's name [`check_key`] sees it.
 fn is_own_value(target: &Node, alias: &str) -> bool {
-    let Some(NodeEnum::ResTarget(target)) = &target.node else { return false };
-    match target.val.as_deref().and_then(|value| value.node.as_ref()) {
-        Some(NodeEnum::ColumnRef(column)) => tree::names_of(&column.fields) == [alias, target.name.as_str()],
-        _ => false,
-    }
+    let Some(target) = target.get::<ResTarget>() else { return false };
+    target.val.get::<ColumnRef>().is_some_and(|column| tree::names_of(&column.fields) == [alias, target.name.as_str()])
 }
 
 /// A constant or parameter. One cast to a user's type may be equal to other values than itself.
@@ -316,13 +314,13 @@ pub(super) fn assignments(ctx: &Context<'_>, targets: &[Node]) -> Result<Vec<(St
     };
     let mut values = Vec::new();
     for target in targets {
-        let Some(NodeEnum::ResTarget(target)) = &target.node else { continue };
+        let Some(target) = target.get::<ResTarget>() else { continue };
         if !target.indirection.is_empty() {
             return refused("SET of a part of a column");
         }
         let of_query;
         let mut value = target.val.as_deref();
-        if let Some(NodeEnum::MultiAssignRef(several)) = value.and_then(|value| value.node.as_ref()) {
+        if let Some(several) = value.and_then(|value| value.get::<MultiAssignRef>()) {
             value = match several.source.as_deref().and_then(|source| source.node.as_ref()) {
                 Some(NodeEnum::RowExpr(row)) => {
                     usize::try_from(several.colno - 1).ok().and_then(|position| row.args.get(position))
@@ -362,12 +360,9 @@ fn column_of(query: &SubLink, several: &MultiAssignRef) -> Node {
     };
     let select = SelectStmt {
         target_list: vec![tree::target(tree::column(&["loxo_s", &name(several.colno)]), None)],
-        from_clause: vec![tree::node(NodeEnum::RangeSubselect(Box::new(rows)))],
+        from_clause: vec![rows.into_node()],
         ..tree::empty_select()
     };
-    tree::node(NodeEnum::SubLink(Box::new(SubLink {
-        sub_link_type: SubLinkType::ExprSublink as i32,
-        subselect: Some(Box::new(tree::node(NodeEnum::SelectStmt(Box::new(select))))),
-        ..SubLink::default()
-    })))
+    SubLink { sub_link_type: SubLinkType::ExprSublink as i32, subselect: select.into_box(), ..SubLink::default() }
+        .into_node()
 }

@@ -1,10 +1,10 @@
 //! What functions of the user's are made of: the SQL in their bodies, from `pg_get_functiondef` or the statement that makes them.
 
-use pg_query::{Node, NodeEnum, protobuf};
+use pg_query::{NodeEnum, protobuf};
 use plpgsql::Part;
 use plpgsql::ast::{Body, Kind, Sql};
 
-use crate::tree;
+use crate::tree::{self, Get, Syntax};
 
 /// The statements of a body; `None` if some of them are known only when it runs, or to nobody.
 pub(crate) fn statements_of(language: &str, definition: &str) -> Option<Vec<NodeEnum>> {
@@ -52,7 +52,7 @@ fn flatten(body: NodeEnum) -> Option<Vec<NodeEnum>> {
         NodeEnum::ReturnStmt(r) => {
             let value = *r.returnval?;
             let select = protobuf::SelectStmt { target_list: vec![tree::target(value, None)], ..tree::empty_select() };
-            Some(vec![NodeEnum::SelectStmt(Box::new(select))])
+            Some(vec![select.into_tree()])
         }
         other => Some(vec![other]),
     }
@@ -60,28 +60,16 @@ fn flatten(body: NodeEnum) -> Option<Vec<NodeEnum>> {
 
 /// The text between the dollar quotes.
 fn function_text(create: &protobuf::CreateFunctionStmt) -> Option<String> {
-    option(&create.options, "as", |value| match value {
-        NodeEnum::List(list) => list.items.first().and_then(tree::text_of).map(str::to_owned),
-        NodeEnum::String(text) => Some(text.sval.clone()),
-        _ => None,
-    })
-}
-
-fn option(options: &[Node], name: &str, read: impl Fn(&NodeEnum) -> Option<String>) -> Option<String> {
-    options.iter().find_map(|option| match &option.node {
-        Some(NodeEnum::DefElem(def)) if def.defname == name => read(def.arg.as_deref()?.node.as_ref()?),
-        _ => None,
-    })
+    let value = tree::option_of(&create.options, "as")?;
+    let text = value.get::<protobuf::List>().map_or(Some(value), |list| list.items.first());
+    text.and_then(tree::text_of).map(str::to_owned)
 }
 
 /// The body of a PL/pgSQL function or a DO block; `None` if it cannot be read.
 pub(crate) fn plpgsql(definition: &str) -> Option<Body> {
-    let text = match pg_query::parse(definition, 0).ok()?.protobuf.stmts.into_iter().next()?.stmt?.node? {
+    let text = match tree::parse_one(definition).ok()?? {
         NodeEnum::CreateFunctionStmt(create) => function_text(&create)?,
-        NodeEnum::DoStmt(block) => option(&block.args, "as", |value| match value {
-            NodeEnum::String(text) => Some(text.sval.clone()),
-            _ => None,
-        })?,
+        NodeEnum::DoStmt(block) => tree::option_of(&block.args, "as").and_then(tree::text_of)?.to_owned(),
         _ => return None,
     };
     plpgsql::body(&text).ok()

@@ -10,16 +10,16 @@ use std::sync::Arc;
 
 use catalog::{Catalog, Meaning, Oid, Relation, meaning};
 use pg_query::protobuf::{
-    AConst, AlterTableCmd, AlterTableStmt, AlterTableType, ConstrType, DropBehavior, FuncCall, ResTarget,
-    SqlValueFunctionOp as Op, TypeCast, a_const,
+    AConst, AlterTableCmd, AlterTableStmt, AlterTableType, ColumnDef, ConstrType, Constraint, DropBehavior, FuncCall,
+    ResTarget, SqlValueFunctionOp as Op, TypeCast, a_const,
 };
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
 use crate::facts::bodies::statements_of;
-use crate::parse::{CopyStatement, CopySubject, ExplainStatement, Statement, StatementKind};
+use crate::parse::{Statement, StatementKind};
 use crate::session::Moment;
-use crate::tree::{self, Ref, Walk};
+use crate::tree::{self, Ask, Get, Ref, Syntax, Walk};
 
 /// What PostgreSQL reads the clock for in the text of a date or a time.
 pub(crate) const MOMENTS: [&str; 4] = ["now", "today", "tomorrow", "yesterday"];
@@ -34,11 +34,12 @@ pub fn at_one_moment(statement: &Statement, moment: &Moment) -> Result<Option<St
     }
     match &statement.kind {
         Select | Insert | Update | Delete | Merge | CreateTableAs | AlterTable => {}
-        Copy(copy) => return copy_at_one_moment(statement, copy, moment),
-        Explain(explain) => {
-            let Some(inner) = at_one_moment(&explain.inner, moment)? else { return Ok(None) };
-            let explain = ExplainStatement { inner, ..explain.as_ref().clone() };
-            return Ok(Some(Statement { kind: Explain(Box::new(explain)), ..statement.clone() }));
+        Copy(_) | Explain(_) => {
+            let mut timed = statement.clone();
+            let Some(inner) = timed.inner_mut() else { return Ok(None) };
+            let Some(at_moment) = at_one_moment(inner, moment)? else { return Ok(None) };
+            *inner = at_moment;
+            return Ok(Some(timed));
         }
         _ => return Ok(None),
     }
@@ -55,37 +56,33 @@ pub fn at_one_moment(statement: &Statement, moment: &Moment) -> Result<Option<St
 fn replace_defaults(alter: &mut AlterTableStmt, moment: &Moment) -> Result<bool> {
     let mut later = Vec::new();
     for command in &mut alter.cmds {
-        let Some(NodeEnum::AlterTableCmd(command)) = &mut command.node else { continue };
-        let Some(NodeEnum::ColumnDef(column)) = command.def.as_deref_mut().and_then(|d| d.node.as_mut()) else {
+        let Some(command) = command.get_mut::<AlterTableCmd>() else { continue };
+        let Some(column) = command.def.get_mut::<ColumnDef>() else {
             continue;
         };
         if command.subtype != AlterTableType::AtAddColumn as i32 {
             continue;
         }
         for constraint in &mut column.constraints {
-            let Some(NodeEnum::Constraint(constraint)) = &mut constraint.node else { continue };
+            let Some(constraint) = constraint.get_mut::<Constraint>() else { continue };
             let default = constraint.raw_expr.clone();
             if constraint.contype == ConstrType::ConstrDefault as i32 && replace(&mut constraint.raw_expr, moment)? {
-                later.push(tree::node(NodeEnum::AlterTableCmd(Box::new(AlterTableCmd {
-                    subtype: AlterTableType::AtColumnDefault as i32,
-                    name: column.colname.clone(),
-                    def: default,
-                    behavior: DropBehavior::DropRestrict as i32,
-                    ..AlterTableCmd::default()
-                }))));
+                later.push(
+                    AlterTableCmd {
+                        subtype: AlterTableType::AtColumnDefault as i32,
+                        name: column.colname.clone(),
+                        def: default,
+                        behavior: DropBehavior::DropRestrict as i32,
+                        ..AlterTableCmd::default()
+                    }
+                    .into_node(),
+                );
             }
         }
     }
     let found = !later.is_empty();
     alter.cmds.append(&mut later);
     Ok(found)
-}
-
-fn copy_at_one_moment(statement: &Statement, copy: &CopyStatement, moment: &Moment) -> Result<Option<Statement>> {
-    let CopySubject::Query(query) = &copy.subject else { return Ok(None) };
-    let Some(query) = at_one_moment(query, moment)? else { return Ok(None) };
-    let copy = CopyStatement { subject: CopySubject::Query(Box::new(query)), ..copy.clone() };
-    Ok(Some(Statement { kind: StatementKind::Copy(Box::new(copy)), ..statement.clone() }))
 }
 
 fn with_tree(statement: &Statement, tree: NodeEnum) -> Result<Statement> {
@@ -116,7 +113,7 @@ pub fn views_read_clock(statement: &Statement, catalog: &Catalog, temporary: &[A
             let own = temporary.iter().filter(|view| view.name == name.relname);
             for view in catalog.relations_named(&name.relname).chain(own) {
                 if let Some(definition) = view.view_definition.as_deref().filter(|_| seen.insert(view.oid)) {
-                    pending.push(Cow::Owned(NodeEnum::SelectStmt(Box::new(tree::parse_select(definition)?))));
+                    pending.push(Cow::Owned(tree::parse_select(definition)?.into_tree()));
                 }
             }
             Ok(true)
@@ -155,7 +152,7 @@ pub fn bodies_read_clock(statement: &Statement, catalog: &Catalog) -> bool {
 pub(crate) fn replace(tree: &mut impl Walk, moment: &Moment) -> Result<bool> {
     let mut found = false;
     tree.rewrite(&mut |node: &mut Node| {
-        if let Some(NodeEnum::ResTarget(target)) = &mut node.node {
+        if let Some(target) = node.get_mut::<ResTarget>() {
             keep_name(target)?;
         }
         if let Some(text) = constant(node, moment) {
@@ -202,14 +199,13 @@ pub fn reads_clock(statement: &Statement) -> bool {
 
 /// The same for the definition of a column: what its default reads.
 pub(crate) fn definition_reads_clock(definition: &str) -> bool {
-    let parsed = pg_query::parse(&format!("CREATE TABLE f ({definition})"), 0);
-    let first = parsed.ok().and_then(|parsed| parsed.protobuf.stmts.into_iter().next()?.stmt?.node);
-    let Some(NodeEnum::CreateStmt(create)) = first else { return true };
+    let parsed = tree::parse_one(&format!("CREATE TABLE f ({definition})"));
+    let Ok(Some(NodeEnum::CreateStmt(create))) = parsed else { return true };
     create.table_elts.iter().any(|column| match &column.node {
-        Some(NodeEnum::ColumnDef(column)) => column.constraints.iter().any(|constraint| match &constraint.node {
-            Some(NodeEnum::Constraint(constraint)) => reads(&constraint.raw_expr),
-            _ => true,
-        }),
+        Some(NodeEnum::ColumnDef(column)) => {
+            let reads_it = |constraint: &Node| constraint.get::<Constraint>().is_none_or(|of| reads(&of.raw_expr));
+            column.constraints.iter().any(reads_it)
+        }
         _ => true,
     })
 }
@@ -220,12 +216,7 @@ pub(crate) fn expression_reads(expression: &str) -> bool {
 }
 
 fn reads(tree: &impl Walk) -> bool {
-    let mut found = false;
-    let walked = tree.walk(&mut |node| {
-        found |= is_clock(node);
-        Ok(!found)
-    });
-    found || walked.is_err()
+    tree.may_have(|node| is_clock(node))
 }
 
 fn is_clock(node: Ref<'_>) -> bool {
@@ -273,7 +264,7 @@ fn constant(node: &Node, moment: &Moment) -> Option<String> {
             };
             let arg = tree::parse_expression(&moment).ok()?;
             let cast = TypeCast { arg: Some(Box::new(arg)), ..(**cast).clone() };
-            tree::deparse_expression(&tree::node(NodeEnum::TypeCast(Box::new(cast)))).ok()
+            tree::deparse_expression(&cast.into_node()).ok()
         }
         _ => None,
     }
@@ -299,7 +290,7 @@ enum Word {
 fn word_of(cast: &TypeCast) -> Option<Word> {
     let text = text_in(cast.arg.as_deref()?)?;
     let of = cast.type_name.as_ref().filter(|of| of.array_bounds.is_empty())?;
-    let has_day = match of.names.last().and_then(tree::text_of)? {
+    let has_day = match tree::last_name(&of.names)? {
         "timestamptz" | "timestamp" | "date" => true,
         "timetz" | "time" => false,
         _ => return None,
@@ -326,7 +317,7 @@ fn text_in(node: &Node) -> Option<&str> {
 }
 
 /// The type of a `CURRENT_…` value; `None` for CURRENT_USER and the like.
-fn cast_of(op: i32) -> Option<&'static str> {
+pub(crate) fn cast_of(op: i32) -> Option<&'static str> {
     Some(match Op::try_from(op).ok()? {
         Op::SvfopCurrentDate => "date",
         Op::SvfopCurrentTime | Op::SvfopCurrentTimeN => "timetz",

@@ -8,7 +8,7 @@
 //! tables of which it has not all rows. Only the session's own backend knows what they are.
 
 use catalog::{Catalog, Code, CodeFacts, Distribution, Function, Oid, Relation};
-use pg_query::protobuf::{AlterTableStmt, AlterTableType, IndexStmt, RangeVar, SelectStmt};
+use pg_query::protobuf::{AlterTableCmd, AlterTableStmt, AlterTableType, Constraint, IndexElem, IndexStmt, RangeVar};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
@@ -17,7 +17,7 @@ use crate::facts::functions::{Facts, facts as facts_of, function_facts, function
 use crate::facts::key_setters::may_set_key;
 use crate::rewrite::views;
 use crate::session::{Exchanges, SessionFacts, Stop, TempCode};
-use crate::tree::{self, Ref, Walk};
+use crate::tree::{Ask, Get, Ref, Walk};
 
 const TRIGGER_HINT: &str =
     "Create the trigger again: the coordinator runs those whose functions in PL/pgSQL read or write tables.";
@@ -169,14 +169,12 @@ pub(crate) fn check_truncate(ctx: &Context<'_>, name: &RangeVar) -> Result<()> {
 /// May the home node compute values for the rows that are there?
 pub(crate) fn check_alter(ctx: &Context<'_>, name: &RangeVar, alter: &AlterTableStmt) -> Result<()> {
     for command in &alter.cmds {
-        let Some(NodeEnum::AlterTableCmd(command)) = &command.node else { continue };
+        let Some(command) = command.get::<AlterTableCmd>() else { continue };
         if command.subtype() == AlterTableType::AtAlterColumnType {
             check_temporary(ctx, name)?;
         }
-        let constraint = |node: &Node| match &node.node {
-            Some(NodeEnum::Constraint(constraint)) => constraint.raw_expr.as_deref().cloned(),
-            _ => None,
-        };
+        let constraint =
+            |node: &Node| node.get::<Constraint>().and_then(|constraint| constraint.raw_expr.as_deref().cloned());
         let expressions = match command.def.as_deref() {
             Some(Node { node: Some(NodeEnum::ColumnDef(column)) }) => {
                 column.constraints.iter().filter_map(constraint).chain(column.raw_default.as_deref().cloned()).collect()
@@ -191,16 +189,15 @@ pub(crate) fn check_alter(ctx: &Context<'_>, name: &RangeVar, alter: &AlterTable
 
 /// The same for an index.
 pub(crate) fn check_index(ctx: &Context<'_>, index: &IndexStmt) -> Result<()> {
-    let columns = index.index_params.iter().filter_map(|column| match &column.node {
-        Some(NodeEnum::IndexElem(column)) => column.expr.as_deref().cloned(),
-        _ => None,
-    });
+    let columns = index
+        .index_params
+        .iter()
+        .filter_map(|column| column.get::<IndexElem>().and_then(|column| column.expr.as_deref().cloned()));
     check_expressions(ctx, columns.chain(index.where_clause.as_deref().cloned()).collect())
 }
 
 fn check_expressions(ctx: &Context<'_>, expressions: Vec<Node>) -> Result<()> {
-    let target_list = expressions.into_iter().map(|expression| tree::target(expression, None)).collect();
-    match facts_of(ctx, &SelectStmt { target_list, ..tree::empty_select() })?.refused {
+    match facts_of(ctx, &expressions)?.refused {
         Some(refused) => Err(refused.hint(TEMPORARY_HINT)),
         None => Ok(()),
     }
@@ -255,14 +252,13 @@ fn called(ctx: &Context<'_>, name: &RangeVar, of: impl Fn(&TempCode) -> &Vec<Oid
         let code = session.temp_code.iter().filter(|code| code.relation == name);
         called.extend(code.flat_map(&of).copied());
         let Some(view) = session.temp_views.iter().find(|view| view.name == name) else { continue };
-        views::definition(view)?.walk(&mut |node| {
+        views::definition(view)?.each(|node| {
             if let Ref::RangeVar(below) = node
                 && ctx.is_temporary(below)
                 && !names.contains(&below.relname)
             {
                 names.push(below.relname.clone());
             }
-            Ok(true)
         })?;
     }
     Ok(called)
@@ -291,16 +287,17 @@ fn judge_expression(facts: &Facts) -> Option<String> {
 
 /// Do policies of the tables in a statement read other tables, which the statement does not name?
 pub(crate) fn policies_read(ctx: &Context<'_>, statement: &NodeEnum) -> Result<bool> {
-    let mut read = false;
-    statement.walk(&mut |node| {
-        if let Ref::RangeVar(name) = node
-            && let Named::Distributed(relation) = ctx.resolve(name)?
-        {
-            read |= relation.code.as_ref().is_some_and(|code| !code.policy_tables.is_empty());
-        }
-        Ok(!read)
-    })?;
-    Ok(read)
+    statement.try_any(|node| {
+        Ok(
+            if let Ref::RangeVar(name) = node
+                && let Named::Distributed(relation) = ctx.resolve(name)?
+            {
+                relation.code.as_ref().is_some_and(|code| !code.policy_tables.is_empty())
+            } else {
+                false
+            },
+        )
+    })
 }
 
 /// Is a table replicated on all nodes?
@@ -320,12 +317,7 @@ pub(crate) fn is_everywhere(catalog: &Catalog, name: &RangeVar) -> bool {
 
 /// Does the statement, or an item of a WITH in it, change rows?
 pub(crate) fn changes_rows(statement: &impl Walk) -> Result<bool> {
-    let mut changes = false;
-    statement.walk(&mut |node| {
-        changes |= changed(node).is_some();
-        Ok(!changes)
-    })?;
-    Ok(changes)
+    statement.any(|node| changed(node).is_some())
 }
 
 /// The table that a statement changes.

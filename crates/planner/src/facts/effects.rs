@@ -11,7 +11,9 @@
 use std::collections::HashSet;
 
 use catalog::{BuiltinFunction, Catalog, Function, Generated, Leavings, Meaning, Oid, Relation};
-use pg_query::protobuf::{CopyStmt, FuncCall, InsertStmt, RangeVar, VariableSetKind, VariableSetStmt};
+use pg_query::protobuf::{
+    CopyStmt, FuncCall, InsertStmt, RangeVar, ResTarget, SelectStmt, VariableSetKind, VariableSetStmt,
+};
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
@@ -19,7 +21,7 @@ use crate::facts::bodies::statements_of;
 use crate::facts::builtins::{Class, class_of};
 use crate::facts::setting_calls::constant_name;
 use crate::parse::{Statement, StatementKind};
-use crate::tree::{self, Ref, Walk};
+use crate::tree::{self, Ask, Get, Ref, Walk};
 
 /// What the statement itself and all code that it reaches may leave.
 pub fn leavings(statement: &Statement, catalog: &Catalog) -> Leavings {
@@ -81,11 +83,7 @@ impl<'a> Search<'a> {
     /// A statement as it was parsed.
     fn statement(&mut self, statement: &NodeEnum) {
         match statement {
-            NodeEnum::SelectStmt(_)
-            | NodeEnum::InsertStmt(_)
-            | NodeEnum::UpdateStmt(_)
-            | NodeEnum::DeleteStmt(_)
-            | NodeEnum::MergeStmt(_) => self.tree(statement),
+            statement if tree::is_about_rows(statement) => self.tree(statement),
             NodeEnum::CopyStmt(copy) => self.copy(copy),
             NodeEnum::VariableSetStmt(set) => self.set(set),
             NodeEnum::NotifyStmt(_) => self.found.notifies = true,
@@ -103,22 +101,18 @@ impl<'a> Search<'a> {
 
     fn walk(&mut self, tree: &impl Walk) -> Result<()> {
         let (mut changes, mut defaults) = (false, false);
-        tree.walk(&mut |node| {
+        tree.each(|node| {
             changes |= matches!(node, Ref::InsertStmt(_) | Ref::UpdateStmt(_) | Ref::DeleteStmt(_) | Ref::MergeStmt(_));
             defaults |= matches!(node, Ref::SetToDefault(_) | Ref::MergeStmt(_));
-            Ok(true)
         })?;
-        tree.walk(&mut |node| {
-            match node {
-                Ref::FuncCall(call) => self.call(call),
-                // `x.f` may be `f(x)`.
-                Ref::ColumnRef(column) => self.attributes(&column.fields),
-                Ref::AIndirection(part) => self.attributes(&part.indirection),
-                Ref::RangeVar(name) => self.relations(name, changes, defaults),
-                Ref::InsertStmt(insert) => self.insert(insert),
-                _ => {}
-            }
-            Ok(true)
+        tree.each(|node| match node {
+            Ref::FuncCall(call) => self.call(call),
+            // `x.f` may be `f(x)`.
+            Ref::ColumnRef(column) => self.attributes(&column.fields),
+            Ref::AIndirection(part) => self.attributes(&part.indirection),
+            Ref::RangeVar(name) => self.relations(name, changes, defaults),
+            Ref::InsertStmt(insert) => self.insert(insert),
+            _ => {}
         })
     }
 
@@ -130,7 +124,7 @@ impl<'a> Search<'a> {
     }
 
     fn call(&mut self, call: &FuncCall) {
-        let Some(name) = call.funcname.last().and_then(tree::text_of) else { return };
+        let Some(name) = tree::last_name(&call.funcname) else { return };
         let catalog = self.catalog;
         catalog.functions(name).iter().for_each(|function| self.function(function));
         let schema = if call.funcname.len() > 1 { tree::text_of(&call.funcname[0]) } else { None };
@@ -224,10 +218,7 @@ impl<'a> Search<'a> {
         let named: Vec<&str> = insert
             .cols
             .iter()
-            .filter_map(|column| match &column.node {
-                Some(NodeEnum::ResTarget(target)) => Some(target.name.as_str()),
-                _ => None,
-            })
+            .filter_map(|column| column.get::<ResTarget>().map(|target| target.name.as_str()))
             .collect();
         let width = insert.select_stmt.as_ref().and_then(|select| width(select));
         let catalog = self.catalog;
@@ -291,7 +282,7 @@ impl<'a> Search<'a> {
 
     fn changed_view(&mut self, select: &impl Walk) {
         self.tree(select);
-        let walked = select.walk(&mut |node| {
+        let walked = select.each(|node| {
             if let Ref::RangeVar(name) = node {
                 let catalog = self.catalog;
                 for relation in named_relations(catalog, name) {
@@ -299,7 +290,6 @@ impl<'a> Search<'a> {
                     self.relation_below(relation);
                 }
             }
-            Ok(true)
         });
         debug_assert!(walked.is_ok());
     }
@@ -321,18 +311,12 @@ fn named_relations<'c>(catalog: &'c Catalog, name: &'c RangeVar) -> impl Iterato
 
 /// How many columns a query has, if it is VALUES or says so in its select list.
 fn width(query: &Node) -> Option<usize> {
-    let Some(NodeEnum::SelectStmt(select)) = &query.node else { return None };
+    let select = query.get::<SelectStmt>()?;
     if let Some(Node { node: Some(NodeEnum::List(row)) }) = select.values_lists.first() {
         return Some(row.items.len());
     }
-    let mut stars = false;
-    let walked = select.target_list.iter().try_for_each(|target| {
-        target.walk(&mut |node| {
-            stars |= matches!(node, Ref::AStar(_));
-            Ok(true)
-        })
-    });
-    let counted = walked.is_ok() && !stars && select.larg.is_none() && !select.target_list.is_empty();
+    let has_star = select.target_list.may_have(|node| matches!(node, Ref::AStar(_)));
+    let counted = !has_star && select.larg.is_none() && !select.target_list.is_empty();
     counted.then_some(select.target_list.len())
 }
 

@@ -7,14 +7,14 @@
 use std::collections::HashSet;
 
 use catalog::{BuiltinFunction, Distribution, Function, Meaning, NodeId, meaning};
-use pg_query::protobuf::{self, FuncCall, SqlValueFunctionOp, a_const};
+use pg_query::protobuf::{self, ColumnRef, FuncCall, SelectStmt, SortBy, SqlValueFunctionOp, a_const};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use crate::context::{Context, Named, intersect};
 use crate::facts::bodies::{ends_transactions, statements_of};
 use crate::facts::builtins::{Class, class_of};
-use crate::facts::clock::is_moment;
+use crate::facts::clock::{self, is_moment};
 use crate::facts::code;
 use crate::facts::setting_calls::constant_name;
 use crate::facts::values_drawn::is_remembered;
@@ -22,7 +22,7 @@ use crate::rewrite::attributes;
 use crate::select::exact;
 use crate::select::shape::is_table_name;
 use crate::select::sizes::sized_table;
-use crate::tree::{self, Ref, Walk};
+use crate::tree::{self, Ask, Get, Ref, Walk};
 
 /// What a walk over a statement found.
 #[derive(Clone, Debug, Default)]
@@ -101,6 +101,9 @@ pub(crate) fn body_facts(ctx: &Context<'_>, language: &str, definition: &str) ->
     search.body("this code block", language, definition)?;
     Ok(search.found())
 }
+
+/// Columns that every table has without naming them.
+pub(crate) const SYSTEM_COLUMNS: [&str; 6] = ["ctid", "xmin", "xmax", "cmin", "cmax", "tableoid"];
 
 /// `FRAMEOPTION_ROWS` of PostgreSQL's parsenodes.h.
 const FRAME_OF_ROWS: i32 = 0x4;
@@ -214,7 +217,7 @@ impl Search<'_> {
             Ref::RangeTableSample(_) => self.facts.sample = true,
             Ref::CurrentOfExpr(_) => self.facts.current_of = true,
             Ref::ColumnRef(column) => {
-                if let Some(name) = column.fields.last().and_then(tree::text_of).filter(|n| is_system_column(n)) {
+                if let Some(name) = tree::last_name(&column.fields).filter(|name| SYSTEM_COLUMNS.contains(name)) {
                     if name != "tableoid" || self.facts.system_column.is_none() {
                         self.facts.system_column = Some(name.to_owned());
                     }
@@ -223,7 +226,7 @@ impl Search<'_> {
                     self.facts.bare_tableoid |= name == "tableoid" && !is_named;
                 }
             }
-            Ref::SqlvalueFunction(f) if is_clock_value(f.op) => {
+            Ref::SqlvalueFunction(f) if clock::cast_of(f.op).is_some() => {
                 let is_date = f.op == SqlValueFunctionOp::SvfopCurrentDate as i32;
                 self.clock("the current date or time".to_owned(), self.is_in_body && !is_date);
             }
@@ -240,7 +243,7 @@ impl Search<'_> {
     /// `'t'::regclass` is an object id of one node.
     fn cast(&mut self, cast: &protobuf::TypeCast) {
         let Some(name) = cast.type_name.as_ref().and_then(|t| t.names.last()).and_then(tree::text_of) else { return };
-        if let Some(NodeEnum::ColumnRef(column)) = cast.arg.as_deref().and_then(|a| a.node.as_ref())
+        if let Some(column) = cast.arg.get::<ColumnRef>()
             && is_table_name(cast)
         {
             self.named.push(std::ptr::from_ref(column));
@@ -259,7 +262,7 @@ impl Search<'_> {
 
     /// Which operator of that name it is depends on types: all of them must be harmless.
     fn operator(&mut self, names: &[Node]) -> Result<()> {
-        let Some(name) = names.last().and_then(tree::text_of) else { return Ok(()) };
+        let Some(name) = tree::last_name(names) else { return Ok(()) };
         match self.ctx.analysis.is_some() && names.len() == 1 {
             true => Ok(()),
             false => self.user_functions(self.ctx.catalog.operator_functions(name)),
@@ -274,7 +277,7 @@ impl Search<'_> {
     }
 
     fn call(&mut self, call: &FuncCall) -> Result<()> {
-        let Some(name) = call.funcname.last().and_then(tree::text_of) else { return Ok(()) };
+        let Some(name) = tree::last_name(&call.funcname) else { return Ok(()) };
         if call.funcname.len() > 1 && tree::text_of(&call.funcname[0]).is_some_and(tree::is_temporary_schema) {
             self.facts.home = Some(format!("the temporary function {name}()"));
             self.facts.volatile.get_or_insert_with(|| format!("{name}()"));
@@ -434,10 +437,8 @@ impl Search<'_> {
 
     fn body_statement(&mut self, what: &str, statement: &NodeEnum) -> Result<()> {
         let hint = "Put the function's query into the statement, or call it once, by itself or in FROM.";
-        let read = match statement {
-            NodeEnum::SelectStmt(s) => s.into_clause.is_none() && !code::changes_rows(statement)?,
-            _ => false,
-        };
+        let is_query = statement.get::<SelectStmt>().is_some_and(|select| select.into_clause.is_none());
+        let read = is_query && !code::changes_rows(statement)?;
         let is_allowed = read || self.at_home && self.stays_home(statement)?;
         if !is_allowed {
             self.refuse(
@@ -446,19 +447,8 @@ impl Search<'_> {
             );
             return Ok(());
         }
-        let mut names = Vec::new();
-        let mut ctes = HashSet::new();
-        statement.walk(&mut |node| {
-            match node {
-                Ref::RangeVar(name) => names.push(name.clone()),
-                Ref::CommonTableExpr(cte) => {
-                    ctes.insert(cte.ctename.clone());
-                }
-                _ => {}
-            }
-            Ok(true)
-        })?;
-        for name in &names {
+        let ctes = statement.with_names()?;
+        for name in statement.tables()? {
             let may_be_cte = name.schemaname.is_empty() && ctes.contains(&name.relname);
             let is_known = self.ctx.catalog.relations().any(|relation| relation.name == name.relname);
             if !may_be_cte || is_known {
@@ -489,20 +479,17 @@ impl Search<'_> {
 
     /// Does a statement change rows of temporary tables only? What these call counts with the rest.
     fn stays_home(&mut self, statement: &NodeEnum) -> Result<bool> {
-        use NodeEnum::{DeleteStmt, InsertStmt, MergeStmt, SelectStmt, UpdateStmt};
         let mut targets = Vec::new();
-        statement.walk(&mut |node| {
-            targets.extend(code::changed(node).cloned());
-            Ok(true)
-        })?;
+        statement.each(|node| targets.extend(code::changed(node).cloned()))?;
         let ctx = self.ctx;
         for target in &targets {
             let called = code::called_on_change(&ctx, target)?;
             let mut called = called.into_iter().filter_map(|oid| code::known_function(&ctx, oid));
             called.try_for_each(|function| self.user_function(function))?;
         }
-        let changes = matches!(statement, SelectStmt(_) | InsertStmt(_) | UpdateStmt(_) | DeleteStmt(_) | MergeStmt(_));
-        Ok(changes && !targets.is_empty() && targets.iter().all(|target| self.ctx.is_temporary(target)))
+        Ok(tree::is_about_rows(statement)
+            && !targets.is_empty()
+            && targets.iter().all(|target| self.ctx.is_temporary(target)))
     }
 
     fn refuse_path(&mut self, what: &str, table: &str) {
@@ -535,9 +522,9 @@ impl Search<'_> {
 
 /// Does an aggregate sort by all that it collects? Rows that its ORDER BY cannot tell apart come in any order.
 fn sorts_arguments(call: &FuncCall) -> bool {
-    let sorts_by = |item: &Node, argument: &Node| match &item.node {
-        Some(NodeEnum::SortBy(sort)) => sort.node.as_deref().is_some_and(|by| tree::same_expression(by, argument)),
-        _ => false,
+    let sorts_by = |item: &Node, argument: &Node| {
+        item.get::<SortBy>()
+            .is_some_and(|sort| sort.node.as_deref().is_some_and(|by| tree::same_expression(by, argument)))
     };
     let is_sorted = |argument: &Node| call.agg_order.iter().any(|item| sorts_by(item, argument));
     let is_constant = |argument: &Node| matches!(argument.node, Some(NodeEnum::AConst(_)));
@@ -548,24 +535,4 @@ fn sorts_arguments(call: &FuncCall) -> bool {
 pub(crate) fn asks_size(ctx: &Context<'_>, call: &FuncCall) -> bool {
     let is_size = |function: &BuiltinFunction| class_of(ctx.catalog.builtins(), function) == Class::Size;
     ctx.is_builtin(&call.funcname) && ctx.builtin_functions(call).into_iter().any(is_size)
-}
-
-fn is_system_column(name: &str) -> bool {
-    ["ctid", "xmin", "xmax", "cmin", "cmax", "tableoid"].contains(&name)
-}
-
-fn is_clock_value(op: i32) -> bool {
-    use pg_query::protobuf::SqlValueFunctionOp as Op;
-    matches!(
-        Op::try_from(op),
-        Ok(Op::SvfopCurrentDate
-            | Op::SvfopCurrentTime
-            | Op::SvfopCurrentTimeN
-            | Op::SvfopCurrentTimestamp
-            | Op::SvfopCurrentTimestampN
-            | Op::SvfopLocaltime
-            | Op::SvfopLocaltimeN
-            | Op::SvfopLocaltimestamp
-            | Op::SvfopLocaltimestampN)
-    )
 }

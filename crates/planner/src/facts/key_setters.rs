@@ -4,6 +4,7 @@
 //! one of the harmless forms counts as setting the key.
 
 use catalog::{Function, Relation};
+use pg_query::protobuf::CaseWhen;
 use pg_query::{Node, NodeEnum};
 use plpgsql::Part;
 use plpgsql::ast::{Block, Declared, Kind};
@@ -11,7 +12,7 @@ use plpgsql::ast::{Block, Declared, Kind};
 use crate::dml::key_names;
 use crate::facts::bodies;
 use crate::select::shape::bare_name;
-use crate::tree;
+use crate::tree::{self, Get};
 
 /// May a row of this table get another key by the function? What a condition of a trigger calls cannot; libraries and
 /// PostgreSQL's own functions do what they are made for.
@@ -63,10 +64,8 @@ fn is_row(value: &Node) -> bool {
         Some(NodeEnum::AConst(constant)) => constant.isnull,
         Some(NodeEnum::CoalesceExpr(either)) => either.args.iter().all(is_row),
         Some(NodeEnum::CaseExpr(case)) => {
-            let result = |when: &Node| match &when.node {
-                Some(NodeEnum::CaseWhen(when)) => when.result.as_deref().is_some_and(is_row),
-                _ => false,
-            };
+            let result =
+                |when: &Node| when.get::<CaseWhen>().is_some_and(|when| when.result.as_deref().is_some_and(is_row));
             case.args.iter().all(result) && case.defresult.as_deref().is_none_or(is_row)
         }
         _ => false,

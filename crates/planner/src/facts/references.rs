@@ -5,15 +5,14 @@
 use std::collections::HashSet;
 
 use catalog::Catalog;
-use pg_query::protobuf::{ColumnRef, SelectStmt};
+use pg_query::protobuf::{ColumnRef, IndexElem, List, ResTarget, SelectStmt, SortBy};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result, SqlState};
 
 use crate::context::{Context, Named};
 use crate::parse::{characters, scan};
-use crate::select::shape::is_star;
 use crate::session::SessionFacts;
-use crate::tree::{self, Ref, Walk};
+use crate::tree::{self, Get, Ref, Walk};
 
 /// What a statement is and which names stand in its expressions.
 #[derive(Clone, Debug)]
@@ -150,10 +149,10 @@ impl Search<'_> {
                 self.add(parameter.location, parts, 1, false, Place::Parameter)?;
             }
             Ref::RowExpr(row) => self.list(row.args.iter()),
-            Ref::ReturningClause(returning) => self.list(returning.exprs.iter().filter_map(value_of)),
+            Ref::ReturningClause(returning) => self.list(returning.exprs.iter().filter_map(tree::value_of)),
             Ref::InferClause(infer) => {
                 for element in &infer.index_elems {
-                    if let Some(NodeEnum::IndexElem(element)) = &element.node
+                    if let Some(element) = element.get::<IndexElem>()
                         && !element.name.is_empty()
                     {
                         let name = Reference {
@@ -174,7 +173,7 @@ impl Search<'_> {
     }
 
     fn column(&mut self, column: &ColumnRef) -> Result<()> {
-        let star = matches!(column.fields.last(), Some(Node { node: Some(NodeEnum::AStar(_)) }));
+        let star = tree::is_star(&column.fields);
         let parts = tree::names_of(&column.fields);
         if parts.is_empty() {
             return Ok(());
@@ -209,9 +208,10 @@ impl Search<'_> {
             first = left;
         }
         let is_output = |name: &str| {
-            first.target_list.iter().any(|target| match &target.node {
-                Some(NodeEnum::ResTarget(inner)) => is_star(target) || tree::output_name(inner) == name,
-                _ => false,
+            first.target_list.iter().any(|target| {
+                target
+                    .get::<ResTarget>()
+                    .is_some_and(|inner| tree::shows_star(target) || tree::output_name(inner) == name)
             })
         };
         let alone = |item: &Node| match &item.node {
@@ -221,38 +221,22 @@ impl Search<'_> {
             },
             _ => None,
         };
-        let sorted = select.sort_clause.iter().filter_map(|item| match &item.node {
-            Some(NodeEnum::SortBy(sort)) => sort.node.as_deref(),
-            _ => None,
-        });
+        let sorted =
+            select.sort_clause.iter().filter_map(|item| item.get::<SortBy>().and_then(|sort| sort.node.as_deref()));
         self.outputs.extend(sorted.chain(&select.distinct_clause).filter_map(alone));
         self.grouped.extend(select.group_clause.iter().filter_map(alone));
     }
 
     fn items_of(&mut self, select: &SelectStmt) {
-        self.list(select.target_list.iter().filter_map(value_of));
-        let lists = select.values_lists.iter().filter_map(|list| match &list.node {
-            Some(NodeEnum::List(list)) => Some(&list.items),
-            _ => None,
-        });
+        self.list(select.target_list.iter().filter_map(tree::value_of));
+        let lists = select.values_lists.iter().filter_map(|list| list.get::<List>().map(|list| &list.items));
         self.list(lists.flatten());
     }
 
     /// Where `row.*` stands for several.
     fn list<'n>(&mut self, items: impl Iterator<Item = &'n Node>) {
-        let columns = items.filter_map(|item| match &item.node {
-            Some(NodeEnum::ColumnRef(column)) => Some(column.location),
-            _ => None,
-        });
+        let columns = items.filter_map(|item| item.get::<ColumnRef>().map(|column| column.location));
         self.listed.extend(columns);
-    }
-}
-
-/// What stands in an entry of a select list.
-fn value_of(target: &Node) -> Option<&Node> {
-    match &target.node {
-        Some(NodeEnum::ResTarget(target)) => target.val.as_deref(),
-        _ => None,
     }
 }
 

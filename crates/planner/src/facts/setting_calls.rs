@@ -10,11 +10,11 @@ use std::collections::BTreeSet;
 use catalog::{Meaning, meaning};
 use pg_query::Node;
 use pg_query::NodeEnum;
-use pg_query::protobuf::{AConst, FuncCall, RangeVar, SelectStmt, a_const};
+use pg_query::protobuf::{AConst, FuncCall, RangeVar, ResTarget, SelectStmt, a_const};
 use pgerror::Result;
 
 use crate::parse::Statement;
-use crate::tree::{self, Ref, Walk};
+use crate::tree::{self, Ask, Get, Ref};
 
 /// Where a statement calls `set_config()`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,20 +33,17 @@ pub enum SettingCalls {
 pub fn setting_calls(statement: &Statement) -> Result<SettingCalls> {
     let Some(tree) = statement.node() else { return Ok(SettingCalls::None) };
     let (mut calls, mut others, mut names) = (0, false, Some(BTreeSet::new()));
-    tree.walk(&mut |node| {
-        match node {
-            Ref::FuncCall(call) if means(call, Meaning::SetConfig) => {
-                calls += 1;
-                match (&mut names, constant_name(call)) {
-                    (Some(names), Some(name)) => drop(names.insert(name)),
-                    _ => names = None,
-                }
+    tree.each(|node| match node {
+        Ref::FuncCall(call) if means(call, Meaning::SetConfig) => {
+            calls += 1;
+            match (&mut names, constant_name(call)) {
+                (Some(names), Some(name)) => drop(names.insert(name)),
+                _ => names = None,
             }
-            Ref::FuncCall(call) => others |= !means(call, Meaning::Setting),
-            Ref::SubLink(_) | Ref::SqlvalueFunction(_) => others = true,
-            _ => {}
         }
-        Ok(true)
+        Ref::FuncCall(call) => others |= !means(call, Meaning::Setting),
+        Ref::SubLink(_) | Ref::SqlvalueFunction(_) => others = true,
+        _ => {}
     })?;
     match tree {
         _ if calls == 0 => Ok(SettingCalls::None),
@@ -91,8 +88,8 @@ fn is_plain(select: &SelectStmt) -> bool {
 fn listed(select: &SelectStmt, calls: usize) -> Result<Option<SettingCalls>> {
     let mut columns = Vec::new();
     for target in &select.target_list {
-        let Some(NodeEnum::ResTarget(target)) = &target.node else { continue };
-        let Some(NodeEnum::FuncCall(call)) = target.val.as_deref().and_then(|value| value.node.as_ref()) else {
+        let Some(target) = target.get::<ResTarget>() else { continue };
+        let Some(call) = target.val.get::<FuncCall>() else {
             continue;
         };
         if let ([name, value, is_local], true) = (call.args.as_slice(), means(call, Meaning::SetConfig)) {

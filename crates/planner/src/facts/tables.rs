@@ -1,17 +1,15 @@
 //! Which tables a data change names: the one it changes and those it reads.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use catalog::{Catalog, Column, FIRST_USER_OID, Oid, Relation};
 use pg_query::NodeEnum;
-use pg_query::protobuf::{InsertStmt, RangeVar, TypeName};
+use pg_query::protobuf::{FuncCall, InsertStmt, RangeVar, TypeName};
 use pgerror::Result;
 
 use crate::parse::{Statement, parse};
 use crate::plan::Input;
-use crate::select::levels;
-use crate::tree::{Ref, Walk, target_of, text_of};
+use crate::tree::{Ask, Get, Ref, last_name, target_of, with_items};
 
 /// The type whose own collation goes on to a text made of it.
 const NAME: Oid = 19;
@@ -64,28 +62,15 @@ impl Tables {
     }
 
     pub(crate) fn of(node: &NodeEnum) -> Result<Self> {
-        let (mut named, mut with_items) = (Vec::new(), HashSet::new());
-        node.walk(&mut |part| {
-            match part {
-                Ref::RangeVar(table) => named.push(table),
-                Ref::CommonTableExpr(item) => drop(with_items.insert(item.ctename.as_str())),
-                _ => {}
-            }
-            Ok(true)
-        })?;
+        let with_items = node.with_names()?;
         let target = target(node);
-        let mut read: Vec<String> = named
-            .into_iter()
-            .filter(|table| !target.is_some_and(|target| std::ptr::eq(target, *table)))
-            .filter(|table| !table.schemaname.is_empty() || !with_items.contains(table.relname.as_str()))
-            .map(name)
-            .collect();
+        let is_target = |table: &RangeVar| target.is_some_and(|target| std::ptr::eq(target, table));
+        let is_table = |table: &RangeVar| !table.schemaname.is_empty() || !with_items.contains(&table.relname);
+        let read = node.tables()?.into_iter().filter(|table| !is_target(table) && is_table(table));
+        let mut read: Vec<String> = read.map(name).collect();
         read.sort_unstable();
         read.dedup();
-        let clauses = match node {
-            NodeEnum::InsertStmt(insert) => Some(Clauses::of(insert)),
-            _ => None,
-        };
+        let clauses = node.get::<InsertStmt>().map(Clauses::of);
         Ok(Self { written: target.map(name), read, clauses })
     }
 
@@ -109,20 +94,14 @@ pub fn read_tables(sql: &str) -> Result<Vec<String>> {
 pub fn reads_only(sql: &str, inputs: &[Input], catalog: &Catalog) -> bool {
     let Ok(statements) = parse(sql) else { return false };
     let Some(node) = statements.first().and_then(|statement| statement.node()) else { return false };
-    let mut only = true;
-    let walked = node.walk(&mut |part| {
-        if let Ref::FuncCall(call) = part {
-            let name = call.funcname.last().and_then(text_of).unwrap_or_default();
-            only &= catalog.functions(name).is_empty();
-        }
-        Ok(true)
-    });
+    let is_users = |call: &FuncCall| !catalog.functions(last_name(&call.funcname).unwrap_or_default()).is_empty();
+    let calls = node.may_have(|part| matches!(part, Ref::FuncCall(call) if is_users(call)));
     let read = read_tables(sql).unwrap_or_else(|_| vec![String::new()]);
     let is_input = |name: &String| {
         let name = name.strip_prefix("pg_temp.").unwrap_or(name);
         inputs.iter().any(|input| catalog::quote_identifier(&input.table) == name)
     };
-    walked.is_ok() && only && read.iter().all(is_input)
+    !calls && read.iter().all(is_input)
 }
 
 /// Does a query over tables give values of built-in types in their default collations only? Judged by all columns of its tables
@@ -130,30 +109,23 @@ pub fn reads_only(sql: &str, inputs: &[Input], catalog: &Catalog) -> bool {
 pub fn gives_plain_values(sql: &str, catalog: &Catalog) -> bool {
     let Ok(statements) = parse(sql) else { return false };
     let Some(node) = statements.first().and_then(|statement| statement.node()) else { return false };
-    let Ok(with_items) = levels::cte_names(node) else { return false };
-    let mut plain = true;
-    let walked = node.walk(&mut |part| {
-        plain &= match part {
-            Ref::RangeVar(table) => {
-                (table.schemaname.is_empty() && with_items.contains(&table.relname))
-                    || has_plain_columns(table, catalog)
-            }
-            Ref::FuncCall(call) => call.funcname.last().and_then(text_of).is_some_and(|name| {
-                let of_postgresql = catalog.builtins().functions(name);
-                catalog.functions(name).is_empty() && of_postgresql.iter().all(|function| function.result != NAME)
-            }),
-            Ref::TypeName(name) => is_built_in(name, catalog),
-            // The operator may be the user's own, and what it gives.
-            Ref::AExpr(expression) => {
-                !expression.name.last().and_then(text_of).is_some_and(|name| catalog.has_user_operator(name))
-            }
-            // Most give a `name`.
-            Ref::CollateClause(_) | Ref::SqlvalueFunction(_) => false,
-            _ => true,
-        };
-        Ok(plain)
+    let Ok(with_items) = node.with_names() else { return false };
+    let plain = node.every(|part| match part {
+        Ref::RangeVar(table) => {
+            (table.schemaname.is_empty() && with_items.contains(&table.relname)) || has_plain_columns(table, catalog)
+        }
+        Ref::FuncCall(call) => last_name(&call.funcname).is_some_and(|name| {
+            let of_postgresql = catalog.builtins().functions(name);
+            catalog.functions(name).is_empty() && of_postgresql.iter().all(|function| function.result != NAME)
+        }),
+        Ref::TypeName(name) => is_built_in(name, catalog),
+        // The operator may be the user's own, and what it gives.
+        Ref::AExpr(expression) => !last_name(&expression.name).is_some_and(|name| catalog.has_user_operator(name)),
+        // Most give a `name`.
+        Ref::CollateClause(_) | Ref::SqlvalueFunction(_) => false,
+        _ => true,
     });
-    walked.is_ok() && plain
+    plain.unwrap_or(false)
 }
 
 fn has_plain_columns(table: &RangeVar, catalog: &Catalog) -> bool {
@@ -167,22 +139,18 @@ fn has_plain_columns(table: &RangeVar, catalog: &Catalog) -> bool {
 }
 
 fn is_built_in(name: &TypeName, catalog: &Catalog) -> bool {
-    let bare = name.names.last().and_then(text_of).unwrap_or_default();
+    let bare = last_name(&name.names).unwrap_or_default();
     let is_name = catalog.builtins().type_named(bare).is_some_and(|of| of.oid == NAME);
     !is_name && !catalog.user_types().any(|known| known.name == bare)
 }
 
 fn target(node: &NodeEnum) -> Option<&RangeVar> {
     match node {
-        NodeEnum::SelectStmt(select) => {
-            let items = select.with_clause.iter().flat_map(|with| &with.ctes);
-            let mut queries = items.filter_map(|item| match &item.node {
-                Some(NodeEnum::CommonTableExpr(item)) => item.ctequery.as_deref()?.node.as_ref(),
-                _ => None,
-            });
-            // A query in WITH has no target, for it changes nothing.
-            queries.find_map(|query| if matches!(query, NodeEnum::SelectStmt(_)) { None } else { target(query) })
-        }
+        // A query in WITH has no target, for it changes nothing.
+        NodeEnum::SelectStmt(select) => with_items(select.with_clause.as_ref())
+            .filter_map(|item| item.ctequery.as_deref()?.node.as_ref())
+            .filter(|query| !matches!(query, NodeEnum::SelectStmt(_)))
+            .find_map(target),
         _ => target_of(node),
     }
 }

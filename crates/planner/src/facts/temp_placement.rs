@@ -19,7 +19,7 @@ use crate::facts::functions::facts;
 use crate::facts::tables::Tables;
 use crate::plan::{Gather, Input, InsertStaged, Plan, SequencedCtes, StagedDml};
 use crate::session::SessionFacts;
-use crate::tree::{Ref, Walk};
+use crate::tree::{self, Ask, Ref};
 
 /// See the module's page; false in doubt.
 pub fn runs_apart(plan: &Plan, catalog: &Catalog, session: &SessionFacts<'_>) -> bool {
@@ -163,14 +163,8 @@ impl Apart<'_> {
         let Some(NodeEnum::InsertStmt(insert)) = statements.first().and_then(|statement| statement.node()) else {
             return Ok(None);
         };
-        let mut marked = false;
-        insert.walk(&mut |node| {
-            if let Ref::List(list) = node {
-                marked |= list.items.iter().any(|item| matches!(item.node, Some(NodeEnum::SetToDefault(_))));
-            }
-            Ok(true)
-        })?;
-        let given: Vec<&str> = insert.cols.iter().filter_map(crate::dml::target_column).collect();
+        let marked = insert.any(|node| matches!(node, Ref::List(list) if list.items.iter().any(|item| matches!(item.node, Some(NodeEnum::SetToDefault(_))))))?;
+        let given: Vec<&str> = insert.cols.iter().filter_map(tree::name_of).collect();
         let mut late = Vec::new();
         for column in &relation.columns {
             if !marked && given.contains(&column.name.as_str()) {

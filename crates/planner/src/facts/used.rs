@@ -7,7 +7,7 @@ use pg_query::NodeEnum;
 
 use crate::facts::bodies::statements_of;
 use crate::parse::{CopySubject, Statement, StatementKind, parse};
-use crate::tree::{Ref, Walk, qualified};
+use crate::tree::{Ask, Ref, Walk, is_about_rows, qualified};
 
 /// Names in statements.
 #[derive(Default)]
@@ -83,7 +83,7 @@ impl Names {
     }
 
     fn statement(&mut self, statement: &Statement) {
-        if let Some(query) = statement.query_tree().filter(|query| is_query(query)) {
+        if let Some(query) = statement.query_tree().filter(|query| is_about_rows(query)) {
             return self.tree(query);
         }
         match (&statement.kind, statement.node()) {
@@ -104,16 +104,13 @@ impl Names {
     }
 
     fn tree(&mut self, tree: &impl Walk) {
-        let walked = tree.walk(&mut |part| {
-            match part {
-                Ref::RangeVar(table) => {
-                    let schema = (!table.schemaname.is_empty()).then(|| table.schemaname.clone());
-                    self.tables.insert((schema, table.relname.clone()));
-                }
-                Ref::FuncCall(call) => drop(self.calls.insert(qualified(&call.funcname).1.to_owned())),
-                _ => {}
+        let walked = tree.each(|part| match part {
+            Ref::RangeVar(table) => {
+                let schema = (!table.schemaname.is_empty()).then(|| table.schemaname.clone());
+                self.tables.insert((schema, table.relname.clone()));
             }
-            Ok(true)
+            Ref::FuncCall(call) => drop(self.calls.insert(qualified(&call.funcname).1.to_owned())),
+            _ => {}
         });
         // An operator, a cast or a default may call any function, but none of them names a table here.
         self.hidden |= walked.is_err();
@@ -143,11 +140,6 @@ impl Names {
         let above = relation.parents.iter().filter_map(|parent| catalog.relation_by_oid(*parent));
         self.has(relation) || above.into_iter().any(|parent| self.reach(parent, catalog))
     }
-}
-
-fn is_query(tree: &NodeEnum) -> bool {
-    use NodeEnum::{DeleteStmt, InsertStmt, MergeStmt, SelectStmt, UpdateStmt};
-    matches!(tree, SelectStmt(_) | InsertStmt(_) | UpdateStmt(_) | DeleteStmt(_) | MergeStmt(_))
 }
 
 #[cfg(test)]

@@ -9,13 +9,14 @@
 
 use catalog::{BuiltinFunction, BuiltinOperator, BuiltinType, Oid, Relation};
 use pg_query::protobuf::{
-    AConst, AExpr, AExprKind, FuncCall, InsertStmt, OnConflictClause, ParamRef, TypeCast, UpdateStmt, a_const,
+    AConst, AExpr, AExprKind, CaseWhen, FuncCall, InsertStmt, List, OnConflictClause, ParamRef, ResTarget, SelectStmt,
+    SetToDefault, TypeCast, UpdateStmt, a_const,
 };
 use pg_query::{Node, NodeEnum};
 
 use crate::context::Context;
 use crate::session::ParameterValue;
-use crate::tree;
+use crate::tree::{self, Get};
 
 const BOOL: Oid = 16;
 
@@ -58,15 +59,15 @@ struct Proof<'a> {
 
 impl Proof<'_> {
     fn insert(&self, insert: &InsertStmt) -> Option<()> {
-        let Some(NodeEnum::SelectStmt(query)) = &insert.select_stmt.as_deref()?.node else { return None };
+        let query = insert.select_stmt.get::<SelectStmt>()?;
         if insert.with_clause.is_some() || query.with_clause.is_some() || query.values_lists.is_empty() {
             return None;
         }
-        let named: Vec<Option<&str>> = insert.cols.iter().map(crate::dml::target_column).collect();
+        let named: Vec<Option<&str>> = insert.cols.iter().map(tree::name_of).collect();
         let all = || self.table.columns.iter().map(|column| Some(column.name.as_str())).collect();
         let names: Vec<Option<&str>> = if named.is_empty() { all() } else { named };
         for row in &query.values_lists {
-            let Some(NodeEnum::List(row)) = &row.node else { return None };
+            let row = row.get::<List>()?;
             row.items.iter().zip(&names).try_for_each(|(value, name)| self.assigned((*name)?, value))?;
         }
         self.conflict(insert.on_conflict_clause.as_deref())
@@ -87,18 +88,16 @@ impl Proof<'_> {
     }
 
     fn targets(&self, targets: &[Node]) -> Option<()> {
-        targets.iter().try_for_each(|target| match &target.node {
-            Some(NodeEnum::ResTarget(target)) if target.indirection.is_empty() => {
-                self.assigned(&target.name, target.val.as_deref()?)
-            }
-            _ => None,
+        targets.iter().try_for_each(|target| {
+            let target = target.get::<ResTarget>().filter(|target| target.indirection.is_empty())?;
+            self.assigned(&target.name, target.val.as_deref()?)
         })
     }
 
     /// What a column gets. Where it is DEFAULT the planner has seen to that.
     fn assigned(&self, column: &str, value: &Node) -> Option<()> {
         let column = self.table.column(column)?;
-        if let Some(NodeEnum::SetToDefault(_)) = &value.node {
+        if value.get::<SetToDefault>().is_some() {
             return column.default.is_none().then_some(());
         }
         let value = self.value(value)?;
@@ -228,10 +227,7 @@ impl Proof<'_> {
 
     /// One value, or those of a list behind IN or BETWEEN.
     fn operands(&self, node: &Node) -> Option<Vec<Value>> {
-        match &node.node {
-            Some(NodeEnum::List(list)) => self.values(&list.items),
-            _ => self.value(node).map(|value| vec![value]),
-        }
+        node.get::<List>().map_or_else(|| Some(vec![self.value(node)?]), |list| self.values(&list.items))
     }
 
     /// All operators that could be meant are IMMUTABLE; gives the type of what comes of them.
@@ -264,7 +260,7 @@ impl Proof<'_> {
         let mut results = Vec::new();
         let subject = case.arg.as_deref().map(|subject| self.value(subject));
         for when in &case.args {
-            let Some(NodeEnum::CaseWhen(when)) = &when.node else { return None };
+            let when = when.get::<CaseWhen>()?;
             let condition = self.value(when.expr.as_deref()?)?;
             if let Some(subject) = subject {
                 self.operator("=", Some(subject?), condition)?;

@@ -8,16 +8,16 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use catalog::{Catalog, Function, Oid};
-use pg_query::protobuf::{AConst, JoinExpr, SelectStmt, WithClause, a_const};
+use pg_query::protobuf::{AConst, ColumnRef, CommonTableExpr, JoinExpr, List, ParamRef, RowExpr, SelectStmt, a_const};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use super::printed::say_plainly;
-use super::statement::{CopySubject, Statement, StatementKind};
+use super::statement::{Statement, StatementKind};
 use crate::facts::clock::MOMENTS;
 use crate::look_alikes::Qualifier;
 use crate::rewrite::whole_rows::whole_row;
-use crate::tree::{self, Ref, Walk};
+use crate::tree::{self, Ask, Get, Ref, Syntax, Walk};
 
 /// What PostgreSQL has found out about one query or change of rows.
 #[derive(Clone, Debug)]
@@ -209,150 +209,107 @@ impl Analysis {
 impl Statement {
     /// The query or change of rows in this statement that PostgreSQL can be asked to analyse; `None` if there is none.
     pub fn to_analyse(&self) -> Option<String> {
-        match &self.kind {
-            StatementKind::Select
-            | StatementKind::Insert
-            | StatementKind::Update
-            | StatementKind::Delete
-            | StatementKind::Merge => Some(self.sql.to_string()),
-            StatementKind::Explain(explain) => explain.inner.to_analyse(),
-            StatementKind::DeclareCursor(declare) => declare.inner.to_analyse(),
-            StatementKind::Copy(copy) => match &copy.subject {
-                CopySubject::Query(query) => query.to_analyse(),
-                CopySubject::Relation { .. } => None,
-            },
-            StatementKind::CreateTableAs => self.query_to_describe(),
-            _ => None,
+        match (self.inner(), &self.kind) {
+            (Some(inner), _) => inner.to_analyse(),
+            (None, StatementKind::CreateTableAs) => self.query_to_describe(),
+            (None, kind) => kind.row_command().map(|_| self.sql.to_string()),
         }
     }
 
     /// Is it a change of rows without RETURNING?
     pub fn only_changes(&self) -> bool {
-        match self.node() {
-            Some(NodeEnum::InsertStmt(insert)) => insert.returning_clause.is_none(),
-            Some(NodeEnum::UpdateStmt(update)) => update.returning_clause.is_none(),
-            Some(NodeEnum::DeleteStmt(delete)) => delete.returning_clause.is_none(),
-            Some(NodeEnum::MergeStmt(merge)) => merge.returning_clause.is_none(),
-            _ => false,
-        }
+        self.node().is_some_and(|tree| tree::target_of(tree).is_some() && tree::returning_of(tree).is_none())
     }
 
     /// An INSERT of rows of constants: no name is in it but the table's and its columns'.
     pub fn inserts_constants(&self) -> bool {
         let Some(NodeEnum::InsertStmt(insert)) = self.node() else { return false };
-        let rows = match insert.select_stmt.as_deref().and_then(|select| select.node.as_ref()) {
-            Some(NodeEnum::SelectStmt(select)) if select.with_clause.is_none() && select.sort_clause.is_empty() => {
-                &select.values_lists
-            }
-            _ => return false,
-        };
+        let Some(query) = insert.select_stmt.get::<SelectStmt>() else { return false };
         let is_constant = |value: &Node| matches!(value.node, Some(NodeEnum::AConst(_) | NodeEnum::SetToDefault(_)));
-        let is_plain = |row: &Node| matches!(&row.node, Some(NodeEnum::List(row)) if row.items.iter().all(is_constant));
-        let is_alone =
-            insert.with_clause.is_none() && insert.on_conflict_clause.is_none() && insert.returning_clause.is_none();
-        is_alone && !rows.is_empty() && rows.iter().all(is_plain)
+        let is_plain = |row: &Node| row.get::<List>().is_some_and(|row| row.items.iter().all(is_constant));
+        let is_alone = query.with_clause.is_none()
+            && query.sort_clause.is_empty()
+            && insert.with_clause.is_none()
+            && insert.on_conflict_clause.is_none()
+            && insert.returning_clause.is_none();
+        is_alone && !query.values_lists.is_empty() && query.values_lists.iter().all(is_plain)
     }
 
     /// Is there a constant that PostgreSQL may read the clock for (`'today 10:00'::timestamp`), so that it prints another one each
     /// time it analyses the statement?
     pub fn has_moving_constant(&self) -> bool {
-        let mut found = false;
-        let walked = self.query_tree().map_or(Ok(()), |tree| {
-            tree.walk(&mut |node| {
-                if let Ref::AConst(AConst { val: Some(a_const::Val::Sval(text)), .. }) = node {
-                    let text = text.sval.to_ascii_lowercase();
-                    found |= MOMENTS.iter().any(|word| text.contains(word));
-                }
-                Ok(!found)
-            })
-        });
-        found || walked.is_err()
+        let has_word = |text: &str| MOMENTS.iter().any(|word| text.to_ascii_lowercase().contains(word));
+        let moves = |node: Ref<'_>| matches!(node, Ref::AConst(AConst { val: Some(a_const::Val::Sval(text)), .. }) if has_word(&text.sval));
+        self.query_tree().is_some_and(|tree| tree.may_have(moves))
     }
 
     /// Does the statement, by its words, use nothing but what PostgreSQL has by itself, in ways that leave no choice? Then it can
     /// be planned by them.
     pub fn is_plain(&self, catalog: &Catalog) -> bool {
         let is_own_operator = |names: &[Node]| {
-            let name = names.last().and_then(tree::text_of).unwrap_or_default();
+            let name = tree::last_name(names).unwrap_or_default();
             catalog.has_user_operator(name) || !catalog.operator_functions(name).is_empty()
         };
         let is_called = |name: Option<&str>| name.is_some_and(|name| !catalog.functions(name).is_empty());
-        let mut plain = true;
-        let walked = self.query_tree().map_or(Ok(()), |tree| {
-            tree.walk(&mut |node| {
-                plain &= match node {
-                    Ref::FuncCall(call) => !is_called(call.funcname.last().and_then(tree::text_of)),
-                    // `x.f` may be `f(x)`.
-                    Ref::ColumnRef(column) => !is_called(column.fields.last().and_then(tree::text_of)),
-                    Ref::AIndirection(_) | Ref::WithClause(_) => false,
-                    Ref::AExpr(expression) => !is_own_operator(&expression.name),
-                    Ref::SubLink(link) => !is_own_operator(&link.oper_name),
-                    Ref::SortBy(sort) => !is_own_operator(&sort.use_op),
-                    Ref::SelectStmt(select) => select.distinct_clause.iter().all(|item| item.node.is_none()),
-                    Ref::TypeName(of) => {
-                        let name = of.names.last().and_then(tree::text_of);
-                        !catalog.user_types().any(|known| Some(known.name.as_str()) == name)
-                    }
-                    _ => true,
-                };
-                Ok(plain)
-            })
-        });
-        plain && walked.is_ok()
+        let leaves_choice = |node: Ref<'_>| match node {
+            Ref::FuncCall(call) => is_called(tree::last_name(&call.funcname)),
+            // `x.f` may be `f(x)`.
+            Ref::ColumnRef(column) => is_called(tree::last_name(&column.fields)),
+            Ref::AIndirection(_) | Ref::WithClause(_) => true,
+            Ref::AExpr(expression) => is_own_operator(&expression.name),
+            Ref::SubLink(link) => is_own_operator(&link.oper_name),
+            Ref::SortBy(sort) => is_own_operator(&sort.use_op),
+            // Rows that are locked or returned bring more columns along than those of a `*`.
+            Ref::SelectStmt(select) => {
+                select.distinct_clause.iter().any(|item| item.node.is_some())
+                    || !select.locking_clause.is_empty() && select.target_list.iter().any(tree::shows_star)
+            }
+            Ref::ReturningClause(clause) => clause.exprs.iter().any(tree::shows_star),
+            Ref::TypeName(of) => {
+                let name = tree::last_name(&of.names);
+                catalog.user_types().any(|known| Some(known.name.as_str()) == name)
+            }
+            _ => false,
+        };
+        !self.query_tree().is_some_and(|tree| tree.may_have(leaves_choice))
     }
 
     /// The tree of the query or change of rows in it.
     pub(crate) fn query_tree(&self) -> Option<&NodeEnum> {
-        match &self.kind {
-            StatementKind::Explain(explain) => explain.inner.query_tree(),
-            StatementKind::DeclareCursor(declare) => declare.inner.query_tree(),
-            StatementKind::Copy(copy) => match &copy.subject {
-                CopySubject::Query(query) => query.query_tree(),
-                CopySubject::Relation { .. } => None,
-            },
-            _ => match self.node() {
-                Some(NodeEnum::CreateTableAsStmt(create)) => {
-                    create.query.as_ref().and_then(|query| query.node.as_ref())
-                }
-                other => other,
-            },
+        match (self.inner(), self.node()) {
+            (Some(inner), _) => inner.query_tree(),
+            (None, Some(NodeEnum::CopyStmt(_))) => None,
+            (None, Some(NodeEnum::CreateTableAsStmt(create))) => create.query.as_ref()?.node.as_ref(),
+            (None, other) => other,
         }
     }
 
     /// May the statement name something temporary? `known` are the relations in the session's `pg_temp`.
     pub fn names_temporary(&self, known: &[String]) -> bool {
         let is_temporary = tree::is_temporary_schema;
-        let mut found = false;
-        let walked = self.query_tree().map_or(Ok(()), |tree| {
-            tree.walk(&mut |node| {
-                found |= match node {
-                    Ref::RangeVar(name) => {
-                        is_temporary(&name.schemaname) || (name.schemaname.is_empty() && known.contains(&name.relname))
-                    }
-                    Ref::FuncCall(call) => call.funcname.first().and_then(tree::text_of).is_some_and(is_temporary),
-                    Ref::TypeName(of) => {
-                        let first = of.names.first().and_then(tree::text_of);
-                        first.is_some_and(|name| is_temporary(name) || known.iter().any(|known| known == name))
-                    }
-                    _ => false,
-                };
-                Ok(!found)
-            })
-        });
-        found || walked.is_err()
+        let names = |node: Ref<'_>| match node {
+            Ref::RangeVar(name) => {
+                is_temporary(&name.schemaname) || (name.schemaname.is_empty() && known.contains(&name.relname))
+            }
+            Ref::FuncCall(call) => call.funcname.first().and_then(tree::text_of).is_some_and(is_temporary),
+            Ref::TypeName(of) => {
+                let first = of.names.first().and_then(tree::text_of);
+                first.is_some_and(|name| is_temporary(name) || known.iter().any(|known| known == name))
+            }
+            _ => false,
+        };
+        self.query_tree().is_some_and(|tree| tree.may_have(names))
     }
 
     /// The same statement, to be planned by what PostgreSQL has found out about the query in it.
     pub fn analysed(&self, analysis: &Analysis) -> Self {
         let mut statement = Self { analysis: Some(analysis.clone()), ..self.clone() };
-        match &mut statement.kind {
-            StatementKind::Explain(explain) => explain.inner = explain.inner.analysed(analysis),
-            StatementKind::DeclareCursor(declare) => declare.inner = declare.inner.analysed(analysis),
-            StatementKind::Copy(copy) => {
-                if let CopySubject::Query(query) = &mut copy.subject {
-                    **query = query.analysed(analysis);
-                }
-            }
+        if let Some(inner) = statement.inner_mut() {
+            *inner = inner.analysed(analysis);
+            return statement;
+        }
+        match &statement.kind {
+            StatementKind::Copy(_) => {}
             StatementKind::CreateTableAs => statement.tree = with_query(self, analysis.tree.as_ref()),
             _ => {
                 statement.tree = Some(analysis.tree.clone());
@@ -367,16 +324,11 @@ impl Statement {
     /// The same with another tree of the query or change of rows in it.
     pub(crate) fn with_query_tree(&self, tree: NodeEnum) -> Self {
         let mut statement = self.clone();
-        match &mut statement.kind {
-            StatementKind::Explain(explain) => explain.inner = explain.inner.with_query_tree(tree),
-            StatementKind::DeclareCursor(declare) => declare.inner = declare.inner.with_query_tree(tree),
-            StatementKind::Copy(copy) => {
-                if let CopySubject::Query(query) = &mut copy.subject {
-                    **query = query.with_query_tree(tree);
-                }
-            }
-            StatementKind::CreateTableAs => statement.tree = with_query(self, &tree),
-            _ => statement.tree = Some(Arc::new(tree)),
+        match (statement.inner_mut(), &self.kind) {
+            (Some(inner), _) => *inner = inner.with_query_tree(tree),
+            (None, StatementKind::Copy(_)) => {}
+            (None, StatementKind::CreateTableAs) => statement.tree = with_query(self, &tree),
+            (None, _) => statement.tree = Some(Arc::new(tree)),
         }
         statement
     }
@@ -392,7 +344,7 @@ fn with_query(statement: &Statement, query: &NodeEnum) -> Option<Arc<NodeEnum>> 
         }
         (Some(NodeEnum::SelectStmt(select)), NodeEnum::SelectStmt(query)) => {
             let into_clause = select.into_clause.clone();
-            Some(Arc::new(NodeEnum::SelectStmt(Box::new(SelectStmt { into_clause, ..query.as_ref().clone() }))))
+            Some(Arc::new(SelectStmt { into_clause, ..query.as_ref().clone() }.into_tree()))
         }
         _ => statement.tree.clone(),
     }
@@ -403,7 +355,7 @@ fn cast_parameters(statement: &mut Node, undeclared: &[Undeclared]) -> Result<()
         return Ok(());
     }
     statement.rewrite(&mut |node| {
-        let Some(NodeEnum::ParamRef(parameter)) = &node.node else { return Ok(true) };
+        let Some(parameter) = node.get::<ParamRef>() else { return Ok(true) };
         if let Some(known) = undeclared.iter().find(|known| known.number == parameter.number) {
             *node = tree::parse_expression(&format!("CAST(${} AS {})", known.number, known.type_name))?;
         }
@@ -418,7 +370,9 @@ fn leave_out_unread_parts(whole: &mut Node) -> Result<bool> {
         let read = readings(whole)?;
         let mut removed = false;
         whole.rewrite(&mut |node| {
-            if let Some(with) = with_clause(node) {
+            if let Some(clause) = node.node.as_mut().and_then(tree::with_mut)
+                && let Some(with) = clause
+            {
                 let before = with.ctes.len();
                 let mut kept = Vec::with_capacity(before);
                 for part in with.ctes.drain(..) {
@@ -427,8 +381,7 @@ fn leave_out_unread_parts(whole: &mut Node) -> Result<bool> {
                     }
                 }
                 removed |= kept.len() < before;
-                with.ctes = kept;
-                drop_empty_with(node);
+                if kept.is_empty() { *clause = None } else { with.ctes = kept }
             }
             Ok(true)
         })?;
@@ -442,62 +395,36 @@ fn leave_out_unread_parts(whole: &mut Node) -> Result<bool> {
 /// How often each bare name stands in FROM.
 fn readings(tree: &impl Walk) -> Result<HashMap<String, usize>> {
     let mut read = HashMap::new();
-    tree.walk(&mut |node| {
+    tree.each(|node| {
         if let Ref::RangeVar(name) = node
             && name.schemaname.is_empty()
         {
             *read.entry(name.relname.clone()).or_default() += 1;
         }
-        Ok(true)
     })?;
     Ok(read)
 }
 
 /// Does anything but a WITH item itself read it, or does it change rows?
 fn is_read(part: &Node, read: &HashMap<String, usize>) -> Result<bool> {
-    let Some(NodeEnum::CommonTableExpr(cte)) = &part.node else { return Ok(true) };
-    let is_query = matches!(cte.ctequery.as_deref().and_then(|q| q.node.as_ref()), Some(NodeEnum::SelectStmt(_)));
+    let Some(cte) = part.get::<CommonTableExpr>() else { return Ok(true) };
+    let is_query = cte.ctequery.get::<SelectStmt>().is_some();
     let by_itself = readings(&cte.ctequery)?.get(&cte.ctename).copied().unwrap_or(0);
     Ok(!is_query || read.get(&cte.ctename).copied().unwrap_or(0) > by_itself)
-}
-
-fn with_of(node: &mut Node) -> Option<&mut Option<WithClause>> {
-    match &mut node.node {
-        Some(NodeEnum::SelectStmt(select)) => Some(&mut select.with_clause),
-        Some(NodeEnum::InsertStmt(insert)) => Some(&mut insert.with_clause),
-        Some(NodeEnum::UpdateStmt(update)) => Some(&mut update.with_clause),
-        Some(NodeEnum::DeleteStmt(delete)) => Some(&mut delete.with_clause),
-        Some(NodeEnum::MergeStmt(merge)) => Some(&mut merge.with_clause),
-        _ => None,
-    }
-}
-
-fn with_clause(node: &mut Node) -> Option<&mut WithClause> {
-    with_of(node)?.as_mut()
-}
-
-fn drop_empty_with(node: &mut Node) {
-    if let Some(with) = with_of(node)
-        && with.as_ref().is_some_and(|with| with.ctes.is_empty())
-    {
-        *with = None;
-    }
 }
 
 /// `x` of `JOIN … USING (a, b) AS x` as a whole is printed `ROW(t.a, t.b)`, so its fields have lost their names. A function may show
 /// them, and rows that are grouped by have to have a type.
 fn refuse_row_of_merged(tree: &NodeEnum, join: &JoinExpr) -> Result<()> {
     let Some(merged) = &join.join_using_alias else { return Ok(()) };
-    let is_field = |arg: &Node, column: &Node| match &arg.node {
-        Some(NodeEnum::ColumnRef(of)) => of.fields.last().and_then(tree::text_of) == tree::text_of(column),
-        _ => false,
+    let is_field = |arg: &Node, column: &Node| {
+        arg.get::<ColumnRef>().is_some_and(|of| tree::last_name(&of.fields) == tree::text_of(column))
     };
-    let is_row = |node: &Node| match &node.node {
-        Some(NodeEnum::RowExpr(row)) => {
-            row.args.len() == join.using_clause.len()
-                && row.args.iter().zip(&join.using_clause).all(|(arg, column)| is_field(arg, column))
-        }
-        _ => false,
+    let is_row = |node: &Node| {
+        node.get::<RowExpr>().is_some_and(|row| {
+            let mut fields = row.args.iter().zip(&join.using_clause);
+            row.args.len() == join.using_clause.len() && fields.all(|(arg, column)| is_field(arg, column))
+        })
     };
     tree.walk(&mut |node| {
         let shown = match node {

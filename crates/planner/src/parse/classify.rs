@@ -2,14 +2,14 @@
 
 use pg_query::protobuf::{
     self, DeclareCursorStmt, DefElem, ExplainStmt, FetchStmt, PrepareStmt, TransactionStmt, TransactionStmtKind,
-    VariableSetKind, VariableSetStmt, a_const,
+    TypeName, VariableSetKind, VariableSetStmt, a_const,
 };
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use super::scan::{self, Cursor};
 use super::*;
-use crate::tree;
+use crate::tree::{self, Get, Syntax};
 
 pub(super) fn classify(sql: &str, node: &NodeEnum) -> Result<StatementKind> {
     use StatementKind as Kind;
@@ -177,7 +177,10 @@ fn transaction(t: &TransactionStmt) -> Result<Transaction> {
 
 fn modes(options: &[Node]) -> Result<TransactionModes> {
     let mut modes = TransactionModes::default();
-    for (name, value) in options.iter().filter_map(def_elem).map(|d| (d.defname.as_str(), value_text(d.arg.as_deref())))
+    for (name, value) in options
+        .iter()
+        .filter_map(|option| option.get::<DefElem>())
+        .map(|d| (d.defname.as_str(), value_text(d.arg.as_deref())))
     {
         let on = value.as_deref() == Some("1") || value.as_deref() == Some("true");
         match name {
@@ -218,13 +221,6 @@ fn argument(node: &Node) -> Result<String> {
     }
 }
 
-pub(super) fn def_elem(node: &Node) -> Option<&DefElem> {
-    match &node.node {
-        Some(NodeEnum::DefElem(def)) => Some(def),
-        _ => None,
-    }
-}
-
 /// A constant or name as text.
 pub(super) fn value_text(node: Option<&Node>) -> Option<String> {
     match node?.node.as_ref()? {
@@ -239,7 +235,7 @@ pub(super) fn value_text(node: Option<&Node>) -> Option<String> {
             a_const::Val::Sval(s) => Some(s.sval.clone()),
             a_const::Val::Bsval(b) => Some(b.bsval.clone()),
         },
-        NodeEnum::TypeName(t) => t.names.last().and_then(tree::text_of).map(str::to_owned),
+        NodeEnum::TypeName(t) => tree::last_name(&t.names).map(str::to_owned),
         _ => None,
     }
 }
@@ -265,7 +261,7 @@ fn explain(sql: &str, explain: &ExplainStmt) -> Result<ExplainStatement> {
     let options: Vec<(String, Option<String>)> = explain
         .options
         .iter()
-        .filter_map(def_elem)
+        .filter_map(|option| option.get::<DefElem>())
         .map(|d| (d.defname.to_lowercase(), value_text(d.arg.as_deref())))
         .collect();
     let analyze =
@@ -304,14 +300,14 @@ fn prepare(sql: &str, prepare: &PrepareStmt) -> Result<StatementKind> {
 
 /// A type as SQL text.
 fn type_text(node: &Node) -> Result<String> {
-    let Some(NodeEnum::TypeName(name)) = &node.node else { return Err(refused("this type")) };
+    let Some(name) = node.get::<TypeName>() else { return Err(refused("this type")) };
     let null = protobuf::AConst { isnull: true, ..Default::default() };
     let cast = protobuf::TypeCast {
         arg: Some(Box::new(tree::node(NodeEnum::AConst(null)))),
         type_name: Some(name.clone()),
         location: -1,
     };
-    let text = tree::deparse_expression(&tree::node(NodeEnum::TypeCast(Box::new(cast))))?;
+    let text = tree::deparse_expression(&cast.into_node())?;
     Ok(text.strip_prefix("NULL::").unwrap_or(&text).to_owned())
 }
 

@@ -5,9 +5,9 @@
 
 use std::borrow::Cow;
 
-use super::scan;
-use super::system_views::query;
-use crate::tree::{Ref, Walk};
+use pg_query::protobuf::RangeVar;
+
+use super::system_views::replaced;
 
 /// A catalog, and which of its rows are not ours.
 const CATALOGS: [(&str, &str); 6] = [
@@ -23,56 +23,16 @@ const CATALOGS: [(&str, &str); 6] = [
     ("pg_trigger", "SELECT * FROM loxo.pg_trigger()"),
 ];
 
-/// A catalog's name in a text.
-struct Place {
-    start: usize,
-    is_qualified: bool,
-    has_alias: bool,
-    /// In [`CATALOGS`].
-    catalog: usize,
-}
-
 /// The query string as pg_dump should have asked it.
 pub(super) fn without_ours(sql: &str) -> Cow<'_, str> {
-    match places(sql) {
-        Some(places) if !places.is_empty() => rewritten(sql, places).map_or(Cow::Borrowed(sql), Cow::Owned),
-        _ => Cow::Borrowed(sql),
-    }
-}
-
-fn places(sql: &str) -> Option<Vec<Place>> {
-    let parsed = pg_query::parse(sql, 0).ok()?;
-    let mut places = Vec::new();
-    for statement in parsed.protobuf.stmts.iter().filter_map(|raw| query(raw.stmt.as_deref())) {
-        let walked = statement.walk(&mut |node| {
-            if let Ref::RangeVar(name) = node
-                && matches!(name.schemaname.as_str(), "" | "pg_catalog")
-                && let Some(catalog) = CATALOGS.iter().position(|(catalog, _)| *catalog == name.relname)
-                && let Ok(start) = usize::try_from(name.location)
-            {
-                let is_qualified = !name.schemaname.is_empty();
-                places.push(Place { start, is_qualified, has_alias: name.alias.is_some(), catalog });
-            }
-            Ok(true)
-        });
-        walked.ok()?;
-    }
-    places.sort_unstable_by_key(|place| std::cmp::Reverse(place.start));
-    Some(places)
-}
-
-fn rewritten(sql: &str, places: Vec<Place>) -> Option<String> {
-    let tokens = scan::tokens(sql)?;
-    let mut changed = sql.to_owned();
-    for place in places {
-        let first = tokens.iter().position(|token| token.start == place.start)?;
-        // A schema, a dot, and then the name.
-        let name = tokens.get(if place.is_qualified { first + 2 } else { first })?;
-        let (catalog, rows) = CATALOGS[place.catalog];
-        let alias = if place.has_alias { String::new() } else { format!(" AS {catalog}") };
-        changed.replace_range(place.start..name.end, &format!("({rows}){alias}"));
-    }
-    Some(changed)
+    let rows_of = |name: &RangeVar| {
+        let is_ours = matches!(name.schemaname.as_str(), "" | "pg_catalog");
+        let (catalog, rows) = CATALOGS.iter().find(|(catalog, _)| *catalog == name.relname).filter(|_| is_ours)?;
+        Some(format!("({rows}){}", if name.alias.is_some() { String::new() } else { format!(" AS {catalog}") }))
+    };
+    let parsed = pg_query::parse(sql, 0).ok();
+    let changed = parsed.and_then(|parsed| replaced(sql, &parsed.protobuf, rows_of));
+    changed.map_or(Cow::Borrowed(sql), Cow::Owned)
 }
 
 #[cfg(test)]

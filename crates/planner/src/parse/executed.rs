@@ -1,12 +1,12 @@
 //! `CREATE TABLE … AS EXECUTE` and `EXPLAIN EXECUTE`: the query of a prepared statement in its place. Which query that is only
 //! the session knows.
 
-use pg_query::protobuf::ExecuteStmt;
+use pg_query::protobuf::{ExecuteStmt, ParamRef};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result, SqlState};
 
 use super::{Statement, StatementKind};
-use crate::tree::{self, Walk};
+use crate::tree::{self, Get, Walk};
 
 /// The prepared statement within a statement, and its arguments as SQL.
 pub struct Executed {
@@ -26,12 +26,8 @@ impl Statement {
 
     /// CREATE TABLE AS … WITH NO DATA of a table that need not be looked for.
     pub fn skips_data(&self) -> bool {
-        match self.node() {
-            Some(NodeEnum::CreateTableAsStmt(ctas)) => {
-                !ctas.if_not_exists && ctas.into.as_ref().is_some_and(|into| into.skip_data)
-            }
-            _ => false,
-        }
+        let Some(NodeEnum::CreateTableAsStmt(ctas)) = self.node() else { return false };
+        !ctas.if_not_exists && ctas.into.as_ref().is_some_and(|into| into.skip_data)
     }
 
     /// The statement with the prepared one instead of EXECUTE, and constants instead of its parameters.
@@ -44,7 +40,7 @@ impl Statement {
             return Err(PgError::new(SqlState::WRONG_OBJECT_TYPE, "prepared statement is not a SELECT"));
         }
         query.rewrite(&mut |node: &mut Node| {
-            let Some(NodeEnum::ParamRef(parameter)) = &node.node else { return Ok(true) };
+            let Some(parameter) = node.get::<ParamRef>() else { return Ok(true) };
             let at = usize::try_from(parameter.number - 1).ok();
             *node =
                 at.and_then(|at| constants.get(at)).cloned().ok_or_else(|| PgError::internal("a missing argument"))?;
@@ -82,8 +78,5 @@ fn held_mut(outer: &mut NodeEnum) -> Option<&mut Node> {
 }
 
 fn execute(node: &Node) -> Option<&ExecuteStmt> {
-    match &node.node {
-        Some(NodeEnum::ExecuteStmt(execute)) => Some(execute),
-        _ => None,
-    }
+    node.get::<ExecuteStmt>()
 }

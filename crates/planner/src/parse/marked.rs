@@ -8,13 +8,13 @@
 
 use std::collections::HashMap;
 
-use pg_query::protobuf::{Float, Integer, TypeCast, a_const};
+use pg_query::protobuf::{AConst, Float, Integer, TypeCast, a_const};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use super::analysed::Analysis;
 use crate::template::{LiteralKind, Shape};
-use crate::tree::{self, Ref, Walk};
+use crate::tree::{self, Ask, Get, Ref, Walk};
 
 /// Marks are numbers from here on, which must not occur in the statement itself.
 const BASE: u32 = 1_986_040_000;
@@ -111,13 +111,10 @@ impl Marked {
     /// The constants that are to be pinned since the analysis does not hand them on; `None` if it does.
     pub fn lost(&self, analysis: &Analysis) -> Result<Option<Vec<bool>>> {
         let (mut found, mut is_cut) = (Vec::new(), false);
-        analysis.tree().walk(&mut |node| {
-            match node {
-                Ref::AConst(constant) => found.extend(constant.val.as_ref().and_then(digits_of)),
-                Ref::TypeCast(cast) => is_cut |= is_first_byte(cast),
-                _ => {}
-            }
-            Ok(true)
+        analysis.tree().each(|node| match node {
+            Ref::AConst(constant) => found.extend(constant.val.as_ref().and_then(digits_of)),
+            Ref::TypeCast(cast) => is_cut |= is_first_byte(cast),
+            _ => {}
         })?;
         let mut pinned = self.pinned();
         let is_found = |mark: &Mark| found.iter().any(|text| *text == mark.mark || is_negative(text, mark));
@@ -163,7 +160,7 @@ impl Marked {
             self.constants.iter().filter_map(|c| c.mark.as_ref()).map(|mark| (mark.mark.as_str(), mark)).collect();
         let mut whole = tree::node(tree.clone());
         whole.rewrite(&mut |node| {
-            if let Some(NodeEnum::AConst(constant)) = &mut node.node
+            if let Some(constant) = node.get_mut::<AConst>()
                 && let Some(value) = &mut constant.val
             {
                 fill(value, &marks);
@@ -219,10 +216,7 @@ fn is_first_byte(cast: &TypeCast) -> bool {
 /// The text of a constant that is cast to this type of PostgreSQL's.
 fn text_as<'c>(cast: &'c TypeCast, of: &str) -> Option<&'c str> {
     let to = cast.type_name.as_ref().and_then(|name| name.names.last()).and_then(tree::text_of);
-    let value = match cast.arg.as_deref().and_then(|arg| arg.node.as_ref()) {
-        Some(NodeEnum::AConst(constant)) if to == Some(of) => constant.val.as_ref()?,
-        _ => return None,
-    };
+    let value = cast.arg.get::<AConst>().filter(|_| to == Some(of))?.val.as_ref()?;
     match value {
         a_const::Val::Sval(text) => Some(&text.sval),
         _ => None,

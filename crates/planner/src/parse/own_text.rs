@@ -7,11 +7,11 @@
 //! Invariant: nothing of what comes out is looked up in the search path but the tables, which the texts qualify themselves. What
 //! cannot be written with a schema (`NULLIF`, `IS DISTINCT FROM`, `USING`) is refused, so that tests find it.
 
-use pg_query::protobuf::{AArrayExpr, AExpr, AExprKind, CaseExpr};
+use pg_query::protobuf::{AArrayExpr, AExpr, AExprKind, CaseExpr, CaseWhen};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
-use crate::tree::{self, Walk};
+use crate::tree::{self, Get, Syntax, Walk};
 
 /// The text with `pg_catalog.` before everything that stands without a schema.
 pub fn own_text(sql: &str) -> Result<String> {
@@ -69,7 +69,7 @@ fn qualify_operator(expression: &mut AExpr) -> Result<()> {
 fn search_case(case: &mut CaseExpr) {
     let Some(of) = case.arg.take() else { return };
     for arm in &mut case.args {
-        if let Some(NodeEnum::CaseWhen(when)) = &mut arm.node {
+        if let Some(when) = arm.get_mut::<CaseWhen>() {
             let equals = AExpr {
                 kind: AExprKind::AexprOp as i32,
                 name: vec![tree::string("=")],
@@ -77,7 +77,7 @@ fn search_case(case: &mut CaseExpr) {
                 rexpr: when.expr.take(),
                 ..AExpr::default()
             };
-            when.expr = Some(Box::new(Node { node: Some(NodeEnum::AExpr(Box::new(equals))) }));
+            when.expr = Some(Box::new(Node { node: Some(equals.into_tree()) }));
         }
     }
 }

@@ -1,12 +1,12 @@
 //! Undoes what PostgreSQL's printing of a statement means to itself only, so that the tree can be planned and taken apart.
 
-use pg_query::protobuf::{ResTarget, SelectStmt, SortBy, SortByNulls, TypeCast, TypeName};
+use pg_query::protobuf::{ColumnRef, ResTarget, RowExpr, SelectStmt, SortBy, SortByNulls, TypeCast, TypeName};
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
 use super::scan;
 use crate::select::shape::bare_name;
-use crate::tree::{self, Walk};
+use crate::tree::{self, Get, Syntax, Walk};
 
 /// It prints the marks of CYCLE like other constants, `TO 'Y'::text DEFAULT 'N'::text`, where its grammar takes no casts.
 /// The text as it can be read, if the marks are of the type that they have without a cast; `None` if nothing is to be changed.
@@ -72,12 +72,12 @@ fn rows_with_types(select: &mut SelectStmt) {
             },
             _ => item,
         };
-        let Some(NodeEnum::ColumnRef(column)) = &value.node else { continue };
+        let Some(column) = value.get::<ColumnRef>() else { continue };
         let [alias, Node { node: Some(NodeEnum::AStar(_)) }] = column.fields.as_slice() else { continue };
         let Some(table) = tree::text_of(alias).and_then(|alias| table_called(from_clause, alias)) else { continue };
         let type_name = TypeName { names: table, typemod: -1, location: -1, ..TypeName::default() };
         let cast = TypeCast { arg: Some(Box::new(value.clone())), type_name: Some(type_name), location: -1 };
-        *value = tree::node(NodeEnum::TypeCast(Box::new(cast)));
+        *value = cast.into_node();
     }
 }
 
@@ -87,7 +87,7 @@ fn table_called(from: &[Node], alias: &str) -> Option<Vec<Node>> {
     while let Some(item) = pending.pop() {
         match &item.node {
             Some(NodeEnum::RangeVar(table)) => {
-                let name = table.alias.as_ref().map_or(&table.relname, |alias| &alias.aliasname);
+                let name = tree::alias_of(table);
                 if name == alias && !table.schemaname.is_empty() {
                     return Some(vec![tree::string(&table.schemaname), tree::string(&table.relname)]);
                 }
@@ -105,13 +105,7 @@ fn table_called(from: &[Node], alias: &str) -> Option<Vec<Node>> {
 /// several of that name.
 fn columns_by_position(select: &mut SelectStmt) {
     let SelectStmt { target_list, sort_clause, distinct_clause, .. } = select;
-    let outputs: Vec<&ResTarget> = target_list
-        .iter()
-        .filter_map(|target| match &target.node {
-            Some(NodeEnum::ResTarget(target)) => Some(target.as_ref()),
-            _ => None,
-        })
-        .collect();
+    let outputs: Vec<&ResTarget> = target_list.iter().filter_map(|target| target.get::<ResTarget>()).collect();
     for item in sort_clause.iter_mut().chain(distinct_clause) {
         let value = match &mut item.node {
             Some(NodeEnum::SortBy(by)) => match by.node.as_deref_mut() {
@@ -131,8 +125,8 @@ fn columns_by_position(select: &mut SelectStmt) {
 
 /// `ORDER BY ROW(a, b) DESC` as `ORDER BY a DESC, b DESC` (`record_cmp` of rowtypes.c, which takes NULL for the greatest).
 fn by_fields(item: Node) -> Vec<Node> {
-    let Some(NodeEnum::SortBy(by)) = &item.node else { return vec![item] };
-    let Some(NodeEnum::RowExpr(row)) = by.node.as_deref().and_then(|value| value.node.as_ref()) else {
+    let Some(by) = item.get::<SortBy>() else { return vec![item] };
+    let Some(row) = by.node.get::<RowExpr>() else {
         return vec![item];
     };
     if row.args.is_empty() || !by.use_op.is_empty() {
@@ -142,9 +136,9 @@ fn by_fields(item: Node) -> Vec<Node> {
         let sorted = SortBy {
             node: Some(Box::new(value.clone())),
             sortby_nulls: SortByNulls::SortbyNullsDefault as i32,
-            ..by.as_ref().clone()
+            ..by.clone()
         };
-        by_fields(tree::node(NodeEnum::SortBy(Box::new(sorted))))
+        by_fields(sorted.into_node())
     };
     row.args.iter().flat_map(field).collect()
 }

@@ -5,10 +5,11 @@
 //! text. What the user has not written is left out again: wherever such a ROW stands, it is converted once more.
 
 use pg_query::NodeEnum;
+use pg_query::protobuf::{RowExpr, TypeCast};
 use pgerror::Result;
 
 use super::analysed::Analysis;
-use crate::tree::{Ref, Walk};
+use crate::tree::{Ask, Get, Ref, Walk};
 
 impl Analysis {
     /// `sql` is the text that PostgreSQL was asked about. If it has such casts of its own, nobody can tell which is which, and all of
@@ -19,9 +20,9 @@ impl Analysis {
         }
         let mut whole = self.tree().clone();
         whole.rewrite(&mut |node| {
-            if let Some(NodeEnum::RowExpr(row)) = &mut node.node {
+            if let Some(row) = node.get_mut::<RowExpr>() {
                 for field in &mut row.args {
-                    if let Some(NodeEnum::TypeCast(cast)) = &mut field.node
+                    if let Some(cast) = field.get_mut::<TypeCast>()
                         && is_sized(cast)
                         && let Some(value) = cast.arg.take()
                     {
@@ -46,15 +47,7 @@ fn wrote_sized_fields(sql: &str) -> Result<bool> {
 
 /// Is a field of a ROW a cast to a type with a modifier?
 fn has_sized_fields(tree: &NodeEnum) -> Result<bool> {
-    let mut found = false;
-    tree.walk(&mut |node| {
-        if let Ref::RowExpr(row) = node {
-            found |=
-                row.args.iter().any(|field| matches!(&field.node, Some(NodeEnum::TypeCast(cast)) if is_sized(cast)));
-        }
-        Ok(!found)
-    })?;
-    Ok(found)
+    tree.any(|node| matches!(node, Ref::RowExpr(row) if row.args.iter().any(|field| matches!(&field.node, Some(NodeEnum::TypeCast(cast)) if is_sized(cast)))))
 }
 
 fn is_sized(cast: &pg_query::protobuf::TypeCast) -> bool {

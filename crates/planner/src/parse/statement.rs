@@ -535,6 +535,32 @@ impl Statement {
         }
     }
 
+    /// The statement that stands in this one: that of EXPLAIN, the query of a cursor or of COPY.
+    pub(crate) fn inner(&self) -> Option<&Self> {
+        match &self.kind {
+            StatementKind::Explain(explain) => Some(&explain.inner),
+            StatementKind::DeclareCursor(declare) => Some(&declare.inner),
+            StatementKind::Copy(copy) => match &copy.subject {
+                CopySubject::Query(query) => Some(query),
+                CopySubject::Relation { .. } => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn inner_mut(&mut self) -> Option<&mut Self> {
+        match &mut self.kind {
+            StatementKind::Explain(explain) => Some(&mut explain.inner),
+            StatementKind::DeclareCursor(declare) => Some(&mut declare.inner),
+            StatementKind::Copy(copy) => match &mut copy.subject {
+                CopySubject::Query(query) => Some(query),
+                CopySubject::Relation { .. } => None,
+            },
+            _ => None,
+        }
+    }
+
     /// PostgreSQL's tree; cluster commands have none.
     pub(crate) fn node(&self) -> Option<&NodeEnum> {
         self.tree.as_deref()

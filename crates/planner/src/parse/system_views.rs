@@ -10,7 +10,7 @@ use pg_query::protobuf::{ParseResult, RangeVar};
 use pg_query::{Node, NodeEnum};
 
 use super::scan;
-use crate::tree::{Ref, Walk};
+use crate::tree::{self, Ask};
 
 const CATALOG: &str = "pg_catalog";
 const VIEWS: [(&str, &str); 4] = [
@@ -23,37 +23,41 @@ const SCHEMA: &str = "loxo";
 /// Those that are functions.
 const FUNCTIONS: [&str; 2] = ["pg_trigger", "pg_rewrite"];
 
-/// Where such a name stands.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
-    /// Byte offset of the name, its schema's if that is there.
-    start: usize,
-    is_qualified: bool,
-    is_function: bool,
-}
-
 /// The query string with other names in it, if it reads such a view.
 pub(super) fn redirect(sql: &str, parsed: &ParseResult) -> Option<String> {
-    let mut places: Vec<Place> = Vec::new();
+    replaced(sql, parsed, |name| {
+        let is_meant = |(schema, view): &&(&str, &str)| {
+            name.relname == *view && (name.schemaname == *schema || (name.schemaname.is_empty() && *schema == CATALOG))
+        };
+        let (_, view) = VIEWS.iter().find(is_meant).filter(|_| name.catalogname.is_empty())?;
+        Some(format!("{SCHEMA}.{view}{}", if FUNCTIONS.contains(view) { "()" } else { "" }))
+    })
+}
+
+/// The query string with other texts in the place of names of tables; `None` if there is nothing to be replaced. A WITH clause may
+/// define a bare name.
+pub(super) fn replaced(sql: &str, parsed: &ParseResult, by: impl Fn(&RangeVar) -> Option<String>) -> Option<String> {
+    let mut places = Vec::new();
     for node in parsed.stmts.iter().filter_map(|raw| query(raw.stmt.as_deref())) {
-        places.extend(names_in(node));
+        let (Ok(hidden), Ok(names)) = (node.with_names(), node.tables()) else { continue };
+        let is_hidden = |name: &RangeVar| name.schemaname.is_empty() && hidden.contains(&name.relname);
+        for name in names.into_iter().filter(|name| !is_hidden(name)) {
+            if let (Some(text), Ok(start)) = (by(name), usize::try_from(name.location)) {
+                places.push((start, !name.schemaname.is_empty(), text));
+            }
+        }
     }
     if places.is_empty() {
         return None;
     }
     let tokens = scan::tokens(sql)?;
-    places.sort_unstable();
+    places.sort_unstable_by_key(|(start, ..)| std::cmp::Reverse(*start));
     let mut changed = sql.to_owned();
-    for Place { start, is_qualified, is_function } in places.into_iter().rev() {
-        let at = tokens.iter().position(|token| token.start == start)?;
-        let name = tokens.get(if is_qualified { at + 2 } else { at })?;
-        if is_function {
-            changed.insert_str(name.end, "()");
-        }
-        match is_qualified {
-            true => changed.replace_range(start..tokens[at].end, SCHEMA),
-            false => changed.insert_str(start, &format!("{SCHEMA}.")),
-        }
+    for (start, is_qualified, text) in places {
+        let first = tokens.iter().position(|token| token.start == start)?;
+        // A schema, a dot, and then the name.
+        let last = tokens.get(if is_qualified { first + 2 } else { first })?;
+        changed.replace_range(start..last.end, &text);
     }
     Some(changed)
 }
@@ -63,11 +67,7 @@ pub(super) fn redirect(sql: &str, parsed: &ParseResult) -> Option<String> {
 pub(super) fn query(node: Option<&Node>) -> Option<&NodeEnum> {
     let node = node?.node.as_ref()?;
     match node {
-        NodeEnum::SelectStmt(_)
-        | NodeEnum::InsertStmt(_)
-        | NodeEnum::UpdateStmt(_)
-        | NodeEnum::DeleteStmt(_)
-        | NodeEnum::MergeStmt(_) => Some(node),
+        node if tree::is_about_rows(node) => Some(node),
         NodeEnum::CopyStmt(copy) => query(copy.query.as_deref()),
         NodeEnum::ExplainStmt(explain) => query(explain.query.as_deref()),
         NodeEnum::PrepareStmt(prepare) => query(prepare.query.as_deref()),
@@ -76,36 +76,6 @@ pub(super) fn query(node: Option<&Node>) -> Option<&NodeEnum> {
         NodeEnum::ViewStmt(view) => query(view.query.as_deref()),
         _ => None,
     }
-}
-
-/// The views' names. A WITH clause may define a bare one.
-fn names_in(node: &NodeEnum) -> Vec<Place> {
-    let (mut found, mut hidden) = (Vec::new(), Vec::new());
-    let walked = node.walk(&mut |node| {
-        match node {
-            Ref::RangeVar(name) if name.catalogname.is_empty() => {
-                let is_meant = |(schema, view): &&(&str, &str)| {
-                    name.relname == *view
-                        && (name.schemaname == *schema || (name.schemaname.is_empty() && *schema == CATALOG))
-                };
-                let start = usize::try_from(name.location).ok().filter(|_| VIEWS.iter().any(|view| is_meant(&view)));
-                found.extend(start.map(|start| (start, name)));
-            }
-            Ref::CommonTableExpr(cte) => hidden.push(&cte.ctename),
-            _ => {}
-        }
-        Ok(true)
-    });
-    if walked.is_err() {
-        return Vec::new();
-    }
-    let is_hidden = |name: &RangeVar| name.schemaname.is_empty() && hidden.contains(&&name.relname);
-    let place = |(start, name): (usize, &RangeVar)| Place {
-        start,
-        is_qualified: !name.schemaname.is_empty(),
-        is_function: FUNCTIONS.contains(&name.relname.as_str()),
-    };
-    found.into_iter().filter(|(_, name)| !is_hidden(name)).map(place).collect()
 }
 
 #[cfg(test)]
@@ -122,7 +92,7 @@ mod tests {
             ("SELECT gid FROM pg_prepared_xacts", "SELECT gid FROM loxo.pg_prepared_xacts"),
             (
                 "SELECT 'é', PG_Prepared_Xacts.gid FROM \"pg_catalog\" . PG_Prepared_Xacts; SELECT 1",
-                "SELECT 'é', PG_Prepared_Xacts.gid FROM loxo . PG_Prepared_Xacts; SELECT 1",
+                "SELECT 'é', PG_Prepared_Xacts.gid FROM loxo.pg_prepared_xacts; SELECT 1",
             ),
             (
                 "SELECT tgname FROM pg_catalog.pg_trigger t, pg_prepared_xacts, information_schema.triggers",

@@ -10,7 +10,7 @@ use pg_query::Node;
 use pg_query::protobuf::{AIndirection, ColumnRef};
 use pgerror::Result;
 
-use crate::context::{Context, Named};
+use crate::context::Context;
 use crate::tree::{self, Ref, Walk};
 
 /// The user's functions that a statement may call so.
@@ -67,12 +67,9 @@ impl Known {
         statement.walk(&mut |node| {
             match node {
                 Ref::RangeVar(name) => {
-                    let alias = name.alias.as_ref().map_or(&name.relname, |alias| &alias.aliasname);
-                    if let Named::Distributed(table) | Named::View(table) | Named::Home(Some(table)) =
-                        ctx.resolve(name)?
-                    {
+                    if let Some(table) = ctx.resolve(name)?.relation() {
                         let columns = table.columns.iter().map(|column| column.name.clone());
-                        known.tables.entry(alias.clone()).or_default().extend(columns);
+                        known.tables.entry(tree::alias_of(name).to_owned()).or_default().extend(columns);
                     }
                 }
                 Ref::ResTarget(target) => {

@@ -33,7 +33,7 @@ use crate::rewrite::made_rows::{Change, MadeRows};
 use crate::rewrite::per_row::{may_touch, read_only};
 use crate::rewrite::routine::Routine;
 use crate::rewrite::triggers::{Event, OfStatement, changed, of_statement};
-use crate::tree;
+use crate::tree::{self, Syntax};
 
 /// The rows in the statement that stores them.
 const ROWS: &str = "loxo_r";
@@ -169,19 +169,17 @@ impl<'a> Statements<'a> {
             target: name,
             has_analysis: self.ctx.analysis.is_some(),
         };
-        let returning = match self.tree {
-            NodeEnum::InsertStmt(insert) => &insert.returning_clause,
-            NodeEnum::UpdateStmt(update) => &update.returning_clause,
-            NodeEnum::DeleteStmt(delete) => &delete.returning_clause,
-            NodeEnum::CopyStmt(_) => &None,
+        match self.tree {
             NodeEnum::MergeStmt(_) => return Err(of_table(table, "MERGE into")),
-            _ => return Err(of_table(table, "a change in WITH of")),
-        };
+            NodeEnum::SelectStmt(_) => return Err(of_table(table, "a change in WITH of")),
+            _ => {}
+        }
         if table.has_children || table.is_partition {
             return Err(change.refused("It is a partition, or has children."));
         }
         let parameters = self.statement.parameters;
-        let returning = returning.as_ref().map(|clause| change.returning(clause, parameters, self.tree)).transpose()?;
+        let returning = tree::returning_of(self.tree);
+        let returning = returning.map(|clause| change.returning(clause, parameters, self.tree)).transpose()?;
         let [event, others @ ..] = self.events else { return Err(PgError::internal("a change without an event")) };
         let (before, after) = of_statement(self.ctx, self.statement)?;
         let mut plan = BeforeRows { returning, before, after, ..self.of_event(&change, event, self.tree)? };
@@ -295,15 +293,18 @@ impl<'a> Statements<'a> {
             }),
             false => None,
         };
-        let query = NodeEnum::SelectStmt(Box::new(tree::parse_select(&query)?));
-        tree::deparse(&NodeEnum::InsertStmt(Box::new(InsertStmt {
-            cols: stored.iter().map(|column| tree::target_name_only(&column.name)).collect(),
-            select_stmt: Some(Box::new(Node { node: Some(query) })),
-            with_clause: None,
-            r#override: overriding as i32,
-            returning_clause,
-            ..insert.clone()
-        })))
+        let query = tree::parse_select(&query)?.into_tree();
+        tree::deparse(
+            &InsertStmt {
+                cols: stored.iter().map(|column| tree::target_name_only(&column.name)).collect(),
+                select_stmt: Some(Box::new(Node { node: Some(query) })),
+                with_clause: None,
+                r#override: overriding as i32,
+                returning_clause,
+                ..insert.clone()
+            }
+            .into_tree(),
+        )
     }
 }
 
@@ -345,13 +346,14 @@ fn take_update(
     }
     conditions.extend(clause.where_clause.as_deref().cloned());
     clause.action = OnConflictAction::OnconflictNothing as i32;
-    Ok(NodeEnum::UpdateStmt(Box::new(UpdateStmt {
+    Ok(UpdateStmt {
         relation: Some(change.target.clone()),
         target_list: std::mem::take(&mut clause.target_list),
         where_clause: tree::conjunction(conditions).map(Box::new),
         from_clause: tree::parse_select(&rows)?.from_clause,
         ..UpdateStmt::default()
-    })))
+    }
+    .into_tree())
 }
 
 /// By which columns rows are found again.
@@ -360,14 +362,9 @@ fn key(change: &Change<'_>, tree: &NodeEnum) -> Result<Vec<String>> {
     let column = |number: &catalog::AttNum| table.column_at(*number).filter(|column| column.not_null);
     let mut keys = table.unique_keys.iter().filter(|key| key.columns.iter().all(|number| column(number).is_some()));
     let key = keys.clone().find(|key| key.primary).or_else(|| keys.next());
-    let has_others = match tree {
-        NodeEnum::UpdateStmt(update) => !update.from_clause.is_empty(),
-        NodeEnum::DeleteStmt(delete) => !delete.using_clause.is_empty(),
-        _ => false,
-    };
     match key {
         Some(key) => Ok(key.columns.iter().filter_map(column).map(|column| column.name.clone()).collect()),
-        None if has_others => {
+        None if tree::reads_others(tree) => {
             Err(change.refused("It has other tables in FROM or USING, and this table has no primary key."))
         }
         None => Ok(Vec::new()),
@@ -444,9 +441,7 @@ impl BeforeRows {
 
 /// The condition of WHEN in the text of a trigger (`pg_get_triggerdef`).
 pub fn trigger_condition(definition: &str) -> Result<Option<String>> {
-    let parsed = pg_query::parse(definition, 0).map_err(|error| PgError::internal(error.to_string()))?;
-    let statement = parsed.protobuf.stmts.into_iter().next().and_then(|raw| raw.stmt?.node);
-    match statement {
+    match tree::parse_one(definition).map_err(|error| PgError::internal(error.to_string()))? {
         Some(NodeEnum::CreateTrigStmt(trigger)) => {
             trigger.when_clause.as_deref().map(tree::deparse_expression).transpose()
         }

@@ -6,7 +6,7 @@ use pg_query::protobuf::FuncCall;
 use pgerror::{PgError, Result, SqlState};
 
 use crate::facts::code;
-use crate::tree::{self, Ref, Walk};
+use crate::tree::{self, Ask, Ref, Walk};
 
 /// The text with the depth of the triggers where it asks for that; `None` if it does not.
 ///
@@ -39,12 +39,7 @@ pub fn in_trigger(sql: &str, depth: usize, transition_tables: &[String]) -> Resu
 
 /// Does an expression ask how many triggers it is in?
 pub(crate) fn asks_for_depth(expression: &impl Walk) -> Result<bool> {
-    let mut asks = false;
-    expression.walk(&mut |node| {
-        asks |= matches!(node, Ref::FuncCall(call) if asks_depth(call));
-        Ok(!asks)
-    })?;
-    Ok(asks)
+    expression.any(|node| matches!(node, Ref::FuncCall(call) if asks_depth(call)))
 }
 
 fn asks_depth(call: &FuncCall) -> bool {

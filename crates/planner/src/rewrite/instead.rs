@@ -14,6 +14,7 @@ use crate::context::{Context, Named};
 use crate::parse::Statement;
 use crate::rewrite::made_rows::{Change, MadeRows};
 use crate::rewrite::routine::Routine;
+use crate::tree::{self};
 
 /// `TRIGGER_TYPE_…` of `pg_trigger.h`.
 const INSTEAD: i16 = 64;
@@ -43,13 +44,13 @@ pub struct Instead {
 /// How the statement is run if it changes such a view.
 pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Routine>> {
     let Some(tree) = statement.node() else { return Ok(None) };
-    let (target, event, operation, returning) = match tree {
-        NodeEnum::InsertStmt(insert) => (&insert.relation, ON_INSERT, "INSERT", &insert.returning_clause),
-        NodeEnum::UpdateStmt(update) => (&update.relation, ON_UPDATE, "UPDATE", &update.returning_clause),
-        NodeEnum::DeleteStmt(delete) => (&delete.relation, ON_DELETE, "DELETE", &delete.returning_clause),
+    let (event, operation) = match tree {
+        NodeEnum::InsertStmt(_) => (ON_INSERT, "INSERT"),
+        NodeEnum::UpdateStmt(_) => (ON_UPDATE, "UPDATE"),
+        NodeEnum::DeleteStmt(_) => (ON_DELETE, "DELETE"),
         _ => return Ok(None),
     };
-    let Some(target) = target else { return Ok(None) };
+    let Some(target) = tree::target_of(tree) else { return Ok(None) };
     let view = match ctx.resolve(target)? {
         Named::View(view) if view.captured.iter().any(|one| one.kind & INSTEAD != 0 && one.kind & event != 0) => view,
         _ => return Ok(None),
@@ -63,7 +64,7 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Ro
     }
     let rows = change.made_rows(tree)?;
     let returning =
-        returning.as_ref().map(|clause| change.returning(clause, statement.parameters, tree)).transpose()?;
+        tree::returning_of(tree).map(|clause| change.returning(clause, statement.parameters, tree)).transpose()?;
     let of_event = view.captured.iter().filter(|one| one.kind & event != 0);
     let mut triggers: Vec<String> = of_event.map(|one| one.name.clone()).collect();
     triggers.sort();

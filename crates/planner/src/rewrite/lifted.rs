@@ -8,14 +8,14 @@
 //! A sub-select that refers to nothing outside itself is computed once in PostgreSQL too. Items of WITH that it reads are
 //! computed once more for it, so they must not change anything.
 
-use pg_query::protobuf::{SelectStmt, SetOperation, WithClause};
+use pg_query::protobuf::{CommonTableExpr, SelectStmt, SetOperation, WithClause};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use crate::context::Context;
 use crate::facts::functions::facts;
-use crate::parse::{Statement, StatementKind};
-use crate::tree::{self, Ref, Walk};
+use crate::parse::Statement;
+use crate::tree::{self, Ask, Get, Ref, Walk};
 
 /// See the module's page.
 #[derive(Clone, Debug)]
@@ -39,8 +39,7 @@ impl Lifted {
 
 /// Does a sub-select lock rows?
 pub(crate) fn locks_below(statement: &Statement) -> Result<bool> {
-    use StatementKind::{Delete, Insert, Merge, Select, Update};
-    if !matches!(statement.kind, Select | Insert | Update | Delete | Merge) {
+    if statement.kind.row_command().is_none() {
         return Ok(false);
     }
     let Some(tree) = statement.node() else { return Ok(false) };
@@ -48,19 +47,11 @@ pub(crate) fn locks_below(statement: &Statement) -> Result<bool> {
 }
 
 fn clauses(tree: &NodeEnum) -> Result<usize> {
-    let mut found = 0;
-    tree.walk(&mut |node| {
-        found += usize::from(matches!(node, Ref::LockingClause(_)));
-        Ok(true)
-    })?;
-    Ok(found)
+    tree.count(|node| matches!(node, Ref::LockingClause(_)))
 }
 
 fn top_clauses(tree: &NodeEnum) -> usize {
-    match tree {
-        NodeEnum::SelectStmt(select) => select.locking_clause.len(),
-        _ => 0,
-    }
+    tree.get::<SelectStmt>().map_or(0, |select| select.locking_clause.len())
 }
 
 /// `None` if a sub-select cannot be taken out.
@@ -72,12 +63,12 @@ pub(crate) fn lifted(ctx: &Context<'_>, statement: &Statement) -> Result<Option<
     let mut tree = tree.clone();
     let mut parts: Vec<SelectStmt> = Vec::new();
     tree.rewrite(&mut |node: &mut Node| {
-        if let Some(NodeEnum::SelectStmt(select)) = &mut node.node
+        if let Some(select) = node.get_mut::<SelectStmt>()
             && select.op == SetOperation::SetopNone as i32
             && (!select.locking_clause.is_empty() || locks_beside(&select.from_clause)?)
         {
             let rows = tree::parse_select(&Lifted::marker(parts.len()))?;
-            parts.push(std::mem::replace(select.as_mut(), rows));
+            parts.push(std::mem::replace(select, rows));
         }
         Ok(true)
     })?;
@@ -126,13 +117,11 @@ fn with_items(mut part: SelectStmt, with: Option<&WithClause>) -> Result<Option<
     let mut wanted = names_in(&part)?;
     let mut items = Vec::new();
     for item in with.ctes.iter().rev() {
-        let Some(NodeEnum::CommonTableExpr(cte)) = &item.node else { continue };
+        let Some(cte) = item.get::<CommonTableExpr>() else { continue };
         if !wanted.contains(&cte.ctename) {
             continue;
         }
-        let Some(NodeEnum::SelectStmt(query)) = cte.ctequery.as_deref().and_then(|query| query.node.as_ref()) else {
-            return Ok(None);
-        };
+        let Some(query) = cte.ctequery.get::<SelectStmt>() else { return Ok(None) };
         wanted.extend(names_in(query)?);
         items.push(item.clone());
     }
@@ -152,14 +141,6 @@ fn with_items(mut part: SelectStmt, with: Option<&WithClause>) -> Result<Option<
 
 /// Unqualified names of tables.
 fn names_in(select: &SelectStmt) -> Result<Vec<String>> {
-    let mut names = Vec::new();
-    select.walk(&mut |node| {
-        if let Ref::RangeVar(name) = node
-            && name.schemaname.is_empty()
-        {
-            names.push(name.relname.clone());
-        }
-        Ok(true)
-    })?;
-    Ok(names)
+    let bare = select.tables()?.into_iter().filter(|name| name.schemaname.is_empty());
+    Ok(bare.map(|name| name.relname.clone()).collect())
 }

@@ -14,13 +14,14 @@ use std::sync::Arc;
 
 use catalog::{Catalog, Column, Generated, Relation, RelationKind, quote_identifier};
 use pg_query::protobuf::{
-    self, Alias, CopyStmt, DeleteStmt, InsertStmt, RangeVar, ReturningClause, SelectStmt, UpdateStmt,
+    self, Alias, CopyStmt, DeleteStmt, InsertStmt, RangeVar, ResTarget, ReturningClause, SelectStmt, UpdateStmt,
 };
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use crate::dml::{self, Part};
-use crate::tree::{self, Ref, Walk};
+use crate::facts::functions::SYSTEM_COLUMNS;
+use crate::tree::{self, Ask, Get, Ref, Syntax};
 
 /// The temp table.
 const TABLE: &str = "loxo_made";
@@ -62,7 +63,7 @@ impl Change<'_> {
     }
 
     pub fn alias(&self) -> &str {
-        self.target.alias.as_ref().map_or(&self.target.relname, |alias| &alias.aliasname)
+        tree::alias_of(self.target)
     }
 
     pub fn made_rows(&self, tree: &NodeEnum) -> Result<MadeRows> {
@@ -78,7 +79,7 @@ impl Change<'_> {
         Ok(MadeRows {
             table: TABLE.to_owned(),
             definitions: columns.into_iter().chain([old]).collect(),
-            fill: tree::deparse(&NodeEnum::InsertStmt(Box::new(self.fill(tree)?)))?,
+            fill: tree::deparse(&self.fill(tree)?.into_tree())?,
             read: format!("SELECT {OLD}, {new} FROM pg_temp.{TABLE} ORDER BY ctid"),
             drop: format!("DROP TABLE pg_temp.{TABLE}"),
         })
@@ -126,7 +127,7 @@ impl Change<'_> {
         Ok(MadeRows {
             table: self.relation.name.clone(),
             definitions,
-            fill: tree::deparse(&NodeEnum::CopyStmt(Box::new(fill)))?,
+            fill: tree::deparse(&fill.into_tree())?,
             read: format!(
                 "SELECT NULL, CAST(ROW({}) AS {}) FROM {table} ORDER BY ctid",
                 values.join(", "),
@@ -194,7 +195,7 @@ impl Change<'_> {
         Ok(InsertStmt {
             relation: Some(Self::table()),
             cols,
-            select_stmt: Some(Box::new(tree::node(NodeEnum::SelectStmt(Box::new(query))))),
+            select_stmt: query.into_box(),
             r#override: protobuf::OverridingKind::OverridingNotSet as i32,
             ..InsertStmt::default()
         })
@@ -217,7 +218,7 @@ impl Change<'_> {
         };
         let mut values: Vec<Node> = self.relation.columns.iter().map(kept).collect::<Result<_>>()?;
         for target in targets {
-            let Some(NodeEnum::ResTarget(target)) = &target.node else { continue };
+            let Some(target) = target.get::<ResTarget>() else { continue };
             let at = self.relation.columns.iter().position(|column| column.name == target.name);
             let (Some(at), Some(value), true) = (at, &target.val, target.indirection.is_empty()) else {
                 return Err(self.refused("It assigns to a part of a column."));
@@ -243,21 +244,13 @@ impl Change<'_> {
 
     /// RETURNING over an array of rows, which is the parameter after those of the user.
     pub fn returning(&self, clause: &ReturningClause, parameters: usize, tree: &NodeEnum) -> Result<String> {
-        let has_others = match tree {
-            NodeEnum::UpdateStmt(update) => !update.from_clause.is_empty(),
-            NodeEnum::DeleteStmt(delete) => !delete.using_clause.is_empty(),
+        let has_others = tree::reads_others(tree);
+        let is_more = clause.exprs.any(|node| match node {
+            Ref::SubLink(_) => true,
+            Ref::ColumnRef(column) => self.is_elsewhere(&column.fields, has_others),
             _ => false,
-        };
-        let mut is_more = !clause.options.is_empty();
-        clause.exprs.walk(&mut |node| {
-            is_more |= match node {
-                Ref::SubLink(_) => true,
-                Ref::ColumnRef(column) => self.is_elsewhere(&column.fields, has_others),
-                _ => false,
-            };
-            Ok(!is_more)
         })?;
-        if is_more {
+        if is_more || !clause.options.is_empty() {
             return Err(self.refused("Its RETURNING is more than an expression over the row."));
         }
         let of = self.relation.qualified_name();
@@ -272,9 +265,9 @@ impl Change<'_> {
 
     /// Is it a column of another table, as far as one can tell, or one that every table has beside its own?
     fn is_elsewhere(&self, fields: &[Node], has_others: bool) -> bool {
-        const OF_SYSTEM: [&str; 6] = ["ctid", "tableoid", "xmin", "xmax", "cmin", "cmax"];
         let name = fields.last().and_then(tree::text_of);
-        let is_of_system = name.is_some_and(|name| OF_SYSTEM.contains(&name) && self.relation.column(name).is_none());
+        let is_of_system =
+            name.is_some_and(|name| SYSTEM_COLUMNS.contains(&name) && self.relation.column(name).is_none());
         let is_ours =
             fields.len() == 2 && fields.first().and_then(tree::text_of) == Some(self.alias()) && name.is_some();
         is_of_system || has_others && !is_ours

@@ -22,7 +22,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use catalog::{Column, Oid, Relation};
-use pg_query::protobuf::RangeVar;
+use pg_query::protobuf::{ColumnRef, RangeVar};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
@@ -38,7 +38,7 @@ use crate::rewrite::routine::Routine;
 use crate::rewrite::views::{self, Expander};
 use crate::select;
 use crate::session::{Exchanges, SessionFacts};
-use crate::tree::{self, Ref, Walk};
+use crate::tree::{self, Ask, Get, Ref, Walk};
 
 /// The search path of queries that run with the rights of others.
 pub const OWN_PATH: &str = "pg_catalog, pg_temp";
@@ -72,10 +72,10 @@ pub(crate) struct Lending {
 
 impl Lending {
     /// For the definition of a view with this owner. Views that it names are left to be expanded.
-    pub(crate) fn lend(&mut self, ctx: &Context<'_>, owner: &str, definition: &mut NodeEnum) -> Result<()> {
-        let ctes = views::cte_names(definition)?;
+    pub(crate) fn lend(&mut self, ctx: &Context<'_>, owner: &str, definition: &mut impl Walk) -> Result<()> {
+        let ctes = definition.with_names()?;
         definition.rewrite(&mut |node: &mut Node| {
-            let Some(NodeEnum::RangeVar(name)) = &mut node.node else { return Ok(true) };
+            let Some(name) = node.get_mut::<RangeVar>() else { return Ok(true) };
             if name.schemaname.is_empty() && ctes.contains(&name.relname) {
                 return Ok(false);
             }
@@ -149,10 +149,10 @@ pub(crate) fn with_views_ahead(ctx: &Context<'_>, statement: &Statement, wanted:
 fn views_ahead(ctx: &Context<'_>, statement: &Statement, wanted: &[Oid]) -> Result<Option<Lifted>> {
     let Some(tree) = statement.node() else { return Ok(None) };
     let mut tree = tree.clone();
-    let ctes = views::cte_names(&tree)?;
+    let ctes = tree.with_names()?;
     let (mut views, mut parts) = (Vec::new(), Vec::new());
     tree.rewrite(&mut |node: &mut Node| {
-        let Some(NodeEnum::RangeVar(name)) = &mut node.node else { return Ok(true) };
+        let Some(name) = node.get_mut::<RangeVar>() else { return Ok(true) };
         if name.schemaname.is_empty() && ctes.contains(&name.relname) {
             return Ok(false);
         }
@@ -168,7 +168,7 @@ fn views_ahead(ctx: &Context<'_>, statement: &Statement, wanted: &[Oid]) -> Resu
                 views.len() - 1
             }
         };
-        let rows = NodeEnum::SelectStmt(Box::new(tree::parse_select(&Lifted::marker(at))?));
+        let rows = tree::parse_select(&Lifted::marker(at))?;
         *node = views::in_place_of(&view, name.alias.clone(), rows);
         Ok(false)
     })?;
@@ -261,35 +261,29 @@ fn check(ctx: &Context<'_>, original: &NodeEnum, subject: &str) -> Result<()> {
 
 /// A policy's function runs as the reader, so with what his search path makes of its text.
 fn code_of_policies(ctx: &Context<'_>, query: &NodeEnum) -> Result<Option<String>> {
-    let mut found = None;
-    query.walk(&mut |node| {
-        if let Ref::RangeVar(name) = node
-            && let Named::Distributed(table) | Named::Home(Some(table)) = ctx.resolve(name)?
+    for name in query.tables()? {
+        if let Named::Distributed(table) | Named::Home(Some(table)) = ctx.resolve(name)?
             && table.code.as_ref().is_some_and(|code| !code.policies.is_empty())
         {
-            found.get_or_insert(format!("a policy of table \"{}\" that calls a function,", table.name));
+            return Ok(Some(format!("a policy of table \"{}\" that calls a function,", table.name)));
         }
-        Ok(found.is_none())
-    })?;
-    Ok(found)
+    }
+    Ok(None)
 }
 
 /// A value of a domain passes its constraints wherever it is stored; casts are made that no definition shows (`to_json` looks for one
 /// when it runs), and so are comparisons of what composite types consist of.
 fn code_of_columns(ctx: &Context<'_>, query: &NodeEnum) -> Result<Option<String>> {
     let (mut names, mut tables) = (HashSet::new(), Vec::new());
-    query.walk(&mut |node| {
-        match node {
-            Ref::ColumnRef(column) => names.extend(column.fields.iter().filter_map(tree::text_of)),
-            Ref::JoinExpr(join) => names.extend(join.using_clause.iter().filter_map(tree::text_of)),
-            Ref::RangeVar(name) => tables.push(name),
-            _ => {}
-        }
-        Ok(true)
+    query.each(|node| match node {
+        Ref::ColumnRef(column) => names.extend(column.fields.iter().filter_map(tree::text_of)),
+        Ref::JoinExpr(join) => names.extend(join.using_clause.iter().filter_map(tree::text_of)),
+        Ref::RangeVar(name) => tables.push(name),
+        _ => {}
     })?;
     for name in tables {
         let (Named::Distributed(table) | Named::Home(Some(table))) = ctx.resolve(name)? else { continue };
-        let alias = name.alias.as_ref().map_or(name.relname.as_str(), |alias| alias.aliasname.as_str());
+        let alias = tree::alias_of(name);
         // Names of columns that the alias gives, and rows as a whole, stand for all.
         let all = table.is_barrier
             || name.alias.as_ref().is_some_and(|alias| !alias.colnames.is_empty())
@@ -306,18 +300,11 @@ fn code_of_columns(ctx: &Context<'_>, query: &NodeEnum) -> Result<Option<String>
 
 /// Is there a name by itself that may mean the row?
 fn is_whole_row(query: &NodeEnum, alias: &str) -> Result<bool> {
-    let mut found = false;
-    query.walk(&mut |node| {
-        if let Ref::ColumnRef(column) = node {
-            found |= match column.fields.as_slice() {
-                [only] => tree::text_of(only) == Some(alias),
-                [.., last] => matches!(last.node, Some(NodeEnum::AStar(_))),
-                [] => false,
-            };
-        }
-        Ok(!found)
-    })?;
-    Ok(found)
+    let is_row = |column: &ColumnRef| match column.fields.as_slice() {
+        [only] => tree::text_of(only) == Some(alias),
+        fields => tree::is_star(fields),
+    };
+    query.any(|node| matches!(node, Ref::ColumnRef(column) if is_row(column)))
 }
 
 /// Definitions are written out by PostgreSQL: what has a schema other than `pg_catalog` is a user's.
@@ -328,20 +315,17 @@ fn code_of_users(ctx: &Context<'_>, query: &NodeEnum) -> Result<Option<String>> 
         [schema, _] => tree::text_of(schema).is_some_and(|schema| schema != "pg_catalog"),
         _ => false,
     };
-    let mut found = None;
-    query.walk(&mut |node| {
+    let found = query.collect(|node| {
         let (what, names) = match node {
             Ref::FuncCall(call) => ("function", &call.funcname),
             Ref::AExpr(expression) => ("operator", &expression.name),
             Ref::TypeName(of) => ("type", &of.names),
-            _ => return Ok(found.is_none()),
+            _ => return None,
         };
-        let last = names.last().and_then(tree::text_of).unwrap_or_default();
+        let last = tree::last_name(names).unwrap_or_default();
         let schema = names.first().and_then(tree::text_of).unwrap_or_default();
-        if is_users(names) && !(what == "type" && harmless.contains(&(schema, last))) {
-            found.get_or_insert(format!("{what} {schema}.{last}"));
-        }
-        Ok(found.is_none())
-    })?;
-    Ok(found)
+        let is_meant = is_users(names) && !(what == "type" && harmless.contains(&(schema, last)));
+        is_meant.then(|| format!("{what} {schema}.{last}"))
+    });
+    Ok(found?.into_iter().next())
 }

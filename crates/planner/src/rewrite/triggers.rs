@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use catalog::{Captured, Relation};
-use pg_query::protobuf::{CmdType, MergeStmt, OnConflictAction, RangeVar};
+use pg_query::protobuf::{CmdType, MergeStmt, MergeWhenClause, OnConflictAction, RangeVar, ResTarget};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
@@ -17,7 +17,7 @@ use crate::parse::{Statement, StatementKind};
 use crate::plan::Plan;
 use crate::rewrite::key_moves::{self, Movable};
 use crate::rewrite::routine::Routine;
-use crate::tree::{self, Ref, Walk};
+use crate::tree::{self, Ask, Get, Ref};
 
 /// A change of rows that fires triggers which the coordinator runs.
 #[derive(Clone, Debug)]
@@ -76,10 +76,9 @@ pub(crate) fn changed<'s>(ctx: &Context<'_>, statement: &'s Statement) -> Result
         (StatementKind::Copy(_), Some(NodeEnum::CopyStmt(copy))) if copy.is_from => {
             found.extend(copy.relation.iter().map(|name| (name, vec![Event::of("INSERT")])));
         }
-        (Select | Insert | Update | Delete | Merge, Some(tree)) => tree.walk(&mut |node| {
-            found.extend(code::changed(node).map(|name| (name, events(ctx, node))));
-            Ok(true)
-        })?,
+        (Select | Insert | Update | Delete | Merge, Some(tree)) => {
+            tree.each(|node| found.extend(code::changed(node).map(|name| (name, events(ctx, node)))))?
+        }
         _ => {}
     }
     Ok(found)
@@ -163,10 +162,7 @@ impl Event {
     }
 
     fn update_of(targets: &[Node], changing: &[Node]) -> Self {
-        let name = |target: &Node| match &target.node {
-            Some(NodeEnum::ResTarget(target)) => Some(target.name.clone()),
-            _ => None,
-        };
+        let name = |target: &Node| target.get::<ResTarget>().map(|target| target.name.clone());
         let names = |targets: &[Node]| targets.iter().filter_map(name).collect();
         Self { operation: "UPDATE", columns: names(targets), changing: names(changing) }
     }
@@ -218,14 +214,7 @@ fn events(ctx: &Context<'_>, node: Ref<'_>) -> Vec<Event> {
 }
 
 fn of_merge(merge: &MergeStmt) -> Vec<Event> {
-    let clauses: Vec<_> = merge
-        .merge_when_clauses
-        .iter()
-        .filter_map(|node| match &node.node {
-            Some(NodeEnum::MergeWhenClause(when)) => Some(when),
-            _ => None,
-        })
-        .collect();
+    let clauses: Vec<_> = merge.merge_when_clauses.iter().filter_map(|node| node.get::<MergeWhenClause>()).collect();
     let with = |kind: CmdType| clauses.iter().filter(move |when| when.command_type == kind as i32);
     let inserts = with(CmdType::CmdInsert).next().map(|_| Event::of("INSERT"));
     let targets: Vec<Node> = with(CmdType::CmdUpdate).flat_map(|when| when.target_list.clone()).collect();
@@ -280,23 +269,16 @@ fn named(table: &Relation, trigger: &Captured, operation: &'static str) -> OfSta
 /// A change through a view fires the triggers of a table that the statement does not name.
 fn refuse_view(ctx: &Context<'_>, view: &Relation) -> Result<()> {
     let Some(definition) = &view.view_definition else { return Ok(()) };
-    let mut found = None;
-    tree::parse_select(definition)?.walk(&mut |node| {
-        if let Ref::RangeVar(name) = node {
-            match ctx.resolve(name)? {
-                Named::Distributed(table) if table.captured.iter().any(Captured::is_of_statement) => {
-                    found = Some(table)
-                }
-                Named::View(inner) => refuse_view(ctx, &inner)?,
-                _ => {}
+    for name in tree::parse_select(definition)?.tables()? {
+        match ctx.resolve(name)? {
+            Named::Distributed(table) if table.captured.iter().any(Captured::is_of_statement) => {
+                return Err(PgError::unsupported(format!("a change through view \"{}\"", view.name))
+                    .detail(format!("Table \"{}\" has triggers FOR EACH STATEMENT.", table.name))
+                    .hint("Change the table itself."));
             }
+            Named::View(inner) => refuse_view(ctx, &inner)?,
+            _ => {}
         }
-        Ok(found.is_none())
-    })?;
-    match found {
-        Some(table) => Err(PgError::unsupported(format!("a change through view \"{}\"", view.name))
-            .detail(format!("Table \"{}\" has triggers FOR EACH STATEMENT.", table.name))
-            .hint("Change the table itself.")),
-        None => Ok(()),
     }
+    Ok(())
 }

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use catalog::{Distribution, KeyColumn, Oid, Persistence, Relation, RelationKind};
-use pg_query::protobuf::{Alias, FuncCall, LimitOption, RangeSubselect, RangeVar, SelectStmt};
+use pg_query::protobuf::{Alias, FuncCall, LimitOption, RangeVar, SelectStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result, SqlState};
 
@@ -18,13 +18,13 @@ use crate::facts::clock;
 use crate::facts::code;
 use crate::facts::functions;
 use crate::first_copy;
-use crate::parse::{CopySubject, Statement, StatementKind};
+use crate::parse::{Statement, StatementKind};
 use crate::plan::Plan;
 use crate::rewrite::inline;
 use crate::rewrite::owner_reads::Lending;
 use crate::select::locality::{Analyzer, Env, RowDistribution, Split};
 use crate::session::Exchanges;
-use crate::tree::{self, Ref, Walk};
+use crate::tree::{self, Ask, Get, Ref, Walk};
 
 /// PostgreSQL has no limit of its own but its stack; nobody stacks views this deep.
 const VIEW_DEPTH_MAX: usize = 32;
@@ -52,7 +52,7 @@ pub(crate) fn as_table(ctx: &Context<'_>, view: &Relation) -> Option<Arc<Relatio
 
 /// Where the rows of a view are, if each node can show its part of them and it makes no difference which node evaluates what.
 fn distribution(ctx: &Context<'_>, view: &Relation) -> Result<Option<Distribution>> {
-    let mut body = NodeEnum::SelectStmt(Box::new(definition(view)?));
+    let mut body = definition(view)?;
     expand_in(ctx, &mut body, |_| true, false)?;
     let facts = functions::facts(ctx, &body)?;
     let is_alike = facts.home.is_none() && facts.volatile.is_none() && facts.clock.is_none() && !facts.writes;
@@ -61,13 +61,12 @@ fn distribution(ctx: &Context<'_>, view: &Relation) -> Result<Option<Distributio
     if !is_alike || !is_own || !is_plain || facts.sample || facts.locking || facts.refused.is_some() {
         return Ok(None);
     }
-    let NodeEnum::SelectStmt(select) = &body else { return Ok(None) };
-    let Ok(block) = Analyzer::new(ctx).block(select, &Env::default()) else { return Ok(None) };
+    let Ok(block) = Analyzer::new(ctx).block(&body, &Env::default()) else { return Ok(None) };
     Ok(match block.part {
         RowDistribution::Any | RowDistribution::Home => None,
         RowDistribution::Replicated(nodes) => Some(Distribution::Replicated { nodes }),
         RowDistribution::Partitioned(split) => {
-            let by_key = tables(ctx, &body)?.iter().find_map(|table| keyed(view, table, &split));
+            let by_key = ctx.tables(&body)?.iter().find_map(|table| keyed(view, table, &split));
             Some(by_key.unwrap_or_else(|| Distribution::RoundRobin { nodes: split.nodes.clone() }))
         }
     })
@@ -95,27 +94,10 @@ fn keyed(view: &Relation, table: &Relation, split: &Split) -> Option<Distributio
     }
 }
 
-/// The distributed tables that a query names.
-fn tables(ctx: &Context<'_>, query: &NodeEnum) -> Result<Vec<Arc<Relation>>> {
-    let mut tables = Vec::new();
-    query.walk(&mut |node| {
-        if let Ref::RangeVar(name) = node
-            && let Named::Distributed(table) = ctx.resolve(name)?
-        {
-            tables.push(table);
-        }
-        Ok(true)
-    })?;
-    Ok(tables)
-}
-
 /// An estimate.
 fn rows(ctx: &Context<'_>, view: &Relation) -> f64 {
-    let mut body = match definition(view) {
-        Ok(select) => NodeEnum::SelectStmt(Box::new(select)),
-        Err(_) => return 0.0,
-    };
-    let tables = expand_in(ctx, &mut body, |_| true, false).and_then(|()| tables(ctx, &body)).unwrap_or_default();
+    let Ok(mut body) = definition(view) else { return 0.0 };
+    let tables = expand_in(ctx, &mut body, |_| true, false).and_then(|()| ctx.tables(&body)).unwrap_or_default();
     tables.iter().map(|table| table.rows).fold(0.0, f64::max)
 }
 
@@ -166,7 +148,7 @@ pub(crate) fn expanded(ctx: &Context<'_>, plan: &Plan, statement: &Statement) ->
     let ctx = &Context { on_first: Some(&on_first), ..*ctx };
     let as_tables = reads_as_tables(tree)?;
     let (mut targets, mut filled): (Vec<*const RangeVar>, Vec<*const RangeVar>) = (Vec::new(), Vec::new());
-    tree.walk(&mut |node| {
+    tree.each(|node| {
         targets.extend(code::changed(node).map(|name| name as *const RangeVar));
         // Nothing is read there, and the right to insert is lent.
         if let Ref::InsertStmt(insert) = node
@@ -175,7 +157,6 @@ pub(crate) fn expanded(ctx: &Context<'_>, plan: &Plan, statement: &Statement) ->
         {
             filled.extend(insert.relation.as_ref().map(|name| name as *const RangeVar));
         }
-        Ok(true)
     })?;
     let mut views = Vec::new();
     tree.walk(&mut |node| {
@@ -202,13 +183,10 @@ pub(crate) fn expanded(ctx: &Context<'_>, plan: &Plan, statement: &Statement) ->
 /// The query or change whose rows a statement is about.
 fn rows_of<'s>(ctx: &Context<'_>, statement: &'s Statement) -> Result<Option<Cow<'s, Statement>>> {
     let built = |query: NodeEnum| crate::parse::build(&tree::deparse(&query)?, query).map(Cow::Owned);
+    if let Some(inner) = statement.inner() {
+        return rows_of(ctx, inner);
+    }
     match (&statement.kind, statement.node()) {
-        (StatementKind::Explain(explain), _) => rows_of(ctx, &explain.inner),
-        (StatementKind::DeclareCursor(declare), _) => rows_of(ctx, &declare.inner),
-        (StatementKind::Copy(copy), _) => match &copy.subject {
-            CopySubject::Query(query) => rows_of(ctx, query),
-            CopySubject::Relation { .. } => Ok(None),
-        },
         (StatementKind::CreateTableAs, Some(node)) => {
             let query = ddl::normal_form(node)?.query.and_then(|query| query.node);
             query.map(built).transpose()
@@ -227,19 +205,16 @@ fn add_tables(
     (as_tables, depth): (bool, usize),
     found: &mut Expanded,
 ) -> Result<()> {
-    let body = NodeEnum::SelectStmt(Box::new(definition(view)?));
+    let body = definition(view)?;
     found.nested |= depth > 0;
-    let mut read = tables(ctx, &body)?;
+    let mut read = ctx.tables(&body)?;
     let mut inner = Vec::new();
-    body.walk(&mut |node| {
-        if let Ref::RangeVar(name) = node
-            && let Named::View(view) = ctx.resolve(name)?
-        {
+    for name in body.tables()? {
+        if let Named::View(view) = ctx.resolve(name)? {
             let is_table = as_tables && reads_as_table(ctx, &view)?;
             if is_table { read.push(view) } else { inner.push(view) }
         }
-        Ok(true)
-    })?;
+    }
     if let Some(owner) = ctx.catalog.view_owner(view.oid) {
         if !found.owners.iter().any(|known| known == owner) {
             found.owners.push(owner.to_owned());
@@ -270,26 +245,22 @@ pub(crate) fn reads_as_table(ctx: &Context<'_>, view: &Relation) -> Result<bool>
     if changed.is_empty() && on_first.is_empty() {
         return Ok(true);
     }
-    let mut body = NodeEnum::SelectStmt(Box::new(definition(view)?));
+    let mut body = definition(view)?;
     expand_in(&ctx.of_body(), &mut body, |_| true, false)?;
-    let mut is_changed = false;
-    for table in tables(&ctx.of_body(), &body)? {
+    for table in ctx.of_body().tables(&body)? {
         let is_one = |of: &Relation| {
             on_first.contains(&of.oid) || changed.iter().any(|other| other.schema == of.schema && other.name == of.name)
         };
-        is_changed |= ctx.family(&table).iter().any(|of| is_one(of));
+        if ctx.family(&table).iter().any(|of| is_one(of)) {
+            return Ok(false);
+        }
     }
-    Ok(!is_changed)
+    Ok(true)
 }
 
 /// May views of this statement be read as tables? Not where rows are locked: it is the tables' rows that are.
 pub(crate) fn reads_as_tables(statement: &NodeEnum) -> Result<bool> {
-    let mut locks = false;
-    statement.walk(&mut |node| {
-        locks |= matches!(node, Ref::LockingClause(_));
-        Ok(!locks)
-    })?;
-    Ok(!locks)
+    Ok(!statement.any(|node| matches!(node, Ref::LockingClause(_)))?)
 }
 
 /// The statement with all user views expanded, if there are any.
@@ -299,11 +270,8 @@ pub(crate) fn expand(ctx: &Context<'_>, statement: &NodeEnum) -> Result<Option<N
 
 /// The same for the session's temporary views, of which no other node than the home node knows.
 pub(crate) fn without_temporary(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Statement>> {
-    use StatementKind::{Delete, Insert, Merge, Select, Update};
-    let is_query = matches!(statement.kind, Select | Insert | Update | Delete | Merge);
-    let Some(tree) = statement.node().filter(|_| is_query && !ctx.session.temp_views.is_empty()) else {
-        return Ok(None);
-    };
+    let is_concerned = statement.kind.row_command().is_some() && !ctx.session.temp_views.is_empty();
+    let Some(tree) = statement.node().filter(|_| is_concerned) else { return Ok(None) };
     match expand_some(ctx, tree, is_temporary)? {
         Some(tree) => crate::parse::build(&tree::deparse(&tree)?, tree).map(Some),
         None => Ok(None),
@@ -316,16 +284,11 @@ pub(crate) fn is_temporary(view: &Relation) -> bool {
 
 /// Does a temporary view show rows of tables that other nodes have too, or call functions that may read such tables?
 pub(crate) fn needs_others(ctx: &Context<'_>, view: &Relation) -> Result<bool> {
-    let mut found = false;
-    definition(view)?.walk(&mut |node| {
-        match node {
-            Ref::RangeVar(name) => found = found || !matches!(ctx.resolve(name)?, Named::Home(_)),
-            Ref::FuncCall(call) => found = found || calls_reader(ctx, call)?,
-            _ => {}
-        }
-        Ok(!found)
-    })?;
-    Ok(found)
+    definition(view)?.try_any(|node| match node {
+        Ref::RangeVar(name) => Ok(!matches!(ctx.resolve(name)?, Named::Home(_))),
+        Ref::FuncCall(call) => calls_reader(ctx, call),
+        _ => Ok(false),
+    })
 }
 
 fn calls_reader(ctx: &Context<'_>, call: &FuncCall) -> Result<bool> {
@@ -339,14 +302,7 @@ fn calls_reader(ctx: &Context<'_>, call: &FuncCall) -> Result<bool> {
 }
 
 fn expand_some(ctx: &Context<'_>, statement: &NodeEnum, which: Which) -> Result<Option<NodeEnum>> {
-    let mut found = false;
-    statement.walk(&mut |node| {
-        if let Ref::RangeVar(name) = node {
-            found |= matches!(ctx.resolve(name)?, Named::View(view) if which(&view));
-        }
-        Ok(!found)
-    })?;
-    if !found {
+    if !ctx.names(statement, |named| matches!(named, Named::View(view) if which(view)))? {
         return Ok(None);
     }
     let mut expanded = statement.clone();
@@ -366,16 +322,16 @@ pub(crate) struct Expander<'a> {
 }
 
 impl Expander<'_> {
-    pub(crate) fn expand(&mut self, tree: &mut NodeEnum, depth: usize) -> Result<()> {
+    pub(crate) fn expand(&mut self, tree: &mut impl Walk, depth: usize) -> Result<()> {
         if depth > VIEW_DEPTH_MAX {
             return Err(PgError::unsupported(format!("a view nested more than {VIEW_DEPTH_MAX} deep"))
                 .hint("Use the tables in the query itself."));
         }
         let ctx = self.ctx;
         // A name that a WITH clause defines is not a view; hiding one by the other is rare enough to be refused.
-        let ctes = cte_names(tree)?;
+        let ctes = tree.with_names()?;
         tree.rewrite(&mut |node: &mut Node| {
-            let Some(NodeEnum::RangeVar(name)) = &mut node.node else { return Ok(true) };
+            let Some(name) = node.get_mut::<RangeVar>() else { return Ok(true) };
             if name.schemaname.is_empty() && ctes.contains(&name.relname) {
                 return Ok(false);
             }
@@ -387,7 +343,7 @@ impl Expander<'_> {
                 name.relpersistence = AS_TABLE.to_owned();
                 return Ok(false);
             }
-            let mut body = NodeEnum::SelectStmt(Box::new(definition(&view)?));
+            let mut body = definition(&view)?;
             if let Some(now) = ctx.session.now {
                 clock::replace(&mut body, now)?;
             }
@@ -396,8 +352,8 @@ impl Expander<'_> {
             }
             self.expand(&mut body, depth + 1)?;
             let alias = name.alias.clone();
-            if let (true, NodeEnum::SelectStmt(select)) = (view.is_barrier && self.as_tables, &mut body) {
-                keep_barrier(select)?;
+            if view.is_barrier && self.as_tables {
+                keep_barrier(&mut body)?;
             }
             *node = in_place_of(&view, alias, body);
             Ok(false)
@@ -405,17 +361,13 @@ impl Expander<'_> {
     }
 }
 
-fn expand_in(ctx: &Context<'_>, tree: &mut NodeEnum, which: Which, as_tables: bool) -> Result<()> {
+fn expand_in(ctx: &Context<'_>, tree: &mut impl Walk, which: Which, as_tables: bool) -> Result<()> {
     Expander { ctx, which, as_tables, lending: None }.expand(tree, 0)
 }
 
 /// A query where a view was named.
-pub(crate) fn in_place_of(view: &Relation, alias: Option<Alias>, query: NodeEnum) -> Node {
-    tree::node(NodeEnum::RangeSubselect(Box::new(RangeSubselect {
-        lateral: false,
-        subquery: Some(Box::new(tree::node(query))),
-        alias: Some(view_alias(view, alias)),
-    })))
+pub(crate) fn in_place_of(view: &Relation, alias: Option<Alias>, query: SelectStmt) -> Node {
+    tree::sub_select(query, view_alias(view, alias))
 }
 
 /// PostgreSQL evaluates no condition from outside below OFFSET.
@@ -425,17 +377,6 @@ fn keep_barrier(select: &mut SelectStmt) -> Result<()> {
         select.limit_option = LimitOption::Count as i32;
     }
     Ok(())
-}
-
-pub(crate) fn cte_names(tree: &NodeEnum) -> Result<Vec<String>> {
-    let mut names = Vec::new();
-    tree.walk(&mut |node| {
-        if let Ref::CommonTableExpr(cte) = node {
-            names.push(cte.ctename.clone());
-        }
-        Ok(true)
-    })?;
-    Ok(names)
 }
 
 pub(crate) fn definition(view: &Relation) -> Result<SelectStmt> {

@@ -10,13 +10,13 @@
 
 use std::sync::Arc;
 
-use pg_query::protobuf::{TypeCast, TypeName};
+use pg_query::protobuf::{ColumnRef, TypeCast, TypeName};
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
 use crate::context::Context;
 use crate::parse::Statement;
-use crate::tree::{self, Walk};
+use crate::tree::{self, Get, Walk};
 
 /// The statement with such rows made of their columns; `None` if there are none.
 pub(crate) fn of_columns(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Statement>> {
@@ -55,7 +55,7 @@ fn spelled(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Statement>
 
 /// The alias of `alias.*` in a cast, and the cast's type.
 pub(crate) fn whole_row(cast: &TypeCast) -> Option<(&str, &TypeName)> {
-    let Some(NodeEnum::ColumnRef(column)) = cast.arg.as_deref()?.node.as_ref() else { return None };
+    let column = cast.arg.get::<ColumnRef>()?;
     match column.fields.as_slice() {
         [alias, Node { node: Some(NodeEnum::AStar(_)) }] => Some((tree::text_of(alias)?, cast.type_name.as_ref()?)),
         _ => None,

@@ -2,14 +2,14 @@
 //! floating-point addition in another order gives other last digits.
 
 use catalog::BuiltinFunction;
-use pg_query::protobuf::{AConst, AExprKind, ColumnRef, FuncCall, a_const};
+use pg_query::protobuf::{AConst, AExprKind, CaseWhen, ColumnRef, FuncCall, a_const};
 use pg_query::{Node, NodeEnum};
 
 use super::locality::{Analyzer, Body};
 use super::terms::LeafColumn;
 use crate::context::Context;
 use crate::facts::builtins::{self, Combined, adds_floats};
-use crate::tree;
+use crate::tree::{self, Get};
 
 pub(crate) const INT2: u32 = 21;
 pub(crate) const INT4: u32 = 23;
@@ -111,10 +111,8 @@ pub(crate) fn number(ctx: &Context<'_>, of_column: &dyn Fn(&ColumnRef) -> Number
         },
         Some(NodeEnum::CoalesceExpr(c)) => Number::of_all(c.args.iter().map(number)),
         Some(NodeEnum::CaseExpr(case)) => {
-            let results = case.args.iter().map(|when| match &when.node {
-                Some(NodeEnum::CaseWhen(when)) => when.result.as_deref().map_or(Number::Other, number),
-                _ => Number::Other,
-            });
+            let results = case.args.iter().map(|when| when.get::<CaseWhen>()?.result.as_deref());
+            let results = results.map(|result| result.map_or(Number::Other, number));
             Number::of_all(results.chain(case.defresult.as_deref().map(number)))
         }
         Some(NodeEnum::FuncCall(call)) if ctx.is_builtin(&call.funcname) => {

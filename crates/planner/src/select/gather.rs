@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use catalog::{Distribution, NodeId, Relation};
-use pg_query::protobuf::{Alias, ColumnRef, RangeVar, SelectStmt, SubLinkType};
+use pg_query::protobuf::{Alias, ColumnRef, RangeVar, ResTarget, SelectStmt, SubLinkType};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
@@ -17,7 +17,7 @@ use crate::context::{Context, Named};
 use crate::dml::row_address;
 use crate::facts::functions::Facts;
 use crate::plan::{Index, Input};
-use crate::tree::{self, Ref, Walk};
+use crate::tree::{self, Ask, Get, Ref, Walk};
 
 /// Rewrites a statement to read gathered temp tables; gives the inputs. `reason` says why it is not local.
 pub(crate) fn gather(ctx: &Context<'_>, statement: &mut NodeEnum, facts: &Facts, reason: &str) -> Result<Vec<Input>> {
@@ -25,7 +25,7 @@ pub(crate) fn gather(ctx: &Context<'_>, statement: &mut NodeEnum, facts: &Facts,
     levels::number_tables(statement)?;
     let needs = Needs::of(statement)?;
     let filters = levels::filters(ctx, statement)?;
-    let ctes = levels::cte_names(statement)?;
+    let ctes = statement.with_names()?;
     let mut inputs: Vec<Input> = Vec::new();
     statement.rewrite(&mut |node: &mut Node| match &mut node.node {
         Some(NodeEnum::RangeVar(name)) => {
@@ -106,7 +106,7 @@ impl Needs {
         statement.walk(&mut |node| {
             match node {
                 Ref::SubLink(link) if link.sub_link_type == SubLinkType::ExistsSublink as i32 => {
-                    if let Some(NodeEnum::SelectStmt(s)) = link.subselect.as_deref().and_then(|s| s.node.as_ref()) {
+                    if let Some(s) = link.subselect.get::<SelectStmt>() {
                         harmless_stars.extend(s.target_list.iter().filter_map(target_column));
                     }
                 }
@@ -118,7 +118,7 @@ impl Needs {
                     joins.extend(join.alias.as_ref().map(|alias| alias.aliasname.clone()));
                 }
                 Ref::RangeVar(name) => {
-                    tables.insert(name.alias.as_ref().map_or(&name.relname, |a| &a.aliasname).clone());
+                    tables.insert(tree::alias_of(name).to_owned());
                     needs.all |= name.alias.as_ref().is_some_and(|a| !a.colnames.is_empty());
                 }
                 Ref::SelectStmt(select) => {
@@ -153,11 +153,10 @@ impl Needs {
     }
 
     fn group(&mut self, item: &Node) -> Result<()> {
-        item.walk(&mut |node| {
+        item.each(|node| {
             if let Ref::ColumnRef(column) = node {
-                self.grouped.extend(column.fields.last().and_then(tree::text_of).map(str::to_owned));
+                self.grouped.extend(tree::last_name(&column.fields).map(str::to_owned));
             }
-            Ok(true)
         })
     }
 }
@@ -167,19 +166,15 @@ impl Needs {
         if select.group_clause.is_empty() {
             return Ok(());
         }
-        let name_of = |column: &ColumnRef| column.fields.last().and_then(tree::text_of).map(str::to_owned);
-        let itself = |item: &Node| match &item.node {
-            Some(NodeEnum::ColumnRef(column)) => name_of(column),
-            _ => None,
-        };
+        let name_of = |column: &ColumnRef| tree::last_name(&column.fields).map(str::to_owned);
+        let itself = |item: &Node| item.get::<ColumnRef>().and_then(&name_of);
         let grouped: HashSet<String> = select.group_clause.iter().filter_map(itself).collect();
         let parts = select.target_list.iter().chain(&select.sort_clause).chain(select.having_clause.as_deref());
         parts.chain(&select.window_clause).chain(&select.distinct_clause).try_for_each(|part| {
-            part.walk(&mut |node| {
+            part.each(|node| {
                 if let Ref::ColumnRef(column) = node {
                     self.beside_groups.extend(name_of(column).filter(|name| !grouped.contains(name)));
                 }
-                Ok(true)
             })
         })
     }
@@ -231,7 +226,7 @@ pub(super) fn mentions_row(select: &SelectStmt, outer: &HashSet<String>) -> Resu
     for item in &select.from_clause {
         item.walk(&mut |node| {
             visible.extend(match node {
-                Ref::RangeVar(name) => Some(name.alias.as_ref().map_or(&name.relname, |a| &a.aliasname).clone()),
+                Ref::RangeVar(name) => Some(tree::alias_of(name).to_owned()),
                 Ref::Alias(alias) => Some(alias.aliasname.clone()),
                 _ => None,
             });
@@ -262,11 +257,8 @@ pub(super) fn mentions_row(select: &SelectStmt, outer: &HashSet<String>) -> Resu
 }
 
 fn target_column(target: &Node) -> Option<*const ColumnRef> {
-    let Some(NodeEnum::ResTarget(target)) = &target.node else { return None };
-    match target.val.as_deref()?.node.as_ref()? {
-        NodeEnum::ColumnRef(column) => Some(column as *const ColumnRef),
-        _ => None,
-    }
+    let target = target.get::<ResTarget>()?;
+    target.val.get::<ColumnRef>().map(|column| column as *const ColumnRef)
 }
 
 /// `SELECT needed columns FROM table WHERE pushed conditions`.
@@ -279,7 +271,7 @@ pub(super) fn input(
 ) -> Result<Input> {
     let mut select = fragment(relation, name, needs, filter);
     let nodes = nodes_of(ctx, &select)?;
-    let alias = alias_of(name);
+    let alias = tree::alias_of(name);
     if needs.mentions(alias, row_address::COLUMN) {
         select.target_list.push(tree::target(row_address::value()?, Some(row_address::COLUMN)));
     }
@@ -299,17 +291,12 @@ pub(super) fn input(
     })
 }
 
-/// What the statement calls a table.
-pub(super) fn alias_of(name: &RangeVar) -> &str {
-    name.alias.as_ref().map_or(&name.relname, |alias| &alias.aliasname)
-}
-
 /// What a fragment gives instead of columns, if none is needed.
 const NO_COLUMN: &str = "loxo_none";
 
 /// The rows and columns of a table that a statement needs.
 pub(super) fn fragment(relation: &Relation, name: &RangeVar, needs: &Needs, filter: &[Node]) -> SelectStmt {
-    let alias = alias_of(name).to_owned();
+    let alias = tree::alias_of(name).to_owned();
     let columns = needs.columns(relation, &alias);
     let mut table = name.clone();
     table.schemaname = relation.schema.clone();

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use catalog::{BuiltinFunction, Column, Distribution, Meaning, Relation};
 use pg_query::protobuf::{
-    AExprKind, BoolExprType, ColumnRef, JoinExpr, JoinType, RangeVar, SelectStmt, SetOperation, SubLinkType, a_const,
+    AConst, AExprKind, BoolExpr, BoolExprType, ColumnRef, FuncCall, JoinExpr, JoinType, RangeVar, SelectStmt,
+    SetOperation, SubLink, SubLinkType, a_const,
 };
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
@@ -16,30 +17,18 @@ use pgerror::Result;
 use super::exact::{self, Number};
 use super::{shape, terms};
 use crate::context::{Context, Named};
-use crate::tree::{self, Ref, Walk};
+use crate::tree::{self, Ask, Get, Ref, Walk};
 
 /// Gives every table reference a number of its own.
 pub(super) fn number_tables(statement: &mut NodeEnum) -> Result<()> {
     let mut next = 0;
     statement.rewrite(&mut |node: &mut Node| {
-        if let Some(NodeEnum::RangeVar(name)) = &mut node.node {
+        if let Some(name) = node.get_mut::<RangeVar>() {
             next += 1;
             name.location = next;
         }
         Ok(true)
     })
-}
-
-/// Names of all WITH items, at whatever level.
-pub(crate) fn cte_names(statement: &NodeEnum) -> Result<HashSet<String>> {
-    let mut names = HashSet::new();
-    statement.walk(&mut |node| {
-        if let Ref::CommonTableExpr(cte) = node {
-            names.insert(cte.ctename.clone());
-        }
-        Ok(true)
-    })?;
-    Ok(names)
 }
 
 /// `schema.table.column` may name a table that the final statement no longer reads: the alias is enough.
@@ -53,7 +42,7 @@ pub(super) fn unqualify(column: &mut ColumnRef) {
 pub(super) fn unqualified(expression: &Node) -> Result<Node> {
     let mut expression = expression.clone();
     expression.rewrite(&mut |n: &mut Node| {
-        if let Some(NodeEnum::ColumnRef(column)) = &mut n.node {
+        if let Some(column) = n.get_mut::<ColumnRef>() {
             unqualify(column);
         }
         Ok(true)
@@ -137,7 +126,7 @@ pub(super) struct Level {
 /// All levels, outer ones before inner ones.
 pub(super) fn levels(ctx: &Context<'_>, statement: &NodeEnum) -> Result<Vec<Level>> {
     let mut list = Vec::new();
-    let ctes = cte_names(statement)?;
+    let ctes = statement.with_names()?;
     if let NodeEnum::SelectStmt(select) = statement {
         add(ctx, select, None, Place::From, &ctes, &mut list)?;
         return Ok(list);
@@ -214,8 +203,8 @@ fn children(select: &SelectStmt) -> Result<Vec<(&SelectStmt, Place)>> {
                     Ok(SubLinkType::ExistsSublink | SubLinkType::AnySublink) => Place::Exists,
                     _ => Place::Value,
                 };
-                if let Some(NodeEnum::SelectStmt(sub)) = link.subselect.as_deref().and_then(|s| s.node.as_ref()) {
-                    in_expressions.push((&raw const **sub, place));
+                if let Some(sub) = link.subselect.get::<SelectStmt>() {
+                    in_expressions.push((&raw const *sub, place));
                 }
             }
             Ref::SelectStmt(sub) if !std::ptr::eq(sub, select) => {
@@ -266,7 +255,7 @@ impl Level {
             Ok(JoinType::JoinRight) => join.larg.as_deref(),
             _ => return,
         };
-        let Some(NodeEnum::RangeVar(name)) = optional.and_then(|item| item.node.as_ref()) else { return };
+        let Some(name) = optional.and_then(|item| item.get::<RangeVar>()) else { return };
         let optional = self.tables[before..].iter().find(|table| table.number == name.location);
         let Some(number) = optional.filter(|table| table.may_be_filtered).map(|table| table.number) else { return };
         for condition in tree::conjuncts(join.quals.as_deref()) {
@@ -290,7 +279,7 @@ impl Level {
         };
         let plain_alias = name.alias.as_ref().is_none_or(|a| a.colnames.is_empty());
         self.tables.push(LevelTable {
-            alias: name.alias.as_ref().map_or(&name.relname, |a| &a.aliasname).clone(),
+            alias: tree::alias_of(name).to_owned(),
             number: name.location,
             name: name.clone(),
             columns: relation.columns.iter().map(|c| c.name.clone()).collect(),
@@ -326,7 +315,7 @@ impl Level {
         if let Some(table) = self.only_table(ctx, condition) {
             return vec![(table, condition.clone())];
         }
-        let Some(NodeEnum::BoolExpr(any)) = &condition.node else { return Vec::new() };
+        let Some(any) = condition.get::<BoolExpr>() else { return Vec::new() };
         if any.boolop != BoolExprType::OrExpr as i32 {
             return Vec::new();
         }
@@ -399,7 +388,7 @@ impl Level {
 
     /// A column, or what a function that cannot fail makes of one.
     fn plain_value(&self, ctx: &Context<'_>, node: &Node, tables: &mut Vec<i32>) -> bool {
-        let Some(NodeEnum::FuncCall(call)) = &node.node else { return self.plain_column(ctx, node, tables) };
+        let Some(call) = node.get::<FuncCall>() else { return self.plain_column(ctx, node, tables) };
         let meant = exact::meant(ctx, &|_| Number::Other, call);
         // One that takes the column as it is comes before all others.
         let means = |value, at: usize, meaning| {
@@ -434,7 +423,7 @@ impl Level {
 
     /// The column of a table that an expression shows as it is.
     pub fn source(&self, ctx: &Context<'_>, node: &Node) -> Option<&Column> {
-        let Some(NodeEnum::ColumnRef(_)) = &node.node else { return None };
+        let _ = node.get::<ColumnRef>()?;
         match self.owner(ctx, node) {
             Found::Table(table, name) => self.tables[table].relation.column(&name),
             Found::Nowhere | Found::Unknown => None,
@@ -476,7 +465,7 @@ fn column_names(ctx: &Context<'_>, node: &Node, names: &mut HashSet<String>) {
         Some(NodeEnum::RowExpr(row)) => row.args.iter().for_each(|part| column_names(ctx, part, names)),
         _ => {
             if let Some((column, _)) = terms::peel(ctx, node) {
-                names.extend(column.fields.last().and_then(tree::text_of).map(str::to_owned));
+                names.extend(tree::last_name(&column.fields).map(str::to_owned));
             }
         }
     }
@@ -484,8 +473,8 @@ fn column_names(ctx: &Context<'_>, node: &Node, names: &mut HashSet<String>) {
 
 /// A constant, or the one value of a sub-select that has been computed and is on all nodes.
 fn is_single_value(ctx: &Context<'_>, node: &Node) -> bool {
-    let Some(NodeEnum::SubLink(link)) = &node.node else { return is_constant(ctx, node) };
-    let Some(NodeEnum::SelectStmt(select)) = link.subselect.as_deref().and_then(|s| s.node.as_ref()) else {
+    let Some(link) = node.get::<SubLink>() else { return is_constant(ctx, node) };
+    let Some(select) = link.subselect.get::<SelectStmt>() else {
         return false;
     };
     let [Node { node: Some(NodeEnum::RangeVar(table)) }] = select.from_clause.as_slice() else { return false };
@@ -501,22 +490,12 @@ fn is_single_value(ctx: &Context<'_>, node: &Node) -> bool {
 
 /// A whole number above zero, small enough for any sum with another.
 fn is_positive(node: &Node) -> bool {
-    match &node.node {
-        Some(NodeEnum::AConst(constant)) => {
-            matches!(&constant.val, Some(a_const::Val::Ival(number)) if (1..=i32::MAX / 4).contains(&number.ival))
-        }
-        _ => false,
-    }
+    node.get::<AConst>().is_some_and(|constant| matches!(&constant.val, Some(a_const::Val::Ival(number)) if (1..=i32::MAX / 4).contains(&number.ival)))
 }
 
 /// Every type with a date has these fields.
 fn is_part_of_a_date(field: &Node) -> bool {
-    match &field.node {
-        Some(NodeEnum::AConst(constant)) => {
-            matches!(&constant.val, Some(a_const::Val::Sval(name)) if ["year", "month", "day"].contains(&name.sval.as_str()))
-        }
-        _ => false,
-    }
+    field.get::<AConst>().is_some_and(|constant| matches!(&constant.val, Some(a_const::Val::Sval(name)) if ["year", "month", "day"].contains(&name.sval.as_str())))
 }
 
 /// Literals, parameters, and sums and differences of them (`date '1994-01-01' + interval '1 year'`).

@@ -16,13 +16,13 @@ use pg_query::protobuf::{LimitOption, LockClauseStrength, LockWaitPolicy, Lockin
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
+use super::fallback;
 use super::gather::mentions_row;
-use super::{fallback, levels};
 use crate::context::{Context, Named};
 use crate::facts::functions::{Facts, facts};
 use crate::parse;
 use crate::plan::{FinalSql, Gather, LockTarget, LockWait, Locked, LockedBy, Merge, Plan, Scatter};
-use crate::tree::{self, Ref, Walk};
+use crate::tree::{self, Ask, Get, Ref, Syntax};
 
 /// The column of a gathered table that says where its rows are.
 pub(super) const COLUMN: &str = "loxo_place";
@@ -73,36 +73,18 @@ pub(super) fn plan(ctx: &Context<'_>, original: &str, select: &SelectStmt, facts
 
 /// Locking clauses below the top level.
 fn nested(select: &SelectStmt) -> Result<usize> {
-    let mut found = 0;
-    select.walk(&mut |node| {
-        found += usize::from(matches!(node, Ref::LockingClause(_)));
-        Ok(true)
-    })?;
-    Ok(found - select.locking_clause.len())
+    Ok(select.count(|node| matches!(node, Ref::LockingClause(_)))? - select.locking_clause.len())
 }
 
 /// The tables to be locked; `None` if rows of something else are.
 fn targets(ctx: &Context<'_>, select: &SelectStmt) -> Result<Option<Vec<Target>>> {
-    let clauses: Vec<&LockingClause> = select
-        .locking_clause
-        .iter()
-        .filter_map(|node| match &node.node {
-            Some(NodeEnum::LockingClause(clause)) => Some(clause),
-            _ => None,
-        })
-        .collect();
-    let ctes = levels::cte_names(&NodeEnum::SelectStmt(Box::new(select.clone())))?;
+    let clauses: Vec<&LockingClause> =
+        select.locking_clause.iter().filter_map(|node| node.get::<LockingClause>()).collect();
+    let ctes = select.with_names()?;
     let (mut tables, mut others) = (Vec::new(), Vec::new());
     select.from_clause.iter().for_each(|item| items(item, &mut tables, &mut others));
     let names = |clause: &LockingClause| -> Vec<String> {
-        clause
-            .locked_rels
-            .iter()
-            .filter_map(|node| match &node.node {
-                Some(NodeEnum::RangeVar(name)) => Some(name.relname.clone()),
-                _ => None,
-            })
-            .collect()
+        clause.locked_rels.iter().filter_map(|node| node.get::<RangeVar>().map(|name| name.relname.clone())).collect()
     };
     let locks = |clause: &LockingClause, alias: &str| {
         let names = names(clause);
@@ -113,7 +95,7 @@ fn targets(ctx: &Context<'_>, select: &SelectStmt) -> Result<Option<Vec<Target>>
     }
     let mut targets = Vec::new();
     for name in tables {
-        let alias = name.alias.as_ref().map_or(&name.relname, |alias| &alias.aliasname).clone();
+        let alias = tree::alias_of(name).to_owned();
         let meant: Vec<&&LockingClause> = clauses.iter().filter(|clause| locks(clause, &alias)).collect();
         // One of WITH is not locked.
         if meant.is_empty() || (name.schemaname.is_empty() && ctes.contains(&name.relname)) {
@@ -219,9 +201,8 @@ fn query(ctx: &Context<'_>, select: &SelectStmt, targets: &[Target]) -> Result<O
     if let Some(plan) = local_query(ctx, local)? {
         return Ok(Some(plan));
     }
-    let Some(target_list) = without_stars(ctx, &plain)? else { return Ok(None) };
-    let mut gathered = SelectStmt { target_list, ..plain };
-    // A row as a whole would have the place in it.
+    let mut gathered = plain;
+    // A row as a whole would have the place in it, and so would `*`, as gathered tables have a column more.
     if has_rows(&gathered)? {
         return Ok(None);
     }
@@ -229,7 +210,7 @@ fn query(ctx: &Context<'_>, select: &SelectStmt, targets: &[Target]) -> Result<O
         let column = tree::column(&[&target.alias, COLUMN]);
         gathered.target_list.push(tree::target(column, Some(&format!("{COLUMN}_{}", number + 1))));
     }
-    let query = NodeEnum::SelectStmt(Box::new(gathered));
+    let query = gathered.into_tree();
     let facts = facts(ctx, &query)?;
     let gathering = Context { copies: Some("loxo_"), ..*ctx };
     fallback(&gathering, &query, &facts, "its rows are locked").map(Plan::Gather).map(Some)
@@ -237,81 +218,12 @@ fn query(ctx: &Context<'_>, select: &SelectStmt, targets: &[Target]) -> Result<O
 
 /// Is a row as a whole, `t` or `t.*`, a value in it?
 fn has_rows(select: &SelectStmt) -> Result<bool> {
-    let mut found = mentions_row(select, &HashSet::new())?;
-    select.walk(&mut |node| {
-        if let Ref::ColumnRef(column) = node {
-            found |= matches!(column.fields.last().and_then(|field| field.node.as_ref()), Some(NodeEnum::AStar(_)));
-        }
-        Ok(!found)
-    })?;
-    Ok(found)
-}
-
-/// The output with every `*` written out: gathered tables have a column more. `None` if that takes more than the tables' columns.
-fn without_stars(ctx: &Context<'_>, select: &SelectStmt) -> Result<Option<Vec<Node>>> {
-    let star = |entry: &Node| -> Option<Option<String>> {
-        let Some(NodeEnum::ResTarget(target)) = &entry.node else { return None };
-        let Some(NodeEnum::ColumnRef(column)) = target.val.as_deref()?.node.as_ref() else { return None };
-        let is_star = matches!(column.fields.last()?.node, Some(NodeEnum::AStar(_)));
-        is_star.then(|| column.fields.iter().rev().nth(1).and_then(tree::text_of).map(str::to_owned))
-    };
-    let mut list = Vec::new();
-    for entry in &select.target_list {
-        let Some(of) = star(entry) else {
-            list.push(entry.clone());
-            continue;
-        };
-        let (mut tables, mut others) = (Vec::new(), Vec::new());
-        select.from_clause.iter().for_each(|item| items(item, &mut tables, &mut others));
-        let is_plain = others.is_empty() && !merges_columns(&select.from_clause)?;
-        if of.is_none() && (!is_plain || select.from_clause.iter().any(is_function)) {
-            return Ok(None);
-        }
-        let before = list.len();
-        for name in tables {
-            let alias = name.alias.as_ref().map_or(&name.relname, |alias| &alias.aliasname);
-            if of.as_ref().is_some_and(|of| of != alias) {
-                continue;
-            }
-            let has_names = name.alias.as_ref().is_some_and(|alias| !alias.colnames.is_empty());
-            let Named::Distributed(relation) = ctx.resolve(name)? else { return Ok(None) };
-            if has_names {
-                return Ok(None);
-            }
-            list.extend(relation.columns.iter().map(|column| tree::target(tree::column(&[alias, &column.name]), None)));
-        }
-        if list.len() == before {
-            return Ok(None);
-        }
-    }
-    Ok(Some(list))
-}
-
-/// Is there a join whose columns of the same name are one?
-fn merges_columns(from: &[Node]) -> Result<bool> {
-    let mut found = false;
-    for item in from {
-        item.walk(&mut |node| {
-            if let Ref::JoinExpr(join) = node {
-                found |= join.is_natural || !join.using_clause.is_empty();
-            }
-            Ok(!found)
-        })?;
-    }
-    Ok(found)
-}
-
-fn is_function(item: &Node) -> bool {
-    match &item.node {
-        Some(NodeEnum::RangeVar(_) | NodeEnum::RangeSubselect(_)) => false,
-        Some(NodeEnum::JoinExpr(join)) => [&join.larg, &join.rarg].into_iter().flatten().any(|side| is_function(side)),
-        _ => true,
-    }
+    Ok(mentions_row(select, &HashSet::new())? || select.any(|node| matches!(node, Ref::AStar(_)))?)
 }
 
 /// The plan if each node finds its rows by itself, with its number in the texts.
 fn local_query(ctx: &Context<'_>, select: SelectStmt) -> Result<Option<Plan>> {
-    let query = NodeEnum::SelectStmt(Box::new(select));
+    let query = select.into_tree();
     let statement = parse::build(&tree::deparse(&query)?, query)?;
     let here = catalog::quote_literal(HERE);
     let numbered = |sql: &str| sql.replace(&here, NODE);
@@ -357,7 +269,7 @@ fn place(alias: &str, by: &LockedBy, node: &str) -> String {
 
 /// [`COLUMN`] of a gathered table.
 pub(super) fn gathered_place(ctx: &Context<'_>, name: &RangeVar, relation: &Relation) -> Result<Node> {
-    let alias = name.alias.as_ref().map_or(&name.relname, |alias| &alias.aliasname);
+    let alias = tree::alias_of(name);
     let by = by(ctx, name, relation).unwrap_or(LockedBy::Address { names_table: name.inh && relation.has_children });
     tree::parse_expression(&place(alias, &by, NODE))
 }

@@ -12,7 +12,7 @@
 use std::sync::Arc;
 
 use catalog::{NodeId, Relation};
-use pg_query::protobuf::{SelectStmt, SetOperation, a_const};
+use pg_query::protobuf::{ColumnRef, SelectStmt, SetOperation, a_const};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
@@ -21,7 +21,7 @@ use crate::facts::functions::{Facts, facts};
 use crate::parse::Statement;
 use crate::plan::{ExchangePlan, FinalSql, Forward, Gather, Input, Plan, Scatter};
 use crate::rewrite::views;
-use crate::tree;
+use crate::tree::{self, Get, Syntax};
 
 pub(crate) mod exact;
 mod exchange;
@@ -57,7 +57,7 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
     if facts.bare_tableoid
         && let Some(grouped) = grouped_by_name(select)
     {
-        let tree = NodeEnum::SelectStmt(Box::new(grouped));
+        let tree = grouped.into_tree();
         return plan(ctx, &crate::parse::build(&tree::deparse(&tree)?, tree)?);
     }
     let local = local_plan(ctx, statement, select, &facts);
@@ -86,8 +86,8 @@ fn grouped_by_name(select: &SelectStmt) -> Option<SelectStmt> {
     let mut grouped = select.clone();
     let mut found = false;
     for item in &mut grouped.group_clause {
-        if let Some(NodeEnum::ColumnRef(column)) = &item.node
-            && column.fields.last().and_then(tree::text_of) == Some("tableoid")
+        if let Some(column) = item.get::<ColumnRef>()
+            && tree::last_name(&column.fields) == Some("tableoid")
         {
             let text = format!("{}::regclass", tree::deparse_expression(item).ok()?);
             *item = tree::parse_expression(&text).ok()?;

@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
-use pg_query::protobuf::{ColumnRef, RangeVar, SelectStmt, SetOperation};
+use pg_query::protobuf::{ColumnRef, List, RangeVar, ResTarget, SelectStmt, SetOperation};
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
 use crate::context::{Context, Named};
-use crate::tree::{self, Ref, Walk};
+use crate::tree::{self, Get, Ref, Walk};
 
 /// Column names of WITH items; `None` where they are not known.
 pub(crate) type Ctes = HashMap<String, Option<Vec<String>>>;
@@ -25,55 +25,18 @@ impl Names<'_> {
         self.closed(select, ctes, &[])
     }
 
-    /// Names of the output columns, if known.
-    pub fn outputs(&self, select: &SelectStmt, ctes: &Ctes) -> Result<Option<Vec<String>>> {
-        let ctes = self.with(select, ctes)?;
-        let mut first = select;
-        while first.op != SetOperation::SetopNone as i32 {
-            let Some(left) = first.larg.as_deref() else { return Ok(None) };
-            first = left;
-        }
-        if let Some(NodeEnum::List(row)) = first.values_lists.first().and_then(|r| r.node.as_ref()) {
-            return Ok(Some((1..=row.items.len()).map(|i| format!("column{i}")).collect()));
-        }
-        let items = self.items(&first.from_clause, &ctes)?;
-        let mut names = Vec::new();
-        for target in &first.target_list {
-            let Some(NodeEnum::ResTarget(target)) = &target.node else { return Ok(None) };
-            match star_of(target.val.as_deref()) {
-                Some(qualifier) => {
-                    let simple = first.from_clause.iter().all(|i| !matches!(i.node, Some(NodeEnum::JoinExpr(_))));
-                    for (alias, columns) in &items {
-                        if qualifier.is_none_or(|q| q == alias) {
-                            match columns {
-                                Some(columns) if simple => names.extend(columns.iter().cloned()),
-                                _ => return Ok(None),
-                            }
-                        }
-                    }
-                }
-                None => names.push(tree::output_name(target)),
-            }
-        }
-        Ok(Some(names))
-    }
-
     /// The WITH items visible inside a SELECT.
-    pub fn with(&self, select: &SelectStmt, ctes: &Ctes) -> Result<Ctes> {
+    pub fn with(&self, select: &SelectStmt, ctes: &Ctes) -> Ctes {
         let mut ctes = ctes.clone();
-        for item in select.with_clause.iter().flat_map(|with| &with.ctes) {
-            let Some(NodeEnum::CommonTableExpr(cte)) = &item.node else { continue };
-            let columns = match cte.ctequery.as_deref().and_then(|q| q.node.as_ref()) {
-                Some(NodeEnum::SelectStmt(query)) => self.outputs(query, &ctes)?,
-                _ => None,
-            };
+        for cte in tree::with_items(select.with_clause.as_ref()) {
+            let columns = cte.ctequery.get().and_then(outputs);
             ctes.insert(cte.ctename.clone(), renamed(columns, &tree::names_of(&cte.aliascolnames)));
         }
-        Ok(ctes)
+        ctes
     }
 
     fn closed(&self, select: &SelectStmt, ctes: &Ctes, outer: &[&[Item]]) -> Result<bool> {
-        let ctes = self.with(select, ctes)?;
+        let ctes = self.with(select, ctes);
         let items = self.items(&select.from_clause, &ctes)?;
         let mut scopes: Vec<&[Item]> = outer.to_vec();
         scopes.push(&items);
@@ -126,15 +89,12 @@ impl Names<'_> {
     fn item(&self, item: &Node, ctes: &Ctes, items: &mut Vec<Item>) -> Result<()> {
         match &item.node {
             Some(NodeEnum::RangeVar(name)) => {
-                let alias = name.alias.as_ref().map_or(&name.relname, |a| &a.aliasname).clone();
+                let alias = tree::alias_of(name).to_owned();
                 let given = name.alias.as_ref().map(|a| tree::names_of(&a.colnames)).unwrap_or_default();
                 items.push((alias, renamed(self.table_columns(name, ctes)?, &given)));
             }
             Some(NodeEnum::RangeSubselect(sub)) => {
-                let columns = match sub.subquery.as_deref().and_then(|q| q.node.as_ref()) {
-                    Some(NodeEnum::SelectStmt(query)) => self.outputs(query, ctes)?,
-                    _ => None,
-                };
+                let columns = sub.subquery.get().and_then(outputs);
                 let alias = sub.alias.as_ref();
                 let given = alias.map(|a| tree::names_of(&a.colnames)).unwrap_or_default();
                 items.push((alias.map(|a| a.aliasname.clone()).unwrap_or_default(), renamed(columns, &given)));
@@ -169,11 +129,20 @@ impl Names<'_> {
     }
 }
 
+/// Names of the output columns, if known.
+pub(crate) fn outputs(select: &SelectStmt) -> Option<Vec<String>> {
+    let mut first = select;
+    while first.op != SetOperation::SetopNone as i32 {
+        first = first.larg.as_deref()?;
+    }
+    if let Some(row) = first.values_lists.first().and_then(|row| row.get::<List>()) {
+        return Some((1..=row.items.len()).map(|i| format!("column{i}")).collect());
+    }
+    (!first.target_list.iter().any(tree::shows_star)).then(|| output_names(first))
+}
+
 fn output_names(select: &SelectStmt) -> Vec<String> {
-    let name = |target: &Node| match &target.node {
-        Some(NodeEnum::ResTarget(target)) => Some(tree::output_name(target)),
-        _ => None,
-    };
+    let name = |target: &Node| target.get::<ResTarget>().map(tree::output_name);
     select.target_list.iter().filter_map(name).collect()
 }
 
@@ -185,24 +154,10 @@ fn renamed(columns: Option<Vec<String>>, given: &[String]) -> Option<Vec<String>
     Some(columns)
 }
 
-/// `*` is `Some(None)`, `t.*` is `Some(Some("t"))`.
-fn star_of(value: Option<&Node>) -> Option<Option<&str>> {
-    let Some(NodeEnum::ColumnRef(column)) = &value?.node else { return None };
-    match column.fields.as_slice() {
-        [star] if is_star(star) => Some(None),
-        [alias, star] if is_star(star) => Some(tree::text_of(alias)),
-        _ => None,
-    }
-}
-
-fn is_star(field: &Node) -> bool {
-    matches!(field.node, Some(NodeEnum::AStar(_)))
-}
-
 fn is_known(column: &ColumnRef, scopes: &[&[Item]], outputs: &[String]) -> bool {
     let items = || scopes.iter().flat_map(|scope| scope.iter());
     match column.fields.as_slice() {
-        [only] if is_star(only) => true,
+        [_] if tree::is_star(&column.fields) => true,
         [only] => {
             let name = tree::text_of(only).unwrap_or_default();
             let has_column = |item: &Item| item.1.as_ref().is_some_and(|columns| columns.iter().any(|c| c == name));

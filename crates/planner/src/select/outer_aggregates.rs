@@ -8,18 +8,17 @@ use pgerror::Result;
 
 use super::shape;
 use crate::context::Context;
-use crate::tree::{self, Ref, Walk};
+use crate::tree::{self, Ask, Ref, Walk};
 
 /// Is there one below the level? It may belong further up still, where the same is asked.
 pub(super) fn any(ctx: &Context<'_>, select: &SelectStmt) -> Result<bool> {
     let mut below = Vec::new();
-    select.walk(&mut |node| {
+    select.each(|node| {
         if let Ref::SelectStmt(inner) = node
             && !std::ptr::eq(inner, select)
         {
             below.push(inner);
         }
-        Ok(true)
     })?;
     for inner in below {
         let names = table_names(&inner.from_clause)?;
@@ -69,13 +68,10 @@ fn is_foreign(call: &FuncCall, names: &HashSet<String>, no_tables: bool) -> Resu
 /// Names of tables, and all aliases, at and below some nodes.
 fn table_names(nodes: &impl Walk) -> Result<HashSet<String>> {
     let mut names = HashSet::new();
-    nodes.walk(&mut |node| {
-        match node {
-            Ref::RangeVar(table) if table.alias.is_none() => drop(names.insert(table.relname.clone())),
-            Ref::Alias(alias) => drop(names.insert(alias.aliasname.clone())),
-            _ => {}
-        }
-        Ok(true)
+    nodes.each(|node| match node {
+        Ref::RangeVar(table) if table.alias.is_none() => drop(names.insert(table.relname.clone())),
+        Ref::Alias(alias) => drop(names.insert(alias.aliasname.clone())),
+        _ => {}
     })?;
     Ok(names)
 }

@@ -1,13 +1,15 @@
 //! Questions about one query level: aggregates, windows, grouping, sub-selects. None of them looks into sub-selects, but for
 //! aggregates there that belong to the level.
 
-use pg_query::protobuf::{self, CoercionForm, FuncCall, JoinType, RowExpr, SelectStmt, SubLink, TypeCast, WindowDef};
+use pg_query::protobuf::{
+    self, CoercionForm, FuncCall, JoinExpr, JoinType, ResTarget, RowExpr, SelectStmt, SubLink, TypeCast, WindowDef,
+};
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
 use super::{outer_aggregates, terms};
 use crate::context::Context;
-use crate::tree::{self, Ref, Walk};
+use crate::tree::{self, Get, Ref, Walk};
 
 /// Is this call an aggregate (not a window function)?
 pub(crate) fn is_aggregate(ctx: &Context<'_>, call: &FuncCall) -> bool {
@@ -61,16 +63,6 @@ pub(crate) fn sub_links(select: &SelectStmt) -> Result<Vec<&SubLink>> {
         }
     })?;
     Ok(links)
-}
-
-/// Is there a sub-select in an expression?
-pub(crate) fn has_sub_select(expression: &Node) -> Result<bool> {
-    let mut found = false;
-    expression.walk(&mut |node| {
-        found |= matches!(node, Ref::SubLink(_));
-        Ok(!found)
-    })?;
-    Ok(found)
 }
 
 /// Aggregate calls of the level.
@@ -157,32 +149,16 @@ fn by_position_or_name<'a>(
 /// The expression of the n-th output column (1-based); `None` if a star stands before it.
 pub(crate) fn target_value(select: &SelectStmt, position: usize) -> Option<&Node> {
     let before = select.target_list.get(..position)?;
-    if before.iter().any(is_star) {
+    if before.iter().any(tree::shows_star) {
         return None;
     }
-    match before.last()?.node.as_ref()? {
-        NodeEnum::ResTarget(target) => target.val.as_deref(),
-        _ => None,
-    }
-}
-
-/// Is a target list entry `*` or `t.*`?
-pub(crate) fn is_star(target: &Node) -> bool {
-    let Some(NodeEnum::ResTarget(target)) = &target.node else { return false };
-    let last = match target.val.as_deref().and_then(|value| value.node.as_ref()) {
-        Some(NodeEnum::ColumnRef(column)) => column.fields.last(),
-        Some(NodeEnum::AIndirection(part)) => part.indirection.last(),
-        _ => None,
-    };
-    matches!(last.and_then(|field| field.node.as_ref()), Some(NodeEnum::AStar(_)))
+    tree::value_of(before.last()?)
 }
 
 /// The expression whose output name this is.
 pub(crate) fn aliased<'a>(select: &'a SelectStmt, name: &str) -> Option<&'a Node> {
-    select.target_list.iter().find_map(|target| match &target.node {
-        Some(NodeEnum::ResTarget(target)) if tree::output_name(target) == name => target.val.as_deref(),
-        _ => None,
-    })
+    let is_meant = |target: &&ResTarget| tree::output_name(target) == name;
+    select.target_list.iter().filter_map(|target| target.get()).find(is_meant)?.val.as_deref()
 }
 
 /// A bare integer constant: the number of an output column.
@@ -242,13 +218,9 @@ fn partition_of<'a>(select: &'a SelectStmt, window: &'a WindowDef, depth: usize)
     if base.is_empty() || depth > select.window_clause.len() {
         return Some(Vec::new());
     }
-    select.window_clause.iter().find_map(|w| match &w.node {
-        Some(NodeEnum::WindowDef(def)) if def.name == *base => {
-            let same = std::ptr::eq(&**def, window);
-            if same { Some(Vec::new()) } else { partition_of(select, def, depth + 1) }
-        }
-        _ => None,
-    })
+    let mut windows = select.window_clause.iter().filter_map(|window| window.get::<WindowDef>());
+    let def = windows.find(|def| def.name == *base)?;
+    if std::ptr::eq(def, window) { Some(Vec::new()) } else { partition_of(select, def, depth + 1) }
 }
 
 /// Conditions that every row of the level fulfils: WHERE and the ON of inner joins that no outer join encloses.
@@ -256,7 +228,7 @@ pub(crate) fn inner_conditions(select: &SelectStmt) -> Vec<&Node> {
     let mut conditions = tree::conjuncts(select.where_clause.as_deref());
     let mut stack: Vec<&Node> = select.from_clause.iter().collect();
     while let Some(item) = stack.pop() {
-        if let Some(NodeEnum::JoinExpr(join)) = &item.node
+        if let Some(join) = item.get::<JoinExpr>()
             && terms::is_join(join.jointype, JoinType::JoinInner)
         {
             conditions.extend(tree::conjuncts(join.quals.as_deref()));
@@ -271,7 +243,7 @@ pub(crate) fn is_table_name(cast: &TypeCast) -> bool {
     let to = cast.type_name.as_ref().and_then(|name| name.names.last()).and_then(tree::text_of);
     let of_tableoid = matches!(
         cast.arg.as_deref().and_then(|arg| arg.node.as_ref()),
-        Some(NodeEnum::ColumnRef(column)) if column.fields.last().and_then(tree::text_of) == Some("tableoid")
+        Some(NodeEnum::ColumnRef(column)) if tree::last_name(&column.fields) == Some("tableoid")
     );
     to == Some("regclass") && of_tableoid
 }

@@ -3,31 +3,24 @@
 use std::sync::Arc;
 
 use catalog::Relation;
-use pg_query::protobuf::{RangeSubselect, SelectStmt, a_const};
+use pg_query::protobuf::{FuncCall, RangeFunction, RangeSubselect, ResTarget, SelectStmt, a_const};
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
 use crate::context::{Context, Named};
 use crate::facts::functions::{asks_size, facts};
 use crate::plan::{FinalSql, Gather, Input};
-use crate::tree::{self, Ref, Walk};
+use crate::tree::{self, Get, Syntax, Walk};
 
 /// The plan of a query, or of a change of the home node's tables, that reads no tables of the user's besides; `None` if it does.
 pub(crate) fn plan(ctx: &Context<'_>, query: &NodeEnum) -> Result<Option<Gather>> {
-    let mut reads_others = false;
-    query.walk(&mut |node| {
-        if let Ref::RangeVar(name) = node {
-            reads_others |= !matches!(ctx.resolve(name)?, Named::Home(_));
-        }
-        Ok(!reads_others)
-    })?;
-    if reads_others {
+    if ctx.names(query, |named| !matches!(named, Named::Home(_)))? {
         return Ok(None);
     }
     let mut rewritten = query.clone();
     let mut inputs: Vec<Input> = Vec::new();
     rewritten.rewrite(&mut |node: &mut Node| {
-        if let Some(NodeEnum::ResTarget(target)) = &mut node.node
+        if let Some(target) = node.get_mut::<ResTarget>()
             && target.name.is_empty()
         {
             target.name = tree::output_name(target);
@@ -36,7 +29,7 @@ pub(crate) fn plan(ctx: &Context<'_>, query: &NodeEnum) -> Result<Option<Gather>
             *node = value;
             return Ok(true);
         }
-        let Some(NodeEnum::FuncCall(call)) = &node.node else { return Ok(true) };
+        let Some(call) = node.get::<FuncCall>() else { return Ok(true) };
         let Some(table) = sized_table(ctx, call.args.first()).filter(|_| asks_size(ctx, call)) else { return Ok(true) };
         let sql = format!("SELECT {} AS size", tree::deparse_expression(node)?);
         let name = ctx.input_table(format_args!("g{}", inputs.len() + 1));
@@ -54,24 +47,20 @@ pub(crate) fn plan(ctx: &Context<'_>, query: &NodeEnum) -> Result<Option<Gather>
 
 /// `FROM pg_relation_size('t') AS s` as `FROM (SELECT pg_relation_size('t')) AS s (s)`, where the call is an expression.
 fn call_in_from(ctx: &Context<'_>, item: &Node) -> Option<Node> {
-    let Some(NodeEnum::RangeFunction(item)) = &item.node else { return None };
+    let item = item.get::<RangeFunction>()?;
     let [Node { node: Some(NodeEnum::List(list)) }] = item.functions.as_slice() else { return None };
     let call = list.items.first()?;
-    let Some(NodeEnum::FuncCall(function)) = &call.node else { return None };
+    let function = call.get::<FuncCall>()?;
     if !asks_size(ctx, function) || item.ordinality || !item.coldeflist.is_empty() {
         return None;
     }
-    let name = function.funcname.last().and_then(tree::text_of)?;
+    let name = tree::last_name(&function.funcname)?;
     let mut alias = item.alias.clone().unwrap_or_else(|| tree::alias(name));
     if alias.colnames.is_empty() {
         alias.colnames.push(tree::string(&alias.aliasname));
     }
     let select = SelectStmt { target_list: vec![tree::target(call.clone(), Some("size"))], ..tree::empty_select() };
-    Some(tree::node(NodeEnum::RangeSubselect(Box::new(RangeSubselect {
-        lateral: item.lateral,
-        subquery: Some(Box::new(tree::node(NodeEnum::SelectStmt(Box::new(select))))),
-        alias: Some(alias),
-    }))))
+    Some(RangeSubselect { lateral: item.lateral, subquery: select.into_box(), alias: Some(alias) }.into_node())
 }
 
 /// The partitioned table that an argument names as a constant.

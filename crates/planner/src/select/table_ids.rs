@@ -7,13 +7,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use catalog::{Distribution, Relation};
-use pg_query::protobuf::{ColumnRef, RangeVar, SelectStmt};
+use pg_query::protobuf::{ColumnRef, RangeVar, ResTarget, SelectStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
-use super::{levels, shape};
 use crate::context::{Context, Named};
-use crate::tree::{self, Ref, Walk};
+use crate::tree::{self, Ask, Get, Ref, Walk};
 
 /// The column's name.
 pub(super) const COLUMN: &str = "loxo_tableoid";
@@ -32,8 +31,8 @@ pub(super) fn rename(ctx: &Context<'_>, query: &mut NodeEnum) -> Result<()> {
     tables.check_rest(query)?;
     name_outputs(query)?;
     query.rewrite(&mut |node: &mut Node| {
-        let Some(NodeEnum::ColumnRef(column)) = &mut node.node else { return Ok(true) };
-        if column.fields.last().and_then(tree::text_of) != Some("tableoid") {
+        let Some(column) = node.get_mut::<ColumnRef>() else { return Ok(true) };
+        if tree::last_name(&column.fields) != Some("tableoid") {
             return Ok(false);
         }
         if let Some(alias) = tables.owner(column)? {
@@ -59,7 +58,7 @@ struct Tables {
 
 impl Tables {
     fn of(ctx: &Context<'_>, query: &NodeEnum) -> Result<Self> {
-        let ctes = levels::cte_names(query)?;
+        let ctes = query.with_names()?;
         let mut tables = Self { known: HashMap::new(), count: 0 };
         let mut others: Vec<String> = Vec::new();
         let mut own_aliases = Vec::new();
@@ -85,7 +84,7 @@ impl Tables {
 
     fn add(&mut self, ctx: &Context<'_>, name: &RangeVar, may_be_cte: bool) -> Result<()> {
         self.count += 1;
-        let alias = name.alias.as_ref().map_or(&name.relname, |alias| &alias.aliasname).clone();
+        let alias = tree::alias_of(name).to_owned();
         let has_columns = name.alias.as_ref().is_some_and(|alias| !alias.colnames.is_empty());
         let relation = match ctx.resolve(name)? {
             _ if may_be_cte && name.schemaname.is_empty() => None,
@@ -126,7 +125,7 @@ impl Tables {
             self.write_out_stars(arm)?;
         }
         let only = match select.from_clause.as_slice() {
-            [Node { node: Some(NodeEnum::RangeVar(name)) }] => Some(alias_of(name).to_owned()),
+            [Node { node: Some(NodeEnum::RangeVar(name)) }] => Some(tree::alias_of(name).to_owned()),
             _ => None,
         };
         let mut targets = Vec::new();
@@ -156,7 +155,8 @@ impl Tables {
                 Ref::SelectStmt(select) => {
                     let mut gathered = false;
                     select.from_clause.walk(&mut |item| {
-                        gathered |= matches!(item, Ref::RangeVar(name) if self.relation(alias_of(name)).is_some());
+                        gathered |=
+                            matches!(item, Ref::RangeVar(name) if self.relation(tree::alias_of(name)).is_some());
                         Ok(!matches!(item, Ref::SelectStmt(_)))
                     })?;
                     let is_bare_star = |target: &Node| star_of(target) == Some(None);
@@ -187,33 +187,25 @@ fn is_gathered(ctx: &Context<'_>, relation: &Relation) -> bool {
     }
 }
 
-fn alias_of(name: &RangeVar) -> &str {
-    name.alias.as_ref().map_or(&name.relname, |alias| &alias.aliasname)
-}
-
 /// Whose star an output is: `Some(None)` is a bare one.
 fn star_of(target: &Node) -> Option<Option<String>> {
-    if !shape::is_star(target) {
+    if !tree::shows_star(target) {
         return None;
     }
-    let Some(NodeEnum::ResTarget(target)) = &target.node else { return None };
-    match &target.val.as_deref()?.node {
-        Some(NodeEnum::ColumnRef(column)) => {
-            Some(column.fields.iter().rev().nth(1).and_then(tree::text_of).map(str::to_owned))
-        }
-        _ => None,
-    }
+    let target = target.get::<ResTarget>()?;
+    target
+        .val
+        .get::<ColumnRef>()
+        .map(|column| column.fields.iter().rev().nth(1).and_then(tree::text_of).map(str::to_owned))
 }
 
 /// Outputs keep the names that they have by `tableoid`.
 fn name_outputs(query: &mut NodeEnum) -> Result<()> {
     query.rewrite(&mut |node: &mut Node| {
-        let Some(NodeEnum::ResTarget(target)) = &mut node.node else { return Ok(true) };
-        let mut found = false;
-        target.val.walk(&mut |node| {
-            found |= matches!(node, Ref::ColumnRef(c) if c.fields.last().and_then(tree::text_of) == Some("tableoid"));
-            Ok(!found)
-        })?;
+        let Some(target) = node.get_mut::<ResTarget>() else { return Ok(true) };
+        let found = target
+            .val
+            .any(|node| matches!(node, Ref::ColumnRef(c) if tree::last_name(&c.fields) == Some("tableoid")))?;
         if found && target.name.is_empty() {
             target.name = tree::output_name(target);
         }

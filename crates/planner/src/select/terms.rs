@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use catalog::{Column, Oid, Relation};
-use pg_query::protobuf::{self, AExprKind, ColumnRef};
+use pg_query::protobuf::{self, AExpr, AExprKind, BoolExpr, ColumnRef};
 use pg_query::{Node, NodeEnum};
 use placement::KeyType;
 
 use crate::context::Context;
 use crate::facts::constant::Constant;
-use crate::tree;
+use crate::tree::{self, Get};
 
 /// A column of a leaf: leaf number and 0-based column position.
 pub(crate) type Term = (usize, usize);
@@ -159,7 +159,7 @@ impl Equalities {
 
 /// `a = b` as two sides, also each pair of `(a, b) = (c, d)`.
 pub(crate) fn equal_sides(condition: &Node) -> Vec<(&Node, &Node)> {
-    let Some(NodeEnum::AExpr(e)) = &condition.node else { return Vec::new() };
+    let Some(e) = condition.get::<AExpr>() else { return Vec::new() };
     let (Some(left), Some(right)) = (e.lexpr.as_deref(), e.rexpr.as_deref()) else { return Vec::new() };
     if e.kind != AExprKind::AexprOp as i32 || tree::operator_name(&e.name) != Some("=") {
         return Vec::new();
@@ -174,7 +174,7 @@ pub(crate) fn equal_sides(condition: &Node) -> Vec<(&Node, &Node)> {
 
 /// What a condition equates: itself, or what every branch of a disjunction equates.
 pub(crate) fn equal_pairs(condition: &Node) -> Vec<(&Node, &Node)> {
-    let Some(NodeEnum::BoolExpr(any)) = &condition.node else { return equal_sides(condition) };
+    let Some(any) = condition.get::<BoolExpr>() else { return equal_sides(condition) };
     if any.boolop != protobuf::BoolExprType::OrExpr as i32 {
         return Vec::new();
     }
@@ -189,7 +189,7 @@ pub(crate) fn equal_pairs(condition: &Node) -> Vec<(&Node, &Node)> {
 
 /// `a IN (list)` and `a = ANY (ARRAY[list])`.
 pub(crate) fn in_list(condition: &Node) -> Option<(&Node, &[Node])> {
-    let Some(NodeEnum::AExpr(e)) = &condition.node else { return None };
+    let e = condition.get::<AExpr>()?;
     let (left, right) = (e.lexpr.as_deref()?, e.rexpr.as_deref()?);
     if tree::operator_name(&e.name) != Some("=") {
         return None;

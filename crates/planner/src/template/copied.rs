@@ -8,12 +8,12 @@
 //! Then it runs where the query alone would: on the node of the key that WHERE names, or wherever the source has rows.
 
 use catalog::Relation;
-use pg_query::protobuf::{InsertStmt, RangeVar, SelectStmt};
+use pg_query::protobuf::{ColumnRef, InsertStmt, RangeVar, ResTarget, SelectStmt};
 use pg_query::{Node, NodeEnum};
 
 use super::parameters::is_simple;
 use super::{Place, Places, given_columns, is_column, key_names, only_table};
-use crate::tree;
+use crate::tree::{self, Get};
 
 /// See the module's page.
 pub(super) struct Copied<'t> {
@@ -24,14 +24,14 @@ pub(super) struct Copied<'t> {
 
 impl<'t> Copied<'t> {
     pub(super) fn of(insert: &'t InsertStmt) -> Option<Self> {
-        let Some(NodeEnum::SelectStmt(query)) = &insert.select_stmt.as_deref()?.node else { return None };
+        let query = insert.select_stmt.get::<SelectStmt>()?;
         only_table(query).map(|source| Self { insert, query, source })
     }
 
     /// Is each key column of the target given the same of the source?
     fn keeps_key(&self, target: &Relation, source: &Relation) -> Option<bool> {
         let given = given_columns(self.insert, target)?;
-        let alias = self.source.alias.as_ref().map_or(self.source.relname.as_str(), |alias| alias.aliasname.as_str());
+        let alias = tree::alias_of(self.source);
         let is_given = |name: &str, own: &str| {
             let mut positions = given.iter().enumerate().filter(|(_, given)| **given == name).map(|(at, _)| at);
             let position = positions.next().filter(|_| positions.next().is_none());
@@ -48,9 +48,8 @@ impl<'t> Copied<'t> {
         {
             return source.columns.get(position).is_some_and(|column| column.name == name);
         }
-        let is_plain = |target: &Node| match &target.node {
-            Some(NodeEnum::ResTarget(target)) => target.val.as_deref().is_some_and(|value| !is_star(value)),
-            _ => false,
+        let is_plain = |target: &Node| {
+            target.get::<ResTarget>().is_some_and(|target| target.val.as_deref().is_some_and(|value| !is_star(value)))
         };
         let value = match self.query.target_list.get(position).map(|target| &target.node) {
             Some(Some(NodeEnum::ResTarget(target))) => target.val.as_deref(),
@@ -62,7 +61,7 @@ impl<'t> Copied<'t> {
 
 /// `*` or `t.*`.
 fn is_star(value: &Node) -> bool {
-    let Some(NodeEnum::ColumnRef(column)) = &value.node else { return false };
+    let Some(column) = value.get::<ColumnRef>() else { return false };
     column.fields.last().is_none_or(|last| tree::text_of(last).is_none())
 }
 

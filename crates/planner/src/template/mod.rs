@@ -33,11 +33,11 @@ mod tests;
 use std::sync::{Arc, OnceLock};
 
 use catalog::{Catalog, Column, Distribution, NodeId, Relation};
-use pg_query::protobuf::{AExprKind, InsertStmt, RangeVar, SelectStmt, SetOperation};
+use pg_query::protobuf::{AExpr, AExprKind, ColumnRef, InsertStmt, RangeVar, ResTarget, SelectStmt, SetOperation};
 use pg_query::{Node, NodeEnum};
 
 use crate::context::{Context, Named};
-use crate::dml::{check_key, key_names, target_column, width};
+use crate::dml::{check_key, key_names, width};
 use crate::facts::clock;
 use crate::facts::constant::{self, Constant};
 use crate::facts::effects::leavings;
@@ -46,7 +46,7 @@ use crate::facts::tables::{Clauses, Tables};
 use crate::parse::{self, Statement};
 use crate::plan::{Forward, Plan, Scatter};
 use crate::session::{Parameter, SessionFacts};
-use crate::tree::{self, Ref, Walk};
+use crate::tree::{self, Ask, Get, Ref, Walk};
 
 pub use completed::Completion;
 use copied::Copied;
@@ -340,7 +340,7 @@ struct Places<'a> {
 impl Places<'_> {
     /// Where each key column's value stands in the one row of an INSERT.
     fn in_values(&self, insert: &InsertStmt) -> Option<Vec<KeySource>> {
-        let Some(NodeEnum::SelectStmt(query)) = &insert.select_stmt.as_deref()?.node else { return None };
+        let query = insert.select_stmt.get::<SelectStmt>()?;
         let [Node { node: Some(NodeEnum::List(row)) }] = query.values_lists.as_slice() else { return None };
         let given = given_columns(insert, self.relation)?;
         let source = |number| {
@@ -357,7 +357,7 @@ impl Places<'_> {
 
     /// Where each key column's value stands in a condition.
     fn in_condition(&self, table: &RangeVar, condition: &Node) -> Option<Vec<KeySource>> {
-        let alias = table.alias.as_ref().map_or(table.relname.as_str(), |alias| alias.aliasname.as_str());
+        let alias = tree::alias_of(table);
         if table.alias.as_ref().is_some_and(|alias| !alias.colnames.is_empty()) {
             return None;
         }
@@ -381,7 +381,7 @@ impl Places<'_> {
 
     /// `name = constant`, either way round.
     fn pin(&self, condition: &Node, alias: &str, name: &str) -> Option<KeySource> {
-        let Some(NodeEnum::AExpr(comparison)) = &condition.node else { return None };
+        let comparison = condition.get::<AExpr>()?;
         let [operator] = comparison.name.as_slice() else { return None };
         if comparison.kind != AExprKind::AexprOp as i32 || tree::text_of(operator) != Some("=") {
             return None;
@@ -420,27 +420,21 @@ fn given_columns<'a>(insert: &'a InsertStmt, relation: &'a Relation) -> Option<V
 
 /// The defaults of the columns that an INSERT gives no values for. [`sets_default`](crate::sets_default) tells of those that it asks for.
 fn defaults_of<'a>(insert: &'a InsertStmt, relation: &'a Relation) -> impl Iterator<Item = &'a str> {
-    let rows = match insert.select_stmt.as_deref().and_then(|query| query.node.as_ref()) {
-        Some(NodeEnum::SelectStmt(query)) => width(query).unwrap_or(0),
-        _ => 0,
-    };
+    let rows = insert.select_stmt.get().and_then(width).unwrap_or(0);
     let given: Vec<&str> = match insert.cols.is_empty() {
         true => relation.columns.iter().take(rows).map(|column| column.name.as_str()).collect(),
-        false => insert.cols.iter().filter_map(target_column).collect(),
+        false => insert.cols.iter().filter_map(tree::name_of).collect(),
     };
     let is_left_out = move |column: &&'a Column| !given.contains(&column.name.as_str());
     relation.columns.iter().filter(is_left_out).filter_map(|column| column.default.as_deref())
 }
 
 fn plain_column(target: &Node) -> Option<&str> {
-    match &target.node {
-        Some(NodeEnum::ResTarget(target)) if target.indirection.is_empty() => Some(&target.name),
-        _ => None,
-    }
+    target.get::<ResTarget>().filter(|target| target.indirection.is_empty()).map(|target| target.name.as_str())
 }
 
 fn is_column(node: &Node, alias: &str, name: &str) -> bool {
-    let Some(NodeEnum::ColumnRef(column)) = &node.node else { return false };
+    let Some(column) = node.get::<ColumnRef>() else { return false };
     match column.fields.as_slice() {
         [own] => tree::text_of(own) == Some(name),
         [table, own] => tree::text_of(table) == Some(alias) && tree::text_of(own) == Some(name),
@@ -450,15 +444,6 @@ fn is_column(node: &Node, alias: &str, name: &str) -> bool {
 
 /// How often a column of this name, or a whole row that may hold it, is mentioned.
 fn mentions(condition: &Node, name: &str) -> Option<usize> {
-    let mut count = 0;
-    condition
-        .walk(&mut |node| {
-            if let Ref::ColumnRef(column) = node {
-                let last = column.fields.last();
-                count += usize::from(last.and_then(tree::text_of).is_none_or(|own| own == name));
-            }
-            Ok(true)
-        })
-        .ok()?;
-    Some(count)
+    let may_be = |column: &ColumnRef| tree::last_name(&column.fields).is_none_or(|own| own == name);
+    condition.count(|node| matches!(node, Ref::ColumnRef(column) if may_be(column))).ok()
 }

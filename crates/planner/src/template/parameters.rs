@@ -7,11 +7,11 @@
 //! (a trigger or a function might ask for the text with `current_query()`); all other numbers keep the statement as it is.
 
 use catalog::{Meaning, Relation, meaning};
-use pg_query::protobuf::{AConst, AExprKind, SelectStmt, a_const};
+use pg_query::protobuf::{AConst, AExprKind, FuncCall, List, ResTarget, SelectStmt, a_const};
 use pg_query::{Node, NodeEnum};
 
 use super::shape::{LiteralKind, Shape};
-use crate::tree::{self, Ref, Walk};
+use crate::tree::{self, Ask, Get, Ref};
 
 /// More digits may be a `bigint`.
 const DIGITS_MAX: usize = 9;
@@ -46,16 +46,10 @@ impl Parameterised {
 
 /// Does a default show the text of the statement?
 fn asks_text(default: &str) -> bool {
-    let mut asks = false;
-    let walked = tree::parse_expression(default).and_then(|default| {
-        default.walk(&mut |node| {
-            if let Ref::FuncCall(call) = node {
-                asks |= meaning::without_arguments(tree::qualified(&call.funcname).1) == Some(Meaning::Text);
-            }
-            Ok(true)
-        })
-    });
-    asks || walked.is_err()
+    let is_text =
+        |call: &FuncCall| meaning::without_arguments(tree::qualified(&call.funcname).1) == Some(Meaning::Text);
+    let asks = |node: Ref<'_>| matches!(node, Ref::FuncCall(call) if is_text(call));
+    tree::parse_expression(default).map_or(true, |default| default.may_have(asks))
 }
 
 impl Parameters {
@@ -104,21 +98,12 @@ impl Parameters {
 
 /// No clause in which a number may mean something else, and no call of a function. `None` if the tree cannot be walked.
 pub(super) fn is_simple(tree: &NodeEnum) -> Option<bool> {
-    let mut simple = match tree {
-        NodeEnum::InsertStmt(insert) => insert.on_conflict_clause.is_none(),
-        NodeEnum::SelectStmt(_) | NodeEnum::UpdateStmt(_) | NodeEnum::DeleteStmt(_) => true,
-        _ => false,
-    };
-    tree.walk(&mut |node| {
-        simple &= match node {
-            Ref::FuncCall(_) => false,
-            Ref::SelectStmt(select) => has_no_clauses(select),
-            _ => true,
-        };
-        Ok(simple)
-    })
-    .ok()?;
-    Some(simple)
+    let is_simple = tree.every(|node| match node {
+        Ref::FuncCall(_) | Ref::OnConflictClause(_) | Ref::MergeStmt(_) => false,
+        Ref::SelectStmt(select) => has_no_clauses(select),
+        _ => true,
+    });
+    is_simple.ok()
 }
 
 fn has_no_clauses(select: &SelectStmt) -> bool {
@@ -137,27 +122,24 @@ fn places(tree: &NodeEnum) -> Option<Vec<usize>> {
     let mut add = |node: Option<&Node>| found.extend(node.and_then(number_at));
     if let NodeEnum::UpdateStmt(update) = tree {
         for target in &update.target_list {
-            if let Some(NodeEnum::ResTarget(target)) = &target.node {
+            if let Some(target) = target.get::<ResTarget>() {
                 add(target.val.as_deref());
             }
         }
     }
-    tree.walk(&mut |node| {
-        match node {
-            Ref::AExpr(operation) if operation.kind == AExprKind::AexprOp as i32 => {
-                add(operation.lexpr.as_deref());
-                add(operation.rexpr.as_deref());
-            }
-            Ref::SelectStmt(select) => {
-                for row in &select.values_lists {
-                    if let Some(NodeEnum::List(row)) = &row.node {
-                        row.items.iter().for_each(|item| add(Some(item)));
-                    }
+    tree.each(|node| match node {
+        Ref::AExpr(operation) if operation.kind == AExprKind::AexprOp as i32 => {
+            add(operation.lexpr.as_deref());
+            add(operation.rexpr.as_deref());
+        }
+        Ref::SelectStmt(select) => {
+            for row in &select.values_lists {
+                if let Some(row) = row.get::<List>() {
+                    row.items.iter().for_each(|item| add(Some(item)));
                 }
             }
-            _ => {}
         }
-        Ok(true)
+        _ => {}
     })
     .ok()?;
     Some(found)

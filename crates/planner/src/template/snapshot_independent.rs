@@ -12,17 +12,18 @@
 use std::fmt::Write;
 
 use catalog::{Relation, RelationKind};
-use pg_query::protobuf::InsertStmt;
+use pg_query::protobuf::{InsertStmt, ResTarget, SelectStmt};
 use pg_query::{Node, NodeEnum};
 
 use super::Template;
+use crate::tree::Get;
 
 /// Parameters of a statement that the protocol has room for.
 const PARAMETERS_MAX: usize = u16::MAX as usize;
 
 /// See the module's page; for an INSERT of one row.
 pub(super) fn is_snapshot_independent(insert: &InsertStmt, relation: &Relation) -> bool {
-    let Some(NodeEnum::SelectStmt(query)) = insert.select_stmt.as_deref().and_then(|node| node.node.as_ref()) else {
+    let Some(query) = insert.select_stmt.get::<SelectStmt>() else {
         return false;
     };
     let [Node { node: Some(NodeEnum::List(row)) }] = query.values_lists.as_slice() else { return false };
@@ -47,7 +48,7 @@ fn is_given(value: &Node) -> bool {
 }
 
 fn is_column(target: &Node) -> bool {
-    let Some(NodeEnum::ResTarget(target)) = &target.node else { return false };
+    let Some(target) = target.get::<ResTarget>() else { return false };
     target.val.as_deref().is_some_and(|value| matches!(value.node, Some(NodeEnum::ColumnRef(_))))
 }
 

@@ -4,13 +4,20 @@ use pg_query::protobuf::{self, AConst, Alias, ColumnRef, RangeSubselect, RangeVa
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result, SqlState};
 
+mod ask;
+mod get;
 mod names;
 mod parts;
 mod walk;
 
 use crate::parse::printed::with_plain_marks;
+pub(crate) use ask::Ask;
+pub(crate) use get::{Get, Syntax};
 pub(crate) use names::output_name;
-pub(crate) use parts::{returning_of, target_of, with_mut, with_of};
+pub(crate) use parts::{
+    alias_of, is_about_rows, is_default, is_star, last_name, name_of, only_call, option_of, reads_others, returned_by,
+    returning_mut, returning_of, shows_star, target_of, value_of, with_items, with_mut, with_of,
+};
 pub(crate) use walk::{Ref, Visit, Walk};
 
 /// `SelectStmt`, `CreateRoleStmt`, …: the variant's name.
@@ -46,7 +53,7 @@ pub(crate) fn deparse(node: &NodeEnum) -> Result<String> {
 
 /// The SQL text of a SELECT.
 pub(crate) fn deparse_select(select: &SelectStmt) -> Result<String> {
-    deparse(&NodeEnum::SelectStmt(Box::new(select.clone())))
+    deparse(&select.clone().into_tree())
 }
 
 /// The SQL text of an expression.
@@ -77,16 +84,13 @@ pub(crate) fn string(text: &str) -> Node {
 
 /// `expression [AS name]` in a target list.
 pub(crate) fn target(expression: Node, name: Option<&str>) -> Node {
-    node(NodeEnum::ResTarget(Box::new(ResTarget {
-        name: name.unwrap_or_default().to_owned(),
-        val: Some(Box::new(expression)),
-        ..ResTarget::default()
-    })))
+    ResTarget { name: name.unwrap_or_default().to_owned(), val: Some(Box::new(expression)), ..ResTarget::default() }
+        .into_node()
 }
 
 /// A column name as INSERT's column list holds it.
 pub(crate) fn target_name_only(name: &str) -> Node {
-    node(NodeEnum::ResTarget(Box::new(ResTarget { name: name.to_owned(), ..ResTarget::default() })))
+    ResTarget { name: name.to_owned(), ..ResTarget::default() }.into_node()
 }
 
 /// A reference to a column, `name` or `a.name`.
@@ -103,8 +107,8 @@ pub(crate) fn star(alias: Option<&str>) -> Node {
 
 /// `(query) AS alias (columns)` in FROM.
 pub(crate) fn sub_select(query: SelectStmt, alias: Alias) -> Node {
-    let subquery = Some(Box::new(node(NodeEnum::SelectStmt(Box::new(query)))));
-    node(NodeEnum::RangeSubselect(Box::new(RangeSubselect { lateral: false, subquery, alias: Some(alias) })))
+    let subquery = Some(Box::new(query.into_node()));
+    RangeSubselect { lateral: false, subquery, alias: Some(alias) }.into_node()
 }
 
 /// The only statement of a text that PostgreSQL has printed.
@@ -136,13 +140,13 @@ pub(crate) fn text(value: &str) -> Node {
 /// `a AND b AND …`.
 pub(crate) fn and(args: Vec<Node>) -> Node {
     let boolop = protobuf::BoolExprType::AndExpr as i32;
-    node(NodeEnum::BoolExpr(Box::new(protobuf::BoolExpr { xpr: None, boolop, args, location: -1 })))
+    protobuf::BoolExpr { xpr: None, boolop, args, location: -1 }.into_node()
 }
 
 /// `a OR b OR …`.
 pub(crate) fn or(args: Vec<Node>) -> Node {
     let boolop = protobuf::BoolExprType::OrExpr as i32;
-    node(NodeEnum::BoolExpr(Box::new(protobuf::BoolExpr { xpr: None, boolop, args, location: -1 })))
+    protobuf::BoolExpr { xpr: None, boolop, args, location: -1 }.into_node()
 }
 
 /// All conditions in one, `None` if there are none.
@@ -168,10 +172,7 @@ pub(crate) fn table(schema: &str, name: &str, alias: Option<Alias>) -> RangeVar 
 
 /// The text of a String node.
 pub(crate) fn text_of(node: &Node) -> Option<&str> {
-    match &node.node {
-        Some(NodeEnum::String(s)) => Some(&s.sval),
-        _ => None,
-    }
+    node.get::<protobuf::String>().map(|text| text.sval.as_str())
 }
 
 /// The schema, if it is written, and the name of a list of String nodes.

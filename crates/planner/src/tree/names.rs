@@ -1,6 +1,6 @@
 //! The name PostgreSQL gives to an output column without AS (`FigureColname` of parse_target.c).
 
-use pg_query::protobuf::{ResTarget, SelectStmt, SqlValueFunctionOp, SubLinkType};
+use pg_query::protobuf::{ResTarget, SelectStmt, SubLinkType, XmlExprOp};
 use pg_query::{Node, NodeEnum};
 
 use super::text_of;
@@ -60,27 +60,21 @@ fn figure(node: &Node) -> (Option<String>, u8) {
         NodeEnum::MinMaxExpr(m) => {
             strong(if m.op == pg_query::protobuf::MinMaxOp::IsGreatest as i32 { "greatest" } else { "least" })
         }
-        NodeEnum::SqlvalueFunction(f) => strong(value_function(f.op)),
+        NodeEnum::SqlvalueFunction(function) => strong(&named(function.op().as_str_name(), "SVFOP_", "_N")),
         other => match special(other) {
-            Some(name) => strong(name),
+            Some(name) => strong(&name),
             None => (None, 0),
         },
     }
 }
 
-fn special(node: &NodeEnum) -> Option<&'static str> {
-    Some(match node {
+fn special(node: &NodeEnum) -> Option<String> {
+    let name = match node {
+        NodeEnum::XmlExpr(xml) if xml.op() != XmlExprOp::IsDocument => {
+            return Some(named(xml.op().as_str_name(), "IS_", ""));
+        }
+        NodeEnum::JsonFuncExpr(json) => return Some(named(json.op().as_str_name(), "", "_OP")),
         NodeEnum::XmlSerialize(_) => "xmlserialize",
-        NodeEnum::XmlExpr(x) => match pg_query::protobuf::XmlExprOp::try_from(x.op).ok()? {
-            pg_query::protobuf::XmlExprOp::IsXmlconcat => "xmlconcat",
-            pg_query::protobuf::XmlExprOp::IsXmlelement => "xmlelement",
-            pg_query::protobuf::XmlExprOp::IsXmlforest => "xmlforest",
-            pg_query::protobuf::XmlExprOp::IsXmlparse => "xmlparse",
-            pg_query::protobuf::XmlExprOp::IsXmlpi => "xmlpi",
-            pg_query::protobuf::XmlExprOp::IsXmlroot => "xmlroot",
-            pg_query::protobuf::XmlExprOp::IsXmlserialize => "xmlserialize",
-            _ => return None,
-        },
         NodeEnum::JsonParseExpr(_) => "json",
         NodeEnum::JsonScalarExpr(_) => "json_scalar",
         NodeEnum::JsonSerializeExpr(_) => "json_serialize",
@@ -88,14 +82,14 @@ fn special(node: &NodeEnum) -> Option<&'static str> {
         NodeEnum::JsonArrayConstructor(_) | NodeEnum::JsonArrayQueryConstructor(_) => "json_array",
         NodeEnum::JsonObjectAgg(_) => "json_objectagg",
         NodeEnum::JsonArrayAgg(_) => "json_arrayagg",
-        NodeEnum::JsonFuncExpr(j) => match j.op {
-            1 => "json_exists",
-            2 => "json_query",
-            3 => "json_value",
-            _ => return None,
-        },
         _ => return None,
-    })
+    };
+    Some(name.to_owned())
+}
+
+/// PostgreSQL's sources call its functions as users do, but for what stands before and behind: `SVFOP_CURRENT_TIME_N`.
+fn named(name: &str, before: &str, behind: &str) -> String {
+    name.trim_start_matches(before).trim_end_matches(behind).to_ascii_lowercase()
 }
 
 /// The name of a scalar sub-select is that of its first column.
@@ -111,21 +105,20 @@ fn first_column(select: &SelectStmt) -> (Option<String>, u8) {
     }
 }
 
-fn value_function(op: i32) -> &'static str {
-    match SqlValueFunctionOp::try_from(op) {
-        Ok(SqlValueFunctionOp::SvfopCurrentDate) => "current_date",
-        Ok(SqlValueFunctionOp::SvfopCurrentTime | SqlValueFunctionOp::SvfopCurrentTimeN) => "current_time",
-        Ok(SqlValueFunctionOp::SvfopCurrentTimestamp | SqlValueFunctionOp::SvfopCurrentTimestampN) => {
-            "current_timestamp"
-        }
-        Ok(SqlValueFunctionOp::SvfopLocaltime | SqlValueFunctionOp::SvfopLocaltimeN) => "localtime",
-        Ok(SqlValueFunctionOp::SvfopLocaltimestamp | SqlValueFunctionOp::SvfopLocaltimestampN) => "localtimestamp",
-        Ok(SqlValueFunctionOp::SvfopCurrentRole) => "current_role",
-        Ok(SqlValueFunctionOp::SvfopCurrentUser) => "current_user",
-        Ok(SqlValueFunctionOp::SvfopUser) => "user",
-        Ok(SqlValueFunctionOp::SvfopSessionUser) => "session_user",
-        Ok(SqlValueFunctionOp::SvfopCurrentCatalog) => "current_catalog",
-        Ok(SqlValueFunctionOp::SvfopCurrentSchema) => "current_schema",
-        Ok(SqlValueFunctionOp::SqlvalueFunctionOpUndefined) | Err(_) => "?column?",
+#[cfg(test)]
+mod tests {
+    use crate::tree;
+
+    #[test]
+    fn functions_with_a_grammar_of_their_own_have_names() {
+        let sql =
+            "SELECT current_time(2), localtimestamp, current_catalog, xmlconcat(a), a IS DOCUMENT, json_value(a, '$')";
+        let names: Vec<_> = tree::parse_select(sql)
+            .unwrap()
+            .target_list
+            .iter()
+            .map(|target| super::output_name(tree::Get::get(target).unwrap()))
+            .collect();
+        assert_eq!(names, ["current_time", "localtimestamp", "current_catalog", "xmlconcat", "?column?", "json_value"]);
     }
 }

@@ -22,11 +22,11 @@ use pg_query::NodeEnum;
 use pg_query::protobuf::{CommonTableExpr, RangeVar, WithClause};
 use pgerror::{PgError, Result};
 
-use crate::context::{Context, Named};
+use crate::context::Context;
 use crate::parse::Statement;
 use crate::plan::Plan;
 use crate::rewrite::views;
-use crate::tree::{self, Ref, Walk, returning_of, target_of, with_mut, with_of};
+use crate::tree::{self, Ask, returned_by, target_of, with_items, with_mut, with_of};
 
 mod order;
 pub(crate) mod plan;
@@ -48,14 +48,7 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Pl
 
 /// Does one of its WITH items change rows?
 pub(crate) fn changes_rows(statement: &Statement) -> bool {
-    statement.node().and_then(with_of).is_some_and(|with| items(with).any(changes))
-}
-
-fn items(with: &WithClause) -> impl Iterator<Item = &CommonTableExpr> {
-    with.ctes.iter().filter_map(|node| match &node.node {
-        Some(NodeEnum::CommonTableExpr(item)) => Some(item.as_ref()),
-        _ => None,
-    })
+    statement.node().and_then(with_of).is_some_and(|with| with_items(Some(with)).any(changes))
 }
 
 fn query_of(item: &CommonTableExpr) -> Option<&NodeEnum> {
@@ -68,34 +61,21 @@ fn changes(item: &CommonTableExpr) -> bool {
 
 /// A name that two WITH clauses define means one thing here and another there: it is not followed.
 fn refuse_hidden_names(with: &WithClause, main: &NodeEnum) -> Result<()> {
-    let names: HashSet<&str> = items(with).map(|item| item.ctename.as_str()).collect();
-    let mut hidden = None;
-    let mut look = |node: Ref<'_>| {
-        if let Ref::CommonTableExpr(item) = node
-            && names.contains(item.ctename.as_str())
-        {
-            hidden = Some(item.ctename.clone());
+    let names: HashSet<&str> = with_items(Some(with)).map(|item| item.ctename.as_str()).collect();
+    for tree in with_items(Some(with)).filter_map(query_of).chain([main]) {
+        if let Some(name) = tree.with_names()?.into_iter().find(|name| names.contains(name.as_str())) {
+            return Err(PgError::unsupported(format!("the WITH item \"{name}\", defined twice, beside data changes,"))
+                .hint("Rename one of them."));
         }
-        Ok(true)
-    };
-    main.walk(&mut look)?;
-    items(with).filter_map(query_of).try_for_each(|query| query.walk(&mut look))?;
-    match hidden {
-        Some(name) => {
-            Err(PgError::unsupported(format!("the WITH item \"{name}\", defined twice, beside data changes,"))
-                .hint("Rename one of them."))
-        }
-        None => Ok(()),
     }
+    Ok(())
 }
 
 /// What a name stands for, the same for a table and its partitions and children.
 fn identity(ctx: &Context<'_>, name: &RangeVar) -> Result<String> {
-    let relation = match ctx.resolve(name)? {
-        Named::Distributed(relation) | Named::View(relation) | Named::Home(Some(relation)) => relation,
-        Named::Home(None) => return Ok(format!("{}.{}", name.schemaname, name.relname)),
-    };
-    let mut family = vec![&relation];
+    let named = ctx.resolve(name)?;
+    let Some(relation) = named.relation() else { return Ok(format!("{}.{}", name.schemaname, name.relname)) };
+    let mut family = vec![relation];
     let mut at = 0;
     while let Some(one) = family.get(at).copied() {
         let is_kin = |other: &&Arc<Relation>| {
@@ -107,23 +87,15 @@ fn identity(ctx: &Context<'_>, name: &RangeVar) -> Result<String> {
         at += 1;
     }
     let first = family.into_iter().min_by_key(|table| table.oid);
-    Ok(first.unwrap_or(&relation).qualified_name())
+    Ok(first.unwrap_or(relation).qualified_name())
 }
 
 /// All bare names in FROM and its kin, without the target.
 fn bare_names(node: &NodeEnum) -> Result<HashSet<String>> {
     let target = target_of(node);
-    let mut names = HashSet::new();
-    node.walk(&mut |part| {
-        if let Ref::RangeVar(name) = part
-            && name.schemaname.is_empty()
-            && !target.is_some_and(|target| std::ptr::eq(target, name))
-        {
-            names.insert(name.relname.clone());
-        }
-        Ok(true)
-    })?;
-    Ok(names)
+    let is_target = |name: &RangeVar| target.is_some_and(|target| std::ptr::eq(target, name));
+    let bare = node.tables()?.into_iter().filter(|name| name.schemaname.is_empty() && !is_target(name));
+    Ok(bare.map(|name| name.relname.clone()).collect())
 }
 
 fn statement_of(node: &NodeEnum) -> Result<Statement> {

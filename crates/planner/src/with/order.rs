@@ -8,6 +8,7 @@ use pgerror::{PgError, Result};
 
 use super::sequenced::Part;
 use crate::context::{Context, Named};
+use crate::tree;
 
 /// What a part does to rows that foreign keys are about.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -76,10 +77,8 @@ fn between(ctx: &Context<'_>, child: &Part, parent: &Part) -> Result<Option<Firs
             .filter_map(|number| referenced.column_at(*number))
             .map(|column| column.name.as_str())
             .collect();
-        let sets_key = update.target_list.iter().any(|target| match &target.node {
-            Some(NodeEnum::ResTarget(target)) => names.contains(&target.name.as_str()),
-            _ => true,
-        });
+        let sets_key =
+            update.target_list.iter().any(|target| tree::name_of(target).is_none_or(|name| names.contains(&name)));
         return if sets_key { Err(refused("One of them sets a key that the other refers to.")) } else { Ok(None) };
     }
     match (of_child, of_parent) {

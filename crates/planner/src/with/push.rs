@@ -4,7 +4,7 @@ use pg_query::protobuf::{SetOperation, WithClause};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
-use super::{changes, items, query_of, returning_of, statement_of, target_of, with_of};
+use super::{changes, query_of, returned_by, statement_of, target_of, with_items, with_of};
 use crate::context::{Context, Named, intersect};
 use crate::dml;
 use crate::facts::functions::{Facts, facts};
@@ -26,7 +26,7 @@ pub(super) fn push_down(
         Err(Not::Refused(error)) => return Err(error),
     };
     let mut facts = facts(ctx, main)?;
-    for item in items(with).filter_map(query_of) {
+    for item in with_items(Some(with)).filter_map(query_of) {
         let own = crate::facts::functions::facts(ctx, item)?;
         facts = joined(facts, own);
     }
@@ -103,7 +103,7 @@ fn places(ctx: &Context<'_>, with: &WithClause, main: &NodeEnum) -> Local<Vec<Ro
     let mut analyzer = Analyzer::new(ctx);
     let mut env = Env::default();
     let mut parts = Vec::new();
-    for item in items(with) {
+    for item in with_items(Some(with)) {
         let Some(query) = query_of(item) else { return Err(elsewhere()) };
         let block = match changes(item) {
             true => {
@@ -161,7 +161,7 @@ fn change(ctx: &Context<'_>, analyzer: &mut Analyzer<'_>, query: &NodeEnum, env:
     if relation.as_ref().is_some_and(|r| matches!(r.distribution, catalog::Distribution::Replicated { .. })) {
         return Err(elsewhere());
     }
-    let returning = returning_of(query);
+    let returning = returned_by(query);
     match query {
         NodeEnum::UpdateStmt(update) => {
             if let Some(relation) = &relation

@@ -3,11 +3,11 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use catalog::NodeId;
-use pg_query::protobuf::{OnConflictAction, SelectStmt, WithClause};
+use pg_query::protobuf::{OnConflictAction, RangeVar, SelectStmt, WithClause};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
-use super::{bare_names, changes, identity, items, query_of, returning_of, statement_of, target_of, with_mut};
+use super::{bare_names, changes, identity, query_of, returned_by, statement_of, target_of, with_items, with_mut};
 use crate::context::{Context, Named};
 use crate::facts::code;
 use crate::facts::functions::facts;
@@ -15,7 +15,7 @@ use crate::parse::Statement;
 use crate::plan::{CteStep, Gather, Kept, Plan, SequencedCtes};
 use crate::select;
 use crate::session::{Exchanges, SessionFacts};
-use crate::tree::{self, Ref, Walk};
+use crate::tree::{self, Get, Ref, Syntax, Walk};
 
 /// A data change, the main statement, or a query that several of them read.
 pub(super) struct Part {
@@ -67,7 +67,7 @@ pub(super) fn sequenced(ctx: &Context<'_>, statement: &Statement, with: &WithCla
 fn parts(with: &WithClause, main: &NodeEnum) -> Result<Vec<Part>> {
     let mut parts: Vec<Part> = Vec::new();
     let mut queries: Vec<Option<&Node>> = Vec::new();
-    for (item, node) in items(with).zip(&with.ctes) {
+    for (item, node) in with_items(Some(with)).zip(&with.ctes) {
         let Some(query) = query_of(item) else { return Err(PgError::internal("a WITH item without a query")) };
         queries.push((!changes(item)).then_some(node));
         let (name, columns) = (Some(item.ctename.clone()), item.aliascolnames.clone());
@@ -108,12 +108,13 @@ fn own_item(query: &mut NodeEnum, item: &Node, recursive: bool) {
 
 /// `WITH item SELECT * FROM item`.
 fn whole(item: &Node, name: &str, recursive: bool) -> NodeEnum {
-    NodeEnum::SelectStmt(Box::new(SelectStmt {
+    SelectStmt {
         target_list: vec![tree::target(tree::star(None), None)],
         from_clause: vec![tree::node(NodeEnum::RangeVar(tree::table("", name, None)))],
         with_clause: Some(WithClause { ctes: vec![item.clone()], recursive, location: -1 }),
         ..tree::empty_select()
-    }))
+    }
+    .into_tree()
 }
 
 /// The temp table with a part's rows.
@@ -135,7 +136,7 @@ fn link(parts: &mut [Part], recursive: bool) -> Result<()> {
             .collect();
         let mut reads = BTreeSet::new();
         part.query.rewrite(&mut |node: &mut Node| {
-            let Some(NodeEnum::RangeVar(name)) = &mut node.node else { return Ok(true) };
+            let Some(name) = node.get_mut::<RangeVar>() else { return Ok(true) };
             if let Some(read) = visible.get(name.relname.as_str()).filter(|_| name.schemaname.is_empty()) {
                 let alias = name.alias.take();
                 let alias = alias.unwrap_or_else(|| tree::alias(&name.relname));
@@ -150,7 +151,7 @@ fn link(parts: &mut [Part], recursive: bool) -> Result<()> {
 }
 
 fn own_items(query: &NodeEnum) -> HashSet<String> {
-    super::with_of(query).into_iter().flat_map(items).map(|item| item.ctename.clone()).collect()
+    with_items(super::with_of(query)).map(|item| item.ctename.clone()).collect()
 }
 
 struct Planner<'a> {
@@ -182,7 +183,7 @@ impl Planner<'_> {
             _ => crate::plan_in(&ctx, &statement)?,
         };
         self.note_written(part)?;
-        Ok(CteStep { plan, copies, keep, returns: !returning_of(&part.query).is_empty(), is_main: part.name.is_none() })
+        Ok(CteStep { plan, copies, keep, returns: !returned_by(&part.query).is_empty(), is_main: part.name.is_none() })
     }
 
     /// A query that ends on the home node, whatever it reads.

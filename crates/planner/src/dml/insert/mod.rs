@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use catalog::{Column, Distribution, Generated, NodeId, Oid, Relation};
-use pg_query::protobuf::{InsertStmt, OverridingKind, SelectStmt};
+use pg_query::protobuf::{InsertStmt, List, OverridingKind, SelectStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 use placement::KeyType;
 
-use super::{Target, check_same_everywhere, has_sub_link, has_what_functions_read};
-use super::{is_replicated, row_parts, select_of, stage};
+use super::{Target, check_same_everywhere, has_what_functions_read};
+use super::{is_replicated, row_parts, stage};
 use crate::context::{Context, Named};
 use crate::facts::constant::{self, Constant};
 use crate::facts::functions::{Facts, facts};
@@ -21,7 +21,7 @@ use crate::plan::{FinalSql, Forward, Gather, Input, InsertSplit, Plan, Replicate
 use crate::rewrite::views;
 use crate::select;
 use crate::select::locality::{Analyzer, Env, RowDistribution};
-use crate::tree;
+use crate::tree::{self, Ask, Get, Syntax};
 
 mod overriding;
 mod staged;
@@ -97,7 +97,7 @@ fn into_home(ctx: &Context<'_>, statement: &Statement, insert: &InsertStmt, fact
     let forward = || Plan::Forward(Forward::of(statement, vec![node], true));
     // A temporary table is where the statement is finished, so what its clauses read can come there with the rest.
     if !facts.modifying_cte && tail::reads_elsewhere(ctx, insert, node)? {
-        let tree = NodeEnum::InsertStmt(Box::new(insert.clone()));
+        let tree = insert.clone().into_tree();
         let gather = crate::select::fallback(ctx, &tree, facts, "ON CONFLICT or RETURNING reads other nodes")?;
         return Ok(Plan::Gather(Gather { writes: true, ..gather }));
     }
@@ -120,9 +120,8 @@ fn into_home(ctx: &Context<'_>, statement: &Statement, insert: &InsertStmt, fact
     }
     let (inputs, source) = source(ctx, insert, query, false)?;
     let mut rewritten = insert.clone();
-    rewritten.select_stmt =
-        Some(Box::new(tree::node(NodeEnum::SelectStmt(Box::new(tree::parse_select(&source.text)?)))));
-    let text = tree::deparse(&NodeEnum::InsertStmt(Box::new(rewritten)))?;
+    rewritten.select_stmt = tree::parse_select(&source.text)?.into_box();
+    let text = tree::deparse(&rewritten.into_tree())?;
     Ok(Plan::Gather(Gather {
         node,
         inputs,
@@ -193,14 +192,11 @@ impl Insert<'_> {
     }
 
     fn check(&self) -> Result<()> {
-        let table = &self.relation.name;
         tail::check_key(self.ctx, self.insert, &self.relation)?;
         tail::check_sub_selects(self.ctx, self.insert, &self.relation)?;
         tail::check_home(self.ctx, self.insert, &self.relation)?;
         if let Some(conflict) = self.insert.on_conflict_clause.as_ref().filter(|_| is_replicated(&self.relation)) {
-            let node = tree::node(NodeEnum::OnConflictClause(conflict.clone()));
-            let select = SelectStmt { where_clause: Some(Box::new(node)), ..tree::empty_select() };
-            check_same_everywhere(&facts(self.ctx, &select)?, table)?;
+            check_same_everywhere(&facts(self.ctx, conflict)?, &self.relation.name)?;
         }
         Ok(())
     }
@@ -244,9 +240,9 @@ impl Insert<'_> {
 
     /// The columns that the statement gives values for, in order.
     fn given_columns(&self) -> Vec<&str> {
-        let Some(query) = select_of(self.insert.select_stmt.as_deref()) else { return Vec::new() };
+        let Some(query) = self.insert.select_stmt.get::<SelectStmt>() else { return Vec::new() };
         if !self.insert.cols.is_empty() {
-            return self.insert.cols.iter().filter_map(target_column).collect();
+            return self.insert.cols.iter().filter_map(tree::name_of).collect();
         }
         let all = self.relation.columns.iter().map(|c| c.name.as_str());
         match width(query) {
@@ -266,7 +262,7 @@ impl Insert<'_> {
 
     /// The rows of a bare VALUES list.
     fn rows(&self) -> Option<Vec<Vec<Value<'_>>>> {
-        let query = select_of(self.insert.select_stmt.as_deref())?;
+        let query = self.insert.select_stmt.get::<SelectStmt>()?;
         if query.values_lists.is_empty()
             || query.with_clause.is_some()
             || !query.sort_clause.is_empty()
@@ -285,8 +281,7 @@ impl Insert<'_> {
 
     fn constant_default(&self, text: &str) -> Option<Constant> {
         let node = tree::parse_expression(text).ok()?;
-        let select = SelectStmt { target_list: vec![tree::target(node.clone(), None)], ..tree::empty_select() };
-        let facts = facts(self.ctx, &select).ok()?;
+        let facts = facts(self.ctx, &node).ok()?;
         if facts.clock.is_some() { None } else { Constant::of(&node, self.ctx) }
     }
 
@@ -308,7 +303,7 @@ impl Insert<'_> {
 
     /// Can each of the nodes evaluate the source completely?
     fn source_is_on(&self, nodes: &[NodeId]) -> Result<bool> {
-        let Some(query) = select_of(self.insert.select_stmt.as_deref()) else { return Ok(true) };
+        let Some(query) = self.insert.select_stmt.get::<SelectStmt>() else { return Ok(true) };
         let readable = |part: &RowDistribution| match part {
             RowDistribution::Any => true,
             RowDistribution::Replicated(whole) => nodes.iter().all(|n| whole.contains(n)),
@@ -353,7 +348,7 @@ impl Insert<'_> {
 
     /// Where the rows of the query can be computed; `None` if they must be gathered.
     fn source(&self, env: &Env<'_>) -> Result<Option<RowDistribution>> {
-        let Some(query) = select_of(self.insert.select_stmt.as_deref()) else { return Ok(None) };
+        let Some(query) = self.insert.select_stmt.get::<SelectStmt>() else { return Ok(None) };
         match Analyzer::new(self.ctx).block(query, env) {
             Ok(block) => Ok(Some(block.part)),
             Err(select::locality::Not::Local(_)) => Ok(None),
@@ -408,8 +403,7 @@ impl Insert<'_> {
 
     fn reads_clock(&self, expression: &str) -> bool {
         let Ok(node) = tree::parse_expression(expression) else { return true };
-        let select = SelectStmt { target_list: vec![tree::target(node, None)], ..tree::empty_select() };
-        facts(self.ctx, &select).map_or(true, |facts| facts.clock.is_some())
+        facts(self.ctx, &node).map_or(true, |facts| facts.clock.is_some())
     }
 
     /// Does every row of the source stay on its node, because the target's key gets the source's key?
@@ -417,7 +411,7 @@ impl Insert<'_> {
         if self.facts.volatile.is_some() {
             return Ok(false);
         }
-        let Some(query) = select_of(self.insert.select_stmt.as_deref()) else { return Ok(false) };
+        let Some(query) = self.insert.select_stmt.get::<SelectStmt>() else { return Ok(false) };
         let given = self.given_columns();
         let mut positions = Vec::new();
         for key in self.relation.distribution.key() {
@@ -455,7 +449,7 @@ impl Insert<'_> {
             })
             .collect::<Option<_>>()?;
         let has_links = rows.iter().flatten().any(|value| match value {
-            Value::Expression(node) => has_sub_link(&[*node]).unwrap_or(true),
+            Value::Expression(node) => node.has_sub_select().unwrap_or(true),
             Value::Default => false,
         });
         if has_links || self.facts.function_nodes.is_some() {
@@ -496,7 +490,7 @@ impl Insert<'_> {
         if let [(node, _)] = by_node.iter().collect::<Vec<_>>().as_slice() {
             return Ok(Plan::Forward(Forward::of(self.statement, vec![**node], true)));
         }
-        let Some(query) = select_of(self.insert.select_stmt.as_deref()) else {
+        let Some(query) = self.insert.select_stmt.get::<SelectStmt>() else {
             return Err(PgError::internal("VALUES without rows"));
         };
         let (mut parts, mut places) = (Vec::new(), Vec::new());
@@ -508,13 +502,13 @@ impl Insert<'_> {
             let part = InsertStmt {
                 relation: self.insert.relation.clone(),
                 cols: self.insert.cols.clone(),
-                select_stmt: Some(Box::new(tree::node(NodeEnum::SelectStmt(Box::new(values))))),
+                select_stmt: values.into_box(),
                 on_conflict_clause: self.insert.on_conflict_clause.clone(),
                 returning_clause: self.insert.returning_clause.clone(),
                 with_clause: self.insert.with_clause.clone(),
                 r#override: self.insert.r#override,
             };
-            parts.push((node, tree::deparse(&NodeEnum::InsertStmt(Box::new(part)))?));
+            parts.push((node, tree::deparse(&part.into_tree())?));
             places.push(rows.into_iter().map(|row| row as u64).collect());
         }
         Ok(Plan::InsertSplit(InsertSplit {
@@ -530,15 +524,8 @@ pub(crate) fn is_identity(column: &Column) -> bool {
     matches!(column.generated, Generated::IdentityAlways | Generated::IdentityByDefault)
 }
 
-pub(crate) fn target_column(target: &Node) -> Option<&str> {
-    match &target.node {
-        Some(NodeEnum::ResTarget(target)) => Some(&target.name),
-        _ => None,
-    }
-}
-
 fn row_values(row: &Node) -> Option<Vec<Value<'_>>> {
-    let Some(NodeEnum::List(list)) = &row.node else { return None };
+    let list = row.get::<List>()?;
     let value = |node| match node {
         &Node { node: Some(NodeEnum::SetToDefault(_)) } => Value::Default,
         _ => Value::Expression(node),
@@ -551,10 +538,10 @@ pub(crate) fn width(query: &SelectStmt) -> Option<usize> {
     if let Some(left) = query.larg.as_deref() {
         return width(left);
     }
-    if let Some(NodeEnum::List(row)) = query.values_lists.first().and_then(|r| r.node.as_ref()) {
+    if let Some(row) = query.values_lists.first().and_then(|row| row.get::<List>()) {
         return Some(row.items.len());
     }
-    (!query.target_list.iter().any(select::shape::is_star)).then_some(query.target_list.len())
+    (!query.target_list.iter().any(tree::shows_star)).then_some(query.target_list.len())
 }
 
 /// Does a column whose values are of this type with this modifier surely keep the value as it is?

@@ -2,12 +2,12 @@
 
 use catalog::{Column, Generated, quote_identifier};
 use pg_query::NodeEnum;
-use pg_query::protobuf::{InsertStmt, OverridingKind};
+use pg_query::protobuf::{InsertStmt, List, OverridingKind};
 use pgerror::{PgError, Result, SqlState};
 
 use super::{Insert, Value};
 use crate::plan::Stage;
-use crate::tree;
+use crate::tree::{self, Get};
 
 /// Has the stage make the values of these columns; those that a query gives go to columns of the stage that nobody reads.
 pub(super) fn ignore_values(
@@ -34,7 +34,7 @@ fn set_to_default(fill: &mut InsertStmt, place: usize) {
     let query = fill.select_stmt.as_deref_mut().and_then(|query| query.node.as_mut());
     let Some(NodeEnum::SelectStmt(select)) = query else { return };
     for row in &mut select.values_lists {
-        if let Some(NodeEnum::List(row)) = &mut row.node
+        if let Some(row) = row.get_mut::<List>()
             && let Some(value) = row.items.get_mut(place)
         {
             *value = tree::node(NodeEnum::SetToDefault(Box::default()));

@@ -1,15 +1,14 @@
 //! An INSERT by way of a stage table on the home node.
 
 use catalog::Column;
-use pg_query::NodeEnum;
 use pg_query::protobuf::{InsertStmt, OverridingKind};
 use pgerror::{PgError, Result};
 
 use super::{Insert, Markers, Value, is_identity, overriding, source, tail};
-use crate::dml::{check_functions_at_home, has_sub_link, has_what_functions_read, row_parts, stage};
+use crate::dml::{check_functions_at_home, has_what_functions_read, row_parts, stage};
 use crate::facts::tables::Clauses;
 use crate::plan::{Direct, FinalSql, Input, InsertStaged, Plan, RowColumn};
-use crate::tree;
+use crate::tree::{self, Ask, Syntax};
 
 impl Insert<'_> {
     /// By way of the stage table.
@@ -33,7 +32,7 @@ impl Insert<'_> {
         let direct = self.direct();
         let (inputs, types) = self.fill_source(&mut fill, direct.is_some())?;
         let direct = direct.filter(|_| matches!(inputs.as_slice(), [input] if input.exchange_plan.is_some()));
-        let text = tree::deparse(&NodeEnum::InsertStmt(Box::new(fill)))?;
+        let text = tree::deparse(&fill.into_tree())?;
         Ok(Plan::InsertStaged(Box::new(InsertStaged {
             node: self.ctx.home(),
             inputs,
@@ -80,7 +79,7 @@ impl Insert<'_> {
     fn fill_source(&self, fill: &mut InsertStmt, straight: bool) -> Result<(Vec<Input>, Markers)> {
         let reads_nothing = self.rows().is_some_and(|rows| {
             rows.iter().flatten().all(|v| match v {
-                Value::Expression(node) => !has_sub_link(&[*node]).unwrap_or(true),
+                Value::Expression(node) => !node.has_sub_select().unwrap_or(true),
                 Value::Default => true,
             })
         });
@@ -97,7 +96,7 @@ impl Insert<'_> {
         };
         let (inputs, source) = source(self.ctx, self.insert, &query, straight)?;
         let select = tree::parse_select(&source.text)?;
-        fill.select_stmt = Some(Box::new(tree::node(NodeEnum::SelectStmt(Box::new(select)))));
+        fill.select_stmt = select.into_box();
         Ok((inputs, source.types))
     }
 

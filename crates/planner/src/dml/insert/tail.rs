@@ -1,7 +1,7 @@
 //! ON CONFLICT and RETURNING of an INSERT: the nodes run them, each with its own rows.
 
 use catalog::{Distribution, NodeId, Relation};
-use pg_query::protobuf::{InsertStmt, OverridingKind, SelectStmt};
+use pg_query::protobuf::{ColumnRef, InsertStmt, OverridingKind, SelectStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
@@ -10,7 +10,7 @@ use crate::dml::key_names;
 use crate::dml::update::{assignments, key_change};
 use crate::facts::functions::facts;
 use crate::select::locality::{Analyzer, Env, Not, RowDistribution};
-use crate::tree::{self, Ref, Walk};
+use crate::tree::{self, Ask, Get, Ref, Syntax, Walk};
 
 /// As text: what they add to a bare INSERT.
 pub(in crate::dml) fn text(insert: &InsertStmt) -> Result<String> {
@@ -20,7 +20,7 @@ pub(in crate::dml) fn text(insert: &InsertStmt) -> Result<String> {
     bare.with_clause = None;
     bare.r#override = OverridingKind::OverridingNotSet as i32;
     let head = InsertStmt { on_conflict_clause: None, returning_clause: None, ..bare.clone() };
-    let text = |insert| tree::deparse(&NodeEnum::InsertStmt(Box::new(insert)));
+    let text = |insert: InsertStmt| tree::deparse(&insert.into_tree());
     let (text, head) = (text(bare)?, text(head)?);
     let tail = text.strip_prefix(&head).ok_or_else(|| PgError::internal("an INSERT whose clauses do not come last"))?;
     Ok(tail.trim().to_owned())
@@ -31,7 +31,7 @@ pub(in crate::dml) fn text(insert: &InsertStmt) -> Result<String> {
 pub(in crate::dml) fn check_key(ctx: &Context<'_>, insert: &InsertStmt, relation: &Relation) -> Result<()> {
     let Some(conflict) = &insert.on_conflict_clause else { return Ok(()) };
     let keys = key_names(relation);
-    let named = conflict.target_list.iter().filter_map(super::target_column);
+    let named = conflict.target_list.iter().filter_map(tree::name_of);
     let Some(first) = named.into_iter().find(|name| keys.contains(name)) else { return Ok(()) };
     let values = assignments(ctx, &conflict.target_list).map_err(|_| key_change(relation, first))?;
     match values.iter().find(|(name, value)| keys.contains(&name.as_str()) && !is_same(name, value.as_ref())) {
@@ -42,7 +42,7 @@ pub(in crate::dml) fn check_key(ctx: &Context<'_>, insert: &InsertStmt, relation
 
 /// `EXCLUDED.name`.
 fn is_same(name: &str, value: Option<&Node>) -> bool {
-    let Some(NodeEnum::ColumnRef(column)) = value.and_then(|value| value.node.as_ref()) else { return false };
+    let Some(column) = value.and_then(|value| value.get::<ColumnRef>()) else { return false };
     let fields: Vec<Option<&str>> = column.fields.iter().map(tree::text_of).collect();
     fields == [Some("excluded"), Some(name)]
 }
@@ -80,20 +80,14 @@ pub(super) fn reads_elsewhere(ctx: &Context<'_>, insert: &InsertStmt, node: Node
         tail.extend(&conflict.target_list);
         tail.extend(conflict.where_clause.as_deref());
     }
-    let mut found = false;
+    let is_here =
+        |table: &Relation| matches!(&table.distribution, Distribution::Replicated { nodes } if nodes.contains(&node));
     for part in tail {
-        part.walk(&mut |part| {
-            if let Ref::RangeVar(name) = part
-                && let Named::Distributed(table) = ctx.resolve(name)?
-            {
-                let is_here =
-                    matches!(&table.distribution, Distribution::Replicated { nodes } if nodes.contains(&node));
-                found |= !is_here;
-            }
-            Ok(!found)
-        })?;
+        if ctx.names(part, |named| matches!(named, Named::Distributed(table) if !is_here(table)))? {
+            return Ok(true);
+        }
     }
-    Ok(found)
+    Ok(false)
 }
 
 /// The nodes that get the rows would evaluate it: with sequences of their own, say, or without the tables that a function reads.
@@ -116,7 +110,7 @@ pub(in crate::dml) fn check_home(ctx: &Context<'_>, insert: &InsertStmt, relatio
 }
 
 fn is_whole(ctx: &Context<'_>, select: &Node, nodes: &[NodeId]) -> Result<bool> {
-    let Some(NodeEnum::SelectStmt(query)) = &select.node else { return Ok(false) };
+    let Some(query) = select.get::<SelectStmt>() else { return Ok(false) };
     match Analyzer::new(ctx).block(query, &Env::default()) {
         Ok(block) => Ok(match block.part {
             RowDistribution::Any => true,
@@ -129,12 +123,10 @@ fn is_whole(ctx: &Context<'_>, select: &Node, nodes: &[NodeId]) -> Result<bool> 
 }
 
 fn mentions(ctx: &Context<'_>, select: &Node, relation: &Relation) -> Result<bool> {
-    let mut found = false;
-    select.walk(&mut |node| {
-        if let Ref::RangeVar(name) = node {
-            found |= matches!(ctx.resolve(name)?, Named::Distributed(table) if table.oid == relation.oid);
-        }
-        Ok(!found)
-    })?;
-    Ok(found)
+    select.try_any(|node| {
+        Ok(match node {
+            Ref::RangeVar(name) => matches!(ctx.resolve(name)?, Named::Distributed(table) if table.oid == relation.oid),
+            _ => false,
+        })
+    })
 }

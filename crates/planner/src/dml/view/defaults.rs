@@ -2,12 +2,12 @@
 //! before the table's.
 
 use catalog::Relation;
-use pg_query::protobuf::{InsertStmt, List, SelectStmt, SetOperation};
+use pg_query::protobuf::{InsertStmt, List, ResTarget, SelectStmt, SetOperation};
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
 use super::refused;
-use crate::tree::{self, Ref, Walk};
+use crate::tree::{self, Ask, Get, Ref, Syntax};
 
 /// Writes them out where an INSERT into the view takes them.
 pub(super) fn of_insert(view: &Relation, insert: &mut InsertStmt) -> Result<()> {
@@ -20,13 +20,13 @@ pub(super) fn of_insert(view: &Relation, insert: &mut InsertStmt) -> Result<()> 
         let items = defaults.into_iter().map(|(_, value)| value).collect();
         let row = tree::node(NodeEnum::List(List { items }));
         let rows = SelectStmt { values_lists: vec![row], ..tree::empty_select() };
-        insert.select_stmt = Some(Box::new(tree::node(NodeEnum::SelectStmt(Box::new(rows)))));
+        insert.select_stmt = rows.into_box();
         return Ok(());
     };
     let given: Vec<String> = match insert.cols.is_empty() {
-        false => insert.cols.iter().filter_map(target_name).map(str::to_owned).collect(),
+        false => insert.cols.iter().filter_map(tree::name_of).map(str::to_owned).collect(),
         true => {
-            let count = crate::dml::select_of(Some(query)).and_then(crate::dml::width).unwrap_or(view.columns.len());
+            let count = query.get::<SelectStmt>().and_then(crate::dml::width).unwrap_or(view.columns.len());
             view.columns.iter().take(count).map(|column| column.name.clone()).collect()
         }
     };
@@ -42,7 +42,7 @@ pub(super) fn of_insert(view: &Relation, insert: &mut InsertStmt) -> Result<()> 
         _ => return Err(refused(view, "It has defaults of its own, and a query gives its rows.")),
     };
     for row in rows {
-        let Some(NodeEnum::List(row)) = &mut row.node else { continue };
+        let Some(row) = row.get_mut::<List>() else { continue };
         for (value, name) in row.items.iter_mut().zip(&given) {
             let default = defaults.iter().find(|(known, _)| known == name);
             if let (Some(NodeEnum::SetToDefault(_)), Some((_, default))) = (&value.node, default) {
@@ -75,7 +75,7 @@ fn may_grow(select: &SelectStmt) -> bool {
 pub(super) fn of_update(view: &Relation, targets: &mut [Node]) -> Result<()> {
     let defaults = defaults(view)?;
     for target in targets {
-        let Some(NodeEnum::ResTarget(target)) = &mut target.node else { continue };
+        let Some(target) = target.get_mut::<ResTarget>() else { continue };
         let Some(value) = target.val.as_deref_mut() else { continue };
         let default = defaults.iter().find(|(name, _)| *name == target.name);
         match (&value.node, default) {
@@ -95,18 +95,6 @@ fn defaults(view: &Relation) -> Result<Vec<(String, Node)>> {
     texts.map(|(name, text)| Ok((name, tree::parse_expression(text)?))).collect()
 }
 
-fn target_name(target: &Node) -> Option<&str> {
-    match &target.node {
-        Some(NodeEnum::ResTarget(target)) => Some(&target.name),
-        _ => None,
-    }
-}
-
 fn has_default(value: &Node) -> Result<bool> {
-    let mut found = false;
-    value.walk(&mut |node| {
-        found |= matches!(node, Ref::SetToDefault(_));
-        Ok(!found)
-    })?;
-    Ok(found)
+    value.any(|node| matches!(node, Ref::SetToDefault(_)))
 }

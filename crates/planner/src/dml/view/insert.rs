@@ -1,15 +1,14 @@
 //! INSERT into a view whose rows are dealt out: each node gets its own through the view, which checks them there.
 
 use catalog::Relation;
-use pg_query::NodeEnum;
-use pg_query::protobuf::InsertStmt;
+use pg_query::protobuf::{InsertStmt, SelectStmt};
 use pgerror::Result;
 
 use super::refused;
-use crate::dml::{insert::tail, select_of};
+use crate::dml::insert::tail;
 use crate::parse::Statement;
 use crate::plan::{InsertSplit, InsertStaged, Through};
-use crate::tree;
+use crate::tree::{self, Get, Syntax};
 
 /// A view's columns, and those of the table under it that they are.
 #[derive(Default)]
@@ -37,23 +36,19 @@ impl Shown {
 }
 
 fn original(statement: &Statement) -> Option<&InsertStmt> {
-    match statement.node()? {
-        NodeEnum::InsertStmt(insert) => Some(insert),
-        _ => None,
-    }
+    statement.node()?.get()
 }
 
 /// The rows of each node as the user wrote them.
 pub(super) fn split(statement: &Statement, split: &mut InsertSplit) -> Result<()> {
-    let Some((insert, query)) = original(statement).and_then(|i| Some((i, select_of(i.select_stmt.as_deref())?)))
-    else {
+    let Some((insert, query)) = original(statement).and_then(|i| Some((i, i.select_stmt.get::<SelectStmt>()?))) else {
         return Ok(());
     };
     for ((_, sql), places) in split.parts.iter_mut().zip(&split.places) {
         let mut values = query.clone();
         values.values_lists = places.iter().filter_map(|row| query.values_lists.get(*row as usize).cloned()).collect();
-        let select_stmt = Some(Box::new(tree::node(NodeEnum::SelectStmt(Box::new(values)))));
-        *sql = tree::deparse(&NodeEnum::InsertStmt(Box::new(InsertStmt { select_stmt, ..insert.clone() })))?;
+        let select_stmt = values.into_box();
+        *sql = tree::deparse(&InsertStmt { select_stmt, ..insert.clone() }.into_tree())?;
     }
     Ok(())
 }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use catalog::{Relation, RelationKind};
-use pg_query::protobuf::{ColumnRef, OnConflictClause, RangeVar, SelectStmt, SetOperation};
+use pg_query::protobuf::{ColumnRef, IndexElem, OnConflictClause, RangeVar, ResTarget, SelectStmt, SetOperation};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
@@ -16,7 +16,7 @@ use crate::facts::code;
 use crate::parse::Statement;
 use crate::plan::{Plan, Replicate, Scatter};
 use crate::rewrite::views;
-use crate::tree::{self, Ref, Walk};
+use crate::tree::{self, Get, Ref, Walk};
 
 mod defaults;
 mod insert;
@@ -162,7 +162,7 @@ impl Through {
             return Err(refused(&view, "It is not just some columns and rows of one table."));
         };
         let columns = view.columns.iter().zip(&select.target_list).filter_map(|(column, target)| {
-            let value = value_of(target)?.clone();
+            let value = tree::value_of(target)?.clone();
             Some(Seen { name: column.name.clone(), of: plain_column(&value), value })
         });
         let columns: Vec<Seen> = columns.collect();
@@ -174,22 +174,16 @@ impl Through {
             |name: &String| columns.iter().any(|column| column.name == *name && column.of.as_ref() == Some(name));
         let hidden = all.into_iter().filter(|name| !seen(name)).collect();
         let condition = select.where_clause.as_deref().cloned();
-        let base_name = base.alias.as_ref().map_or_else(|| base.relname.clone(), |alias| alias.aliasname.clone());
+        let base_name = tree::alias_of(&base).to_owned();
         let base = RangeVar { alias: None, ..base };
         Ok(Self { view, alias: target_alias(tree), base, base_name, columns, hidden, condition, is_alone: false })
     }
 
     /// CHECK OPTION of new rows: each node must have all that the condition looks at.
     fn check_everywhere(&self, ctx: &Context<'_>) -> Result<()> {
-        let mut elsewhere = false;
-        self.condition.walk(&mut |node| {
-            if let Ref::RangeVar(name) = node {
-                let is_everywhere = |table: &Relation| code::is_on_all_nodes(ctx.catalog, table);
-                elsewhere |= !matches!(ctx.resolve(name)?, Named::Distributed(table) if is_everywhere(&table));
-            }
-            Ok(true)
-        })?;
-        match elsewhere {
+        let is_everywhere = |table: &Relation| code::is_on_all_nodes(ctx.catalog, table);
+        let is_elsewhere = |named: &Named| !matches!(named, Named::Distributed(table) if is_everywhere(table));
+        match ctx.names(&self.condition, is_elsewhere)? {
             true => Err(self.refused("It has CHECK OPTION, and looks at rows that are not on every node.")),
             false => Ok(()),
         }
@@ -201,17 +195,12 @@ impl Through {
 
     /// Makes the statement one about what lies under the view.
     fn rewrite(mut self, tree: &mut NodeEnum) -> Result<()> {
-        let others = match &*tree {
-            NodeEnum::UpdateStmt(update) => !update.from_clause.is_empty(),
-            NodeEnum::DeleteStmt(delete) => !delete.using_clause.is_empty(),
-            _ => false,
-        };
-        self.is_alone = self.check_names(tree, others)?;
+        self.is_alone = self.check_names(tree)?;
         match tree {
             NodeEnum::InsertStmt(insert) => {
                 defaults::of_insert(&self.view, insert)?;
                 if insert.cols.is_empty() && insert.select_stmt.is_some() {
-                    let query = super::select_of(insert.select_stmt.as_deref());
+                    let query = insert.select_stmt.get::<SelectStmt>();
                     let count = query.and_then(width).unwrap_or(self.columns.len());
                     insert.cols =
                         self.columns.iter().take(count).map(|seen| tree::target_name_only(&seen.name)).collect();
@@ -220,25 +209,17 @@ impl Through {
                 if let Some(conflict) = &mut insert.on_conflict_clause {
                     self.conflict(conflict)?;
                 }
-                if let Some(returning) = &mut insert.returning_clause {
-                    self.show(&mut returning.exprs)?;
-                }
             }
             NodeEnum::UpdateStmt(update) => {
                 defaults::of_update(&self.view, &mut update.target_list)?;
                 self.rename_targets(&mut update.target_list)?;
                 self.restrict(&mut update.where_clause)?;
-                if let Some(returning) = &mut update.returning_clause {
-                    self.show(&mut returning.exprs)?;
-                }
             }
-            NodeEnum::DeleteStmt(delete) => {
-                self.restrict(&mut delete.where_clause)?;
-                if let Some(returning) = &mut delete.returning_clause {
-                    self.show(&mut returning.exprs)?;
-                }
-            }
+            NodeEnum::DeleteStmt(delete) => self.restrict(&mut delete.where_clause)?,
             _ => return Err(PgError::internal("no data change")),
+        }
+        if let Some(Some(returning)) = tree::returning_mut(tree) {
+            self.show(&mut returning.exprs)?;
         }
         let Some(target) = target_mut(tree) else { return Err(PgError::internal("a data change without a target")) };
         let alias = tree::alias(&self.alias);
@@ -248,7 +229,7 @@ impl Through {
 
     /// A bare column under another name, or one that the view hides, is told from other tables' columns only if there are
     /// none; are there none?
-    fn check_names(&self, tree: &NodeEnum, others: bool) -> Result<bool> {
+    fn check_names(&self, tree: &NodeEnum) -> Result<bool> {
         let renamed =
             |name: &str| self.columns.iter().any(|seen| seen.name == name && seen.of.as_deref() != Some(name));
         let hidden = |name: &str| self.hidden.iter().any(|hidden| hidden == name);
@@ -257,7 +238,7 @@ impl Through {
         let mut look = |node: Ref<'_>| {
             match node {
                 Ref::ColumnRef(column) => {
-                    let name = column.fields.last().and_then(tree::text_of).unwrap_or_default();
+                    let name = tree::last_name(&column.fields).unwrap_or_default();
                     let is_unclear = match self.is_ours(column) {
                         Some(true) => hidden(name) && self.seen(name).is_none(),
                         Some(false) => false,
@@ -286,7 +267,7 @@ impl Through {
         if bears_name > 1 {
             return Err(self.refused(&format!("More than one table bears the name \"{}\".", self.alias)));
         }
-        let is_alone = !others && !links;
+        let is_alone = !tree::reads_others(tree) && !links;
         match doubtful {
             Some(name) if !is_alone || self.seen(&name).is_none() => {
                 Err(self.refused(&format!("Column \"{name}\" bears another name in its table.")))
@@ -314,7 +295,7 @@ impl Through {
     fn conflict(&self, conflict: &mut OnConflictClause) -> Result<()> {
         if let Some(infer) = &mut conflict.infer {
             for element in &mut infer.index_elems {
-                if let Some(NodeEnum::IndexElem(element)) = &mut element.node {
+                if let Some(element) = element.get_mut::<IndexElem>() {
                     if element.expr.is_none() {
                         element.name = self.under(&element.name)?.to_owned();
                     }
@@ -329,7 +310,7 @@ impl Through {
 
     fn rename_targets(&self, targets: &mut [Node]) -> Result<()> {
         for target in targets {
-            if let Some(NodeEnum::ResTarget(target)) = &mut target.node {
+            if let Some(target) = target.get_mut::<ResTarget>() {
                 target.name = self.under(&target.name)?.to_owned();
                 self.rename(&mut target.val)?;
             }
@@ -340,8 +321,8 @@ impl Through {
     /// Column references of the user's, as the table names them.
     fn rename<T: Walk>(&self, expression: &mut T) -> Result<()> {
         expression.rewrite(&mut |node| {
-            let Some(NodeEnum::ColumnRef(column)) = &mut node.node else { return Ok(true) };
-            let name = column.fields.last().and_then(tree::text_of);
+            let Some(column) = node.get_mut::<ColumnRef>() else { return Ok(true) };
+            let name = tree::last_name(&column.fields);
             let Some(seen) = name.and_then(|name| self.seen(name)).filter(|_| self.is_ours(column) != Some(false))
             else {
                 return Ok(true);
@@ -382,8 +363,8 @@ impl Through {
                     return Ok(false);
                 }
                 Some(NodeEnum::RangeVar(name)) => {
-                    let own = name.alias.as_ref().map_or(&name.relname, |alias| &alias.aliasname);
-                    if *own == prefix {
+                    let own = tree::alias_of(name);
+                    if own == prefix {
                         return Err(self.refused(&format!("Its condition has another table \"{own}\".")));
                     }
                 }
@@ -412,7 +393,7 @@ impl Through {
     fn show(&self, list: &mut Vec<Node>) -> Result<()> {
         let mut shown = Vec::new();
         for mut item in std::mem::take(list) {
-            let Some(NodeEnum::ResTarget(target)) = &mut item.node else { return Err(PgError::internal("RETURNING")) };
+            let Some(target) = item.get_mut::<ResTarget>() else { return Err(PgError::internal("RETURNING")) };
             if target.val.as_deref().is_some_and(|value| is_star_of(value, &self.alias)) {
                 for seen in &self.columns {
                     shown.push(tree::target(self.of_row(&seen.value, &self.alias)?, Some(&seen.name)));
@@ -431,17 +412,14 @@ impl Through {
 }
 
 fn is_star_of(value: &Node, alias: &str) -> bool {
-    let Some(NodeEnum::ColumnRef(column)) = &value.node else { return false };
-    let is_star = |node: &Node| matches!(node.node, Some(NodeEnum::AStar(_)));
-    match column.fields.as_slice() {
-        [star] => is_star(star),
-        [name, star] => is_star(star) && tree::text_of(name) == Some(alias),
-        _ => false,
-    }
+    value.get::<ColumnRef>().is_some_and(|column| match column.fields.as_slice() {
+        [name, _] if tree::text_of(name) != Some(alias) => false,
+        fields => tree::is_star(fields),
+    })
 }
 
 fn target_alias(tree: &NodeEnum) -> String {
-    let alias = |target: &RangeVar| target.alias.as_ref().map_or(target.relname.clone(), |a| a.aliasname.clone());
+    let alias = |target: &RangeVar| tree::alias_of(target).to_owned();
     tree::target_of(tree).map(alias).unwrap_or_default()
 }
 
@@ -462,16 +440,6 @@ fn only_table(select: &SelectStmt) -> Option<RangeVar> {
     }
 }
 
-fn value_of(target: &Node) -> Option<&Node> {
-    match &target.node {
-        Some(NodeEnum::ResTarget(target)) => target.val.as_deref(),
-        _ => None,
-    }
-}
-
 fn plain_column(value: &Node) -> Option<String> {
-    match &value.node {
-        Some(NodeEnum::ColumnRef(column)) => column.fields.last().and_then(tree::text_of).map(str::to_owned),
-        _ => None,
-    }
+    value.get::<ColumnRef>().and_then(|column| tree::last_name(&column.fields).map(str::to_owned))
 }

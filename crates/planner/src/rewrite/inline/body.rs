@@ -6,7 +6,8 @@
 
 use catalog::{Catalog, Function, Oid};
 use pg_query::protobuf::{
-    self, CreateFunctionStmt, FuncCall, FunctionParameterMode, SelectStmt, SetOperation, TypeName,
+    self, ColumnRef, CreateFunctionStmt, DefElem, FuncCall, FunctionParameter, FunctionParameterMode, RangeVar,
+    SelectStmt, SetOperation, TypeCast, TypeName,
 };
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
@@ -19,7 +20,7 @@ use crate::facts::functions;
 use crate::parse::Analysis;
 use crate::select::shape;
 use crate::session::SessionFacts;
-use crate::tree::{self, Ref, Walk};
+use crate::tree::{self, Ask, Get, Ref, Walk};
 
 /// Name of the function that a body is analysed under.
 const ANALYSED_AS: &str = "loxo_analyse";
@@ -85,7 +86,7 @@ impl Declared {
         let strict = is_strict(&create)?;
         let (mut parameters, mut table) = (Vec::new(), Vec::new());
         for parameter in &create.parameters {
-            let Some(NodeEnum::FunctionParameter(parameter)) = &parameter.node else { return None };
+            let parameter = parameter.get::<FunctionParameter>()?;
             let of = parameter.arg_type.clone().filter(|of| is_concrete(ctx, of)).and_then(of_any_length)?;
             // PostgreSQL prints one without a name as "" where others have names.
             let name = match parameter.name.as_str() {
@@ -130,20 +131,16 @@ impl Declared {
 
     /// A body may write `f.x` for the parameter x of f; it is analysed under another name. A table called f comes first.
     fn rename(&self, query: &mut SelectStmt, function: &str) -> Result<()> {
-        let mut is_table = false;
-        query.walk(&mut |node| {
-            is_table |= match node {
-                Ref::RangeVar(name) => name.alias.is_none() && name.relname == function,
-                Ref::Alias(alias) => alias.aliasname == function,
-                _ => false,
-            };
-            Ok(true)
+        let is_table = query.any(|node| match node {
+            Ref::RangeVar(name) => name.alias.is_none() && name.relname == function,
+            Ref::Alias(alias) => alias.aliasname == function,
+            _ => false,
         })?;
         if is_table {
             return Ok(());
         }
         query.rewrite(&mut |node| {
-            if let Some(NodeEnum::ColumnRef(column)) = &mut node.node
+            if let Some(column) = node.get_mut::<ColumnRef>()
                 && let [of, name, ..] = column.fields.as_mut_slice()
                 && tree::text_of(of) == Some(function)
                 && self.position(tree::text_of(name).unwrap_or_default()).is_some()
@@ -177,9 +174,8 @@ impl Declared {
     /// How often parameters occur.
     fn uses_of_parameters(&self, query: &SelectStmt) -> Result<usize> {
         let mut count = 0;
-        query.walk(&mut |node| {
+        query.each(|node| {
             count += usize::from(self.parameter(&node).is_some());
-            Ok(true)
         })?;
         Ok(count)
     }
@@ -282,7 +278,7 @@ impl Routine {
 
 /// A function's value is that of the first row.
 pub(super) fn first_row(ctx: &Context<'_>, mut body: SelectStmt) -> Result<Option<SelectStmt>> {
-    let several = body.target_list.len() != 1 || body.target_list.iter().any(shape::is_star);
+    let several = body.target_list.len() != 1 || body.target_list.iter().any(tree::shows_star);
     if body.limit_count.is_some() || body.limit_offset.is_some() || several {
         return Ok(None);
     }
@@ -298,7 +294,7 @@ pub(super) fn first_row(ctx: &Context<'_>, mut body: SelectStmt) -> Result<Optio
 fn is_strict(create: &CreateFunctionStmt) -> Option<bool> {
     let mut strict = false;
     for option in &create.options {
-        let Some(NodeEnum::DefElem(option)) = &option.node else { return None };
+        let option = option.get::<DefElem>()?;
         let is_true =
             matches!(option.arg.as_deref().and_then(|a| a.node.as_ref()), Some(NodeEnum::Boolean(b)) if b.boolval);
         match option.defname.as_str() {
@@ -341,15 +337,9 @@ fn row_columns(ctx: &Context<'_>, returns: &TypeName) -> Option<Vec<(String, Typ
 /// What PostgreSQL prints without a schema, and is neither temporary nor a WITH item of the body's own, is of `pg_catalog`: no WITH item of the caller's may
 /// catch it.
 fn keep_names(ctx: &Context<'_>, body: &mut SelectStmt) -> Result<()> {
-    let mut own = Vec::new();
-    body.walk(&mut |node| {
-        if let Ref::CommonTableExpr(cte) = node {
-            own.push(cte.ctename.clone());
-        }
-        Ok(true)
-    })?;
+    let own = body.with_names()?;
     body.rewrite(&mut |node| {
-        if let Some(NodeEnum::RangeVar(name)) = &mut node.node
+        if let Some(name) = node.get_mut::<RangeVar>()
             && name.schemaname.is_empty()
             && !own.contains(&name.relname)
             && !ctx.session.temp_relations.contains(&name.relname)
@@ -363,10 +353,7 @@ fn keep_names(ctx: &Context<'_>, body: &mut SelectStmt) -> Result<()> {
 /// A type as the catalog prints it.
 fn type_of(text: &str) -> Option<TypeName> {
     let select = tree::parse_select(&format!("SELECT NULL::{text}")).ok()?;
-    match &shape::target_value(&select, 1)?.node {
-        Some(NodeEnum::TypeCast(cast)) => cast.type_name.clone(),
-        _ => None,
-    }
+    shape::target_value(&select, 1)?.get::<TypeCast>()?.type_name.clone()
 }
 
 /// A type as it can be written.
@@ -383,7 +370,7 @@ fn is_concrete(ctx: &Context<'_>, of: &TypeName) -> bool {
 
 /// The type of a parameter or result, which has no length, whatever its name means elsewhere: `character` is `char(1)`.
 fn of_any_length(of: TypeName) -> Option<TypeName> {
-    match of.names.last().and_then(tree::text_of) {
+    match tree::last_name(&of.names) {
         Some("bpchar") => Some(TypeName { names: vec![tree::string("bpchar")], typmods: Vec::new(), ..of }),
         // Without a length it has no name that is no keyword.
         Some("bit") => None,

@@ -20,8 +20,8 @@ use std::collections::HashMap;
 
 use catalog::Function;
 use pg_query::protobuf::{
-    Alias, BoolExpr, BoolExprType, CaseExpr, CaseWhen, FuncCall, NullTest, NullTestType, RangeFunction, SelectStmt,
-    SubLink, SubLinkType, TypeCast, TypeName,
+    Alias, BoolExpr, BoolExprType, CaseExpr, CaseWhen, FuncCall, NullTest, NullTestType, RangeFunction, RangeSubselect,
+    SelectStmt, SubLink, SubLinkType, TypeCast, TypeName,
 };
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
@@ -38,7 +38,7 @@ use crate::facts::functions;
 use crate::parse::Statement;
 use crate::rewrite::routine::gives_set;
 use crate::select::shape;
-use crate::tree::{self, Ref, Walk};
+use crate::tree::{self, Ask, Get, Ref, Syntax, Walk};
 
 /// Functions may call functions, but not for ever.
 const DEPTH_MAX: usize = 16;
@@ -47,15 +47,7 @@ const DEPTH_MAX: usize = 16;
 pub(crate) fn inline(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Statement>> {
     let Some(original) = statement.node() else { return Ok(None) };
     let changes = !matches!(original, NodeEnum::SelectStmt(_)) || crate::with::changes_rows(statement);
-    if !matches!(
-        original,
-        NodeEnum::SelectStmt(_)
-            | NodeEnum::InsertStmt(_)
-            | NodeEnum::UpdateStmt(_)
-            | NodeEnum::DeleteStmt(_)
-            | NodeEnum::MergeStmt(_)
-    ) || !calls_any(ctx, original)?
-    {
+    if !tree::is_about_rows(original) || !calls_any(ctx, original)? {
         return Ok(None);
     }
     let mut inliner = Inliner { ctx, changes, count: 0, made: HashMap::new() };
@@ -78,14 +70,12 @@ pub(crate) fn inline(ctx: &Context<'_>, statement: &Statement) -> Result<Option<
 
 /// Is there a call of a function that has to be put into the statement?
 fn calls_any(ctx: &Context<'_>, tree: &NodeEnum) -> Result<bool> {
-    let mut found = false;
-    tree.walk(&mut |node| {
-        if let Ref::FuncCall(call) = node {
-            found = found || function(ctx, call)?.is_some();
-        }
-        Ok(!found)
-    })?;
-    Ok(found)
+    tree.try_any(|node| {
+        Ok(match node {
+            Ref::FuncCall(call) => function(ctx, call)?.is_some(),
+            _ => false,
+        })
+    })
 }
 
 /// The one function or procedure of that name that takes so many arguments, if its body can be read and the nodes cannot run it.
@@ -171,7 +161,7 @@ impl Inliner<'_> {
         if function(self.ctx, call)?.is_none() {
             return Ok(None);
         }
-        let text = tree::deparse_expression(&tree::node(NodeEnum::FuncCall(Box::new(call.clone()))))?;
+        let text = tree::deparse_expression(&call.clone().into_node())?;
         if let Some(value) = self.made.get(&text) {
             self.count += 1;
             return Ok(Some(value.clone()));
@@ -220,13 +210,7 @@ impl Inliner<'_> {
 
     /// A call in FROM.
     fn item(&mut self, item: &RangeFunction) -> Result<Option<Node>> {
-        let call = match item.functions.as_slice() {
-            [Node { node: Some(NodeEnum::List(list)) }] => match list.items.first().and_then(|n| n.node.as_ref()) {
-                Some(NodeEnum::FuncCall(call)) => call,
-                _ => return Ok(None),
-            },
-            _ => return Ok(None),
-        };
+        let Some(call) = tree::only_call(item) else { return Ok(None) };
         if item.ordinality || item.is_rowsfrom || !item.coldeflist.is_empty() {
             return Ok(None);
         }
@@ -238,7 +222,7 @@ impl Inliner<'_> {
             return Ok(None);
         }
         let plain = !may_be_null && arguments.iter().all(is_constant);
-        let name = call.funcname.last().and_then(tree::text_of).unwrap_or_default();
+        let name = tree::last_name(&call.funcname).unwrap_or_default();
         let shown = item.alias.clone().unwrap_or_else(|| tree::alias(name));
         let body =
             if routine.is_set() { Some(routine.body.clone()) } else { first_row(self.ctx, routine.body.clone())? };
@@ -247,7 +231,7 @@ impl Inliner<'_> {
             Some(columns) => columns.to_vec(),
             None => vec![(shown.aliasname.clone(), routine.returns().clone())],
         };
-        if columns.len() != body.target_list.len() || body.target_list.iter().any(shape::is_star) {
+        if columns.len() != body.target_list.len() || body.target_list.iter().any(tree::shows_star) {
             return Ok(None);
         }
         let given = format!("loxo_f{}", self.count + 1);
@@ -282,7 +266,7 @@ fn is_of_the_level(ctx: &Context<'_>, call: &FuncCall) -> Result<bool> {
     call.args.walk(&mut |node| {
         if let Ref::FuncCall(call) = node {
             found |= call.over.is_some() || gives_set(ctx, call);
-            found |= shape::is_aggregate(ctx, call) && !has_column(&NodeEnum::FuncCall(Box::new(call.clone())))?;
+            found |= shape::is_aggregate(ctx, call) && !has_column(&call.clone().into_tree())?;
         }
         Ok(!found)
     })?;
@@ -290,12 +274,7 @@ fn is_of_the_level(ctx: &Context<'_>, call: &FuncCall) -> Result<bool> {
 }
 
 fn has_column(part: &impl Walk) -> Result<bool> {
-    let mut found = false;
-    part.walk(&mut |node| {
-        found |= matches!(node, Ref::ColumnRef(_));
-        Ok(!found)
-    })?;
-    Ok(found)
+    part.any(|node| matches!(node, Ref::ColumnRef(_)))
 }
 
 /// The name of an argument in [`values`].
@@ -311,7 +290,7 @@ fn values(arguments: Vec<Node>) -> SelectStmt {
 
 /// A query in FROM that may use the columns of the items before it.
 fn beside(lateral: bool, mut item: Node) -> Node {
-    if let Some(NodeEnum::RangeSubselect(query)) = &mut item.node {
+    if let Some(query) = item.get_mut::<RangeSubselect>() {
         query.lateral = lateral;
     }
     item
@@ -335,19 +314,12 @@ fn is_known(value: &Node) -> bool {
 }
 
 fn cast(value: Node, of: &TypeName) -> Node {
-    tree::node(NodeEnum::TypeCast(Box::new(TypeCast {
-        arg: Some(Box::new(value)),
-        type_name: Some(of.clone()),
-        location: -1,
-    })))
+    TypeCast { arg: Some(Box::new(value)), type_name: Some(of.clone()), location: -1 }.into_node()
 }
 
 fn sub_select(query: SelectStmt) -> Node {
-    tree::node(NodeEnum::SubLink(Box::new(SubLink {
-        sub_link_type: SubLinkType::ExprSublink as i32,
-        subselect: Some(Box::new(tree::node(NodeEnum::SelectStmt(Box::new(query))))),
-        ..SubLink::default()
-    })))
+    SubLink { sub_link_type: SubLinkType::ExprSublink as i32, subselect: query.into_box(), ..SubLink::default() }
+        .into_node()
 }
 
 fn in_from(query: SelectStmt, alias: &str, colnames: Vec<Node>) -> Node {
@@ -357,25 +329,20 @@ fn in_from(query: SelectStmt, alias: &str, colnames: Vec<Node>) -> Node {
 /// `a IS NOT NULL AND b IS NOT NULL`.
 fn all_known(parameters: Vec<Node>) -> Node {
     let known = |parameter: Node| {
-        tree::node(NodeEnum::NullTest(Box::new(NullTest {
-            arg: Some(Box::new(parameter)),
-            nulltesttype: NullTestType::IsNotNull as i32,
-            ..NullTest::default()
-        })))
+        NullTest { arg: Some(Box::new(parameter)), nulltesttype: NullTestType::IsNotNull as i32, ..NullTest::default() }
+            .into_node()
     };
-    tree::node(NodeEnum::BoolExpr(Box::new(BoolExpr {
+    BoolExpr {
         boolop: BoolExprType::AndExpr as i32,
         args: parameters.into_iter().map(known).collect(),
         ..BoolExpr::default()
-    })))
+    }
+    .into_node()
 }
 
 /// `CASE WHEN a IS NOT NULL AND b IS NOT NULL THEN value END`.
 fn unless_null(parameters: Vec<Node>, value: Node) -> Node {
     let when =
         CaseWhen { expr: Some(Box::new(all_known(parameters))), result: Some(Box::new(value)), ..CaseWhen::default() };
-    tree::node(NodeEnum::CaseExpr(Box::new(CaseExpr {
-        args: vec![tree::node(NodeEnum::CaseWhen(Box::new(when)))],
-        ..CaseExpr::default()
-    })))
+    CaseExpr { args: vec![when.into_node()], ..CaseExpr::default() }.into_node()
 }

@@ -15,7 +15,7 @@ use plpgsql::ast::{Conflict, Declaration, Declared, Kind, Sql, Target, TypeText}
 use crate::context::Context;
 use crate::facts::bodies;
 use crate::select::shape::bare_name;
-use crate::tree::{self, Ref, Walk};
+use crate::tree::{self, Ask, Ref};
 
 /// The body of a function as one query, if it is no more than that. `shown` are the columns of RETURNS TABLE, which are
 /// variables too. With the type of the variable that gets the first row's value, if there is one.
@@ -84,12 +84,5 @@ fn type_of(ctx: &Context<'_>, declared: &Declaration) -> Option<TypeName> {
 
 /// Does the query use one of these variables?
 fn mentions(query: &SelectStmt, names: &[&str]) -> bool {
-    let mut found = false;
-    let walked = query.walk(&mut |node| {
-        if let Ref::ColumnRef(column) = node {
-            found |= column.fields.first().and_then(tree::text_of).is_some_and(|name| names.contains(&name));
-        }
-        Ok(!found)
-    });
-    found || walked.is_err()
+    query.may_have(|node| matches!(node, Ref::ColumnRef(column) if column.fields.first().and_then(tree::text_of).is_some_and(|name| names.contains(&name))))
 }

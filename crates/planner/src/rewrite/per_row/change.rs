@@ -10,7 +10,7 @@
 
 use std::borrow::Cow;
 
-use pg_query::protobuf::{self, DeleteStmt, InsertStmt, RangeVar, ReturningClause, SelectStmt, UpdateStmt};
+use pg_query::protobuf::{self, DeleteStmt, InsertStmt, RangeVar, ResTarget, ReturningClause, SelectStmt, UpdateStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
@@ -20,7 +20,7 @@ use super::has_one_row;
 use super::select::{self, name_target, split_conditions};
 use super::slots::{Draft, rows_item};
 use crate::context::Named;
-use crate::tree;
+use crate::tree::{self, Get, Syntax};
 
 /// The statement that gives the rows, and the one over them.
 type Split = Option<(NodeEnum, NodeEnum)>;
@@ -28,7 +28,7 @@ type Split = Option<(NodeEnum, NodeEnum)>;
 pub(super) fn insert(draft: &mut Draft<'_>, insert: &InsertStmt) -> Result<Split> {
     let Some(target) = &insert.relation else { return Ok(None) };
     if let Some(split) = returning(draft, insert.returning_clause.as_ref(), |clause| {
-        NodeEnum::InsertStmt(Box::new(InsertStmt { returning_clause: Some(clause), ..insert.clone() }))
+        InsertStmt { returning_clause: Some(clause), ..insert.clone() }.into_tree()
     })? {
         draft.fails |= !has_one_row(insert) && touches(draft, target)?;
         return Ok(Some(split));
@@ -46,9 +46,9 @@ pub(super) fn insert(draft: &mut Draft<'_>, insert: &InsertStmt) -> Result<Split
         draft.fails |= insert.on_conflict_clause.is_some();
         one_by_one(draft, target, insert.returning_clause.as_ref())?;
     }
-    let select_stmt = Some(Box::new(tree::node(NodeEnum::SelectStmt(Box::new(rest)))));
-    let rest = NodeEnum::InsertStmt(Box::new(InsertStmt { select_stmt, ..insert.clone() }));
-    Ok(Some((NodeEnum::SelectStmt(Box::new(rows)), rest)))
+    let select_stmt = rest.into_box();
+    let rest = InsertStmt { select_stmt, ..insert.clone() }.into_tree();
+    Ok(Some((rows.into_tree(), rest)))
 }
 
 /// `VALUES (a, b)` as `SELECT a, b`.
@@ -68,7 +68,7 @@ pub(super) fn update(draft: &mut Draft<'_>, update: &UpdateStmt) -> Result<Split
     let in_rest = draft.calls_in(&update.target_list)? || draft.calls_in(&update.where_clause)?;
     if !in_rest {
         let split = returning(draft, update.returning_clause.as_ref(), |clause| {
-            NodeEnum::UpdateStmt(Box::new(UpdateStmt { returning_clause: Some(clause), ..update.clone() }))
+            UpdateStmt { returning_clause: Some(clause), ..update.clone() }.into_tree()
         })?;
         draft.fails |= split.is_some() && touches(draft, target)?;
         return Ok(split);
@@ -79,7 +79,7 @@ pub(super) fn update(draft: &mut Draft<'_>, update: &UpdateStmt) -> Result<Split
     let mut rest = update.clone();
     let Some(changed) = Changed::of(draft, target, update.where_clause.as_deref())? else { return Ok(None) };
     for item in &mut rest.target_list {
-        let Some(NodeEnum::ResTarget(item)) = &mut item.node else { continue };
+        let Some(item) = item.get_mut::<ResTarget>() else { continue };
         draft.fails |= !item.indirection.is_empty();
         let Some(value) = item.val.as_deref_mut() else { continue };
         match &value.node {
@@ -94,14 +94,14 @@ pub(super) fn update(draft: &mut Draft<'_>, update: &UpdateStmt) -> Result<Split
     rest.from_clause = vec![rows_item()];
     rest.where_clause = tree::conjunction(changed.conditions.clone()).map(Box::new);
     changed.one_by_one(draft, target, update.returning_clause.as_ref())?;
-    Ok(Some((changed.rows(draft, target), NodeEnum::UpdateStmt(Box::new(rest)))))
+    Ok(Some((changed.rows(draft, target), rest.into_tree())))
 }
 
 pub(super) fn delete(draft: &mut Draft<'_>, delete: &DeleteStmt) -> Result<Split> {
     let Some(target) = &delete.relation else { return Ok(None) };
     if !draft.calls_in(&delete.where_clause)? {
         let split = returning(draft, delete.returning_clause.as_ref(), |clause| {
-            NodeEnum::DeleteStmt(Box::new(DeleteStmt { returning_clause: Some(clause), ..delete.clone() }))
+            DeleteStmt { returning_clause: Some(clause), ..delete.clone() }.into_tree()
         })?;
         draft.fails |= split.is_some() && touches(draft, target)?;
         return Ok(split);
@@ -114,7 +114,7 @@ pub(super) fn delete(draft: &mut Draft<'_>, delete: &DeleteStmt) -> Result<Split
     rest.using_clause = vec![rows_item()];
     rest.where_clause = tree::conjunction(changed.conditions.clone()).map(Box::new);
     changed.one_by_one(draft, target, delete.returning_clause.as_ref())?;
-    Ok(Some((changed.rows(draft, target), NodeEnum::DeleteStmt(Box::new(rest)))))
+    Ok(Some((changed.rows(draft, target), rest.into_tree())))
 }
 
 fn touches(draft: &Draft<'_>, target: &RangeVar) -> Result<bool> {
@@ -155,7 +155,7 @@ impl Changed {
         let mut keys = relation.unique_keys.iter().filter(is_key);
         let key = keys.clone().find(|key| key.primary).or_else(|| keys.next());
         let Some(key) = key.filter(|_| !relation.has_children) else { return Ok(None) };
-        let alias = target.alias.as_ref().map_or(&target.relname, |alias| &alias.aliasname);
+        let alias = tree::alias_of(target);
         let mut conditions = Vec::new();
         for column in key.columns.iter().filter_map(|number| relation.column_at(*number)) {
             let column = tree::column(&[alias, &column.name]);
@@ -189,13 +189,14 @@ impl Changed {
             strength: protobuf::LockClauseStrength::LcsForupdate as i32,
             wait_policy: protobuf::LockWaitPolicy::LockWaitBlock as i32,
         };
-        NodeEnum::SelectStmt(Box::new(SelectStmt {
+        SelectStmt {
             target_list: draft.targets(),
             from_clause: vec![tree::node(NodeEnum::RangeVar(target.clone()))],
             where_clause: tree::conjunction(self.early.clone()).map(Box::new),
             locking_clause: vec![tree::node(NodeEnum::LockingClause(locking))],
             ..tree::empty_select()
-        }))
+        }
+        .into_tree()
     }
 }
 
@@ -213,7 +214,7 @@ fn returning(
     for item in &clause.exprs {
         let mut item = item.clone();
         name_target(&mut item);
-        if let Some(NodeEnum::ResTarget(item)) = &mut item.node
+        if let Some(item) = item.get_mut::<ResTarget>()
             && let Some(value) = item.val.as_deref_mut()
         {
             *value = draft.part(value, Place { group: &[], when: None, only_columns: false })?;
@@ -222,5 +223,5 @@ fn returning(
     }
     draft.changes_first = true;
     let rows = with(ReturningClause { exprs: draft.targets(), ..clause.clone() });
-    Ok(Some((rows, NodeEnum::SelectStmt(Box::new(rest)))))
+    Ok(Some((rows, rest.into_tree())))
 }

@@ -9,8 +9,9 @@ use pgerror::Result;
 
 use crate::context::{Context, Named};
 use crate::facts::bodies::statements_of;
+use crate::facts::code::changes_rows;
 use crate::facts::used;
-use crate::tree::{Ref, Walk};
+use crate::tree::{self, Ask, Walk};
 
 /// May one of the functions change the table, or see what the statement has changed of it? Only VOLATILE ones do.
 pub(crate) fn may_touch(ctx: &Context<'_>, functions: &[&Function], name: &RangeVar) -> Result<bool> {
@@ -27,16 +28,14 @@ pub(crate) fn change_what_is_read(ctx: &Context<'_>, functions: &[&Function], tr
     if !change_rows(ctx, functions)? {
         return Ok(false);
     }
-    let mut changes = false;
-    tree.walk(&mut |node| {
-        if let Ref::RangeVar(name) = node {
-            // Other bare names are WITH items, or catalogs.
-            let is_table = !name.schemaname.is_empty() || ctx.session.temp_relations.contains(&name.relname);
-            changes = changes || is_table && may_touch(ctx, functions, name)?;
+    for name in tree.tables()? {
+        // Other bare names are WITH items, or catalogs.
+        let is_table = !name.schemaname.is_empty() || ctx.session.temp_relations.contains(&name.relname);
+        if is_table && may_touch(ctx, functions, name)? {
+            return Ok(true);
         }
-        Ok(!changes)
-    })?;
-    Ok(changes)
+    }
+    Ok(false)
 }
 
 /// Do the functions, or those that they call, change rows? What only shows when a body runs is not known.
@@ -49,26 +48,13 @@ pub(super) fn change_rows(ctx: &Context<'_>, functions: &[&Function]) -> Result<
             continue;
         }
         for statement in statements_of(&function.language, &function.definition).iter().flatten() {
-            match statement {
-                NodeEnum::InsertStmt(_)
-                | NodeEnum::UpdateStmt(_)
-                | NodeEnum::DeleteStmt(_)
-                | NodeEnum::MergeStmt(_) => return Ok(true),
-                NodeEnum::SelectStmt(_) => {}
-                _ => continue,
+            if !tree::is_about_rows(statement) {
+                continue;
             }
-            let mut changes = false;
-            statement.walk(&mut |node| {
-                match node {
-                    Ref::InsertStmt(_) | Ref::UpdateStmt(_) | Ref::DeleteStmt(_) | Ref::MergeStmt(_) => changes = true,
-                    Ref::FuncCall(call) => pending.extend(ctx.user_functions(call)),
-                    _ => {}
-                }
-                Ok(!changes)
-            })?;
-            if changes {
+            if changes_rows(statement)? {
                 return Ok(true);
             }
+            pending.extend(statement.calls()?.into_iter().flat_map(|call| ctx.user_functions(call)));
         }
     }
     Ok(false)
@@ -85,18 +71,10 @@ pub(crate) fn read_only(ctx: &Context<'_>, functions: &[&Function]) -> Result<bo
         }
         let Some(statements) = statements_of(&function.language, &function.definition) else { return Ok(false) };
         for statement in &statements {
-            let mut reads = matches!(statement, NodeEnum::SelectStmt(_));
-            statement.walk(&mut |node| {
-                match node {
-                    Ref::InsertStmt(_) | Ref::UpdateStmt(_) | Ref::DeleteStmt(_) | Ref::MergeStmt(_) => reads = false,
-                    Ref::FuncCall(call) => pending.extend(ctx.user_functions(call)),
-                    _ => {}
-                }
-                Ok(reads)
-            })?;
-            if !reads {
+            if !matches!(statement, NodeEnum::SelectStmt(_)) || changes_rows(statement)? {
                 return Ok(false);
             }
+            pending.extend(statement.calls()?.into_iter().flat_map(|call| ctx.user_functions(call)));
         }
     }
     Ok(true)

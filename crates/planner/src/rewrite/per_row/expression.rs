@@ -4,7 +4,8 @@
 //! columns in it are, and the rest of it where the expression is.
 
 use pg_query::protobuf::{
-    self, AExprKind, AIndirection, BoolExprType, CaseExpr, CaseWhen, FuncCall, NullTest, NullTestType, SelectStmt,
+    self, AExprKind, AIndices, AIndirection, BoolExprType, CaseExpr, CaseWhen, ColumnRef, FuncCall, NullTest,
+    NullTestType, SelectStmt,
 };
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
@@ -13,7 +14,7 @@ use super::effects::read_only;
 use super::slots::{Call, Draft, Slot, in_from};
 use crate::select::names::{Ctes, Names};
 use crate::select::shape;
-use crate::tree::{self, Ref, Walk};
+use crate::tree::{self, Ask, Get, Ref, Syntax, Walk};
 
 /// Where an expression stands.
 #[derive(Clone, Copy)]
@@ -116,7 +117,7 @@ impl Draft<'_> {
 
     /// `t.*` as a value, with its type.
     fn whole_row(&mut self, row: &Node) -> Result<Node> {
-        let Some(NodeEnum::ColumnRef(column)) = &row.node else { return Ok(row.clone()) };
+        let Some(column) = row.get::<ColumnRef>() else { return Ok(row.clone()) };
         let of = match column.fields.as_slice() {
             [alias, _] => tree::text_of(alias).and_then(|alias| self.tables.get(alias)),
             _ => None,
@@ -132,12 +133,12 @@ impl Draft<'_> {
     fn call(&mut self, call: &FuncCall, field: Option<&str>, place: Place<'_>) -> Result<Node> {
         let functions = self.ours(call)?;
         let shape = self.shape(&functions).filter(|_| is_plain_call(call));
-        let Some(shape) = shape else { return Ok(self.fail(&tree::node(NodeEnum::FuncCall(Box::new(call.clone()))))) };
+        let Some(shape) = shape else { return Ok(self.fail(&call.clone().into_node())) };
         self.functions.extend(&functions);
         let mut call = call.clone();
         self.arguments(&mut call, place)?;
         self.fails |= has_set(&call.args)?;
-        let call = tree::node(NodeEnum::FuncCall(Box::new(call)));
+        let call = call.into_node();
         let columns = match field {
             Some(_) => 1,
             None => shape.columns().len().max(1),
@@ -163,11 +164,12 @@ impl Draft<'_> {
         };
         Ok(match columns {
             1 => slot(first).node(),
-            _ => tree::node(NodeEnum::RowExpr(Box::new(protobuf::RowExpr {
+            _ => protobuf::RowExpr {
                 args: (first..first + columns).map(|at| slot(at).node()).collect(),
                 row_format: protobuf::CoercionForm::CoerceExplicitCall as i32,
                 ..protobuf::RowExpr::default()
-            }))),
+            }
+            .into_node(),
         })
     }
 
@@ -202,30 +204,24 @@ impl Draft<'_> {
             let value = self.call(call, Some(field), place)?;
             return Ok(match further {
                 [] => value,
-                further => tree::node(NodeEnum::AIndirection(Box::new(AIndirection {
-                    arg: Some(Box::new(value)),
-                    indirection: further.to_vec(),
-                }))),
+                further => AIndirection { arg: Some(Box::new(value)), indirection: further.to_vec() }.into_node(),
             });
         }
         let mut made = part.clone();
         made.arg = part.arg.as_deref().map(|arg| self.part(arg, place)).transpose()?.map(Box::new);
         for index in &mut made.indirection {
-            if let Some(NodeEnum::AIndices(_)) = &index.node {
+            if index.get::<AIndices>().is_some() {
                 *index = self.children(index, place)?;
             }
         }
-        Ok(tree::node(NodeEnum::AIndirection(Box::new(made))))
+        Ok(made.into_node())
     }
 
     /// `f(x) IN (SELECT …)`: what is compared is a value; the sub-select, which may not look at the row, stays. Nothing that is
     /// called here changes what it reads.
     fn compared(&mut self, link: &protobuf::SubLink, place: Place<'_>) -> Result<Node> {
-        let node = tree::node(NodeEnum::SubLink(Box::new(link.clone())));
-        let select = match link.subselect.as_deref().and_then(|select| select.node.as_ref()) {
-            Some(NodeEnum::SelectStmt(select)) => select,
-            _ => return Ok(self.fail(&node)),
-        };
+        let node = link.clone().into_node();
+        let Some(select) = link.subselect.get::<SelectStmt>() else { return Ok(self.fail(&node)) };
         let Some(compared) = link.testexpr.as_deref().filter(|_| !self.calls_in(select).unwrap_or(true)) else {
             return Ok(self.fail(&node));
         };
@@ -234,7 +230,7 @@ impl Draft<'_> {
             return Ok(self.fail(&node));
         }
         let testexpr = Some(Box::new(self.part(compared, place)?));
-        Ok(tree::node(NodeEnum::SubLink(Box::new(protobuf::SubLink { testexpr, ..link.clone() }))))
+        Ok(protobuf::SubLink { testexpr, ..link.clone() }.into_node())
     }
 
     /// AND and OR stop at the first part that decides.
@@ -246,7 +242,7 @@ impl Draft<'_> {
             *argument = self.part(argument, if at == 0 { place } else { place.under(reached.as_ref()) })?;
             reached = Some(and_then(reached, undecided(argument.clone(), is_and)));
         }
-        Ok(tree::node(NodeEnum::BoolExpr(Box::new(made))))
+        Ok(made.into_node())
     }
 
     fn case(&mut self, case: &CaseExpr, place: Place<'_>) -> Result<Node> {
@@ -255,7 +251,7 @@ impl Draft<'_> {
         made.arg = tested.clone().map(Box::new);
         let mut reached = place.when.cloned();
         for (at, arm) in made.args.iter_mut().enumerate() {
-            let Some(NodeEnum::CaseWhen(arm)) = &mut arm.node else { continue };
+            let Some(arm) = arm.get_mut::<CaseWhen>() else { continue };
             let Some(condition) = arm.expr.as_deref_mut() else { continue };
             *condition = self.part(condition, if at == 0 { place } else { place.under(reached.as_ref()) })?;
             let holds = match &tested {
@@ -271,7 +267,7 @@ impl Draft<'_> {
         if let Some(result) = made.defresult.as_deref_mut() {
             *result = self.part(result, place.under(reached.as_ref()))?;
         }
-        Ok(tree::node(NodeEnum::CaseExpr(Box::new(made))))
+        Ok(made.into_node())
     }
 
     fn coalesce(&mut self, coalesce: &protobuf::CoalesceExpr, place: Place<'_>) -> Result<Node> {
@@ -281,7 +277,7 @@ impl Draft<'_> {
             *argument = self.part(argument, if at == 0 { place } else { place.under(reached.as_ref()) })?;
             reached = Some(and_then(reached, is_null(argument.clone())));
         }
-        Ok(tree::node(NodeEnum::CoalesceExpr(Box::new(made))))
+        Ok(made.into_node())
     }
 }
 
@@ -294,11 +290,12 @@ pub(super) fn and_then(first: Option<Node>, second: Node) -> Node {
         val: Some(protobuf::a_const::Val::Boolval(protobuf::Boolean { boolval: false })),
         ..protobuf::AConst::default()
     };
-    tree::node(NodeEnum::CaseExpr(Box::new(CaseExpr {
-        args: vec![tree::node(NodeEnum::CaseWhen(Box::new(when)))],
+    CaseExpr {
+        args: vec![when.into_node()],
         defresult: Some(Box::new(tree::node(NodeEnum::AConst(otherwise)))),
         ..CaseExpr::default()
-    })))
+    }
+    .into_node()
 }
 
 fn undecided(argument: Node, is_and: bool) -> Node {
@@ -311,29 +308,28 @@ fn is_not_true(argument: Node) -> Node {
 }
 
 fn boolean_test(argument: Node, test: protobuf::BoolTestType) -> Node {
-    tree::node(NodeEnum::BooleanTest(Box::new(protobuf::BooleanTest {
+    protobuf::BooleanTest {
         arg: Some(Box::new(argument)),
         booltesttype: test as i32,
         ..protobuf::BooleanTest::default()
-    })))
+    }
+    .into_node()
 }
 
 fn is_null(argument: Node) -> Node {
-    tree::node(NodeEnum::NullTest(Box::new(NullTest {
-        arg: Some(Box::new(argument)),
-        nulltesttype: NullTestType::IsNull as i32,
-        ..NullTest::default()
-    })))
+    NullTest { arg: Some(Box::new(argument)), nulltesttype: NullTestType::IsNull as i32, ..NullTest::default() }
+        .into_node()
 }
 
 pub(super) fn equal(left: Node, right: Node) -> Node {
-    tree::node(NodeEnum::AExpr(Box::new(protobuf::AExpr {
+    protobuf::AExpr {
         kind: AExprKind::AexprOp as i32,
         name: vec![tree::string("=")],
         lexpr: Some(Box::new(left)),
         rexpr: Some(Box::new(right)),
         ..protobuf::AExpr::default()
-    })))
+    }
+    .into_node()
 }
 
 /// `a IN (b, c)` and its kin may not look at all of their parts.
@@ -355,22 +351,14 @@ fn is_plain_call(call: &FuncCall) -> bool {
 
 /// Nothing that has to be computed with the rows.
 fn is_constant(node: &Node) -> Result<bool> {
-    let mut found = false;
-    node.walk(&mut |node| {
-        found |= matches!(node, Ref::ColumnRef(_) | Ref::FuncCall(_) | Ref::SubLink(_) | Ref::SqlvalueFunction(_));
-        Ok(!found)
-    })?;
-    Ok(!found)
+    Ok(!node.any(|node| {
+        matches!(node, Ref::ColumnRef(_) | Ref::FuncCall(_) | Ref::SubLink(_) | Ref::SqlvalueFunction(_))
+    })?)
 }
 
 /// `t.*` as a value, which a select list would take for all columns.
 fn is_whole_row(node: &Node) -> bool {
-    match &node.node {
-        Some(NodeEnum::ColumnRef(column)) => {
-            matches!(column.fields.last(), Some(Node { node: Some(NodeEnum::AStar(_)) }))
-        }
-        _ => false,
-    }
+    node.get::<ColumnRef>().is_some_and(|column| tree::is_star(&column.fields))
 }
 
 fn has_set(nodes: &[Node]) -> Result<bool> {

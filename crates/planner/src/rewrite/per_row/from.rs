@@ -5,14 +5,14 @@
 
 use std::collections::HashSet;
 
-use pg_query::protobuf::{ColumnRef, JoinType, List, RangeFunction, SelectStmt};
+use pg_query::protobuf::{ColumnRef, JoinExpr, JoinType, List, RangeFunction, SelectStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
 use super::effects::may_touch;
 use super::expression::Place;
 use super::slots::{Call, Draft, Slot, in_from, rows_item};
-use crate::tree::{self, Ref, Walk};
+use crate::tree::{self, Ask, Get, Ref, Syntax, Walk};
 
 /// The query that gives the rows, and the one over them; `None` if FROM has no such call, or not so.
 pub(super) fn split(draft: &mut Draft<'_>, query: &SelectStmt) -> Result<Option<(SelectStmt, SelectStmt)>> {
@@ -98,18 +98,12 @@ fn at_depth(item: &mut Node, depth: usize) -> Option<&mut Node> {
     if depth == 0 {
         return Some(item);
     }
-    match &mut item.node {
-        Some(NodeEnum::JoinExpr(join)) => at_depth(join.larg.as_deref_mut()?, depth - 1),
-        _ => None,
-    }
+    at_depth(item.get_mut::<JoinExpr>()?.larg.as_deref_mut()?, depth - 1)
 }
 
 /// The call becomes part of the draft; gives what unnests its rows.
 fn in_rows(draft: &mut Draft<'_>, item: &RangeFunction, names: &HashSet<String>) -> Result<Option<Node>> {
-    let [Node { node: Some(NodeEnum::List(list)) }] = item.functions.as_slice() else { return Ok(None) };
-    let Some(NodeEnum::FuncCall(call)) = list.items.first().and_then(|node| node.node.as_ref()) else {
-        return Ok(None);
-    };
+    let Some(call) = tree::only_call(item) else { return Ok(None) };
     let functions = draft.ours(call)?;
     let Some(shape) = draft.shape(&functions).filter(|_| !item.is_rowsfrom && item.coldeflist.is_empty()) else {
         return Ok(None);
@@ -122,7 +116,7 @@ fn in_rows(draft: &mut Draft<'_>, item: &RangeFunction, names: &HashSet<String>)
     draft.functions.extend(&functions);
     let mut call = call.clone();
     draft.arguments(&mut call, Place { group: &[], when: None, only_columns: false })?;
-    let call = tree::node(NodeEnum::FuncCall(call));
+    let call = call.into_node();
     let own = tree::alias("loxo_c");
     let query = SelectStmt {
         target_list: vec![tree::target(tree::star(None), None)],
@@ -153,18 +147,12 @@ pub(super) fn aliases(items: &[Node]) -> Result<HashSet<String>> {
     for item in items {
         item.walk(&mut |node| {
             let alias = match node {
-                Ref::RangeVar(table) => table.alias.as_ref().map_or(&table.relname, |alias| &alias.aliasname),
-                Ref::RangeSubselect(query) => match &query.alias {
-                    Some(alias) => &alias.aliasname,
-                    None => return Ok(false),
-                },
-                Ref::RangeFunction(function) => match &function.alias {
-                    Some(alias) => &alias.aliasname,
-                    None => return Ok(false),
-                },
+                Ref::RangeVar(table) => Some(tree::alias_of(table)),
+                Ref::RangeSubselect(query) => query.alias.as_ref().map(|alias| alias.aliasname.as_str()),
+                Ref::RangeFunction(function) => function.alias.as_ref().map(|alias| alias.aliasname.as_str()),
                 _ => return Ok(true),
             };
-            names.insert(alias.clone());
+            names.extend(alias.map(str::to_owned));
             Ok(false)
         })?;
     }
@@ -180,27 +168,15 @@ fn table_of(column: &ColumnRef) -> Option<&str> {
 
 /// Do all columns in it belong to these?
 fn only_names(tree: &impl Walk, names: &HashSet<String>) -> Result<bool> {
-    let mut only = true;
-    tree.walk(&mut |node| {
-        if let Ref::ColumnRef(column) = node {
-            only &= table_of(column).is_some_and(|table| names.contains(table));
-        }
-        Ok(only)
-    })?;
-    Ok(only)
+    let is_other = |column: &ColumnRef| !table_of(column).is_some_and(|table| names.contains(table));
+    Ok(!tree.any(|node| matches!(node, Ref::ColumnRef(column) if is_other(column)))?)
 }
 
 /// Is a condition about the rows alone? A sub-select in it may have tables of its own.
 fn is_about(condition: &Node, names: &HashSet<String>, query: &SelectStmt) -> Result<bool> {
     let others: HashSet<String> = aliases(&query.from_clause)?.difference(names).cloned().collect();
-    let mut about = true;
-    condition.walk(&mut |node| {
-        if let Ref::ColumnRef(column) = node {
-            about &= table_of(column).is_some_and(|table| !others.contains(table));
-        }
-        Ok(about)
-    })?;
-    Ok(about)
+    let is_other = |column: &ColumnRef| table_of(column).is_none_or(|table| others.contains(table));
+    Ok(!condition.any(|node| matches!(node, Ref::ColumnRef(column) if is_other(column)))?)
 }
 
 /// Columns of the rows become slots, wherever they are; columns without a table in front too, if there is no other table they may
@@ -211,14 +187,14 @@ pub(super) fn to_slots(
     names: &HashSet<String>,
     with_bare: bool,
 ) -> Result<()> {
-    let mut whole = tree::node(NodeEnum::SelectStmt(Box::new(std::mem::take(rest))));
+    let mut whole = std::mem::take(rest).into_node();
     let mut seen = 0;
     whole.rewrite(&mut |node| {
         match &node.node {
             Some(NodeEnum::ColumnRef(column)) if Slot::of(node).is_none() => {
                 match table_of(column) {
                     Some(table) if names.contains(table) => {
-                        draft.fails |= matches!(column.fields.last(), Some(Node { node: Some(NodeEnum::AStar(_)) }));
+                        draft.fails |= tree::is_star(&column.fields);
                         let value = node.clone();
                         *node = draft.column(&value);
                     }
@@ -248,13 +224,11 @@ pub(super) fn to_slots(
 
 /// Does the rest read what the calls may have changed, or a part of WITH that is computed with the rows?
 fn reads_again(draft: &Draft<'_>, rest: &SelectStmt) -> Result<bool> {
-    let mut read = false;
     let without = SelectStmt { with_clause: None, ..rest.clone() };
-    without.walk(&mut |node| {
-        if let Ref::RangeVar(name) = node {
-            read = read || name.schemaname.is_empty() || may_touch(draft.ctx, &draft.functions, name)?;
+    for name in without.tables()? {
+        if name.schemaname.is_empty() || may_touch(draft.ctx, &draft.functions, name)? {
+            return Ok(true);
         }
-        Ok(!read)
-    })?;
-    Ok(read)
+    }
+    Ok(false)
 }

@@ -1,6 +1,6 @@
 //! Calls in HAVING: the groups come first, without the conditions that call; what is left is about them as about rows.
 
-use pg_query::protobuf::SelectStmt;
+use pg_query::protobuf::{SelectStmt, SortBy};
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
@@ -8,7 +8,7 @@ use super::expression::{Place, and_then};
 use super::select::{split_conditions, value_mut};
 use super::slots::{Draft, rows_item};
 use crate::select::shape;
-use crate::tree::{self, Walk};
+use crate::tree::{self, Get, Walk};
 
 /// The query that gives the groups, and the one over them, whose select list may have calls still.
 pub(super) fn split(draft: &mut Draft<'_>, query: &SelectStmt) -> Result<(SelectStmt, SelectStmt)> {
@@ -38,7 +38,7 @@ pub(super) fn split(draft: &mut Draft<'_>, query: &SelectStmt) -> Result<(Select
         }
     }
     for item in &mut rest.sort_clause {
-        if let Some(NodeEnum::SortBy(by)) = &mut item.node
+        if let Some(by) = item.get_mut::<SortBy>()
             && let Some(value) = by.node.as_deref_mut()
             && shape::ordinal(value).is_none()
         {

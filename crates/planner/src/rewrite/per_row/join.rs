@@ -2,14 +2,14 @@
 //!
 //! How often it makes the call is a matter of its plan, so that is done only with functions that do nothing but read.
 
+use pg_query::Node;
 use pg_query::protobuf::{JoinExpr, JoinType, SelectStmt};
-use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
 use super::effects::read_only;
 use super::select::split_conditions;
 use super::slots::Draft;
-use crate::tree;
+use crate::tree::{self, Get};
 
 /// Takes conditions with calls out of ON.
 pub(super) fn by_where(draft: &Draft<'_>, query: &mut SelectStmt) -> Result<()> {
@@ -27,7 +27,7 @@ pub(super) fn by_where(draft: &Draft<'_>, query: &mut SelectStmt) -> Result<()> 
 
 /// A join's own conditions, and those of joins under it whose rows all come through.
 fn take(draft: &Draft<'_>, item: &mut Node, taken: &mut Vec<Node>) -> Result<()> {
-    let Some(NodeEnum::JoinExpr(join)) = &mut item.node else { return Ok(()) };
+    let Some(join) = item.get_mut::<JoinExpr>() else { return Ok(()) };
     if join.alias.is_some() {
         return Ok(());
     }

@@ -9,8 +9,7 @@ use crate::context::Context;
 use crate::parse::Statement;
 use crate::rewrite::lifted::{self, Lifted};
 use crate::select::names::{Ctes, Names};
-use crate::select::shape::has_sub_select;
-use crate::tree::{self, Walk};
+use crate::tree::{self, Ask, Get, Walk};
 
 use super::effects::{change_rows, change_what_is_read, may_touch};
 use super::slots::Draft;
@@ -48,10 +47,7 @@ impl Lift<'_> {
                 self.anywhere(&mut insert.with_clause)?;
                 self.anywhere(&mut insert.on_conflict_clause)?;
                 self.anywhere(&mut insert.returning_clause)?;
-                match insert.select_stmt.as_deref_mut().and_then(|source| source.node.as_mut()) {
-                    Some(NodeEnum::SelectStmt(select)) => self.of_query(select),
-                    _ => Ok(()),
-                }
+                insert.select_stmt.get_mut().map_or(Ok(()), |select| self.of_query(select))
             }
             other => self.anywhere(other),
         }
@@ -102,7 +98,7 @@ impl Lift<'_> {
             }
             // PostgreSQL may never come to what is in it.
             Some(NodeEnum::CaseExpr(_)) => {
-                self.fails |= has_sub_select(node)? && self.draft.calls_in(node)?;
+                self.fails |= node.has_sub_select()? && self.draft.calls_in(node)?;
                 Ok(true)
             }
             _ => Ok(true),
@@ -147,12 +143,10 @@ fn is_reached(tree: &NodeEnum) -> bool {
     };
     match tree {
         NodeEnum::SelectStmt(select) => is_row(select),
-        NodeEnum::InsertStmt(insert) => match insert.select_stmt.as_deref().and_then(|source| source.node.as_ref()) {
-            Some(NodeEnum::SelectStmt(select)) => {
-                is_row(select) && insert.on_conflict_clause.is_none() && insert.returning_clause.is_none()
-            }
-            _ => false,
-        },
+        NodeEnum::InsertStmt(insert) => {
+            let is_one = insert.select_stmt.get::<SelectStmt>().is_some_and(is_row);
+            is_one && insert.on_conflict_clause.is_none() && insert.returning_clause.is_none()
+        }
         _ => false,
     }
 }
@@ -160,7 +154,7 @@ fn is_reached(tree: &NodeEnum) -> bool {
 /// Are there calls in sub-selects of these expressions?
 fn has_calls_below(draft: &Draft<'_>, expressions: &[Node]) -> Result<bool> {
     for expression in expressions {
-        if has_sub_select(expression)? && draft.calls_in(expression)? {
+        if expression.has_sub_select()? && draft.calls_in(expression)? {
             return Ok(true);
         }
     }

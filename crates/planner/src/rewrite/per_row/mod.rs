@@ -39,7 +39,7 @@ use crate::context::Context;
 use crate::parse::{Statement, StatementKind};
 use crate::plan::Plan;
 use crate::rewrite::routine::Routine;
-use crate::tree;
+use crate::tree::{self, Get, Syntax};
 use slots::Draft;
 
 pub(crate) use effects::{change_what_is_read, may_touch, read_only};
@@ -138,12 +138,9 @@ fn filled_by_readers<'a, 's>(
 
 /// One row of VALUES, or of defaults.
 fn has_one_row(insert: &InsertStmt) -> bool {
-    match insert.select_stmt.as_deref().and_then(|source| source.node.as_ref()) {
-        Some(NodeEnum::SelectStmt(select)) => {
-            select.values_lists.len() == 1 || (select.values_lists.is_empty() && select.from_clause.is_empty())
-        }
-        _ => true,
-    }
+    insert.select_stmt.get::<SelectStmt>().is_none_or(|select| {
+        select.values_lists.len() == 1 || (select.values_lists.is_empty() && select.from_clause.is_empty())
+    })
 }
 
 /// A MERGE from a sub-select with calls, which is run first. A VOLATILE function sees what the rows before have changed, and the
@@ -190,8 +187,9 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Ro
         return Ok(Some(Routine::Lifted(lifted)));
     }
     let split = match (&statement.kind, tree) {
-        (StatementKind::Select, NodeEnum::SelectStmt(query)) => select::split(&mut draft, query)?
-            .map(|(rows, rest)| (NodeEnum::SelectStmt(Box::new(rows)), NodeEnum::SelectStmt(Box::new(rest)))),
+        (StatementKind::Select, NodeEnum::SelectStmt(query)) => {
+            select::split(&mut draft, query)?.map(|(rows, rest)| (rows.into_tree(), rest.into_tree()))
+        }
         // Its rules have been followed already.
         _ if statement.is_rewritten => None,
         (StatementKind::Insert, NodeEnum::InsertStmt(insert)) => change::insert(&mut draft, insert)?,

@@ -27,7 +27,7 @@ use crate::parse::Statement;
 use crate::rewrite::lifted::{self, Lifted};
 use crate::rewrite::routine::Routine;
 use crate::select::names::{Ctes, Names};
-use crate::tree::{self, Ref, Walk};
+use crate::tree::{self, Ask, Get, Syntax, Walk};
 
 /// The change with its sub-selects taken out; `None` if it has none, or if it is not certain that they give the same.
 pub(crate) fn sub_selects(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Routine>> {
@@ -43,7 +43,7 @@ pub(crate) fn sub_selects(ctx: &Context<'_>, statement: &Statement) -> Result<Op
     if !only_reads_others(ctx, clause, &target)? {
         return Ok(None);
     }
-    names.insert(target.alias.as_ref().map_or(&target.relname, |alias| &alias.aliasname).clone());
+    names.insert(tree::alias_of(&target).to_owned());
     let mut draft = Draft::new(ctx, statement.parameters);
     let mut rest =
         SelectStmt { target_list: clause.exprs.clone(), from_clause: vec![rows_item()], ..tree::empty_select() };
@@ -53,7 +53,7 @@ pub(crate) fn sub_selects(ctx: &Context<'_>, statement: &Statement) -> Result<Op
     clause.exprs = draft.targets();
     match draft.fails {
         true => Ok(None),
-        false => draft.finish(tree, NodeEnum::SelectStmt(Box::new(rest))).map(|plan| Some(Routine::PerRow(plan))),
+        false => draft.finish(tree, rest.into_tree()).map(|plan| Some(Routine::PerRow(plan))),
     }
 }
 
@@ -81,25 +81,14 @@ fn closed(ctx: &Context<'_>, tree: &mut NodeEnum) -> Result<Option<Vec<SelectStm
     let Some((clause, ..)) = parts_of(tree)? else { return Ok(None) };
     let mut parts = Vec::new();
     clause.rewrite(&mut |node: &mut Node| {
-        let Some(NodeEnum::SelectStmt(select)) = &mut node.node else { return Ok(true) };
-        if !tables(select.as_ref())?.is_empty() && (Names { ctx }).is_closed(select, &Ctes::new())? {
+        let Some(select) = node.get_mut::<SelectStmt>() else { return Ok(true) };
+        if !select.tables()?.is_empty() && (Names { ctx }).is_closed(select, &Ctes::new())? {
             let rows = tree::parse_select(&Lifted::marker(parts.len()))?;
-            parts.push(std::mem::replace(select.as_mut(), rows));
+            parts.push(std::mem::replace(select, rows));
         }
         Ok(false)
     })?;
     Ok((!parts.is_empty()).then_some(parts))
-}
-
-fn tables(tree: &impl Walk) -> Result<Vec<RangeVar>> {
-    let mut found = Vec::new();
-    tree.walk(&mut |node| {
-        if let Ref::RangeVar(name) = node {
-            found.push(name.clone());
-        }
-        Ok(true)
-    })?;
-    Ok(found)
 }
 
 /// Is all that it reads in tables which the change leaves alone?
@@ -109,7 +98,7 @@ fn only_reads_others(ctx: &Context<'_>, clause: &ReturningClause, target: &Range
         return Ok(false);
     }
     let family: HashSet<Oid> = ctx.family(&changed).iter().map(|table| table.oid).collect();
-    let names = tables(clause)?;
+    let names = clause.tables()?;
     for name in &names {
         let is_other = |table: &Relation| {
             !family.contains(&table.oid)

@@ -7,7 +7,7 @@
 //!   second  rows  SELECT x FROM … WHERE g ORDER BY z LIMIT 3      each  f(x)    then  SELECT f FROM …
 //! ```
 
-use pg_query::protobuf::{self, FuncCall, SelectStmt, SetOperation};
+use pg_query::protobuf::{self, FuncCall, ResTarget, SelectStmt, SetOperation, SortBy};
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
@@ -15,7 +15,7 @@ use super::expression::{Place, and_then};
 use super::slots::{Draft, rows_item};
 use super::{from, having, join};
 use crate::select::shape;
-use crate::tree::{self, Walk};
+use crate::tree::{self, Get, Walk};
 
 /// The query that gives the rows, and the one over them; `None` if there are no calls to take out, or not so.
 pub(super) fn split(draft: &mut Draft<'_>, query: &SelectStmt) -> Result<Option<(SelectStmt, SelectStmt)>> {
@@ -52,7 +52,7 @@ pub(super) fn split(draft: &mut Draft<'_>, query: &SelectStmt) -> Result<Option<
 
 /// An output column keeps the name that its expression gave it.
 pub(super) fn name_target(target: &mut Node) {
-    if let Some(NodeEnum::ResTarget(target)) = &mut target.node
+    if let Some(target) = target.get_mut::<ResTarget>()
         && target.name.is_empty()
         && target.val.is_some()
     {
@@ -61,10 +61,7 @@ pub(super) fn name_target(target: &mut Node) {
 }
 
 pub(super) fn value_mut(target: &mut Node) -> Option<&mut Node> {
-    match &mut target.node {
-        Some(NodeEnum::ResTarget(target)) => target.val.as_deref_mut(),
-        _ => None,
-    }
+    target.get_mut::<ResTarget>().and_then(|target| target.val.as_deref_mut())
 }
 
 /// What kind of query it is.
@@ -148,7 +145,7 @@ impl Level {
         }
         if !self.is_grouped && !self.has_windows {
             for item in &mut rest.sort_clause {
-                if let Some(NodeEnum::SortBy(by)) = &mut item.node
+                if let Some(by) = item.get_mut::<SortBy>()
                     && let Some(value) = by.node.as_deref_mut()
                 {
                     over.whole(draft, value)?;
@@ -287,7 +284,7 @@ impl Over<'_> {
             *argument = draft.part(argument, place)?;
         }
         for item in &mut call.agg_order {
-            if let Some(NodeEnum::SortBy(by)) = &mut item.node
+            if let Some(by) = item.get_mut::<SortBy>()
                 && let Some(value) = by.node.as_deref_mut()
             {
                 *value = draft.part(value, place)?;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use catalog::Function;
-use pg_query::protobuf::{FuncCall, List, RangeFunction, RangeVar, SelectStmt};
+use pg_query::protobuf::{ColumnRef, FuncCall, List, RangeFunction, RangeVar, SelectStmt};
 use pg_query::{Node, NodeEnum, protobuf};
 use pgerror::Result;
 
@@ -12,7 +12,7 @@ use super::{Enough, PerRow, RowCall};
 use crate::context::{Context, Named};
 use crate::facts::functions;
 use crate::rewrite::routine::{Shape, gives_set};
-use crate::tree::{self, Ref, Walk};
+use crate::tree::{self, Ask, Get, Ref, Syntax, Walk};
 
 /// The alias of the rows, and of slots while the texts are made.
 pub(super) const ROWS: &str = "loxo_r";
@@ -42,7 +42,7 @@ impl Slot {
     }
 
     pub fn of(node: &Node) -> Option<Self> {
-        let Some(NodeEnum::ColumnRef(column)) = &node.node else { return None };
+        let column = node.get::<ColumnRef>()?;
         let [rows, name] = column.fields.as_slice() else { return None };
         let name = tree::text_of(name).filter(|_| tree::text_of(rows) == Some(ROWS))?;
         let (kind, at) = name.split_at_checked(1)?;
@@ -113,8 +113,7 @@ impl<'a> Draft<'a> {
                 if let Ref::RangeVar(name) = node
                     && let Named::Distributed(table) | Named::View(table) = self.ctx.resolve(name)?
                 {
-                    let alias = name.alias.as_ref().map_or(&name.relname, |alias| &alias.aliasname);
-                    self.tables.insert(alias.clone(), table.qualified_name());
+                    self.tables.insert(tree::alias_of(name).to_owned(), table.qualified_name());
                 }
                 Ok(!matches!(node, Ref::SelectStmt(_)))
             })?;
@@ -168,7 +167,7 @@ impl<'a> Draft<'a> {
             tree::deparse_select(&SelectStmt { target_list, ..tree::empty_select() })
         };
         let calls = self.calls.iter().map(|call| {
-            let select = tree::node(NodeEnum::SelectStmt(Box::new(call.query.clone())));
+            let select = call.query.clone().into_node();
             let sql = of_row(&select)?.node.as_ref().map(tree::deparse).transpose()?.unwrap_or_default();
             let when = call.when.as_ref().map(query).transpose()?;
             Ok(RowCall { sql, when, columns: call.columns, is_set: call.is_set })
@@ -219,7 +218,7 @@ impl<'a> Draft<'a> {
     fn write_rest(&self, rest: &mut Node) -> Result<()> {
         let mut used = vec![false; self.columns.len() + self.values];
         rest.rewrite(&mut |node| {
-            if let Some(NodeEnum::RangeFunction(item)) = &node.node
+            if let Some(item) = node.get::<RangeFunction>()
                 && is_rows(item)
             {
                 return Ok(false);
@@ -235,7 +234,7 @@ impl<'a> Draft<'a> {
         }
         let places: Vec<usize> = used.iter().enumerate().filter_map(|(at, used)| used.then_some(at)).collect();
         rest.rewrite(&mut |node| {
-            if let Some(NodeEnum::RangeFunction(item)) = &mut node.node
+            if let Some(item) = node.get_mut::<RangeFunction>()
                 && is_rows(item)
             {
                 *item = self.unnested(&places)?;
@@ -287,25 +286,15 @@ impl<'a> Draft<'a> {
 
     /// Is there a call of ours in it, whatever the level?
     pub fn calls_in(&self, tree: &impl Walk) -> Result<bool> {
-        let mut found = false;
-        tree.walk(&mut |node| {
-            if let Ref::FuncCall(call) = node {
-                found = found || !self.ours(call)?.is_empty();
-            }
-            Ok(!found)
-        })?;
-        Ok(found)
+        Ok(!self.functions_in(tree)?.is_empty())
     }
 
     /// The functions of all such calls.
     pub fn functions_in(&self, tree: &impl Walk) -> Result<Vec<&'a Function>> {
         let mut found = Vec::new();
-        tree.walk(&mut |node| {
-            if let Ref::FuncCall(call) = node {
-                found.extend(self.ours(call)?);
-            }
-            Ok(true)
-        })?;
+        for call in tree.calls()? {
+            found.extend(self.ours(call)?);
+        }
         Ok(found)
     }
 

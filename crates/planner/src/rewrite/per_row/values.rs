@@ -9,7 +9,7 @@ use super::change::has_triggers;
 use super::effects::may_touch;
 use super::slots::Draft;
 use crate::parse::{self, Statement};
-use crate::tree;
+use crate::tree::{self, Syntax};
 
 /// Statements that are run one after the other. Together they are one, with the sum of their rows.
 #[derive(Clone, Debug)]
@@ -45,7 +45,7 @@ pub(super) fn row_by_row(draft: &Draft<'_>, statement: &Statement, insert: &Inse
         let mut of_row = source.clone();
         of_row.values_lists = vec![row.clone()];
         let select_stmt = Some(Box::new(tree::node(NodeEnum::SelectStmt(of_row))));
-        let node = NodeEnum::InsertStmt(Box::new(InsertStmt { select_stmt, ..insert.clone() }));
+        let node = InsertStmt { select_stmt, ..insert.clone() }.into_tree();
         statements.push(parse::build(&tree::deparse(&node)?, node)?.in_place_of(statement));
     }
     Ok(Some(Each { statements }))

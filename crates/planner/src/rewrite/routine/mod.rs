@@ -12,7 +12,10 @@
 //! without FROM, with arguments that name no column. A call that is not VOLATILE may stand anywhere. All other calls are left to be refused.
 
 use catalog::{Catalog, Function, Oid};
-use pg_query::protobuf::{self, Alias, FuncCall, FunctionParameterMode, RangeFunction, RowExpr, SelectStmt};
+use pg_query::protobuf::{
+    self, AIndirection, Alias, FuncCall, FunctionParameter, FunctionParameterMode, NamedArgExpr, RangeFunction,
+    ResTarget, RowExpr, SelectStmt,
+};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
@@ -30,7 +33,7 @@ use crate::rewrite::per_row::{self, Each, PerRow};
 use crate::rewrite::rules::Rewritten;
 use crate::rewrite::triggers::Triggered;
 use crate::select::shape::is_aggregate;
-use crate::tree::{self, Ref, Walk};
+use crate::tree::{self, Ask, Get, Ref, Syntax, Walk};
 
 mod shape;
 
@@ -143,12 +146,7 @@ fn explained(ctx: &Context<'_>, explain: &ExplainStatement) -> Result<Option<Rou
 }
 
 fn do_block(ctx: &Context<'_>, statement: &Statement, block: &protobuf::DoStmt) -> Result<Option<Routine>> {
-    let option = |name: &str| {
-        block.args.iter().find_map(|arg| match &arg.node {
-            Some(NodeEnum::DefElem(d)) if d.defname == name => d.arg.as_deref().and_then(tree::text_of),
-            _ => None,
-        })
-    };
+    let option = |name: &str| tree::option_of(&block.args, name).and_then(tree::text_of);
     if option("language").is_some_and(|language| language != "plpgsql") {
         return Ok(None);
     }
@@ -179,15 +177,16 @@ pub fn call_targets(sql: &str, catalog: &Catalog) -> Result<Vec<Option<Vec<Strin
     let parse = |text: &str| tree::parse_one(text).map_err(|error| PgError::internal(error.to_string()));
     let Some(NodeEnum::CallStmt(call)) = parse(sql)? else { return Err(unknown()) };
     let call = call.funccall.ok_or_else(unknown)?;
-    let name = call.funcname.last().and_then(tree::text_of).unwrap_or_default();
+    let name = tree::last_name(&call.funcname).unwrap_or_default();
     let [procedure] = catalog.functions(name) else { return Err(unknown()) };
     let Some(NodeEnum::CreateFunctionStmt(create)) = parse(&procedure.definition)? else { return Err(unknown()) };
     let mut targets = Vec::new();
     for (at, parameter) in create.parameters.iter().enumerate() {
-        let Some(NodeEnum::FunctionParameter(parameter)) = &parameter.node else { return Err(unknown()) };
-        let named = call.args.iter().find_map(|arg| match &arg.node {
-            Some(NodeEnum::NamedArgExpr(named)) if named.name == parameter.name => named.arg.as_deref(),
-            _ => None,
+        let Some(parameter) = parameter.get::<FunctionParameter>() else { return Err(unknown()) };
+        let named = call.args.iter().find_map(|arg| {
+            arg.get::<NamedArgExpr>()
+                .filter(|named| named.name == parameter.name)
+                .and_then(|named| named.arg.as_deref())
         });
         let argument = named.or_else(|| call.args.get(at)).and_then(|node| node.node.as_ref());
         if matches!(parameter.mode(), FunctionParameterMode::FuncParamOut | FunctionParameterMode::FuncParamInout) {
@@ -238,7 +237,7 @@ fn calls_inside(ctx: &Context<'_>, statement: &Statement, tree: &NodeEnum) -> Re
     match &mut tree {
         NodeEnum::SelectStmt(select) => taker.query(select)?,
         NodeEnum::InsertStmt(insert) => {
-            if let Some(NodeEnum::SelectStmt(select)) = insert.select_stmt.as_mut().and_then(|n| n.node.as_mut()) {
+            if let Some(select) = insert.select_stmt.get_mut::<SelectStmt>() {
                 taker.query(select)?;
             }
         }
@@ -263,10 +262,7 @@ fn calls_inside(ctx: &Context<'_>, statement: &Statement, tree: &NodeEnum) -> Re
 /// Of several rows of VALUES PostgreSQL inserts one before it makes the calls of the next.
 fn is_before_all_rows(ctx: &Context<'_>, taker: &Taker<'_>, tree: &NodeEnum) -> Result<bool> {
     let NodeEnum::InsertStmt(insert) = tree else { return Ok(true) };
-    let rows = match insert.select_stmt.as_deref().and_then(|source| source.node.as_ref()) {
-        Some(NodeEnum::SelectStmt(select)) => select.values_lists.len(),
-        _ => 0,
-    };
+    let rows = insert.select_stmt.get::<SelectStmt>().map_or(0, |select| select.values_lists.len());
     match &insert.relation {
         Some(target) if rows > 1 => Ok(!per_row::may_touch(ctx, &taker.functions, target)?),
         _ => Ok(true),
@@ -276,12 +272,9 @@ fn is_before_all_rows(ctx: &Context<'_>, taker: &Taker<'_>, tree: &NodeEnum) -> 
 /// Calls that are ours to run.
 fn count(ctx: &Context<'_>, tree: &NodeEnum) -> Result<usize> {
     let mut found = 0;
-    tree.walk(&mut |node| {
-        if let Ref::FuncCall(call) = node {
-            found += usize::from(inline::function(ctx, call)?.is_some());
-        }
-        Ok(true)
-    })?;
+    for call in tree.calls()? {
+        found += usize::from(inline::function(ctx, call)?.is_some());
+    }
     Ok(found)
 }
 
@@ -318,9 +311,9 @@ impl<'a> Taker<'a> {
 
     /// An entry of a select list: the call may give a set.
     fn target(&mut self, target: &mut Node) -> Result<()> {
-        let Some(NodeEnum::ResTarget(target)) = &mut target.node else { return Ok(()) };
+        let Some(target) = target.get_mut::<ResTarget>() else { return Ok(()) };
         let Some(value) = target.val.as_deref_mut() else { return Ok(()) };
-        if let Some(NodeEnum::FuncCall(call)) = &value.node
+        if let Some(call) = value.get::<FuncCall>()
             && let Some(taken) = self.take(call, true)?
         {
             *value = taken;
@@ -369,15 +362,12 @@ impl<'a> Taker<'a> {
     }
 
     fn from(&mut self, item: &RangeFunction) -> Result<Option<Node>> {
-        let [Node { node: Some(NodeEnum::List(list)) }] = item.functions.as_slice() else { return Ok(None) };
-        let Some(NodeEnum::FuncCall(call)) = list.items.first().and_then(|node| node.node.as_ref()) else {
-            return Ok(None);
-        };
+        let Some(call) = tree::only_call(item) else { return Ok(None) };
         if item.ordinality || item.is_rowsfrom || !item.coldeflist.is_empty() {
             return Ok(None);
         }
         let Some((function, result)) = self.ours(call)? else { return Ok(None) };
-        let function_name = call.funcname.last().and_then(tree::text_of).unwrap_or_default();
+        let function_name = tree::last_name(&call.funcname).unwrap_or_default();
         let mut alias = item.alias.clone().unwrap_or_else(|| tree::alias(function_name));
         let types = result.columns();
         let Some(at) = self.add(function, call, result.wanted(types.len()))? else { return Ok(None) };
@@ -400,15 +390,15 @@ impl<'a> Taker<'a> {
     /// Calls of functions that are not VOLATILE, wherever they stand.
     fn anywhere(&mut self, tree: &mut NodeEnum) -> Result<()> {
         tree.rewrite(&mut |node| {
-            if let Some(NodeEnum::ResTarget(_)) = &node.node {
+            if node.get::<ResTarget>().is_some() {
                 name_target(node);
             }
-            if let Some(NodeEnum::AIndirection(part)) = &node.node
+            if let Some(part) = node.get::<AIndirection>()
                 && self.is_of_record(part)?
             {
                 return Ok(false);
             }
-            if let Some(NodeEnum::FuncCall(call)) = &node.node
+            if let Some(call) = node.get::<FuncCall>()
                 && let Some((function, _)) = self.ours(call)?
                 && function.volatility != 'v'
                 && !functions::facts(self.ctx, &call.args)?.differs_each_time()
@@ -423,10 +413,8 @@ impl<'a> Taker<'a> {
 
     /// Is it a field of a record that a call gives? What comes back of such a call has no names.
     fn is_of_record(&self, part: &protobuf::AIndirection) -> Result<bool> {
-        Ok(match part.arg.as_deref().and_then(|arg| arg.node.as_ref()) {
-            Some(NodeEnum::FuncCall(call)) => self.ours(call)?.is_some_and(|(_, result)| !result.outs.is_empty()),
-            _ => false,
-        })
+        let Some(call) = part.arg.get::<FuncCall>() else { return Ok(false) };
+        Ok(self.ours(call)?.is_some_and(|(_, result)| !result.outs.is_empty()))
     }
 
     /// What stands for a call in an expression.
@@ -440,11 +428,14 @@ impl<'a> Taker<'a> {
         let mut values: Vec<Node> = types.iter().enumerate().map(|(nth, of)| result.value(at + nth, of)).collect();
         Ok(match values.len() {
             1 => values.pop(),
-            _ => Some(tree::node(NodeEnum::RowExpr(Box::new(RowExpr {
-                args: values,
-                row_format: protobuf::CoercionForm::CoerceExplicitCall as i32,
-                ..RowExpr::default()
-            })))),
+            _ => Some(
+                RowExpr {
+                    args: values,
+                    row_format: protobuf::CoercionForm::CoerceExplicitCall as i32,
+                    ..RowExpr::default()
+                }
+                .into_node(),
+            ),
         })
     }
 
@@ -455,14 +446,10 @@ impl<'a> Taker<'a> {
 
     /// Notes the call; gives the number of its first parameter. `None` if its arguments depend on rows, or are several.
     fn add(&mut self, function: &'a Function, call: &FuncCall, wanted: Wanted) -> Result<Option<usize>> {
-        let mut depends = false;
-        call.args.walk(&mut |node| {
-            depends |= match node {
-                Ref::ColumnRef(_) | Ref::SubLink(_) => true,
-                Ref::FuncCall(call) => call.over.is_some() || is_aggregate(self.ctx, call) || gives_set(self.ctx, call),
-                _ => false,
-            };
-            Ok(!depends)
+        let depends = call.args.any(|node| match node {
+            Ref::ColumnRef(_) | Ref::SubLink(_) => true,
+            Ref::FuncCall(call) => call.over.is_some() || is_aggregate(self.ctx, call) || gives_set(self.ctx, call),
+            _ => false,
         })?;
         let Some(arguments) = arguments(call)?.filter(|_| !depends) else { return Ok(None) };
         let first = self.parameters + 1;
@@ -492,7 +479,7 @@ fn asks_for_rows(select: &SelectStmt) -> bool {
 
 /// An output column keeps the name that the call gave it.
 fn name_target(target: &mut Node) {
-    if let Some(NodeEnum::ResTarget(target)) = &mut target.node
+    if let Some(target) = target.get_mut::<ResTarget>()
         && target.name.is_empty()
         && target.val.as_deref().is_some_and(|value| !matches!(&value.node, Some(NodeEnum::ColumnRef(_))))
     {

@@ -1,12 +1,12 @@
 //! What a function returns, and how a statement takes it from a parameter.
 
 use catalog::Function;
-use pg_query::protobuf::{self, FuncCall, FunctionParameterMode, ParamRef, TypeCast, TypeName};
+use pg_query::protobuf::{self, FuncCall, FunctionParameter, FunctionParameterMode, ParamRef, TypeCast, TypeName};
 use pg_query::{Node, NodeEnum};
 
 use super::Wanted;
 use crate::context::Context;
-use crate::tree;
+use crate::tree::{self, Get, Syntax};
 
 /// May a call give several rows?
 pub(crate) fn gives_set(ctx: &Context<'_>, call: &FuncCall) -> bool {
@@ -32,7 +32,7 @@ impl Shape {
         let NodeEnum::CreateFunctionStmt(create) = tree::parse_one(&function.definition).ok()?? else { return None };
         let (mut outs, mut table) = (Vec::new(), false);
         for (at, parameter) in create.parameters.iter().enumerate() {
-            let Some(NodeEnum::FunctionParameter(parameter)) = &parameter.node else { return None };
+            let parameter = parameter.get::<FunctionParameter>()?;
             let of = parameter.arg_type.clone()?;
             let name = match parameter.name.as_str() {
                 "" => format!("column{}", at + 1),
@@ -48,7 +48,7 @@ impl Shape {
                 _ => return None,
             }
         }
-        let name = |of: &TypeName| of.names.last().and_then(tree::text_of).unwrap_or_default().to_owned();
+        let name = |of: &TypeName| tree::last_name(&of.names).unwrap_or_default().to_owned();
         let declared = create.return_type.clone();
         let set = table || declared.as_ref().is_some_and(|of| of.setof);
         let word = declared.as_ref().map(&name).unwrap_or_default();
@@ -93,7 +93,7 @@ impl Shape {
     /// May the type be that of rows?
     pub(super) fn is_row(&self, ctx: &Context<'_>) -> bool {
         let Some(of) = &self.returns else { return false };
-        let name = of.names.last().and_then(tree::text_of).unwrap_or_default();
+        let name = tree::last_name(&of.names).unwrap_or_default();
         of.array_bounds.is_empty() && ctx.catalog.relations().any(|relation| relation.name == name)
     }
 
@@ -131,15 +131,16 @@ impl Shape {
 }
 
 fn unnest(array: Node) -> Node {
-    tree::node(NodeEnum::FuncCall(Box::new(FuncCall {
+    FuncCall {
         funcname: vec![tree::string("pg_catalog"), tree::string("unnest")],
         args: vec![array],
         funcformat: protobuf::CoercionForm::CoerceExplicitCall as i32,
         location: -1,
         ..FuncCall::default()
-    })))
+    }
+    .into_node()
 }
 
 fn cast(value: Node, of: TypeName) -> Node {
-    tree::node(NodeEnum::TypeCast(Box::new(TypeCast { arg: Some(Box::new(value)), type_name: Some(of), location: -1 })))
+    TypeCast { arg: Some(Box::new(value)), type_name: Some(of), location: -1 }.into_node()
 }

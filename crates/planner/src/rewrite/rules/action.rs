@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use pg_query::protobuf::{InsertStmt, List, SelectStmt};
+use pg_query::protobuf::{ColumnRef, InsertStmt, List, SelectStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result, SqlState};
 
 use super::Origin;
 use super::query::{Query, ROWS, Which, add};
-use crate::tree::{self, Ref, Walk};
+use crate::tree::{self, Ask, Get, Ref, Syntax, Walk};
 
 /// What an action of several rows calls them.
 const VALUES: &str = "loxo_values";
@@ -16,7 +16,7 @@ const VALUES: &str = "loxo_values";
 /// Puts values in the place of `old.x` and `new.x`, as PostgreSQL prints them.
 pub(super) fn replace<T: Walk>(part: &mut T, value: &mut dyn FnMut(Which, &str) -> Result<Node>) -> Result<()> {
     part.rewrite(&mut |node| {
-        let Some(NodeEnum::ColumnRef(column)) = &node.node else { return Ok(true) };
+        let Some(column) = node.get::<ColumnRef>() else { return Ok(true) };
         let Some(which) = column.fields.first().and_then(tree::text_of).and_then(row_named) else { return Ok(true) };
         match column.fields.as_slice() {
             [_, name] if let Some(name) = tree::text_of(name) => *node = value(which, name)?,
@@ -86,7 +86,7 @@ impl Query<'_> {
         let_see_rows(&mut select.from_clause)?;
         select.from_clause.splice(0..0, rows);
         add(&mut select.where_clause, condition);
-        insert.select_stmt = Some(Box::new(tree::node(NodeEnum::SelectStmt(Box::new(select)))));
+        insert.select_stmt = select.into_box();
         Ok(())
     }
 
@@ -96,14 +96,14 @@ impl Query<'_> {
             return Ok(select);
         }
         let mut rows: Vec<Vec<Node>> = select.values_lists.into_iter().filter_map(values_of).collect();
-        let defaults = |column: usize| rows.iter().filter(|row| row.get(column).is_none_or(is_default)).count();
+        let defaults = |column: usize| rows.iter().filter(|row| row.get(column).is_none_or(tree::is_default)).count();
         let counts: Vec<usize> = (0..insert.cols.len()).map(defaults).collect();
         if counts.iter().any(|count| *count != 0 && *count != rows.len()) {
             return Err(self.refused("a rule with DEFAULT for some of its rows"));
         }
         let mut keeps = counts.iter().map(|count| *count == 0);
         insert.cols.retain(|_| keeps.next().unwrap_or(true));
-        rows.iter_mut().for_each(|row| row.retain(|value| !is_default(value)));
+        rows.iter_mut().for_each(|row| row.retain(|value| !tree::is_default(value)));
         match <[Vec<Node>; 1]>::try_from(rows) {
             Ok([row]) => {
                 let target_list = row.into_iter().map(|value| tree::target(value, None)).collect();
@@ -158,10 +158,6 @@ fn values_of(row: Node) -> Option<Vec<Node>> {
     }
 }
 
-fn is_default(value: &Node) -> bool {
-    matches!(value.node, Some(NodeEnum::SetToDefault(_)))
-}
-
 /// `SELECT * FROM (VALUES …)`.
 fn of_values(rows: Vec<Vec<Node>>) -> SelectStmt {
     let list = |items| tree::node(NodeEnum::List(List { items }));
@@ -174,21 +170,15 @@ fn of_values(rows: Vec<Vec<Node>>) -> SelectStmt {
 }
 
 fn mentions_rows(part: &impl Walk) -> Result<bool> {
-    let mut found = false;
-    part.walk(&mut |node| {
-        if let Ref::ColumnRef(column) = node {
-            found |= column.fields.first().and_then(tree::text_of) == Some(ROWS);
-        }
-        Ok(!found)
-    })?;
-    Ok(found)
+    part.any(
+        |node| matches!(node, Ref::ColumnRef(column) if column.fields.first().and_then(tree::text_of) == Some(ROWS)),
+    )
 }
 
 fn changes_rows_in_with(tree: &NodeEnum) -> Result<bool> {
     let mut changes = 0;
-    tree.walk(&mut |node| {
+    tree.each(|node| {
         changes += usize::from(super::target_of(node).is_some());
-        Ok(true)
     })?;
     Ok(changes > 1)
 }

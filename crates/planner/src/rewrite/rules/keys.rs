@@ -1,14 +1,14 @@
 //! Distribution keys that an action sets to what they are.
 
 use catalog::{Column, Relation};
-use pg_query::protobuf::{AExprKind, UpdateStmt};
+use pg_query::protobuf::{AExprKind, ColumnRef, ResTarget, UpdateStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
 use super::query::Query;
 use crate::context::Named;
 use crate::dml::key_names;
-use crate::tree;
+use crate::tree::{self, Get};
 
 impl Query<'_> {
     /// `SET key = new.k, … WHERE key = old.k`, as views are made writable, for a statement that sets no `k`: without the
@@ -20,7 +20,7 @@ impl Query<'_> {
         if table.has_triggers {
             return Ok(());
         }
-        let own = name.alias.as_ref().map_or(&name.relname, |alias| &alias.aliasname).clone();
+        let own = tree::alias_of(name).to_owned();
         let condition = update.where_clause.clone();
         let stays = |target: &Node| self.keeps(&table, &own, target, condition.as_deref());
         let rest: Vec<Node> = update.target_list.iter().filter(|target| !stays(target)).cloned().collect();
@@ -31,7 +31,7 @@ impl Query<'_> {
     }
 
     fn keeps(&self, table: &Relation, own: &str, target: &Node, condition: Option<&Node>) -> bool {
-        let Some(NodeEnum::ResTarget(target)) = &target.node else { return false };
+        let Some(target) = target.get::<ResTarget>() else { return false };
         let Some(name) = target.val.as_deref().and_then(|value| field(value, "new")) else { return false };
         let (Some(key), Some(column)) = (table.column(&target.name), self.relation.column(name)) else { return false };
         let is_alike = key.type_oid == column.type_oid && is_equal_only_to_itself(key);
@@ -54,7 +54,7 @@ fn is_equal_only_to_itself(column: &Column) -> bool {
 }
 
 fn field<'n>(node: &'n Node, table: &str) -> Option<&'n str> {
-    let Some(NodeEnum::ColumnRef(column)) = &node.node else { return None };
+    let column = node.get::<ColumnRef>()?;
     match column.fields.as_slice() {
         [of, name] if tree::text_of(of) == Some(table) => tree::text_of(name),
         _ => None,

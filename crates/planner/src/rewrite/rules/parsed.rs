@@ -1,11 +1,11 @@
 //! A rule as PostgreSQL prints it, and which rules we can follow.
 
 use catalog::Rule;
-use pg_query::protobuf::{InsertStmt, RuleStmt};
+use pg_query::protobuf::{InsertStmt, RuleStmt, SelectStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
-use crate::tree;
+use crate::tree::{self, Get};
 
 /// What a rule says.
 pub(super) struct Parsed {
@@ -54,10 +54,7 @@ pub(crate) fn check_actions(rule: &RuleStmt) -> Result<()> {
 }
 
 fn fault_of_insert(insert: &InsertStmt) -> Option<&'static str> {
-    let select = match insert.select_stmt.as_deref().and_then(|node| node.node.as_ref()) {
-        Some(NodeEnum::SelectStmt(select)) => select,
-        _ => return None,
-    };
+    let select = insert.select_stmt.get::<SelectStmt>()?;
     let is_set = select.op != tree::empty_select().op;
     match (insert.with_clause.is_some() || select.with_clause.is_some(), is_set) {
         (true, _) => Some("WITH"),

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use catalog::{Column, Generated, Relation, RuleEvent};
 use pg_query::protobuf::{
-    self, Alias, BoolTestType, BooleanTest, FuncCall, InsertStmt, List, RangeVar, SelectStmt, TypeCast,
+    self, Alias, BoolTestType, BooleanTest, FuncCall, InsertStmt, List, MultiAssignRef, RangeVar, ResTarget, RowExpr,
+    SelectStmt, TypeCast,
 };
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
@@ -12,7 +13,7 @@ use pgerror::{PgError, Result};
 use crate::context::Context;
 use crate::dml;
 use crate::facts::functions::facts;
-use crate::tree::{self, Ref, Walk};
+use crate::tree::{self, Ask, Get, Ref, Syntax, Walk};
 
 /// What an action calls the rows of the change.
 pub(super) const ROWS: &str = "loxo_rows";
@@ -53,7 +54,7 @@ impl<'a> Query<'a> {
             NodeEnum::DeleteStmt(delete) => (&delete.relation, Rows::There(Vec::new())),
             _ => return Err(PgError::internal("no data change")),
         };
-        let own = |name: &RangeVar| name.alias.as_ref().map_or(name.relname.clone(), |alias| alias.aliasname.clone());
+        let own = |name: &RangeVar| tree::alias_of(name).to_owned();
         let alias = name.as_ref().map(own).unwrap_or_default();
         Ok(Self { ctx, relation, event, tree, alias, rows })
     }
@@ -126,7 +127,7 @@ impl<'a> Query<'a> {
             return self.default(column);
         }
         // PostgreSQL evaluates it once for each time that a rule names it.
-        let facts = facts(self.ctx, &query_of(value.clone()))?;
+        let facts = facts(self.ctx, value)?;
         if let Some(what) = facts.volatile.or(facts.home) {
             return Err(self.refused(&format!("{what}, which gives column \"{}\" its value,", column.name)));
         }
@@ -272,7 +273,7 @@ impl<'a> Query<'a> {
         add(&mut select.where_clause, conditions);
         insert.cols = columns.into_iter().map(tree::target_name_only).collect();
         insert.with_clause = None;
-        insert.select_stmt = Some(Box::new(tree::node(NodeEnum::SelectStmt(Box::new(select)))));
+        insert.select_stmt = select.into_box();
         Ok(())
     }
 
@@ -280,14 +281,11 @@ impl<'a> Query<'a> {
     fn check_names(&self, condition: &Node) -> Result<()> {
         let Rows::There(set) = &self.rows else { return Ok(()) };
         let (mut has_query, mut bears_name) = (false, false);
-        condition.walk(&mut |node| {
-            match node {
-                Ref::SubLink(_) => has_query = true,
-                Ref::RangeVar(name) if name.alias.is_none() => bears_name |= name.relname == self.alias,
-                Ref::Alias(alias) => bears_name |= alias.aliasname == self.alias,
-                _ => {}
-            }
-            Ok(true)
+        condition.each(|node| match node {
+            Ref::SubLink(_) => has_query = true,
+            Ref::RangeVar(name) if name.alias.is_none() => bears_name |= name.relname == self.alias,
+            Ref::Alias(alias) => bears_name |= alias.aliasname == self.alias,
+            _ => {}
         })?;
         let mut names_columns = false;
         set.walk_values(&mut |node| {
@@ -319,7 +317,7 @@ fn inserted(relation: &Relation, insert: &InsertStmt) -> Result<Rows> {
     if insert.r#override != protobuf::OverridingKind::OverridingNotSet as i32 {
         return refused("OVERRIDING");
     }
-    let Some(NodeEnum::SelectStmt(query)) = insert.select_stmt.as_deref().and_then(|node| node.node.as_ref()) else {
+    let Some(query) = insert.select_stmt.get::<SelectStmt>() else {
         return Ok(Rows::One(Vec::new()));
     };
     let mut columns = Vec::new();
@@ -347,37 +345,27 @@ fn inserted(relation: &Relation, insert: &InsertStmt) -> Result<Rows> {
         _ if insert.with_clause.is_some() && query.with_clause.is_some() => refused("WITH in two places"),
         _ => {
             let with_clause = insert.with_clause.clone().or_else(|| query.with_clause.clone());
-            Ok(Rows::Many { columns, query: Box::new(SelectStmt { with_clause, ..query.as_ref().clone() }) })
+            Ok(Rows::Many { columns, query: Box::new(SelectStmt { with_clause, ..query.clone() }) })
         }
     }
 }
 
 fn set_columns(targets: &[Node]) -> Vec<(String, Option<Node>)> {
-    let column = |target: &Node| match &target.node {
-        Some(NodeEnum::ResTarget(target)) => {
-            let value = target.val.as_deref().filter(|_| target.indirection.is_empty());
-            Some((target.name.clone(), value.and_then(single_value)))
-        }
-        _ => None,
+    let column = |target: &ResTarget| {
+        let value = target.val.as_deref().filter(|_| target.indirection.is_empty());
+        (target.name.clone(), value.and_then(single_value))
     };
-    targets.iter().filter_map(column).collect()
+    targets.iter().filter_map(|target| target.get()).map(column).collect()
 }
 
 /// `None` for a part of what a sub-select gives.
 fn single_value(value: &Node) -> Option<Node> {
-    let Some(NodeEnum::MultiAssignRef(part)) = &value.node else { return Some(value.clone()) };
-    match &part.source.as_deref()?.node {
-        Some(NodeEnum::RowExpr(row)) => row.args.get(usize::try_from(part.colno - 1).ok()?).cloned(),
-        _ => None,
-    }
+    let Some(part) = value.get::<MultiAssignRef>() else { return Some(value.clone()) };
+    part.source.get::<RowExpr>()?.args.get(usize::try_from(part.colno - 1).ok()?).cloned()
 }
 
 fn inner(node: &Node) -> Result<&NodeEnum> {
     node.node.as_ref().ok_or_else(|| PgError::internal("an expression without a tree"))
-}
-
-fn query_of(value: Node) -> SelectStmt {
-    SelectStmt { target_list: vec![tree::target(value, None)], ..tree::empty_select() }
 }
 
 /// Adds to a WHERE.
@@ -387,12 +375,13 @@ pub(super) fn add(condition: &mut Option<Box<Node>>, more: Vec<Node>) {
 }
 
 fn is_not_true(condition: Node) -> Node {
-    tree::node(NodeEnum::BooleanTest(Box::new(BooleanTest {
+    BooleanTest {
         xpr: None,
         arg: Some(Box::new(condition)),
         booltesttype: BoolTestType::IsNotTrue as i32,
         location: -1,
-    })))
+    }
+    .into_node()
 }
 
 fn null() -> Node {
@@ -408,19 +397,18 @@ fn boolean(boolval: bool) -> Node {
 fn cast(value: Node, of: &str) -> Result<Node> {
     let template = tree::parse_expression(&format!("NULL::{of}"))?;
     match template.node {
-        Some(NodeEnum::TypeCast(cast)) => {
-            Ok(tree::node(NodeEnum::TypeCast(Box::new(TypeCast { arg: Some(Box::new(value)), ..*cast }))))
-        }
+        Some(NodeEnum::TypeCast(cast)) => Ok(TypeCast { arg: Some(Box::new(value)), ..*cast }.into_node()),
         _ => Err(PgError::internal(format!("not a type: {of}"))),
     }
 }
 
 fn call(function: &str, args: Vec<Node>) -> Node {
-    tree::node(NodeEnum::FuncCall(Box::new(FuncCall {
+    FuncCall {
         funcname: vec![tree::string("pg_catalog"), tree::string(function)],
         args,
         funcformat: protobuf::CoercionForm::CoerceExplicitCall as i32,
         location: -1,
         ..FuncCall::default()
-    })))
+    }
+    .into_node()
 }

@@ -1,20 +1,20 @@
 //! RETURNING of a statement that a rule replaces: what the rule's own RETURNING gives for the columns.
 
-use pg_query::protobuf::ReturningClause;
+use pg_query::protobuf::{ColumnRef, ResTarget};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result, SqlState};
 
 use super::query::Query;
-use crate::tree::{self, Ref, Walk};
+use crate::tree::{self, Get, Ref, Walk};
 
 impl Query<'_> {
     fn returning(&self) -> &[Node] {
-        returning_of(self.tree).as_ref().map_or(&[], |clause| &clause.exprs)
+        tree::returned_by(self.tree)
     }
 
     /// Does the client get its rows from this action?
     pub fn takes_returning(&self, action: &NodeEnum) -> bool {
-        !self.returning().is_empty() && returning_of(action).is_some()
+        !self.returning().is_empty() && tree::returning_of(action).is_some()
     }
 
     /// As PostgreSQL has it: one rule, which replaces the statement, gives the rows.
@@ -35,13 +35,13 @@ impl Query<'_> {
     /// Leaves the action the RETURNING that the statement asks for.
     pub fn take_returning(&self, action: &mut NodeEnum) -> Result<()> {
         let takes = self.takes_returning(action);
-        let Some(clause) = returning_mut(action) else { return Ok(()) };
+        let Some(clause) = tree::returning_mut(action) else { return Ok(()) };
         if !takes {
             *clause = None;
             return Ok(());
         }
         let Some(clause) = clause else { return Ok(()) };
-        let values: Vec<Node> = clause.exprs.iter().filter_map(value_of).cloned().collect();
+        let values: Vec<Node> = clause.exprs.iter().filter_map(tree::value_of).cloned().collect();
         if values.len() != self.relation.columns.len() {
             return Err(self.refused("such a RETURNING of a rule"));
         }
@@ -53,7 +53,7 @@ impl Query<'_> {
     fn shown(&self, values: &[Node]) -> Result<Vec<Node>> {
         let mut shown = Vec::new();
         for item in self.returning() {
-            let Some(NodeEnum::ResTarget(target)) = &item.node else { return Err(PgError::internal("RETURNING")) };
+            let Some(target) = item.get::<ResTarget>() else { return Err(PgError::internal("RETURNING")) };
             if target.val.as_deref().is_some_and(|value| self.is_star(value)) {
                 let columns = self.relation.columns.iter().zip(values);
                 shown.extend(columns.map(|(column, value)| tree::target(value.clone(), Some(&column.name))));
@@ -73,7 +73,7 @@ impl Query<'_> {
             _ => Ok(true),
         })?;
         value.rewrite(&mut |node| {
-            let Some(NodeEnum::ColumnRef(column)) = &node.node else { return Ok(true) };
+            let Some(column) = node.get::<ColumnRef>() else { return Ok(true) };
             let names: Vec<Option<&str>> = column.fields.iter().map(tree::text_of).collect();
             let name = match names.as_slice() {
                 [Some(name)] => Some(*name),
@@ -90,46 +90,11 @@ impl Query<'_> {
     }
 
     fn is_star(&self, value: &Node) -> bool {
-        let Some(NodeEnum::ColumnRef(column)) = &value.node else { return false };
-        let is_star = |node: &Node| matches!(node.node, Some(NodeEnum::AStar(_)));
-        match column.fields.as_slice() {
-            [star] => is_star(star) && self.is_alone(),
-            [name, star] => is_star(star) && tree::text_of(name) == Some(&self.alias),
-            _ => false,
-        }
-    }
-
-    /// Is there no other table that `*` would show?
-    fn is_alone(&self) -> bool {
-        match self.tree {
-            NodeEnum::UpdateStmt(update) => update.from_clause.is_empty(),
-            NodeEnum::DeleteStmt(delete) => delete.using_clause.is_empty(),
-            _ => true,
-        }
-    }
-}
-
-fn returning_of(tree: &NodeEnum) -> &Option<ReturningClause> {
-    match tree {
-        NodeEnum::InsertStmt(insert) => &insert.returning_clause,
-        NodeEnum::UpdateStmt(update) => &update.returning_clause,
-        NodeEnum::DeleteStmt(delete) => &delete.returning_clause,
-        _ => &None,
-    }
-}
-
-fn returning_mut(tree: &mut NodeEnum) -> Option<&mut Option<ReturningClause>> {
-    match tree {
-        NodeEnum::InsertStmt(insert) => Some(&mut insert.returning_clause),
-        NodeEnum::UpdateStmt(update) => Some(&mut update.returning_clause),
-        NodeEnum::DeleteStmt(delete) => Some(&mut delete.returning_clause),
-        _ => None,
-    }
-}
-
-fn value_of(target: &Node) -> Option<&Node> {
-    match &target.node {
-        Some(NodeEnum::ResTarget(target)) => target.val.as_deref(),
-        _ => None,
+        value.get::<ColumnRef>().is_some_and(|column| match column.fields.as_slice() {
+            fields if !tree::is_star(fields) => false,
+            [_] => !tree::reads_others(self.tree),
+            [name, ..] => tree::text_of(name) == Some(&self.alias),
+            [] => false,
+        })
     }
 }

@@ -4,7 +4,9 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use catalog::{Column, Distribution, Generated, Relation};
-use pg_query::protobuf::{SelectStmt, SetOperation, SubLinkType, WithClause};
+use pg_query::protobuf::{
+    CommonTableExpr, FuncCall, RangeVar, ResTarget, SelectStmt, SetOperation, SubLinkType, WithClause,
+};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
@@ -16,9 +18,9 @@ use crate::context::{Context, Named};
 use crate::facts::builtins::Combined;
 use crate::plan::{Exchange, FinalSql, Gather, Plan, Route};
 use crate::select::locality::depends_on_order;
-use crate::select::names::{Ctes, Names};
+use crate::select::names::{Ctes, Names, outputs};
 use crate::select::{exact, levels, shape};
-use crate::tree::{self, Ref, Walk};
+use crate::tree::{self, Ask, Get, Ref, Syntax, Walk};
 
 /// More than these in one query are left where they are, but for those of one row.
 pub(super) const BLOCKS_MAX: usize = 5;
@@ -41,31 +43,30 @@ impl Search<'_> {
     pub(super) fn blocks(&self, query: &SelectStmt, state: &State) -> Result<Vec<Block>> {
         let ctx = self.context(state);
         let names = Names { ctx: &ctx };
-        let ctes = names.with(query, &Ctes::new())?;
+        let ctes = names.with(query, &Ctes::new());
         let mut found: Vec<&Node> = Vec::new();
-        query.walk(&mut |node| {
+        query.each(|node| {
             found.extend(match node {
                 Ref::SubLink(link) => link.subselect.as_deref(),
                 Ref::RangeSubselect(sub) => sub.subquery.as_deref(),
                 Ref::CommonTableExpr(cte) => cte.ctequery.as_deref(),
                 _ => None,
-            });
-            Ok(true)
+            })
         })?;
         let mut blocks: Vec<Block> = Vec::new();
         for node in found {
-            let Some(NodeEnum::SelectStmt(select)) = &node.node else { continue };
+            let Some(select) = node.get::<SelectStmt>() else { continue };
             let is_moved = reads_partitioned(&ctx, select, query)? || depends_on_order(&ctx, select)?;
             if !is_moved || !names.is_closed(select, &ctes)? {
                 continue;
             }
             let Some(alone) = with_ctes(&ctx, select, query)? else { continue };
-            let Some(output) = names.outputs(select, &ctes)? else { continue };
+            let Some(output) = outputs(select) else { continue };
             if output.is_empty() || select.target_list.iter().any(is_row) {
                 continue;
             }
             let text = tree::deparse_select(&alone)?;
-            let original = NodeEnum::SelectStmt(select.clone());
+            let original = select.clone().into_tree();
             match blocks.iter_mut().find(|block| block.text == text && block.names == output) {
                 Some(block) => block.originals.push(original),
                 None => blocks.push(Block { originals: vec![original], query: alone, text, names: output }),
@@ -248,18 +249,15 @@ impl Search<'_> {
     /// Columns `loxo_c1`, …, with the types that are known for sure.
     pub(super) fn columns_shown(&self, query: &SelectStmt, count: usize, state: &State) -> Result<Vec<Column>> {
         let ctx = self.context(state);
-        let node = NodeEnum::SelectStmt(Box::new(query.clone()));
+        let node = query.clone().into_tree();
         let levels = levels::levels(&ctx, &node)?;
         let own = levels.first();
         let is_plain = query.op == SetOperation::SetopNone as i32
             && query.target_list.len() == count
-            && !query.target_list.iter().any(shape::is_star);
+            && !query.target_list.iter().any(tree::shows_star);
         let mut columns = Vec::new();
         for at in 0..count {
-            let value = match query.target_list.get(at).and_then(|t| t.node.as_ref()) {
-                Some(NodeEnum::ResTarget(target)) if is_plain => target.val.as_deref(),
-                _ => None,
-            };
+            let value = query.target_list.get(at).filter(|_| is_plain).and_then(tree::value_of);
             let source = own.zip(value).and_then(|(level, value)| level.source(&ctx, value));
             let mut column = source.cloned().unwrap_or_else(unknown_column);
             if source.is_none() && value.is_some_and(|value| counts_rows(&ctx, value)) {
@@ -275,7 +273,7 @@ impl Search<'_> {
 
 /// `count(…)` is a whole number, whatever it counts.
 fn counts_rows(ctx: &Context<'_>, value: &Node) -> bool {
-    let Some(NodeEnum::FuncCall(call)) = &value.node else { return false };
+    let Some(call) = value.get::<FuncCall>() else { return false };
     ctx.is_builtin(&call.funcname) && exact::combined_of(&ctx.builtin_functions(call)) == Some(Combined::Count)
 }
 
@@ -331,7 +329,7 @@ pub(super) fn unknown_column() -> Column {
 }
 
 fn is_row(target: &Node) -> bool {
-    let Some(NodeEnum::ResTarget(target)) = &target.node else { return true };
+    let Some(target) = target.get::<ResTarget>() else { return true };
     matches!(target.val.as_deref().and_then(|v| v.node.as_ref()), Some(NodeEnum::RowExpr(_)))
 }
 
@@ -363,18 +361,13 @@ fn reads_partitioned(ctx: &Context<'_>, select: &SelectStmt, query: &SelectStmt)
 }
 
 fn cte_query<'a>(with: Option<&'a WithClause>, name: &str) -> Option<&'a SelectStmt> {
-    with?.ctes.iter().find_map(|item| match &item.node {
-        Some(NodeEnum::CommonTableExpr(cte)) if cte.ctename == name => match cte.ctequery.as_deref()?.node.as_ref()? {
-            NodeEnum::SelectStmt(query) => Some(&**query),
-            _ => None,
-        },
-        _ => None,
-    })
+    let mut items = with?.ctes.iter().filter_map(|item| item.get::<CommonTableExpr>());
+    items.find(|cte| cte.ctename == name)?.ctequery.get()
 }
 
 /// The sub-select with those of the query's WITH items that it reads; `None` if it reads some that are not the query's own.
 pub(super) fn with_ctes(ctx: &Context<'_>, select: &SelectStmt, query: &SelectStmt) -> Result<Option<SelectStmt>> {
-    let own = levels::cte_names(&NodeEnum::SelectStmt(Box::new(select.clone())))?;
+    let own = select.with_names()?;
     let mut wanted: Vec<String> = Vec::new();
     let mut pending = vec![select.clone()];
     while let Some(next) = pending.pop() {
@@ -403,10 +396,7 @@ pub(super) fn with_ctes(ctx: &Context<'_>, select: &SelectStmt, query: &SelectSt
     }
     let mut alone = select.clone();
     let mut with = query.with_clause.clone().unwrap_or_default();
-    with.ctes.retain(|item| match &item.node {
-        Some(NodeEnum::CommonTableExpr(cte)) => wanted.contains(&cte.ctename),
-        _ => false,
-    });
+    with.ctes.retain(|item| item.get::<CommonTableExpr>().is_some_and(|cte| wanted.contains(&cte.ctename)));
     alone.with_clause = Some(with);
     Ok(Some(alone))
 }
@@ -429,7 +419,7 @@ fn put(query: &mut SelectStmt, block: &Block, stand_in: &SelectStmt) -> Result<b
     let mut found = false;
     query.rewrite(&mut |node: &mut Node| {
         if node.node.as_ref().is_some_and(|node| block.originals.contains(node)) {
-            *node = tree::node(NodeEnum::SelectStmt(Box::new(stand_in.clone())));
+            *node = stand_in.clone().into_node();
             found = true;
             return Ok(false);
         }
@@ -440,7 +430,7 @@ fn put(query: &mut SelectStmt, block: &Block, stand_in: &SelectStmt) -> Result<b
 
 pub(super) fn rename_table(select: &mut SelectStmt, from: &str, to: &str) -> Result<()> {
     select.rewrite(&mut |node: &mut Node| {
-        if let Some(NodeEnum::RangeVar(name)) = &mut node.node
+        if let Some(name) = node.get_mut::<RangeVar>()
             && name.relname == from
         {
             *name = tree::table("", to, None);

@@ -21,7 +21,7 @@ use super::moves::make_distinct;
 use super::repartitioned_aggregation::{DISTINCT_MAX, ROWS_MIN, rows_at_most};
 use super::{Found, Search, State, exchanged_table};
 use crate::plan::Exchange;
-use crate::select::names::{Ctes, Names};
+use crate::select::names::{Ctes, Names, outputs};
 use crate::select::shape;
 use crate::tree;
 
@@ -82,11 +82,11 @@ impl Search<'_> {
     fn branch(&self, leaf: &SelectStmt, query: &SelectStmt, state: &State) -> Result<Option<Branch>> {
         let ctx = self.context(state);
         let names = Names { ctx: &ctx };
-        let ctes = names.with(query, &Ctes::new())?;
+        let ctes = names.with(query, &Ctes::new());
         if !names.is_closed(leaf, &ctes)? {
             return Ok(None);
         }
-        let (Some(alone), Some(outputs)) = (with_ctes(&ctx, leaf, query)?, names.outputs(leaf, &ctes)?) else {
+        let (Some(alone), Some(outputs)) = (with_ctes(&ctx, leaf, query)?, outputs(leaf)) else {
             return Ok(None);
         };
         let columns = self.columns_shown(&alone, outputs.len(), state)?;

@@ -17,7 +17,7 @@
 use std::collections::HashSet;
 
 use catalog::{Column, Distribution, KeyColumn};
-use pg_query::protobuf::{AConst, ColumnRef, FuncCall, SelectStmt};
+use pg_query::protobuf::{AConst, ColumnRef, FuncCall, RangeVar, ResTarget, SelectStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
@@ -33,9 +33,9 @@ use crate::look_alikes::Qualifier;
 use crate::plan::{Exchange, FinalSql};
 use crate::select::exact::{self, Number};
 use crate::select::levels::{self, Found as Owner, Level, LevelTable};
-use crate::select::names::{Ctes, Names};
+use crate::select::names::outputs;
 use crate::select::{gather, outer_aggregates, shape};
-use crate::tree::{self, Ref, Walk};
+use crate::tree::{self, Ask, Get, Ref, Syntax, Walk};
 
 /// Types of which equal values are the same in every respect, by oid: "char", int8, int2, int4, oid, bool, text, char(n), varchar,
 /// date, timestamp, timestamptz, uuid, name.
@@ -60,7 +60,7 @@ impl Search<'_> {
     /// The query with one table's rows added up early and sent by the hash of a column that they are joined by.
     pub(super) fn ahead(&self, query: &SelectStmt, state: &State) -> Result<Vec<(SelectStmt, State)>> {
         let ctx = self.context(state);
-        let node = NodeEnum::SelectStmt(Box::new(query.clone()));
+        let node = query.clone().into_tree();
         let levels = levels::levels(&ctx, &node)?;
         let mut options = Vec::new();
         for level in levels.iter().filter(|level| level.gathers) {
@@ -86,11 +86,11 @@ impl Search<'_> {
         table: &LevelTable,
     ) -> Result<Vec<(SelectStmt, State)>> {
         let ctx = self.context(state);
-        let all = NodeEnum::SelectStmt(Box::new(query.clone()));
+        let all = query.clone().into_tree();
         let filter = levels::filters(&ctx, &all)?.remove(&table.number).unwrap_or_default();
         let done = levels::own_conditions(&ctx, levels).remove(&table.number).unwrap_or_default();
         let query = predicate_elimination::without(query, &done)?.unwrap_or_else(|| query.clone());
-        let levels = levels::levels(&ctx, &NodeEnum::SelectStmt(Box::new(query.clone())))?;
+        let levels = levels::levels(&ctx, &query.clone().into_tree())?;
         let Some((select, level)) = level_of(&query, &levels, table.number)? else { return Ok(Vec::new()) };
         let Some(ahead) = (Separation { ctx: &ctx, select, level, table }).ahead()? else { return Ok(Vec::new()) };
         let Some((fragment, rows)) = self.worth_it(&ahead, table, &filter)? else { return Ok(Vec::new()) };
@@ -178,7 +178,7 @@ impl Separation<'_> {
         if !is_grouped || has_others || !shape::is_aggregated(self.ctx, self.select)? {
             return Ok(None);
         }
-        let Some(names) = (Names { ctx: self.ctx }).outputs(self.select, &Ctes::new())? else { return Ok(None) };
+        let Some(names) = outputs(self.select) else { return Ok(None) };
         let mut parts = Vec::new();
         let mut level = self.select.clone();
         for list in [&mut level.target_list, &mut level.distinct_clause, &mut level.sort_clause] {
@@ -192,7 +192,7 @@ impl Separation<'_> {
         }
         level.having_clause = having.pop().map(Box::new);
         for (target, name) in level.target_list.iter_mut().zip(names) {
-            if let Some(NodeEnum::ResTarget(target)) = &mut target.node {
+            if let Some(target) = target.get_mut::<ResTarget>() {
                 target.name = name;
             }
         }
@@ -204,7 +204,7 @@ impl Separation<'_> {
     fn combine(&self, expressions: &mut Vec<Node>, parts: &mut Vec<Part>) -> Result<bool> {
         let mut possible = true;
         expressions.rewrite(&mut |node: &mut Node| {
-            let Some(NodeEnum::FuncCall(call)) = &node.node else {
+            let Some(call) = node.get::<FuncCall>() else {
                 return Ok(!matches!(node.node, Some(NodeEnum::SelectStmt(_))));
             };
             if !shape::is_aggregate(self.ctx, call) {
@@ -276,7 +276,7 @@ impl Separation<'_> {
     fn part(&self, parts: &mut Vec<Part>, name: &str, call: &FuncCall, type_oid: u32) -> Result<String> {
         let mut call = call.clone();
         call.funcname = Qualifier(self.ctx.catalog.look_alikes()).own_function(name);
-        let call = levels::unqualified(&tree::node(NodeEnum::FuncCall(Box::new(call))))?;
+        let call = levels::unqualified(&call.into_node())?;
         let at = match parts.iter().position(|part| tree::same_expression(&part.call, &call)) {
             Some(at) => at,
             None => {
@@ -315,16 +315,11 @@ impl Separation<'_> {
 
     /// Does it mention nothing that may be a column of the table?
     fn is_of_others(&self, call: &FuncCall) -> Result<bool> {
-        let mut found = false;
-        call.walk(&mut |node| {
-            found |= matches!(node, Ref::ColumnRef(column) if self.may_be_own(column));
-            Ok(!found)
-        })?;
-        Ok(!found)
+        Ok(!call.any(|node| matches!(node, Ref::ColumnRef(column) if self.may_be_own(column)))?)
     }
 
     fn may_be_own(&self, column: &ColumnRef) -> bool {
-        match column.fields.last().and_then(tree::text_of) {
+        match tree::last_name(&column.fields) {
             Some(name) => {
                 self.table.relation.column(name).is_some()
                     || name == self.table.alias
@@ -351,8 +346,7 @@ impl Separation<'_> {
                     Some(own) => add(Some(own.name.clone())),
                     None if self.is_others(&node) => {}
                     None => {
-                        let is_part =
-                            column.fields.last().and_then(tree::text_of).is_some_and(|n| n.starts_with("loxo_p"));
+                        let is_part = tree::last_name(&column.fields).is_some_and(|n| n.starts_with("loxo_p"));
                         if !is_part && self.may_be_own(column) {
                             add(None);
                         }
@@ -366,12 +360,9 @@ impl Separation<'_> {
             }
             _ => {}
         })?;
-        let mut is_hidden = false;
-        level.walk(&mut |node| {
-            is_hidden |=
-                matches!(node, Ref::ColumnRef(c) if !direct.contains(&std::ptr::from_ref(c)) && self.may_be_own(c));
-            Ok(!is_hidden)
-        })?;
+        let is_hidden = level.any(
+            |node| matches!(node, Ref::ColumnRef(c) if !direct.contains(&std::ptr::from_ref(c)) && self.may_be_own(c)),
+        )?;
         let Some(names) = names.filter(|_| !is_hidden) else { return Ok(None) };
         let columns = self.table.relation.columns.iter().filter(|column| names.contains(&column.name));
         let columns: Vec<Column> = columns.cloned().collect();
@@ -434,7 +425,7 @@ fn level_of<'q, 'l>(
 fn over(from: &[Node], number: i32, table: &str) -> Result<Vec<Node>> {
     let mut from = from.to_vec();
     from.rewrite(&mut |node: &mut Node| {
-        if let Some(NodeEnum::RangeVar(name)) = &mut node.node
+        if let Some(name) = node.get_mut::<RangeVar>()
             && name.location == number
         {
             *name = gather::replacement(name, table);

@@ -1,8 +1,8 @@
 //! How many rows a fragment has: the home node's estimate if there is one, else a guess.
 
 use catalog::Relation;
+use pg_query::Node;
 use pg_query::protobuf::{RangeVar, SelectStmt};
-use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
 use super::moves::Unit;
@@ -10,8 +10,7 @@ use super::repartitioned_aggregation::ROWS_MIN;
 use super::{Search, State};
 use crate::select::gather::{self, Needs};
 use crate::select::levels;
-use crate::select::shape;
-use crate::tree;
+use crate::tree::{self, Ask, Syntax};
 
 /// Guessed part of the rows that a condition keeps.
 pub(super) const KEPT_BY_CONDITION: f64 = 0.3;
@@ -24,7 +23,7 @@ impl Search<'_> {
         // A sub-select in them reads a table of this plan: nobody knows yet what it will hold.
         let mut early = Vec::new();
         for condition in conditions {
-            if !shape::has_sub_select(condition)? {
+            if !condition.has_sub_select()? {
                 early.push(condition.clone());
             }
         }
@@ -48,7 +47,7 @@ impl Search<'_> {
         if self.ctx.session.few_rows <= 0.0 {
             return Ok(false);
         }
-        let node = NodeEnum::SelectStmt(Box::new(query.clone()));
+        let node = query.clone().into_tree();
         let levels = levels::levels(&self.context(state), &node)?;
         let units = self.units(query, state, &levels, &Needs::of(&node)?)?;
         let is_small = |unit: &Unit| unit.relation.distribution.is_partitioned() || unit.rows_all < ROWS_MIN;

@@ -15,7 +15,7 @@ use crate::plan::{Exchange, FinalSql, Index, KeySource, Route};
 use crate::select::gather::{self, Needs};
 use crate::select::levels::{Found as Owner, Level};
 use crate::select::terms;
-use crate::tree;
+use crate::tree::{self, Syntax};
 
 /// A list of keys is sent ahead if it costs no more than this part of what it saves.
 const KEYS_COST_MAX: f64 = 0.5;
@@ -244,16 +244,17 @@ fn keys_of_table(table: &str, column: &str) -> SelectStmt {
 
 fn in_keys(ctx: &Context<'_>, unit: &Unit, column: &str, keys: SelectStmt) -> Node {
     let is_taken = ctx.catalog.look_alikes().operators.contains("=");
-    tree::node(NodeEnum::SubLink(Box::new(SubLink {
+    SubLink {
         xpr: None,
         sub_link_type: SubLinkType::AnySublink as i32,
         sub_link_id: 0,
         testexpr: Some(Box::new(column_of(unit, column))),
         // None: that of IN.
         oper_name: if is_taken { vec![tree::string("pg_catalog"), tree::string("=")] } else { Vec::new() },
-        subselect: Some(Box::new(tree::node(NodeEnum::SelectStmt(Box::new(keys))))),
+        subselect: keys.into_box(),
         location: -1,
-    })))
+    }
+    .into_node()
 }
 
 fn add_condition(select: &mut SelectStmt, condition: Node) {

@@ -17,7 +17,7 @@ use crate::plan::Input;
 use crate::select::gather::{self, Needs};
 use crate::select::levels;
 use crate::session::{ChangedTable, Exchanges};
-use crate::tree::{Ref, Walk};
+use crate::tree::{self, Ask, Get, Ref, Walk};
 
 /// A table's copy.
 pub(super) struct LocalCopy {
@@ -42,7 +42,7 @@ pub(super) fn make(ctx: &Context<'_>, query: &mut NodeEnum) -> Result<Option<Vec
     let mut local_copies: Vec<LocalCopy> = Vec::new();
     let mut locked = false;
     query.rewrite(&mut |node: &mut Node| {
-        let Some(NodeEnum::RangeVar(name)) = &mut node.node else { return Ok(true) };
+        let Some(name) = node.get_mut::<RangeVar>() else { return Ok(true) };
         // A WITH item may bear a table's name: then there is no such table in the statement.
         let Named::Distributed(relation) = ctx.resolve(name)? else { return Ok(false) };
         let known = changed.is_locked.get(&relation.oid);
@@ -61,14 +61,7 @@ pub(super) fn make(ctx: &Context<'_>, query: &mut NodeEnum) -> Result<Option<Vec
 
 /// A function of the user's might read a table by itself, and not the local copy; so might a policy.
 fn calls_own_functions(ctx: &Context<'_>, query: &NodeEnum) -> Result<bool> {
-    let mut calls = false;
-    query.walk(&mut |node| {
-        if let Ref::FuncCall(call) = node {
-            calls |= !ctx.is_builtin(&call.funcname);
-        }
-        Ok(!calls)
-    })?;
-    Ok(calls)
+    query.any(|node| matches!(node, Ref::FuncCall(call) if !ctx.is_builtin(&call.funcname)))
 }
 
 /// Changed tables and whether they are locked. What holds of a partition holds of the table above it.
@@ -106,7 +99,7 @@ fn add(
         return Ok(same.input.table.clone());
     }
     input.table = format!("loxo_s{}", local_copies.len() + 1);
-    let needed = needs.columns(relation, gather::alias_of(name));
+    let needed = needs.columns(relation, tree::alias_of(name));
     let columns = relation.columns.iter().filter(|c| needed.contains(&c.name.as_str())).cloned().collect();
     let table = exchanged_table(Some(relation), input.table.clone(), columns, relation.distribution.clone());
     local_copies.push(LocalCopy { table: Arc::new(Relation { rows: relation.rows, ..table }), input: input.clone() });

@@ -49,7 +49,7 @@ use crate::facts::functions::Facts;
 use crate::facts::tables::Tables;
 use crate::plan::{Exchange, ExchangePlan, Plan, Scatter};
 use crate::session::{Exchanges, SessionFacts};
-use crate::tree::{self, Ref, Walk};
+use crate::tree::{self, Ask, Ref, Syntax, Walk};
 
 use blocks::BLOCKS_MAX;
 use local_copies::LocalCopy;
@@ -74,7 +74,7 @@ fn arranged(
     if !is_plain(facts) {
         return Ok(None);
     }
-    let mut numbered = NodeEnum::SelectStmt(Box::new(query.clone()));
+    let mut numbered = query.clone().into_tree();
     if !has_only_tables(ctx, &numbered)? {
         return Ok(None);
     }
@@ -156,7 +156,7 @@ fn is_plain(facts: &Facts) -> bool {
 
 /// Does it read distributed tables only, by names that stay clear when they are replaced?
 fn has_only_tables(ctx: &Context<'_>, query: &NodeEnum) -> Result<bool> {
-    let ctes = levels::cte_names(query)?;
+    let ctes = query.with_names()?;
     let mut plain = true;
     query.walk(&mut |node| {
         match node {
@@ -278,7 +278,7 @@ impl Search<'_> {
     /// The plan of a query that needs no further movement.
     fn local(&self, query: &SelectStmt, state: &State) -> Result<Option<Plan>> {
         let ctx = self.context(state);
-        let node = NodeEnum::SelectStmt(Box::new(query.clone()));
+        let node = query.clone().into_tree();
         let statement = crate::parse::build("", node)?;
         match local_plan(&ctx, &statement, query, self.facts) {
             Ok(plan) => with_text(plan, query).map(Some),
@@ -314,7 +314,7 @@ fn with_text(plan: Plan, query: &SelectStmt) -> Result<Plan> {
             Plan::Forward(forward)
         }
         Plan::Scatter(mut scatter) => {
-            let query = NodeEnum::SelectStmt(Box::new(query.clone()));
+            let query = query.clone().into_tree();
             (scatter.sql, scatter.tables) = (tree::deparse(&query)?, Arc::new(Tables::of(&query)?));
             Plan::Scatter(scatter)
         }

@@ -6,8 +6,8 @@ use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::sync::Arc;
 
 use catalog::{Column, Distribution, FIRST_USER_OID, KeyColumn, MapId, NodeId, Relation};
+use pg_query::Node;
 use pg_query::protobuf::{RangeVar, SelectStmt, SetOperation};
-use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 use placement::BucketMap;
 
@@ -17,7 +17,7 @@ use crate::context::Context;
 use crate::select::gather::{self, Needs};
 use crate::select::levels::{self, Level};
 use crate::select::locality::{Analyzer, Env};
-use crate::tree::{self, Walk};
+use crate::tree::{self, Get, Syntax, Walk};
 
 /// Part of the rows up to which another table's condition is worth a semi-join.
 pub(super) const REDUCTION_MAX: f64 = 0.5;
@@ -90,7 +90,7 @@ impl Move {
 impl Search<'_> {
     /// The cheapest arrangement of the query's tables under which it is local.
     pub(super) fn moves(&self, query: &SelectStmt, state: &State) -> Result<Option<Found>> {
-        let node = NodeEnum::SelectStmt(Box::new(query.clone()));
+        let node = query.clone().into_tree();
         let ctx = self.context(state);
         let levels = levels::levels(&ctx, &node)?;
         let needs = Needs::of(&node)?;
@@ -249,10 +249,10 @@ impl Search<'_> {
             return Ok(None);
         }
         let Some(query) = predicate_elimination::without(query, &done)? else { return Ok(None) };
-        let needs = Needs::of(&NodeEnum::SelectStmt(Box::new(query.clone())))?;
+        let needs = Needs::of(&query.clone().into_tree())?;
         let mut units = units.to_vec();
         for (unit, what) in units.iter_mut().zip(moves) {
-            let needed = needs.columns(&unit.relation, gather::alias_of(&unit.name));
+            let needed = needs.columns(&unit.relation, tree::alias_of(&unit.name));
             unit.columns.retain(|column| needed.contains(&column.name.as_str()));
             let lost = match what {
                 Move::Hash { key, .. } => !unit.columns.iter().any(|column| column.number == key.number),
@@ -272,7 +272,7 @@ impl Search<'_> {
         levels: &[Level],
         needs: &Needs,
     ) -> Result<Vec<Unit>> {
-        let filters = levels::filters(&self.context(state), &NodeEnum::SelectStmt(Box::new(query.clone())))?;
+        let filters = levels::filters(&self.context(state), &query.clone().into_tree())?;
         let mut units = Vec::new();
         for (at, level) in levels.iter().enumerate() {
             for table in &level.tables {
@@ -290,7 +290,7 @@ impl Search<'_> {
                     true => rows_all,
                     false => self.rows(&table.relation, &table.name, needs, &filter)?.min(rows_all),
                 };
-                let needed = needs.columns(&table.relation, gather::alias_of(&table.name));
+                let needed = needs.columns(&table.relation, tree::alias_of(&table.name));
                 units.push(Unit {
                     level: at,
                     number: table.number,
@@ -390,7 +390,7 @@ fn below_order(select: &SelectStmt) -> SelectStmt {
 fn over(query: &SelectStmt, tables: &HashMap<i32, String>) -> Result<SelectStmt> {
     let mut query = query.clone();
     query.rewrite(&mut |node: &mut Node| {
-        if let Some(NodeEnum::RangeVar(name)) = &mut node.node
+        if let Some(name) = node.get_mut::<RangeVar>()
             && let Some(table) = tables.get(&name.location)
         {
             *name = gather::replacement(name, table);

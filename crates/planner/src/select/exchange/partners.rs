@@ -2,15 +2,15 @@
 //! others are needed at all.
 
 use catalog::Column;
-use pg_query::protobuf::{SelectStmt, SubLink, SubLinkType};
-use pg_query::{Node, NodeEnum};
+use pg_query::Node;
+use pg_query::protobuf::{ResTarget, SelectStmt, SubLink, SubLinkType};
 use placement::KeyType;
 
 use super::moves::{Partner, Unit};
 use crate::context::Context;
 use crate::select::levels::{Found, Level};
 use crate::select::{shape, terms};
-use crate::tree;
+use crate::tree::{self, Get};
 
 /// A column of a unit.
 type Place = (usize, String);
@@ -72,10 +72,10 @@ impl Finder<'_> {
     }
 
     fn membership(&self, at: usize, condition: &Node) -> Option<(Place, Place)> {
-        let Some(NodeEnum::SubLink(link)) = &condition.node else { return None };
+        let link = condition.get::<SubLink>()?;
         let query = plain_in(self.ctx, link)?;
         let own = self.place(Some(at), link.testexpr.as_deref()?)?;
-        let Some(NodeEnum::ResTarget(target)) = &query.target_list.first()?.node else { return None };
+        let target = query.target_list.first()?.get::<ResTarget>()?;
         let value = target.val.as_deref()?;
         // The sub-select's level is the child that has this very text.
         let child = self.levels.iter().position(|l| l.parent == Some(at) && l.is_of(query))?;
@@ -109,9 +109,7 @@ impl Finder<'_> {
 fn plain_in<'t>(ctx: &Context<'_>, link: &'t SubLink) -> Option<&'t SelectStmt> {
     let is_in = link.sub_link_type == SubLinkType::AnySublink as i32
         && (link.oper_name.is_empty() || tree::operator_name(&link.oper_name) == Some("="));
-    let Some(NodeEnum::SelectStmt(query)) = link.subselect.as_deref().and_then(|s| s.node.as_ref()) else {
-        return None;
-    };
+    let query = link.subselect.get::<SelectStmt>()?;
     let is_plain = query.op == pg_query::protobuf::SetOperation::SetopNone as i32
         && query.target_list.len() == 1
         && query.distinct_clause.is_empty()
@@ -119,7 +117,7 @@ fn plain_in<'t>(ctx: &Context<'_>, link: &'t SubLink) -> Option<&'t SelectStmt> 
         && query.limit_offset.is_none()
         && shape::windows(query).ok()?.is_empty()
         && !shape::is_aggregated(ctx, query).ok()?;
-    (is_in && is_plain).then_some(&**query)
+    (is_in && is_plain).then_some(query)
 }
 
 /// Groups places that are equal through any chain of pairs.

@@ -15,20 +15,20 @@ use std::sync::Arc;
 
 use catalog::{Column, Distribution, FIRST_USER_OID, KeyColumn, MapId};
 use pg_query::NodeEnum;
-use pg_query::protobuf::{FuncCall, SelectStmt, SetOperation};
+use pg_query::protobuf::{FuncCall, RangeVar, SelectStmt, SetOperation};
 use pgerror::Result;
 use placement::{BucketMap, KeyType};
 
 use super::blocks::{rename_table, unknown_column};
 use super::moves::make_distinct;
 use super::{Found, Markers, Search, State, exchanged_table};
-use crate::context::{Context, Named};
+use crate::context::Context;
 use crate::facts::builtins;
 use crate::plan::{Exchange, FinalSql, KeySource, Plan, Route};
 use crate::select::locality::{Analyzer, Body, Env, RowDistribution};
 use crate::select::shape;
 use crate::select::two_phase::{self, Planned};
-use crate::tree::{self, Ref, Walk};
+use crate::tree::{self, Ask};
 
 /// With fewer rows the steps cost more than they save.
 pub(super) const ROWS_MIN: f64 = 50_000.0;
@@ -161,28 +161,13 @@ impl Search<'_> {
 
 /// Does the query read tables of this plan? Nobody can tell then how many rows it gives.
 fn reads_made(query: &SelectStmt, state: &State) -> Result<bool> {
-    let mut found = false;
-    query.walk(&mut |node| {
-        if let Ref::RangeVar(name) = node {
-            found |= state.exchanges.iter().any(|made| made.table == name.relname);
-        }
-        Ok(!found)
-    })?;
-    Ok(found)
+    let is_made = |name: &&RangeVar| state.exchanges.iter().any(|made| made.table == name.relname);
+    Ok(query.tables()?.iter().any(is_made))
 }
 
 /// Rows of the largest table in a query.
 pub(super) fn rows_at_most(ctx: &Context<'_>, query: &SelectStmt) -> Result<f64> {
-    let mut most = 0.0_f64;
-    query.walk(&mut |node| {
-        if let Ref::RangeVar(name) = node
-            && let Named::Distributed(relation) = ctx.resolve(name)?
-        {
-            most = most.max(relation.rows);
-        }
-        Ok(true)
-    })?;
-    Ok(most)
+    Ok(ctx.tables(query)?.iter().map(|table| table.rows).fold(0.0, f64::max))
 }
 
 /// The fragment's columns. Only those that show a table's column as it is have a type that is known.

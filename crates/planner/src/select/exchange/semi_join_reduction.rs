@@ -36,8 +36,7 @@ use crate::plan::{Exchange, FinalSql, Route};
 use crate::select::gather::Needs;
 use crate::select::locality::{Analyzer, Env, Not, RowDistribution, depends_on_order};
 use crate::select::names::{Ctes, Names};
-use crate::select::shape;
-use crate::tree::{self, Ref, Walk};
+use crate::tree::{self, Ask, Get, Ref, Syntax, Walk};
 
 /// Rows of a table that was never analysed.
 const ROWS_UNKNOWN: f64 = 1000.0;
@@ -78,11 +77,10 @@ impl Search<'_> {
             return Ok(Vec::new());
         }
         let mut levels: Vec<&SelectStmt> = Vec::new();
-        query.walk(&mut |node| {
+        query.each(|node| {
             if let Ref::SelectStmt(level) = node {
                 levels.push(level);
             }
-            Ok(true)
         })?;
         for level in levels {
             if let Some(asked) = self.asked(level, query, state)? {
@@ -100,9 +98,9 @@ impl Search<'_> {
         let is_enough = all.is_some();
         let columns = all.unwrap_or(key);
         let names = Names { ctx: &ctx };
-        let ctes = names.with(query, &Ctes::new())?;
+        let ctes = names.with(query, &Ctes::new());
         let conditions = tree::conjuncts(level.where_clause.as_deref());
-        let alias = table.alias.as_ref().map_or(&table.relname, |alias| &alias.aliasname);
+        let alias = tree::alias_of(table);
         for (at, condition) in conditions.iter().enumerate() {
             let Some((link, of_all)) = question(condition) else { continue };
             let mut others = Vec::new();
@@ -127,7 +125,6 @@ impl Search<'_> {
             let all = if relation.rows > 0.0 { relation.rows } else { ROWS_UNKNOWN };
             let guessed = all * KEPT_BY_CONDITION.powi(tree::conjuncts(without.where_clause.as_deref()).len() as i32);
             let rows = self.estimated(&without)?.unwrap_or(guessed);
-            let alias = alias.clone();
             let condition = (*condition).clone();
             return Ok(Some(Asked {
                 condition,
@@ -135,7 +132,7 @@ impl Search<'_> {
                 passing,
                 nodes,
                 of_all,
-                alias,
+                alias: alias.to_owned(),
                 columns,
                 is_enough,
                 rest,
@@ -149,7 +146,7 @@ impl Search<'_> {
     /// The columns of R that the query can mention, the key first, if they can be compared and are not too many. A GROUP BY of
     /// the key must find a table that has it.
     fn all_columns(&self, relation: &Relation, key: &[Column], query: &SelectStmt) -> Result<Option<Vec<Column>>> {
-        let needs = Needs::of(&NodeEnum::SelectStmt(Box::new(query.clone())))?;
+        let needs = Needs::of(&query.clone().into_tree())?;
         let mut columns = key.to_vec();
         for name in needs.columns_by_any_name(relation) {
             columns.extend(relation.column(name).filter(|column| !key.iter().any(|k| k.name == column.name)).cloned());
@@ -312,7 +309,7 @@ fn question(condition: &Node) -> Option<(&SubLink, bool)> {
         Some(NodeEnum::BoolExpr(not)) if not.boolop == BoolExprType::NotExpr as i32 => (not.args.first()?, true),
         _ => (condition, false),
     };
-    let Some(NodeEnum::SubLink(link)) = &condition.node else { return None };
+    let link = condition.get::<SubLink>()?;
     match SubLinkType::try_from(link.sub_link_type) {
         Ok(SubLinkType::ExistsSublink | SubLinkType::AnySublink) => Some((link, negated)),
         Ok(SubLinkType::AllSublink) => Some((link, !negated)),
@@ -344,7 +341,7 @@ fn sent_columns(columns: &[Column]) -> Vec<Column> {
 
 /// The nodes among which the sub-select's rows are divided, while each has all rows that are asked about.
 fn nodes_asked(ctx: &Context<'_>, without: &SelectStmt, link: &SubLink) -> Result<Vec<NodeId>, Not> {
-    let tests_more = link.testexpr.as_deref().map(shape::has_sub_select).transpose()?.unwrap_or(false);
+    let tests_more = link.testexpr.has_sub_select()?;
     let mut analyzer = Analyzer::new(ctx);
     let env = analyzer.with_of_query(without, &Env::default())?;
     let body = analyzer.body(without, &env)?;
@@ -363,7 +360,7 @@ pub(super) fn with_level(query: &SelectStmt, level: &SelectStmt, changed: &Selec
     let mut query = query.clone();
     let mut found = put(&mut query, level, changed);
     query.rewrite(&mut |node: &mut Node| {
-        if let Some(NodeEnum::SelectStmt(select)) = &mut node.node {
+        if let Some(select) = node.get_mut::<SelectStmt>() {
             found = found || put(select, level, changed);
         }
         Ok(!found)

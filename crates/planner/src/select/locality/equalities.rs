@@ -1,6 +1,7 @@
 //! Names to terms, and conditions to equalities.
 
 use super::*;
+use crate::tree::Get;
 
 impl Analyzer<'_> {
     pub(super) fn comparable(&self, a: Term, b: Term) -> bool {
@@ -50,7 +51,7 @@ impl Analyzer<'_> {
         let mut expression = expression.clone();
         expression
             .rewrite(&mut |node: &mut Node| {
-                if let Some(NodeEnum::ColumnRef(column)) = &node.node
+                if let Some(column) = node.get::<ColumnRef>()
                     && let Ok(Some((leaf, position))) = terms::resolve_here(&self.leaves, &body.scope, column)
                 {
                     *node = tree::column(&[&format!("leaf {leaf}"), &format!("column {position}")]);
@@ -64,9 +65,9 @@ impl Analyzer<'_> {
 
     /// Is a column the same in all rows of a group, since its table's primary key is grouped?
     pub fn depends_on(&self, column: &Node, group: &[Node], body: &Body) -> bool {
-        let term = |node: &Node| match &node.node {
-            Some(NodeEnum::ColumnRef(column)) => terms::resolve_here(&self.leaves, &body.scope, column).ok().flatten(),
-            _ => None,
+        let term = |node: &Node| {
+            node.get::<ColumnRef>()
+                .and_then(|column| terms::resolve_here(&self.leaves, &body.scope, column).ok().flatten())
         };
         let Some((leaf, _)) = term(column) else { return false };
         let key = &self.leaves[leaf].primary_key;

@@ -279,7 +279,7 @@ impl Analyzer<'_> {
 fn function_name(item: &Node) -> Option<String> {
     match &item.node {
         Some(NodeEnum::List(list)) => list.items.first().and_then(function_name),
-        Some(NodeEnum::FuncCall(call)) => call.funcname.last().and_then(tree::text_of).map(str::to_owned),
+        Some(NodeEnum::FuncCall(call)) => tree::last_name(&call.funcname).map(str::to_owned),
         _ => None,
     }
 }

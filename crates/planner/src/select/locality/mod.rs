@@ -17,7 +17,8 @@ mod sub_selects;
 
 use catalog::{Distribution, MapId, NodeId};
 use pg_query::protobuf::{
-    CommonTableExpr, JoinExpr, JoinType, RangeSubselect, RangeVar, SelectStmt, SetOperation, SubLink, SubLinkType,
+    ColumnRef, CommonTableExpr, JoinExpr, JoinType, List, RangeSubselect, RangeVar, ResTarget, SelectStmt,
+    SetOperation, SubLink, SubLinkType,
 };
 use pg_query::{Node, NodeEnum};
 use pgerror::PgError;
@@ -27,7 +28,7 @@ use super::terms::{self, Equalities, Leaf, LeafColumn, Scope, Term};
 use super::{exact, shape};
 use crate::context::{Context, Named, intersect};
 use crate::facts::constant::{self, Constant};
-use crate::tree::{self, Ref, Walk};
+use crate::tree::{self, Ask, Get, Ref, Walk};
 
 pub(crate) use steady::depends_on_order;
 
@@ -186,8 +187,7 @@ impl<'a> Analyzer<'a> {
     pub fn with<'o>(&mut self, select: &SelectStmt, env: &Env<'o>) -> Local<Env<'o>> {
         let mut env = env.clone();
         let Some(with) = &select.with_clause else { return Ok(env) };
-        for cte in with.ctes.iter().filter_map(|n| n.node.as_ref()) {
-            let NodeEnum::CommonTableExpr(cte) = cte else { return not_local("an unknown WITH item") };
+        for cte in tree::with_items(Some(with)) {
             let block = self.cte(cte, with.recursive, &env)?;
             env.ctes.push((cte.ctename.clone(), block));
         }
@@ -209,7 +209,7 @@ impl<'a> Analyzer<'a> {
 
     /// A WITH item that is a query.
     pub fn cte(&mut self, cte: &CommonTableExpr, recursive: bool, env: &Env<'_>) -> Local<Block> {
-        let Some(NodeEnum::SelectStmt(query)) = cte.ctequery.as_deref().and_then(|q| q.node.as_ref()) else {
+        let Some(query) = cte.ctequery.get::<SelectStmt>() else {
             return not_local("a data-modifying WITH");
         };
         let mut env = env.clone();
@@ -366,13 +366,13 @@ impl<'a> Analyzer<'a> {
 
     /// Output columns with the terms they show. `None` if a star hides columns we do not know.
     pub fn outputs(&self, select: &SelectStmt, body: &Body) -> Option<Vec<(LeafColumn, Option<Term>)>> {
-        if let Some(NodeEnum::List(row)) = select.values_lists.first().and_then(|r| r.node.as_ref()) {
+        if let Some(row) = select.values_lists.first().and_then(|row| row.get::<List>()) {
             let names = (1..=row.items.len()).map(|i| (LeafColumn::unknown(&format!("column{i}")), None));
             return Some(names.collect());
         }
         let mut outputs = Vec::new();
         for target in &select.target_list {
-            let Some(NodeEnum::ResTarget(target)) = &target.node else { return None };
+            let target = target.get::<ResTarget>()?;
             let value = target.val.as_deref()?;
             if let Some(leaves) = self.star(value, &body.scope) {
                 for leaf in leaves? {
@@ -402,8 +402,8 @@ impl<'a> Analyzer<'a> {
 
     /// The leaves of `*` or `alias.*`. `None`: not a star. `Some(None)`: a star we cannot expand.
     pub fn star(&self, value: &Node, scope: &Scope) -> Option<Option<Vec<usize>>> {
-        let Some(NodeEnum::ColumnRef(column)) = &value.node else { return None };
-        if !matches!(column.fields.last()?.node, Some(NodeEnum::AStar(_))) {
+        let column = value.get::<ColumnRef>()?;
+        if !tree::is_star(&column.fields) {
             return None;
         }
         match column.fields.as_slice() {
@@ -431,21 +431,11 @@ fn either_side(left: Option<Vec<LeafColumn>>, right: Option<Vec<LeafColumn>>) ->
 }
 
 fn query_of(sub: &RangeSubselect) -> Local<&SelectStmt> {
-    match sub.subquery.as_deref().and_then(|q| q.node.as_ref()) {
-        Some(NodeEnum::SelectStmt(query)) => Ok(query),
-        _ => not_local("an unknown sub-select in FROM"),
-    }
+    sub.subquery.get().map_or_else(|| not_local("an unknown sub-select in FROM"), Ok)
 }
 
 fn mentions(query: &SelectStmt, name: &str) -> Result<bool, PgError> {
-    let mut found = false;
-    query.walk(&mut |node| {
-        if let Ref::RangeVar(range) = node {
-            found |= range.schemaname.is_empty() && range.relname == name;
-        }
-        Ok(true)
-    })?;
-    Ok(found)
+    query.any(|node| matches!(node, Ref::RangeVar(range) if range.schemaname.is_empty() && range.relname == name))
 }
 
 /// Applies an alias's column names.

@@ -1,6 +1,7 @@
 //! Sub-selects in expressions: they must see, on the node of the outer row, all rows they need.
 
 use super::*;
+use crate::tree::Get;
 
 impl Analyzer<'_> {
     /// Every sub-select in the level's expressions must see the rows it needs.
@@ -19,7 +20,7 @@ impl Analyzer<'_> {
         }
         let mut result = part;
         for (link, is_condition) in links {
-            let Some(NodeEnum::SelectStmt(query)) = link.subselect.as_deref().and_then(|s| s.node.as_ref()) else {
+            let Some(query) = link.subselect.get::<SelectStmt>() else {
                 return not_local("an unknown sub-select");
             };
             let outer = Outer { scope, equal, part: &result, next: env.outer };
@@ -43,7 +44,7 @@ impl Analyzer<'_> {
 
     /// Where the rows of a condition's sub-select are, seen from rows of a level that does not have it (yet).
     pub fn below(&mut self, body: &Body, link: &SubLink, env: &Env<'_>) -> Local<RowDistribution> {
-        let Some(NodeEnum::SelectStmt(query)) = link.subselect.as_deref().and_then(|s| s.node.as_ref()) else {
+        let Some(query) = link.subselect.get::<SelectStmt>() else {
             return not_local("an unknown sub-select");
         };
         let outer = Outer { scope: &body.scope, equal: &body.equal, part: &body.part, next: env.outer };
@@ -85,14 +86,13 @@ impl Analyzer<'_> {
         for call in shape::aggregates(self.ctx, select)? {
             let mut own = false;
             let mut outer = false;
-            call.walk(&mut |node| {
+            call.each(|node| {
                 if let Ref::ColumnRef(column) = node {
                     match self.resolve(column, scope, env) {
                         Some((_, false)) => outer = true,
                         _ => own = true,
                     }
                 }
-                Ok(true)
             })?;
             if outer && !own {
                 return not_local("an aggregate over the outer query's columns");

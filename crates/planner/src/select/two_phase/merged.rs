@@ -8,7 +8,7 @@
 //! The query is a sub-select so that what it computes is computed once: the key is of the value that the user gets.
 
 use catalog::{NodeId, Oid};
-use pg_query::protobuf::{LimitOption, SelectStmt, SortBy, SortByDir, SortByNulls};
+use pg_query::protobuf::{ColumnRef, LimitOption, ResTarget, SelectStmt, SortBy, SortByDir, SortByNulls};
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
@@ -17,7 +17,7 @@ use crate::plan::{KeyForm, Merge, MergeKey, RowCount};
 use crate::select::exact::{self, Number};
 use crate::select::locality::{Analyzer, Body};
 use crate::select::shape;
-use crate::tree;
+use crate::tree::{self, Get};
 
 const ALIAS: &str = "loxo_m";
 /// PostgreSQL allows 1664 columns in an output list.
@@ -32,7 +32,7 @@ pub(super) struct Sorted<'a> {
     /// Names of the user's columns.
     pub names: Vec<&'a str>,
     /// ORDER BY with the numbers of its columns.
-    pub sort: &'a [(Box<SortBy>, usize)],
+    pub sort: &'a [(SortBy, usize)],
 }
 
 /// The merge that puts rows in order which are final on every node.
@@ -50,7 +50,7 @@ pub(super) fn merge(
     let (Some(limit), Some(offset)) = (row_count(&select.limit_count), row_count(&select.limit_offset)) else {
         return Ok(None);
     };
-    let key = |(by, at): &(Box<SortBy>, usize)| {
+    let key = |(by, at): &(SortBy, usize)| {
         let value = target_value(rows, *at)?;
         merge_key(by, *at, key_type(analyzer, body, value)?)
     };
@@ -112,10 +112,7 @@ fn row_count(clause: &Option<Box<Node>>) -> Option<Option<RowCount>> {
 
 /// The value of the n-th column (1-based) of a list without stars.
 fn target_value(rows: &SelectStmt, position: usize) -> Option<&Node> {
-    match rows.target_list.get(position.checked_sub(1)?)?.node.as_ref()? {
-        NodeEnum::ResTarget(target) => target.val.as_deref(),
-        _ => None,
-    }
+    rows.target_list.get(position.checked_sub(1)?)?.get::<ResTarget>().and_then(|target| target.val.as_deref())
 }
 
 fn merge_key(by: &SortBy, at: usize, of: KeyType) -> Option<MergeKey> {
@@ -195,7 +192,7 @@ fn key_type(analyzer: &Analyzer<'_>, body: &Body, value: &Node) -> Option<KeyTyp
             KeyType::of_type(column.type_oid, column.bytewise)
         }
         Some(NodeEnum::CollateClause(clause)) => {
-            let Some(NodeEnum::ColumnRef(column)) = &clause.arg.as_deref()?.node else { return None };
+            let column = clause.arg.get::<ColumnRef>()?;
             let column = exact::column_here(analyzer, body, column)?;
             let (schema, collation) = tree::qualified(&clause.collname);
             let is_bytewise = schema.is_none_or(|schema| schema == "pg_catalog") && ["C", "POSIX"].contains(&collation);

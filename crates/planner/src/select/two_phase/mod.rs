@@ -11,16 +11,16 @@ mod merged;
 mod upper;
 
 use catalog::NodeId;
-use pg_query::protobuf::{LimitOption, SelectStmt, SortBy, a_const};
+use pg_query::protobuf::{LimitOption, ResTarget, SelectStmt, SortBy, a_const};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use super::locality::{Analyzer, Body, Split};
-use super::names::{Ctes, Names};
+use super::names::outputs;
 use super::shape;
 use crate::context::Context;
 use crate::plan::{FinalSql, Gather, Input, Merge};
-use crate::tree;
+use crate::tree::{self, Get, Syntax};
 use upper::Upper;
 
 /// Name of the only input.
@@ -91,7 +91,7 @@ pub(crate) fn finish_set(
     }
     let outputs = match ctx.session.describe {
         Some(described) => Some(described.iter().map(|column| column.name.clone()).collect()),
-        None => Names { ctx }.outputs(inner, &Ctes::new())?,
+        None => outputs(inner),
     };
     let Some(outputs): Option<Vec<String>> = outputs else { return Ok(None) };
     let names: Vec<Node> = (1..=outputs.len()).map(|i| tree::string(&output(i))).collect();
@@ -204,7 +204,7 @@ fn rows_done_plan(
     }
     let mut sort = Vec::new();
     for item in &select.sort_clause {
-        let Some(NodeEnum::SortBy(by)) = &item.node else { return Ok(None) };
+        let Some(by) = item.get::<SortBy>() else { return Ok(None) };
         let Some(position) = sort_position(by, &values, &mut fragment, select) else { return Ok(None) };
         sort.push((by.clone(), position));
     }
@@ -251,7 +251,7 @@ fn sort_position(
 }
 
 fn sort_by(by: &SortBy, node: Node) -> Node {
-    tree::node(NodeEnum::SortBy(Box::new(SortBy { node: Some(Box::new(node)), ..by.clone() })))
+    SortBy { node: Some(Box::new(node)), ..by.clone() }.into_node()
 }
 
 /// A node need not give more rows than the whole statement skips and returns, in any order but that of their locks.
@@ -300,7 +300,7 @@ fn constant(node: &Node) -> Option<i64> {
 fn output_values(analyzer: &Analyzer<'_>, select: &SelectStmt, body: &Body) -> Option<Vec<(Node, String)>> {
     let mut values = Vec::new();
     for entry in &select.target_list {
-        let Some(NodeEnum::ResTarget(target)) = &entry.node else { return None };
+        let target = entry.get::<ResTarget>()?;
         let value = target.val.as_deref()?;
         match analyzer.star(value, &body.scope) {
             Some(leaves) => {
@@ -310,7 +310,7 @@ fn output_values(analyzer: &Analyzer<'_>, select: &SelectStmt, body: &Body) -> O
                     values.extend(columns.iter().map(|c| (tree::column(&[&leaf.alias, &c.name]), c.name.clone())));
                 }
             }
-            None if is_row(analyzer, body, value) || shape::is_star(entry) => return None,
+            None if is_row(analyzer, body, value) || tree::shows_star(entry) => return None,
             None => values.push((value.clone(), tree::output_name(target))),
         }
     }

@@ -1,7 +1,7 @@
 //! Grouping, windows and DISTINCT over rows of several nodes: partial aggregates or plain columns of each node, and the rest of the
 //! query over them.
 
-use pg_query::protobuf::{FuncCall, SelectStmt};
+use pg_query::protobuf::{ColumnRef, FuncCall, ResTarget, SelectStmt, SortBy};
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
@@ -12,15 +12,10 @@ use crate::look_alikes::Qualifier;
 use crate::plan::FinalSql;
 use crate::select::locality::{Analyzer, Body, Env, Split};
 use crate::select::{exact, shape};
-use crate::tree::{self, Ref, Walk};
+use crate::tree::{self, Ask, Get, Ref, Syntax, Walk};
 
 fn names_a_column(expression: &Node) -> bool {
-    let mut found = false;
-    let walked = expression.walk(&mut |node| {
-        found |= matches!(node, Ref::ColumnRef(_));
-        Ok(!found)
-    });
-    walked.is_ok() && found
+    expression.any(|node| matches!(node, Ref::ColumnRef(_))).unwrap_or(false)
 }
 
 /// Rewrites the part above WHERE to read a temp table.
@@ -79,7 +74,7 @@ impl<'a> Upper<'a> {
     }
 
     pub fn plan(mut self, select: &SelectStmt) -> Result<Option<Planned>> {
-        if self.impossible || select.target_list.iter().any(shape::is_star) {
+        if self.impossible || select.target_list.iter().any(tree::shows_star) {
             return Ok(None);
         }
         let mut last = over_input(select);
@@ -139,7 +134,7 @@ impl<'a> Upper<'a> {
     fn targets(&mut self, select: &SelectStmt) -> Result<Vec<Node>> {
         let mut targets = Vec::new();
         for target in &select.target_list {
-            let Some(NodeEnum::ResTarget(entry)) = &target.node else { continue };
+            let Some(entry) = target.get::<ResTarget>() else { continue };
             let Some(mut value) = entry.val.as_deref().cloned() else { continue };
             self.expression(&mut value)?;
             targets.push(tree::target(value, Some(&tree::output_name(entry))));
@@ -151,7 +146,7 @@ impl<'a> Upper<'a> {
         let names: Vec<String> = select.target_list.iter().map(target_name).collect();
         let mut sort = select.sort_clause.clone();
         for item in &mut sort {
-            let Some(NodeEnum::SortBy(by)) = &mut item.node else { continue };
+            let Some(by) = item.get_mut::<SortBy>() else { continue };
             let Some(node) = by.node.as_deref_mut() else { continue };
             // A number or the name of an output column means the same over the temp table.
             let is_output =
@@ -230,10 +225,7 @@ impl<'a> Upper<'a> {
 
     fn carry_column(&mut self, column: &Node, grouping: bool) -> Node {
         let whole_row = shape::bare_name(column).is_some_and(|name| is_alias(self.analyzer, self.body, name));
-        let starred = matches!(
-            &column.node,
-            Some(NodeEnum::ColumnRef(c)) if matches!(c.fields.last().and_then(|f| f.node.as_ref()), Some(NodeEnum::AStar(_)))
-        );
+        let starred = column.get::<ColumnRef>().is_some_and(|column| tree::is_star(&column.fields));
         self.impossible |= whole_row || starred;
         self.carry(column, grouping)
     }
@@ -255,7 +247,7 @@ impl<'a> Upper<'a> {
 
     /// An aggregate as it is, over columns of the temp table.
     fn over_columns(&mut self, call: &FuncCall) -> Result<Node> {
-        let mut call = tree::node(NodeEnum::FuncCall(Box::new(call.clone())));
+        let mut call = call.clone().into_node();
         let NodeEnum::FuncCall(inner) = call.node.as_mut().expect("just built") else { return Ok(call) };
         inner.rewrite(&mut |node: &mut Node| {
             match &node.node {
@@ -327,17 +319,12 @@ impl<'a> Upper<'a> {
     fn partial_call(&mut self, call: &FuncCall, name: &str) -> Result<String> {
         let mut call = call.clone();
         call.funcname = Qualifier(self.ctx.catalog.look_alikes()).own_function(name);
-        let node = tree::node(NodeEnum::FuncCall(Box::new(call)));
-        match self.carry(&node, false).node {
-            Some(NodeEnum::ColumnRef(c)) => Ok(c.fields.first().and_then(tree::text_of).unwrap_or_default().to_owned()),
-            _ => Ok(String::new()),
-        }
+        let node = call.into_node();
+        let column = self.carry(&node, false);
+        Ok(column.get::<ColumnRef>().and_then(|column| tree::last_name(&column.fields)).unwrap_or_default().to_owned())
     }
 }
 
 fn target_name(target: &Node) -> String {
-    match &target.node {
-        Some(NodeEnum::ResTarget(target)) => tree::output_name(target),
-        _ => String::new(),
-    }
+    target.get().map(tree::output_name).unwrap_or_default()
 }
