@@ -187,14 +187,16 @@ impl GrowReport {
             "longest",
             "queries",
             "wrong",
-            "errors",
+            "40001",
+            "other errors",
             "rows moved",
             "of all rows",
         ];
         let mut table = vec![head.map(str::to_owned).to_vec()];
         for phase in &self.phases {
             let wrong = self.troubles_of(phase).filter(|trouble| trouble.code.is_none()).count();
-            let errors = self.troubles_of(phase).count() - wrong;
+            let again = self.troubles_of(phase).filter(|trouble| trouble.is_to_be_tried_again()).count();
+            let errors = self.troubles_of(phase).count() - wrong - again;
             let ms = |value: f64| format!("{value:.1}");
             let Phase { writers, readers, queries, .. } = phase;
             table.push(vec![
@@ -209,6 +211,7 @@ impl GrowReport {
                 ms(readers.max_ms),
                 queries.count.to_string(),
                 wrong.to_string(),
+                again.to_string(),
                 errors.to_string(),
                 grouped(phase.rows_moved),
                 format!("{:.2} %", phase.rows_moved as f64 * 100.0 / self.rows().max(1) as f64),

@@ -6,6 +6,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+/// Only writers have blocks.
+pub(crate) const WRITER: &str = "writer";
+
 /// A transaction or a query that has succeeded.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sample {
@@ -43,6 +46,13 @@ pub(crate) struct Figures {
     pub(crate) p99_ms: f64,
     /// Longest pause: a session does nothing but one thing after the other.
     pub(crate) max_ms: f64,
+}
+
+impl Trouble {
+    /// 40001 in a block, which clients have to expect. In a statement of its own it is an error.
+    pub(crate) fn is_to_be_tried_again(&self) -> bool {
+        self.who == WRITER && self.code.as_deref() == Some("40001")
+    }
 }
 
 impl Seen {
@@ -156,8 +166,10 @@ mod tests {
             trouble("writer", Some("40001"), "a"),
             trouble("reader", None, "9"),
             trouble("writer", Some("40001"), "b"),
+            trouble("reader", Some("40001"), "c"),
         ];
-        let counts: Vec<_> = by_code(all.iter()).into_iter().collect();
+        assert_eq!(all.each_ref().map(Trouble::is_to_be_tried_again), [true, false, true, false]);
+        let counts: Vec<_> = by_code(all[..3].iter()).into_iter().collect();
         assert_eq!(counts, [(("reader", "wrong"), (1, "9")), (("writer", "40001"), (2, "a"))]);
     }
 }

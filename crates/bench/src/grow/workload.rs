@@ -13,7 +13,7 @@ use pgerror::{PgError, Result, SqlState};
 use tokio::task::JoinSet;
 use tokio_postgres::Client;
 
-use super::seen::Seen;
+use super::seen::{Seen, WRITER};
 use crate::tools::sql;
 
 /// What every account holds at first.
@@ -68,7 +68,7 @@ impl Workload {
             total: number as u64 * BALANCE,
             stop: AtomicBool::new(false),
             unknown: AtomicU64::new(0),
-            writers: Seen::new("writer", began),
+            writers: Seen::new(WRITER, began),
             readers: Seen::new("reader", began),
             queries: Seen::new("TPC-H", began),
         });
