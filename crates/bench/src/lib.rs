@@ -11,6 +11,7 @@
 //! transactions of 1,000 rows, in turn                                             insert::run: `loxo bench insert`
 //! the 22 TPC-H queries on a cluster and on one stock server                         power::run: `loxo bench power`
 //! short queries over small tables, by turns on a cluster and on one stock server   small::run: `loxo bench small`
+//! money moves, sums and TPC-H queries while a datanode joins and leaves            grow::run: `loxo bench grow`
 //! verify::run: do the rows, their order-independent whole, and their places agree with one server?
 //! ```
 //!
@@ -18,6 +19,7 @@
 //! one transaction; what is compared is measured in one run, in turn, on servers with the same settings.
 
 pub mod demo;
+pub mod grow;
 pub mod insert;
 pub mod lineitem;
 pub mod load;
@@ -31,6 +33,7 @@ pub mod verify;
 mod ways;
 
 pub use demo::DemoOptions;
+pub use grow::{GrowOptions, GrowReport};
 pub use insert::{InsertOptions, InsertReport};
 pub use load::{LoadOptions, Target};
 pub use power::PowerOptions;

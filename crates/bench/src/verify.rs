@@ -61,7 +61,8 @@ fn misplaced_sql(table: &str) -> String {
     )
 }
 
-async fn ordered_md5(client: &Client, table: &str) -> Result<String> {
+/// MD5 of lineitem's rows as COPY writes them, in the order of their keys.
+pub(crate) async fn ordered_md5(client: &Client, table: &str) -> Result<String> {
     let copy = format!("COPY (SELECT * FROM {table} ORDER BY l_orderkey, l_linenumber) TO STDOUT");
     let mut stream = pin!(client.copy_out(&copy).await.map_err(sql::error)?);
     let mut md5 = Md5::new();

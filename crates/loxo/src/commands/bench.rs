@@ -1,15 +1,16 @@
 //! `loxo bench`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use bench::grow::Datanodes;
 use bench::insert::{InsertOptions, InsertScaling, Shape};
 use bench::lineitem::{Columns, Format};
 use bench::power::{Layout, Scaling};
-use bench::{LoadOptions, PowerOptions, SmallOptions, SnapshotOptions, Target, TpcbOptions};
-use cluster::Progress;
+use bench::{GrowOptions, GrowReport, LoadOptions, PowerOptions, SmallOptions, SnapshotOptions, Target, TpcbOptions};
 use cluster::local::{self, Kind, UpOptions};
 use cluster::settings::Profile;
-use pgerror::Result;
+use cluster::{Config, Progress, membership};
+use pgerror::{PgError, Result};
 
 /// Shape of the cluster that is measured if none is named.
 const DATANODES: u16 = 2;
@@ -31,6 +32,7 @@ enum Command {
     Insert(InsertArguments),
     Power(PowerArguments),
     Small(SmallArguments),
+    Grow(GrowArguments),
 }
 
 /// Loading through the coordinators against loading stock servers directly, in one run
@@ -252,6 +254,47 @@ struct SmallArguments {
     json: bool,
 }
 
+/// What clients see while a datanode is added, filled, emptied and removed
+///
+/// Writers move money between accounts, readers sum all of it, and one session asks TPC-H queries, first without moves, then
+/// while a datanode is added and gets its share of the rows, and while it is removed. At last, with nothing else running, one
+/// is added again. Prints throughput, percentiles and longest pauses of each phase, all errors, how many rows moved and how
+/// fast, and whether every row is there, once. While it runs a line a second goes to stderr.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  loxo bench grow --quick                          scale factor 0.05, a cluster of its own, removed afterwards
+  loxo bench grow --out grow.svg                   scale factor 1, and a chart of every second; .csv: the figures
+  loxo bench grow --dir /data/three --json         the cluster in that directory, which has its datanodes again at the end")]
+struct GrowArguments {
+    /// Scale factor 0.05 and 15 seconds without moves: less than three minutes
+    #[arg(long)]
+    quick: bool,
+    /// Measure the cluster in this directory [default: a new one of 2 coordinators, removed afterwards]
+    #[arg(long, value_name = "D")]
+    dir: Option<PathBuf>,
+    /// Datanodes of a new cluster, before one is added
+    #[arg(long, default_value_t = 3, conflicts_with = "dir", value_parser = clap::value_parser!(u16).range(2..=63))]
+    nodes: u16,
+    /// Scale factor of lineitem [default: 1]
+    #[arg(long, value_name = "SF", visible_alias = "scale", value_parser = super::demo::scale_factor, conflicts_with = "quick")]
+    sf: Option<f64>,
+    /// Sessions that write
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(0..=1000))]
+    writers: u32,
+    /// Sessions that read
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(0..=1000))]
+    readers: u32,
+    /// Seconds of the phase without moves [default: 30]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=3600), conflicts_with = "quick")]
+    seconds: Option<u32>,
+    /// Write every second there: a chart if its name ends in .svg, else CSV
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
 fn shape(text: &str) -> std::result::Result<Shape, String> {
     let found = Shape::NAMED.iter().find(|(name, _)| *name == text);
     found.map(|(_, shape)| *shape).ok_or_else(|| "values, each, pipeline or select".to_owned())
@@ -308,6 +351,7 @@ pub async fn run(arguments: Arguments) -> Result<()> {
             super::print(&on_cluster(dir, arguments.nodes, 1, profile, work).await?)
         }
         Command::Power(arguments) => super::print(&power(&arguments).await?),
+        Command::Grow(arguments) => grow(&arguments).await,
     }
 }
 
@@ -430,6 +474,68 @@ async fn small(arguments: &SmallArguments, up: UpOptions) -> Result<String> {
     let options = SmallOptions { rounds: usize::from(arguments.rounds) };
     let report = bench::small::run(&options, || start(up)).await?;
     Ok(if arguments.json { format!("{:#}\n", report.to_json()) } else { format!("{report}\n") })
+}
+
+async fn grow(arguments: &GrowArguments) -> Result<()> {
+    let defaults = if arguments.quick { GrowOptions::quick() } else { GrowOptions::full() };
+    let options = GrowOptions {
+        scale_factor: arguments.sf.unwrap_or(defaults.scale_factor),
+        writers: arguments.writers,
+        readers: arguments.readers,
+        seconds: arguments.seconds.unwrap_or(defaults.seconds),
+        ..defaults
+    };
+    let keeps_cluster = arguments.dir.is_some();
+    let measure = async |up: UpOptions| {
+        let datanodes = Here { dir: up.dir.clone() };
+        bench::grow::run(&options, keeps_cluster, async || Ok((start(up).await?, datanodes))).await
+    };
+    let (dir, profile) = (arguments.dir.clone(), Some(Profile::Default));
+    let report = on_cluster(dir, arguments.nodes, COORDINATORS, profile, measure).await?;
+    super::print(&if arguments.json { format!("{:#}\n", report.to_json()) } else { format!("{report}\n") })?;
+    if let Some(out) = &arguments.out {
+        std::fs::write(out, file(&report, out))?;
+    }
+    match report.faults().as_slice() {
+        [] => Ok(()),
+        faults => Err(PgError::internal(faults.join("; "))),
+    }
+}
+
+fn file(report: &GrowReport, out: &Path) -> String {
+    match out.extension().is_some_and(|extension| extension == "svg") {
+        true => report.to_svg(),
+        false => report.to_csv(),
+    }
+}
+
+/// Datanodes of a cluster on this machine.
+struct Here {
+    dir: PathBuf,
+}
+
+impl Datanodes for Here {
+    async fn add(&self) -> Result<(String, String)> {
+        let added = local::node::add(&self.dir, None, &Progress::stderr()).await?;
+        let uri = self.config()?.endpoint(&added.host, added.port)?.uri();
+        Ok((added.name, uri))
+    }
+
+    async fn fill(&self) -> Result<()> {
+        membership::rebalance(&self.config()?, None, &Progress::quiet()).await.map(drop)
+    }
+
+    async fn remove(&self, name: &str) -> Result<()> {
+        let kept = local::node::remove(&self.dir, name, &Progress::quiet()).await?;
+        // The benchmark has made the server, and its rows are elsewhere.
+        kept.map_or(Ok(()), |kept| Ok(std::fs::remove_dir_all(kept)?))
+    }
+}
+
+impl Here {
+    fn config(&self) -> Result<Config> {
+        Config::load(&self.dir.join("cluster.toml"))
+    }
 }
 
 async fn start(up: UpOptions) -> Result<Target> {
