@@ -317,6 +317,10 @@ impl Session {
         let acquired = self.acquire_to_ask(self.home).await;
         self.leaves = leaves;
         acquired?;
+        // Nothing is on its way there when the plan turns out to need another link first.
+        let leased = self.links.link(self.home)?;
+        leased.flush().await?;
+        leased.skip_preamble().await?;
         let Some(elsewhere) = self.links.drawn_elsewhere().await? else { return Ok(None) };
         let with_drawn = planner::with_values_drawn(statement, catalog, &elsewhere.remembered)?;
         let left = planner::leavings(with_drawn.as_ref().unwrap_or(statement), catalog);
