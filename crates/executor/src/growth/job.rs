@@ -25,12 +25,12 @@ use crate::shared::context::Context;
 
 /// Between two looks for a job.
 const LOOK: Duration = Duration::from_secs(1);
-/// Writers of the rows that move wait about as long.
+/// A step moves rows for about so long. Locks are held for up to twice as long, with what each step costs.
 const STEP_TIME: Duration = Duration::from_millis(200);
+/// And for so long if writers wait for it.
+const STEP_TIME_BESIDE_WRITERS: Duration = Duration::from_millis(100);
 /// A step may have so many times the buckets of the one before.
 const GROWTH: usize = 4;
-/// A lock that is waited for longer is one that others want too.
-const ALONE_MAX: Duration = Duration::from_millis(2);
 /// Before a step whose lock could not be had is tried again, and its multiple after many tries.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
 const RETRY_PAUSE_MAX: Duration = Duration::from_secs(3);
@@ -149,9 +149,10 @@ impl<'c> Job<'c> {
         self.session.judged(taken).await
     }
 
-    /// As many buckets as should take [`STEP_TIME`] next time.
+    /// As many buckets as should take the time of a step next time.
     fn adapt(&mut self, buckets: usize, taken: Taken) {
-        let by_time = buckets as f64 * STEP_TIME.as_secs_f64() / taken.moving.as_secs_f64().max(0.001);
+        let wanted = if taken.held_up { STEP_TIME_BESIDE_WRITERS } else { STEP_TIME };
+        let by_time = buckets as f64 * wanted.as_secs_f64() / taken.moving.as_secs_f64().max(0.001);
         let by_rows = buckets as f64 * ROWS_MAX as f64 / taken.passed.rows.max(1) as f64;
         self.buckets = (by_time.min(by_rows) as usize).clamp(1, buckets * GROWTH);
     }
@@ -225,7 +226,7 @@ fn remaining(catalog: &Catalog, wanted: &Wanted) -> Vec<(MapId, u16, NodeId, Nod
 async fn pace(wanted: &Wanted, taken: Taken, began: Instant) {
     let took = began.elapsed();
     let by_rate = wanted.rate.map(|rate| Duration::from_secs_f64(taken.passed.rows as f64 / f64::from(rate)));
-    let for_others = if taken.waited > ALONE_MAX { took } else { Duration::ZERO };
+    let for_others = if taken.held_up { took } else { Duration::ZERO };
     sleep(by_rate.unwrap_or_default().saturating_sub(took).max(for_others)).await;
 }
 

@@ -47,8 +47,8 @@ pub(crate) struct Step {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Taken {
     pub(crate) passed: Passed,
-    /// For those who write the tables.
-    pub(crate) waited: Duration,
+    /// Others have waited for its locks.
+    pub(crate) held_up: bool,
     /// Reading, deleting, writing and comparing, without what each step costs.
     pub(crate) moving: Duration,
 }
@@ -58,7 +58,7 @@ impl Session {
     /// way. Either way nothing has happened.
     pub(crate) async fn take_step(&mut self, catalog: &Catalog, step: &Step) -> Result<Taken> {
         self.atomically(async |this| {
-            let waited = this.begin_step(catalog, step).await?;
+            this.begin_step(catalog, step).await?;
             let (mut passed, begun) = (Passed::default(), Instant::now());
             let tables = tables_of(catalog, step.map)?;
             let hashable = this.with_hashes(&tables).await?;
@@ -70,20 +70,20 @@ impl Session {
             let moving = begun.elapsed();
             txn::control_point!("step-rows-moved");
             this.note_step(catalog, step, passed).await?;
+            let held_up = this.holds_up(step.from).await?;
             this.schema_changed();
             txn::control_point!("step-map-changed");
-            Ok(Taken { passed, waited, moving })
+            Ok(Taken { passed, held_up, moving })
         })
         .await
     }
 
-    async fn begin_step(&mut self, catalog: &Catalog, step: &Step) -> Result<Duration> {
+    async fn begin_step(&mut self, catalog: &Catalog, step: &Step) -> Result<()> {
         let tables: Vec<String> = tables_of(catalog, step.map)?.into_iter().map(|moving| moving.name).collect();
         self.begin_move(catalog, step.from, step.to, &tables).await
     }
 
-    /// Gives how long the locks were waited for.
-    async fn begin_move(&mut self, catalog: &Catalog, from: NodeId, to: NodeId, tables: &[String]) -> Result<Duration> {
+    async fn begin_move(&mut self, catalog: &Catalog, from: NodeId, to: NodeId, tables: &[String]) -> Result<()> {
         let wait = format!("SET LOCAL lock_timeout = '{} ms'", LOCK_WAIT_MAX.as_millis());
         self.run_on(self.home, &wait).await?;
         self.raise_version().await?;
@@ -92,11 +92,18 @@ impl Session {
             self.run_on(node, &format!("{ENDS}; {wait}")).await?;
         }
         let only: Vec<String> = tables.iter().map(|table| format!("ONLY {table}")).collect();
-        let asked = Instant::now();
         if !only.is_empty() {
             self.run_on(from, &format!("LOCK TABLE {} IN EXCLUSIVE MODE", only.join(", "))).await?;
         }
-        Ok(asked.elapsed())
+        Ok(())
+    }
+
+    /// Does anybody wait on this node for this transaction? How long the locks were waited for does not tell: after a step all
+    /// writers are about to begin anew, and hold none.
+    async fn holds_up(&mut self, node: NodeId) -> Result<bool> {
+        let sql = "SELECT FROM pg_catalog.pg_locks AS l WHERE NOT l.granted AND pg_catalog.pg_backend_pid() \
+                   OPERATOR(pg_catalog.=) ANY (pg_catalog.pg_blocking_pids(l.pid)) LIMIT 1";
+        Ok(!self.rows_on(node, sql).await?.is_empty())
     }
 
     /// Moves some rows of a table without a key, wherever they lie. With the last ones the old node ceases to be one of the table's.
@@ -108,7 +115,7 @@ impl Session {
     ) -> Result<Taken> {
         let name = table.qualified_name();
         self.atomically(async |this| {
-            let waited = this.begin_move(catalog, from, to, std::slice::from_ref(&name)).await?;
+            this.begin_move(catalog, from, to, std::slice::from_ref(&name)).await?;
             let begun = Instant::now();
             let quiet = this.quieten(table, from, to).await?;
             let travel = Travel::of(table);
@@ -130,8 +137,9 @@ impl Session {
             );
             this.run_on_members(&sql).await?;
             this.note_progress(0, passed).await?;
+            let held_up = this.holds_up(from).await?;
             this.schema_changed();
-            Ok(Taken { passed, waited, moving: begun.elapsed() })
+            Ok(Taken { passed, held_up, moving: begun.elapsed() })
         })
         .await
     }
