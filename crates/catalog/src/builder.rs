@@ -61,6 +61,18 @@ impl Builder {
         self
     }
 
+    /// See [`Catalog::placed_alike`].
+    pub fn map_written(&mut self, id: MapId, by: u32) -> &mut Self {
+        self.catalog.maps_written.insert(id, by);
+        self
+    }
+
+    /// See [`Catalog::placed_alike`].
+    pub fn scattered_by(&mut self, relation: Oid, by: u32) -> &mut Self {
+        self.catalog.scattered_by.insert(relation, by);
+        self
+    }
+
     /// A bucket map added before.
     pub fn get_map(&self, id: MapId) -> Option<Arc<BucketMap>> {
         self.catalog.maps.get(&id).cloned()

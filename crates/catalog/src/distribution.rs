@@ -74,12 +74,14 @@ impl Distribution {
         key(self) == key(other)
     }
 
-    /// Is it by the same key over the same bucket map, wherever that has its buckets by now?
-    pub fn shares_map(&self, other: &Distribution) -> bool {
-        use Distribution::{Hash, Modulo};
+    /// May rows only have gone to other nodes, so that who reads by this one under a snapshot of its time finds them all? Is it by the same key
+    /// over the same bucket map, wherever that has its buckets by now, or by none?
+    pub fn differs_in_nodes(&self, other: &Distribution) -> bool {
+        use Distribution::{Hash, Modulo, RoundRobin};
         match (self, other) {
             (Hash { map_id, .. }, Hash { map_id: others, .. })
             | (Modulo { map_id, .. }, Modulo { map_id: others, .. }) => map_id == others && self.has_key_of(other),
+            (RoundRobin { .. }, RoundRobin { .. }) => true,
             _ => false,
         }
     }

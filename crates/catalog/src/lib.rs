@@ -280,6 +280,10 @@ pub struct Catalog {
     coordinators: Vec<Node>,
     groups: Vec<Group>,
     maps: HashMap<MapId, Arc<BucketMap>>,
+    /// The transactions that wrote the maps.
+    maps_written: HashMap<MapId, u32>,
+    /// … and that moved rows of tables without a key last.
+    scattered_by: HashMap<Oid, u32>,
     relations: HashMap<Oid, Arc<Relation>>,
     by_name: HashMap<String, HashMap<String, Oid>>,
     functions: HashMap<String, Vec<Function>>,
@@ -350,6 +354,20 @@ impl Catalog {
     /// All bucket maps.
     pub fn maps(&self) -> impl Iterator<Item = (MapId, &Arc<BucketMap>)> {
         self.maps.iter().map(|(id, map)| (*id, map))
+    }
+
+    /// Have no rows of the table moved between this catalog and the other one? If they are where they were they may have been
+    /// elsewhere meanwhile, and those of a table without a key may be on any of its nodes.
+    pub fn placed_alike(&self, other: &Catalog, relation: &Relation) -> bool {
+        match &relation.distribution {
+            Distribution::Hash { map_id, .. } | Distribution::Modulo { map_id, .. } => {
+                self.maps_written.get(map_id) == other.maps_written.get(map_id)
+            }
+            Distribution::RoundRobin { .. } => {
+                self.scattered_by.get(&relation.oid) == other.scattered_by.get(&relation.oid)
+            }
+            _ => true,
+        }
     }
 
     /// Relation by exact schema and name.

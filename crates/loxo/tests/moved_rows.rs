@@ -105,6 +105,33 @@ fn a_snapshot_that_is_kept_shows_rows_where_they_were() {
     assert_eq!(reader.strings("SELECT count(*) FROM pgxc_node WHERE node_type = 'D'").unwrap(), [["2"]]);
 }
 
+/// The snapshot of such a block is younger than the plan of what came first, which takes none.
+#[test]
+fn rows_that_move_before_a_block_has_its_snapshot_are_seen_where_they_are() {
+    let cluster = Cluster::start(2, 1).unwrap();
+    let port = cluster.coordinators()[0];
+    let (mut mover, mut reader) = (Client::connect(port).unwrap(), Client::connect(port).unwrap());
+    mover.run("CREATE TABLE t (k int PRIMARY KEY, v int) DISTRIBUTE BY HASH (k)").unwrap();
+    mover.run("INSERT INTO t SELECT k, k FROM generate_series(1, 20) AS k").unwrap();
+    let first = ["PREPARE p AS SELECT count(*) FROM t", "LOCK TABLE t IN ACCESS SHARE MODE", "SHOW DateStyle"];
+    for first in first {
+        for command in ["ALTER CLUSTER REBALANCE WITHOUT NODE (dn2)", "ALTER CLUSTER REBALANCE"] {
+            reader.run("BEGIN ISOLATION LEVEL REPEATABLE READ").unwrap();
+            reader.run(first).unwrap();
+            rebalance(&mut mover, command);
+            for key in 1..=20 {
+                let found = reader.strings(&format!("SELECT v FROM t WHERE k = {key}")).unwrap();
+                assert_eq!(found, [[key.to_string()]], "{first}, {command}");
+            }
+            assert_eq!(reader.strings("SELECT count(*) FROM t").unwrap(), [["20"]], "{first}, {command}");
+            reader.run("COMMIT").unwrap();
+            if first.starts_with("PREPARE") {
+                reader.run("DEALLOCATE p").unwrap();
+            }
+        }
+    }
+}
+
 #[test]
 fn what_a_rebalance_is_told_it_does() {
     let cluster = Cluster::start(2, 1).unwrap();

@@ -42,7 +42,7 @@ pub(crate) struct Block {
     pub(crate) settings_at_begin: Settings,
     /// The catalog as the transaction sees it after its own DDL.
     pub(crate) catalog: Option<Arc<Loaded>>,
-    /// The one that its first statement was planned with. A snapshot that is kept shows rows where they were then.
+    /// The one that counted when its snapshot was taken, which shows rows where they were then.
     pub(crate) first_catalog: Option<Arc<Loaded>>,
     /// The datanodes there were before its first schema change.
     pub(crate) changed_on: Option<Vec<NodeId>>,

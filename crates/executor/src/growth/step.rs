@@ -119,15 +119,16 @@ impl Session {
             for (node, sql) in quiet {
                 this.run_on(node, &sql).await?;
             }
-            if this.rows_on(from, &format!("SELECT FROM ONLY {name} LIMIT 1")).await?.is_empty() {
-                let sql = format!(
-                    "UPDATE loxo.class SET nodes = pg_catalog.array_remove(nodes, {}::pg_catalog.int2) \
-                     WHERE relid OPERATOR(pg_catalog.=) {}::pg_catalog.regclass",
-                    from.0,
-                    quote_literal(&name)
-                );
-                this.run_on_members(&sql).await?;
-            }
+            let nodes = match this.rows_on(from, &format!("SELECT FROM ONLY {name} LIMIT 1")).await?.is_empty() {
+                true => format!("pg_catalog.array_remove(nodes, {}::pg_catalog.int2)", from.0),
+                // Plans notice by the row's writer that rows have moved.
+                false => "nodes".to_owned(),
+            };
+            let sql = format!(
+                "UPDATE loxo.class SET nodes = {nodes} WHERE relid OPERATOR(pg_catalog.=) {}::pg_catalog.regclass",
+                quote_literal(&name)
+            );
+            this.run_on_members(&sql).await?;
             this.note_progress(0, passed).await?;
             this.schema_changed();
             Ok(Taken { passed, waited, moving: begun.elapsed() })

@@ -6,6 +6,7 @@ use pgerror::{PgError, Result, SqlState, field};
 use planner::{ExchangePlan, Plan};
 
 use crate::block::Block;
+use crate::block::GlobalSnapshot;
 use crate::session::Session;
 use crate::shared::catalog_load::Loaded;
 use crate::shared::plan_validity::{PlanValidity, is_outdated};
@@ -20,20 +21,33 @@ fn is_about_values(error: &PgError) -> bool {
 impl Session {
     /// Was the snapshot that the block keeps taken under another catalog? Its rows may lie elsewhere by now.
     pub(crate) fn has_outlived(&self, loaded: &Arc<Loaded>) -> bool {
-        let first = self
-            .block
-            .as_ref()
-            .filter(|block| block.isolation.keeps_snapshot())
-            .and_then(|block| block.first_catalog.as_ref());
+        let has_snapshot = self.has_kept_snapshot();
+        let first = self.block.as_ref().filter(|_| has_snapshot).and_then(|block| block.first_catalog.as_ref());
         first.is_some_and(|first| !Arc::ptr_eq(&first.catalog, &loaded.catalog))
+    }
+
+    /// Has the block the snapshot that it keeps? A statement may have been planned that took none (PREPARE, LOCK TABLE).
+    fn has_kept_snapshot(&self) -> bool {
+        let is_consistent = self.is_consistent();
+        self.block.as_ref().filter(|block| block.isolation.keeps_snapshot()).is_some_and(|block| {
+            match block.global_snapshot {
+                GlobalSnapshot::Taken => true,
+                GlobalSnapshot::Pending if is_consistent && block.is_under_snapshot() => false,
+                _ => block.has_queried,
+            }
+        })
     }
 
     /// What the statement is to be planned with. A snapshot that the block keeps shows rows where they were when it was taken: what
     /// only reads buckets that have moved since is planned with the catalog of then. What writes must not be run by such a plan: it
     /// comes with the error of those who try. 40001 at once if anything else has become of the statement's tables.
     pub(crate) fn plan_from(&mut self, validity: Arc<PlanValidity>) -> Result<(Arc<Loaded>, Option<PgError>)> {
+        let has_snapshot = self.has_kept_snapshot();
         let keeps = |block: &&mut Block| block.isolation.keeps_snapshot() && !block.schema_changed;
         let Some(block) = self.block.as_mut().filter(keeps) else { return Ok((self.planned_from(validity), None)) };
+        if !has_snapshot {
+            block.first_catalog = None;
+        }
         let first = block.first_catalog.get_or_insert_with(|| validity.loaded.clone()).clone();
         if Arc::ptr_eq(&first.catalog, &validity.loaded.catalog) {
             return Ok((self.planned_from(validity), None));

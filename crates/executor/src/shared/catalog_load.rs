@@ -259,10 +259,11 @@ async fn read_nodes(connection: &mut Connection, builder: &mut Builder) -> Resul
         let members = numbers(optional(&row, 1)?)?.into_iter().map(NodeId).collect();
         builder.group(Group { name: text(&row, 0)?.to_owned(), members });
     }
-    for row in connection.query_rows("SELECT id, nodes FROM loxo.bucket_map").await? {
+    for row in connection.query_rows("SELECT id, nodes, xmin FROM loxo.bucket_map").await? {
         let slots: Vec<u16> = numbers(optional(&row, 1)?)?;
         let map = BucketMap::from_slice(&slots).ok_or_else(|| PgError::internal("a bucket map has a wrong length"))?;
-        builder.map(MapId(number(&row, 0)?), map);
+        let id = MapId(number(&row, 0)?);
+        builder.map(id, map).map_written(id, number(&row, 2)?);
     }
     Ok(())
 }
@@ -308,6 +309,9 @@ async fn read_relations(connection: &mut Connection, mut builder: Builder, taken
         // One table that is not as we left it must not take all others along.
         let distribution = distribution(&row, kind, &columns, &domains, &builder)
             .unwrap_or_else(|error| Distribution::Broken(error.message().into_owned()));
+        if matches!(distribution, Distribution::RoundRobin { .. }) {
+            builder.scattered_by(oid, number(&row, 22)?);
+        }
         builder.relation(Relation {
             oid,
             schema: text(&row, 1)?.to_owned(),

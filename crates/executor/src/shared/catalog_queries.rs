@@ -114,7 +114,8 @@ pub(super) const RELATIONS: &str = "SELECT c.oid, n.nspname, c.relname, c.relkin
      EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = c.oid AND NOT t.tgisinternal \
        AND t.tgfoid NOT IN ('loxo.tell_row()'::regprocedure, 'loxo.tell_move()'::regprocedure) AND (t.tgtype & 3 <> 3 OR NOT EXISTS ( \
          SELECT FROM pg_trigger p WHERE p.tgrelid = t.tgrelid AND p.tgfoid = 'loxo.capture()'::regprocedure \
-         AND p.tgname IN (t.tgname, 'loxo:' || t.tgname)))) \
+         AND p.tgname IN (t.tgname, 'loxo:' || t.tgname)))), \
+     k.xmin \
      FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace LEFT JOIN loxo.class k ON k.relid = c.oid \
      WHERE c.relkind IN ('r', 'p', 'v', 'm', 'S', 'f', 'c') \
      AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'loxo') AND n.nspname !~ '^pg_(toast|temp)'";

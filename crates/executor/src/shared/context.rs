@@ -202,8 +202,18 @@ impl Context {
         self.pool.give_back(link);
         let loaded = Arc::new(Loaded { catalog: Arc::new(result?), epoch });
         self.members().follow(loaded.catalog.nodes());
+        self.settle_behind(&loaded.catalog);
         *self.cached.lock().unwrap_or_else(PoisonError::into_inner) = Some(loaded.clone());
         Ok(loaded)
+    }
+
+    /// A catalog may be read before its change is visible on all nodes, if whoever made it is dead: rows that have moved would be
+    /// on no node yet. So each connection settles once before a plan by the new catalog reads through it.
+    fn settle_behind(&self, new: &catalog::Catalog) {
+        let cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if cached.is_some_and(|before| before.catalog.version() != new.version()) {
+            self.nodes().into_iter().for_each(|node| self.raise_doubt(node));
+        }
     }
 
     fn cached_at(&self, epoch: Option<u64>) -> Option<Arc<Loaded>> {

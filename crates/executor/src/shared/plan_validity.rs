@@ -88,10 +88,11 @@ impl PlanValidity {
     /// Another table of that name, or none, counts too. Views have no place of their own.
     fn has_moved(&self, relation: &Relation, now: &Catalog) -> bool {
         let is_view = matches!(relation.distribution, Distribution::View);
+        let is_placed_as_before = self.loaded.catalog.placed_alike(now, relation);
         let is_as_before = |now: &Relation| {
             (&now.schema, &now.name) == (&relation.schema, &relation.name)
-                && (now.distribution.places_like(&relation.distribution)
-                    || self.is_under_snapshot && now.distribution.shares_map(&relation.distribution))
+                && (is_placed_as_before && now.distribution.places_like(&relation.distribution)
+                    || self.is_under_snapshot && now.distribution.differs_in_nodes(&relation.distribution))
         };
         !is_view && !now.relation_by_oid(relation.oid).is_some_and(|now| is_as_before(now))
     }

@@ -31,6 +31,7 @@
 
 pub(crate) mod cursor_holder;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use catalog::NodeId;
@@ -47,6 +48,7 @@ use crate::block::node_span::NodeSpan;
 use crate::block::suspended::Read;
 use crate::block::table_locks::Locks;
 use crate::session::Session;
+use crate::shared::catalog_load::Loaded;
 use crate::shared::context::Context;
 
 /// Longest wait for a global snapshot that holds, and for nodes whose transactions are in doubt.
@@ -237,7 +239,10 @@ impl Session {
         let nodes = self.context.nodes();
         let snapshot = match (self.is_consistent(), block.node_span) {
             (true, _) => {
-                Box::pin(self.take_snapshot(&nodes)).await?;
+                let catalog = Box::pin(self.take_kept_snapshot(&nodes)).await?;
+                if let Some(block) = &mut self.block {
+                    block.first_catalog = Some(catalog);
+                }
                 GlobalSnapshot::Taken
             }
             (false, NodeSpan::MultiNode(..)) => {
@@ -256,6 +261,19 @@ impl Session {
     pub(crate) fn set_snapshotless(&mut self, snapshotless: bool) {
         if let Some(block) = &mut self.block {
             block.snapshotless = snapshotless;
+        }
+    }
+
+    /// The snapshot of a whole block, and the catalog that says where its rows are: the one that counted before and after.
+    async fn take_kept_snapshot(&mut self, nodes: &[NodeId]) -> Result<Arc<Loaded>> {
+        loop {
+            let before = self.catalog().await?;
+            self.take_snapshot(nodes).await?;
+            let after = self.catalog().await?;
+            if Arc::ptr_eq(&before.catalog, &after.catalog) {
+                return Ok(before);
+            }
+            self.start_over(nodes).await?;
         }
     }
 
