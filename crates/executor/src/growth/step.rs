@@ -29,6 +29,8 @@ use crate::shared::catalog_load::number;
 pub(crate) const ROWS_MAX: u64 = 50_000;
 /// Longest wait for a lock.
 const LOCK_WAIT_MAX: Duration = Duration::from_millis(150);
+/// … and for that of a vacuum that nobody has asked for.
+const VACUUM_WAIT: Duration = Duration::from_millis(20);
 
 /// Hashes of a row as SQL. The second takes more than twice as long, and any type.
 const RECORD_HASH: &str = "pg_catalog.hash_record_extended(loxo_row, 0)";
@@ -84,7 +86,9 @@ impl Session {
     }
 
     async fn begin_move(&mut self, catalog: &Catalog, from: NodeId, to: NodeId, tables: &[String]) -> Result<()> {
-        let wait = format!("SET LOCAL lock_timeout = '{} ms'", LOCK_WAIT_MAX.as_millis());
+        // PostgreSQL has an autovacuum worker give way once it looks for deadlocks.
+        let (most, look) = (LOCK_WAIT_MAX.as_millis(), VACUUM_WAIT.as_millis());
+        let wait = format!("SET LOCAL lock_timeout = '{most} ms'; SET LOCAL deadlock_timeout = '{look} ms'");
         self.run_on(self.home, &wait).await?;
         self.raise_version().await?;
         self.version_follows(catalog).await?;
