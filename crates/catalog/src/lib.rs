@@ -498,6 +498,13 @@ impl Catalog {
         self.view_owners.get(&view).map(String::as_str)
     }
 
+    /// Have no rows of any table that is in both moved since the other was read?
+    pub fn places_as(&self, other: &Catalog) -> bool {
+        let alike = |(id, by): (&MapId, &u32)| other.maps_written.get(id).is_none_or(|other| other == by);
+        let scattered = |(oid, by): (&Oid, &u32)| other.scattered_by.get(oid).is_none_or(|other| other == by);
+        self.maps_written.iter().all(alike) && self.scattered_by.iter().all(scattered)
+    }
+
     /// Is a rebalance under way? Bucket maps change often then.
     pub fn rows_move(&self) -> bool {
         self.rows_move

@@ -217,6 +217,10 @@ impl<'a> Runner<'a> {
         let (seen, (reached, back)) = self.table.run(port, others, |control| {
             with_moves(cluster, at.needs_moves, || {
                 let reached = strike(cluster, &armed, point, fault, &go, rng);
+                if at.needs_moves {
+                    // Whoever comes to the point too late for this round is not to stay there: the moves go on to their end.
+                    let _ = fs::write(&go, "");
+                }
                 std::thread::sleep(AFTERMATH);
                 // A standby that takes over has the order too, and would die while `loxo up` looks at it.
                 let dead = if fault == Fault::Victim { kill_armed(cluster, &armed).map(drop) } else { Ok(()) };

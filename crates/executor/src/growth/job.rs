@@ -50,7 +50,7 @@ pub async fn rebalance_when_wanted(context: Arc<Context>) {
 
 async fn look(context: &Arc<Context>) -> Result<()> {
     // Also where nobody asks for anything it shall be known soon which datanodes there are: some sessions listen.
-    context.catalog().await?;
+    context.members().follow(&journal::datanodes(context).await?);
     if journal::read(context).await?.is_none() {
         return Ok(());
     }

@@ -1,13 +1,13 @@
 //! The journal of a rebalance: one row of `loxo.rebalance` on the primary datanode. What is wanted stands there, and how far it is;
 //! `pgxc_rebalance` shows it.
 
-use catalog::NodeId;
+use catalog::{Node, NodeId};
 use pgerror::{PgError, Result, SqlState};
 use planner::parse::RebalanceControl;
 
 use crate::growth::rows::Passed;
 use crate::session::Session;
-use crate::shared::catalog_load::numbers;
+use crate::shared::catalog_load::{Row, flag, number, numbers, text};
 use crate::shared::context::Context;
 
 /// What a rebalance that is under way is to do.
@@ -26,6 +26,24 @@ pub(crate) async fn read(context: &Context) -> Result<Option<Wanted>> {
     let text = |at: usize| row.get(at).cloned().flatten().map(|v| String::from_utf8_lossy(&v).into_owned());
     let without = numbers::<u16>(text(0).as_deref())?.into_iter().map(NodeId).collect();
     Ok(Some(Wanted { without, rate: text(1).and_then(|rate| rate.parse().ok()) }))
+}
+
+/// Which datanodes there are, without the rest of the catalog.
+pub(crate) async fn datanodes(context: &Context) -> Result<Vec<Node>> {
+    let sql = "SELECT id, name, host, port, is_primary, is_preferred FROM loxo.node \
+               WHERE type OPERATOR(pg_catalog.=) 'D' ORDER BY id";
+    let rows = context.query_as_service(context.home(), sql).await?;
+    let node = |row: &Row| {
+        Ok(Node {
+            id: NodeId(number(row, 0)?),
+            name: text(row, 1)?.to_owned(),
+            host: text(row, 2)?.to_owned(),
+            port: number(row, 3)?,
+            primary: flag(row, 4)?,
+            preferred: flag(row, 5)?,
+        })
+    };
+    rows.iter().map(node).collect()
 }
 
 /// How many buckets have still to move.

@@ -211,7 +211,7 @@ impl Context {
     /// on no node yet. So each connection settles once before a plan by the new catalog reads through it.
     fn settle_behind(&self, new: &catalog::Catalog) {
         let cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if cached.is_some_and(|before| before.catalog.version() != new.version()) {
+        if cached.is_some_and(|before| !before.catalog.places_as(new)) {
             self.nodes().into_iter().for_each(|node| self.raise_doubt(node));
         }
     }
