@@ -42,13 +42,10 @@ async fn a_transaction_id_given_out_twice_does_not_deceive_recovery() {
 #[tokio::test]
 async fn a_forgotten_transaction_id_means_rolled_back() {
     let mut nodes = Nodes::start(2).await;
-    // Nobody is to write down meanwhile what the transaction has logged.
-    let mut connection = nodes.servers[0].connect().await;
-    connection.execute("ALTER SYSTEM SET wal_writer_delay = '10s'").await.unwrap();
-    connection.execute("ALTER SYSTEM SET checkpoint_timeout = '1h'").await.unwrap();
-    connection.execute("SELECT pg_reload_conf()").await.unwrap();
-    Paused::at(&nodes, "prepared-all", 1).await.kill().await;
+    let coordinator = Paused::at(&nodes, "prepared-all", 1).await;
+    // While it lives: a transaction that rolls back would have the server write down that there was one.
     nodes.servers[0].crash();
+    coordinator.kill().await;
     nodes.servers[0].start();
     let gid = only_gid(&mut nodes.servers[1].connect().await).await;
     let mut connection = nodes.servers[0].connect().await;
