@@ -257,7 +257,8 @@ fn serializable(cluster: &Cluster, duration: Duration) {
 fn it_does_also_while_processes_die() {
     let cluster = cluster();
     history::create(&cluster).expect("a table");
-    let options = history::Options::new(duration() * 2, seed());
+    // While the first datanode is dead nothing comes of any transaction.
+    let options = history::Options::new(duration() * 4, seed());
     let (recording, killed) = history::run(&cluster, &options, |end| chaos::run(&cluster, seed() + 1, end, &EVERYONE));
     eprintln!("{}", killed.expect("the cluster comes back"));
     judge(&cluster, recording);

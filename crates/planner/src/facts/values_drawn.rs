@@ -99,14 +99,22 @@ fn replaced(statement: &Statement, drawn: &ValuesDrawn) -> Result<Option<Stateme
     let Some(tree) = statement.node() else { return Ok(None) };
     let mut whole = tree::node(tree.clone());
     let mut found = false;
-    whole.rewrite(&mut |node| {
+    let mut put_in = |node: &mut Node| {
         match &mut node.node {
             Some(NodeEnum::ResTarget(target)) => keep_name(target),
             Some(NodeEnum::FuncCall(call)) => found |= replace(call, drawn)?,
             _ => {}
         }
         Ok(true)
-    })?;
+    };
+    match &mut whole.node {
+        // What EXECUTE runs is planned by itself.
+        Some(NodeEnum::CreateTableAsStmt(create)) => match create.query.as_deref_mut() {
+            Some(query) if matches!(query.node, Some(NodeEnum::SelectStmt(_))) => query.rewrite(&mut put_in)?,
+            _ => return Ok(None),
+        },
+        _ => whole.rewrite(&mut put_in)?,
+    }
     let Some(tree) = whole.node.filter(|_| found) else { return Ok(None) };
     let sql: Arc<str> = Arc::from(tree::deparse(&tree)?);
     Ok(Some(Statement { sql: sql.clone(), node_sql: sql, tree: Some(Arc::new(tree)), ..statement.clone() }))
