@@ -1,10 +1,11 @@
 //! Rows that move to other datanodes are the same afterwards, and those who look meanwhile see each of them once.
 
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use pgerror::SqlState;
-use testkit::wire::Client;
+use testkit::wire::{Client, CopyInput};
 use testkit::{Cluster, pg_program};
 
 const DONE_MAX: Duration = Duration::from_secs(180);
@@ -188,4 +189,67 @@ fn whoever_listens_hears_of_all_datanodes_that_come_and_go() {
     client.run("CREATE TRIGGER tells AFTER INSERT ON t FOR EACH ROW EXECUTE FUNCTION tell()").unwrap();
     client.run("INSERT INTO t VALUES (7)").unwrap();
     assert_eq!(listener.notification().unwrap().1, "7");
+}
+
+/// A COPY that stands alone is not refused, and triggers that the coordinator runs fire once for each row, also of a statement that was
+/// planned again.
+#[test]
+fn copies_go_on_and_triggers_fire_once_while_rows_move() {
+    const ROWS: i64 = 200;
+    let cluster = Cluster::start(3, 2).unwrap();
+    let [one, other] = cluster.coordinators() else { panic!("two coordinators") };
+    let mut mover = Client::connect(*one).unwrap();
+    mover.run("CREATE TABLE t (k int, v int) DISTRIBUTE BY HASH (k)").unwrap();
+    mover.run("CREATE TABLE told (k int, v int) DISTRIBUTE BY HASH (v)").unwrap();
+    mover.run("CREATE TABLE copied (k int) DISTRIBUTE BY HASH (k)").unwrap();
+    mover.run("CREATE FUNCTION tell() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN INSERT INTO told VALUES (new.k, new.v); RETURN new; END'").unwrap();
+    mover.run("CREATE TRIGGER tells AFTER INSERT ON t FOR EACH ROW EXECUTE FUNCTION tell()").unwrap();
+    let over = AtomicBool::new(false);
+    let (copies, inserted) = std::thread::scope(|scope| {
+        let copies = scope.spawn(|| {
+            let rows: String = (0..ROWS).map(|row| format!("{row}\n")).collect();
+            let mut client = Client::connect(*other).unwrap();
+            let mut copies = 0;
+            while !over.load(Ordering::Relaxed) {
+                let input = CopyInput { frames: &[rows.as_bytes()], fail: false };
+                let answer = client.simple_copy("COPY copied FROM STDIN", input).unwrap();
+                assert!(answer.error.is_none(), "{:?}", answer.error);
+                copies += 1;
+            }
+            copies
+        });
+        let inserts = scope.spawn(|| {
+            let mut client = Client::connect(*one).unwrap();
+            let mut inserted = 0;
+            while !over.load(Ordering::Relaxed) {
+                client.run("BEGIN").unwrap();
+                let done = (0..3).try_for_each(|row| {
+                    client
+                        .run(&format!("INSERT INTO t VALUES ({0}, {0}), ({1}, {1})", inserted + row, -inserted - row))
+                        .map(drop)
+                });
+                match done.and_then(|()| client.run("COMMIT").map(drop)) {
+                    Ok(()) => inserted += 3,
+                    Err(error) => {
+                        assert_eq!(error.code(), SqlState::SERIALIZATION_FAILURE, "{error}");
+                        client.run("ROLLBACK").unwrap();
+                    }
+                }
+            }
+            inserted
+        });
+        for _ in 0..2 {
+            rebalance(&mut mover, "ALTER CLUSTER REBALANCE WITHOUT NODE (dn2)");
+            rebalance(&mut mover, "ALTER CLUSTER REBALANCE");
+        }
+        over.store(true, Ordering::Relaxed);
+        (copies.join().unwrap(), inserts.join().unwrap())
+    });
+    assert!(copies > 3 && inserted > 3, "{copies} {inserted}");
+    let count = |client: &mut Client, table: &str| {
+        client.strings(&format!("SELECT count(*) FROM {table}")).unwrap().remove(0).remove(0).parse::<i64>().unwrap()
+    };
+    assert_eq!(count(&mut mover, "copied"), copies * ROWS);
+    assert_eq!([count(&mut mover, "t"), count(&mut mover, "told")], [2 * inserted; 2]);
+    assert_eq!(cluster.wrong_rows(), None);
 }

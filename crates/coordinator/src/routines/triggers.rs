@@ -61,10 +61,12 @@ impl Runner {
         spool: Option<&'s mut Spool>,
     ) -> Pending<'s, Completion> {
         Box::pin(async move {
+            let validity = self.session().plan_validity();
             self.session().hold_movable(&change.movable).await?;
             for one in &change.before {
                 self.once(one, Vec::new()).await?;
             }
+            self.session().judge_by(validity);
             let completion = Box::pin(self.run_plan(&change.plan, statement, call, spool)).await?;
             self.session().follow_keys(&change.movable).await?;
             let trigger_events = self.session().take_trigger_events().await?;

@@ -98,6 +98,8 @@ impl Statements {
                 {
                     self.own.session.rollback_to(CARE).await?;
                     self.own.session.release_savepoint(CARE).await?;
+                    // What has fired is undone, too.
+                    self.own.session.no_trigger_events(true)?;
                     tries += 1;
                 }
                 Err(error) => return Err(error),
@@ -134,7 +136,10 @@ impl Statements {
         let plan = self.plan(statement, call).await?;
         let version = self.own.session.catalog_version();
         let moves_data = matches!(plan, Plan::CopyFrom(_) | Plan::CopyHome(_) | Plan::CopyTo(_));
-        let may_retry = !self.own.session.in_block() && spool.is_none() && !moves_data;
+        let stands_alone = !self.own.session.in_block() && spool.is_none();
+        let may_retry = stands_alone && !moves_data;
+        // Only before the client is asked for rows does a COPY say so.
+        let may_begin_anew = stands_alone && matches!(plan, Plan::CopyFrom(_));
         match self.run_plan(&plan, statement, call, spool.as_deref_mut()).await {
             // The names in our own texts were those of a catalog that another session has changed meanwhile.
             Err(error) if may_retry && speaks_of_names(&error) => {
@@ -146,7 +151,10 @@ impl Statements {
                 }
             }
             Err(_) if self.own.session.gathers() => self.run_anew(statement, call, spool).await,
-            Err(_) if may_retry && self.own.session.must_replan() && keeps_columns(statement, call) => {
+            Err(_)
+                if (may_retry && keeps_columns(statement, call) || may_begin_anew)
+                    && self.own.session.must_replan() =>
+            {
                 self.run_anew(statement, call, spool).await
             }
             Err(error) if plan.facts().is_rewritten => {
@@ -183,6 +191,7 @@ impl Statements {
         let mut tries = 1;
         loop {
             self.own.session.release();
+            self.own.session.no_trigger_events(true)?;
             let plan = self.plan(statement, call).await?;
             match self.run_plan(&plan, statement, call, spool.as_deref_mut()).await {
                 Err(_) if self.own.session.must_replan() && tries < NEW_PLANS_MAX => tries += 1,

@@ -140,9 +140,8 @@ fn a_statement_overtaken_by_a_schema_change_gets_a_new_plan_or_fails() {
             session.simple_copy("COPY t FROM STDIN", input).expect("an answer")
         };
         let answer = overtaken(&cluster, change, "", copy);
-        assert!(is_outdated(&answer), "COPY behind {change}: {answer:?}");
-        assert_eq!(rows_are_found(&cluster, "COPY"), rows);
-        copy(&mut cluster.connect(0).expect("a session"));
+        // It was planned anew before the client was asked for rows.
+        assert!(answer.error.is_none(), "COPY behind {change}: {answer:?}");
         assert_eq!(rows_are_found(&cluster, "COPY"), rows + 3);
     }
 }

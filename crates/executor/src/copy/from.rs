@@ -143,6 +143,12 @@ impl Session {
             self.run_on(self.home, "SELECT 1").await?;
         }
         self.start_copy(&nodes, &sql, &mut source).await?;
+        // The nodes have their locks: from here on no row of the table moves. Better a new plan now than an error after the last row.
+        if let Err(error) = self.plan_holds().await {
+            self.abandon_copy(&nodes).await;
+            self.must_replan = true;
+            return Err(error);
+        }
         let input = self.open_input(source, options, plan.columns.len(), &nodes).await?;
         let converter = Converter::new(self, options.encoding.as_deref());
         let links = self.links.take(&nodes)?;

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use catalog::{Catalog, Distribution, MapId, NodeId, Relation, RelationKind};
 use pgerror::{PgError, Result, SqlState};
+use pgproto::Connection;
 use tokio::time::{Instant, sleep};
 
 use crate::backend::settings::Settings;
@@ -59,7 +60,7 @@ async fn look(context: &Arc<Context>) -> Result<()> {
         lock.connection.execute("BEGIN; LOCK TABLE loxo.rebalance IN SHARE UPDATE EXCLUSIVE MODE NOWAIT").await;
     match locked {
         Ok(_) => {
-            let done = Job::new(context).run().await;
+            let done = Job::new(context).run(&mut lock.connection).await;
             lock.connection.execute("ROLLBACK").await?;
             context.pool.give_back(lock);
             done
@@ -89,16 +90,18 @@ impl<'c> Job<'c> {
         Self { context, session, buckets: 1, failures: 0, indexed: Vec::new() }
     }
 
-    async fn run(mut self) -> Result<()> {
+    /// For as long as the lock is held, which is lost with its connection.
+    async fn run(mut self, lock: &mut Connection) -> Result<()> {
         tracing::info!("this coordinator rebalances");
         self.drop_indexes().await?;
         while let Some(wanted) = journal::read(self.context).await? {
+            lock.execute("SELECT 1").await?;
             let catalog = self.context.catalog().await?.catalog.clone();
             let rest = remaining(&catalog, &wanted);
             journal::note_rest(self.context, rest.len()).await?;
             let began = Instant::now();
             let taken = match (self.next_step(&rest), scattered(&catalog, &wanted)) {
-                (Some(step), _) => self.take(&catalog, &step).await,
+                (Some(step), _) => self.take(&catalog, &step, &wanted).await,
                 (None, Some((table, from, to))) => self.empty(&catalog, table, (from, to)).await,
                 (None, None) => {
                     self.drop_indexes().await?;
@@ -126,7 +129,7 @@ impl<'c> Job<'c> {
         Some(Step { map, from, to, buckets })
     }
 
-    async fn take(&mut self, catalog: &Catalog, step: &Step) -> Result<Taken> {
+    async fn take(&mut self, catalog: &Catalog, step: &Step, wanted: &Wanted) -> Result<Taken> {
         let pair = (step.map, step.from, step.to);
         if !self.indexed.contains(&pair) {
             for table in slices::tables_of(catalog, step.map)? {
@@ -139,7 +142,7 @@ impl<'c> Job<'c> {
         let taken = self.session.take_step(catalog, step).await;
         let taken = self.session.judged(taken).await?;
         tracing::debug!(?step.from, ?step.to, buckets = step.buckets.len(), ?taken, took = ?began.elapsed(), "a step");
-        self.adapt(step.buckets.len(), taken);
+        self.adapt(step.buckets.len(), taken, wanted.rate);
         Ok(taken)
     }
 
@@ -149,11 +152,12 @@ impl<'c> Job<'c> {
         self.session.judged(taken).await
     }
 
-    /// As many buckets as should take the time of a step next time.
-    fn adapt(&mut self, buckets: usize, taken: Taken) {
+    /// As many buckets as should take the time of a step next time, and no more rows than are wanted in a second.
+    fn adapt(&mut self, buckets: usize, taken: Taken, rate: Option<u32>) {
         let wanted = if taken.held_up { STEP_TIME_BESIDE_WRITERS } else { STEP_TIME };
         let by_time = buckets as f64 * wanted.as_secs_f64() / taken.moving.as_secs_f64().max(0.001);
-        let by_rows = buckets as f64 * ROWS_MAX as f64 / taken.passed.rows.max(1) as f64;
+        let rows_max = rate.map_or(ROWS_MAX, |rate| ROWS_MAX.min(rate.into()));
+        let by_rows = buckets as f64 * rows_max as f64 / taken.passed.rows.max(1) as f64;
         self.buckets = (by_time.min(by_rows) as usize).clamp(1, buckets * GROWTH);
     }
 

@@ -5,6 +5,7 @@ use catalog::{Node, NodeId};
 use pgerror::{PgError, Result, SqlState};
 use planner::parse::RebalanceControl;
 
+use crate::growth::nodes::{no_node, refuse_alone};
 use crate::growth::rows::Passed;
 use crate::session::Session;
 use crate::shared::catalog_load::{Row, flag, number, numbers, text};
@@ -79,12 +80,14 @@ impl Session {
         let loaded = self.catalog().await?;
         let mut ids = Vec::new();
         for name in without {
-            let node = loaded.catalog.node_by_name(name).ok_or_else(|| super::nodes::no_node(name))?;
-            ids.push(node.id.0.to_string());
+            let node = loaded.catalog.node_by_name(name).ok_or_else(|| no_node(name))?;
+            ids.push(node.id);
         }
-        if ids.len() >= loaded.catalog.nodes().len() {
+        if loaded.catalog.nodes().iter().all(|node| ids.contains(&node.id)) {
             return Err(PgError::new(SqlState::OBJECT_IN_USE, "a cluster cannot do without all of its datanodes"));
         }
+        refuse_alone(&loaded.catalog, &ids)?;
+        let ids: Vec<String> = ids.iter().map(|id| id.0.to_string()).collect();
         let rate = rate.map_or_else(|| "NULL".to_owned(), |rate| rate.to_string());
         let sql = format!(
             "INSERT INTO loxo.rebalance (without, state, rate) VALUES ('{{{ids}}}', 'running', {rate}) \

@@ -23,6 +23,9 @@ use crate::shared::catalog_load::{Row, number, text};
 /// Ids of coordinators begin here.
 const COORDINATOR_FIRST: u16 = 1000;
 
+/// Of a node that leaves.
+const GENERATIONS_AHEAD: u64 = 1000;
+
 const GENERATION: &str = "SELECT last_value FROM loxo.generation";
 
 /// Longest wait for those who write a replicated table, or hold locks on a node that leaves.
@@ -76,7 +79,16 @@ impl Session {
             options.preferred.unwrap_or(node.preferred),
             node.id.0
         );
-        self.change_metadata(&sql).await
+        self.change_metadata(&sql).await?;
+        if (host, port) != (&node.host, node.port) && self.context.members().is_configured(name) {
+            let message = format!(
+                "the configuration of this coordinator names an address of {}, which still counts here",
+                node.name
+            );
+            let warning = PgError::with_severity("WARNING", SqlState::WARNING, message);
+            self.notice(&warning.hint("Change the file too, and start the coordinator anew."));
+        }
+        Ok(())
     }
 
     pub(crate) async fn drop_node(&mut self, name: &str) -> Result<()> {
@@ -201,7 +213,7 @@ impl Session {
         );
         self.run_on_members(&list).await?;
         self.run_on(id, &list).await?;
-        if is_replicated && table.kind == RelationKind::Table {
+        if is_replicated {
             self.run_on(id, &format!("SELECT loxo.tend_copy({regclass}, false)")).await?;
         }
         Ok(())
@@ -236,6 +248,7 @@ impl Session {
         let left = self.atomically(async |this| {
             this.run_on(this.home, LOCK_WAIT).await?;
             this.raise_version().await?;
+            this.version_follows(catalog).await?;
             // Whoever has written there has ended then, and is not waited for by anybody once the node is gone.
             if !tables.is_empty() {
                 this.run_on(id, &format!("{LOCK_WAIT}; LOCK TABLE {} IN EXCLUSIVE MODE", tables.join(", "))).await?;
@@ -283,12 +296,14 @@ impl Session {
         Ok(())
     }
 
-    /// Nobody decides there any more. Gives the generation that the node had.
+    /// Nobody decides there any more: the node is ahead of all others by more than they will ever catch up, and by so little that a
+    /// fence can put them all in front if we die before the commit. Gives the generation that it had.
     async fn shut_out(&mut self, id: NodeId) -> Result<i64> {
         self.run_on(id, "LOCK TABLE loxo.fence IN EXCLUSIVE MODE").await?;
         let rows = self.rows_on(id, GENERATION).await?;
         let value: i64 = rows.first().map(|row| number(row, 0)).transpose()?.unwrap_or_default();
-        self.run_on(id, &format!("SELECT pg_catalog.setval('loxo.generation', {})", i64::MAX)).await?;
+        let ahead = value.saturating_add_unsigned(GENERATIONS_AHEAD * txn::marks::GENERATION);
+        self.run_on(id, &format!("SELECT pg_catalog.setval('loxo.generation', {ahead})")).await?;
         Ok(value)
     }
 }
@@ -299,9 +314,7 @@ fn everywhere(catalog: &Catalog) -> Vec<&Relation> {
     let mut tables: Vec<&Relation> = catalog
         .relations()
         .filter(|table| match &table.distribution {
-            Distribution::Replicated { nodes } | Distribution::RoundRobin { nodes } => {
-                *nodes == all && table.kind != RelationKind::MaterializedView
-            }
+            Distribution::Replicated { nodes } | Distribution::RoundRobin { nodes } => *nodes == all,
             _ => false,
         })
         .map(|table| &**table)
@@ -328,12 +341,23 @@ fn check_empty(catalog: &Catalog, node: &catalog::Node) -> Result<()> {
         )
         .hint("DROP NODE GROUP first."));
     }
-    let is_last = |table: &&std::sync::Arc<Relation>| matches!(&table.distribution, Distribution::Replicated { nodes } | Distribution::RoundRobin { nodes } if *nodes == [id]);
-    match catalog.relations().find(is_last) {
+    refuse_alone(catalog, &[id])
+}
+
+/// 55006 if a table lies on no other datanodes than these.
+pub(crate) fn refuse_alone(catalog: &Catalog, without: &[NodeId]) -> Result<()> {
+    let is_alone = |table: &Relation| {
+        let nodes = table.distribution.nodes();
+        !nodes.is_empty() && nodes.iter().all(|node| without.contains(node))
+    };
+    let mut tables: Vec<String> =
+        catalog.relations().filter(|table| is_alone(table)).map(|table| table.qualified_name()).collect();
+    tables.sort();
+    match tables.first() {
         None => Ok(()),
         Some(table) => Err(PgError::new(
             SqlState::OBJECT_IN_USE,
-            format!("table {} lies on datanode {} alone", table.qualified_name(), node.name),
+            format!("table {table} lies on no other datanodes than those it is to leave"),
         )
         .hint("ALTER TABLE … TO NODE (…) moves it.")),
     }

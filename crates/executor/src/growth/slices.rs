@@ -29,11 +29,10 @@ pub(crate) struct Moving<'c> {
 pub(crate) fn tables_of(catalog: &Catalog, map: MapId) -> Result<Vec<Moving<'_>>> {
     let mut tables: Vec<Moving<'_>> = Vec::new();
     for relation in catalog.relations() {
-        let holds_rows = matches!(relation.kind, RelationKind::Table | RelationKind::MaterializedView);
         let (Distribution::Hash { map_id, .. } | Distribution::Modulo { map_id, .. }) = &relation.distribution else {
             continue;
         };
-        if holds_rows && *map_id == map {
+        if relation.kind == RelationKind::Table && *map_id == map {
             let bucket = bucket_of(relation)?;
             tables.push(Moving { table: relation, name: relation.qualified_name(), bucket });
         }
@@ -78,7 +77,7 @@ impl Moving<'_> {
         let known = format!(
             "SELECT pg_catalog.pg_relation_size({table}) OPERATOR(pg_catalog./) 8192, \
              EXISTS (SELECT FROM pg_catalog.pg_index AS i JOIN pg_catalog.pg_class AS c ON c.oid OPERATOR(pg_catalog.=) i.indexrelid \
-             WHERE i.indrelid OPERATOR(pg_catalog.=) {table} AND c.relname OPERATOR(pg_catalog.=) '{name}')",
+             WHERE i.indrelid OPERATOR(pg_catalog.=) {table} AND c.relname OPERATOR(pg_catalog.=) '{name}' AND i.indisvalid)",
             table = format_args!("{}::pg_catalog.regclass", catalog::quote_literal(&self.name)),
         );
         let look = async |node| -> Result<(u64, bool)> {
@@ -94,6 +93,10 @@ impl Moving<'_> {
         }
         for (node, is_there) in [(from, is_there), (to, look(to).await?.1)] {
             if !is_there {
+                // One whose making was interrupted may be there, of no use.
+                let schema = quote_identifier(&self.table.schema);
+                let unmake = format!("DROP INDEX CONCURRENTLY IF EXISTS {schema}.{name}");
+                context.query_as_service(node, &unmake).await?;
                 let make =
                     format!("CREATE INDEX CONCURRENTLY {name} ON {} ((({})::pg_catalog.int4))", self.name, self.bucket);
                 context.query_as_service(node, &make).await?;
@@ -108,7 +111,7 @@ pub(crate) async fn drop_indexes(context: &Context, node: NodeId) -> Result<()> 
     let find = format!(
         "SELECT pg_catalog.concat(pg_catalog.quote_ident(n.nspname), '.', pg_catalog.quote_ident(c.relname)) \
          FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace \
-         WHERE c.relkind OPERATOR(pg_catalog.=) 'i' AND pg_catalog.starts_with(c.relname::pg_catalog.text, '{INDEX_PREFIX}')"
+         WHERE c.relkind OPERATOR(pg_catalog.=) 'i' AND c.relname::pg_catalog.text OPERATOR(pg_catalog.~) '^{INDEX_PREFIX}[0-9]+$'"
     );
     for row in context.query_as_service(node, &find).await? {
         let name = row.into_iter().next().flatten().unwrap_or_default();

@@ -149,13 +149,14 @@ impl Session {
     }
 
     /// Has nobody changed the schema since this catalog was read?
-    async fn version_follows(&mut self, catalog: &Catalog) -> Result<()> {
+    pub(super) async fn version_follows(&mut self, catalog: &Catalog) -> Result<()> {
         let rows = self.rows_on(self.home, "SELECT version FROM loxo.catalog_version").await?;
         let version = rows.first().and_then(|row| row.first()?.as_deref()).map(String::from_utf8_lossy);
         match version.and_then(|version| version.parse::<u64>().ok()) == Some(catalog.version() + 1) {
             true => Ok(()),
             false => {
-                Err(PgError::new(SqlState::SERIALIZATION_FAILURE, "the schema has changed since the step was planned"))
+                Err(PgError::new(SqlState::SERIALIZATION_FAILURE, "the schema has changed meanwhile")
+                    .hint("Run it again."))
             }
         }
     }

@@ -77,6 +77,16 @@ impl Session {
         self.block.as_ref().is_some_and(may_go_back) && self.context.rows_move()
     }
 
+    /// What the present plan was made from, for one that is run after other statements: [`Session::judge_by`] wants it then.
+    pub fn plan_validity(&self) -> Option<Arc<PlanValidity>> {
+        self.validity.clone()
+    }
+
+    /// The plan that is run next was made from this.
+    pub fn judge_by(&mut self, validity: Option<Arc<PlanValidity>>) {
+        self.validity = validity;
+    }
+
     /// What the present plan was made from, for a plan of several statements, which each have a validity of their own.
     pub fn validity_of_all<'t>(&self, texts: impl Iterator<Item = &'t str>) -> Option<Arc<PlanValidity>> {
         let validity = self.validity.as_ref()?;

@@ -54,7 +54,12 @@ impl Session {
     /// The same for a body that the coordinator runs: its expressions are the home node's, wherever its rows are.
     pub async fn widen_for_body(&mut self) -> Result<()> {
         let reached = self.widen_for_several().await;
-        self.conclude(reached).await
+        if reached.is_err() {
+            self.fail();
+        }
+        // The plan that wants the body has still to be judged.
+        self.release();
+        reached
     }
 
     /// The same for what needs several datanodes.

@@ -67,6 +67,11 @@ impl Members {
         self.present.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Does the configuration say where this node is?
+    pub(crate) fn is_configured(&self, name: &str) -> bool {
+        self.configured.contains_key(name)
+    }
+
     /// Of a member, or of a node that is about to become one.
     pub(crate) fn address(&self, node: NodeId) -> Option<Address> {
         let joining = || self.joining.read().unwrap_or_else(PoisonError::into_inner).get(&node).cloned();
