@@ -16,6 +16,7 @@ use testkit::{Cluster, Rng};
 use crate::processes::failure;
 use crate::session::{Outcome, Session};
 use crate::tables;
+use crate::until::Until;
 
 const KEYS: usize = 12;
 /// Run in each session: waits in a circle over several datanodes end by it.
@@ -39,6 +40,11 @@ pub struct Report {
 }
 
 impl Report {
+    /// With less, nobody would have met anybody.
+    pub fn is_enough(&self) -> bool {
+        self.committed > 20 && self.looks > 20
+    }
+
     fn tell(&mut self, error: &PgError) {
         let entry = self.errors.entry(error.code().to_string()).or_insert((0, error.message().into_owned()));
         entry.0 += 1;
@@ -58,10 +64,10 @@ pub fn create(cluster: &Cluster) -> Result<()> {
     client.run(&format!("INSERT INTO copied SELECT k, 0, k FROM generate_series(1, {KEYS}) k")).map(drop)
 }
 
-/// Writers and readers through all coordinators for the time asked for, while `meanwhile` runs in this thread.
+/// Writers and readers through all coordinators for the time asked for, and until they have done enough, while `meanwhile` runs in this thread.
 pub fn run<T>(cluster: &Cluster, duration: Duration, seed: u64, meanwhile: impl FnOnce(Instant) -> T) -> (Report, T) {
-    let end = Instant::now() + duration;
-    let work = Work { end, next_id: AtomicU64::new(1), report: Mutex::new(Report::default()) };
+    let until = Until::new(duration);
+    let work = Work { until, next_id: AtomicU64::new(1), report: Mutex::new(Report::default()) };
     let ports = cluster.coordinators();
     let result = std::thread::scope(|scope| {
         for number in 0..WRITERS + READERS {
@@ -72,7 +78,7 @@ pub fn run<T>(cluster: &Cluster, duration: Duration, seed: u64, meanwhile: impl 
                 false => work.read(session),
             });
         }
-        meanwhile(end)
+        meanwhile(until.end)
     });
     (work.report.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()), result)
 }
@@ -110,7 +116,7 @@ pub fn audit(cluster: &Cluster) -> Result<()> {
 }
 
 struct Work {
-    end: Instant,
+    until: Until,
     next_id: AtomicU64,
     report: Mutex<Report>,
 }
@@ -120,8 +126,12 @@ impl Work {
         change(&mut self.report.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
     }
 
+    fn goes_on(&self) -> bool {
+        self.until.goes_on(|| self.report.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).is_enough())
+    }
+
     fn write(&self, mut session: Session, mut rng: Rng) {
-        while Instant::now() < self.end && session.connect_until(self.end) {
+        while self.goes_on() && session.connect_until(self.until.latest) {
             let (outcome, error) = self.change(&mut session, &mut rng);
             if outcome != Outcome::Committed {
                 session.abandon();
@@ -149,7 +159,7 @@ impl Work {
 
     fn read(&self, mut session: Session) {
         let sql = "SELECT count(*), coalesce(min(o.key), 0) FROM original o JOIN copied c USING (key) WHERE o.n <> c.n";
-        while Instant::now() < self.end && session.connect_until(self.end) {
+        while self.goes_on() && session.connect_until(self.until.latest) {
             let seen = session.strings(sql);
             self.report(|report| match &seen {
                 Ok(rows) if rows.iter().all(|row| row[0] == "0") => report.looks += 1,

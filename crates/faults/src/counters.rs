@@ -8,7 +8,9 @@
 //! must never get a smaller number than before, wherever they are.
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use pgerror::Result;
 use testkit::Cluster;
@@ -16,6 +18,10 @@ use testkit::Cluster;
 use crate::processes::failure;
 use crate::session::Session;
 use crate::tables;
+use crate::until::Until;
+
+/// A test looks until it has seen so many different values.
+pub const VALUES_MIN: usize = 30;
 
 /// The counters' table, and a key on each of two datanodes.
 #[derive(Debug)]
@@ -49,37 +55,36 @@ impl Counters {
     /// # Errors
     /// Any session's: nothing is killed here.
     pub fn long_fork(&self, cluster: &Cluster, duration: Duration, setup: &str) -> Result<Seen> {
-        let end = Instant::now() + duration;
         let ports = cluster.coordinators();
-        let (pairs, looks) = std::thread::scope(|scope| -> Result<_> {
+        let watch = Watch::new(duration);
+        let pairs = Mutex::new(BTreeSet::new());
+        std::thread::scope(|scope| {
             let writers = [0, 1].map(|i| {
-                let (key, port) = (self.keys[i], ports[i % ports.len()]);
-                scope.spawn(move || count_up(Session::new(port, setup), key, end))
+                let (watch, key, port) = (&watch, self.keys[i], ports[i % ports.len()]);
+                scope.spawn(move || watch.count_up(Session::new(port, setup), key))
             });
             let readers = [0, 1, 2, 3].map(|i| {
-                let port = ports[i % ports.len()];
-                scope.spawn(move || self.read_pairs(Session::new(port, setup), i / 2 == 0, end))
+                let (watch, pairs, port) = (&watch, &pairs, ports[i % ports.len()]);
+                scope.spawn(move || self.read_pairs(Session::new(port, setup), i / 2 == 0, watch, pairs))
             });
-            let (mut pairs, mut looks) = (BTreeSet::new(), 0);
-            for reader in readers {
-                let seen = reader.join().expect("a reader does not panic")?;
-                looks += seen.len();
-                pairs.extend(seen);
-            }
-            for writer in writers {
-                writer.join().expect("a writer does not panic")?;
-            }
-            Ok((pairs, looks))
+            let ends = readers.into_iter().chain(writers).map(|thread| thread.join().expect("no panic"));
+            ends.collect::<Vec<_>>().into_iter().collect::<Result<()>>()
         })?;
+        let pairs = pairs.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
         let forks = pairs.iter().zip(pairs.iter().skip(1)).filter(|(older, newer)| older.1 > newer.1);
         let wrong = forks.map(|(older, newer)| format!("one reader saw {older:?}, another {newer:?}")).collect();
-        Ok(Seen { looks, values: pairs.len(), wrong })
+        Ok(Seen { looks: watch.looks.into_inner(), values: pairs.len(), wrong })
     }
 
-    fn read_pairs(&self, mut session: Session, in_one: bool, end: Instant) -> Result<Vec<(i64, i64)>> {
+    fn read_pairs(
+        &self,
+        mut session: Session,
+        in_one: bool,
+        watch: &Watch,
+        pairs: &Mutex<BTreeSet<(i64, i64)>>,
+    ) -> Result<()> {
         let [one, other] = self.keys;
-        let mut pairs = Vec::new();
-        while Instant::now() < end {
+        while watch.goes_on() {
             let pair = match in_one {
                 true => {
                     let sql = format!("SELECT n FROM counter WHERE key IN ({one}, {other}) ORDER BY key = {other}");
@@ -96,9 +101,10 @@ impl Counters {
                     pair
                 }
             };
-            pairs.push(pair);
+            let is_new = pairs.lock().unwrap_or_else(PoisonError::into_inner).insert(pair);
+            watch.note(is_new);
         }
-        Ok(pairs)
+        Ok(())
     }
 
     /// Sessions read the counters in turn, each by itself, while transactions count up both at once.
@@ -106,32 +112,30 @@ impl Counters {
     /// # Errors
     /// Any session's: nothing is killed here.
     pub fn monotonic_reads(&self, cluster: &Cluster, duration: Duration, setup: &str) -> Result<Seen> {
-        let end = Instant::now() + duration;
         let ports = cluster.coordinators();
+        let watch = &Watch::new(duration);
         cluster.connect(0)?.run("UPDATE counter SET n = 0")?;
         std::thread::scope(|scope| {
-            let writer = scope.spawn(|| self.count_both(Session::new(ports[0], setup), end));
+            let writer = scope.spawn(|| self.count_both(Session::new(ports[0], setup), watch));
             let readers = [0, 1, 2, 3].map(|i| {
                 let port = ports[i % ports.len()];
-                scope.spawn(move || self.read_in_turn(Session::new(port, setup), i / 2 == 0, end))
+                scope.spawn(move || self.read_in_turn(Session::new(port, setup), i / 2 == 0, watch))
             });
-            let mut seen = Seen::default();
+            let mut wrong = Vec::new();
             for reader in readers {
-                let one = reader.join().expect("a reader does not panic")?;
-                seen.looks += one.looks;
-                seen.values += one.values;
-                seen.wrong.extend(one.wrong);
+                wrong.extend(reader.join().expect("a reader does not panic")?);
             }
             writer.join().expect("the writer does not panic")?;
-            Ok(seen)
+            let [looks, values] = [&watch.looks, &watch.values].map(|count| count.load(Ordering::SeqCst));
+            Ok(Seen { looks, values, wrong })
         })
     }
 
-    fn count_both(&self, mut session: Session, end: Instant) -> Result<()> {
+    fn count_both(&self, mut session: Session, watch: &Watch) -> Result<()> {
         // The first one written is the commit point: each datanode is it in turn.
         let [one, other] = self.keys;
         for turn in 0.. {
-            if Instant::now() >= end {
+            if !watch.goes_on() {
                 break;
             }
             let order = if turn % 2 == 0 { [one, other] } else { [other, one] };
@@ -144,18 +148,17 @@ impl Counters {
         Ok(())
     }
 
-    fn read_in_turn(&self, mut session: Session, in_block: bool, end: Instant) -> Result<Seen> {
-        let (mut seen, mut last) = (Seen::default(), 0);
-        while Instant::now() < end {
+    fn read_in_turn(&self, mut session: Session, in_block: bool, watch: &Watch) -> Result<Vec<String>> {
+        let (mut wrong, mut last) = (Vec::new(), 0);
+        while watch.goes_on() {
             if in_block {
                 session.run("BEGIN")?;
             }
             for key in self.keys {
                 let now = session.number(&format!("SELECT n FROM counter WHERE key = {key}"))?;
-                seen.looks += 1;
-                seen.values += usize::from(now != last);
+                watch.note(now != last);
                 if now < last {
-                    seen.wrong.push(format!("{now} at key {key} after {last} (block: {in_block})"));
+                    wrong.push(format!("{now} at key {key} after {last} (block: {in_block})"));
                 }
                 last = now;
             }
@@ -163,15 +166,37 @@ impl Counters {
                 session.run("COMMIT")?;
             }
         }
-        Ok(seen)
+        Ok(wrong)
     }
 }
 
-fn count_up(mut session: Session, key: i32, end: Instant) -> Result<()> {
-    while Instant::now() < end {
-        session.run(&format!("UPDATE counter SET n = n + 1 WHERE key = {key}"))?;
+/// What all of a test's threads look at: has enough been seen?
+struct Watch {
+    until: Until,
+    looks: AtomicUsize,
+    values: AtomicUsize,
+}
+
+impl Watch {
+    fn new(duration: Duration) -> Self {
+        Self { until: Until::new(duration), looks: AtomicUsize::default(), values: AtomicUsize::default() }
     }
-    Ok(())
+
+    fn goes_on(&self) -> bool {
+        self.until.goes_on(|| self.values.load(Ordering::SeqCst) >= VALUES_MIN)
+    }
+
+    fn note(&self, is_new: bool) {
+        self.looks.fetch_add(1, Ordering::SeqCst);
+        self.values.fetch_add(usize::from(is_new), Ordering::SeqCst);
+    }
+
+    fn count_up(&self, mut session: Session, key: i32) -> Result<()> {
+        while self.goes_on() {
+            session.run(&format!("UPDATE counter SET n = n + 1 WHERE key = {key}"))?;
+        }
+        Ok(())
+    }
 }
 
 fn parse(text: &str) -> Result<i64> {

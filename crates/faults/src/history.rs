@@ -16,6 +16,7 @@ use crate::checker::{Element, History, Key, Level, Span, Statement, Step, Transa
 use crate::processes::failure;
 use crate::session::{Outcome, Session};
 use crate::tables;
+use crate::until::Until;
 
 /// Rows in use at a time.
 const KEYS_IN_USE: usize = 8;
@@ -32,8 +33,8 @@ const STATEMENTS_MAX: usize = 4;
 pub struct Options {
     pub clients: usize,
     pub duration: Duration,
-    /// Not fewer, on a machine that is slow, if ten times the duration is enough for them.
-    pub transactions: u64,
+    /// Not fewer shall commit: on a slow machine, or after faults, it takes longer than asked for.
+    pub transactions: usize,
     pub seed: u64,
     /// Run in each session first.
     pub setup: String,
@@ -45,7 +46,7 @@ impl Options {
     /// Six clients over all coordinators.
     pub fn new(duration: Duration, seed: u64) -> Self {
         // Rows are not locked in one order: waits in a circle over several datanodes end by this.
-        Self { clients: 6, duration, transactions: 300, seed, setup: "SET lock_timeout = '100ms'".into(), level: None }
+        Self { clients: 6, duration, transactions: 200, seed, setup: "SET lock_timeout = '100ms'".into(), level: None }
     }
 
     /// All transactions of one level, also statements alone. They wait for whole transactions of others.
@@ -82,17 +83,15 @@ pub fn create(cluster: &Cluster) -> Result<()> {
     cluster.connect(0)?.run(&rows).map(drop)
 }
 
-/// Random transactions for the time asked for, while `meanwhile` runs in this thread. The [end](History::end) is to be added when
+/// Random transactions for the time asked for, and until enough have committed, while `meanwhile` runs in this thread. The [end](History::end) is to be added when
 /// all is quiet.
 pub fn run<T>(cluster: &Cluster, options: &Options, meanwhile: impl FnOnce(Instant) -> T) -> (Recording, T) {
-    let begin = Instant::now();
-    let end = begin + options.duration;
+    let until = Until::new(options.duration);
     let workload = Workload {
         setup: &options.setup,
         level: options.level,
-        begin,
-        end,
-        latest: begin + options.duration * 10,
+        begin: Instant::now(),
+        until,
         at_least: options.transactions,
         transactions: AtomicU64::new(0),
         elements: AtomicU64::new(1),
@@ -105,7 +104,7 @@ pub fn run<T>(cluster: &Cluster, options: &Options, meanwhile: impl FnOnce(Insta
             let rng = Rng::new(options.seed ^ ((number as u64 + 1) << 40));
             scope.spawn(move || workload.client(number, port, rng));
         }
-        meanwhile(end)
+        meanwhile(until.end)
     });
     (workload.recording.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()), result)
 }
@@ -143,9 +142,8 @@ struct Workload<'a> {
     setup: &'a str,
     level: Option<Level>,
     begin: Instant,
-    end: Instant,
-    latest: Instant,
-    at_least: u64,
+    until: Until,
+    at_least: usize,
     transactions: AtomicU64,
     elements: AtomicU64,
     recording: Mutex<Recording>,
@@ -160,7 +158,7 @@ enum Plan {
 impl Workload<'_> {
     fn client(&self, number: usize, port: u16, mut rng: Rng) {
         let mut session = Session::new(port, self.setup);
-        while self.goes_on() && session.connect_until(self.latest) {
+        while self.goes_on() && session.connect_until(self.until.latest) {
             let id = number << 32 | session.connections();
             let (mut transaction, error) = match (rng.below(5), self.level) {
                 (0, level) => self.single(&mut session, &mut rng, level.unwrap_or(Level::ReadCommitted)),
@@ -182,12 +180,9 @@ impl Workload<'_> {
     }
 
     fn goes_on(&self) -> bool {
-        let now = Instant::now();
-        now < self.end || now < self.latest && self.done() < self.at_least
-    }
-
-    fn done(&self) -> u64 {
-        self.recording.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).history.transactions.len() as u64
+        let committed =
+            || self.recording.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).count(Outcome::Committed);
+        self.until.goes_on(|| committed() >= self.at_least)
     }
 
     /// A statement that is its own transaction.

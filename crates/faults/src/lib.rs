@@ -34,5 +34,6 @@ pub mod processes;
 mod session;
 pub mod settle;
 mod tables;
+mod until;
 
 pub use session::{Outcome, Session};

@@ -161,7 +161,7 @@ fn long_fork(cluster: &Cluster, duration: Duration) {
     let counters = counters::Counters::create(cluster).expect("a table");
     let seen = counters.long_fork(cluster, duration, "").expect("nothing fails");
     eprintln!("long fork: {} looks, {} pairs, {} forks", seen.looks, seen.values, seen.wrong.len());
-    assert!(seen.values > 20, "too little was seen: {seen:?}");
+    assert!(seen.values >= counters::VALUES_MIN, "too little was seen: {seen:?}");
     assert!(seen.wrong.is_empty(), "{:?}", &seen.wrong[..seen.wrong.len().min(5)]);
 }
 
@@ -174,7 +174,7 @@ fn monotonic_reads(cluster: &Cluster, duration: Duration) {
     let counters = counters::Counters::create(cluster).expect("a table");
     let seen = counters.monotonic_reads(cluster, duration, "").expect("nothing fails");
     eprintln!("monotonic reads: {} looks, {} changes, {} backwards", seen.looks, seen.values, seen.wrong.len());
-    assert!(seen.values > 20, "too little was seen: {} changes", seen.values);
+    assert!(seen.values >= counters::VALUES_MIN, "too little was seen: {} changes", seen.values);
     assert!(seen.wrong.is_empty(), "{:?}", &seen.wrong[..seen.wrong.len().min(5)]);
 }
 
@@ -208,7 +208,7 @@ fn judge_copies(cluster: &Cluster, report: &copies::Report) {
     eprintln!("copies: {committed} committed; {looks} looks, {} wrong; errors {errors:?}", wrong.len());
     settle::until_quiet(cluster, RESOLVED_MAX).expect("nothing is in doubt");
     copies::audit(cluster).expect("all copies are alike");
-    assert!(*committed > 10 && *looks > 10, "too little was done");
+    assert!(report.is_enough(), "too little was done");
     assert!(wrong.is_empty(), "{wrong:?}");
 }
 

@@ -18,18 +18,19 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// In front of a server on a port of this machine.
+    /// In front of a server on a port of this machine. Queries with the text `besides` in them are not counted: a process asks them
+    /// from time to time, whatever its clients do.
     ///
     /// # Errors
     /// When no port is free.
-    pub fn start(to: u16) -> Result<Self> {
+    pub fn start(to: u16, besides: &'static str) -> Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0))?;
         let relay = Self { port: listener.local_addr()?.port(), requests: Arc::default() };
         let requests = relay.requests.clone();
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
                 let requests = requests.clone();
-                thread::spawn(move || connect(client, to, &requests));
+                thread::spawn(move || connect(client, to, Messages::new(besides), &requests));
             }
         });
         Ok(relay)
@@ -47,14 +48,13 @@ impl Relay {
 }
 
 /// Both directions of a connection, until it ends.
-fn connect(client: TcpStream, to: u16, requests: &AtomicU64) -> std::io::Result<()> {
+fn connect(client: TcpStream, to: u16, mut messages: Messages, requests: &AtomicU64) -> std::io::Result<()> {
     let server = TcpStream::connect(("127.0.0.1", to))?;
     for stream in [&client, &server] {
         stream.set_nodelay(true)?;
     }
     let back = (server.try_clone()?, client.try_clone()?);
     thread::spawn(move || pass(back.0, back.1, |_| ()));
-    let mut messages = Messages::default();
     pass(client, server, |bytes| messages.take(bytes, requests));
     Ok(())
 }
@@ -72,38 +72,54 @@ fn pass(mut from: TcpStream, mut to: TcpStream, mut see: impl FnMut(&[u8])) {
 }
 
 /// The messages of a client, cut anywhere.
-#[derive(Default)]
 struct Messages {
+    besides: &'static str,
     is_started: bool,
     head: Vec<u8>,
+    body: Vec<u8>,
     /// Bytes of the message's body still to come.
-    skip: usize,
+    rest: usize,
 }
 
 impl Messages {
+    fn new(besides: &'static str) -> Self {
+        Self { besides, is_started: false, head: Vec::new(), body: Vec::new(), rest: 0 }
+    }
+
     fn take(&mut self, mut bytes: &[u8], requests: &AtomicU64) {
         /// Code of a startup packet of protocol 3; others ask for encryption, or to cancel.
         const PROTOCOL_3: [u8; 2] = [0, 3];
         while !bytes.is_empty() {
-            let skipped = self.skip.min(bytes.len());
-            (self.skip, bytes) = (self.skip - skipped, &bytes[skipped..]);
             // Tag and length; before the startup packet is through, length and code without a tag.
             let head_bytes = if self.is_started { 5 } else { 8 };
-            let taken = (head_bytes - self.head.len()).min(bytes.len());
-            self.head.extend_from_slice(&bytes[..taken]);
-            bytes = &bytes[taken..];
             if self.head.len() < head_bytes {
-                continue;
+                let taken = (head_bytes - self.head.len()).min(bytes.len());
+                self.head.extend_from_slice(&bytes[..taken]);
+                bytes = &bytes[taken..];
+                if self.head.len() < head_bytes {
+                    return;
+                }
+                let tag_bytes = usize::from(self.is_started);
+                let length = self.head[tag_bytes..].iter().take(4).fold(0, |sum, byte| sum << 8 | usize::from(*byte));
+                self.rest = (tag_bytes + length).saturating_sub(head_bytes);
             }
-            let tag_bytes = usize::from(self.is_started);
-            let length = self.head[tag_bytes..].iter().take(4).fold(0, |sum, byte| sum << 8 | usize::from(*byte));
-            self.skip = (tag_bytes + length).saturating_sub(head_bytes);
-            if self.is_started && matches!(self.head[0], b'Q' | b'S' | b'H' | b'F') {
-                requests.fetch_add(1, Ordering::SeqCst);
+            let taken = self.rest.min(bytes.len());
+            self.rest -= taken;
+            self.body.extend_from_slice(&bytes[..taken]);
+            bytes = &bytes[taken..];
+            if self.rest == 0 {
+                if self.is_started && matches!(self.head[0], b'Q' | b'S' | b'H' | b'F') && !self.is_besides() {
+                    requests.fetch_add(1, Ordering::SeqCst);
+                }
+                self.is_started |= self.head[4..].starts_with(&PROTOCOL_3);
+                self.head.clear();
+                self.body.clear();
             }
-            self.is_started |= self.head[4..].starts_with(&PROTOCOL_3);
-            self.head.clear();
         }
+    }
+
+    fn is_besides(&self) -> bool {
+        !self.besides.is_empty() && self.body.windows(self.besides.len()).any(|text| text == self.besides.as_bytes())
     }
 }
 
@@ -116,9 +132,11 @@ mod tests {
         let mut bytes = b"\0\0\0\x08\x04\xd2\x16\x2f\0\0\0\x0e\0\x03\0\0user\0\0".to_vec();
         bytes.extend(b"Q\0\0\0\x0bSELECT\0P\0\0\0\x08SSS\0S\0\0\0\x04H\0\0\0\x04X\0\0\0\x04");
         for length in 1..bytes.len() {
-            let (mut messages, requests) = (Messages::default(), AtomicU64::new(0));
-            bytes.chunks(length).for_each(|chunk| messages.take(chunk, &requests));
-            assert_eq!(requests.into_inner(), 3, "pieces of {length} bytes");
+            for (besides, expected) in [("", 3), ("LEC", 2), ("SSS", 3)] {
+                let (mut messages, requests) = (Messages::new(besides), AtomicU64::new(0));
+                bytes.chunks(length).for_each(|chunk| messages.take(chunk, &requests));
+                assert_eq!(requests.into_inner(), expected, "pieces of {length} bytes, besides {besides:?}");
+            }
         }
     }
 }

@@ -16,6 +16,8 @@ use testkit::wire::{Client, CopyInput};
 use testkit::{Cluster, Relay, loxo_binary, self_test};
 
 const DATANODES: u16 = 3;
+/// In what a coordinator asks the primary datanode once a second, whatever its clients do: is there a rebalance to carry on?
+const LOOKS: &str = "loxo.rebalance";
 /// A process starts, dies or falls silent within that time.
 const SOON: Duration = Duration::from_secs(20);
 
@@ -158,7 +160,7 @@ fn coordinator_behind_relays(cluster: &Cluster) -> (Vec<Relay>, Coordinator) {
         text.lines().take_while(|line| *line != "[local]").map(|line| format!("{line}\n")).collect();
     let mut relays = Vec::new();
     for port in cluster.datanodes() {
-        let relay = Relay::start(*port).expect("a relay");
+        let relay = Relay::start(*port, LOOKS).expect("a relay");
         config = config.replace(&format!("port = {port}\n"), &format!("port = {}\n", relay.port()));
         relays.push(relay);
     }

@@ -51,8 +51,9 @@ pub async fn rebalance_when_wanted(context: Arc<Context>) {
 
 async fn look(context: &Arc<Context>) -> Result<()> {
     // Also where nobody asks for anything it shall be known soon which datanodes there are: some sessions listen.
-    context.members().follow(&journal::datanodes(context).await?);
-    if journal::read(context).await?.is_none() {
+    let seen = journal::look(context).await?;
+    context.members().follow(&seen.datanodes);
+    if seen.wanted.is_none() {
         return Ok(());
     }
     let mut lock = context.service_link(context.home()).await?;

@@ -1,6 +1,7 @@
 //! The journal of a rebalance: one row of `loxo.rebalance` on the primary datanode. What is wanted stands there, and how far it is;
 //! `pgxc_rebalance` shows it.
 
+use bytes::Bytes;
 use catalog::{Node, NodeId};
 use pgerror::{PgError, Result, SqlState};
 use planner::parse::RebalanceControl;
@@ -20,18 +21,18 @@ pub(crate) struct Wanted {
     pub(crate) rate: Option<u32>,
 }
 
-/// What stands in the journal, if a rebalance is to go on.
-pub(crate) async fn read(context: &Context) -> Result<Option<Wanted>> {
-    let sql = "SELECT without, rate FROM loxo.rebalance WHERE state OPERATOR(pg_catalog.=) 'running'";
-    let Some(row) = context.query_as_service(context.home(), sql).await?.into_iter().next() else { return Ok(None) };
-    let text = |at: usize| row.get(at).cloned().flatten().map(|v| String::from_utf8_lossy(&v).into_owned());
-    let without = numbers::<u16>(text(0).as_deref())?.into_iter().map(NodeId).collect();
-    Ok(Some(Wanted { without, rate: text(1).and_then(|rate| rate.parse().ok()) }))
+/// What a coordinator looks for from time to time.
+pub(crate) struct Look {
+    /// Which datanodes there are, without the rest of the catalog.
+    pub(crate) datanodes: Vec<Node>,
+    /// What stands in the journal, if a rebalance is to go on.
+    pub(crate) wanted: Option<Wanted>,
 }
 
-/// Which datanodes there are, without the rest of the catalog.
-pub(crate) async fn datanodes(context: &Context) -> Result<Vec<Node>> {
-    let sql = "SELECT id, name, host, port, is_primary, is_preferred FROM loxo.node \
+/// One request: every coordinator asks for it once a second.
+pub(crate) async fn look(context: &Context) -> Result<Look> {
+    let sql = "SELECT id, name, host, port, is_primary, is_preferred, without, rate \
+               FROM loxo.node LEFT JOIN loxo.rebalance ON state OPERATOR(pg_catalog.=) 'running' \
                WHERE type OPERATOR(pg_catalog.=) 'D' ORDER BY id";
     let rows = context.query_as_service(context.home(), sql).await?;
     let node = |row: &Row| {
@@ -44,7 +45,24 @@ pub(crate) async fn datanodes(context: &Context) -> Result<Vec<Node>> {
             preferred: flag(row, 5)?,
         })
     };
-    rows.iter().map(node).collect()
+    let datanodes = rows.iter().map(node).collect::<Result<_>>()?;
+    let wanted = rows.first().map(|row| wanted(&row[6..])).transpose()?.flatten();
+    Ok(Look { datanodes, wanted })
+}
+
+/// What stands in the journal, if a rebalance is to go on.
+pub(crate) async fn read(context: &Context) -> Result<Option<Wanted>> {
+    let sql = "SELECT without, rate FROM loxo.rebalance WHERE state OPERATOR(pg_catalog.=) 'running'";
+    let rows = context.query_as_service(context.home(), sql).await?;
+    rows.first().map(|row| wanted(row)).transpose().map(Option::flatten)
+}
+
+/// Of a row's two fields; without the first, nothing is wanted.
+fn wanted(fields: &[Option<Bytes>]) -> Result<Option<Wanted>> {
+    let text = |at: usize| fields.get(at)?.as_deref().map(|v| String::from_utf8_lossy(v).into_owned());
+    let Some(without) = text(0) else { return Ok(None) };
+    let without = numbers::<u16>(Some(&without))?.into_iter().map(NodeId).collect();
+    Ok(Some(Wanted { without, rate: text(1).and_then(|rate| rate.parse().ok()) }))
 }
 
 /// How many buckets have still to move.
