@@ -15,7 +15,13 @@ pub struct Builder {
 impl Builder {
     /// An empty catalog of this version over nodes of at least `server_version` (`server_version_num`).
     pub fn new(version: u64, server_version: u32) -> Self {
-        Self { catalog: Catalog { version, server_version, ..Catalog::default() } }
+        Self { catalog: Catalog { version, schema_version: version, server_version, ..Catalog::default() } }
+    }
+
+    /// See [`Catalog::schema_version`].
+    pub fn schema_version(&mut self, version: u64) -> &mut Self {
+        self.catalog.schema_version = version;
+        self
     }
 
     /// See [`Catalog::withholds_temp`].

@@ -19,6 +19,7 @@ mod code;
 mod distribution;
 mod look_alikes;
 pub mod meaning;
+mod moved;
 mod quote;
 mod rule;
 pub use builder::Builder;
@@ -27,6 +28,7 @@ pub use code::{Captured, Code, CodeFacts, Leavings};
 pub use distribution::{Distribution, KeyColumn, MapId};
 pub use look_alikes::LookAlikes;
 pub use meaning::Meaning;
+pub use moved::WrittenMap;
 pub use quote::{quote_identifier, quote_literal};
 pub use rule::{Rule, RuleEvent, RuleState};
 
@@ -276,6 +278,7 @@ pub struct UserType {
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
     version: u64,
+    schema_version: u64,
     nodes: Vec<Node>,
     coordinators: Vec<Node>,
     groups: Vec<Group>,
@@ -314,6 +317,12 @@ impl Catalog {
     /// Grows by at least one with every DDL statement.
     pub fn version(&self) -> u64 {
         self.version
+    }
+
+    /// Another one whenever anything but places of rows has changed: what PostgreSQL has said of names and types holds for as long as it
+    /// is the same.
+    pub fn schema_version(&self) -> u64 {
+        self.schema_version
     }
 
     /// All datanodes in id order. One that has left leaves a hole.

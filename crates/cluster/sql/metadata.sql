@@ -69,9 +69,11 @@ COMMENT ON TABLE loxo.rebalance IS
 
 CREATE TABLE loxo.catalog_version (
     one     bool PRIMARY KEY DEFAULT true CHECK (one),
-    version int8 NOT NULL
+    version int8 NOT NULL,
+    moves   int8 NOT NULL DEFAULT 0
 );
-COMMENT ON TABLE loxo.catalog_version IS 'One row; grows with every DDL statement.';
+COMMENT ON TABLE loxo.catalog_version IS
+    'One row; grows with every DDL statement, and with each step of a rebalance, which is counted as a move too.';
 
 CREATE TABLE loxo.identity (
     node_id    int2 NOT NULL,

@@ -13,6 +13,10 @@ INSERT INTO loxo.next_datanode (id) SELECT max(id) + 1 FROM loxo.node WHERE type
 COMMENT ON TABLE loxo.bucket_map IS
     'Element b + 1 is the datanode that holds bucket b. Map 1 is over all datanodes, but for those added since the last rebalance.';
 
+ALTER TABLE loxo.catalog_version ADD moves int8 NOT NULL DEFAULT 0;
+COMMENT ON TABLE loxo.catalog_version IS
+    'One row; grows with every DDL statement, and with each step of a rebalance, which is counted as a move too.';
+
 CREATE TABLE loxo.rebalance (
     one           bool PRIMARY KEY DEFAULT true CHECK (one),
     without       int2[] NOT NULL,

@@ -13,8 +13,8 @@ pub(crate) struct Prepared {
     /// `None` for an empty query string.
     pub(crate) statement: Option<Statement>,
     pub(crate) description: Arc<Description>,
-    /// The catalog's when it was described.
-    pub(crate) catalog_version: u64,
+    /// The schema's when it was described.
+    pub(crate) schema_version: u64,
 }
 
 /// Those of a session, by name; the unnamed one has the empty name.

@@ -51,7 +51,7 @@ impl ClientSession {
             None => Arc::new(Description { parameters: types.clone(), fields: None }),
             Some(statement) => self.describe_statement(statement, &types).await?,
         };
-        Ok(Prepared { statement, description, catalog_version: self.session.catalog_version() })
+        Ok(Prepared { statement, description, schema_version: self.session.schema_version() })
     }
 
     /// A statement's description when its portal is asked for it: the cursor of a FETCH may be there by now.
@@ -74,7 +74,7 @@ impl ClientSession {
             return Ok(());
         }
         // The catalog knows nothing of a session's own temp tables.
-        let is_current = self.session.catalog().await?.catalog.version() == prepared.catalog_version;
+        let is_current = self.session.catalog().await?.catalog.schema_version() == prepared.schema_version;
         if is_current && self.session.is_ordinary() {
             return Ok(());
         }
@@ -119,7 +119,7 @@ impl ClientSession {
                 "current transaction is aborted, commands ignored until end of transaction block",
             ));
         }
-        let version = self.session.catalog().await?.catalog.version();
+        let version = self.session.catalog().await?.catalog.schema_version();
         let key = DescriptionKey {
             sql: statement.sql.clone(),
             types: types.to_vec(),

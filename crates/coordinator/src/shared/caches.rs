@@ -88,16 +88,16 @@ pub(crate) struct DescriptionCache {
 const DESCRIPTIONS_MAX: usize = 4096;
 
 impl DescriptionCache {
-    pub(crate) fn get(&self, catalog_version: u64, key: &DescriptionKey) -> Option<Arc<Description>> {
+    pub(crate) fn get(&self, schema_version: u64, key: &DescriptionKey) -> Option<Arc<Description>> {
         let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        if entries.0 == catalog_version { entries.1.get(key).cloned() } else { None }
+        if entries.0 == schema_version { entries.1.get(key).cloned() } else { None }
     }
 
-    pub(crate) fn insert(&self, catalog_version: u64, key: DescriptionKey, description: Arc<Description>) {
+    pub(crate) fn insert(&self, schema_version: u64, key: DescriptionKey, description: Arc<Description>) {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        if entries.0 != catalog_version || entries.1.len() >= DESCRIPTIONS_MAX {
+        if entries.0 != schema_version || entries.1.len() >= DESCRIPTIONS_MAX {
             entries.1.clear();
-            entries.0 = catalog_version;
+            entries.0 = schema_version;
         }
         entries.1.insert(key, description);
     }

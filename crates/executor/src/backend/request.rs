@@ -60,14 +60,14 @@ pub(crate) fn said_without_ours(error: PgError, database: &str) -> PgError {
 }
 
 impl LeasedConnection {
-    /// Queues `sql`; `catalog_version` guards the prepared statements of this backend.
-    pub(crate) fn start(&mut self, sql: &str, call: &Call, catalog_version: u64) {
+    /// Queues `sql`; `schema_version` guards the prepared statements of this backend.
+    pub(crate) fn start(&mut self, sql: &str, call: &Call, schema_version: u64) {
         self.span = self.link.fragment();
         let Some(parameters) = &call.parameters else {
             self.link.connection.query(sql.as_bytes());
             return;
         };
-        let bind = self.bind(sql, call, parameters, catalog_version);
+        let bind = self.bind(sql, call, parameters, schema_version);
         let out = self.link.connection.out();
         frontend::bind(out, &bind);
         if call.describe {
@@ -78,14 +78,14 @@ impl LeasedConnection {
     }
 
     /// Queues Parse, if it is needed; gives Bind for the unnamed portal.
-    pub(crate) fn bind(&mut self, sql: &str, call: &Call, parameters: &Parameters, catalog_version: u64) -> Bind {
+    pub(crate) fn bind(&mut self, sql: &str, call: &Call, parameters: &Parameters, schema_version: u64) -> Bind {
         let types = call.fragment_types(sql);
         let statement = match call.one_off {
             true => {
                 frontend::parse(self.link.connection.out(), b"", sql.as_bytes(), &types);
                 Bytes::new()
             }
-            false => self.prepare(sql, &types, catalog_version),
+            false => self.prepare(sql, &types, schema_version),
         };
         Bind {
             portal: Bytes::new(),
@@ -98,10 +98,10 @@ impl LeasedConnection {
 
     /// Queues `sql` for a transaction of its own that commits only inside the gate: no Sync yet. A text of the simple protocol is
     /// not kept as a prepared statement.
-    pub(crate) fn start_gated(&mut self, sql: &str, call: &Call, catalog_version: u64, gating: Gating) {
+    pub(crate) fn start_gated(&mut self, sql: &str, call: &Call, schema_version: u64, gating: Gating) {
         self.span = self.link.fragment();
         let bind = match &call.parameters {
-            Some(parameters) => self.bind(sql, call, parameters, catalog_version),
+            Some(parameters) => self.bind(sql, call, parameters, schema_version),
             None => {
                 frontend::parse(self.link.connection.out(), b"", sql.as_bytes(), &[]);
                 Bind { portal: Bytes::new(), statement: Bytes::new(), ..Bind::default() }
@@ -159,9 +159,9 @@ impl LeasedConnection {
     }
 
     /// Queues Parse unless this backend has the statement; gives its name there.
-    pub(crate) fn prepare(&mut self, sql: &str, types: &[u32], catalog_version: u64) -> Bytes {
+    pub(crate) fn prepare(&mut self, sql: &str, types: &[u32], schema_version: u64) -> Bytes {
         let link = &mut self.link;
-        for name in link.statements.expire(catalog_version) {
+        for name in link.statements.expire(schema_version) {
             frontend::close(link.connection.out(), Target::Statement, &name);
         }
         let sql = Bytes::copy_from_slice(sql.as_bytes());

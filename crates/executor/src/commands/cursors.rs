@@ -18,7 +18,7 @@ impl Session {
     /// Declares a cursor over a query that one of `nodes` can answer; gives the node.
     pub async fn declare_on_node(&mut self, nodes: &[NodeId], sql: &str, call: &Call) -> Result<NodeId> {
         let node = self.choose(nodes);
-        let version = self.catalog_version;
+        let version = self.schema_version;
         self.acquire(node, Mode::InBlock).await?;
         self.causality.touch(node);
         let leased = self.links.link(node)?;

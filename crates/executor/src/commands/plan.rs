@@ -254,7 +254,7 @@ impl Session {
         let parameters = parameter_facts(call, known);
         let (mut changed, mut estimated) = (None, false);
         loop {
-            let estimates = self.context.estimates.known(loaded.catalog.version());
+            let estimates = self.context.estimates.known(loaded.catalog.schema_version());
             let facts = SessionFacts {
                 search_path: &search_path,
                 temp_relations: &temporary.names,
@@ -299,7 +299,7 @@ impl Session {
             if changed.is_none() && self.block.as_ref().is_some_and(|block| block.wrote) {
                 changed = Some(self.changed_tables().await?);
             } else if !estimated && !exchange_plan.estimates_wanted.is_empty() {
-                self.estimate(&exchange_plan.estimates_wanted, call, loaded.catalog.version()).await?;
+                self.estimate(&exchange_plan.estimates_wanted, call, loaded.catalog.schema_version()).await?;
                 estimated = true;
             } else {
                 return Ok(plan);

@@ -71,7 +71,7 @@ impl Session {
         Some(InsertPipeline {
             sql: sql.clone(),
             call: Call { parameters: None, ..call.clone() },
-            catalog_version: self.catalog_version,
+            schema_version: self.schema_version,
             again,
             rows: Vec::new(),
             bytes: 0,
@@ -92,7 +92,7 @@ impl Session {
     pub async fn depart(&mut self) -> Result<Arrival> {
         let Some(pipeline) = self.pipeline.take() else { return Ok(Arrival { tags: Vec::new(), error: None }) };
         self.validity = Some(pipeline.again.validity.clone());
-        self.catalog_version = pipeline.catalog_version;
+        self.schema_version = pipeline.schema_version;
         self.note_write(true);
         let arrival = self.drive(pipeline).await;
         let (arrival, result) = match arrival {

@@ -45,7 +45,7 @@ impl Session {
         call: &Call,
         output: &mut Output<'_>,
     ) -> Result<Completion> {
-        let (version, extended) = (self.catalog_version, call.parameters.is_some());
+        let (version, extended) = (self.schema_version, call.parameters.is_some());
         for (node, sql) in &insert.parts {
             match insert.is_snapshot_independent {
                 true => self.acquire_for_independent_rows(*node, extended).await?,

@@ -72,22 +72,22 @@ impl LeasedConnection {
         let mut rest = load.rows.as_slice();
         if let (Some(repeated), false) = (pipeline.repeated(), load.batched.is_empty()) {
             // Its answer is dropped with those of other statements of ours.
-            self.queue(SAVEPOINT, &Call::default(), &Parameters::default(), pipeline.catalog_version);
+            self.queue(SAVEPOINT, &Call::default(), &Parameters::default(), pipeline.schema_version);
             self.ahead += 1;
             for size in &load.batched {
                 let (rows, others) = rest.split_at(*size);
                 self.queue_row_batch(pipeline, repeated.text(*size), rows);
                 rest = others;
             }
-            self.queue(RELEASE, &Call::default(), &Parameters::default(), pipeline.catalog_version);
+            self.queue(RELEASE, &Call::default(), &Parameters::default(), pipeline.schema_version);
         }
         self.queue_each(pipeline, rest);
         self.link.connection.sync();
     }
 
     /// Queues one statement.
-    fn queue(&mut self, sql: &str, call: &Call, parameters: &Parameters, catalog_version: u64) {
-        let bind = self.bind(sql, call, parameters, catalog_version);
+    fn queue(&mut self, sql: &str, call: &Call, parameters: &Parameters, schema_version: u64) {
+        let bind = self.bind(sql, call, parameters, schema_version);
         let out = self.link.connection.out();
         frontend::bind(out, &bind);
         frontend::execute(out, b"", 0);
@@ -100,7 +100,7 @@ impl LeasedConnection {
         let formats = |row: &'_ Parameters| (0..row.values.len()).map(|at| row.format_of(at)).collect::<Vec<i16>>();
         let formats = if are_text { Vec::new() } else { rows.iter().flat_map(|row| formats(row)).collect() };
         let types: Vec<u32> = rows.iter().flat_map(|row| &row.types).map(|oid| declared(*oid)).collect();
-        let statement = self.prepare(text, &types, pipeline.catalog_version);
+        let statement = self.prepare(text, &types, pipeline.schema_version);
         let out = self.link.connection.out();
         frontend::bind_rows(out, &statement, &formats, rows.iter().map(|row| row.values.as_slice()));
         frontend::execute(out, b"", 0);
@@ -110,7 +110,7 @@ impl LeasedConnection {
     fn queue_each(&mut self, pipeline: &InsertPipeline, rows: &[Arc<Parameters>]) {
         let Some(first) = rows.first() else { return };
         let typed = Call { parameters: Some(first.clone()), ..pipeline.call.clone() };
-        let statement = self.prepare(&pipeline.sql, &typed.fragment_types(&pipeline.sql), pipeline.catalog_version);
+        let statement = self.prepare(&pipeline.sql, &typed.fragment_types(&pipeline.sql), pipeline.schema_version);
         for row in rows {
             let out = self.link.connection.out();
             frontend::bind_rows(out, &statement, &row.formats, std::iter::once(row.values.as_slice()));

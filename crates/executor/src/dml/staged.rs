@@ -103,7 +103,7 @@ impl Session {
         let sink = self.links.link(self.sink)?;
         (sink.temp, sink.gathered) = (true, true);
         let fill = self.fill_all(&insert.inputs, &insert.fill, call).await?;
-        let version = self.catalog_version;
+        let version = self.schema_version;
         let leased = self.links.link(self.sink)?;
         leased.start(&fill, &call.with_formats(Vec::new()), version);
         leased.flush().await?;

@@ -212,7 +212,7 @@ impl Session {
         let nothing = planner::FinalSql::plain("");
         self.fill_all(&change.inputs, &nothing, call).await?;
         let change = StagedDml { returned: self.add_returned(change, call).await?, ..change.clone() };
-        let version = self.catalog_version;
+        let version = self.schema_version;
         for fill in &change.fills {
             let home = self.links.link(self.sink)?;
             home.start(&fill.text, &call.with_formats(Vec::new()), version);

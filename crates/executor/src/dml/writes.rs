@@ -142,7 +142,7 @@ impl Session {
         for (node, sql) in &parts {
             self.acquire(*node, Mode::Autocommit).await?;
             self.causality.touch(*node);
-            let version = self.catalog_version;
+            let version = self.schema_version;
             self.links.link(*node)?.start_gated(sql, call, version, gating.clone());
         }
         self.answers_of(&parts, call, output).await

@@ -19,7 +19,7 @@ pub(crate) const BYTES_AT_ONCE: usize = 32 << 10;
 
 impl Session {
     /// Asks the home node about these texts, about many at once. One that it cannot explain has no estimate.
-    pub(crate) async fn estimate(&mut self, texts: &[String], call: &Call, catalog_version: u64) -> Result<()> {
+    pub(crate) async fn estimate(&mut self, texts: &[String], call: &Call, schema_version: u64) -> Result<()> {
         let call = Call { one_off: true, ..call.clone() };
         // A text that cannot be explained would be the end of an open transaction.
         let asked = if self.in_block() { self.beside_home() } else { self.home.into() };
@@ -28,7 +28,7 @@ impl Session {
         while !rest.is_empty() && canceled.is_ok() {
             let (some, later) = rest.split_at(how_many_at_once(rest));
             self.acquire(asked, Mode::Autocommit).await?;
-            canceled = self.estimate_some(asked, some, &call, catalog_version).await;
+            canceled = self.estimate_some(asked, some, &call, schema_version).await;
             rest = later;
         }
         if asked.is_beside() {
@@ -65,8 +65,8 @@ fn how_many_at_once(texts: &[String]) -> usize {
 
 impl LeasedConnection {
     /// Queues the question what a SELECT is expected to give.
-    pub(crate) fn start_estimate(&mut self, sql: &str, call: &Call, catalog_version: u64) {
-        self.start(&format!("EXPLAIN {sql}"), &call.with_formats(Vec::new()), catalog_version);
+    pub(crate) fn start_estimate(&mut self, sql: &str, call: &Call, schema_version: u64) {
+        self.start(&format!("EXPLAIN {sql}"), &call.with_formats(Vec::new()), schema_version);
     }
 
     /// The answer; `None` if it is not understood.

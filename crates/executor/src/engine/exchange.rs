@@ -135,7 +135,7 @@ impl Session {
 
     /// Queues a statement without rows on each of these nodes.
     pub(crate) fn start_on(&mut self, nodes: &[impl Copy + Into<Slot>], sql: &str, call: &Call) -> Result<()> {
-        let (call, version) = (call.with_formats(Vec::new()), self.catalog_version);
+        let (call, version) = (call.with_formats(Vec::new()), self.schema_version);
         nodes.iter().try_for_each(|node| {
             self.links.link(*node)?.start(sql, &call, version);
             Ok(())

@@ -232,7 +232,7 @@ impl Session {
         }
         let binary = filled.binary;
         let sql = travelling(&input.sql, binary);
-        let version = self.catalog_version;
+        let version = self.schema_version;
         let remotes: Vec<NodeId> = input.nodes.iter().copied().filter(|node| home != *node).collect();
         if input.nodes.contains(&home.node()) {
             self.causality.touch(home.node());

@@ -105,7 +105,7 @@ impl Session {
 
     /// The columns of the fragments, if these have few rows and values that can be inlined.
     async fn few_expected(&mut self, inputs: &[Input], call: &Call) -> Result<Option<Vec<Vec<Field>>>> {
-        let (home, version) = (self.home, self.catalog_version);
+        let (home, version) = (self.home, self.schema_version);
         self.acquire(home, Mode::InBlock).await?;
         self.causality.touch(home);
         let leased = self.links.link(home)?;

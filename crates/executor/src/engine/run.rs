@@ -224,7 +224,7 @@ impl Session {
             self.acquire_for(*node, mode, extended).await?;
             return self.run_held(*node, sql, call, output).await;
         }
-        let version = self.catalog_version;
+        let version = self.schema_version;
         for (node, sql) in &parts {
             self.acquire_for(*node, mode, extended).await?;
             self.causality.touch(node.node());
@@ -275,7 +275,7 @@ impl Session {
     /// Runs a statement on a link that is held for it.
     async fn run_held(&mut self, slot: Slot, sql: &str, call: &Call, output: &mut Output<'_>) -> Result<Completion> {
         self.causality.touch(slot.node());
-        let version = self.catalog_version;
+        let version = self.schema_version;
         self.links.link(slot)?.start(sql, call, version);
         let mut links = self.links.take(&[slot])?;
         let result = self.answer(slot.node(), &mut links[0].1, output).await;
@@ -395,7 +395,7 @@ impl Session {
                 (field.table_oid, field.column_number) = (0, 0);
             }
             if fields.iter().any(|field| is_node_specific(field.type_oid)) {
-                let types = self.context.types_on(node, self.catalog_version).await?;
+                let types = self.context.types_on(node, self.schema_version).await?;
                 for field in fields.iter_mut().filter(|field| is_node_specific(field.type_oid)) {
                     field.type_oid = types.get(&field.type_oid).copied().unwrap_or(0);
                 }
@@ -416,7 +416,7 @@ impl Session {
     ) -> Result<Completion> {
         let (first, others) = nodes.split_first().ok_or_else(|| PgError::internal("a write without nodes"))?;
         let completion = self.scatter(Mode::InBlock, vec![(*first, sql.to_owned())], call, output).await?;
-        let version = self.catalog_version;
+        let version = self.schema_version;
         self.statement_finished();
         for node in others {
             self.acquire(*node, Mode::InBlock).await?;

@@ -292,8 +292,9 @@ impl Session {
         }
     }
 
-    fn note_catalog(&mut self, catalog: &Catalog) {
+    pub(crate) fn note_catalog(&mut self, catalog: &Catalog) {
         self.catalog_version = catalog.version();
+        self.schema_version = catalog.schema_version();
         self.catalog_defers = catalog.defers_constraints();
         self.withholds_temp = catalog.withholds_temp();
     }

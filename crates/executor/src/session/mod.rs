@@ -64,6 +64,8 @@ pub struct Session {
     pub(crate) trigger_events: Vec<(NodeId, Frame)>,
     /// Version of the catalog that the present statement was planned with.
     pub(crate) catalog_version: u64,
+    /// … and that of its schema, by which datanodes' prepared statements and descriptions are kept.
+    pub(crate) schema_version: u64,
     /// What the present statement's plan was made from.
     pub(crate) validity: Option<Arc<PlanValidity>>,
     /// See [`Session::must_replan`].
@@ -120,6 +122,7 @@ impl Session {
             notices: Vec::new(),
             trigger_events: Vec::new(),
             catalog_version: 0,
+            schema_version: 0,
             validity: None,
             must_replan: false,
             gathers: false,
@@ -187,6 +190,11 @@ impl Session {
     /// Version of the catalog that the last statement was planned with.
     pub fn catalog_version(&self) -> u64 {
         self.catalog_version
+    }
+
+    /// Version of its schema.
+    pub fn schema_version(&self) -> u64 {
+        self.schema_version
     }
 
     /// Who the session acts for.

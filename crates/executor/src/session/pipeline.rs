@@ -20,7 +20,7 @@ pub(crate) struct Again {
 pub(crate) struct InsertPipeline {
     pub(crate) sql: Arc<str>,
     pub(crate) call: Call,
-    pub(crate) catalog_version: u64,
+    pub(crate) schema_version: u64,
     pub(crate) again: Again,
     pub(crate) rows: Vec<(NodeId, Arc<Parameters>)>,
     pub(crate) bytes: usize,

@@ -30,7 +30,7 @@ impl Session {
         if let Some(path) = self.known_search_path(catalog) {
             return Ok(path);
         }
-        let version = catalog.version();
+        let version = catalog.schema_version();
         match self.shares_path() {
             true => {
                 self.links.login().await?;
@@ -50,11 +50,11 @@ impl Session {
     /// The same if nobody need be asked.
     pub(crate) fn known_search_path(&self, catalog: &Catalog) -> Option<Path> {
         match self.shares_path() {
-            true => self.context.search_paths.get(catalog.version(), &self.path_key()),
+            true => self.context.search_paths.get(catalog.schema_version(), &self.path_key()),
             false => self
                 .search_path
                 .as_ref()
-                .filter(|(version, _)| *version == catalog.version())
+                .filter(|(version, _)| *version == catalog.schema_version())
                 .map(|(_, path)| path.clone()),
         }
     }

@@ -10,7 +10,7 @@ use planner::Analysis;
 const KEPT_MAX: usize = 4096;
 const KEPT_BYTES_MAX: usize = 16 << 20;
 
-/// Analyses of one catalog version, shared by all sessions of a coordinator.
+/// Analyses of one version of the schema, shared by all sessions of a coordinator.
 #[derive(Default)]
 pub(crate) struct Analyses {
     kept: Mutex<Kept>,
@@ -18,7 +18,7 @@ pub(crate) struct Analyses {
 
 #[derive(Default)]
 struct Kept {
-    catalog_version: u64,
+    schema_version: u64,
     bytes: usize,
     by_key: HashMap<Key, Analysis>,
     /// By the text in which every constant that can be is marked: those that must not be.
@@ -45,43 +45,43 @@ pub(crate) struct Key {
 }
 
 impl Analyses {
-    pub(crate) fn get(&self, catalog_version: u64, key: &Key) -> Option<Analysis> {
+    pub(crate) fn get(&self, schema_version: u64, key: &Key) -> Option<Analysis> {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.catalog_version == catalog_version { kept.by_key.get(key).cloned() } else { None }
+        if kept.schema_version == schema_version { kept.by_key.get(key).cloned() } else { None }
     }
 
-    pub(crate) fn insert(&self, catalog_version: u64, key: Key, analysis: Analysis) {
+    pub(crate) fn insert(&self, schema_version: u64, key: Key, analysis: Analysis) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.make_room(catalog_version, &key);
+        kept.make_room(schema_version, &key);
         kept.by_key.insert(key, analysis);
     }
 
     /// Which constants of a statement with these are pinned; `None` if this is the first such statement.
-    pub(crate) fn pins(&self, catalog_version: u64, key: &Key) -> Option<Pins> {
+    pub(crate) fn pins(&self, schema_version: u64, key: &Key) -> Option<Pins> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.catalog_version == catalog_version
+        if kept.schema_version == schema_version
             && let Some(pins) = kept.pinned.get(key)
         {
             return Some(pins.clone());
         }
-        kept.make_room(catalog_version, key);
+        kept.make_room(schema_version, key);
         kept.pinned.insert(key.clone(), Pins::Seen);
         None
     }
 
-    pub(crate) fn pin(&self, catalog_version: u64, key: Key, pins: Pins) {
+    pub(crate) fn pin(&self, schema_version: u64, key: Key, pins: Pins) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.make_room(catalog_version, &key);
+        kept.make_room(schema_version, &key);
         kept.pinned.insert(key, pins);
     }
 }
 
 impl Kept {
-    /// Everything goes when it is too much, or of another catalog version.
-    fn make_room(&mut self, catalog_version: u64, key: &Key) {
+    /// Everything goes when it is too much, or of another version of the schema.
+    fn make_room(&mut self, schema_version: u64, key: &Key) {
         let is_full = self.by_key.len() + self.pinned.len() >= KEPT_MAX || self.bytes + key.sql.len() > KEPT_BYTES_MAX;
-        if self.catalog_version != catalog_version || is_full {
-            *self = Self { catalog_version, ..Self::default() };
+        if self.schema_version != schema_version || is_full {
+            *self = Self { schema_version, ..Self::default() };
         }
         self.bytes += key.sql.len();
     }

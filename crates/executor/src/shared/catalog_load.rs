@@ -19,7 +19,7 @@ use bytes::Bytes;
 use catalog::{
     AttNum, Builder, Builtins, Captured, Catalog, Code, Column, Distribution, ForeignKey, Function, Generated, Group,
     KeyColumn, LookAlikes, MapId, Node, NodeId, Oid, Persistence, Relation, RelationKind, Rule, RuleEvent, RuleState,
-    UniqueKey, UserType,
+    UniqueKey, UserType, WrittenMap,
 };
 use pgerror::{PgError, Result, SqlState};
 use pgproto::Connection;
@@ -92,12 +92,15 @@ const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SAVEPOINT 
      LOCK TABLE loxo.committing IN SHARE MODE; SELECT 1; ROLLBACK TO SAVEPOINT loxo_settled; RELEASE loxo_settled; \
      SET LOCAL lock_timeout = '30s'";
 
+/// What need not be read anew.
+pub(crate) struct Known<'a> {
+    pub(crate) builtins: &'a OnceCell<Arc<Builtins>>,
+    /// The catalog read before: if only rows have moved since then, only maps are read.
+    pub(crate) before: Option<&'a Catalog>,
+}
+
 /// Reads everything but what is `known`. `own_version`: the connection has a transaction open whose own changes are to be seen, under this version.
-pub(crate) async fn load(
-    connection: &mut Connection,
-    own_version: Option<u64>,
-    known: &OnceCell<Arc<Builtins>>,
-) -> Result<Catalog> {
+pub(crate) async fn load(connection: &mut Connection, own_version: Option<u64>, known: &Known<'_>) -> Result<Catalog> {
     let in_transaction = own_version.is_some();
     if in_transaction {
         connection.execute(&format!("SAVEPOINT loxo_load; {FOR_LOADING}")).await?;
@@ -145,19 +148,23 @@ fn other_layout() -> PgError {
         .hint("Stop all coordinators and gtms, and run `loxo init --upgrade`, or `loxo up` for a local cluster.")
 }
 
-async fn read_all(
-    connection: &mut Connection,
-    own_version: Option<u64>,
-    known: &OnceCell<Arc<Builtins>>,
-) -> Result<Catalog> {
+async fn read_all(connection: &mut Connection, own_version: Option<u64>, known: &Known<'_>) -> Result<Catalog> {
     let version = connection.query_rows(VERSION).await?;
     let row = version.first().ok_or_else(|| PgError::internal("loxo.catalog_version is empty"))?;
     if number::<i32>(row, 3)? != LAYOUT {
         return Err(other_layout());
     }
-    let mut builder = Builder::new(own_version.map_or_else(|| number(row, 0), Ok)?, number(row, 1)?);
+    let (version, schema_version): (u64, u64) = match own_version {
+        Some(own) => (own, own),
+        None => (number(row, 0)?, number(row, 6)?),
+    };
+    if let Some(before) = known.before.filter(|before| before.schema_version() == schema_version) {
+        return Ok(before.with_maps(version, read_maps(connection).await?));
+    }
+    let mut builder = Builder::new(version, number(row, 1)?);
+    builder.schema_version(schema_version);
     builder.defers_constraints(flag(row, 2)?).withholds_temp(flag(row, 4)?).rows_move(flag(row, 5)?);
-    builder.builtins(known.get_or_try_init(|| read_builtins(connection)).await?.clone());
+    builder.builtins(known.builtins.get_or_try_init(|| read_builtins(connection)).await?.clone());
     read_nodes(connection, &mut builder).await?;
     for row in connection.query_rows(SCHEMAS).await? {
         builder.schema(text(&row, 0)?);
@@ -259,13 +266,19 @@ async fn read_nodes(connection: &mut Connection, builder: &mut Builder) -> Resul
         let members = numbers(optional(&row, 1)?)?.into_iter().map(NodeId).collect();
         builder.group(Group { name: text(&row, 0)?.to_owned(), members });
     }
-    for row in connection.query_rows("SELECT id, nodes, xmin FROM loxo.bucket_map").await? {
-        let slots: Vec<u16> = numbers(optional(&row, 1)?)?;
-        let map = BucketMap::from_slice(&slots).ok_or_else(|| PgError::internal("a bucket map has a wrong length"))?;
-        let id = MapId(number(&row, 0)?);
-        builder.map(id, map).map_written(id, number(&row, 2)?);
+    for WrittenMap { id, map, by } in read_maps(connection).await? {
+        builder.map(id, map).map_written(id, by);
     }
     Ok(())
+}
+
+async fn read_maps(connection: &mut Connection) -> Result<Vec<WrittenMap>> {
+    let map = |row: &Row| {
+        let slots: Vec<u16> = numbers(optional(row, 1)?)?;
+        let map = BucketMap::from_slice(&slots).ok_or_else(|| PgError::internal("a bucket map has a wrong length"))?;
+        Ok(WrittenMap { id: MapId(number(row, 0)?), map, by: number(row, 2)? })
+    };
+    connection.query_rows("SELECT id, nodes, xmin FROM loxo.bucket_map").await?.iter().map(map).collect()
 }
 
 /// Rows of a query by the object id in their first column.

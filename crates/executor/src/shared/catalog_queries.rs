@@ -3,7 +3,7 @@
 pub(super) const VERSION: &str = "SELECT version, current_setting('server_version_num'), \
      EXISTS (SELECT FROM pg_trigger WHERE tginitdeferred), (SELECT layout FROM loxo.identity), \
      NOT has_database_privilege('public', current_database(), 'TEMP'), \
-     EXISTS (SELECT FROM loxo.rebalance WHERE state IN ('running', 'paused')) FROM loxo.catalog_version";
+     EXISTS (SELECT FROM loxo.rebalance WHERE state IN ('running', 'paused')), version - moves FROM loxo.catalog_version";
 
 pub(super) const SCHEMAS: &str = "SELECT nspname FROM pg_namespace WHERE nspname !~ '^pg_(toast|temp)'";
 

@@ -14,7 +14,7 @@ use crate::backend::pool::cluster::Cluster;
 use crate::backend::pool::members::Configured;
 use crate::backend::pool::{Identity, Pool};
 use crate::shared::analyses::Analyses;
-use crate::shared::catalog_load::{self, Loaded};
+use crate::shared::catalog_load::{self, Known, Loaded};
 use crate::shared::cores::Cores;
 use crate::shared::estimates::Estimates;
 use crate::shared::search_paths::SearchPaths;
@@ -98,11 +98,11 @@ impl Context {
         known.map_or_else(|| format!("datanode {}", node.0), |node| node.name.clone())
     }
 
-    /// The user-defined types of a datanode, by name. Read once for each catalog version.
-    pub(crate) async fn types_on(&self, node: NodeId, catalog_version: u64) -> Result<Arc<TypeMap>> {
+    /// The user-defined types of a datanode, by name. Read once for each version of the schema.
+    pub(crate) async fn types_on(&self, node: NodeId, schema_version: u64) -> Result<Arc<TypeMap>> {
         {
             let known = self.types.lock().unwrap_or_else(PoisonError::into_inner);
-            if let (true, Some(map)) = (known.0 == catalog_version, known.1.get(&node)) {
+            if let (true, Some(map)) = (known.0 == schema_version, known.1.get(&node)) {
                 return Ok(map.clone());
             }
         }
@@ -111,8 +111,8 @@ impl Context {
         let map: TypeMap = there.iter().filter_map(|(oid, name)| Some((*oid, *here.get(name.as_str())?))).collect();
         let map = Arc::new(map);
         let mut known = self.types.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.0 != catalog_version {
-            *known = (catalog_version, HashMap::new());
+        if known.0 != schema_version {
+            *known = (schema_version, HashMap::new());
         }
         known.1.insert(node, map.clone());
         Ok(map)
@@ -189,12 +189,15 @@ impl Context {
 
     async fn load(&self, epoch: Option<u64>) -> Result<Arc<Loaded>> {
         let mut link = self.service_link(self.home()).await?;
-        let mut result = catalog_load::load(&mut link.connection, None, &self.builtins).await;
+        let before = self.cached.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let before = before.as_ref().map(|loaded| &*loaded.catalog);
+        let known = Known { builtins: &self.builtins, before };
+        let mut result = catalog_load::load(&mut link.connection, None, &known).await;
         // Functions that print definitions look at the present, not at the snapshot: an object dropped meanwhile makes them fail.
         for _ in 0..LOAD_RETRIES {
             match &result {
                 Err(error) if is_worth_a_retry(error) && link.connection.is_idle() => {
-                    result = catalog_load::load(&mut link.connection, None, &self.builtins).await;
+                    result = catalog_load::load(&mut link.connection, None, &known).await;
                 }
                 _ => break,
             }

@@ -17,30 +17,28 @@ pub(crate) struct Estimates {
 
 struct Kept {
     since: Instant,
-    catalog_version: u64,
+    schema_version: u64,
     rows: Arc<HashMap<String, f64>>,
 }
 
 impl Estimates {
     /// Rows by text, as far as they are known.
-    pub(crate) fn known(&self, catalog_version: u64) -> Arc<HashMap<String, f64>> {
+    pub(crate) fn known(&self, schema_version: u64) -> Arc<HashMap<String, f64>> {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         match kept.as_ref() {
-            Some(kept) if kept.catalog_version == catalog_version && kept.since.elapsed() < AGE_MAX => {
-                kept.rows.clone()
-            }
+            Some(kept) if kept.schema_version == schema_version && kept.since.elapsed() < AGE_MAX => kept.rows.clone(),
             _ => Arc::default(),
         }
     }
 
-    pub(crate) fn add(&self, catalog_version: u64, more: HashMap<String, f64>) {
+    pub(crate) fn add(&self, schema_version: u64, more: HashMap<String, f64>) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let is_good = |kept: &Kept| {
-            kept.catalog_version == catalog_version && kept.since.elapsed() < AGE_MAX && kept.rows.len() < TEXTS_MAX
+            kept.schema_version == schema_version && kept.since.elapsed() < AGE_MAX && kept.rows.len() < TEXTS_MAX
         };
         match kept.as_mut().filter(|kept| is_good(kept)) {
             Some(kept) => Arc::make_mut(&mut kept.rows).extend(more),
-            None => *kept = Some(Kept { since: Instant::now(), catalog_version, rows: Arc::new(more) }),
+            None => *kept = Some(Kept { since: Instant::now(), schema_version, rows: Arc::new(more) }),
         }
     }
 }
@@ -50,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn another_catalog_has_no_estimates_yet() {
+    fn another_schema_has_no_estimates_yet() {
         let estimates = Estimates::default();
         estimates.add(1, HashMap::from([("a".to_owned(), 1.0)]));
         estimates.add(1, HashMap::from([("b".to_owned(), 2.0)]));

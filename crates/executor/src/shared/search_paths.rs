@@ -17,7 +17,7 @@ pub(crate) struct Key {
     pub(crate) settings: u64,
 }
 
-/// Paths under one version of the catalog, shared by all sessions of a coordinator.
+/// Paths under one version of the schema, shared by all sessions of a coordinator.
 #[derive(Default)]
 pub(crate) struct SearchPaths {
     known: Mutex<(u64, HashMap<Key, Path>)>,

@@ -24,7 +24,7 @@ use crate::backend::own_calls::OwnCall;
 use crate::backend::slot::Slot;
 use crate::block::Mode;
 use crate::session::Session;
-use crate::shared::catalog_load::{self, Loaded};
+use crate::shared::catalog_load::{self, Known, Loaded};
 
 /// Longest wait of a schema change for a gtm that is away.
 const GTM_WAIT: std::time::Duration = std::time::Duration::from_secs(5);
@@ -105,6 +105,18 @@ impl Session {
         }
         let others: Vec<NodeId> = self.context.nodes().into_iter().filter(|node| *node != self.home).collect();
         self.call_on_all(&others, &raise).await
+    }
+
+    /// The same for a transaction that changes bucket maps and nothing else of the catalog.
+    pub(crate) async fn raise_version_for_maps(&mut self) -> Result<()> {
+        const RAISE: &str = "UPDATE loxo.catalog_version SET version = version OPERATOR(pg_catalog.+) 1, \
+                             moves = moves OPERATOR(pg_catalog.+) 1";
+        if let Some(block) = &mut self.block {
+            block.version_raised = true;
+        }
+        self.run_on(self.home, RAISE).await?;
+        let others: Vec<NodeId> = self.context.nodes().into_iter().filter(|node| *node != self.home).collect();
+        self.run_on_all(&others, RAISE).await
     }
 
     async fn commit_participants(&mut self) -> Result<()> {
@@ -280,9 +292,7 @@ impl Session {
             },
             _ => self.links.cancel().interrupt().or(self.context.catalog()).await??,
         };
-        self.catalog_version = loaded.catalog.version();
-        self.catalog_defers = loaded.catalog.defers_constraints();
-        self.withholds_temp = loaded.catalog.withholds_temp();
+        self.note_catalog(&loaded.catalog);
         Ok(loaded)
     }
 
@@ -296,7 +306,8 @@ impl Session {
         leased.flush().await?;
         leased.skip_preamble().await?;
         let builtins = self.context.builtins.clone();
-        let catalog = catalog_load::load(&mut self.links.link(home)?.link.connection, Some(version), &builtins).await?;
+        let known = Known { builtins: &builtins, before: None };
+        let catalog = catalog_load::load(&mut self.links.link(home)?.link.connection, Some(version), &known).await?;
         let loaded = Arc::new(Loaded { catalog: Arc::new(catalog), epoch });
         if let Some(block) = &mut self.block {
             block.catalog = Some(loaded.clone());

@@ -112,7 +112,7 @@ pub struct Link {
 pub(crate) struct StatementCache {
     names: HashMap<StatementKey, (Bytes, u64)>,
     clock: u64,
-    catalog_version: u64,
+    schema_version: u64,
 }
 
 /// What makes a prepared statement.
@@ -154,11 +154,11 @@ impl StatementCache {
     }
 
     /// Forgets all if the catalog is another one than before (a result type may have changed); gives the names to close.
-    pub(crate) fn expire(&mut self, catalog_version: u64) -> Vec<Bytes> {
-        if self.catalog_version == catalog_version {
+    pub(crate) fn expire(&mut self, schema_version: u64) -> Vec<Bytes> {
+        if self.schema_version == schema_version {
             return Vec::new();
         }
-        self.catalog_version = catalog_version;
+        self.schema_version = schema_version;
         self.names.drain().map(|(_, (name, _))| name).collect()
     }
 }

@@ -170,7 +170,7 @@ impl Session {
         }
         let created = self.create_temp(to, table, &list).await.map(|()| None);
         self.links.link(to)?.temp = true;
-        let version = self.catalog_version;
+        let version = self.schema_version;
         let leased = self.links.link(beside)?;
         let sql = travelling(sql, described.binary);
         leased.start(&sql, &call.with_formats(vec![i16::from(described.binary)]), version);

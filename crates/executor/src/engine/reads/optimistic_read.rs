@@ -79,7 +79,7 @@ impl Session {
         output: &mut Output<'_>,
     ) -> Result<Option<Completion>> {
         let Some(snapshot) = self.open_within_barrier(nodes).await? else { return Ok(None) };
-        let version = self.catalog_version;
+        let version = self.schema_version;
         for (node, sql) in parts {
             self.causality.touch(*node);
             let leased = self.links.link(*node)?;

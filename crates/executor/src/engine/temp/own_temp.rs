@@ -174,7 +174,7 @@ impl Session {
         if !self.withholds_temp {
             return Ok(true);
         }
-        let key = (self.catalog_version, self.settings_now());
+        let key = (self.schema_version, self.settings_now());
         if let Some((_, makes)) = self.makes_temp.filter(|(under, _)| *under == key) {
             return Ok(makes);
         }
@@ -186,12 +186,12 @@ impl Session {
 
     /// Has somebody asked, and the answer was no?
     pub(crate) fn known_to_make_no_temp(&self) -> bool {
-        let key = (self.catalog_version, self.settings_now());
+        let key = (self.schema_version, self.settings_now());
         self.withholds_temp && self.makes_temp == Some((key, false))
     }
 
     pub(crate) fn note_makes_temp(&mut self, makes: bool) {
-        self.makes_temp = Some(((self.catalog_version, self.settings_now()), makes));
+        self.makes_temp = Some(((self.schema_version, self.settings_now()), makes));
     }
 
     /// Makes an empty temp table of these columns, as CREATE TABLE has them.

@@ -188,7 +188,7 @@ impl Session {
     }
 
     async fn kept_or_analysed(&mut self, key: Key, request: &Request<'_>) -> Result<Asked> {
-        let (context, version) = (self.context.clone(), request.catalog.version());
+        let (context, version) = (self.context.clone(), request.catalog.schema_version());
         if let Some(analysis) = context.analyses.get(version, &key) {
             return Ok(Asked::Analysed(analysis));
         }
@@ -212,7 +212,7 @@ impl Session {
         all_marked: Marked,
         request: &Request<'_>,
     ) -> Result<Option<Analysis>> {
-        let (context, version) = (self.context.clone(), request.catalog.version());
+        let (context, version) = (self.context.clone(), request.catalog.schema_version());
         let key_of = |marked: &Marked| Key { sql: marked.text.clone(), ..key.clone() };
         let shape = key_of(&all_marked);
         let mut marked = match context.analyses.pins(version, &shape) {

@@ -1,0 +1,53 @@
+//! A catalog after some buckets have moved: everything else of it is as it was.
+
+use std::sync::{Arc, OnceLock};
+
+use placement::BucketMap;
+
+use crate::{Catalog, Distribution, MapId, Relation};
+
+/// A bucket map, and the transaction that wrote it.
+#[allow(missing_docs)]
+#[derive(Clone, Debug)]
+pub struct WrittenMap {
+    pub id: MapId,
+    pub map: BucketMap,
+    pub by: u32,
+}
+
+impl Catalog {
+    /// The same schema over these bucket maps, which are all there are.
+    #[must_use]
+    pub fn with_maps(&self, version: u64, maps: Vec<WrittenMap>) -> Self {
+        let mut moved = self.clone();
+        moved.version = version;
+        // Views as tables have the distributions of their tables.
+        moved.shown = OnceLock::new();
+        for WrittenMap { id, map, by } in maps {
+            moved.maps_written.insert(id, by);
+            if self.map(id).is_none_or(|before| **before != map) {
+                moved.maps.insert(id, Arc::new(map));
+            }
+        }
+        for relation in moved.relations.values_mut() {
+            if let Some(distribution) = over(&relation.distribution, &moved.maps) {
+                *relation = Arc::new(Relation { distribution, ..(**relation).clone() });
+            }
+        }
+        moved
+    }
+}
+
+/// The same distribution over the present map, if that is another one.
+fn over(distribution: &Distribution, maps: &std::collections::HashMap<MapId, Arc<BucketMap>>) -> Option<Distribution> {
+    let other = |id: &MapId, before: &Arc<BucketMap>| maps.get(id).filter(|now| !Arc::ptr_eq(now, before)).cloned();
+    match distribution {
+        Distribution::Hash { columns, map_id, map } => {
+            Some(Distribution::Hash { columns: columns.clone(), map_id: *map_id, map: other(map_id, map)? })
+        }
+        Distribution::Modulo { column, map_id, map } => {
+            Some(Distribution::Modulo { column: *column, map_id: *map_id, map: other(map_id, map)? })
+        }
+        _ => None,
+    }
+}

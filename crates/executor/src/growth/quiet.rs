@@ -1,0 +1,67 @@
+//! Triggers and rules that would act on rows that move, although the session is a replica's.
+
+use catalog::{NodeId, Oid, Relation, Rule, RuleEvent, RuleState, quote_identifier, quote_literal};
+use pgerror::Result;
+
+use crate::session::Session;
+use crate::shared::catalog_load::{number, text};
+
+/// One of them: what switches it off before the rows of its table move, and on again afterwards.
+pub(crate) struct Noise {
+    table: Oid,
+    node: NodeId,
+    off: String,
+    on: String,
+}
+
+impl Session {
+    /// Those of these tables. Both nodes must have been told [`ENDS`](crate::growth::rows::ENDS).
+    pub(super) async fn noise(&mut self, tables: &[&Relation], from: NodeId, to: NodeId) -> Result<Vec<Noise>> {
+        let mut noise = Vec::new();
+        let fires = |rule: &&Rule| rule.event == RuleEvent::Delete && rule.state == RuleState::Enabled;
+        for table in tables {
+            let name = table.qualified_name();
+            noise.extend(table.rules.iter().filter(fires).map(|rule| Noise {
+                table: table.oid,
+                node: from,
+                off: format!("ALTER TABLE {name} DISABLE RULE {}", quote_identifier(&rule.name)),
+                on: format!("ALTER TABLE {name} ENABLE REPLICA RULE {}", quote_identifier(&rule.name)),
+            }));
+        }
+        let names: Vec<String> = tables.iter().map(|table| quote_literal(&table.qualified_name())).collect();
+        let find = format!(
+            "SELECT m.place - 1, quote_ident(t.tgname), t.tgenabled \
+             FROM unnest(ARRAY[{}]::text[]::regclass[]) WITH ORDINALITY AS m (relid, place) JOIN pg_trigger AS t ON t.tgrelid = m.relid \
+             WHERE NOT t.tgisinternal AND t.tgenabled IN ('A', 'R') AND t.tgfoid <> 'loxo.tell_move()'::regprocedure",
+            names.join(", ")
+        );
+        for node in [from, to] {
+            for row in self.rows_on(node, &find).await? {
+                let Some(table) = tables.get(number::<usize>(&row, 0)?) else { continue };
+                let (name, trigger) = (table.qualified_name(), text(&row, 1)?);
+                let state = if text(&row, 2)? == "A" { "ALWAYS" } else { "REPLICA" };
+                noise.push(Noise {
+                    table: table.oid,
+                    node,
+                    off: format!("ALTER TABLE {name} DISABLE TRIGGER {trigger}"),
+                    on: format!("ALTER TABLE {name} ENABLE {state} TRIGGER {trigger}"),
+                });
+            }
+        }
+        Ok(noise)
+    }
+
+    pub(super) async fn quieten(&mut self, table: &Relation, noise: &[Noise]) -> Result<()> {
+        for noise in noise.iter().filter(|noise| noise.table == table.oid) {
+            self.run_on(noise.node, &noise.off).await?;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn let_sound(&mut self, table: &Relation, noise: &[Noise]) -> Result<()> {
+        for noise in noise.iter().filter(|noise| noise.table == table.oid) {
+            self.run_on(noise.node, &noise.on).await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,77 @@
+//! Are the rows that have come those that have gone? Count and sum of hashes, table by table.
+
+use catalog::Oid;
+use pgerror::{PgError, Result};
+
+use crate::growth::rows::Passed;
+use crate::growth::slices::Moving;
+use crate::session::Session;
+use crate::shared::catalog_load::{Row, number, optional};
+
+/// Hashes of a row as SQL. The second takes more than twice as long, and any type.
+const RECORD_HASH: &str = "pg_catalog.hash_record_extended(loxo_row, 0)";
+const TEXT_HASH: &str = "pg_catalog.hashtextextended(loxo_row::pg_catalog.text, 0)";
+
+/// Of each table's rows in some buckets.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Sums(Vec<(u64, String)>);
+
+impl Sums {
+    /// The answer to [`Session::sums_sql`] about so many tables.
+    pub(super) fn of(rows: &[Row], tables: usize) -> Result<Self> {
+        let mut sums = vec![(0, String::new()); tables];
+        for row in rows {
+            let place = sums.get_mut(number::<usize>(row, 0)?).ok_or_else(|| PgError::internal("a sum of no table"))?;
+            *place = (number(row, 1)?, optional(row, 2)?.unwrap_or_default().to_owned());
+        }
+        Ok(Self(sums))
+    }
+
+    pub(super) fn are_of_nothing(&self) -> bool {
+        self.0.iter().all(|(count, _)| *count == 0)
+    }
+
+    /// Everything has come, and nothing else; `passed` is what each table's COPY has carried.
+    pub(super) fn check(&self, after: &Self, passed: &[Passed], tables: &[Moving<'_>]) -> Result<()> {
+        for (((before, after), passed), moving) in self.0.iter().zip(&after.0).zip(passed).zip(tables) {
+            if before != after || before.0 != passed.rows {
+                return Err(PgError::internal(format!(
+                    "rows of {} came out changed: {} with sum {} before, {} passed on, {} with sum {} after",
+                    moving.name, before.0, before.1, passed.rows, after.0, after.1
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Session {
+    /// What asks a datanode for them.
+    pub(super) async fn sums_sql(&mut self, tables: &[Moving<'_>], buckets: &[u16]) -> Result<String> {
+        let hashable = self.with_hashes(tables).await?;
+        let ask = |(place, moving): (usize, &Moving<'_>)| {
+            let hash = if hashable.contains(&moving.table.oid) { RECORD_HASH } else { TEXT_HASH };
+            let (table, condition) = (&moving.name, moving.condition(buckets));
+            format!(
+                "SELECT {place}, pg_catalog.count(*), pg_catalog.sum({hash}) FROM ONLY {table} AS loxo_row WHERE {condition}"
+            )
+        };
+        let asked: Vec<String> = tables.iter().enumerate().map(ask).collect();
+        Ok(asked.join(" UNION ALL "))
+    }
+
+    /// Those of the tables all of whose columns are of types with a hash function of their own.
+    async fn with_hashes(&mut self, tables: &[Moving<'_>]) -> Result<Vec<Oid>> {
+        let oids: Vec<String> = tables.iter().map(|moving| moving.table.oid.to_string()).collect();
+        let sql = format!(
+            "SELECT c.oid FROM pg_class AS c WHERE c.oid = ANY ('{{{}}}'::oid[]) AND NOT EXISTS ( \
+                 SELECT FROM pg_attribute AS a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND NOT EXISTS ( \
+                     SELECT FROM pg_opclass AS o JOIN pg_am AS m ON m.oid = o.opcmethod AND m.amname = 'hash' \
+                     JOIN pg_amproc AS p ON p.amprocfamily = o.opcfamily AND p.amproclefttype = o.opcintype AND p.amprocnum = 2 \
+                     WHERE o.opcdefault AND o.opcintype = CASE a.atttypid WHEN 'varchar'::regtype THEN 'text'::regtype ELSE a.atttypid END))",
+            oids.join(",")
+        );
+        let rows = self.rows_on(self.home, &planner::own_text(&sql)?).await?;
+        rows.iter().map(|row| number(row, 0)).collect()
+    }
+}
