@@ -55,6 +55,12 @@ impl Builder {
         self
     }
 
+    /// Adds a gtm; ids must come in order.
+    pub fn gtm(&mut self, node: Node) -> &mut Self {
+        self.catalog.gtms.push(node);
+        self
+    }
+
     /// Adds a node group.
     pub fn group(&mut self, group: Group) -> &mut Self {
         self.catalog.groups.push(group);

@@ -281,6 +281,7 @@ pub struct Catalog {
     schema_version: u64,
     nodes: Vec<Node>,
     coordinators: Vec<Node>,
+    gtms: Vec<Node>,
     groups: Vec<Group>,
     maps: HashMap<MapId, Arc<BucketMap>>,
     /// The transactions that wrote the maps.
@@ -348,6 +349,11 @@ impl Catalog {
     /// All datanode ids.
     pub fn all_nodes(&self) -> Vec<NodeId> {
         self.nodes.iter().map(|n| n.id).collect()
+    }
+
+    /// All gtms in id order.
+    pub fn gtms(&self) -> &[Node] {
+        &self.gtms
     }
 
     /// Node groups.

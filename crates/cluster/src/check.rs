@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use pgerror::Result;
 
-use crate::config::{Config, Datanode, is_loopback};
+use crate::config::{Config, Datanode, POOL_SIZE, is_loopback};
 use crate::postgres::{MAJOR_MAX, MAJOR_MIN};
 use crate::sql::Session;
 
@@ -198,6 +198,13 @@ fn pool_shortage(config: &Config, max_connections: u32) -> Option<(String, Strin
         "Set max_connections to {needed} or more and restart the server, or set pool_size to {each} or less for each coordinator."
     );
     Some((text, hint))
+}
+
+/// The largest pools that one more coordinator each of `more` can have beside the others, [`POOL_SIZE`] at most.
+pub(crate) fn pool_left(config: &Config, max_connections: usize, more: usize) -> usize {
+    let taken: usize = config.coordinators.iter().map(|coordinator| most_connections(coordinator.pool_size)).sum();
+    let share = max_connections.saturating_sub(OTHER_CONNECTIONS + taken) / more.max(1);
+    (0..=POOL_SIZE).rev().find(|size| most_connections(*size) <= share).unwrap_or(0)
 }
 
 /// Warnings about datanodes that take fewer connections than the coordinators may open. A server that does not answer has none.

@@ -158,8 +158,11 @@ fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Resul
     })
 }
 
+/// Connections of a coordinator to each datanode, unless the file says another number.
+pub(crate) const POOL_SIZE: usize = 60;
+
 fn pool_size() -> usize {
-    60
+    POOL_SIZE
 }
 
 fn postgres() -> String {

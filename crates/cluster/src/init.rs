@@ -200,13 +200,6 @@ fn gtm_row((index, gtm): (usize, &Gtm)) -> String {
     format!("({id}, {name}, 'G', {host}, {}, false, false)", gtm.port)
 }
 
-/// Adds the gtms beside the first one to metadata that were written without them.
-pub(crate) fn standby_sql(config: &Config) -> Option<String> {
-    let rows: Vec<String> = config.gtms.iter().enumerate().skip(1).map(gtm_row).collect();
-    let into = "INSERT INTO loxo.node (id, name, type, host, port, is_primary, is_preferred) VALUES";
-    (!rows.is_empty()).then(|| format!("{into} {} ON CONFLICT (id) DO NOTHING", rows.join(", ")))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

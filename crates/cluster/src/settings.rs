@@ -136,9 +136,14 @@ fn network(port: u16, title: &str, socket_dir: Option<&str>, add: &mut Add) {
     add("log_checkpoints", "off".into(), "a bulk load checkpoints often; the log shows what went wrong, not that");
 }
 
+/// Of a local cluster's datanodes.
+pub(crate) fn max_connections(set: &BTreeMap<String, String>) -> usize {
+    const CONNECTIONS: usize = 250;
+    set.get("max_connections").and_then(|v| v.parse().ok()).unwrap_or(CONNECTIONS)
+}
+
 fn transactions(set: &BTreeMap<String, String>, add: &mut Add) {
-    const CONNECTIONS: u64 = 250;
-    let connections = set.get("max_connections").and_then(|v| v.parse().ok()).unwrap_or(CONNECTIONS);
+    let connections = max_connections(set);
     add("max_connections", connections.to_string(), "all coordinators' pools together, and room for an administrator");
     add(
         "max_prepared_transactions",

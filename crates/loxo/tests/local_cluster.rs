@@ -76,7 +76,7 @@ impl Drop for Cluster {
 
 /// A first port such that all ports a small cluster takes are free.
 fn free_ports() -> u16 {
-    testkit::free_ports(&[0, 1, 50, 51, 100, 101, 102]).expect("free ports")
+    testkit::free_ports(&[0, 1, 2, 50, 51, 100, 101, 102]).expect("free ports")
 }
 
 #[track_caller]
@@ -180,12 +180,12 @@ fn killed_parts_are_noticed_and_restarted() {
 #[test]
 fn a_standby_gtm_takes_over() {
     let c = Cluster::new("standby");
-    // It may come later, but not while those run who do not know of it.
+    // It may come later, while those run who were not told of it when they started.
     succeeded(c.up());
-    let refused = c.loxo("up", &["--gtm-standby"]);
-    assert!(!refused.status.success(), "{refused:?}");
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("loxo down"), "{refused:?}");
-    succeeded(c.loxo("down", &[]));
+    let coordinator = c.pid("coord1");
+    let uri = format!("postgresql://postgres@127.0.0.1:{}/postgres", c.port);
+    let psql = |sql: &str| succeeded(Command::new("psql").args(["-X", "-q", "-At", "-c", sql, &uri]).output().unwrap());
+    psql("CREATE TABLE t (k int) DISTRIBUTE BY HASH (k); INSERT INTO t SELECT generate_series(1, 100)");
     succeeded(c.loxo("up", &["--gtm-standby"]));
     let roles = || {
         let mut roles = [c.part("gtm")["role"].clone(), c.part("gtm2")["role"].clone()];
@@ -216,12 +216,36 @@ fn a_standby_gtm_takes_over() {
         assert!(took < Duration::from_secs(5), "{took:?}");
         drop(snapshot);
         assert_eq!(c.part(leader)["state"], "dead");
+        assert_eq!(lines(&psql("UPDATE t SET k = k; SELECT count(*) FROM t")), ["100"], "by the one that is left");
         succeeded(c.loxo("up", &[]));
         assert_eq!(roles(), ["leader", "standby"]);
     }
-    let uri = format!("postgresql://postgres@127.0.0.1:{}/postgres", c.port);
-    let sql = "CREATE TABLE t (k int) DISTRIBUTE BY HASH (k); INSERT INTO t SELECT generate_series(1, 100)";
-    succeeded(Command::new("psql").args(["-X", "-q", "-c", sql, &uri]).output().unwrap());
+    assert_eq!(c.pid("coord1"), coordinator);
+}
+
+#[test]
+fn coordinators_come_to_a_running_cluster() {
+    let c = Cluster::new("more");
+    succeeded(c.up());
+    let pids = c.pids();
+    // Somebody has the port: the cluster is as it was.
+    let listener = TcpListener::bind(("127.0.0.1", c.port + 2)).unwrap();
+    fails_saying(c.loxo("up", &["--coordinators", "3"]), &["coord3", &format!("port {}", c.port + 2)]);
+    drop(listener);
+    assert_eq!(c.pids(), pids);
+    let uris = lines(&succeeded(c.loxo("up", &["--coordinators", "3"])));
+    assert_eq!(uris.len(), 3);
+    let ask = |uri: &String| {
+        let sql = "SELECT node_name FROM pgxc_node WHERE node_type = 'C' ORDER BY 1";
+        lines(&succeeded(Command::new("psql").args(["-X", "-At", "-c", sql, uri]).output().unwrap()))
+    };
+    for uri in &uris {
+        assert_eq!(ask(uri), ["coord1", "coord2", "coord3"], "{uri}");
+    }
+    assert_eq!(c.pids().len(), pids.len() + 1);
+    assert!(pids.iter().all(|pid| c.pids().contains(pid)), "those that ran were left alone");
+    fails_saying(c.loxo("up", &["--coordinators", "2"]), &["3", "not 2"]);
+    fails_saying(c.loxo("up", &["--coordinators", "40"]), &["max_connections", "pool_size"]);
 }
 
 #[test]
@@ -252,7 +276,7 @@ fn two_clusters_live_side_by_side() {
     let (a, b) = (Cluster::new("side"), Cluster::new("side2"));
     succeeded(a.up());
     succeeded(b.up());
-    fails_saying(b.loxo("up", &["--coordinators", "3"]), &["2", "not 3", "--dir"]);
+    fails_saying(b.loxo("up", &["--coordinators", "1"]), &["2", "not 1", "--dir"]);
     fails_saying(b.loxo("up", &["--datanodes", "1"]), &["2 datanodes", "loxo node remove"]);
     fails_saying(b.loxo("up", &["--set", "work_mem=1MB"]), &["other settings", "loxo down"]);
     let pids = b.pids();

@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use pgerror::{PgError, Result, SqlState};
 
 use super::{DATANODE_PORT_OFFSET, GTM_PORT_OFFSET};
-use crate::config::{Auth, ClusterSection, Config, Coordinator, Datanode, Gtm, Local, gtm_name, invalid};
+use crate::check::pool_left;
+use crate::config::{Auth, ClusterSection, Config, Coordinator, Datanode, Gtm, Local, POOL_SIZE, gtm_name, invalid};
 use crate::disk;
-use crate::settings::Profile;
+use crate::settings::{Profile, max_connections};
 use crate::sql::Endpoint;
 
 /// A local cluster: its configuration, which always has `[local]`, and the paths that follow from it.
@@ -47,6 +48,9 @@ pub struct Part {
     pub port: u16,
 }
 
+/// With fewer connections to each datanode a coordinator is of little use.
+const POOL_SIZE_LEAST: usize = 5;
+
 /// How many of each.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
@@ -69,12 +73,6 @@ impl Layout {
         check_shape(dir, port, coordinators, datanodes)?;
         let host = || "127.0.0.1".to_owned();
         let local = Local { dir: dir.to_owned(), port, profile, pg_bin, set };
-        let coordinator = |i: usize| Coordinator {
-            name: format!("coord{}", i + 1),
-            listen: format!("127.0.0.1:{}", port + i as u16),
-            pool_size: 60,
-            auth: Auth::Trust,
-        };
         let datanode = |i: usize| Datanode {
             name: format!("dn{}", i + 1),
             id: None,
@@ -92,7 +90,7 @@ impl Layout {
                 password_file: None,
             },
             gtms: (0..gtms).map(|i| Gtm { host: host(), port: port + GTM_PORT_OFFSET + i as u16 }).collect(),
-            coordinators: (0..coordinators).map(coordinator).collect(),
+            coordinators: (0..coordinators).map(|place| coordinator(port, place, POOL_SIZE)).collect(),
             datanodes: (0..datanodes).map(datanode).collect(),
             local: Some(local.clone()),
             path: config_path(dir),
@@ -130,6 +128,24 @@ impl Layout {
         self.config.local = Some(local.clone());
         self.local = local;
         self
+    }
+
+    /// With so many coordinators, more than there are. The datanodes have a limit to their connections, which only a new start changes.
+    pub(crate) fn with_coordinators(mut self, wanted: usize) -> Result<Self> {
+        check_shape(self.dir(), self.local.port, wanted, self.config.datanodes.len())?;
+        let have = self.config.coordinators.len();
+        let max_connections = max_connections(&self.local.set);
+        let pool_size = pool_left(&self.config, max_connections, wanted - have);
+        if pool_size < POOL_SIZE_LEAST {
+            let text = format!(
+                "max_connections = {max_connections} of the datanodes leaves no room for the pools of {wanted} coordinators"
+            );
+            return Err(invalid(text).hint("Make the pool_size of the others in cluster.toml smaller, or run \"loxo down\", then \"loxo up --set max_connections=N\"."));
+        }
+        let new = (have..wanted).map(|place| coordinator(self.local.port, place, pool_size));
+        self.config.coordinators.extend(new);
+        self.config.validate()?;
+        Ok(self)
     }
 
     /// With a second gtm.
@@ -229,6 +245,15 @@ impl Layout {
     /// Is anything of the cluster running?
     pub(crate) fn is_running(&self) -> bool {
         self.parts().iter().any(|part| self.pid(part).is_some())
+    }
+}
+
+fn coordinator(port: u16, place: usize, pool_size: usize) -> Coordinator {
+    Coordinator {
+        name: format!("coord{}", place + 1),
+        listen: format!("127.0.0.1:{}", port + place as u16),
+        pool_size,
+        auth: Auth::Trust,
     }
 }
 

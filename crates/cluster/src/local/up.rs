@@ -1,8 +1,8 @@
-//! `loxo up`: makes the cluster if it is not there, starts what does not run, waits until all of it answers. Then adds the
-//! datanodes that are missing, if more are asked for than there are.
+//! `loxo up`: makes the cluster if it is not there, starts what does not run, also coordinators and a gtm that are asked for beside
+//! those there are, and waits until all of it answers. Then adds the datanodes that are missing, if more are asked for.
 //!
 //! ```text
-//!   plan ─▶ check (ports, space, reach) ─▶ make what is missing ─▶ start what is dead ─▶ metadata, once ─▶ answers
+//!   plan ─▶ check (ports, space, reach) ─▶ make what is missing ─▶ start what is dead ─▶ metadata ─▶ answers
 //!                                            └──────────── on any failure or Ctrl-C: undo ───────────────┘
 //! ```
 
@@ -16,10 +16,9 @@ use super::lock::Lock;
 use super::{COORDINATORS_DEFAULT, DATANODES_DEFAULT, Kind, Layout, PORT_DEFAULT, Part, daemon, datanode, down, node};
 use crate::Progress;
 use crate::config::{Local, invalid};
-use crate::init::standby_sql;
+use crate::membership;
 use crate::postgres::{Installation, OsUser};
 use crate::settings::Profile;
-use crate::sql::Session;
 use crate::{disk, init, proc, upgrade};
 
 /// Free space a new datanode needs: about 40 MB of system catalogs, then WAL.
@@ -132,6 +131,8 @@ fn plan(dir: &Path, options: &UpOptions) -> Result<Layout> {
     check_same_shape(&layout, options)?;
     let adds_standby = options.gtm_standby && layout.config().gtms.len() < 2;
     let layout = if adds_standby { layout.with_standby() } else { layout };
+    let more = options.coordinators.filter(|wanted| *wanted > layout.config().coordinators.len());
+    let layout = if let Some(wanted) = more { layout.with_coordinators(wanted)? } else { layout };
     let old = layout.local();
     let pg_bin = options.pg_bin.as_deref().map(|bin| Installation::find(Some(bin))).transpose()?;
     let new = Local {
@@ -141,14 +142,14 @@ fn plan(dir: &Path, options: &UpOptions) -> Result<Layout> {
         ..old.clone()
     };
     let same = new.profile == old.profile && new.set == old.set && new.pg_bin == old.pg_bin;
-    if (adds_standby || !same) && layout.is_running() {
+    if !same && layout.is_running() {
         return Err(invalid(format!("the cluster in \"{}\" runs with other settings", dir.display()))
             .hint("Run \"loxo down\" first, then \"loxo up\" with the new settings; the data stays."));
     }
     Ok(layout.with_local(new))
 }
 
-/// Nodes and ports are part of the metadata: they do not change by a command line. But datanodes can be added.
+/// Nodes and ports are part of the metadata: they do not change by a command line. But nodes can be added.
 fn check_same_shape(layout: &Layout, options: &UpOptions) -> Result<()> {
     let config = layout.config();
     let can_grow = layout.cluster_id().is_some();
@@ -160,7 +161,7 @@ fn check_same_shape(layout: &Layout, options: &UpOptions) -> Result<()> {
     for (what, wanted, have) in asked {
         if let Some(wanted) = wanted
             && wanted != have
-            && !(what == "datanodes" && wanted > have && can_grow)
+            && !(what != "port" && wanted > have && can_grow)
         {
             let dir = layout.dir().display();
             if what == "datanodes" && can_grow {
@@ -183,12 +184,15 @@ struct Run {
     user: Option<OsUser>,
     loxo: PathBuf,
     progress: Progress,
+    /// The configuration file as it was.
+    before: Option<String>,
 }
 
 impl Run {
     fn plan(dir: &Path, options: &UpOptions, progress: &Progress) -> Result<Self> {
         let layout = plan(dir, options)?;
         Ok(Self {
+            before: std::fs::read_to_string(layout.config_file()).ok(),
             user: OsUser::for_servers()?,
             postgres: Installation::find(Some(&layout.local().pg_bin))?,
             loxo: options.loxo.clone(),
@@ -265,8 +269,8 @@ impl Run {
         self.initialise().await?;
         self.upgrade().await?;
         self.write_configuration()?;
-        self.note_standby().await?;
-        self.start_daemons(dead).await
+        self.start_daemons(dead).await?;
+        self.note_nodes().await
     }
 
     /// With the cluster's id as soon as it has one.
@@ -329,15 +333,6 @@ impl Run {
         Ok(())
     }
 
-    /// The metadata of a cluster that was made without a standby do not have it yet.
-    async fn note_standby(&self) -> Result<()> {
-        let Some(sql) = standby_sql(self.layout.config()) else { return Ok(()) };
-        for part in self.layout.parts().iter().filter(|part| part.kind == Kind::Datanode) {
-            Session::connect(&self.layout.endpoint(part)).await?.run(&sql).await?;
-        }
-        Ok(())
-    }
-
     /// The gtm first, since coordinators look for it; then all coordinators at once.
     async fn start_daemons(&self, dead: &[Part]) -> Result<()> {
         for kind in [Kind::Gtm, Kind::Coordinator] {
@@ -349,11 +344,29 @@ impl Run {
         Ok(())
     }
 
+    /// The metadata have new coordinators and gtms too.
+    async fn note_nodes(&self) -> Result<()> {
+        let config = self.layout.config();
+        let noted = membership::others(config).await?;
+        let parts = self.layout.parts().into_iter().filter(|part| part.kind != Kind::Datanode);
+        for part in parts.filter(|part| !noted.contains(&part.name)) {
+            let create = format!(
+                "CREATE NODE {} WITH (TYPE = '{}', HOST = '127.0.0.1', PORT = {})",
+                part.name, part.kind, part.port
+            );
+            membership::coordinator(config).await?.run(&create).await?;
+            self.progress.line(&format!("{} is part of the cluster now", part.name));
+        }
+        Ok(())
+    }
+
     /// Back to how it was before this call.
     async fn undo(&self, dead: &[Part], existed: bool) -> Result<()> {
         down::stop(&self.layout, dead, &self.progress).await?;
         if self.layout.cluster_id().is_some() {
-            return Ok(());
+            let file = self.layout.config_file();
+            self.before.as_ref().map_or(Ok(()), |text| disk::write(&file, text))?;
+            return datanode::own(&file, self.user.as_ref());
         }
         let dir = self.layout.dir();
         if !existed {

@@ -50,6 +50,12 @@ pub(crate) async fn read_members(config: &Config, primary: &Session) -> Result<V
     primary.rows(MEMBERS_SQL).await?.into_iter().map(member).collect()
 }
 
+/// Names of coordinators and gtms, by the metadata.
+pub(crate) async fn others(config: &Config) -> Result<Vec<String>> {
+    let rows = primary(config).await?.rows("SELECT name FROM loxo.node WHERE type <> 'D'").await?;
+    Ok(rows.into_iter().flatten().flatten().collect())
+}
+
 pub(crate) async fn primary(config: &Config) -> Result<Session> {
     let node = config.primary();
     let session = Session::connect(&config.endpoint(&node.host, node.port)?).await;

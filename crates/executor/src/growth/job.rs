@@ -29,7 +29,13 @@ const LOOK: Duration = Duration::from_secs(1);
 /// A step moves rows for about so long. Locks are held for up to twice as long, with what each step costs.
 const STEP_TIME: Duration = Duration::from_millis(200);
 /// And for so long if writers wait for it.
-const STEP_TIME_BESIDE_WRITERS: Duration = Duration::from_millis(100);
+const STEP_TIME_BESIDE_WRITERS: Duration = Duration::from_millis(60);
+/// Longest wait for the lock of a step, for which all writers behind it wait too.
+const PATIENCE: Duration = Duration::from_millis(100);
+/// After so many tries in vain it is twice as long, for those who write in long transactions all the time, at most
+/// [`PATIENCE_MAX`].
+const TRIES: u32 = 4;
+const PATIENCE_MAX: Duration = Duration::from_secs(2);
 /// A step may have so many times the buckets of the one before.
 const GROWTH: usize = 4;
 /// Before a step whose lock could not be had is tried again, and its multiple after many tries.
@@ -140,7 +146,7 @@ impl<'c> Job<'c> {
         }
         let began = Instant::now();
         self.session.statement_begins();
-        let taken = self.session.take_step(catalog, step).await;
+        let taken = self.session.take_step(catalog, step, self.patience()).await;
         let taken = self.session.judged(taken).await?;
         tracing::debug!(?step.from, ?step.to, buckets = step.buckets.len(), ?taken, took = ?began.elapsed(), "a step");
         self.adapt(step.buckets.len(), taken, wanted.rate);
@@ -149,8 +155,12 @@ impl<'c> Job<'c> {
 
     async fn empty(&mut self, catalog: &Catalog, table: &Relation, way: (NodeId, NodeId)) -> Result<Taken> {
         self.session.statement_begins();
-        let taken = self.session.move_scattered(catalog, table, way).await;
+        let taken = self.session.move_scattered(catalog, table, way, self.patience()).await;
         self.session.judged(taken).await
+    }
+
+    fn patience(&self) -> Duration {
+        (PATIENCE * 2_u32.saturating_pow(self.failures / TRIES)).min(PATIENCE_MAX)
     }
 
     /// As many buckets as should take the time of a step next time, and no more rows than are wanted in a second.

@@ -7,7 +7,7 @@
 //!
 //! The copies are made by a session of the service user: the caller's settings have no part in it.
 
-use catalog::{Catalog, Distribution, MapId, NodeId, Relation, RelationKind, quote_identifier, quote_literal};
+use catalog::{Catalog, Distribution, MapId, Node, NodeId, Relation, RelationKind, quote_identifier, quote_literal};
 use pgerror::{PgError, Result, SqlState};
 use planner::parse::NodeOptions;
 use txn::Gid;
@@ -20,8 +20,9 @@ use crate::growth::rows::{ENDS, Travel};
 use crate::session::Session;
 use crate::shared::catalog_load::{Row, number, text};
 
-/// Ids of coordinators begin here.
+/// Ids of coordinators begin here, and those of gtms.
 const COORDINATOR_FIRST: u16 = 1000;
+const GTM_FIRST: u16 = 2000;
 
 /// Of a node that leaves.
 const GENERATIONS_AHEAD: u64 = 1000;
@@ -36,7 +37,7 @@ impl Session {
         self.begin_node_command("CREATE NODE").await?;
         let loaded = self.catalog().await?;
         let catalog = &loaded.catalog;
-        if catalog.nodes().iter().chain(catalog.coordinators()).any(|node| node.name == name) {
+        if known(catalog).any(|node| node.name == name) {
             return Err(PgError::new(SqlState::DUPLICATE_OBJECT, format!("PGXC Node {name}: object already defined")));
         }
         let (Some(host), Some(port)) = (&options.host, options.port) else {
@@ -58,8 +59,10 @@ impl Session {
                 let row = node_row(last.unwrap_or(COORDINATOR_FIRST), name, 'C', &address, preferred);
                 self.change_metadata(&row).await
             }
-            other => Err(PgError::unsupported(format!("CREATE NODE of a {other}"))
-                .hint("List it in the configuration files, and start it with `loxo gtm`.")),
+            _ => {
+                let row = node_row(next_gtm(catalog, name)?, name, 'G', &address, preferred);
+                self.change_metadata(&row).await
+            }
         }
     }
 
@@ -67,8 +70,7 @@ impl Session {
     pub(crate) async fn alter_node(&mut self, name: &str, options: &NodeOptions) -> Result<()> {
         self.begin_node_command("ALTER NODE").await?;
         let loaded = self.catalog().await?;
-        let mut known = loaded.catalog.nodes().iter().chain(loaded.catalog.coordinators());
-        let node = known.find(|node| node.name == name).ok_or_else(|| no_node(name))?;
+        let node = known(&loaded.catalog).find(|node| node.name == name).ok_or_else(|| no_node(name))?;
         if options.primary.is_some_and(|primary| primary != node.primary) {
             return Err(primary_stays());
         }
@@ -95,7 +97,8 @@ impl Session {
         self.begin_node_command("DROP NODE").await?;
         let loaded = self.catalog().await?;
         let catalog = &loaded.catalog;
-        if let Some(node) = catalog.coordinators().iter().find(|node| node.name == name) {
+        if let Some(node) = catalog.coordinators().iter().chain(catalog.gtms()).find(|node| node.name == name) {
+            check_last_gtm(catalog, node)?;
             let id = node.id.0;
             return self.change_metadata(&format!("DELETE FROM loxo.node WHERE id OPERATOR(pg_catalog.=) {id}")).await;
         }
@@ -360,6 +363,39 @@ pub(crate) fn refuse_alone(catalog: &Catalog, without: &[NodeId]) -> Result<()> 
             format!("table {table} lies on no other datanodes than those it is to leave"),
         )
         .hint("ALTER TABLE … TO NODE (…) moves it.")),
+    }
+}
+
+fn known(catalog: &Catalog) -> impl Iterator<Item = &Node> {
+    catalog.nodes().iter().chain(catalog.coordinators()).chain(catalog.gtms())
+}
+
+/// Gtms are told apart by their place in the configuration: gtm, gtm2, …
+fn next_gtm(catalog: &Catalog, name: &str) -> Result<u16> {
+    let place = u16::try_from(catalog.gtms().len()).unwrap_or(u16::MAX);
+    let wanted = if place == 0 { "gtm".to_owned() } else { format!("gtm{}", place + 1) };
+    match name == wanted {
+        true => Ok(GTM_FIRST + place),
+        false => Err(PgError::new(SqlState::INVALID_PARAMETER_VALUE, format!("the next gtm's name is {wanted}"))
+            .hint(format!("CREATE NODE {wanted} …, as the configuration files call it."))),
+    }
+}
+
+fn check_last_gtm(catalog: &Catalog, node: &Node) -> Result<()> {
+    let [.., before, last] = catalog.gtms() else {
+        return match catalog.gtms().first().is_some_and(|only| only.id == node.id) {
+            false => Ok(()),
+            true => Err(PgError::new(SqlState::OBJECT_IN_USE, "a cluster cannot do without a gtm")),
+        };
+    };
+    match node.id < last.id && node.id >= catalog.gtms()[0].id {
+        false => Ok(()),
+        true => Err(PgError::new(SqlState::OBJECT_IN_USE, format!("{} is not the last of the gtms", node.name))
+            .detail("They are told apart by their place in the configuration.")
+            .hint(format!(
+                "Drop {} first, or give {} the address of another one by ALTER NODE.",
+                last.name, before.name
+            ))),
     }
 }
 

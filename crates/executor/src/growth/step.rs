@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  home     the catalog's version is raised: no schema change comes in between
-//!  old      LOCK the map's tables IN EXCLUSIVE MODE, [`LOCK_WAIT_MAX`] at most: writers wait, readers do not
+//!  old      LOCK the map's tables IN EXCLUSIVE MODE, for a moment at most: writers wait, readers do not
 //!  old      COPY (DELETE … RETURNING …) TO STDOUT ──▶ new  COPY … FROM STDIN      of each table
 //!           beside it, on a connection of its own: count and hash sum of the rows
 //!  new      count and hash sum: the same?
@@ -28,9 +28,7 @@ use crate::session::Session;
 
 /// About as many rows of all tables together.
 pub(crate) const ROWS_MAX: u64 = 50_000;
-/// Longest wait for a lock.
-const LOCK_WAIT_MAX: Duration = Duration::from_millis(150);
-/// … and for that of a vacuum that nobody has asked for.
+/// Longest wait for a lock that a vacuum holds which nobody has asked for.
 const VACUUM_WAIT: Duration = Duration::from_millis(20);
 
 /// A bucket's rows are to be found by the index over buckets if there is one, which has no statistics yet.
@@ -65,14 +63,14 @@ pub(crate) struct Taken {
 
 impl Session {
     /// Makes the move; `catalog` is what it was planned by. 40001 if that is not the present one any more, 55P03 if writers are in the
-    /// way. Either way nothing has happened.
-    pub(crate) async fn take_step(&mut self, catalog: &Catalog, step: &Step) -> Result<Taken> {
+    /// way for longer than the patience. Either way nothing has happened.
+    pub(crate) async fn take_step(&mut self, catalog: &Catalog, step: &Step, patience: Duration) -> Result<Taken> {
         let tables = tables_of(catalog, step.map)?;
         // Had before anybody waits for the lock: those who do may have all the others.
         let mut counter = self.context.service_link(step.from).await?;
         let taken = self
             .atomically(async |this| {
-                this.begin_move(catalog, step.from, step.to, Changes::Maps).await?;
+                this.begin_move(catalog, (step.from, step.to), Changes::Maps, patience).await?;
                 let relations: Vec<&Relation> = tables.iter().map(|moving| moving.table).collect();
                 let noise = this.noise(&relations, step.from, step.to).await?;
                 let sums = this.sums_sql(&tables, &step.buckets).await?;
@@ -93,9 +91,15 @@ impl Session {
     }
 
     /// Both ends are ready, and no schema change comes in between from here on.
-    async fn begin_move(&mut self, catalog: &Catalog, from: NodeId, to: NodeId, changes: Changes) -> Result<()> {
+    async fn begin_move(
+        &mut self,
+        catalog: &Catalog,
+        (from, to): (NodeId, NodeId),
+        changes: Changes,
+        patience: Duration,
+    ) -> Result<()> {
         // PostgreSQL has an autovacuum worker give way once it looks for deadlocks.
-        let (most, look) = (LOCK_WAIT_MAX.as_millis(), VACUUM_WAIT.as_millis());
+        let (most, look) = (patience.as_millis(), VACUUM_WAIT.as_millis());
         let wait = format!("SET LOCAL lock_timeout = '{most} ms'; SET LOCAL deadlock_timeout = '{look} ms'");
         self.run_on(self.home, &wait).await?;
         match changes {
@@ -175,10 +179,11 @@ impl Session {
         catalog: &Catalog,
         table: &Relation,
         (from, to): (NodeId, NodeId),
+        patience: Duration,
     ) -> Result<Taken> {
         let name = table.qualified_name();
         self.atomically(async |this| {
-            this.begin_move(catalog, from, to, Changes::Schema).await?;
+            this.begin_move(catalog, (from, to), Changes::Schema, patience).await?;
             let noise = this.noise(&[table], from, to).await?;
             this.lock(from, std::iter::once(name.as_str())).await?;
             let begun = Instant::now();

@@ -259,7 +259,7 @@ async fn read_nodes(connection: &mut Connection, builder: &mut Builder) -> Resul
         match letter(&row, 2)? {
             'D' => builder.node(node),
             'C' => builder.coordinator(node),
-            _ => builder,
+            _ => builder.gtm(node),
         };
     }
     for row in connection.query_rows("SELECT name, members FROM loxo.node_group ORDER BY name").await? {

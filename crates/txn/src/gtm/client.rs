@@ -7,7 +7,7 @@ use std::borrow::Borrow;
 use std::collections::{BTreeSet, HashMap};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use futures_util::future::select_ok;
@@ -67,8 +67,10 @@ pub struct InvalidationGuard {
 }
 
 pub(super) struct Shared {
-    /// All gtms, "host:port".
-    addresses: Vec<String>,
+    /// All gtms, "host:port", in their order.
+    addresses: RwLock<Arc<[String]>>,
+    /// So many of them are the configuration's.
+    configured: usize,
     /// End of the lease, in µs of [`clock`].
     lease_until_us: AtomicU64,
     pub(super) next_request: AtomicU64,
@@ -102,7 +104,8 @@ impl GtmClient {
         let (view_sender, view) = watch::channel(View::default());
         let (commands, inbox) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared {
-            addresses,
+            configured: addresses.len(),
+            addresses: RwLock::new(addresses.into()),
             lease_until_us: AtomicU64::new(0),
             next_request: AtomicU64::new(1),
             sessions: OnceLock::new(),
@@ -120,6 +123,16 @@ impl GtmClient {
         };
         tokio::spawn(task.run());
         Self { shared, view, gate: Gate::new(core, commands.clone()), commands }
+    }
+
+    /// The cluster's metadata note these gtms, in their order. Where those of the configuration are that knows better.
+    pub fn know(&self, noted: impl Iterator<Item = String>) {
+        let configured = self.shared.configured;
+        let known = self.shared.addresses();
+        let now: Vec<String> = known.iter().take(configured).cloned().chain(noted.skip(configured)).collect();
+        if *now != *known {
+            *self.shared.addresses.write().unwrap_or_else(PoisonError::into_inner) = now.into();
+        }
     }
 
     /// Every commit that publishes rows passes the gate: to be called right before the message that commits, with the nodes that
@@ -235,13 +248,17 @@ impl Drop for InvalidationGuard {
 }
 
 impl Shared {
+    fn addresses(&self) -> Arc<[String]> {
+        self.addresses.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     fn now_us(&self) -> u64 {
         clock::now().as_micros() as u64
     }
 
     /// 57P03; `why` says what cannot be done.
     pub(super) fn unreachable(&self, why: &str) -> PgError {
-        let message = format!("the gtm at {} is not reachable", self.addresses.join(", "));
+        let message = format!("the gtm at {} is not reachable", self.addresses().join(", "));
         PgError::new(SqlState::CANNOT_CONNECT_NOW, message)
             .detail(why.to_owned())
             .hint("Start it with `loxo up`, then repeat the statement.")
@@ -319,7 +336,7 @@ impl Task {
                 Ok(welcome) => {
                     backoff = BACKOFF_MIN;
                     let Welcome { mut link, pending, address } = welcome;
-                    info!(gtm = address, "connected to the gtm");
+                    info!(gtm = %address, "connected to the gtm");
                     self.connected(pending);
                     let ended = self.attend(&mut link).await;
                     self.disconnect();
@@ -531,23 +548,24 @@ impl Task {
 }
 
 /// A gtm that leads.
-struct Welcome<'a> {
+struct Welcome {
     link: Link,
     pending: Vec<u64>,
-    address: &'a str,
+    address: String,
 }
 
 /// Asks all gtms at once: one that stands still must not hold up the way to the one that leads.
-async fn find_leader<'a>(shared: &'a Arc<Shared>, name: &str) -> Result<Welcome<'a>> {
-    if shared.addresses.is_empty() {
+async fn find_leader(shared: &Arc<Shared>, name: &str) -> Result<Welcome> {
+    let addresses = shared.addresses();
+    if addresses.is_empty() {
         return Err(PgError::connection("no gtm is configured"));
     }
-    let attempts = shared.addresses.iter().map(|address| Box::pin(open(shared, address, name)));
+    let attempts = addresses.iter().map(|address| Box::pin(open(shared, address, name)));
     select_ok(attempts).await.map(|(welcome, _)| welcome)
 }
 
 /// Connects and is welcomed, within [`CONNECT_MAX`].
-async fn open<'a>(shared: &Arc<Shared>, address: &'a str, name: &str) -> Result<Welcome<'a>> {
+async fn open(shared: &Arc<Shared>, address: &str, name: &str) -> Result<Welcome> {
     let attempt = async {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
@@ -559,7 +577,7 @@ async fn open<'a>(shared: &Arc<Shared>, address: &'a str, name: &str) -> Result<
         match link.next().await? {
             Message::Welcome { lease_ms, pending } => {
                 link.lease = Duration::from_millis(lease_ms);
-                Ok(Welcome { link, pending, address })
+                Ok(Welcome { link, pending, address: address.to_owned() })
             }
             Message::Standby => Err(PgError::protocol("it stands by for another gtm")),
             Message::Refused(text) => Err(PgError::protocol(text)),
