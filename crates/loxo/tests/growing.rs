@@ -13,6 +13,8 @@ use testkit::{Server, ServerOptions};
 
 #[path = "growing/compare.rs"]
 mod compare;
+#[path = "growing/primary.rs"]
+mod primary;
 
 use compare::{assert_same_lines, dump, metadata};
 

@@ -28,7 +28,7 @@ use crate::sql::{Session, identifier, literal};
 mod database;
 mod distribution;
 mod metadata;
-mod programs;
+pub(crate) mod programs;
 mod roles;
 mod schema;
 mod server;

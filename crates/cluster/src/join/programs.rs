@@ -23,13 +23,13 @@ const LINES_SHOWN: usize = 12;
 
 /// A directory with PostgreSQL's client programs.
 #[derive(Debug)]
-pub(super) struct Programs {
+pub(crate) struct Programs {
     bin: PathBuf,
 }
 
 impl Programs {
     /// In the directory asked for, where servers are usually installed, or in `PATH`; able to dump a server of `major`.
-    pub(super) fn find(asked: Option<&Path>, major: u32) -> Result<Self> {
+    pub(crate) fn find(asked: Option<&Path>, major: u32) -> Result<Self> {
         let candidates = asked.map(Path::to_owned).into_iter().chain(places());
         let able =
             |bin: &PathBuf| NEEDED.iter().all(|program| bin.join(program).is_file()) && version(bin) >= Some(major);
@@ -42,7 +42,7 @@ impl Programs {
     }
 
     /// What a program writes for the database of an endpoint.
-    pub(super) async fn dump(&self, program: &str, at: &Endpoint, arguments: &[&str]) -> Result<File> {
+    pub(crate) async fn dump(&self, program: &str, at: &Endpoint, arguments: &[&str]) -> Result<File> {
         let mut output = disk::unnamed()?;
         let mut command = self.command(program, at);
         let database = if program == "pg_dumpall" { "--database" } else { "--dbname" };
@@ -56,7 +56,7 @@ impl Programs {
     }
 
     /// Has psql run what `dump` has written; what it said, and whether it went to the end.
-    pub(super) async fn restore(&self, at: &Endpoint, arguments: &[&str], input: File) -> Result<(bool, String)> {
+    pub(crate) async fn restore(&self, at: &Endpoint, arguments: &[&str], input: File) -> Result<(bool, String)> {
         let mut command = self.command("psql", at);
         command.args(["--no-psqlrc", "--quiet", "--dbname", &at.database]).args(arguments);
         run(command, Some(input), None).await
@@ -74,7 +74,7 @@ impl Programs {
 }
 
 /// Something that a program has refused, in its own words.
-pub(super) fn failed(message: &str, said: &str) -> PgError {
+pub(crate) fn failed(message: &str, said: &str) -> PgError {
     let lines: Vec<&str> = said.trim().lines().take(LINES_SHOWN).collect();
     PgError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message).detail(lines.join("\n"))
 }

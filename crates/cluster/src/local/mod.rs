@@ -10,6 +10,7 @@ mod down;
 mod layout;
 mod lock;
 pub mod node;
+pub mod primary;
 mod status;
 mod up;
 

@@ -46,7 +46,7 @@ pub(super) async fn add_locked(dir: &Path, name: Option<&str>, progress: &Progre
     Addition { layout, new, postgres, user, progress: *progress }.run().await
 }
 
-fn load(dir: &Path) -> Result<Layout> {
+pub(super) fn load(dir: &Path) -> Result<Layout> {
     let dir = disk::absolute(dir)?;
     Layout::load(&dir)?.ok_or_else(|| {
         PgError::new(SqlState::UNDEFINED_OBJECT, format!("there is no cluster in \"{}\"", dir.display()))
@@ -98,7 +98,7 @@ pub(super) async fn stop_joining(layout: &Layout) -> Result<()> {
 }
 
 /// Has the configuration name the datanodes that the metadata name. Says whether they differed.
-fn follow(layout: &mut Layout, members: &[Member]) -> Result<bool> {
+pub(super) fn follow(layout: &mut Layout, members: &[Member]) -> Result<bool> {
     let configured = &layout.config().datanodes;
     let of = |member: &Member| Datanode {
         name: member.name.clone(),
@@ -143,7 +143,7 @@ fn stopped(name: &str) -> PgError {
     PgError::new(SqlState::QUERY_CANCELED, format!("stopped by {name}"))
 }
 
-fn write(layout: &Layout, user: Option<&OsUser>) -> Result<()> {
+pub(super) fn write(layout: &Layout, user: Option<&OsUser>) -> Result<()> {
     let file = layout.config_file();
     disk::write(&file, &layout.config().to_toml()?)?;
     datanode::own(&file, user)

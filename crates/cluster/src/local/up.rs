@@ -79,12 +79,13 @@ pub async fn up(options: &UpOptions, progress: &Progress) -> Result<Layout> {
         outcome = run.bring_up(&dead) => outcome,
         name = proc::interrupted() => Err(PgError::new(SqlState::QUERY_CANCELED, format!("stopped by {name}"))),
     };
-    let Err(error) = outcome else {
-        if node::correct(&dir, progress).await? {
+    let error = match outcome {
+        Ok(Outcome::Runs) => return grown(run.layout, options, progress).await,
+        Ok(Outcome::OtherNodes) => {
             drop(lock);
             return Box::pin(up(options, progress)).await;
         }
-        return grown(run.layout, options, progress).await;
+        Err(error) => error,
     };
     if let Err(trouble) = run.undo(&dead, existed).await {
         progress.line(&format!("could not clean up: {trouble}"));
@@ -177,6 +178,13 @@ fn check_same_shape(layout: &Layout, options: &UpOptions) -> Result<()> {
     Ok(())
 }
 
+/// What came of it.
+enum Outcome {
+    Runs,
+    /// Nodes have come, gone or changed by a command that was killed: the configuration has them now, and is to be read again.
+    OtherNodes,
+}
+
 /// One call of `up`.
 struct Run {
     layout: Layout,
@@ -261,7 +269,7 @@ impl Run {
         Ok(())
     }
 
-    async fn bring_up(&self, dead: &[Part]) -> Result<()> {
+    async fn bring_up(&self, dead: &[Part]) -> Result<Outcome> {
         self.write_configuration()?;
         let datanodes: Vec<Part> = dead.iter().filter(|p| p.kind == Kind::Datanode).cloned().collect();
         self.make_datanodes(&datanodes).await?;
@@ -269,8 +277,13 @@ impl Run {
         self.initialise().await?;
         self.upgrade().await?;
         self.write_configuration()?;
+        membership::primary::finish(self.layout.config()).await?;
+        if node::correct(self.layout.dir(), &self.progress).await? {
+            return Ok(Outcome::OtherNodes);
+        }
         self.start_daemons(dead).await?;
-        self.note_nodes().await
+        self.note_nodes().await?;
+        Ok(Outcome::Runs)
     }
 
     /// With the cluster's id as soon as it has one.

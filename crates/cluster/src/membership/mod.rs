@@ -11,6 +11,7 @@ use crate::progress::Progress;
 use crate::sql::{Session, identifier};
 
 mod plan;
+pub mod primary;
 mod rebalance;
 
 pub use plan::{Move, plan};
@@ -145,7 +146,9 @@ pub async fn remove(config: &Config, name: &str, progress: &Progress) -> Result<
             SqlState::FEATURE_NOT_SUPPORTED,
             format!("{name} is the primary datanode, which cannot be removed"),
         )
-        .hint("It holds the sequences and large objects."));
+        .hint(
+            "It holds the sequences and large objects: \"loxo node primary NAME\" gives them to another one first.",
+        ));
     }
     let keeps = KEEPS_SQL.replace("$1", &member.id.to_string());
     if let Some(what) = primary(config).await?.value(&keeps).await? {

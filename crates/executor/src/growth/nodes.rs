@@ -417,8 +417,11 @@ fn holds(what: &str, id: u16, catalog: &Catalog) -> PgError {
 }
 
 fn primary_stays() -> PgError {
-    PgError::new(SqlState::FEATURE_NOT_SUPPORTED, "the primary datanode cannot be another one, nor leave")
-        .hint("It is the one that the cluster was made with.")
+    PgError::new(
+        SqlState::FEATURE_NOT_SUPPORTED,
+        "the primary datanode cannot leave, nor be another one by a statement",
+    )
+    .hint("`loxo node primary NAME` makes another one the primary, while no coordinator runs.")
 }
 
 fn node_row(id: u16, name: &str, kind: char, address: &Address, preferred: bool) -> String {

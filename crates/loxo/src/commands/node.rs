@@ -1,7 +1,7 @@
 //! `loxo node`.
 
 use cluster::join::Join;
-use cluster::membership::{self, NodeStatus};
+use cluster::membership::{self, Member, NodeStatus};
 use cluster::{Config, Datanode, Progress, local};
 use pgerror::{PgError, Result, SqlState};
 
@@ -14,7 +14,8 @@ use super::{ClusterArgument, DirArgument, rebalance};
   loxo node add --rebalance                                            and its share of the rows
   loxo node add --config F --name dn4 --host 10.0.0.24 --port 5432     a server that runs already
   loxo node list
-  loxo node remove dn4")]
+  loxo node remove dn4
+  loxo node primary dn2                                                before dn1 can be removed")]
 pub struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -25,6 +26,7 @@ enum Command {
     Add(Add),
     List(List),
     Remove(Remove),
+    Primary(Primary),
 }
 
 /// Make a PostgreSQL server a datanode of a running cluster
@@ -88,12 +90,29 @@ struct Remove {
     cluster: ClusterArgument,
 }
 
+/// Make another datanode the primary one
+///
+/// The primary datanode holds sequences, large objects and what gtms agree by, so it cannot leave the cluster before another one
+/// does that. No coordinator and no gtm may run meanwhile: of a local cluster they are stopped and started again, which takes
+/// some seconds; real hosts' you stop yourself. No row moves.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  loxo node primary dn2
+  loxo node primary dn2 --config /etc/loxo.toml")]
+struct Primary {
+    /// The datanode
+    name: String,
+    #[command(flatten)]
+    cluster: ClusterArgument,
+}
+
 /// Runs the command.
 pub async fn run(arguments: Arguments) -> Result<()> {
     match arguments.command {
         Command::Add(arguments) => add(arguments).await,
         Command::List(arguments) => list(arguments).await,
         Command::Remove(arguments) => remove(arguments).await,
+        Command::Primary(arguments) => primary(arguments).await,
     }
 }
 
@@ -178,6 +197,30 @@ fn table(nodes: &[NodeStatus]) -> String {
         );
     }
     text
+}
+
+async fn primary(arguments: Primary) -> Result<()> {
+    let progress = Progress::stderr();
+    let name = &arguments.name;
+    let Some(path) = &arguments.cluster.config else {
+        let dir = arguments.cluster.dir.path();
+        local::primary::hand_over(&dir, name, &std::env::current_exe()?, &progress).await?;
+        return super::print(&format!("{name} is the primary datanode now\n"));
+    };
+    let members = membership::primary::hand_over(&Config::load(path)?, name, None, &progress).await?;
+    let nodes: Vec<String> = members
+        .iter()
+        .map(|node| {
+            let Member { id, name, host, port, .. } = node;
+            format!("[[datanode]]\nname = \"{name}\"\nid = {id}\nhost = \"{host}\"\nport = {port}\n")
+        })
+        .collect();
+    super::print(&format!(
+        "{name} is the primary datanode now. Write the datanodes in this order into {}, on all hosts, before you start coordinators and \
+         gtms again:\n\n{}",
+        path.display(),
+        nodes.join("\n")
+    ))
 }
 
 async fn remove(arguments: Remove) -> Result<()> {

@@ -1,0 +1,306 @@
+//! The primary datanode's role goes to another datanode, while no coordinator and no gtm runs.
+//!
+//! ```text
+//!  check   everybody answers, nobody is connected, nothing is prepared or moving
+//!  copy    positions of sequences, large objects,         old primary ──▶ new
+//!          rows of materialized views
+//!  swap    the two servers change their ids, on all datanodes, in one two-phase commit
+//! ```
+//!
+//! The primary datanode is the one with the lowest id, everywhere. So it is not the id that gets another role, but the server that
+//! gets another id: buckets, copies and groups are written down by the new ones, and no row moves. A coordinator or a gtm with an old
+//! configuration finds servers that are not those it looks for, and does not work with them.
+//!
+//! Killed before the commit nothing has changed but what the new primary has in sequences and the like, which nobody reads there; killed
+//! within it, [`finish`] brings it to its end.
+
+use std::fs::File;
+use std::io::{Seek, Write};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use pgerror::{PgError, Result, SqlState};
+
+use super::{Member, primary, read_members};
+use crate::config::Config;
+use crate::disk;
+use crate::join::programs::{Programs, failed};
+use crate::progress::Progress;
+use crate::sql::{Endpoint, Session, literal};
+
+/// What the prepared transactions of a swap are called: this, and the name of the new primary.
+const GID_PREFIX: &str = "loxo_primary_";
+
+/// A session of a program that has ended is gone so soon.
+const LEAVE_MAX: Duration = Duration::from_secs(5);
+/// Between two looks.
+const POLL: Duration = Duration::from_millis(50);
+
+/// Only large objects.
+const DUMP: [&str; 4] = ["--data-only", "--blobs", "--exclude-table=*.*", "--exclude-schema=loxo"];
+
+const UNLINK: &str = "SELECT pg_catalog.count(pg_catalog.lo_unlink(oid)) FROM pg_catalog.pg_largeobject_metadata";
+
+/// Sequences of users: name, quoted.
+const SEQUENCES_SQL: &str = "SELECT pg_catalog.format('%I.%I', n.nspname, c.relname) \
+     FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace \
+     WHERE c.relkind = 'S' AND c.relpersistence <> 't' AND n.nspname NOT IN ('loxo', 'information_schema') AND n.nspname !~ '^pg_'";
+
+/// Materialized views, and whether they have rows.
+const MATVIEWS_SQL: &str =
+    "SELECT pg_catalog.format('%I.%I', schemaname, matviewname), ispopulated FROM pg_catalog.pg_matviews";
+
+/// A table with rows that only the primary datanode knows: made on the server, not through a coordinator.
+const LONELY_SQL: &str = "SELECT c.oid::regclass::text FROM pg_catalog.pg_class AS c \
+     JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace LEFT JOIN loxo.class AS k ON k.relid = c.oid \
+     WHERE c.relkind = 'r' AND c.relpersistence <> 't' AND k.relid IS NULL AND pg_catalog.pg_relation_size(c.oid) > 0 \
+     AND n.nspname NOT IN ('loxo', 'information_schema') AND n.nspname !~ '^pg_' \
+     AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend AS d WHERE d.objid = c.oid AND d.deptype = 'e') ORDER BY 1 LIMIT 1";
+
+/// A datanode and a session with it.
+struct Server {
+    member: Member,
+    session: Session,
+}
+
+/// Makes a datanode the primary one; gives the datanodes by their new ids. Nothing happens if it is that already.
+pub async fn hand_over(config: &Config, name: &str, pg_bin: Option<&Path>, progress: &Progress) -> Result<Vec<Member>> {
+    let servers = connect(config).await?;
+    end_interrupted(&servers).await?;
+    let at = servers.iter().position(|server| server.member.name == name).ok_or_else(|| {
+        let names: Vec<&str> = servers.iter().map(|server| server.member.name.as_str()).collect();
+        PgError::new(SqlState::UNDEFINED_OBJECT, format!("there is no datanode \"{name}\""))
+            .hint(format!("The datanodes are: {}.", names.join(", ")))
+    })?;
+    if at > 0 {
+        check(&servers).await?;
+        let (old, new) = (&servers[0], &servers[at]);
+        progress.step("copying positions of sequences", copy_sequences(old, new)).await?;
+        let tools = Tools::find(config, pg_bin, old).await?;
+        progress.step("copying large objects", tools.copy_large_objects(old, new)).await?;
+        progress.step("copying materialized views", tools.copy_matviews(old, new)).await?;
+        check(&servers).await?;
+        progress.step("writing the metadata", swap(&servers, at)).await?;
+        empty(old).await?;
+    }
+    read_members(config, &servers[0].session).await
+}
+
+/// Ends a swap that was interrupted: it has happened if it has on any datanode.
+pub(crate) async fn finish(config: &Config) -> Result<()> {
+    end_interrupted(&connect(config).await?).await
+}
+
+async fn end_interrupted(servers: &[Server]) -> Result<()> {
+    let mut left = Vec::new();
+    for server in servers {
+        let sql = format!("SELECT gid FROM pg_catalog.pg_prepared_xacts WHERE gid LIKE '{GID_PREFIX}%'");
+        left.extend(server.session.rows(&sql).await?.into_iter().flatten().flatten().map(|gid| (server, gid)));
+    }
+    for (server, gid) in &left {
+        let new = literal(gid.trim_start_matches(GID_PREFIX));
+        let mut is_done = false;
+        for other in servers {
+            let asked = format!("SELECT 1 FROM loxo.node WHERE is_primary AND name = {new}");
+            is_done |= other.session.value(&asked).await?.is_some();
+        }
+        let end = if is_done { "COMMIT" } else { "ROLLBACK" };
+        server.session.run(&format!("{end} PREPARED {}", literal(gid))).await?;
+    }
+    Ok(())
+}
+
+async fn connect(config: &Config) -> Result<Vec<Server>> {
+    let first = primary(config).await?;
+    let members = read_members(config, &first).await?;
+    drop(first);
+    let mut servers = Vec::new();
+    for member in members {
+        let session = Session::connect(&config.endpoint(&member.host, member.port)?).await;
+        let session = session.map_err(|error| {
+            let text = format!("datanode {} does not answer: {}", member.name, error.message());
+            PgError::new(error.code(), text).hint("All datanodes must run.")
+        })?;
+        servers.push(Server { member, session });
+    }
+    Ok(servers)
+}
+
+async fn check(servers: &[Server]) -> Result<()> {
+    const CONNECTED: &str = "SELECT application_name FROM pg_catalog.pg_stat_activity \
+         WHERE application_name LIKE 'loxo%' AND pid <> pg_catalog.pg_backend_pid() AND backend_type = 'client backend' LIMIT 1";
+    let refused = |what: String| PgError::new(SqlState::OBJECT_IN_USE, what);
+    for Server { member, session } in servers {
+        // Those that have just ended leave the table of sessions a moment later.
+        let since = Instant::now();
+        while let Some(who) = session.value(CONNECTED).await? {
+            if since.elapsed() < LEAVE_MAX {
+                tokio::time::sleep(POLL).await;
+                continue;
+            }
+            return Err(refused(format!("\"{who}\" is connected to datanode {}", member.name))
+                .hint("Stop all coordinators and gtms first, on all hosts."));
+        }
+        if let Some(gid) = session.value("SELECT gid FROM pg_catalog.pg_prepared_xacts LIMIT 1").await? {
+            return Err(refused(format!("transaction \"{gid}\" is prepared on datanode {}", member.name))
+                .hint("Start the cluster and end it there; what is in doubt the gtm ends within seconds."));
+        }
+    }
+    let old = &servers[0];
+    let moving = "SELECT state FROM loxo.rebalance WHERE state IN ('running', 'paused')";
+    if old.session.value(moving).await?.is_some() {
+        return Err(refused("rows are being moved".to_owned())
+            .hint("Start the cluster and wait for the end, or run ALTER CLUSTER REBALANCE CANCEL."));
+    }
+    match old.session.value(LONELY_SQL).await? {
+        None => Ok(()),
+        Some(table) => {
+            Err(refused(format!("table {table} lies on {} alone, and no coordinator knows it", old.member.name))
+                .hint("It was made on the server itself: drop it, or make it through a coordinator."))
+        }
+    }
+}
+
+async fn copy_sequences(old: &Server, new: &Server) -> Result<()> {
+    let names: Vec<String> = old.session.rows(SEQUENCES_SQL).await?.into_iter().flatten().flatten().collect();
+    // Not all at once: a statement over thousands of relations locks them all.
+    for some in names.chunks(100) {
+        let position = |name: &String| {
+            let set = format!("SELECT pg_catalog.setval({}, %s, %L);", literal(name)).replace('\'', "''");
+            format!("SELECT pg_catalog.format('{set}', last_value, is_called) FROM {name}")
+        };
+        let asked: Vec<String> = some.iter().map(position).collect();
+        let set: Vec<String> =
+            old.session.rows(&asked.join(" UNION ALL ")).await?.into_iter().flatten().flatten().collect();
+        new.session.run(&set.join(" ")).await?;
+    }
+    Ok(())
+}
+
+struct Tools<'c> {
+    programs: Programs,
+    config: &'c Config,
+}
+
+impl<'c> Tools<'c> {
+    async fn find(config: &'c Config, pg_bin: Option<&Path>, server: &Server) -> Result<Self> {
+        let major =
+            server.session.value("SELECT pg_catalog.current_setting('server_version_num')::int / 10000").await?;
+        let programs = Programs::find(pg_bin, major.and_then(|major| major.parse().ok()).unwrap_or_default())?;
+        Ok(Self { programs, config })
+    }
+
+    fn way_to(&self, server: &Server) -> Result<Endpoint> {
+        self.config.endpoint(&server.member.host, server.member.port)
+    }
+
+    async fn copy_large_objects(&self, old: &Server, new: &Server) -> Result<()> {
+        // What an interrupted call has left.
+        new.session.run(UNLINK).await?;
+        if old.session.value("SELECT 1 FROM pg_catalog.pg_largeobject_metadata LIMIT 1").await?.is_none() {
+            return Ok(());
+        }
+        let dump = self.programs.dump("pg_dump", &self.way_to(old)?, &DUMP).await?;
+        self.load(new, dump, "the large objects could not be copied").await
+    }
+
+    /// Only the primary datanode has their rows.
+    async fn copy_matviews(&self, old: &Server, new: &Server) -> Result<()> {
+        for row in old.session.rows(MATVIEWS_SQL).await? {
+            let mut row = row.into_iter().map(Option::unwrap_or_default);
+            let (view, populated) = (row.next().unwrap_or_default(), row.next().as_deref() == Some("t"));
+            if !populated {
+                new.session.run(&format!("REFRESH MATERIALIZED VIEW {view} WITH NO DATA")).await?;
+                continue;
+            }
+            let copy = format!("COPY (TABLE {view}) TO STDOUT");
+            let mut rows = self.programs.dump("psql", &self.way_to(old)?, &["-X", "-q", "-c", &copy]).await?;
+            // PostgreSQL takes rows for a table only.
+            let is = |kind: &str| {
+                format!(
+                    "UPDATE pg_catalog.pg_class SET relkind = '{kind}', relispopulated = true WHERE oid = {}::regclass;\n",
+                    literal(&view)
+                )
+            };
+            let mut script = disk::unnamed()?;
+            write!(script, "{}TRUNCATE {view};\nCOPY {view} FROM STDIN;\n", is("r"))?;
+            std::io::copy(&mut rows, &mut script)?;
+            write!(script, "\\.\n{}", is("m"))?;
+            script.rewind()?;
+            self.load(new, script, &format!("the rows of materialized view {view} could not be copied")).await?;
+        }
+        Ok(())
+    }
+
+    async fn load(&self, server: &Server, script: File, failure: &str) -> Result<()> {
+        let arguments = ["--single-transaction", "--set", "ON_ERROR_STOP=1"];
+        let (went_on, said) = self.programs.restore(&self.way_to(server)?, &arguments, script).await?;
+        if went_on { Ok(()) } else { Err(failed(failure, &said)) }
+    }
+}
+
+/// A datanode that is not the primary has none of what was copied.
+async fn empty(server: &Server) -> Result<()> {
+    server.session.run(UNLINK).await?;
+    for view in server.session.rows(MATVIEWS_SQL).await?.into_iter().filter_map(|row| row.into_iter().next().flatten())
+    {
+        server.session.run(&format!("REFRESH MATERIALIZED VIEW {view} WITH NO DATA")).await?;
+    }
+    Ok(())
+}
+
+/// Servers 0 and `at` change their ids.
+async fn swap(servers: &[Server], at: usize) -> Result<()> {
+    let (old, new) = (&servers[0], &servers[at]);
+    let gid = literal(&format!("{GID_PREFIX}{}", new.member.name));
+    let journal = old.session.value("SELECT r::text FROM loxo.rebalance AS r").await?;
+    for (place, Server { session, member }) in servers.iter().enumerate() {
+        let journal = journal.as_deref().filter(|_| place == at).map(literal);
+        let journal = journal
+            .map(|row| format!("INSERT INTO loxo.rebalance SELECT ({row}::loxo.rebalance).*;"))
+            .unwrap_or_default();
+        let script = format!(
+            "{} DELETE FROM loxo.rebalance; {journal} PREPARE TRANSACTION {gid};",
+            swap_sql(old.member.id, new.member.id)
+        );
+        if let Err(error) = session.run(&script).await {
+            for Server { session, .. } in &servers[..place] {
+                session.run(&format!("ROLLBACK PREPARED {gid}")).await?;
+            }
+            return Err(PgError::new(error.code(), format!("datanode {}: {}", member.name, error.message())));
+        }
+    }
+    for Server { session, .. } in servers {
+        session.run(&format!("COMMIT PREPARED {gid}")).await?;
+    }
+    Ok(())
+}
+
+/// Nothing is prepared anywhere, so nobody needs decisions any more; they name nodes by their old ids.
+fn swap_sql(a: u16, b: u16) -> String {
+    /// Of no node.
+    const BETWEEN: u16 = 32_767;
+    let swapped = |id: &str| format!("CASE {id} WHEN {a} THEN {b}::int2 WHEN {b} THEN {a}::int2 ELSE {id} END");
+    let list = |list: &str, order: &str| {
+        format!(
+            "(SELECT array_agg({} ORDER BY {order}) FROM unnest({list}) WITH ORDINALITY AS u (n, place))",
+            swapped("n")
+        )
+    };
+    format!(
+        "BEGIN; SET LOCAL search_path = pg_catalog, pg_temp;
+         UPDATE loxo.node SET id = {BETWEEN}, is_primary = false WHERE id = {a};
+         UPDATE loxo.node SET id = {a}, is_primary = true WHERE id = {b};
+         UPDATE loxo.node SET id = {b} WHERE id = {BETWEEN};
+         UPDATE loxo.node_group SET members = {members};
+         UPDATE loxo.bucket_map SET nodes = {slots};
+         UPDATE loxo.class SET nodes = {copies} WHERE nodes IS NOT NULL;
+         UPDATE loxo.identity SET node_id = {own};
+         UPDATE loxo.catalog_version SET version = version + 1;
+         DELETE FROM loxo.decision; DELETE FROM loxo.finishing; DELETE FROM loxo.prepared_transaction;",
+        members = list("members", &swapped("n")),
+        slots = list("nodes", "place"),
+        copies = list("nodes", &swapped("n")),
+        own = swapped("node_id"),
+    )
+}

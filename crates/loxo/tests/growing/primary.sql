@@ -1,0 +1,25 @@
+-- Everything of which the primary datanode holds more than others, and a table of each distribution.
+CREATE TABLE h (id serial PRIMARY KEY, v text) DISTRIBUTE BY HASH (id);
+INSERT INTO h (v) SELECT 'v'||g FROM generate_series(1,1000) g;
+CREATE TABLE m (a int, b text) DISTRIBUTE BY MODULO (a);
+INSERT INTO m SELECT g, 'm'||g FROM generate_series(1,300) g;
+CREATE TABLE r (k int PRIMARY KEY GENERATED ALWAYS AS IDENTITY, v text) DISTRIBUTE BY REPLICATION;
+INSERT INTO r (v) SELECT 'r'||g FROM generate_series(1,50) g;
+CREATE TABLE rr (v int) DISTRIBUTE BY ROUNDROBIN;
+INSERT INTO rr SELECT generate_series(1,200);
+CREATE NODE GROUP g12 WITH (dn2, dn3);
+CREATE TABLE gt (k int PRIMARY KEY, v text) DISTRIBUTE BY HASH (k) TO GROUP g12;
+INSERT INTO gt SELECT g, 'g'||g FROM generate_series(1,100) g;
+CREATE TABLE one (k int) DISTRIBUTE BY REPLICATION TO NODE (dn1);
+INSERT INTO one VALUES (1),(2);
+CREATE TABLE p (k int, v text) PARTITION BY RANGE (k) DISTRIBUTE BY HASH (k);
+CREATE TABLE p1 PARTITION OF p FOR VALUES FROM (0) TO (100);
+INSERT INTO p SELECT g, 'p' FROM generate_series(0,99) g;
+CREATE MATERIALIZED VIEW mv AS SELECT count(*) AS n FROM h;
+CREATE SEQUENCE "odd 'name" START 100;
+ALTER SEQUENCE "odd 'name" RESTART 555;
+CREATE ROLE lobo;
+SELECT lo_from_bytea(4242, 'hello');
+ALTER LARGE OBJECT 4242 OWNER TO lobo;
+COMMENT ON LARGE OBJECT 4242 IS 'c';
+GRANT SELECT ON LARGE OBJECT 4242 TO PUBLIC;
