@@ -91,6 +91,18 @@ pub struct Coordinator {
     /// Most connections to each datanode.
     #[serde(default = "pool_size")]
     pub pool_size: usize,
+    /// PEM: its certificate for TLS, and those that vouch for it. A relative path begins where this file is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls_certificate: Option<PathBuf>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls_key: Option<PathBuf>,
+    /// Clients without TLS are refused.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub tls_required: bool,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 /// `[[datanode]]`: a PostgreSQL server.
@@ -182,6 +194,20 @@ impl Coordinator {
         }
     }
 
+    /// Certificate and key, if it has them.
+    pub fn tls(&self) -> Option<(&Path, &Path)> {
+        self.tls_certificate.as_deref().zip(self.tls_key.as_deref())
+    }
+
+    fn validate_tls(&self) -> Result<()> {
+        let half = self.tls_certificate.is_some() != self.tls_key.is_some();
+        match half || self.tls_required && self.tls().is_none() {
+            false => Ok(()),
+            true => Err(invalid(format!("coordinator \"{}\" has no certificate and key for TLS", self.name))
+                .hint("Write both tls_certificate and tls_key, paths of PEM files.")),
+        }
+    }
+
     /// Can only programs of this host connect?
     pub fn is_loopback(&self) -> Result<bool> {
         Ok(is_loopback(&self.address()?.0))
@@ -246,6 +272,7 @@ impl Config {
         self.validate_names()?;
         self.validate_addresses()?;
         for coordinator in &self.coordinators {
+            coordinator.validate_tls()?;
             if coordinator.auth == Auth::Trust && !coordinator.is_loopback()? {
                 return Err(invalid(format!(
                     "coordinator \"{}\" would let everybody in: auth = \"trust\" on {}",
@@ -366,7 +393,20 @@ impl Config {
             user: self.cluster.user.clone(),
             database: self.cluster.database.clone(),
             password: self.password()?,
+            certificate: None,
         })
+    }
+
+    /// The same for a coordinator.
+    pub fn coordinator_endpoint(&self, coordinator: &Coordinator) -> Result<Endpoint> {
+        let (host, port) = coordinator.address()?;
+        let certificate = coordinator.tls().map(|(certificate, _)| self.beside(certificate));
+        Ok(Endpoint { certificate, ..self.endpoint(&host, port)? })
+    }
+
+    /// Where a path of the file leads.
+    pub fn beside(&self, path: &Path) -> PathBuf {
+        self.path.parent().unwrap_or(Path::new("/")).join(path)
     }
 
     /// One connection URI a coordinator, without passwords.

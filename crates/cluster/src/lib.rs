@@ -33,6 +33,7 @@ mod proc;
 mod progress;
 pub mod settings;
 pub mod sql;
+mod tls;
 mod upgrade;
 
 pub use audit::{Audit, audit};

@@ -2,10 +2,14 @@
 //!
 //! A narrow door, so that the client library behind it can be exchanged without touching its callers.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use pgerror::{PgError, Result, SqlState, field};
+use tokio_postgres::config::SslMode;
 use tokio_postgres::{NoTls, SimpleQueryMessage};
+
+use crate::tls::Pinned;
 
 /// A server that does not answer a connection attempt within this time counts as unreachable.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -19,6 +23,8 @@ pub struct Endpoint {
     pub user: String,
     pub database: String,
     pub password: Option<String>,
+    /// PEM file of the certificate that the server must show; without one the connection is not encrypted.
+    pub certificate: Option<PathBuf>,
 }
 
 impl Endpoint {
@@ -46,18 +52,30 @@ impl Session {
         if let Some(password) = &to.password {
             config.password(password);
         }
-        let attempt = tokio::time::timeout(CONNECT_TIMEOUT, config.connect(NoTls)).await;
-        let (client, connection) = attempt
-            .map_err(|_| {
+        let attempt = async {
+            // The session that uses the connection sees an error of it from its own call.
+            match &to.certificate {
+                None => {
+                    let (client, connection) = config.connect(NoTls).await.map_err(|e| translate(&e, &place))?;
+                    tokio::spawn(async move { connection.await.ok() });
+                    Ok::<_, PgError>(client)
+                }
+                Some(path) => {
+                    config.ssl_mode(SslMode::Require);
+                    let pinned = Pinned::load(path)?;
+                    let (client, connection) = config.connect(pinned).await.map_err(|e| translate(&e, &place))?;
+                    tokio::spawn(async move { connection.await.ok() });
+                    Ok(client)
+                }
+            }
+        };
+        match tokio::time::timeout(CONNECT_TIMEOUT, attempt).await {
+            Ok(client) => Ok(Self { client: client?, place }),
+            Err(_) => {
                 let seconds = CONNECT_TIMEOUT.as_secs();
-                PgError::connection(format!("no answer from {place} within {seconds} s"))
-            })?
-            .map_err(|e| translate(&e, &place))?;
-        tokio::spawn(async move {
-            // The session that uses the connection sees the same error from its own call.
-            let _ = connection.await;
-        });
-        Ok(Self { client, place })
+                Err(PgError::connection(format!("no answer from {place} within {seconds} s")))
+            }
+        }
     }
 
     /// Runs statements and forgets their rows.
@@ -125,8 +143,14 @@ mod tests {
 
     #[test]
     fn an_ipv6_host_is_bracketed_in_a_uri() {
-        let endpoint =
-            Endpoint { host: "::1".into(), port: 5433, user: "u".into(), database: "d".into(), password: None };
+        let endpoint = Endpoint {
+            host: "::1".into(),
+            port: 5433,
+            user: "u".into(),
+            database: "d".into(),
+            password: None,
+            certificate: None,
+        };
         assert_eq!(endpoint.uri(), "postgresql://u@[::1]:5433/d");
     }
 }

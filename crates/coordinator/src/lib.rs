@@ -28,7 +28,8 @@ mod shared;
 mod stack;
 mod statements;
 
-pub use listener::{Coordinator, CoordinatorOptions, Stopper};
+pub use listener::{Coordinator, CoordinatorOptions, Reloader, Stopper};
 pub use query_id::query_id;
 pub use shared::Authentication;
+pub use shared::tls::TlsOptions;
 pub use stack::note_stack_base;

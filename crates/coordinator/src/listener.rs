@@ -14,6 +14,7 @@ use crate::client::Client;
 use crate::protocol::startup::{self, Opening};
 use crate::query_id;
 use crate::shared::admission::Stranger;
+use crate::shared::tls::{Tls, TlsOptions};
 use crate::shared::{Authentication, Shared};
 
 /// How long sessions may take to end.
@@ -26,6 +27,7 @@ pub struct CoordinatorOptions {
     pub name: String,
     pub listen: SocketAddr,
     pub authentication: Authentication,
+    pub tls: Option<TlsOptions>,
     /// As the configuration has them.
     pub datanodes: Vec<Configured>,
     pub primary: NodeId,
@@ -63,7 +65,8 @@ impl Coordinator {
             txn::GidSource::new(),
         );
         context.survey().await?;
-        let shared = Shared::new(&options.name, context, options.authentication, options.clients_max);
+        let tls = options.tls.map(Tls::load).transpose()?;
+        let shared = Shared::new(&options.name, context, options.authentication, tls, options.clients_max);
         Ok(Self { listener, shared: Arc::new(shared) })
     }
 
@@ -73,6 +76,11 @@ impl Coordinator {
     /// The operating system's.
     pub fn address(&self) -> Result<SocketAddr> {
         Ok(self.listener.local_addr()?)
+    }
+
+    /// What is told to read files again.
+    pub fn reloader(&self) -> Reloader {
+        Reloader(self.shared.clone())
     }
 
     /// What ends the sessions once nobody serves new ones.
@@ -106,11 +114,10 @@ impl Coordinator {
 
 async fn serve_client(shared: Arc<Shared>, stream: TcpStream, peer: SocketAddr) -> Result<()> {
     stream.set_nodelay(true)?;
-    let (read, write) = stream.into_split();
     let opening = {
         let stranger = Stranger::new(shared.admission());
         tokio::select! {
-            opening = startup::open(&shared, read, write, peer) => opening?,
+            opening = startup::open(&shared, stream, peer) => opening?,
             error = stranger.sent_away() => return Err(error),
         }
     };
@@ -128,6 +135,16 @@ async fn serve_client(shared: Arc<Shared>, stream: TcpStream, peer: SocketAddr) 
             result
         }
         Opening::Nothing => Ok(()),
+    }
+}
+
+/// Reads files again that may have changed.
+pub struct Reloader(Arc<Shared>);
+
+impl Reloader {
+    /// Certificate and key, for connections to come. Those that were there stay if the new ones cannot be used.
+    pub fn reload(&self) -> Result<()> {
+        self.0.tls().map_or(Ok(()), Tls::reload)
     }
 }
 

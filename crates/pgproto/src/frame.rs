@@ -63,7 +63,11 @@ impl FrameReader {
         if self.buffer.capacity() - self.buffer.len() < READ_BYTES / 2 {
             self.buffer.reserve(READ_BYTES);
         }
-        let count = self.io.read_buf(&mut self.buffer).await?;
+        let count = match self.io.read_buf(&mut self.buffer).await {
+            // A peer that left without TLS's goodbye: messages have an end of their own.
+            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => 0,
+            read => read?,
+        };
         self.ended = count == 0;
         Ok(count)
     }
@@ -128,11 +132,6 @@ impl FrameReader {
         &mut self.buffer
     }
 
-    /// Gives back the stream and what was read ahead; used to lay TLS over it.
-    pub fn into_parts(self) -> (Box<dyn AsyncRead + Send + Sync + Unpin>, BytesMut) {
-        (self.io, self.buffer)
-    }
-
     /// Length with header of the frame that starts at `at`, if it is there in full; makes room for it otherwise.
     fn complete_frame_bytes(&mut self, at: usize) -> Result<Option<usize>> {
         let Some(tag) = self.buffer.get(at) else { return Ok(None) };
@@ -174,7 +173,7 @@ impl FrameWriter {
         &mut self.buffer
     }
 
-    /// Sends all that is in the buffer.
+    /// Sends all that is in the buffer, and what TLS holds back below.
     pub async fn flush(&mut self) -> Result<()> {
         if !self.buffer.is_empty() {
             // Not cancel-safe by itself: `write_all_buf` advances the buffer by what was sent, so a cancelled flush goes on
@@ -184,7 +183,7 @@ impl FrameWriter {
                 self.buffer = BytesMut::with_capacity(8 * 1024);
             }
         }
-        Ok(())
+        Ok(self.io.flush().await?)
     }
 
     /// Sends the buffer, then `bytes`, without copying `bytes` when they are many.
@@ -202,23 +201,11 @@ impl FrameWriter {
         Ok(())
     }
 
-    /// Flushes the stream below (needed under TLS).
-    pub async fn flush_stream(&mut self) -> Result<()> {
-        self.flush().await?;
-        self.io.flush().await?;
-        Ok(())
-    }
-
     /// Flushes and says goodbye to the stream.
     pub async fn shutdown(&mut self) -> Result<()> {
         self.flush().await?;
         self.io.shutdown().await?;
         Ok(())
-    }
-
-    /// Gives back the stream.
-    pub fn into_inner(self) -> Box<dyn AsyncWrite + Send + Sync + Unpin> {
-        self.io
     }
 }
 

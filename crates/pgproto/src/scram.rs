@@ -1,4 +1,4 @@
-//! SCRAM-SHA-256 (RFC 5802, RFC 7677), both ends, without channel binding.
+//! SCRAM-SHA-256 (RFC 5802, RFC 7677), both ends; the server's also with channel binding to its certificate (RFC 5929).
 //!
 //! The server end works from the verifier that PostgreSQL keeps in `pg_authid.rolpassword`
 //! (`SCRAM-SHA-256$iterations:salt$StoredKey:ServerKey`). A client's proof reveals its ClientKey to whoever holds the
@@ -10,10 +10,14 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use hmac::{Hmac, Mac};
 use pgerror::{PgError, Result, SqlState};
 use rand::RngCore;
-use sha2::{Digest, Sha256};
+use sha2::{Digest, Sha256, Sha384, Sha512};
 
 /// The mechanism's name in SASL messages.
 pub const MECHANISM: &str = "SCRAM-SHA-256";
+/// The same with channel binding.
+pub const MECHANISM_PLUS: &str = "SCRAM-SHA-256-PLUS";
+/// What a client says first that binds itself to the server's certificate.
+const BOUND: &str = "p=tls-server-end-point,,";
 /// More rounds than this in a server's challenge would only burn our time.
 const ITERATIONS_MAX: u32 = 1_000_000;
 /// PostgreSQL's own number for new verifiers.
@@ -202,28 +206,84 @@ impl Verifier {
     }
 }
 
+/// What a client that uses channel binding proves to have seen: the server's certificate (`tls-server-end-point`).
+#[derive(Clone, Debug)]
+pub struct ChannelBinding(Vec<u8>);
+
+impl ChannelBinding {
+    /// Of a certificate (DER), by the hash function of its signature; MD5 and SHA-1 count as SHA-256. `None` for signatures of which
+    /// nothing is agreed on.
+    pub fn of_certificate(der: &[u8]) -> Option<Self> {
+        const RSA: [u8; 8] = [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01];
+        const ECDSA: [u8; 7] = [0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03];
+        let (certificate, _) = element(der)?;
+        let (_, after_content) = element(certificate)?;
+        let (algorithm, _) = element(after_content)?;
+        let (oid, _) = element(algorithm)?;
+        let hash = match (oid.strip_prefix(&RSA), oid.strip_prefix(&ECDSA)) {
+            (Some([4 | 5 | 11]), _) | (_, Some([2])) => Sha256::digest(der).to_vec(),
+            (Some([12]), _) | (_, Some([3])) => Sha384::digest(der).to_vec(),
+            (Some([13]), _) | (_, Some([4])) => Sha512::digest(der).to_vec(),
+            _ => return None,
+        };
+        Some(Self(hash))
+    }
+}
+
+/// Content of the first element of DER, and what comes after the element.
+fn element(der: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (&first, rest) = der.get(1..)?.split_first()?;
+    let (length, rest) = match first {
+        short @ 0..0x80 => (usize::from(short), rest),
+        long => {
+            let (length, rest) = rest.split_at_checked(usize::from(long & 0x7f))?;
+            (length.iter().try_fold(0_usize, |sum, byte| Some(sum.checked_mul(256)? + usize::from(*byte)))?, rest)
+        }
+    };
+    rest.split_at_checked(length)
+}
+
 /// The server's half of an exchange with a client.
 pub struct Server {
     verifier: Verifier,
+    /// What the client must repeat: how it began, and what it is bound to.
+    channel: String,
     client_first_bare: String,
     server_first: String,
     nonce: String,
 }
 
 impl Server {
-    /// Takes client-first-message; [`Server::first`] is the answer to it.
-    pub fn new(verifier: Verifier, client_first: &[u8]) -> Result<Self> {
+    /// Takes client-first-message; [`Server::first`] is the answer to it. `binding`: the client was offered it, and `is_bound`: it
+    /// has chosen it.
+    pub fn new(
+        verifier: Verifier,
+        client_first: &[u8],
+        binding: Option<&ChannelBinding>,
+        is_bound: bool,
+    ) -> Result<Self> {
         let text = std::str::from_utf8(client_first).map_err(|_| malformed("It is not UTF-8"))?;
-        let bare = text.strip_prefix("n,,").or(text.strip_prefix("y,,")).ok_or_else(|| {
+        let began = ["n,,", "y,,", BOUND].into_iter().find(|start| text.starts_with(start)).ok_or_else(|| {
             PgError::fatal(
                 SqlState::FEATURE_NOT_SUPPORTED,
-                "channel binding and authorization identities are not supported",
+                "this channel binding, or an authorization identity, is not supported",
             )
         })?;
+        if began == "y,," && binding.is_some() {
+            // Somebody in between may have hidden from the client that it can be used.
+            return Err(PgError::fatal(SqlState::INVALID_AUTHORIZATION, "SCRAM channel binding negotiation error")
+                .detail("The client supports SCRAM channel binding but thinks the server does not.  However, this server does support channel binding."));
+        }
+        if is_bound != (began == BOUND) {
+            return Err(malformed("The mechanism that was chosen and the message do not go together"));
+        }
+        let bound = binding.filter(|_| is_bound).map_or(&[][..], |binding| &binding.0);
+        let channel = BASE64.encode([began.as_bytes(), bound].concat());
+        let bare = &text[began.len()..];
         let theirs = attribute(bare, 'r').filter(|r| !r.is_empty()).ok_or_else(|| malformed("The nonce is missing"))?;
         let nonce = format!("{theirs}{}", nonce());
         let server_first = format!("r={nonce},s={},i={}", BASE64.encode(&verifier.salt), verifier.iterations);
-        Ok(Self { client_first_bare: bare.to_owned(), verifier, server_first, nonce })
+        Ok(Self { client_first_bare: bare.to_owned(), channel, verifier, server_first, nonce })
     }
 
     /// server-first-message.
@@ -235,9 +295,11 @@ impl Server {
     pub fn finish(&self, client_final: &[u8], user: &str) -> Result<(String, Keys)> {
         let text = std::str::from_utf8(client_final).map_err(|_| malformed("It is not UTF-8"))?;
         let (without_proof, proof) = text.rsplit_once(",p=").ok_or_else(|| malformed("The proof is missing"))?;
-        let binding = attribute(without_proof, 'c').unwrap_or_default();
-        if attribute(without_proof, 'r') != Some(&self.nonce) || !matches!(binding, "biws" | "eSws") {
-            return Err(malformed("The nonce or the channel binding is not that of this exchange"));
+        if attribute(without_proof, 'r') != Some(&self.nonce) {
+            return Err(malformed("The nonce is not that of this exchange"));
+        }
+        if attribute(without_proof, 'c') != Some(&self.channel) {
+            return Err(PgError::fatal(SqlState::INVALID_AUTHORIZATION, "SCRAM channel binding check failed"));
         }
         let proof: Key =
             BASE64.decode(proof).ok().and_then(|p| p.try_into().ok()).ok_or_else(|| malformed("The proof is bad"))?;
@@ -273,7 +335,7 @@ mod tests {
 
     fn exchange(secret: Secret, verifier: Verifier) -> Result<Keys> {
         let mut client = Client::new(secret);
-        let server = Server::new(verifier, client.first().as_bytes())?;
+        let server = Server::new(verifier, client.first().as_bytes(), None, false)?;
         let answer = client.respond(server.first().as_bytes())?;
         let (last, keys) = server.finish(answer.as_bytes(), "u")?;
         client.finish(last.as_bytes())?;

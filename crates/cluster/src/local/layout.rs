@@ -231,7 +231,13 @@ impl Layout {
             user: self.config.cluster.user.clone(),
             database: self.config.cluster.database.clone(),
             password: None,
+            certificate: self.certificate(part),
         }
+    }
+
+    fn certificate(&self, part: &Part) -> Option<PathBuf> {
+        let coordinator = self.config.coordinators.iter().find(|coordinator| coordinator.name == part.name)?;
+        coordinator.tls().map(|(certificate, _)| self.config.beside(certificate))
     }
 
     /// The process of a part, if it runs.
@@ -254,6 +260,9 @@ fn coordinator(port: u16, place: usize, pool_size: usize) -> Coordinator {
         listen: format!("127.0.0.1:{}", port + place as u16),
         pool_size,
         auth: Auth::Trust,
+        tls_certificate: None,
+        tls_key: None,
+        tls_required: false,
     }
 }
 

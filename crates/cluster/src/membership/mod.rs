@@ -67,8 +67,7 @@ pub(crate) async fn primary(config: &Config) -> Result<Session> {
 pub(crate) async fn coordinator(config: &Config) -> Result<Session> {
     let mut refusal = PgError::connection("the configuration names no coordinator");
     for coordinator in &config.coordinators {
-        let (host, port) = coordinator.address()?;
-        match Session::connect(&config.endpoint(&host, port)?).await {
+        match Session::connect(&config.coordinator_endpoint(coordinator)?).await {
             Ok(session) => return Ok(session),
             Err(error) => refusal = error,
         }

@@ -84,7 +84,7 @@ impl Socket {
     }
 
     pub(crate) async fn flush(&mut self) -> Result<()> {
-        self.writer.flush_stream().await
+        self.writer.flush().await
     }
 
     pub(crate) async fn shutdown(&mut self) -> Result<()> {

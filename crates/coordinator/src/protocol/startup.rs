@@ -4,17 +4,20 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Buf, Bytes};
+use bytes::{Buf, Bytes, BytesMut};
 use executor::{Identity, Session, Settings, SnapshotMode, own_setting_name};
 use pgerror::{PgError, Result, SqlState};
 use pgproto::frame::Cursor;
 use pgproto::frontend::{self, request};
+use pgproto::scram::ChannelBinding;
 use pgproto::{FrameReader, FrameWriter, backend, scram};
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 use crate::protocol::SNAPSHOT;
 use crate::protocol::socket::Socket;
 use crate::shared::admission::Admitted;
+use crate::shared::tls::Tls;
 use crate::shared::{Authentication, CancelKey, Shared};
 
 /// A client has this long to authenticate (`authentication_timeout`).
@@ -40,16 +43,16 @@ pub(crate) enum Opening {
 }
 
 /// Answers the startup packet and authenticates.
-pub(crate) async fn open(
-    shared: &Arc<Shared>,
-    read: OwnedReadHalf,
-    write: OwnedWriteHalf,
-    peer: SocketAddr,
-) -> Result<Opening> {
-    let mut reader = FrameReader::new(read);
+pub(crate) async fn open(shared: &Arc<Shared>, stream: TcpStream, peer: SocketAddr) -> Result<Opening> {
+    let deadline = tokio::time::Instant::now() + AUTHENTICATION_TIMEOUT;
+    let secured = tokio::time::timeout_at(deadline, secured(shared.tls(), stream)).await;
+    let Some(ends) = secured.unwrap_or_else(|_| Err(PgError::connection("no startup packet came in time")))? else {
+        return Ok(Opening::Nothing);
+    };
+    let Ends { mut reader, mut writer, channel } = ends;
     reader.limit(MESSAGE_BYTES_MAX);
-    let mut writer = FrameWriter::new(write);
-    let opened = tokio::time::timeout(AUTHENTICATION_TIMEOUT, negotiate(shared, &mut reader, &mut writer, peer)).await;
+    let negotiation = negotiate(shared, &mut reader, &mut writer, &channel, peer);
+    let opened = tokio::time::timeout_at(deadline, negotiation).await;
     let error = match opened {
         Ok(Ok(First::Session { session, admitted, is_dump })) => {
             reader.expect(frontend::length_max);
@@ -67,6 +70,60 @@ pub(crate) async fn open(
     Err(error)
 }
 
+/// Both ends of a client's connection before anything is known of him.
+struct Ends {
+    reader: FrameReader,
+    writer: FrameWriter,
+    channel: Channel,
+}
+
+enum Channel {
+    Plain,
+    Encrypted(Option<ChannelBinding>),
+}
+
+/// Lays TLS under the connection if the client asks for it and the coordinator has a certificate. `None`: the client has left.
+async fn secured(tls: Option<&Tls>, mut stream: TcpStream) -> Result<Option<Ends>> {
+    /// What a TLS connection begins with.
+    const HANDSHAKE: u8 = 22;
+    /// Of a request for encryption; its length comes first. No more is read, so that nothing but TLS can follow it.
+    const REQUEST_BYTES: usize = 8;
+    let encrypted = async |tls: &Tls, stream, is_direct| {
+        let (reader, writer, binding) = tls.accept(stream, is_direct).await?;
+        Ok(Some(Ends { reader, writer, channel: Channel::Encrypted(binding) }))
+    };
+    let mut first = [0];
+    if stream.peek(&mut first).await? == 1 && first[0] == HANDSHAKE {
+        return match tls {
+            Some(tls) => encrypted(tls, stream, true).await,
+            None => Ok(None),
+        };
+    }
+    loop {
+        let mut head = BytesMut::with_capacity(REQUEST_BYTES);
+        while head.len() < REQUEST_BYTES {
+            let missing = REQUEST_BYTES - head.len();
+            if (&mut stream).take(missing as u64).read_buf(&mut head).await? == 0 {
+                return Ok(None);
+            }
+        }
+        let code = u32::from_be_bytes([head[4], head[5], head[6], head[7]]);
+        match (code, tls) {
+            (request::SSL, Some(tls)) => {
+                stream.write_all(b"S").await?;
+                return encrypted(tls, stream, false).await;
+            }
+            (request::SSL | request::GSS_ENCRYPTION, _) => stream.write_all(b"N").await?,
+            _ => {
+                let (read, write) = stream.into_split();
+                let mut reader = FrameReader::new(read);
+                reader.buffer().extend_from_slice(&head);
+                return Ok(Some(Ends { reader, writer: FrameWriter::new(write), channel: Channel::Plain }));
+            }
+        }
+    }
+}
+
 enum First {
     Session { session: Box<Session>, admitted: Admitted, is_dump: bool },
     Cancel(CancelKey),
@@ -77,38 +134,25 @@ async fn negotiate(
     shared: &Arc<Shared>,
     reader: &mut FrameReader,
     writer: &mut FrameWriter,
+    channel: &Channel,
     peer: SocketAddr,
 ) -> Result<First> {
-    loop {
-        let Some(packet) = startup_packet(reader).await? else { return Ok(First::Nothing) };
-        let mut cursor = Cursor::new(packet);
-        match cursor.u32()? {
-            request::SSL | request::GSS_ENCRYPTION => {
-                writer.buffer().extend_from_slice(b"N");
-                writer.flush().await?;
-            }
-            request::CANCEL => {
-                return Ok(First::Cancel((cursor.i32()?, cursor.i32()?)));
-            }
-            version if version >> 16 == 3 => {
-                let parameters = startup_parameters(&mut cursor)?;
-                negotiate_version(version, &parameters, writer);
-                let is_dump = parameters.iter().any(|(name, value)| name == "application_name" && value == "pg_dump");
-                let opened = authenticate(shared, &parameters, reader, writer).await;
-                let (session, admitted) = opened.inspect_err(|error| log_failure(&parameters, peer, error))?;
-                return Ok(First::Session { session: Box::new(session), admitted, is_dump });
-            }
-            version => {
-                return Err(PgError::fatal(
-                    SqlState::FEATURE_NOT_SUPPORTED,
-                    format!(
-                        "unsupported frontend protocol {}.{}: server supports 3.0 to 3.0",
-                        version >> 16,
-                        version & 0xffff
-                    ),
-                ));
-            }
+    let Some(packet) = startup_packet(reader).await? else { return Ok(First::Nothing) };
+    let mut cursor = Cursor::new(packet);
+    match cursor.u32()? {
+        request::CANCEL => Ok(First::Cancel((cursor.i32()?, cursor.i32()?))),
+        version if version >> 16 == 3 => {
+            let parameters = startup_parameters(&mut cursor)?;
+            negotiate_version(version, &parameters, writer);
+            let is_dump = parameters.iter().any(|(name, value)| name == "application_name" && value == "pg_dump");
+            let opened = authenticate(shared, &parameters, reader, writer, channel).await;
+            let (session, admitted) = opened.inspect_err(|error| log_failure(&parameters, peer, error))?;
+            Ok(First::Session { session: Box::new(session), admitted, is_dump })
         }
+        version => Err(PgError::fatal(
+            SqlState::FEATURE_NOT_SUPPORTED,
+            format!("unsupported frontend protocol {}.{}: server supports 3.0 to 3.0", version >> 16, version & 0xffff),
+        )),
     }
 }
 
@@ -172,7 +216,15 @@ async fn authenticate(
     parameters: &[(String, String)],
     reader: &mut FrameReader,
     writer: &mut FrameWriter,
+    channel: &Channel,
 ) -> Result<(Session, Admitted)> {
+    if matches!(channel, Channel::Plain) && shared.tls().is_some_and(Tls::is_required) {
+        return Err(PgError::fatal(
+            SqlState::INVALID_AUTHORIZATION,
+            "this coordinator takes encrypted connections only",
+        )
+        .hint("Connect with sslmode=require or better."));
+    }
     let find = |wanted: &str| parameters.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.clone());
     let user = find("user").filter(|user| !user.is_empty()).ok_or_else(|| {
         PgError::fatal(SqlState::INVALID_AUTHORIZATION, "no PostgreSQL user name specified in startup packet")
@@ -195,7 +247,9 @@ async fn authenticate(
         Authentication::Trust => {
             shared.context().service().secret.clone().filter(|_| shared.context().service().user == user)
         }
-        Authentication::Scram => Some(scram::Secret::Keys(scram_exchange(shared, &user, reader, writer).await?)),
+        Authentication::Scram => {
+            Some(scram::Secret::Keys(scram_exchange(shared, &user, reader, writer, channel).await?))
+        }
     };
     let (settings, own) = initial_settings(parameters)?;
     let mut session = Session::new(shared.context().clone(), Identity { user, database, secret }, settings);
@@ -300,6 +354,7 @@ async fn scram_exchange(
     user: &str,
     reader: &mut FrameReader,
     writer: &mut FrameWriter,
+    channel: &Channel,
 ) -> Result<scram::Keys> {
     let sql = format!(
         "SELECT rolpassword FROM pg_catalog.pg_authid WHERE rolname = {} AND rolcanlogin \
@@ -310,19 +365,26 @@ async fn scram_exchange(
     let stored = rows.first().and_then(|row| row.first()?.clone()).map(|v| String::from_utf8_lossy(&v).into_owned());
     let verifier = stored.as_deref().and_then(scram::Verifier::parse).unwrap_or_else(|| scram::Verifier::mock(user));
 
-    let mut mechanisms = scram::MECHANISM.as_bytes().to_vec();
-    mechanisms.extend_from_slice(b"\0\0");
-    backend::authentication(writer.buffer(), 10, &mechanisms);
+    let binding = match channel {
+        Channel::Encrypted(binding) => binding.as_ref(),
+        Channel::Plain => None,
+    };
+    // The better one first.
+    let offered = binding.map(|_| scram::MECHANISM_PLUS).into_iter().chain([scram::MECHANISM]);
+    let mechanisms: String = offered.clone().flat_map(|name| [name, "\0"]).chain(["\0"]).collect();
+    backend::authentication(writer.buffer(), 10, mechanisms.as_bytes());
     writer.flush().await?;
     let mut cursor = Cursor::new(password_message(reader).await?);
-    if cursor.cstr()?.as_ref() != scram::MECHANISM.as_bytes() {
+    let chosen = cursor.cstr()?;
+    let Some(mechanism) = offered.clone().find(|name| name.as_bytes() == chosen.as_ref()) else {
         return Err(PgError::fatal(
             SqlState::PROTOCOL_VIOLATION,
             "client selected an invalid SASL authentication mechanism",
         ));
-    }
+    };
     let length = usize::try_from(cursor.i32()?).unwrap_or(0);
-    let server = scram::Server::new(verifier, &cursor.bytes(length)?)?;
+    let is_bound = mechanism == scram::MECHANISM_PLUS;
+    let server = scram::Server::new(verifier, &cursor.bytes(length)?, binding, is_bound)?;
     backend::authentication(writer.buffer(), 11, server.first().as_bytes());
     writer.flush().await?;
     let (last, keys) = server.finish(&password_message(reader).await?, user)?;

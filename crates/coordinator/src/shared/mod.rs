@@ -2,6 +2,7 @@
 //!
 //! * [`Shared`]: the executor's context, cancel keys, whether the coordinator is about to end.
 //! * [`admission`]: how many clients there may be, and how many connections that have not said who they are.
+//! * [`tls`]: the certificate, and how a client's connection is encrypted.
 //! * [`caches`]: parsed texts and descriptions of statements.
 //!
 //! Invariant: nothing here outlives the coordinator. No session waits for another's statement here, but for long texts of others to be read.
@@ -15,9 +16,11 @@ use tokio::sync::watch;
 
 use self::admission::Admission;
 use self::caches::{DescriptionCache, StatementCache};
+use self::tls::Tls;
 
 pub(crate) mod admission;
 pub(crate) mod caches;
+pub(crate) mod tls;
 
 /// How clients prove who they are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,6 +40,7 @@ pub(crate) struct Shared {
     name: Arc<str>,
     context: Arc<Context>,
     authentication: Authentication,
+    tls: Option<Tls>,
     admission: Arc<Admission>,
     descriptions: DescriptionCache,
     statements: StatementCache,
@@ -48,11 +52,18 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(name: &str, context: Context, authentication: Authentication, clients_max: usize) -> Self {
+    pub(crate) fn new(
+        name: &str,
+        context: Context,
+        authentication: Authentication,
+        tls: Option<Tls>,
+        clients_max: usize,
+    ) -> Self {
         Self {
             name: name.into(),
             context: Arc::new(context),
             authentication,
+            tls,
             admission: Arc::new(Admission::new(clients_max)),
             descriptions: DescriptionCache::default(),
             statements: StatementCache::default(),
@@ -73,6 +84,10 @@ impl Shared {
 
     pub(crate) fn authentication(&self) -> Authentication {
         self.authentication
+    }
+
+    pub(crate) fn tls(&self) -> Option<&Tls> {
+        self.tls.as_ref()
     }
 
     pub(crate) fn admission(&self) -> &Arc<Admission> {

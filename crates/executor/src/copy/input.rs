@@ -63,7 +63,7 @@ impl<'a> Input<'a> {
         match source {
             CopySource::Client(reader, writer) => {
                 backend::copy_response(writer.buffer(), backend::tag::COPY_IN, binary, columns);
-                writer.flush_stream().await?;
+                writer.flush().await?;
                 Ok(Input::Client { reader, ended: false })
             }
             CopySource::File(path) => {

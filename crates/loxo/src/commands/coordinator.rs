@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use cluster::{Auth, Config};
-use coordinator::{Authentication, Coordinator, CoordinatorOptions};
+use coordinator::{Authentication, Coordinator, CoordinatorOptions, TlsOptions};
 use pgerror::{PgError, Result, SqlState};
 
 /// Run a coordinator: the process that clients connect to
@@ -42,6 +42,11 @@ pub async fn run(arguments: Arguments) -> Result<()> {
         Auth::Scram => Authentication::Scram,
     };
     let mut options = options(&config, own.name.clone(), listen, authentication, own.pool_size)?;
+    options.tls = own.tls().map(|(certificate, key)| TlsOptions {
+        certificate: config.beside(certificate),
+        key: config.beside(key),
+        required: own.tls_required,
+    });
     for (configured, node) in options.datanodes.iter_mut().zip(&config.datanodes) {
         configured.address.host = config.shortest_way(node);
     }
@@ -49,10 +54,10 @@ pub async fn run(arguments: Arguments) -> Result<()> {
     tokio::spawn(async move {
         cluster::pool_warnings(&config).await.into_iter().for_each(|warning| tracing::warn!("{warning}"))
     });
-    let stopper = coordinator.stopper();
+    let (stopper, reloader) = (coordinator.stopper(), coordinator.reloader());
     tokio::select! {
         ended = coordinator.serve() => ended,
-        () = super::asked_to_stop() => {
+        () = super::asked_to_stop(|| reloader.reload()) => {
             stopper.stop().await;
             Ok(())
         }
@@ -82,6 +87,7 @@ pub fn options(
         gtms: config.gtm_addresses(),
         cluster_id: config.cluster.id.clone(),
         pool_size,
+        tls: None,
         clients_max: CLIENTS_MAX,
     })
 }

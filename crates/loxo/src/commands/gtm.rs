@@ -52,6 +52,6 @@ pub async fn run(arguments: Arguments) -> Result<()> {
     let options = txn::GtmOptions { roster: Some(roster), ..txn::GtmOptions::new(datanodes) };
     tokio::select! {
         ended = txn::gtm::serve(listener, options) => ended,
-        () = super::asked_to_stop() => Ok(()),
+        () = super::asked_to_stop(|| Ok(())) => Ok(()),
     }
 }

@@ -103,8 +103,8 @@ fn service_identity(config: &cluster::Config) -> Result<executor::Identity> {
     })
 }
 
-/// SIGTERM or Ctrl-C.
-async fn asked_to_stop() {
+/// SIGTERM or Ctrl-C. SIGHUP has certificates read again.
+async fn asked_to_stop(reload: impl Fn() -> Result<()>) {
     let mut terminate = match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
         Ok(signal) => signal,
         Err(error) => {
@@ -115,12 +115,12 @@ async fn asked_to_stop() {
     tokio::select! {
         _ = terminate.recv() => {}
         _ = tokio::signal::ctrl_c() => {}
-        never = outlive_other_signals() => match never {},
+        never = outlive_other_signals(reload) => match never {},
     }
 }
 
-/// Log rotation and the like send them to servers. There is nothing to read again.
-async fn outlive_other_signals() -> std::convert::Infallible {
+/// Log rotation and the like send them to servers.
+async fn outlive_other_signals(reload: impl Fn() -> Result<()>) -> std::convert::Infallible {
     use tokio::signal::unix::{SignalKind, signal};
     let [mut hangup, mut first, mut second] =
         [SignalKind::hangup(), SignalKind::user_defined1(), SignalKind::user_defined2()].map(|kind| signal(kind).ok());
@@ -130,7 +130,13 @@ async fn outlive_other_signals() -> std::convert::Infallible {
     };
     loop {
         let name = tokio::select! {
-            _ = next(&mut hangup) => "SIGHUP",
+            _ = next(&mut hangup) => {
+                match reload() {
+                    Ok(()) => tracing::info!("SIGHUP: certificates were read again; the rest of the configuration is read at the start only"),
+                    Err(error) => tracing::error!(%error, "SIGHUP: what was read before stays"),
+                }
+                continue;
+            }
             _ = next(&mut first) => "SIGUSR1",
             _ = next(&mut second) => "SIGUSR2",
         };
