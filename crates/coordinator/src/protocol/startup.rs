@@ -86,8 +86,8 @@ enum Channel {
 async fn secured(tls: Option<&Tls>, mut stream: TcpStream) -> Result<Option<Ends>> {
     /// What a TLS connection begins with.
     const HANDSHAKE: u8 = 22;
-    /// Of a request for encryption; its length comes first. No more is read, so that nothing but TLS can follow it.
-    const REQUEST_BYTES: usize = 8;
+    /// A request for encryption: its own length and a code. No more is read, so that nothing but TLS can follow it.
+    const REQUEST_BYTES: u32 = 8;
     let encrypted = async |tls: &Tls, stream, is_direct| {
         let (reader, writer, binding) = tls.accept(stream, is_direct).await?;
         Ok(Some(Ends { reader, writer, channel: Channel::Encrypted(binding) }))
@@ -100,27 +100,35 @@ async fn secured(tls: Option<&Tls>, mut stream: TcpStream) -> Result<Option<Ends
         };
     }
     loop {
-        let mut head = BytesMut::with_capacity(REQUEST_BYTES);
-        while head.len() < REQUEST_BYTES {
-            let missing = REQUEST_BYTES - head.len();
-            if (&mut stream).take(missing as u64).read_buf(&mut head).await? == 0 {
-                return Ok(None);
+        let Some(length) = word(&mut stream).await? else { return Ok(None) };
+        let mut head = BytesMut::from(&length.to_be_bytes()[..]);
+        if length == REQUEST_BYTES {
+            let Some(code) = word(&mut stream).await? else { return Ok(None) };
+            match (code, tls) {
+                (request::SSL, Some(tls)) => {
+                    stream.write_all(b"S").await?;
+                    return encrypted(tls, stream, false).await;
+                }
+                (request::SSL | request::GSS_ENCRYPTION, _) => {
+                    stream.write_all(b"N").await?;
+                    continue;
+                }
+                _ => head.extend_from_slice(&code.to_be_bytes()),
             }
         }
-        let code = u32::from_be_bytes([head[4], head[5], head[6], head[7]]);
-        match (code, tls) {
-            (request::SSL, Some(tls)) => {
-                stream.write_all(b"S").await?;
-                return encrypted(tls, stream, false).await;
-            }
-            (request::SSL | request::GSS_ENCRYPTION, _) => stream.write_all(b"N").await?,
-            _ => {
-                let (read, write) = stream.into_split();
-                let mut reader = FrameReader::new(read);
-                reader.buffer().extend_from_slice(&head);
-                return Ok(Some(Ends { reader, writer: FrameWriter::new(write), channel: Channel::Plain }));
-            }
-        }
+        let (read, write) = stream.into_split();
+        let mut reader = FrameReader::new(read);
+        reader.buffer().extend_from_slice(&head);
+        return Ok(Some(Ends { reader, writer: FrameWriter::new(write), channel: Channel::Plain }));
+    }
+}
+
+/// Four bytes, and no more; `None` if the stream ends before.
+async fn word(stream: &mut TcpStream) -> Result<Option<u32>> {
+    match stream.read_u32().await {
+        Ok(word) => Ok(Some(word)),
+        Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Ok(None),
+        Err(error) => Err(error.into()),
     }
 }
 
