@@ -15,11 +15,11 @@ use pgproto::{CancelKey, Frame};
 
 use crate::backend::cancel::{CancelSet, Entry};
 use crate::backend::leased::{LeasedConnection, Replay};
-use crate::backend::pool::{Identity, Link};
 use crate::backend::pool::admission::{Ticket, admit};
 use crate::backend::pool::cluster::Cluster;
 use crate::backend::pool::login::Login;
 use crate::backend::pool::sequence_values::{DrawnValues, Elsewhere};
+use crate::backend::pool::{Identity, Link};
 use crate::backend::settings::Settings;
 use crate::backend::slot::{Slot, slots};
 
