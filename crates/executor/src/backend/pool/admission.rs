@@ -27,9 +27,9 @@ use std::time::Duration;
 use catalog::NodeId;
 use pgerror::{PgError, Result, SqlState};
 use tokio::sync::oneshot;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
-/// Longest wait in line.
+/// Longest wait in a line that does not move.
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// Of so many slots one is for sessions that may go to any node, and one at least; and one for statements on one node, if there are
@@ -37,7 +37,7 @@ const WAIT_MAX: Duration = Duration::from_secs(30);
 const PER_RESERVED: usize = 8;
 
 /// What a session is admitted for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Need {
     /// A statement on this node.
     One(NodeId),
@@ -60,6 +60,8 @@ struct State {
     any_line: VecDeque<Waiting>,
     one_lines: HashMap<NodeId, VecDeque<Waiting>>,
     arrivals: u64,
+    /// When somebody was last admitted out of a line.
+    moved: HashMap<Need, Instant>,
     /// Those who are admitted for one node and need any.
     ahead: VecDeque<(NodeId, oneshot::Sender<Ticket>)>,
 }
@@ -179,18 +181,20 @@ impl Admission {
 
     /// Those for whom there is room now.
     fn admit(self: &Arc<Self>, state: &mut State) -> Vec<(Ticket, oneshot::Sender<Ticket>)> {
-        let mut admitted = Vec::new();
+        let (mut admitted, now) = (Vec::new(), Instant::now());
         while let Some((node, _)) = state.ahead.front()
             && state.grows(*node, self.slots)
         {
             let Some((_, waiting)) = state.ahead.pop_front() else { break };
             state.count(Need::Any);
+            state.moved.insert(Need::Any, now);
             admitted.push((Ticket { admission: self.clone(), need: Need::Any }, waiting));
         }
         while state.ahead.is_empty()
             && let Some((need, waiting)) = state.pop(self.slots)
         {
             state.count(need);
+            state.moved.insert(need, now);
             admitted.push((Ticket { admission: self.clone(), need }, waiting));
         }
         admitted
@@ -229,12 +233,19 @@ impl Admission {
         };
         waiting.await.ok()
     }
+
+    /// When somebody who has come at `came` and is still in line gives up. That others were many is no reason as long as they move on:
+    /// the wait is then for the client to limit, by `statement_timeout`.
+    fn patience_ends(&self, need: Need, came: Instant) -> Instant {
+        let moved = self.lock().moved.get(&need).copied();
+        moved.map_or(came, |moved| moved.max(came)) + WAIT_MAX
+    }
 }
 
 /// To be called before a session takes a connection to a node, `alone` if it holds none and needs it for one statement there only.
 ///
 /// # Errors
-/// 53300 after a long wait.
+/// 53300 after a long wait in which nobody else was admitted either.
 pub(crate) async fn admit(
     admission: &Arc<Admission>,
     ticket: Option<&Ticket>,
@@ -256,9 +267,15 @@ pub(crate) async fn admit(
             _ => admission.enter(need).await,
         }
     };
-    match timeout(WAIT_MAX, enter).await {
-        Ok(Some(ticket)) => Ok(Some(ticket)),
-        _ => Err(not_admitted(max)),
+    let mut enter = std::pin::pin!(enter);
+    let came = Instant::now();
+    loop {
+        let end = admission.patience_ends(need, came);
+        match timeout_at(end, &mut enter).await {
+            Ok(Some(ticket)) => return Ok(Some(ticket)),
+            Err(_) if end < admission.patience_ends(need, came) => {}
+            _ => return Err(not_admitted(max)),
+        }
     }
 }
 
@@ -339,6 +356,24 @@ mod tests {
         let admitted: Vec<Ticket> =
             many.iter_mut().filter_map(|waiting| waiting.as_mut().now_or_never().flatten()).collect();
         assert_eq!(admitted.len(), 14);
+    }
+
+    #[test]
+    fn whoever_stands_in_a_line_that_moves_goes_on_waiting() {
+        let admission = Admission::new(16);
+        let enter = |need| admission.enter(need).now_or_never().flatten();
+        let came = Instant::now();
+        let ends = |need| admission.patience_ends(need, came);
+        let inside: Vec<Ticket> = (0..14).map(|_| enter(Need::Any).expect("a slot")).collect();
+        let mut waiting = Box::pin(admission.enter(Need::Any));
+        assert!(waiting.as_mut().now_or_never().is_none());
+        // A statement that need not stand in line says nothing of those who do.
+        assert!(enter(Need::One(NodeId(0))).is_some());
+        assert_eq!(ends(Need::Any), came + WAIT_MAX);
+        drop(inside);
+        assert!(waiting.now_or_never().flatten().is_some());
+        assert!(ends(Need::Any) > came + WAIT_MAX);
+        assert_eq!(ends(Need::One(NodeId(0))), came + WAIT_MAX);
     }
 
     fn node_of(ticket: &Ticket) -> NodeId {
