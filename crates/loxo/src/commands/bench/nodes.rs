@@ -66,7 +66,7 @@ pub(super) async fn run(arguments: &Arguments) -> Result<()> {
         };
         let size = on_cluster(None, *datanodes, 1, Some(Profile::Default), measure).await?;
         report.sizes.push(size);
-        eprintln!("{datanodes} datanodes are measured");
+        eprintln!("measured: {datanodes} of datanodes {sizes:?}");
     }
     crate::commands::print(&if arguments.json { format!("{:#}\n", report.to_json()) } else { format!("{report}\n") })?;
     if let Some(out) = &arguments.out {
