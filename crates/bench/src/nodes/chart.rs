@@ -24,8 +24,11 @@ const CURVES: [(&str, &str); 7] = [
     ("ddl_ms", "#555555"),
 ];
 
+/// Title, colour, points.
+type Curve = (&'static str, &'static str, Vec<(f64, f64)>);
+
 pub(super) fn svg(sizes: &[Size]) -> String {
-    let curves: Vec<(&str, &str, Vec<(f64, f64)>)> = CURVES
+    let curves: Vec<Curve> = CURVES
         .iter()
         .filter_map(|(name, color)| curve(name, sizes).map(|(title, points)| (title, *color, points)))
         .collect();

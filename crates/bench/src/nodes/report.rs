@@ -45,7 +45,7 @@ pub struct NodesReport {
 /// A figure: what it is, its name for machines, its value, decimals.
 type Figure = (&'static str, &'static str, fn(&Size) -> Option<f64>, usize);
 
-pub(crate) const FIGURES: [Figure; 17] = [
+pub(crate) const FIGURES: [Figure; 18] = [
     ("start, s", "up_s", |size| Some(size.up_seconds), 1),
     ("memory after the start, MiB", "memory_mib", |size| Some(size.memory_mib), 0),
     ("COPY, rows/s", "copy_rows_per_s", |size| Some(size.copy_rows_per_second), 0),
@@ -63,6 +63,7 @@ pub(crate) const FIGURES: [Figure; 17] = [
     ("clients: reads of one row/s", "reads_per_s", |size| Some(size.crowd.reads_per_second), 1),
     ("clients: longest statement, ms", "longest_ms", |size| Some(size.crowd.longest_ms), 0),
     ("clients: memory, MiB", "memory_clients_mib", |size| Some(size.crowd.memory_mib), 0),
+    ("cores that other programs had", "others_cores", |size| Some(size.others_cores), 1),
 ];
 
 impl NodesReport {
@@ -73,7 +74,6 @@ impl NodesReport {
             let mut facts = Map::new();
             facts.insert("datanodes".to_owned(), json!(size.datanodes));
             facts.extend(FIGURES.iter().map(|(_, name, value, _)| ((*name).to_owned(), json!(value(size)))));
-            facts.insert("others_cores".to_owned(), json!(size.others_cores));
             Value::Object(facts)
         };
         json!({
@@ -85,13 +85,13 @@ impl NodesReport {
     /// A line a number of datanodes, with a head.
     pub fn to_csv(&self) -> String {
         let names: Vec<&str> = FIGURES.iter().map(|(_, name, ..)| *name).collect();
-        let mut text = format!("datanodes,{},others_cores\n", names.join(","));
+        let mut text = format!("datanodes,{}\n", names.join(","));
         for size in &self.sizes {
             text += &size.datanodes.to_string();
             for (_, _, value, decimals) in FIGURES {
                 text += &value(size).map_or(",".to_owned(), |value| format!(",{value:.decimals$}"));
             }
-            text += &format!(",{:.2}\n", size.others_cores);
+            text.push('\n');
         }
         text
     }
@@ -117,10 +117,7 @@ impl fmt::Display for NodesReport {
         )?;
         let mut table = vec![vec!["datanodes".to_owned()]];
         table[0].extend(self.sizes.iter().map(|size| size.datanodes.to_string()));
-        let figures = FIGURES.iter().map(|(title, _, value, decimals)| (*title, *value, *decimals));
-        let others: (&str, fn(&Size) -> Option<f64>, usize) =
-            ("cores that other programs had", |size| Some(size.others_cores), 1);
-        for (title, value, decimals) in figures.chain([others]) {
+        for (title, _, value, decimals) in FIGURES {
             let cell = |size: &Size| match (value(size), decimals) {
                 (None, _) => "–".to_owned(),
                 (Some(value), 0) => grouped(value.round() as u64),
@@ -148,7 +145,7 @@ mod tests {
         let report = NodesReport { sizes: vec![size(1, None), size(2, Some(3.0))], ..NodesReport::default() };
         assert_eq!(report.to_json()["sizes"][1]["snapshot_ms"], 0.5);
         let csv = report.to_csv();
-        assert_eq!(csv.lines().map(|line| line.split(',').count()).collect::<Vec<_>>(), [FIGURES.len() + 2; 3]);
+        assert_eq!(csv.lines().map(|line| line.split(',').count()).collect::<Vec<_>>(), [FIGURES.len() + 1; 3]);
         assert!(report.to_string().contains("COMMIT of two datanodes"));
     }
 }
