@@ -12,6 +12,7 @@
 //! the 22 TPC-H queries on a cluster and on one stock server                         power::run: `loxo bench power`
 //! short queries over small tables, by turns on a cluster and on one stock server   small::run: `loxo bench small`
 //! money moves, sums and TPC-H queries while a datanode joins and leaves            grow::run: `loxo bench grow`
+//! one cluster after the other, of ever more datanodes                               nodes::run: `loxo bench nodes`
 //! verify::run: do the rows, their order-independent whole, and their places agree with one server?
 //! ```
 //!
@@ -23,6 +24,7 @@ pub mod grow;
 pub mod insert;
 pub mod lineitem;
 pub mod load;
+pub mod nodes;
 pub mod power;
 mod report;
 pub mod small;
@@ -36,6 +38,7 @@ pub use demo::DemoOptions;
 pub use grow::{GrowOptions, GrowReport};
 pub use insert::{InsertOptions, InsertReport};
 pub use load::{LoadOptions, Target};
+pub use nodes::{NodesOptions, NodesReport};
 pub use power::PowerOptions;
 pub use report::{LoadReport, Measured, TpcbMeasured, TpcbReport};
 pub use small::{SmallOptions, SmallReport};

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use futures_util::future::join_all;
 use pgerror::Result;
 
 use crate::config::{Config, Datanode, POOL_SIZE, is_loopback};
@@ -207,20 +208,32 @@ pub(crate) fn pool_left(config: &Config, max_connections: usize, more: usize) ->
     (0..=POOL_SIZE).rev().find(|size| most_connections(*size) <= share).unwrap_or(0)
 }
 
+/// What is wrong if a coordinator with so many clients may need more open files than it is allowed. A connection to a datanode by a Unix
+/// socket takes two, see `pgproto`.
+pub fn open_files_shortage(datanodes: usize, pool_size: usize, clients: usize, allowed: u64) -> Option<String> {
+    const OTHER_FILES: usize = 50;
+    let needed = (2 * datanodes * most_connections(pool_size) + clients + OTHER_FILES) as u64;
+    (needed > allowed).then(|| {
+        format!(
+            "{allowed} open files are allowed, but {needed} may be needed for {clients} clients and {} connections to each of \
+             {datanodes} datanodes. Raise the limit (ulimit -Hn, LimitNOFILE of systemd), or set a smaller pool_size.",
+            most_connections(pool_size)
+        )
+    })
+}
+
 /// Warnings about datanodes that take fewer connections than the coordinators may open. A server that does not answer has none.
 pub async fn pool_warnings(config: &Config) -> Vec<String> {
-    let mut warnings = Vec::new();
-    for node in &config.datanodes {
+    let warning = async |node: &Datanode| {
         let asked = async {
             let session = Session::connect(&config.endpoint(&node.host, node.port)?).await?;
             session.value("SHOW max_connections").await
         };
         let limit = asked.await.ok().flatten().and_then(|value| value.parse().ok());
-        if let Some((text, hint)) = limit.and_then(|limit| pool_shortage(config, limit)) {
-            warnings.push(format!("datanode {}: {text}. {hint}", node.name));
-        }
-    }
-    warnings
+        let (text, hint) = limit.and_then(|limit| pool_shortage(config, limit))?;
+        Some(format!("datanode {}: {text}. {hint}", node.name))
+    };
+    join_all(config.datanodes.iter().map(warning)).await.into_iter().flatten().collect()
 }
 
 fn check_configuration(config: &Config, report: &mut Report) {

@@ -36,6 +36,19 @@ pub(crate) fn write(path: &Path, text: &str) -> Result<()> {
     std::fs::rename(&draft, path).map_err(context("replace", path))
 }
 
+/// Removes a directory with all that is in it; directories in it at the same time, and what else is there last.
+pub(crate) async fn remove_all(dir: &Path) -> Result<()> {
+    let mut parts = tokio::task::JoinSet::new();
+    for entry in std::fs::read_dir(dir).map_err(context("read", dir))? {
+        let path = entry.map_err(context("read", dir))?.path();
+        if path.is_dir() && !path.is_symlink() {
+            parts.spawn_blocking(move || std::fs::remove_dir_all(&path).map_err(context("remove", &path)));
+        }
+    }
+    parts.join_all().await.into_iter().collect::<Result<()>>()?;
+    std::fs::remove_dir_all(dir).map_err(context("remove", dir))
+}
+
 /// A file in memory that has no name.
 pub(crate) fn unnamed() -> Result<std::fs::File> {
     let fd = rustix::fs::memfd_create("loxo-output", rustix::fs::MemfdFlags::CLOEXEC);

@@ -5,6 +5,7 @@
 
 use std::fmt::Write;
 
+use futures_util::future::{join_all, try_join_all};
 use pgerror::{PgError, Result, SqlState};
 use txn::decision::{LAYOUT, SCHEMA_SQL};
 
@@ -44,6 +45,13 @@ struct Node<'a> {
     session: Session,
 }
 
+impl<'a> Node<'a> {
+    async fn connect(config: &Config, id: usize, node: &'a Datanode) -> Result<Self> {
+        let session = Session::connect(&config.endpoint(&node.host, node.port)?).await;
+        Ok(Self { id, config: node, session: session.map_err(|e| at(node, e))? })
+    }
+}
+
 /// Prepares the empty servers of a configuration to be the datanodes of one new cluster; returns its id. Refuses servers
 /// that hold anything (55000), naming what was found. Also ends an earlier call that was interrupted; if that call had
 /// decided to commit, its cluster's id is returned.
@@ -52,32 +60,34 @@ pub async fn init(config: &Config) -> Result<String> {
         return Err(invalid("a new cluster has no datanodes but those from id 0 on, without a hole".to_owned())
             .hint("Remove \"id\" from the datanodes in the configuration."));
     }
-    let mut nodes = Vec::with_capacity(config.datanodes.len());
-    for (id, datanode) in config.datanodes.iter().enumerate() {
-        let session = Session::connect(&config.endpoint(&datanode.host, datanode.port)?).await;
-        let session = session.map_err(|e| at(datanode, e))?;
-        nodes.push(Node { id, config: datanode, session });
-    }
+    let nodes =
+        try_join_all(config.datanodes.iter().enumerate().map(|(id, node)| Node::connect(config, id, node))).await?;
     if let Some(cluster_id) = finish_interrupted(&nodes).await? {
         return Ok(cluster_id);
     }
-    for node in &nodes {
-        check_empty(&node.session).await.map_err(|e| at(node.config, e))?;
-    }
+    try_join_all(nodes.iter().map(async |node| check_empty(&node.session).await.map_err(|e| at(node.config, e))))
+        .await?;
     let cluster_id = nodes[0].session.value("SELECT gen_random_uuid()").await?.unwrap_or_default();
     let token = nodes[0].session.value("SELECT gen_random_uuid()").await?.unwrap_or_default();
     let keys = nodes[0].session.value(KEYS_SQL).await?.unwrap_or_default();
     let secrets = Secrets { token, keys };
     let outcome = prepare_all(&nodes, config, &cluster_id, &secrets).await;
     let decision = if outcome.is_ok() { "COMMIT" } else { "ROLLBACK" };
-    for node in &nodes {
-        // In an error's wake a node may have nothing prepared; finish_interrupted sees to what stays behind.
+    let end = async |node: &Node<'_>| {
         let ended = node.session.run(&format!("{decision} PREPARED '{GID_PREFIX}{cluster_id}'")).await;
-        if outcome.is_ok() {
-            ended.map_err(|e| at(node.config, e))?;
-        }
+        ended.map_err(|e| at(node.config, e))
+    };
+    // The first one's commit is the decision, so the others come after it. In an error's wake a node may have nothing prepared;
+    // finish_interrupted sees to what stays behind.
+    let (first, others) = nodes.split_at(1);
+    let decided = join_all(first.iter().map(&end)).await;
+    if outcome.is_ok() {
+        decided.into_iter().collect::<Result<()>>()?;
     }
-    outcome.map(|()| cluster_id)
+    let ended = join_all(others.iter().map(&end)).await;
+    outcome?;
+    ended.into_iter().collect::<Result<()>>()?;
+    Ok(cluster_id)
 }
 
 /// What coordinators prove themselves by, and what is proven to them; the same on every datanode.
@@ -101,7 +111,7 @@ impl Secrets {
 
 async fn prepare_all(nodes: &[Node<'_>], config: &Config, cluster_id: &str, secrets: &Secrets) -> Result<()> {
     let rows = rows_sql(config);
-    for node in nodes {
+    let prepare = async |node: &Node<'_>| {
         let script = format!(
             "BEGIN;\nSET LOCAL client_min_messages = warning;\n{METADATA_SQL}\n{SCHEMA_SQL}\n{rows}\n\
              INSERT INTO loxo.identity (node_id, cluster_id, layout, system_identifier)\n\
@@ -116,8 +126,9 @@ async fn prepare_all(nodes: &[Node<'_>], config: &Config, cluster_id: &str, secr
             let _ = node.session.run("ROLLBACK").await;
             return Err(at(node.config, error));
         }
-    }
-    Ok(())
+        Ok(())
+    };
+    join_all(nodes.iter().map(prepare)).await.into_iter().collect()
 }
 
 /// The rows that are the same on every datanode.

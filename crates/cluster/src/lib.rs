@@ -37,9 +37,9 @@ mod tls;
 mod upgrade;
 
 pub use audit::{Audit, audit};
-pub use check::{Finding, Level, check, pool_warnings};
+pub use check::{Finding, Level, check, open_files_shortage, pool_warnings};
 pub use config::{Auth, ClusterSection, Config, Coordinator, Datanode, Gtm, Local};
 pub use init::{METADATA_SQL, init};
-pub use proc::{detach, interrupted};
+pub use proc::{detach, interrupted, raise_open_files};
 pub use progress::Progress;
 pub use upgrade::upgrade;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use pgerror::{PgError, Result, SqlState};
 use rustix::io::Errno;
 pub(crate) use rustix::process::Signal;
-use rustix::process::{Pid, kill_process, setsid};
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, kill_process, setrlimit, setsid};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// How often a wait looks again.
@@ -155,6 +155,14 @@ pub fn detach(name: &str) {
     }
 }
 
+/// Lets this process have as many open files as the system allows it; gives how many, `u64::MAX` for no limit.
+pub fn raise_open_files() -> u64 {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    let now = if setrlimit(Resource::Nofile, raised).is_ok() { limit.maximum } else { limit.current };
+    now.unwrap_or(u64::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -175,6 +183,13 @@ mod tests {
         assert!(error.text(pgerror::field::DETAIL).contains(&me), "{error}");
         drop(socket);
         check_port_free(port, "coord1").unwrap();
+    }
+
+    #[test]
+    fn open_files_are_allowed_up_to_the_hard_limit() {
+        let allowed = raise_open_files();
+        let limit = getrlimit(Resource::Nofile);
+        assert_eq!((limit.current, limit.current.unwrap_or(u64::MAX)), (limit.maximum, allowed));
     }
 
     #[test]

@@ -38,6 +38,18 @@ pub struct Machine {
 }
 
 impl Machine {
+    /// Memory of one datanode in MiB.
+    fn share_mib(self) -> u64 {
+        (self.memory_mib / self.datanodes).max(256)
+    }
+
+    /// Connections that each of so many coordinators may have to each datanode, so that all their backends take half of the memory at
+    /// most.
+    pub(crate) fn pool_size(self, coordinators: usize) -> usize {
+        const BACKEND_MIB: u64 = 4;
+        (self.memory_mib / 2 / BACKEND_MIB / self.datanodes) as usize / coordinators.max(1)
+    }
+
     /// This machine, shared by so many datanodes.
     pub fn here(datanodes: usize) -> Self {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
@@ -109,7 +121,7 @@ pub fn settings(
     network(port, title, socket_dir, &mut add);
     transactions(set, &mut add);
     memory(profile, machine, &mut add);
-    wal(profile, &mut add);
+    wal(profile, machine, &mut add);
     planner(machine, &mut add);
     for (name, value) in set {
         let reason = "given with --set";
@@ -158,7 +170,7 @@ fn transactions(set: &BTreeMap<String, String>, add: &mut Add) {
 
 /// A quarter of the memory is PostgreSQL's own cache, the rest the operating system's; all of it is shared out.
 fn memory(profile: Profile, machine: Machine, add: &mut Add) {
-    let share = (machine.memory_mib / machine.datanodes).max(256);
+    let share = machine.share_mib();
     let mib = |n: u64| format!("{n}MB");
     let work_mem = match profile {
         Profile::Default => (share / 128).clamp(4, 256),
@@ -172,23 +184,29 @@ fn memory(profile: Profile, machine: Machine, add: &mut Add) {
     add("huge_pages", "try".into(), "fewer page table entries where the kernel has huge pages");
 }
 
-fn wal(profile: Profile, add: &mut Add) {
-    let (wal_size, timeout) = match profile {
-        Profile::Default => ("4GB", "15min"),
-        Profile::Bulk => ("16GB", "30min"),
-        Profile::Oltp => ("8GB", "15min"),
+/// More datanodes than this share the disk's room for WAL, instead of each having its own.
+const DATANODES_OF_FULL_WAL: u64 = 16;
+
+fn wal(profile: Profile, machine: Machine, add: &mut Add) {
+    let (wal_gib, timeout) = match profile {
+        Profile::Default => (4, "15min"),
+        Profile::Bulk => (16, "30min"),
+        Profile::Oltp => (8, "15min"),
     };
+    let wal_mib = wal_gib * 1024 * DATANODES_OF_FULL_WAL / machine.datanodes.max(DATANODES_OF_FULL_WAL);
+    let mib = |n: u64| format!("{n}MB");
     if profile == Profile::Bulk {
         add("wal_level", "minimal".into(), "a COPY into a table made or truncated in its transaction writes no WAL");
         add("max_wal_senders", "0".into(), "wal_level = minimal requires it");
     } else {
         add("wal_level", "replica".into(), "standbys and base backups stay possible");
     }
-    add("max_wal_size", wal_size.into(), "checkpoints come by time, not in the middle of a load");
-    add("min_wal_size", "1GB".into(), "WAL files are recycled instead of made anew");
+    add("max_wal_size", mib(wal_mib), "checkpoints come by time, not in the middle of a load");
+    add("min_wal_size", mib((wal_mib / 4).min(1024)), "WAL files are recycled instead of made anew");
     add("checkpoint_timeout", timeout.into(), "fewer full page images");
     add("checkpoint_completion_target", "0.9".into(), "spreads the writes of a checkpoint");
-    add("wal_buffers", "64MB".into(), "a COPY fills the default 16 MB between two flushes");
+    let buffers = mib((machine.share_mib() / 16).clamp(16, 64));
+    add("wal_buffers", buffers, "a COPY fills the default 16 MB between two flushes");
     let compression = if profile == Profile::Oltp { "on" } else { "off" };
     add(
         "wal_compression",
@@ -284,6 +302,18 @@ mod tests {
         let list = list(Profile::Default, &[]);
         assert_eq!(value(&list, "shared_buffers"), "1024MB");
         assert_eq!(value(&list, "max_parallel_workers_per_gather"), "1");
+    }
+
+    #[test]
+    fn many_datanodes_share_what_few_have_each() {
+        let here = |datanodes| Machine { memory_mib: 24 * 1024, cores: 2, datanodes };
+        let sizes = |datanodes| {
+            let list = settings(Profile::Default, here(datanodes), 5533, "/d/dn1", None, &BTreeMap::new());
+            ["max_wal_size", "min_wal_size", "wal_buffers"].map(|name| value(&list, name))
+        };
+        assert_eq!(sizes(2), ["4096MB", "1024MB", "64MB"]);
+        assert_eq!(sizes(64), ["1024MB", "256MB", "24MB"]);
+        assert_eq!([1, 2, 8].map(|coordinators| here(64).pool_size(coordinators)), [48, 24, 6]);
     }
 
     #[test]

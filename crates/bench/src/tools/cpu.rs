@@ -70,22 +70,39 @@ fn busy_ticks(stat: &str) -> Option<u64> {
     Some(user + nice + system + irq + softirq + steal)
 }
 
-fn tree_seconds_of(processes: &HashMap<u32, Stat>, roots: &[u32]) -> f64 {
-    let belongs = |mut pid: u32| {
-        // A process tree is not deeper than the number of processes.
-        for _ in 0..processes.len() {
-            if roots.contains(&pid) {
-                return true;
-            }
-            match processes.get(&pid) {
-                Some(stat) => pid = stat.parent,
-                None => return false,
-            }
-        }
-        false
+/// Memory of these processes and all their descendants in MiB, of what several share a part each (proportional set size).
+///
+/// # Errors
+/// When /proc cannot be read.
+pub fn tree_memory(roots: &[u32]) -> Result<f64> {
+    let pss = |pid: u32| -> Option<u64> {
+        // A process may end while we look.
+        let text = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
+        text.lines().find_map(|line| line.strip_prefix("Pss:")?.split_ascii_whitespace().next()?.parse().ok())
     };
-    let ticks: u64 = processes.iter().filter(|(pid, _)| belongs(**pid)).map(|(_, stat)| stat.ticks).sum();
-    ticks as f64 / TICKS_PER_SECOND
+    let processes = processes()?;
+    let kib: u64 = processes.keys().filter(|pid| belongs(&processes, roots, **pid)).filter_map(|pid| pss(*pid)).sum();
+    Ok(kib as f64 / 1024.0)
+}
+
+fn tree_seconds_of(processes: &HashMap<u32, Stat>, roots: &[u32]) -> f64 {
+    let ours = processes.iter().filter(|(pid, _)| belongs(processes, roots, **pid));
+    ours.map(|(_, stat)| stat.ticks).sum::<u64>() as f64 / TICKS_PER_SECOND
+}
+
+/// Is it one of the roots, or does it come from one?
+fn belongs(processes: &HashMap<u32, Stat>, roots: &[u32], mut pid: u32) -> bool {
+    // A process tree is not deeper than the number of processes.
+    for _ in 0..processes.len() {
+        if roots.contains(&pid) {
+            return true;
+        }
+        match processes.get(&pid) {
+            Some(stat) => pid = stat.parent,
+            None => return false,
+        }
+    }
+    false
 }
 
 /// Processes whose command line has a word that contains `dir` and whose first argument is one of `commands`.
@@ -163,5 +180,6 @@ mod tests {
         assert!((0.1..20.0).contains(&used), "{used}");
         let of_children = children_seconds().expect("a reading") - children;
         assert!(of_children > 0.0 && of_children < used, "{of_children} of {used}");
+        assert!(tree_memory(&[me]).expect("a reading") > 0.5);
     }
 }

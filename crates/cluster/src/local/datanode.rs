@@ -135,13 +135,26 @@ fn remove_if_there(path: &Path) -> Result<()> {
     }
 }
 
-/// Stops the server: fast, then immediate, then by SIGKILL. No error if it does not run.
+/// How a server is asked to end, and for how long it has time: fast, then immediate, then by SIGKILL.
+const STOP_LADDER: [(Signal, Duration); 3] = [
+    (Signal::INT, Duration::from_secs(60)),
+    (Signal::QUIT, Duration::from_secs(10)),
+    (Signal::KILL, Duration::from_secs(10)),
+];
+
+/// Stops the server. No error if it does not run.
 pub(super) async fn stop(layout: &Layout, name: &str) -> Result<()> {
-    let postmaster = || postmaster(layout, name).into_iter().collect();
-    let seconds = Duration::from_secs;
-    proc::end(&[(Signal::INT, seconds(60)), (Signal::QUIT, seconds(10)), (Signal::KILL, seconds(10))], postmaster)
-        .await?;
-    let patience = seconds(5);
+    end(layout, name, &STOP_LADDER).await
+}
+
+/// The same without a checkpoint, for a server whose data are not wanted any more.
+pub(super) async fn stop_at_once(layout: &Layout, name: &str) -> Result<()> {
+    end(layout, name, &STOP_LADDER[1..]).await
+}
+
+async fn end(layout: &Layout, name: &str, ladder: &[(Signal, Duration)]) -> Result<()> {
+    proc::end(ladder, || postmaster(layout, name).into_iter().collect()).await?;
+    let patience = Duration::from_secs(5);
     proc::end(&[(Signal::QUIT, patience), (Signal::KILL, patience)], || processes(layout, name)).await
 }
 

@@ -8,9 +8,9 @@ use pgerror::{PgError, Result, SqlState};
 
 use super::{DATANODE_PORT_OFFSET, GTM_PORT_OFFSET};
 use crate::check::pool_left;
-use crate::config::{Auth, ClusterSection, Config, Coordinator, Datanode, Gtm, Local, POOL_SIZE, gtm_name, invalid};
+use crate::config::{Auth, ClusterSection, Config, Coordinator, Datanode, Gtm, Local, gtm_name, invalid};
 use crate::disk;
-use crate::settings::{Profile, max_connections};
+use crate::settings::{Machine, Profile, max_connections};
 use crate::sql::Endpoint;
 
 /// A local cluster: its configuration, which always has `[local]`, and the paths that follow from it.
@@ -81,7 +81,7 @@ impl Layout {
             primary: i == 0,
             preferred: false,
         };
-        let config = Config {
+        let mut config = Config {
             cluster: ClusterSection {
                 name: "local".to_owned(),
                 id: None,
@@ -90,11 +90,14 @@ impl Layout {
                 password_file: None,
             },
             gtms: (0..gtms).map(|i| Gtm { host: host(), port: port + GTM_PORT_OFFSET + i as u16 }).collect(),
-            coordinators: (0..coordinators).map(|place| coordinator(port, place, POOL_SIZE)).collect(),
+            coordinators: Vec::new(),
             datanodes: (0..datanodes).map(datanode).collect(),
             local: Some(local.clone()),
             path: config_path(dir),
         };
+        let left = pool_left(&config, max_connections(&local.set), coordinators);
+        let pool_size = left.min(Machine::here(datanodes).pool_size(coordinators)).max(POOL_SIZE_LEAST);
+        config.coordinators = (0..coordinators).map(|place| coordinator(port, place, pool_size)).collect();
         Ok(Self { config, local })
     }
 
@@ -142,6 +145,8 @@ impl Layout {
             );
             return Err(invalid(text).hint("Make the pool_size of the others in cluster.toml smaller, or run \"loxo down\", then \"loxo up --set max_connections=N\"."));
         }
+        let machine = Machine::here(self.config.datanodes.len());
+        let pool_size = pool_size.min(machine.pool_size(wanted)).max(POOL_SIZE_LEAST);
         let new = (have..wanted).map(|place| coordinator(self.local.port, place, pool_size));
         self.config.coordinators.extend(new);
         self.config.validate()?;

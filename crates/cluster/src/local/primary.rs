@@ -23,7 +23,7 @@ pub async fn hand_over(dir: &Path, name: &str, loxo: &Path, progress: &Progress)
         return Ok(());
     }
     let daemons: Vec<Part> = layout.parts().into_iter().filter(|part| part.kind != Kind::Datanode).collect();
-    down::stop(&layout, &daemons, progress).await?;
+    down::stop(&layout, &daemons, down::Stop::Orderly, progress).await?;
     let outcome = tokio::select! {
         outcome = without_daemons(layout.clone(), name, progress) => outcome,
         name = interrupted() => Err(PgError::new(SqlState::QUERY_CANCELED, format!("stopped by {name}"))),

@@ -375,8 +375,10 @@ impl Run {
 
     /// Back to how it was before this call.
     async fn undo(&self, dead: &[Part], existed: bool) -> Result<()> {
-        down::stop(&self.layout, dead, &self.progress).await?;
-        if self.layout.cluster_id().is_some() {
+        let is_new = self.layout.cluster_id().is_none();
+        let how = if is_new { down::Stop::AtOnce } else { down::Stop::Orderly };
+        down::stop(&self.layout, dead, how, &self.progress).await?;
+        if !is_new {
             let file = self.layout.config_file();
             self.before.as_ref().map_or(Ok(()), |text| disk::write(&file, text))?;
             return datanode::own(&file, self.user.as_ref());

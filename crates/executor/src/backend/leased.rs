@@ -90,7 +90,25 @@ pub(crate) struct LeasedConnection {
     pub(crate) span: tracing::Span,
 }
 
+/// What gives a backend a session's settings.
+pub(crate) struct Replay {
+    pub(crate) commands: String,
+    /// How they are known then.
+    pub(crate) settings: u64,
+    /// Another session may have left something there, which is gone then.
+    pub(crate) is_foreign: bool,
+}
+
 impl LeasedConnection {
+    pub(crate) async fn replay(&mut self, replay: &Replay) -> Result<()> {
+        self.link.connection.execute(&replay.commands).await?;
+        self.link.applied_settings = replay.settings;
+        if replay.is_foreign {
+            self.link.left_by = None;
+        }
+        Ok(())
+    }
+
     pub(crate) fn new(link: Link) -> Self {
         Self {
             link,

@@ -14,12 +14,12 @@ use pgerror::{PgError, Result};
 use pgproto::{CancelKey, Frame};
 
 use crate::backend::cancel::{CancelSet, Entry};
-use crate::backend::leased::LeasedConnection;
-use crate::backend::pool::Identity;
+use crate::backend::leased::{LeasedConnection, Replay};
 use crate::backend::pool::admission::{Ticket, admit};
 use crate::backend::pool::cluster::Cluster;
 use crate::backend::pool::login::Login;
 use crate::backend::pool::sequence_values::{DrawnValues, Elsewhere};
+use crate::backend::pool::{Identity, Link};
 use crate::backend::settings::Settings;
 use crate::backend::slot::{Slot, slots};
 
@@ -255,41 +255,91 @@ impl Links {
         let slot = slot.into();
         if !self.leased.has(slot) {
             let alone = before.is_none() && self.is_empty() && !self.have_resting();
-            let max = self.cluster.pool.connections_max();
-            let admitted = admit(&self.cluster.admission, self.ticket.as_ref(), slot.node(), alone, max);
-            if let Some(ticket) = self.cancel.interrupt().or(admitted).await?? {
-                self.ticket = Some(ticket);
-            }
+            self.be_admitted(slot, alone).await?;
             let login = self.login().await?;
-            let drawn = self.drawn.present().filter(|_| slot == self.home);
-            let checkout = self.cluster.link_for(slot.node(), &self.identity, &login, drawn);
-            let link = self.cancel.interrupt().or(checkout).await??;
-            self.cancel.add(slot, link.connection.cancel_key());
-            let drawn_are_here = match slot == self.home && !self.have_resting() {
-                true => self.drawn.check(link.drawn.as_ref(), leaves),
-                false => Ok(()),
-            };
-            self.leased.0.insert(slot, LeasedConnection::new(link));
-            drawn_are_here?;
+            let link = self.cancel.interrupt().or(self.checkout(slot, &login)).await??;
+            self.hold(slot, link, leaves)?;
         }
         let settings = before.unwrap_or(&self.settings);
-        let fingerprint = settings.fingerprint();
-        let leased = self.leased.link(slot)?;
-        if leased.begun {
+        match self.replay(slot, settings) {
+            Some(replay) => self.leased.link(slot)?.replay(&replay).await,
+            None => Ok(()),
+        }
+    }
+
+    /// [`Links::acquire`] of several main links at the same time, if there are several that are not held: to open a connection, and to
+    /// change its settings, takes a node some round trips.
+    ///
+    /// Second links to a node are not taken so: who holds some and waits for others must wait in the order of the nodes, since of those
+    /// there may be too few for all (see [`admission`](crate::backend::pool::admission)).
+    pub(crate) async fn acquire_together(
+        &mut self,
+        slots: &[Slot],
+        before: Option<&Settings>,
+        leaves: &Leavings,
+    ) -> Result<()> {
+        let is_missing = |slot: &&Slot| slot.is_main() && !self.leased.has(**slot);
+        let missing: Vec<Slot> = slots.iter().filter(is_missing).copied().collect();
+        let [first, _, ..] = missing.as_slice() else { return Ok(()) };
+        if self.have_resting() {
             return Ok(());
         }
-        let opened_under = leased.link.login.clone();
-        let login = self.login.clone().unwrap_or_else(|| opened_under.clone());
-        let wanted = login.applied(fingerprint, &opened_under);
-        let is_foreign = leased.link.left_by.is_some_and(|session| session != self.number);
-        if leased.link.applied_settings != wanted || is_foreign {
-            let settings = settings.replay_after(&login.commands_on(&opened_under));
-            let replay = if is_foreign { format!("DISCARD SEQUENCES; {settings}") } else { settings };
-            leased.link.connection.execute(&replay).await?;
-            leased.link.applied_settings = wanted;
-            leased.link.left_by = leased.link.left_by.filter(|_| !is_foreign);
+        self.be_admitted(*first, false).await?;
+        let login = self.login().await?;
+        let checkouts = join_all(missing.iter().map(|slot| self.checkout(*slot, &login)));
+        let links = self.cancel.interrupt().or(checkouts).await?;
+        let mut outcome = Ok(());
+        for (slot, link) in missing.iter().zip(links) {
+            let held = link.and_then(|link| self.hold(*slot, link, leaves));
+            outcome = outcome.and(held);
+        }
+        outcome?;
+        let settings = before.unwrap_or(&self.settings);
+        let replays: BTreeMap<Slot, Replay> =
+            missing.iter().filter_map(|slot| Some((*slot, self.replay(*slot, settings)?))).collect();
+        let work = self.leased.iter_mut().filter_map(|(slot, leased)| Some((leased, replays.get(&slot)?)));
+        let replayed = work.map(async |(leased, replay)| leased.replay(replay).await);
+        join_all(replayed).await.into_iter().collect()
+    }
+
+    /// Has the session admitted to connections, if it is not yet.
+    async fn be_admitted(&mut self, slot: Slot, alone: bool) -> Result<()> {
+        let max = self.cluster.pool.connections_max();
+        let admitted = admit(&self.cluster.admission, self.ticket.as_ref(), slot.node(), alone, max);
+        if let Some(ticket) = self.cancel.interrupt().or(admitted).await?? {
+            self.ticket = Some(ticket);
         }
         Ok(())
+    }
+
+    /// A link out of the pool.
+    async fn checkout(&self, slot: Slot, login: &Arc<Login>) -> Result<Link> {
+        let drawn = self.drawn.present().filter(|_| slot == self.home);
+        self.cluster.link_for(slot.node(), &self.identity, login, drawn).await
+    }
+
+    fn hold(&mut self, slot: Slot, link: Link, leaves: &Leavings) -> Result<()> {
+        self.cancel.add(slot, link.connection.cancel_key());
+        let drawn_are_here = match slot == self.home && !self.have_resting() {
+            true => self.drawn.check(link.drawn.as_ref(), leaves),
+            false => Ok(()),
+        };
+        self.leased.0.insert(slot, LeasedConnection::new(link));
+        drawn_are_here
+    }
+
+    /// What a held link needs to have these settings; `None` if it has them.
+    fn replay(&self, slot: Slot, settings: &Settings) -> Option<Replay> {
+        let LeasedConnection { link, begun: false, .. } = self.leased.get(slot)? else { return None };
+        let login = self.login.as_ref().unwrap_or(&link.login);
+        let wanted = login.applied(settings.fingerprint(), &link.login);
+        let is_foreign = link.left_by.is_some_and(|session| session != self.number);
+        if link.applied_settings == wanted && !is_foreign {
+            return None;
+        }
+        let settings = settings.replay_after(&login.commands_on(&link.login));
+        let commands = if is_foreign { format!("DISCARD SEQUENCES; {settings}") } else { settings };
+        Some(Replay { commands, settings: wanted, is_foreign })
     }
 
     /// Notes that the backend of a held link has the session's settings.

@@ -175,6 +175,7 @@ impl Session {
         source: &mut CopySource<'_>,
     ) -> Result<usize> {
         let cancel = self.cancel_set();
+        self.connect_to(nodes).await?;
         for node in nodes {
             self.acquire(*node, Mode::InBlock).await?;
             self.links.link(*node)?.link.connection.query(sql.as_bytes());

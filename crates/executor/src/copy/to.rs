@@ -174,6 +174,7 @@ impl Session {
             // A node that has to settle first could not within the barrier.
             self.open_on(&places).await?;
         }
+        self.connect_to(&nodes).await?;
         for (position, node) in nodes.iter().enumerate() {
             self.acquire(*node, mode).await?;
             self.causality.touch(node.node());

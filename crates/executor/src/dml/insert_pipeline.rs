@@ -111,6 +111,7 @@ impl Session {
         for (node, parameters) in rows {
             loads.entry(node).or_default().rows.push(parameters);
         }
+        self.connect_to(&loads.keys().copied().collect::<Vec<_>>()).await?;
         for (node, load) in &mut loads {
             match pipeline.again.template.is_snapshot_independent() {
                 true => self.acquire_for_independent_rows(*node, true).await?,

@@ -46,6 +46,7 @@ impl Session {
         output: &mut Output<'_>,
     ) -> Result<Completion> {
         let (version, extended) = (self.schema_version, call.parameters.is_some());
+        self.connect_to(&insert.parts.iter().map(|(node, _)| *node).collect::<Vec<_>>()).await?;
         for (node, sql) in &insert.parts {
             match insert.is_snapshot_independent {
                 true => self.acquire_for_independent_rows(*node, extended).await?,

@@ -259,6 +259,7 @@ impl Session {
             false => stage.copy_sql().replace("(FORMAT binary)", "(FORMAT text)"),
         };
         let nodes: Vec<NodeId> = batch.per_node.keys().copied().collect();
+        self.connect_to(&nodes).await?;
         for node in &nodes {
             self.acquire(*node, Mode::InBlock).await?;
         }

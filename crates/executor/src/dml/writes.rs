@@ -139,6 +139,7 @@ impl Session {
         let holds = |plan| PlanHolds { plan, context: self.context.clone() };
         let condition = self.validity.take().map(|plan| Arc::new(holds(plan)) as Arc<dyn Condition>);
         let gating = Gating { cancel: self.links.cancel().clone(), cluster: self.context.cluster().clone(), condition };
+        self.connect_to(&parts.iter().map(|(node, _)| *node).collect::<Vec<_>>()).await?;
         for (node, sql) in &parts {
             self.acquire(*node, Mode::Autocommit).await?;
             self.causality.touch(*node);

@@ -237,6 +237,7 @@ impl Session {
         if input.nodes.contains(&home.node()) {
             self.causality.touch(home.node());
         }
+        self.connect_to(&remotes).await?;
         for node in &remotes {
             self.acquire(*node, Mode::InBlock).await?;
             self.causality.touch(*node);

@@ -154,6 +154,7 @@ impl Session {
         call: &Call,
     ) -> Result<Option<Vec<InlinedRows>>> {
         let nodes = self.gathered_nodes(inputs);
+        self.connect_to(&nodes).await?;
         for node in &nodes {
             self.acquire(*node, Mode::InBlock).await?;
             self.causality.touch(*node);

@@ -225,6 +225,7 @@ impl Session {
             return self.run_held(*node, sql, call, output).await;
         }
         let version = self.schema_version;
+        self.connect_to(&parts.iter().map(|(slot, _)| *slot).collect::<Vec<_>>()).await?;
         for (node, sql) in &parts {
             self.acquire_for(*node, mode, extended).await?;
             self.causality.touch(node.node());
@@ -418,6 +419,7 @@ impl Session {
         let completion = self.scatter(Mode::InBlock, vec![(*first, sql.to_owned())], call, output).await?;
         let version = self.schema_version;
         self.statement_finished();
+        self.connect_to(others).await?;
         for node in others {
             self.acquire(*node, Mode::InBlock).await?;
             self.causality.touch(*node);

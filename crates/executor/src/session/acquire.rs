@@ -7,7 +7,7 @@ use crate::backend::isolation::Isolation;
 use crate::backend::own_statements::BEGIN;
 use crate::backend::own_statements::Own;
 use crate::backend::pool::login::DEFAULTS;
-use crate::backend::slot::Slot;
+use crate::backend::slot::{Slot, slots};
 use crate::block::causality::Settling;
 use crate::block::node_span::NodeSpan;
 use crate::block::{Block, Mode};
@@ -68,6 +68,13 @@ impl Session {
         let slot = slot.into();
         let settling = if mode == Mode::InBlock { Settling::First } else { Settling::Never };
         self.ready(slot, mode, settling, false).await
+    }
+
+    /// Makes the session hold links to all of these, without anything sent on them yet. Whoever goes to several nodes calls this first:
+    /// what opening them takes is waited for once then, and not for each.
+    pub(crate) async fn connect_to(&mut self, nodes: &[impl Copy + Into<Slot>]) -> Result<()> {
+        let before = self.block.as_ref().map(Block::settings_at_begin);
+        self.links.acquire_together(&slots(nodes), before, &self.leaves).await
     }
 
     async fn ready(&mut self, slot: Slot, mode: Mode, settling: Settling, extended: bool) -> Result<()> {

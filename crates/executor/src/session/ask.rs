@@ -24,6 +24,7 @@ impl Session {
 
     /// One text on several nodes of the block at once; notices of these nodes are dropped, the primary's are enough.
     pub(crate) async fn run_on_all(&mut self, nodes: &[impl Copy + Into<Slot>], sql: &str) -> Result<()> {
+        self.connect_to(nodes).await?;
         for node in nodes {
             self.acquire(*node, Mode::InBlock).await?;
             self.links.link(*node)?.link.connection.query(sql.as_bytes());
@@ -102,6 +103,7 @@ impl Session {
     async fn call(&mut self, nodes: &[impl Copy + Into<Slot>], calls: &[OwnCall]) -> Result<Vec<Option<Bytes>>> {
         let seal = self.context.seal().await?;
         let slots = slots(nodes);
+        self.connect_to(&slots).await?;
         for slot in &slots {
             self.acquire(*slot, Mode::InBlock).await?;
             self.causality.touch(slot.node());

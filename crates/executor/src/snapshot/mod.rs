@@ -307,6 +307,7 @@ impl Session {
 
     /// `BEGIN …` on all of them, answered.
     pub(crate) async fn open_on(&mut self, nodes: &[NodeId]) -> Result<()> {
+        self.connect_to(nodes).await?;
         for node in nodes {
             self.acquire_as_is(*node, Mode::InBlock).await?;
         }

@@ -77,6 +77,7 @@ impl Session {
     /// `false` if the lock was not to be had on all nodes in this time.
     async fn try_lock(&mut self, nodes: &[NodeId], asking: &Asking, limit: Option<Duration>) -> Result<bool> {
         let seal = self.context.seal().await?;
+        self.connect_to(nodes).await?;
         for node in nodes {
             self.acquire(*node, Mode::InBlock).await?;
             self.causality.touch(*node);

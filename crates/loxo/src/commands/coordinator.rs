@@ -50,6 +50,9 @@ pub async fn run(arguments: Arguments) -> Result<()> {
     for (configured, node) in options.datanodes.iter_mut().zip(&config.datanodes) {
         configured.address.host = config.shortest_way(node);
     }
+    let allowed = cluster::raise_open_files();
+    let shortage = cluster::open_files_shortage(config.datanodes.len(), own.pool_size, CLIENTS_MAX, allowed);
+    shortage.into_iter().for_each(|warning| tracing::warn!("{warning}"));
     let coordinator = Coordinator::bind(options).await?;
     tokio::spawn(async move {
         cluster::pool_warnings(&config).await.into_iter().for_each(|warning| tracing::warn!("{warning}"))

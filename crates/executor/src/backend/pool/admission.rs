@@ -13,6 +13,10 @@
 //! a second node: these wait with the connection that they have, before all others. A part of the slots ([`PER_RESERVED`]) is
 //! not for statements on one node, so that there is always somebody who does not wait.
 //!
+//! Whoever comes first is admitted first, with two exceptions. A statement on one node does not wait for one on another. And as
+//! large a part of the slots is for statements on one node alone, which need not wait for those of many nodes that came before
+//! them: what the latter take grows with the number of nodes, a read of one row takes a moment.
+//!
 //! The pool has some connections more, for second ones to a node (rows that are exchanged beside a transaction) and for the
 //! coordinator itself: whoever has one of these gives it back with his statement.
 
@@ -23,16 +27,17 @@ use std::time::Duration;
 use catalog::NodeId;
 use pgerror::{PgError, Result, SqlState};
 use tokio::sync::oneshot;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
-/// Longest wait in line.
+/// Longest wait in a line that does not move.
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// Of so many slots one is for sessions that may go to any node, and one at least.
+/// Of so many slots one is for sessions that may go to any node, and one at least; and one for statements on one node, if there are
+/// so many.
 const PER_RESERVED: usize = 8;
 
 /// What a session is admitted for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Need {
     /// A statement on this node.
     One(NodeId),
@@ -52,9 +57,19 @@ struct State {
     any: usize,
     /// Admitted for one.
     one: HashMap<NodeId, usize>,
-    line: VecDeque<(Need, oneshot::Sender<Ticket>)>,
+    any_line: VecDeque<Waiting>,
+    one_lines: HashMap<NodeId, VecDeque<Waiting>>,
+    arrivals: u64,
+    /// When somebody was last admitted out of a line.
+    moved: HashMap<Need, Instant>,
     /// Those who are admitted for one node and need any.
     ahead: VecDeque<(NodeId, oneshot::Sender<Ticket>)>,
+}
+
+struct Waiting {
+    /// Lower than of those who came later.
+    arrival: u64,
+    admit: oneshot::Sender<Ticket>,
 }
 
 /// The right to hold connections; the drop gives it back.
@@ -85,14 +100,58 @@ fn reserved(slots: usize) -> usize {
     (slots / PER_RESERVED).max(1)
 }
 
+/// For statements on one node.
+fn kept(slots: usize) -> usize {
+    slots / PER_RESERVED
+}
+
 impl State {
+    /// Is there room for it now?
     fn fits(&self, need: Need, slots: usize) -> bool {
         match need {
-            Need::Any => self.any + self.one.values().max().copied().unwrap_or(0) < slots,
+            Need::Any => self.any + kept(slots) < slots && self.any + self.most_on_one_node() < slots,
             Need::One(node) => {
-                let there = self.one.get(&node).copied().unwrap_or(0);
+                let there = self.admitted_for(node);
                 self.any + there < slots && there + reserved(slots) < slots
             }
+        }
+    }
+
+    fn admitted_for(&self, node: NodeId) -> usize {
+        self.one.get(&node).copied().unwrap_or(0)
+    }
+
+    fn most_on_one_node(&self) -> usize {
+        self.one.values().max().copied().unwrap_or(0)
+    }
+
+    /// Has nobody who comes, or came, at `arrival` to wait for somebody who was there before?
+    fn is_next(&self, need: Need, arrival: u64, slots: usize) -> bool {
+        let before = |line: &VecDeque<Waiting>| line.front().is_some_and(|waiting| waiting.arrival < arrival);
+        match need {
+            Need::Any => !before(&self.any_line) && !self.one_lines.values().any(before),
+            Need::One(node) => {
+                let is_first = !self.one_lines.get(&node).is_some_and(before);
+                is_first && (!before(&self.any_line) || self.admitted_for(node) < kept(slots))
+            }
+        }
+    }
+
+    /// Takes somebody who can be admitted now out of the lines.
+    fn pop(&mut self, slots: usize) -> Option<(Need, oneshot::Sender<Ticket>)> {
+        let fronts = (self.any_line.front().map(|waiting| (Need::Any, waiting.arrival)).into_iter())
+            .chain(self.one_lines.iter().filter_map(|(node, line)| Some((Need::One(*node), line.front()?.arrival))));
+        let mut fitting =
+            fronts.filter(|(need, arrival)| self.fits(*need, slots) && self.is_next(*need, *arrival, slots));
+        let (need, _) = fitting.next()?;
+        let waiting = self.line(need).pop_front()?;
+        Some((need, waiting.admit))
+    }
+
+    fn line(&mut self, need: Need) -> &mut VecDeque<Waiting> {
+        match need {
+            Need::Any => &mut self.any_line,
+            Need::One(node) => self.one_lines.entry(node).or_default(),
         }
     }
 
@@ -120,22 +179,22 @@ impl Admission {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Those at the head of the line for whom there is room now, in the order in which they came.
+    /// Those for whom there is room now.
     fn admit(self: &Arc<Self>, state: &mut State) -> Vec<(Ticket, oneshot::Sender<Ticket>)> {
-        let mut admitted = Vec::new();
+        let (mut admitted, now) = (Vec::new(), Instant::now());
         while let Some((node, _)) = state.ahead.front()
             && state.grows(*node, self.slots)
         {
             let Some((_, waiting)) = state.ahead.pop_front() else { break };
             state.count(Need::Any);
+            state.moved.insert(Need::Any, now);
             admitted.push((Ticket { admission: self.clone(), need: Need::Any }, waiting));
         }
         while state.ahead.is_empty()
-            && let Some((need, _)) = state.line.front()
-            && state.fits(*need, self.slots)
+            && let Some((need, waiting)) = state.pop(self.slots)
         {
-            let Some((need, waiting)) = state.line.pop_front() else { break };
             state.count(need);
+            state.moved.insert(need, now);
             admitted.push((Ticket { admission: self.clone(), need }, waiting));
         }
         admitted
@@ -144,12 +203,15 @@ impl Admission {
     async fn enter(self: &Arc<Self>, need: Need) -> Option<Ticket> {
         let waiting = {
             let mut state = self.lock();
-            if state.line.is_empty() && state.ahead.is_empty() && state.fits(need, self.slots) {
+            state.arrivals += 1;
+            let arrival = state.arrivals;
+            let can_enter = state.ahead.is_empty() && state.fits(need, self.slots);
+            if can_enter && state.is_next(need, arrival, self.slots) {
                 state.count(need);
                 return Some(Ticket { admission: self.clone(), need });
             }
             let (admit, waiting) = oneshot::channel();
-            state.line.push_back((need, admit));
+            state.line(need).push_back(Waiting { arrival, admit });
             waiting
         };
         waiting.await.ok()
@@ -171,12 +233,19 @@ impl Admission {
         };
         waiting.await.ok()
     }
+
+    /// When somebody who has come at `came` and is still in line gives up. That others were many is no reason as long as they move on:
+    /// the wait is then for the client to limit, by `statement_timeout`.
+    fn patience_ends(&self, need: Need, came: Instant) -> Instant {
+        let moved = self.lock().moved.get(&need).copied();
+        moved.map_or(came, |moved| moved.max(came)) + WAIT_MAX
+    }
 }
 
 /// To be called before a session takes a connection to a node, `alone` if it holds none and needs it for one statement there only.
 ///
 /// # Errors
-/// 53300 after a long wait.
+/// 53300 after a long wait in which nobody else was admitted either.
 pub(crate) async fn admit(
     admission: &Arc<Admission>,
     ticket: Option<&Ticket>,
@@ -198,9 +267,15 @@ pub(crate) async fn admit(
             _ => admission.enter(need).await,
         }
     };
-    match timeout(WAIT_MAX, enter).await {
-        Ok(Some(ticket)) => Ok(Some(ticket)),
-        _ => Err(not_admitted(max)),
+    let mut enter = std::pin::pin!(enter);
+    let came = Instant::now();
+    loop {
+        let end = admission.patience_ends(need, came);
+        match timeout_at(end, &mut enter).await {
+            Ok(Some(ticket)) => return Ok(Some(ticket)),
+            Err(_) if end < admission.patience_ends(need, came) => {}
+            _ => return Err(not_admitted(max)),
+        }
     }
 }
 
@@ -258,6 +333,47 @@ mod tests {
             }
             assert!(behind.now_or_never().flatten().is_some());
         }
+    }
+
+    #[test]
+    fn statements_on_one_node_do_not_wait_for_all_that_need_many() {
+        let admission = Admission::new(16);
+        let enter = |need| admission.enter(need).now_or_never().flatten();
+        let inside: Vec<Ticket> = (0..14).map(|_| enter(Need::Any).expect("a slot")).collect();
+        let mut many: Vec<_> = (0..100).map(|_| Box::pin(admission.enter(Need::Any))).collect();
+        assert!(many.iter_mut().all(|waiting| waiting.as_mut().now_or_never().is_none()));
+        let first = enter(Need::One(NodeId(0)));
+        let second = enter(Need::One(NodeId(0)));
+        assert!(first.is_some() && second.is_some());
+        // The next one waits for one of these two, as there are no more slots; on another node there are.
+        let mut third = Box::pin(admission.enter(Need::One(NodeId(0))));
+        assert!(third.as_mut().now_or_never().is_none());
+        assert!(enter(Need::One(NodeId(1))).is_some());
+        drop(second);
+        assert!(third.now_or_never().flatten().is_some());
+        // They have taken nothing from those that need many nodes.
+        drop(inside);
+        let admitted: Vec<Ticket> =
+            many.iter_mut().filter_map(|waiting| waiting.as_mut().now_or_never().flatten()).collect();
+        assert_eq!(admitted.len(), 14);
+    }
+
+    #[test]
+    fn whoever_stands_in_a_line_that_moves_goes_on_waiting() {
+        let admission = Admission::new(16);
+        let enter = |need| admission.enter(need).now_or_never().flatten();
+        let came = Instant::now();
+        let ends = |need| admission.patience_ends(need, came);
+        let inside: Vec<Ticket> = (0..14).map(|_| enter(Need::Any).expect("a slot")).collect();
+        let mut waiting = Box::pin(admission.enter(Need::Any));
+        assert!(waiting.as_mut().now_or_never().is_none());
+        // A statement that need not stand in line says nothing of those who do.
+        assert!(enter(Need::One(NodeId(0))).is_some());
+        assert_eq!(ends(Need::Any), came + WAIT_MAX);
+        drop(inside);
+        assert!(waiting.now_or_never().flatten().is_some());
+        assert!(ends(Need::Any) > came + WAIT_MAX);
+        assert_eq!(ends(Need::One(NodeId(0))), came + WAIT_MAX);
     }
 
     fn node_of(ticket: &Ticket) -> NodeId {

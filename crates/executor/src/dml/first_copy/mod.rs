@@ -226,6 +226,7 @@ impl Session {
     /// A statement on all other copies; gives the number of rows on each.
     async fn on_copies(&mut self, copies: &Copies, sql: &str, call: &Call) -> Result<Vec<Option<u64>>> {
         let version = self.schema_version;
+        self.connect_to(&copies.others).await?;
         for node in &copies.others {
             self.acquire_for(*node, Mode::InBlock, true).await?;
             self.causality.touch(*node);

@@ -201,6 +201,7 @@ impl Session {
     /// Has the block's sessions parse the portals' texts, which may wait for locks.
     pub(crate) async fn parse_portals(&mut self, portals: &[&Portal], call: &Call) -> Result<()> {
         let nodes = nodes_of(portals);
+        self.connect_to(&nodes).await?;
         for node in &nodes {
             self.acquire(*node, Mode::InBlock).await?;
             let link = self.links.link(*node)?;

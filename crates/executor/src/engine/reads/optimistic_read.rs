@@ -99,6 +99,7 @@ impl Session {
 
     /// BEGIN with the locks, and the barrier, at the same time; connections are there before.
     pub(crate) async fn open_within_barrier(&mut self, nodes: &[NodeId]) -> Result<Option<txn::GlobalSnapshot>> {
+        self.connect_to(nodes).await?;
         for node in nodes {
             self.acquire_as_is(*node, Mode::InBlock).await?;
         }

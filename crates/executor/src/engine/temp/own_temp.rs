@@ -282,6 +282,7 @@ impl Session {
 
     /// The last row that a statement gives on each of the nodes.
     async fn one_row_on(&mut self, nodes: &[Slot], sql: &str, call: &Call) -> Result<Vec<Vec<Option<Bytes>>>> {
+        self.connect_to(nodes).await?;
         for node in nodes {
             self.acquire(*node, Mode::InBlock).await?;
         }

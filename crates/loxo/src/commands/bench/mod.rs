@@ -1,5 +1,7 @@
 //! `loxo bench`.
 
+mod nodes;
+
 use std::path::{Path, PathBuf};
 
 use bench::grow::Datanodes;
@@ -33,6 +35,7 @@ enum Command {
     Power(PowerArguments),
     Small(SmallArguments),
     Grow(GrowArguments),
+    Nodes(nodes::Arguments),
 }
 
 /// Loading through the coordinators against loading stock servers directly, in one run
@@ -55,7 +58,7 @@ struct LoadArguments {
     #[arg(long, value_name = "D")]
     dir: Option<PathBuf>,
     /// Scale factor: 1 is 6 million rows
-    #[arg(long, value_name = "SF", value_parser = super::demo::scale_factor, conflicts_with = "quick")]
+    #[arg(long, value_name = "SF", value_parser = crate::commands::demo::scale_factor, conflicts_with = "quick")]
     sf: Option<f64>,
     /// Columns of lineitem: 7, 16, json (a key and a wide jsonb document) or blob (7, the first row of 1 MB)
     #[arg(long, value_parser = columns, conflicts_with = "quick")]
@@ -205,7 +208,7 @@ struct PowerArguments {
     #[arg(long, value_name = "D")]
     dir: Option<PathBuf>,
     /// Scale factor
-    #[arg(long, value_name = "SF", default_value = "1", value_parser = super::demo::scale_factor)]
+    #[arg(long, value_name = "SF", default_value = "1", value_parser = crate::commands::demo::scale_factor)]
     sf: f64,
     /// mixed: lineitem and orders by orderkey, part and partsupp by partkey, the rest replicated; hash: all by their key
     #[arg(long, default_value = "mixed", value_parser = layout)]
@@ -276,7 +279,7 @@ struct GrowArguments {
     #[arg(long, default_value_t = 3, conflicts_with = "dir", value_parser = clap::value_parser!(u16).range(2..=63))]
     nodes: u16,
     /// Scale factor of lineitem [default: 1]
-    #[arg(long, value_name = "SF", visible_alias = "scale", value_parser = super::demo::scale_factor, conflicts_with = "quick")]
+    #[arg(long, value_name = "SF", visible_alias = "scale", value_parser = crate::commands::demo::scale_factor, conflicts_with = "quick")]
     sf: Option<f64>,
     /// Sessions that write
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(0..=1000))]
@@ -332,26 +335,27 @@ pub async fn run(arguments: Arguments) -> Result<()> {
         Command::Load(arguments) => {
             let (dir, profile) = (arguments.dir.clone(), Some(arguments.profile));
             let work = async |up| load(&arguments, up).await;
-            super::print(&on_cluster(dir, DATANODES, COORDINATORS, profile, work).await?)
+            crate::commands::print(&on_cluster(dir, DATANODES, COORDINATORS, profile, work).await?)
         }
         Command::Tpcb(arguments) => {
             let (dir, profile) = (arguments.dir.clone(), Some(Profile::Default));
             let work = async |up| tpcb(&arguments, up).await;
-            super::print(&on_cluster(dir, DATANODES, COORDINATORS, profile, work).await?)
+            crate::commands::print(&on_cluster(dir, DATANODES, COORDINATORS, profile, work).await?)
         }
         Command::Snapshot(arguments) => {
             let (dir, profile) = (arguments.dir.clone(), Some(Profile::Default));
             let work = async |up| snapshot(&arguments, up).await;
-            super::print(&on_cluster(dir, DATANODES, COORDINATORS, profile, work).await?)
+            crate::commands::print(&on_cluster(dir, DATANODES, COORDINATORS, profile, work).await?)
         }
-        Command::Insert(arguments) => super::print(&insert(&arguments).await?),
+        Command::Insert(arguments) => crate::commands::print(&insert(&arguments).await?),
         Command::Small(arguments) => {
             let (dir, profile) = (arguments.dir.clone(), Some(Profile::Default));
             let work = async |up| small(&arguments, up).await;
-            super::print(&on_cluster(dir, arguments.nodes, 1, profile, work).await?)
+            crate::commands::print(&on_cluster(dir, arguments.nodes, 1, profile, work).await?)
         }
-        Command::Power(arguments) => super::print(&power(&arguments).await?),
+        Command::Power(arguments) => crate::commands::print(&power(&arguments).await?),
         Command::Grow(arguments) => grow(&arguments).await,
+        Command::Nodes(arguments) => nodes::run(&arguments).await,
     }
 }
 
@@ -492,7 +496,7 @@ async fn grow(arguments: &GrowArguments) -> Result<()> {
     };
     let (dir, profile) = (arguments.dir.clone(), Some(Profile::Default));
     let report = on_cluster(dir, arguments.nodes, COORDINATORS, profile, measure).await?;
-    super::print(&if arguments.json { format!("{:#}\n", report.to_json()) } else { format!("{report}\n") })?;
+    crate::commands::print(&if arguments.json { format!("{:#}\n", report.to_json()) } else { format!("{report}\n") })?;
     if let Some(out) = &arguments.out {
         std::fs::write(out, file(&report, out))?;
     }
