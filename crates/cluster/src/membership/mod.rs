@@ -134,6 +134,12 @@ const KEEPS_SQL: &str = "
 
 /// Empties a datanode and takes it out of the cluster. Its server runs on.
 pub async fn remove(config: &Config, name: &str, progress: &Progress) -> Result<()> {
+    empty(config, name, progress).await?;
+    leave(config, name, progress).await
+}
+
+/// Moves everything off a datanode.
+pub(crate) async fn empty(config: &Config, name: &str, progress: &Progress) -> Result<()> {
     let members = members(config).await?;
     let member = members.iter().find(|member| member.name == name).ok_or_else(|| {
         let names: Vec<&str> = members.iter().map(|member| member.name.as_str()).collect();
@@ -153,7 +159,11 @@ pub async fn remove(config: &Config, name: &str, progress: &Progress) -> Result<
             "Drop the node group, or move the table by ALTER TABLE … TO NODE (…), then run the same command again.",
         ));
     }
-    rebalance(config, Some(name), progress).await?;
+    rebalance(config, Some(name), progress).await.map(drop)
+}
+
+/// Takes a datanode that is empty out of the cluster.
+pub(crate) async fn leave(config: &Config, name: &str, progress: &Progress) -> Result<()> {
     let session = coordinator(config).await?;
     let drop = format!("DROP NODE {}", identifier(name));
     progress.step(&format!("waiting for {drop}"), session.run(&drop)).await
