@@ -39,12 +39,12 @@ pub(crate) async fn read_members(config: &Config, primary: &Session) -> Result<V
         let mut row = row.into_iter().map(Option::unwrap_or_default);
         let mut next = || row.next().unwrap_or_default();
         let (id, name, host, port, is_primary) = (next(), next(), next(), next(), next() == "t");
-        let configured = config.datanodes.iter().find(|node| node.name == name);
+        let id = id.parse().map_err(|_| PgError::internal("a datanode without an id"))?;
+        let configured = config.datanodes_by_id().find(|(of, node)| (*of, &node.name) == (id, &name));
         let (host, port) = match configured {
-            Some(node) => (node.host.clone(), node.port),
+            Some((_, node)) => (node.host.clone(), node.port),
             None => (host, port.parse().map_err(|_| PgError::internal("a datanode without a port"))?),
         };
-        let id = id.parse().map_err(|_| PgError::internal("a datanode without an id"))?;
         Ok(Member { id, name, host, port, is_primary })
     };
     primary.rows(MEMBERS_SQL).await?.into_iter().map(member).collect()
