@@ -237,8 +237,9 @@ impl Addition {
     }
 
     async fn remove_server(&self) -> Result<()> {
-        datanode::stop(&self.layout, &self.new.name).await?;
         let name = &self.new.name;
+        datanode::stop(&self.layout, name).await?;
+        datanode::discard_draft(&self.layout, name).await?;
         for place in [self.layout.data_dir(name), self.layout.log_file(name), mark(&self.layout, name)] {
             let removed = if place.is_dir() { std::fs::remove_dir_all(&place) } else { std::fs::remove_file(&place) };
             match removed {
