@@ -38,6 +38,9 @@ const TRIES: u32 = 4;
 const PATIENCE_MAX: Duration = Duration::from_secs(2);
 /// A step may have so many times the buckets of the one before.
 const GROWTH: usize = 4;
+/// Their number says nothing of how long a step takes.
+const ROWS_FEW: u64 = 500;
+const BYTES_FEW: u64 = 1 << 20;
 /// Before a step whose lock could not be had is tried again, and its multiple after many tries.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
 const RETRY_PAUSE_MAX: Duration = Duration::from_secs(3);
@@ -87,8 +90,6 @@ struct Job<'c> {
     /// How many buckets the next step takes.
     buckets: usize,
     failures: u32,
-    /// Of the shortest step so far.
-    overhead: Duration,
     /// Pairs of nodes whose tables have their indexes.
     indexed: Vec<(MapId, NodeId, NodeId)>,
 }
@@ -96,7 +97,7 @@ struct Job<'c> {
 impl<'c> Job<'c> {
     fn new(context: &'c Arc<Context>) -> Self {
         let session = Session::new(context.clone(), context.service().clone(), Settings::default());
-        Self { context, session, buckets: 1, failures: 0, overhead: Duration::MAX, indexed: Vec::new() }
+        Self { context, session, buckets: 1, failures: 0, indexed: Vec::new() }
     }
 
     /// For as long as the lock is held, which is lost with its connection.
@@ -168,11 +169,13 @@ impl<'c> Job<'c> {
     /// As many buckets as should take the time of a step next time, and no more rows than are wanted in a second.
     fn adapt(&mut self, buckets: usize, taken: Taken, rate: Option<u32>) {
         let wanted = if taken.held_up { STEP_TIME_BESIDE_WRITERS } else { STEP_TIME };
-        // What a step takes however few buckets it has, and more of them do not: of many tables, or on a busy machine, more than is
-        // wanted for all.
-        self.overhead = self.overhead.min(taken.moving);
-        let of_buckets = taken.moving.saturating_sub(self.overhead).as_secs_f64();
-        let by_time = buckets as f64 * wanted.as_secs_f64() / of_buckets.max(0.001);
+        // Of so few rows most of the time is what each step costs, which more buckets make no longer: on a busy machine it may be more
+        // than is wanted for all.
+        let is_few = taken.passed.rows < ROWS_FEW && taken.passed.bytes < BYTES_FEW;
+        let by_time = match is_few {
+            true => f64::INFINITY,
+            false => buckets as f64 * wanted.as_secs_f64() / taken.moving.as_secs_f64().max(0.001),
+        };
         let rows_max = rate.map_or(ROWS_MAX, |rate| ROWS_MAX.min(rate.into()));
         let by_rows = buckets as f64 * rows_max as f64 / taken.passed.rows.max(1) as f64;
         self.buckets = (by_time.min(by_rows) as usize).clamp(1, buckets * GROWTH);
