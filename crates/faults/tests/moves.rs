@@ -127,8 +127,13 @@ fn a_connection_from_before_settles_behind_a_dead_mover() {
     let before = keys(0);
     clients[0].run("ALTER CLUSTER REBALANCE").expect("an order");
     let mover = ordered.reached();
-    let visible = [keys(0), keys(1), keys(2)].concat();
-    let moved = *before.iter().find(|key| !visible.contains(key)).expect("rows on their way from the first node");
+    let mut moved = 0;
+    wait_for("a row on its way from the first node", || {
+        let visible = [keys(0), keys(1), keys(2)].concat();
+        let gone = before.iter().find(|key| !visible.contains(key));
+        moved = gone.copied().unwrap_or(0);
+        gone.is_some()
+    });
 
     let held = Held::start(&cluster, 2);
     let mover_process = processes::find(&cluster, &format!("coord{}", mover + 1)).expect("it runs");
