@@ -26,9 +26,10 @@ test: ## format, lints, documentation, every test
 	@scripts/install-deps.sh --tests
 	@scripts/test.sh
 
-faults: deps ## kill everything everywhere: 20 rounds a control point, then ROUNDS=3 of random chaos
+faults: deps ## kill everything everywhere: 20 rounds a control point, 30 of growing and shrinking, then ROUNDS=3 of random chaos
 	$(CARGO) build --locked -p loxo --features control-points
 	LOXO_FAULTS_ROUNDS=20 $(CARGO) test --locked -p faults --test control_points -- --nocapture
+	LOXO_FAULTS_ROUNDS=30 $(CARGO) test --locked -p faults --test growing -- --nocapture
 	for seed in $$(seq $(ROUNDS)); do LOXO_FAULTS_SEED=$$seed LOXO_FAULTS_SECONDS=60 \
 	    $(CARGO) test --locked -p faults --test workloads -- --nocapture --test-threads=1 || exit 1; done
 

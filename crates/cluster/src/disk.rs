@@ -29,7 +29,10 @@ pub(crate) fn read(path: &Path) -> Result<String> {
 /// Writes a file so that a crash leaves the old or the new content, never half of it.
 pub(crate) fn write(path: &Path, text: &str) -> Result<()> {
     use std::io::Write;
-    let draft = path.with_extension("new");
+    // Behind the whole name: a datanode `dn4` has a file `dn4.joining`, and `dn4.new` is its directory while initdb works.
+    let mut draft = path.as_os_str().to_owned();
+    draft.push(".new");
+    let draft = PathBuf::from(draft);
     let mut file = std::fs::File::create(&draft).map_err(context("create", &draft))?;
     file.write_all(text.as_bytes()).map_err(context("write", &draft))?;
     file.sync_all().map_err(context("write", &draft))?;

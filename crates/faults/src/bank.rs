@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use pgerror::{PgError, Result};
@@ -17,7 +17,7 @@ use testkit::{Cluster, Rng};
 use crate::processes::failure;
 use crate::session::{Outcome, Session};
 use crate::tables;
-use crate::until::Until;
+use crate::until::{LONGER_MAX, Until};
 
 /// What an account holds at first.
 const BALANCE: i64 = 1000;
@@ -126,12 +126,15 @@ pub fn create(cluster: &Cluster, options: &Options) -> Result<()> {
     cluster.connect(0)?.run(&format!("INSERT INTO account VALUES {}", rows.join(", "))).map(drop)
 }
 
-/// Transfers and sums for the time asked for, and until there were enough of them, while `meanwhile` runs in this thread.
+/// Transfers and sums for the time asked for, while `meanwhile` runs in this thread, and until there were enough of them.
 pub fn run<T>(cluster: &Cluster, options: &Options, meanwhile: impl FnOnce(Instant) -> T) -> (Report, T) {
     let until = Until::new(options.duration);
-    let bank = Bank { options, until, next_id: AtomicU64::new(1), report: Mutex::new(Report::default()) };
+    let (next_id, is_awaited) = (AtomicU64::new(1), AtomicBool::new(true));
+    let bank = Bank { options, until, is_awaited, next_id, report: Mutex::new(Report::default()) };
     let ports = cluster.coordinators();
     let result = std::thread::scope(|scope| {
+        // Also if it panics: the scope waits for all threads.
+        let _awaited = Awaited(&bank.is_awaited);
         for number in 0..options.writers {
             let (bank, port) = (&bank, ports[number % ports.len()]);
             scope.spawn(move || bank.write(port, number as u64));
@@ -184,9 +187,20 @@ pub fn audit(cluster: &Cluster, options: &Options, report: &Report) -> Result<us
     if wrong.is_empty() { Ok(lines.len()) } else { Err(failure(wrong.join("\n"))) }
 }
 
+/// What goes on beside the workload, until this is dropped.
+struct Awaited<'a>(&'a AtomicBool);
+
+impl Drop for Awaited<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
+}
+
 struct Bank<'a> {
     options: &'a Options,
     until: Until,
+    /// Something beside it has not come to its end.
+    is_awaited: AtomicBool,
     next_id: AtomicU64,
     report: Mutex<Report>,
 }
@@ -208,13 +222,14 @@ impl Bank<'_> {
     }
 
     fn goes_on(&self) -> bool {
-        self.until.goes_on(|| self.report.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).is_enough())
+        let is_enough = || self.report.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).is_enough();
+        self.is_awaited.load(Ordering::Relaxed) || self.until.goes_on(is_enough)
     }
 
     fn write(&self, port: u16, number: u64) {
         let mut session = Session::new(port, &self.options.setup);
         let mut rng = Rng::new(self.options.seed ^ (number + 1) << 32);
-        while self.goes_on() && session.connect_until(self.until.latest) {
+        while self.goes_on() && session.connect_until(Instant::now() + LONGER_MAX) {
             let id = self.next_id.fetch_add(1, Ordering::Relaxed);
             let begin = Instant::now();
             let (outcome, error) = self.transfer(&mut session, &mut rng, id);
@@ -257,7 +272,7 @@ impl Bank<'_> {
     fn read(&self, port: u16, number: usize) {
         let mut session = Session::new(port, &self.options.setup);
         let mut turn = number;
-        while self.goes_on() && session.connect_until(self.until.latest) {
+        while self.goes_on() && session.connect_until(Instant::now() + LONGER_MAX) {
             let kind = READS[turn % READS.len()];
             turn += 1;
             let begin = Instant::now();

@@ -14,6 +14,7 @@
 //! * [`counters`]: long forks and reads that go back in time.
 //! * [`history`]: random transactions of both isolation levels; [`checker`] looks for an order of all commits and
 //!   snapshots that explains what every statement saw.
+//! * [`moves`]: rows go from datanode to datanode meanwhile; [`moves::killed`]: so do datanodes, by commands that are killed.
 //! * [`links`] breaks links between living processes; [`chaos`] kills random processes with SIGKILL and starts them again; [`points`] kills at each control point of
 //!   crate `txn`, a list read from its source.
 //!

@@ -39,11 +39,14 @@ pub struct Process {
 pub fn running(cluster: &Cluster) -> Result<Vec<Process>> {
     let dir = cluster.dir();
     let mut found: Vec<Process> = pids()?.into_iter().filter_map(|pid| daemon(pid, &dir)).collect();
-    for number in 1..=cluster.datanodes().len() {
-        let name = format!("dn{number}");
-        let pid = postmaster(&dir.join(&name));
+    // Also servers that are to become datanodes.
+    for entry in fs::read_dir(&dir)?.flatten() {
+        let pid = postmaster(&entry.path());
+        let name = entry.file_name().to_string_lossy().into_owned();
         found.extend(pid.map(|pid| Process { kind: Kind::Datanode, name, pid }));
     }
+    // The order of a directory's entries is no one's choice, that of the random numbers is.
+    found.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(found)
 }
 

@@ -75,9 +75,19 @@ fn wait(cluster: &Cluster, limit: Duration, sql: &str) -> Result<Duration> {
 /// What `sql` finds, with its node.
 fn unfinished(cluster: &Cluster, sql: &str) -> Result<Vec<String>> {
     let mut found = Vec::new();
-    for (number, port) in (1..).zip(cluster.datanodes()) {
-        let rows = Client::connect(*port)?.strings(sql)?;
-        found.extend(rows.into_iter().flatten().map(|what| format!("dn{number}: {what}")));
+    for (name, port) in datanodes(cluster)? {
+        let rows = Client::connect(port)?.strings(sql)?;
+        found.extend(rows.into_iter().flatten().map(|what| format!("{name}: {what}")));
     }
     Ok(found)
+}
+
+/// Those that the cluster has now.
+pub(crate) fn datanodes(cluster: &Cluster) -> Result<Vec<(String, u16)>> {
+    if !cluster.is_distributed() {
+        return Ok(vec![("the server".to_owned(), cluster.datanodes()[0])]);
+    }
+    let sql = "SELECT name, port FROM loxo.node WHERE type = 'D' ORDER BY id";
+    let rows = cluster.connect_datanode(0)?.strings(sql)?.into_iter();
+    Ok(rows.map(|row| (row[0].clone(), row[1].parse().unwrap_or(0))).collect())
 }

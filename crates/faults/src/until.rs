@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 /// On a machine so slow that the time asked for is too short for anything, or after faults that took it all.
-const LONGER_MAX: Duration = Duration::from_secs(60);
+pub(crate) const LONGER_MAX: Duration = Duration::from_secs(60);
 
 /// For the time asked for, and then until enough is done.
 #[derive(Clone, Copy, Debug)]

@@ -14,6 +14,9 @@ pub fn self_test() -> bool {
     std::env::var_os("LOXO_E2E_SELFTEST").is_some_and(|value| value == "1")
 }
 
+/// So many datanodes may be added without meeting others' ports.
+const DATANODES_MORE: u16 = 2;
+
 /// A running cluster; taken down and removed when dropped or when this process dies.
 #[derive(Debug)]
 pub struct Cluster {
@@ -47,7 +50,8 @@ impl Cluster {
         }
         let (loxo, pg_bin) = (loxo_binary()?, pg_bin()?);
         // Ports as `loxo up` lays them out: coordinators from P, gtms from P + 50, datanodes from P + 100.
-        let offsets: Vec<u16> = (0..coordinators).chain([50, 51]).chain(100..100 + datanodes).collect();
+        let offsets: Vec<u16> =
+            (0..coordinators).chain([50, 51]).chain(100..100 + datanodes + DATANODES_MORE).collect();
         let base = free_ports(&offsets)?;
         let dir = TempDir::new("cluster")?;
         let down = r#""$1" down --dir "$2/c" --wipe; rm -rf "$2""#;
@@ -58,7 +62,9 @@ impl Cluster {
             backing: Backing::Loxo { _watchdog: watchdog, dir, loxo, pg_bin },
         };
         // A test's data need not survive a power cut, and what a killed server has written the system keeps.
-        run(cluster.up_command(&[]).args(["--set", "fsync=off"]).args(arguments))?;
+        let [port, datanodes, coordinators] = [base, datanodes, coordinators].map(|number| number.to_string());
+        let shape = ["--port", &port, "--datanodes", &datanodes, "--coordinators", &coordinators];
+        run(cluster.up_command(&[]).args(shape).args(["--set", "fsync=off"]).args(arguments))?;
         Ok(cluster)
     }
 
@@ -93,9 +99,7 @@ impl Cluster {
         let Backing::Loxo { loxo, pg_bin, .. } = &self.backing else { return Command::new("true") };
         let mut command = Command::new(loxo);
         command.envs(environment.iter().copied());
-        command.arg("up").arg("--dir").arg(self.dir()).args(["--port", &self.coordinators[0].to_string()]);
-        command.args(["--datanodes", &self.datanodes.len().to_string()]);
-        command.args(["--coordinators", &self.coordinators.len().to_string()]).arg("--pg-bin").arg(pg_bin);
+        command.arg("up").arg("--dir").arg(self.dir()).arg("--pg-bin").arg(pg_bin);
         command
     }
 
@@ -104,8 +108,15 @@ impl Cluster {
     /// # Errors
     /// What it printed, as detail.
     pub fn loxo(&self, arguments: &[&str]) -> Result<String> {
-        let Backing::Loxo { loxo, .. } = &self.backing else { return Ok(String::new()) };
-        run(Command::new(loxo).args(arguments).arg("--dir").arg(self.dir()))
+        if self.is_distributed() { run(&mut self.loxo_command(arguments)) } else { Ok(String::new()) }
+    }
+
+    /// The same for who runs it himself; a stock server has no such commands.
+    pub fn loxo_command(&self, arguments: &[&str]) -> Command {
+        let Backing::Loxo { loxo, .. } = &self.backing else { return Command::new("false") };
+        let mut command = Command::new(loxo);
+        command.args(arguments).arg("--dir").arg(self.dir());
+        command
     }
 
     /// What `loxo check --data` finds wrong with the rows; `None` if all of them lie where they belong.
@@ -140,7 +151,7 @@ impl Cluster {
         &self.coordinators
     }
 
-    /// Ports of the datanodes, in the order of their ids.
+    /// Ports of the datanodes that it was made with, in the order of their ids.
     pub fn datanodes(&self) -> &[u16] {
         &self.datanodes
     }

@@ -52,11 +52,8 @@ fn draft_dir(layout: &Layout, name: &str) -> std::path::PathBuf {
 
 /// Makes the data directory: initdb, access rules; all as the servers' OS user. Leaves nothing under the final name on failure.
 pub(super) async fn create(layout: &Layout, name: &str, postgres: &Installation, user: Option<&OsUser>) -> Result<()> {
+    discard_draft(layout, name).await?;
     let draft = draft_dir(layout, name);
-    proc::end(&[(Signal::KILL, ORPHANS_TIMEOUT)], || processes(layout, name)).await?;
-    if draft.exists() {
-        std::fs::remove_dir_all(&draft).map_err(disk::context("remove", &draft))?;
-    }
     let mut initdb = postgres.command("initdb", user);
     // One locale for all nodes, so that they sort alike whatever the environment says.
     initdb.args(["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8", "--no-instructions"]);
@@ -69,6 +66,16 @@ pub(super) async fn create(layout: &Layout, name: &str, postgres: &Installation,
     own(&draft.join("pg_hba.conf"), user)?;
     let data = layout.data_dir(name);
     std::fs::rename(&draft, &data).map_err(disk::context("rename", &draft))
+}
+
+/// Ends and removes what a call that was killed has left of an initdb.
+pub(super) async fn discard_draft(layout: &Layout, name: &str) -> Result<()> {
+    let draft = draft_dir(layout, name);
+    proc::end(&[(Signal::KILL, ORPHANS_TIMEOUT)], || processes(layout, name)).await?;
+    match draft.exists() {
+        true => std::fs::remove_dir_all(&draft).map_err(disk::context("remove", &draft)),
+        false => Ok(()),
+    }
 }
 
 /// Writes our part of postgresql.conf anew.

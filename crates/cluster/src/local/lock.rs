@@ -2,11 +2,15 @@
 
 use std::fs::File;
 use std::path::Path;
+use std::time::Duration;
 
 use pgerror::{PgError, Result, SqlState};
 use rustix::fs::{FlockOperation, flock};
 
 use crate::disk;
+
+/// Between two looks whether another command has ended.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// Held while `up` or `down` works on a directory; the kernel frees it when the holder ends, however it ends.
 #[derive(Debug)]
@@ -26,5 +30,15 @@ impl Lock {
             .hint("Wait for it to end, then try again.")
         })?;
         Ok(Self { _file: file })
+    }
+
+    /// The same for a command that has done too much already to give up because another one is at work for a moment.
+    pub(super) async fn wait(dir: &Path) -> Result<Self> {
+        loop {
+            match Self::take(dir) {
+                Err(error) if error.code() == SqlState::LOCK_NOT_AVAILABLE => tokio::time::sleep(LOOK).await,
+                taken => return taken,
+            }
+        }
     }
 }

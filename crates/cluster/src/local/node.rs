@@ -237,8 +237,9 @@ impl Addition {
     }
 
     async fn remove_server(&self) -> Result<()> {
-        datanode::stop(&self.layout, &self.new.name).await?;
         let name = &self.new.name;
+        datanode::stop(&self.layout, name).await?;
+        datanode::discard_draft(&self.layout, name).await?;
         for place in [self.layout.data_dir(name), self.layout.log_file(name), mark(&self.layout, name)] {
             let removed = if place.is_dir() { std::fs::remove_dir_all(&place) } else { std::fs::remove_file(&place) };
             match removed {
@@ -254,14 +255,18 @@ impl Addition {
 /// now, if it has one here. What was interrupted is finished by another call.
 pub async fn remove(dir: &Path, name: &str, progress: &Progress) -> Result<Option<PathBuf>> {
     let layout = load(dir)?;
-    let _lock = Lock::take(layout.dir())?;
+    drop(Lock::take(layout.dir())?);
+    let is_configured = layout.config().datanodes.iter().any(|node| node.name == name);
+    // An earlier call may have been killed when it was none any more, but in the file.
+    if !is_configured || is_member(&layout, name).await? {
+        // Without the lock, for however long that takes: whatever dies meanwhile is needed, and "loxo up" starts it again.
+        membership::empty(layout.config(), name, progress).await?;
+    }
+    let _lock = progress.step("waiting for another loxo command", Lock::wait(layout.dir())).await?;
     let mut layout = load(dir)?;
     let user = OsUser::for_servers()?;
-    let is_configured = layout.config().datanodes.iter().any(|node| node.name == name);
-    let members = membership::members(layout.config()).await?;
-    // An earlier call may have been killed when it was none any more, but in the file.
-    if !is_configured || members.iter().any(|member| member.name == name) {
-        membership::remove(layout.config(), name, progress).await?;
+    if is_member(&layout, name).await? {
+        membership::leave(layout.config(), name, progress).await?;
     }
     progress.step(&format!("stopping {name}"), datanode::stop(&layout, name)).await?;
     let kept = set_aside(&layout.data_dir(name))?;
@@ -269,6 +274,10 @@ pub async fn remove(dir: &Path, name: &str, progress: &Progress) -> Result<Optio
     follow(&mut layout, &members)?;
     write(&layout, user.as_ref())?;
     Ok(kept)
+}
+
+async fn is_member(layout: &Layout, name: &str) -> Result<bool> {
+    Ok(membership::members(layout.config()).await?.iter().any(|member| member.name == name))
 }
 
 /// Renames a directory: NAME.removed, or with a number behind it if there is one of that name.

@@ -40,12 +40,12 @@ pub(crate) async fn read_members(config: &Config, primary: &Session) -> Result<V
         let mut row = row.into_iter().map(Option::unwrap_or_default);
         let mut next = || row.next().unwrap_or_default();
         let (id, name, host, port, is_primary) = (next(), next(), next(), next(), next() == "t");
-        let configured = config.datanodes.iter().find(|node| node.name == name);
+        let id = id.parse().map_err(|_| PgError::internal("a datanode without an id"))?;
+        let configured = config.datanodes_by_id().find(|(of, node)| (*of, &node.name) == (id, &name));
         let (host, port) = match configured {
-            Some(node) => (node.host.clone(), node.port),
+            Some((_, node)) => (node.host.clone(), node.port),
             None => (host, port.parse().map_err(|_| PgError::internal("a datanode without a port"))?),
         };
-        let id = id.parse().map_err(|_| PgError::internal("a datanode without an id"))?;
         Ok(Member { id, name, host, port, is_primary })
     };
     primary.rows(MEMBERS_SQL).await?.into_iter().map(member).collect()
@@ -134,6 +134,12 @@ const KEEPS_SQL: &str = "
 
 /// Empties a datanode and takes it out of the cluster. Its server runs on.
 pub async fn remove(config: &Config, name: &str, progress: &Progress) -> Result<()> {
+    empty(config, name, progress).await?;
+    leave(config, name, progress).await
+}
+
+/// Moves everything off a datanode.
+pub(crate) async fn empty(config: &Config, name: &str, progress: &Progress) -> Result<()> {
     let members = members(config).await?;
     let member = members.iter().find(|member| member.name == name).ok_or_else(|| {
         let names: Vec<&str> = members.iter().map(|member| member.name.as_str()).collect();
@@ -155,7 +161,11 @@ pub async fn remove(config: &Config, name: &str, progress: &Progress) -> Result<
             "Drop the node group, or move the table by ALTER TABLE … TO NODE (…), then run the same command again.",
         ));
     }
-    rebalance(config, Some(name), progress).await?;
+    rebalance(config, Some(name), progress).await.map(drop)
+}
+
+/// Takes a datanode that is empty out of the cluster.
+pub(crate) async fn leave(config: &Config, name: &str, progress: &Progress) -> Result<()> {
     let session = coordinator(config).await?;
     let drop = format!("DROP NODE {}", identifier(name));
     progress.step(&format!("waiting for {drop}"), session.run(&drop)).await

@@ -2,14 +2,14 @@
 
 use catalog::quote_literal;
 use pgerror::{PgError, Result, SqlState};
-use planner::parse::{ClusterCommand, Statement, StatementKind};
+use planner::parse::{CleanTarget, ClusterCommand, Statement, StatementKind};
 
 use crate::backend::call::Call;
 use crate::backend::isolation::Isolation;
 use crate::block::Mode;
 use crate::engine::output::Output;
 use crate::engine::run::Completion;
-use crate::growth::nodes::no_node;
+use crate::growth::nodes::{known, no_node};
 use crate::session::Session;
 
 impl Session {
@@ -31,7 +31,12 @@ impl Session {
                 self.drop_group(name).await?;
                 "DROP NODE GROUP"
             }
-            ClusterCommand::CleanConnection { .. } => {
+            ClusterCommand::CleanConnection { target, .. } => {
+                if let CleanTarget::Nodes(names) | CleanTarget::Coordinators(names) = target {
+                    let loaded = self.catalog().await?;
+                    let is_known = |name: &String| known(&loaded.catalog).any(|node| node.name == *name);
+                    names.iter().find(|name| !is_known(name)).map_or(Ok(()), |name| Err(no_node(name)))?;
+                }
                 self.context.pool.clear().await;
                 "CLEAN CONNECTION"
             }

@@ -23,8 +23,27 @@ use crate::session::Session;
 impl Session {
     /// See the module's page.
     pub(crate) async fn redistribute(&mut self, moves: &[Redistribute]) -> Result<Completion> {
-        self.atomically(async |this| this.redistribute_in_block(moves).await).await?;
+        self.atomically(async |this| {
+            this.must_own(moves).await?;
+            this.redistribute_in_block(moves).await
+        })
+        .await?;
         Ok(Completion::tag("ALTER TABLE"))
+    }
+
+    /// As for any ALTER TABLE. The locks alone others may take who may write the tables.
+    async fn must_own(&mut self, moves: &[Redistribute]) -> Result<()> {
+        for Redistribute { target, .. } in moves {
+            let owned = format!(
+                "SELECT FROM pg_class WHERE oid = {}::regclass AND pg_has_role(relowner, 'USAGE')",
+                quote_literal(&target.qualified_name())
+            );
+            if self.rows_on(self.home, &planner::own_text(&owned)?).await?.is_empty() {
+                let message = format!("must be owner of table {}", target.name);
+                return Err(PgError::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
+            }
+        }
+        Ok(())
     }
 
     /// Tables that an UPDATE wants without a distribution key.

@@ -38,6 +38,9 @@ const TRIES: u32 = 4;
 const PATIENCE_MAX: Duration = Duration::from_secs(2);
 /// A step may have so many times the buckets of the one before.
 const GROWTH: usize = 4;
+/// Their number says nothing of how long a step takes.
+const ROWS_FEW: u64 = 500;
+const BYTES_FEW: u64 = 1 << 20;
 /// Before a step whose lock could not be had is tried again, and its multiple after many tries.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
 const RETRY_PAUSE_MAX: Duration = Duration::from_secs(3);
@@ -166,7 +169,13 @@ impl<'c> Job<'c> {
     /// As many buckets as should take the time of a step next time, and no more rows than are wanted in a second.
     fn adapt(&mut self, buckets: usize, taken: Taken, rate: Option<u32>) {
         let wanted = if taken.held_up { STEP_TIME_BESIDE_WRITERS } else { STEP_TIME };
-        let by_time = buckets as f64 * wanted.as_secs_f64() / taken.moving.as_secs_f64().max(0.001);
+        // Of so few rows most of the time is what each step costs, which more buckets make no longer: on a busy machine it may be more
+        // than is wanted for all.
+        let is_few = taken.passed.rows < ROWS_FEW && taken.passed.bytes < BYTES_FEW;
+        let by_time = match is_few {
+            true => f64::INFINITY,
+            false => buckets as f64 * wanted.as_secs_f64() / taken.moving.as_secs_f64().max(0.001),
+        };
         let rows_max = rate.map_or(ROWS_MAX, |rate| ROWS_MAX.min(rate.into()));
         let by_rows = buckets as f64 * rows_max as f64 / taken.passed.rows.max(1) as f64;
         self.buckets = (by_time.min(by_rows) as usize).clamp(1, buckets * GROWTH);

@@ -74,6 +74,9 @@ impl Session {
         if options.primary.is_some_and(|primary| primary != node.primary) {
             return Err(primary_stays());
         }
+        if options.node_type.as_deref().is_some_and(|wanted| wanted != type_of(&loaded.catalog, node)) {
+            return Err(PgError::unsupported("ALTER NODE with another TYPE").hint("DROP NODE, then CREATE NODE."));
+        }
         let (host, port) = (options.host.as_ref().unwrap_or(&node.host), options.port.unwrap_or(node.port));
         let sql = format!(
             "UPDATE loxo.node SET host = {}, port = {port}, is_preferred = {} WHERE id OPERATOR(pg_catalog.=) {}",
@@ -82,7 +85,7 @@ impl Session {
             node.id.0
         );
         self.change_metadata(&sql).await?;
-        if (host, port) != (&node.host, node.port) && self.context.members().is_configured(name) {
+        if (host, port) != (&node.host, node.port) && self.context.members().is_configured(node) {
             let message = format!(
                 "the configuration of this coordinator names an address of {}, which still counts here",
                 node.name
@@ -366,7 +369,17 @@ pub(crate) fn refuse_alone(catalog: &Catalog, without: &[NodeId]) -> Result<()> 
     }
 }
 
-fn known(catalog: &Catalog) -> impl Iterator<Item = &Node> {
+/// The word for it in CREATE NODE.
+fn type_of(catalog: &Catalog, node: &Node) -> &'static str {
+    let is_in = |nodes: &[Node]| nodes.iter().any(|other| other.name == node.name);
+    match (is_in(catalog.nodes()), is_in(catalog.coordinators())) {
+        (true, _) => "datanode",
+        (_, true) => "coordinator",
+        _ => "gtm",
+    }
+}
+
+pub(crate) fn known(catalog: &Catalog) -> impl Iterator<Item = &Node> {
     catalog.nodes().iter().chain(catalog.coordinators()).chain(catalog.gtms())
 }
 

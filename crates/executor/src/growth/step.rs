@@ -207,6 +207,7 @@ impl Session {
             this.note_progress(0, passed).await?;
             let held_up = this.holds_up(from).await?;
             this.schema_changed();
+            txn::control_point!("step-map-changed");
             Ok(Taken { passed, held_up, moving: begun.elapsed() })
         })
         .await

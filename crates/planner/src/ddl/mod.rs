@@ -59,6 +59,11 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
             ddl.on_listed(&lock.relations, DdlKind::Lock, rest).map(boxed)
         }
         NodeEnum::VacuumStmt(vacuum) => {
+            let mut options = vacuum.options.iter().filter_map(|option| option.get::<DefElem>());
+            if options.any(|option| option.defname == "coordinator") {
+                return Err(PgError::unsupported("ANALYZE (COORDINATOR)")
+                    .hint("Coordinators keep no statistics: leave it out, or run ANALYZE."));
+            }
             let names = vacuum.rels.iter().filter_map(|r| r.get::<VacuumRelation>().and_then(|v| v.relation.as_ref()));
             let mut plan = ddl.relations(&names.collect::<Vec<_>>(), DdlKind::Maintenance)?;
             plan.outside_transaction = vacuum.is_vacuumcmd;

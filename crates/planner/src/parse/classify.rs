@@ -248,6 +248,7 @@ pub(super) fn inner(sql: &str, range: std::ops::Range<usize>, node: Option<&Node
     Ok(statement)
 }
 
+/// Postgres-XL's options that show or hide the nodes are left out: a plan over several nodes always says which they are.
 fn explain(sql: &str, explain: &ExplainStmt) -> Result<ExplainStatement> {
     let tokens = scan::tokens(sql).ok_or_else(|| PgError::internal("EXPLAIN cannot be scanned"))?;
     let mut cursor = Cursor::new(sql, &tokens);
@@ -263,6 +264,7 @@ fn explain(sql: &str, explain: &ExplainStmt) -> Result<ExplainStatement> {
         .iter()
         .filter_map(|option| option.get::<DefElem>())
         .map(|d| (d.defname.to_lowercase(), value_text(d.arg.as_deref())))
+        .filter(|(name, _)| !["nodes", "num_nodes"].contains(&name.as_str()))
         .collect();
     let analyze =
         options.iter().rev().find(|(name, _)| name == "analyze" || name == "analyse").is_some_and(|(_, value)| {

@@ -14,6 +14,10 @@ pub(crate) fn find<'a>(sql: &'a str, tokens: &[Token<'a>]) -> Result<Option<Clus
         let name = cursor.identifier()?;
         cursor.expect("with")?;
         ClusterCommand::CreateGroup { name, members: cursor.name_list()? }
+    } else if cursor.accept("alter node group") {
+        return Err(PgError::unsupported("ALTER NODE GROUP").hint(
+            "DROP NODE GROUP, then CREATE NODE GROUP: tables stay where they are. ALTER TABLE … TO GROUP moves them.",
+        ));
     } else if cursor.accept("drop node group") {
         ClusterCommand::DropGroup { name: cursor.identifier()? }
     } else if cursor.accept("create node") {

@@ -1,7 +1,8 @@
 //! Which datanodes there are, and where they are reached.
 //!
 //! The cluster's metadata say it (`loxo.node`), each catalog that is read anew. The configuration says where the first of them are,
-//! and has the last word on the address of a node it names: that may be another than the one noted when the node was made.
+//! and has the last word on the address of a node it names: that may be another than the one noted when the node was made. A node
+//! of that name and another id is another node, which has come since the configuration was read.
 //!
 //! Invariant: a node that has left is no member from the next catalog on; ids have holes then.
 
@@ -24,7 +25,7 @@ pub struct Configured {
 
 /// See the module's page.
 pub(crate) struct Members {
-    configured: BTreeMap<String, Address>,
+    configured: BTreeMap<(NodeId, String), Address>,
     present: RwLock<Arc<BTreeMap<NodeId, Address>>>,
     /// About to become members: statements of our own may go there, nothing else does.
     joining: RwLock<BTreeMap<NodeId, Address>>,
@@ -37,7 +38,7 @@ impl Members {
         let by_id = configured.iter().map(|node| (node.id, node.address.clone()));
         Self {
             present: RwLock::new(Arc::new(by_id.collect())),
-            configured: configured.into_iter().map(|node| (node.name, node.address)).collect(),
+            configured: configured.into_iter().map(|node| ((node.id, node.name), node.address)).collect(),
             joining: RwLock::default(),
             changes: watch::Sender::default(),
         }
@@ -47,7 +48,7 @@ impl Members {
     pub(crate) fn follow(&self, nodes: &[Node]) {
         let address = |node: &Node| {
             let noted = || Address { host: node.host.clone(), port: node.port };
-            (node.id, self.configured.get(&node.name).cloned().unwrap_or_else(noted))
+            (node.id, self.configured.get(&(node.id, node.name.clone())).cloned().unwrap_or_else(noted))
         };
         let now: BTreeMap<NodeId, Address> = nodes.iter().map(address).collect();
         let mut present = self.present.write().unwrap_or_else(PoisonError::into_inner);
@@ -68,8 +69,8 @@ impl Members {
     }
 
     /// Does the configuration say where this node is?
-    pub(crate) fn is_configured(&self, name: &str) -> bool {
-        self.configured.contains_key(name)
+    pub(crate) fn is_configured(&self, node: &Node) -> bool {
+        self.configured.contains_key(&(node.id, node.name.clone()))
     }
 
     /// Of a member, or of a node that is about to become one.
@@ -81,5 +82,30 @@ impl Members {
     /// From here on statements of our own reach this node.
     pub(crate) fn let_join(&self, node: NodeId, address: Address) {
         self.joining.write().unwrap_or_else(PoisonError::into_inner).insert(node, address);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_datanode_of_a_name_that_another_one_had_is_where_the_metadata_say() {
+        let address = |port| Address { host: "h".to_owned(), port };
+        let named = |name: &str| name.to_owned();
+        let configured = |id, name, port| Configured { id: NodeId(id), name: named(name), address: address(port) };
+        let node = |id, name, port| Node {
+            id: NodeId(id),
+            name: named(name),
+            host: "h".to_owned(),
+            port,
+            primary: id == 0,
+            preferred: false,
+        };
+        let members = Members::new(vec![configured(0, "dn1", 10), configured(3, "dn4", 13)]);
+        members.follow(&[node(0, "dn1", 90), node(3, "dn4", 93)]);
+        assert_eq!([0, 3].map(|id| members.address(NodeId(id)).map(|address| address.port)), [Some(10), Some(13)]);
+        members.follow(&[node(0, "dn1", 90), node(4, "dn4", 94)]);
+        assert_eq!([0, 3, 4].map(|id| members.address(NodeId(id)).map(|a| a.port)), [Some(10), None, Some(94)]);
     }
 }

@@ -86,7 +86,9 @@ impl Analyzer<'_> {
                 return Err(Not::Refused(error.hint("Rename the WITH item.")));
             }
             Named::Distributed(relation) => {
-                self.check_children(&relation)?;
+                if name.inh {
+                    self.check_children(&relation)?;
+                }
                 let mut columns = terms::table_columns(self.ctx, &relation);
                 for (column, name) in columns.iter_mut().zip(given.iter().filter_map(tree::text_of)) {
                     column.name = name.to_owned();

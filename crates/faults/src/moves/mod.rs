@@ -9,6 +9,8 @@ use testkit::Cluster;
 use crate::processes::failure;
 use crate::session::Session;
 
+pub mod killed;
+
 /// A rebalance of few rows is over so soon, also if its coordinator dies meanwhile.
 const DONE_MAX: Duration = Duration::from_secs(60);
 /// Between two looks at the journal.
