@@ -14,6 +14,7 @@ mod plan;
 mod rebalance;
 
 pub use plan::{Move, plan};
+pub(crate) use rebalance::unfinished;
 pub use rebalance::{Rebalance, rebalance};
 
 /// A datanode of the cluster, by the metadata.
