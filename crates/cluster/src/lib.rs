@@ -35,7 +35,7 @@ pub mod settings;
 pub mod sql;
 mod upgrade;
 
-pub use audit::{Audit, audit};
+pub use audit::{Audit, Repair, audit};
 pub use check::{Finding, Level, check, pool_warnings};
 pub use config::{Auth, ClusterSection, Config, Coordinator, Datanode, Gtm, Local};
 pub use init::{METADATA_SQL, init};

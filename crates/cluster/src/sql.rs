@@ -2,13 +2,18 @@
 //!
 //! A narrow door, so that the client library behind it can be exchanged without touching its callers.
 
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use pgerror::{PgError, Result, SqlState, field};
-use tokio_postgres::{NoTls, SimpleQueryMessage};
+use tokio_postgres::{AsyncMessage, NoTls, SimpleQueryMessage};
 
 /// A server that does not answer a connection attempt within this time counts as unreachable.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Notices that nobody has asked for are dropped beyond these.
+const NOTICES_MAX: usize = 10_000;
 
 /// Where and as whom to connect.
 #[derive(Clone, Debug)]
@@ -33,6 +38,8 @@ impl Endpoint {
 pub struct Session {
     client: tokio_postgres::Client,
     place: String,
+    /// What the server has said beside its answers, since the last call of `run_noting`.
+    notices: Arc<Mutex<Vec<String>>>,
 }
 
 impl Session {
@@ -47,22 +54,39 @@ impl Session {
             config.password(password);
         }
         let attempt = tokio::time::timeout(CONNECT_TIMEOUT, config.connect(NoTls)).await;
-        let (client, connection) = attempt
+        let (client, mut connection) = attempt
             .map_err(|_| {
                 let seconds = CONNECT_TIMEOUT.as_secs();
                 PgError::connection(format!("no answer from {place} within {seconds} s"))
             })?
             .map_err(|e| translate(&e, &place))?;
+        let notices = Arc::new(Mutex::new(Vec::new()));
+        let heard = notices.clone();
         tokio::spawn(async move {
             // The session that uses the connection sees the same error from its own call.
-            let _ = connection.await;
+            while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
+                let mut heard = heard.lock().unwrap_or_else(PoisonError::into_inner);
+                if let AsyncMessage::Notice(notice) = message
+                    && heard.len() < NOTICES_MAX
+                {
+                    heard.push(notice.message().to_owned());
+                }
+            }
         });
-        Ok(Self { client, place })
+        Ok(Self { client, place, notices })
     }
 
     /// Runs statements and forgets their rows.
     pub async fn run(&self, sql: &str) -> Result<()> {
         self.client.batch_execute(sql).await.map_err(|e| translate(&e, &self.place))
+    }
+
+    /// Runs a statement and gives the notices that came with it.
+    pub async fn run_noting(&self, sql: &str) -> Result<Vec<String>> {
+        let taken = || std::mem::take(&mut *self.notices.lock().unwrap_or_else(PoisonError::into_inner));
+        taken();
+        self.run(sql).await?;
+        Ok(taken())
     }
 
     /// Runs a statement and returns its rows; NULL is `None`.

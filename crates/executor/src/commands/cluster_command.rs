@@ -55,6 +55,10 @@ impl Session {
                 self.control_rebalance(*control).await?;
                 "ALTER CLUSTER"
             }
+            ClusterCommand::Repair { schema, name } => {
+                Box::pin(self.repair_table(schema.as_deref(), name)).await?;
+                "ALTER CLUSTER"
+            }
             ClusterCommand::CreateBarrier { .. } => {
                 return Err(PgError::unsupported("CREATE BARRIER").hint("Back up the datanodes while no one writes."));
             }

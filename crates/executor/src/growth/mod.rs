@@ -17,6 +17,7 @@
 //! * [`nodes`]: CREATE, ALTER and DROP NODE; [`rows`]: rows that go from one link to another as they are.
 //! * [`journal`]: what is wanted, and how far it is; [`job`]: who carries it on; [`step`]: one move; [`slices`]: where a
 //!   bucket's rows are found.
+//! * [`repair`]: rows that came to a wrong place by whatever way; [`verdicts`]: which of them are at the right one already.
 //!
 //! Invariants: a row is on exactly one datanode in every snapshot; between two steps nothing is half done, so whoever comes next
 //! needs nothing but the metadata to go on; the buckets that move are the fewest that balance the map.
@@ -24,6 +25,8 @@
 pub(crate) mod job;
 pub(crate) mod journal;
 pub(crate) mod nodes;
+pub(crate) mod repair;
 pub(crate) mod rows;
 pub(crate) mod slices;
 pub(crate) mod step;
+pub(crate) mod verdicts;

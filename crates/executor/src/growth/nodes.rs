@@ -106,7 +106,7 @@ impl Session {
     }
 
     /// These commands stand alone: they take their time, and end with all coordinators told.
-    async fn begin_node_command(&mut self, what: &str) -> Result<()> {
+    pub(super) async fn begin_node_command(&mut self, what: &str) -> Result<()> {
         self.require_superuser(what).await?;
         match self.in_block() {
             false => Ok(()),
@@ -118,7 +118,7 @@ impl Session {
     }
 
     /// A session of the service user's, as new.
-    fn for_the_cluster(&self) -> Session {
+    pub(super) fn for_the_cluster(&self) -> Session {
         Session::new(self.context.clone(), self.context.service().clone(), Settings::default())
     }
 

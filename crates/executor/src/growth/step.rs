@@ -222,7 +222,12 @@ impl Session {
 
     /// Triggers and rules that would act on the rows although the session is a replica's are switched off; gives what
     /// switches them on again.
-    async fn quieten(&mut self, table: &Relation, from: NodeId, to: NodeId) -> Result<Vec<(NodeId, String)>> {
+    pub(super) async fn quieten(
+        &mut self,
+        table: &Relation,
+        from: NodeId,
+        to: NodeId,
+    ) -> Result<Vec<(NodeId, String)>> {
         let name = table.qualified_name();
         let mut undo = Vec::new();
         let fires = |rule: &&Rule| rule.event == RuleEvent::Delete && rule.state == RuleState::Enabled;

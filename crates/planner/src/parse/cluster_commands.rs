@@ -22,6 +22,9 @@ pub(crate) fn find<'a>(sql: &'a str, tokens: &[Token<'a>]) -> Result<Option<Clus
         ClusterCommand::AlterNode { name: cursor.identifier()?, options: node_options(&mut cursor)? }
     } else if cursor.accept("alter cluster rebalance") {
         rebalance(&mut cursor)?
+    } else if cursor.accept("alter cluster repair") {
+        let (schema, name) = cursor.qualified_name()?;
+        ClusterCommand::Repair { schema, name }
     } else if cursor.accept("drop node") {
         ClusterCommand::DropNode { name: cursor.identifier()? }
     } else if cursor.accept("clean connection") {

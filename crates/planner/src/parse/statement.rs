@@ -378,6 +378,11 @@ pub enum ClusterCommand {
     },
     /// `ALTER CLUSTER REBALANCE PAUSE | RESUME | CANCEL`.
     ControlRebalance(RebalanceControl),
+    /// `ALTER CLUSTER REPAIR [schema.]table`: rows go to where they belong, copies become alike.
+    Repair {
+        schema: Option<String>,
+        name: String,
+    },
     CreateBarrier {
         id: Option<String>,
     },
