@@ -175,9 +175,9 @@ impl Session {
     /// The copies are made like the first one. Rows outside of the list are seen by nobody, so what the copies do not have is left.
     async fn repair_copies(&mut self, catalog: &Catalog, table: &Relation, nodes: &[NodeId]) -> Result<Vec<String>> {
         let first = first_copy(catalog, nodes).ok_or_else(|| PgError::internal("a table on no node"))?;
-        let (wanted, mut said) = (self.sums_of(first, table).await?, Vec::new());
+        let (wanted, mut said) = (self.sums_of_copy(first, table).await?, Vec::new());
         for node in self.all_members() {
-            let found = self.sums_of(node, table).await?;
+            let found = self.sums_of_copy(node, table).await?;
             match nodes.contains(&node) {
                 true if found != wanted => {
                     self.replace_copy(table, first, node).await?;
@@ -213,7 +213,7 @@ impl Session {
     }
 
     async fn is_alike(&mut self, catalog: &Catalog, table: &Relation, node: NodeId, wanted: Sums) -> Result<()> {
-        if self.sums_of(node, table).await? == wanted {
+        if self.sums_of_copy(node, table).await? == wanted {
             return Ok(());
         }
         let (table, node) = (table.qualified_name(), name(catalog, node));
@@ -237,13 +237,13 @@ impl Session {
             let text = rows(judged.others, if judged.others == 1 { "stays" } else { "stay" });
             said.push(format!("{text} on {here}: {there} has other values under the same key"));
         }
-        let deleted = self.delete_judged(table, from, &judged_as(SAME)).await?;
+        let deleted = self.delete_judged(table, from, &judged_as(table, SAME)).await?;
         if deleted.rows > 0 {
             said.push(format!("{} on {here}: {there} has the same", rows(deleted.rows, "deleted")));
         }
         match fate {
             Fate::Move if judged.missing > 0 => {
-                let moved = self.move_judged(table, (from, to), &judged_as(MISSING)).await?;
+                let moved = self.move_judged(table, (from, to), &judged_as(table, MISSING)).await?;
                 if moved != judged.missing as u64 {
                     return Err(PgError::internal(format!("{moved} rows were moved instead of {}", judged.missing)));
                 }
@@ -255,7 +255,7 @@ impl Session {
             }
             _ => {}
         }
-        self.forget_judged(from).await?;
+        self.forget_judged(table, from).await?;
         Ok(deleted)
     }
 
@@ -292,9 +292,17 @@ impl Session {
     }
 
     async fn sums_where(&mut self, node: NodeId, table: &Relation, condition: &str) -> Result<Sums> {
-        let hash = format!("hashtextextended({}, 0)", whole_row(table));
+        self.sums_by(node, table, &whole_row(table), condition).await
+    }
+
+    /// With what is computed: another function there makes other copies.
+    async fn sums_of_copy(&mut self, node: NodeId, table: &Relation) -> Result<Sums> {
+        self.sums_by(node, table, "(loxo_row.*)::text COLLATE \"C\"", "true").await
+    }
+
+    async fn sums_by(&mut self, node: NodeId, table: &Relation, text: &str, condition: &str) -> Result<Sums> {
         let sql = format!(
-            "SELECT count(*), coalesce(sum({hash}::numeric), 0) FROM ONLY {} WHERE {condition}",
+            "SELECT count(*), coalesce(sum(hashtextextended({text}, 0)::numeric), 0) FROM ONLY {} AS loxo_row WHERE {condition}",
             table.qualified_name()
         );
         let rows = self.rows_on(node, &sql).await?;

@@ -1,9 +1,9 @@
 //! Which rows of one node another one has too: for [`repair`](crate::growth::repair).
 //!
 //! ```text
-//!  from   COPY (SELECT ctid, … WHERE they belong on the other node) ──▶ loxo.repair_rows on the other node
+//!  from   COPY (SELECT ctid, … WHERE they belong on the other node) ──▶ loxo.repair_N on the other node
 //!  to     same: the whole row is there, as text. others: a row with its key is there. The rest: missing
-//!  to     COPY (SELECT ctid, verdict) ──▶ loxo.repair_rows on the first node, where it says what becomes of its rows
+//!  to     COPY (SELECT ctid, verdict) ──▶ loxo.repair_N on the first node, where it says what becomes of its rows
 //! ```
 //!
 //! The tables are made and dropped in the transaction, so nobody else sees them. They are no temporary ones, since a transaction that has
@@ -20,7 +20,6 @@ use crate::growth::rows::Travel;
 use crate::session::Session;
 use crate::shared::catalog_load::{Row, number, text};
 
-const ROWS: &str = "loxo.repair_rows";
 const AT: &str = "\"loxo:at\"";
 const VERDICT: &str = "\"loxo:verdict\"";
 
@@ -38,8 +37,13 @@ pub(super) const SAME: &str = "same";
 const OTHERS: &str = "others";
 
 /// A condition on the table, on the node of the rows that were judged.
-pub(super) fn judged_as(verdict: &str) -> String {
-    format!("ctid IN (SELECT {AT} FROM {ROWS} WHERE {VERDICT} = '{verdict}')")
+pub(super) fn judged_as(table: &Relation, verdict: &str) -> String {
+    format!("ctid IN (SELECT {AT} FROM {} WHERE {VERDICT} = '{verdict}')", stage(table))
+}
+
+/// Where its rows are judged. Two tables may be repaired at the same time.
+fn stage(table: &Relation) -> String {
+    format!("loxo.repair_{}", table.oid)
 }
 
 /// A row's values, but for computed ones, as one text.
@@ -63,34 +67,34 @@ impl Session {
         (from, to): (NodeId, NodeId),
         condition: &str,
     ) -> Result<Judged> {
-        let name = table.qualified_name();
-        let make = format!("CREATE UNLOGGED TABLE {ROWS} (LIKE {name} INCLUDING GENERATED, {AT} tid, {VERDICT} text)");
+        let (name, stage) = (table.qualified_name(), stage(table));
+        let make = format!("CREATE UNLOGGED TABLE {stage} (LIKE {name} INCLUDING GENERATED, {AT} tid, {VERDICT} text)");
         self.run_on(to, &make).await?;
-        self.run_on(from, &format!("CREATE UNLOGGED TABLE {ROWS} ({AT} tid, {VERDICT} text)")).await?;
+        self.run_on(from, &format!("CREATE UNLOGGED TABLE {stage} ({AT} tid, {VERDICT} text)")).await?;
         let mut travel = Travel::of(table);
         let read = format!("(SELECT ctid{} FROM ONLY {name} WHERE {condition})", with_comma(&travel.columns));
         travel.columns = format!("{AT}{}", with_comma(&travel.columns));
-        self.pass_rows((from, &travel.copy_out(&read)), (to, &travel.copy_in(ROWS))).await?;
+        self.pass_rows((from, &travel.copy_out(&read)), (to, &travel.copy_in(&stage))).await?;
 
         self.run_on(to, &mark_same(table)).await?;
         for key in self.keys_on(to, &name).await? {
             self.run_on(to, &mark_others(table, &key)).await?;
         }
-        self.run_on(to, &format!("UPDATE {ROWS} SET {VERDICT} = '{MISSING}' WHERE {VERDICT} IS NULL")).await?;
-        let out = format!("COPY {ROWS} ({AT}, {VERDICT}) TO STDOUT (FORMAT binary)");
-        let into = format!("COPY {ROWS} ({AT}, {VERDICT}) FROM STDIN (FORMAT binary)");
+        self.run_on(to, &format!("UPDATE {stage} SET {VERDICT} = '{MISSING}' WHERE {VERDICT} IS NULL")).await?;
+        let out = format!("COPY {stage} ({AT}, {VERDICT}) TO STDOUT (FORMAT binary)");
+        let into = format!("COPY {stage} ({AT}, {VERDICT}) FROM STDIN (FORMAT binary)");
         self.pass_rows((to, &out), (from, &into)).await?;
-        self.run_on(to, &format!("DROP TABLE {ROWS}")).await?;
+        self.run_on(to, &format!("DROP TABLE {stage}")).await?;
 
         let count = |verdict: &str| format!("count(*) FILTER (WHERE {VERDICT} = '{verdict}')");
-        let sql = format!("SELECT {}, {} FROM {ROWS}", count(MISSING), count(OTHERS));
+        let sql = format!("SELECT {}, {} FROM {stage}", count(MISSING), count(OTHERS));
         let counts = self.rows_on(from, &sql).await?;
         let of = |column| counts.first().map(|row| number(row, column)).transpose().map(Option::unwrap_or_default);
         Ok(Judged { missing: of(0)?, others: of(1)? })
     }
 
-    pub(super) async fn forget_judged(&mut self, from: NodeId) -> Result<()> {
-        self.run_on(from, &format!("DROP TABLE {ROWS}")).await.map(drop)
+    pub(super) async fn forget_judged(&mut self, table: &Relation, from: NodeId) -> Result<()> {
+        self.run_on(from, &format!("DROP TABLE {}", stage(table))).await.map(drop)
     }
 
     /// Rows of an index that is also an exclusion constraint are compared by other operators.
@@ -153,24 +157,24 @@ fn with_comma(columns: &str) -> String {
 }
 
 fn mark_same(table: &Relation) -> String {
-    let (name, whole) = (table.qualified_name(), whole_row(table));
+    let (name, whole, stage) = (table.qualified_name(), whole_row(table), stage(table));
     format!(
-        "WITH mine AS MATERIALIZED (SELECT {AT} AS at, {whole} AS whole, row_number() OVER (PARTITION BY {whole}) AS nth FROM {ROWS}), \
+        "WITH mine AS MATERIALIZED (SELECT {AT} AS at, {whole} AS whole, row_number() OVER (PARTITION BY {whole}) AS nth FROM {stage}), \
               there AS MATERIALIZED (SELECT {whole} AS whole FROM ONLY {name} \
                   WHERE hashtextextended({whole}, 0) IN (SELECT hashtextextended(whole, 0) FROM mine)), \
               counted AS (SELECT whole, count(*) AS times FROM there GROUP BY whole) \
-         UPDATE {ROWS} SET {VERDICT} = '{SAME}' WHERE {AT} IN \
+         UPDATE {stage} SET {VERDICT} = '{SAME}' WHERE {AT} IN \
              (SELECT mine.at FROM mine JOIN counted ON counted.whole = mine.whole WHERE mine.nth <= counted.times)"
     )
 }
 
 /// Expressions of an index may name the table.
 fn mark_others(table: &Relation, key: &Key) -> String {
-    let alias = quote_identifier(&table.name);
-    let mine = key.read(&format!("{ROWS} AS {alias}"), &format!(", {AT} AS at, {VERDICT} AS verdict"));
+    let (alias, stage) = (quote_identifier(&table.name), stage(table));
+    let mine = key.read(&format!("{stage} AS {alias}"), &format!(", {AT} AS at, {VERDICT} AS verdict"));
     let there = key.read(&format!("ONLY {} AS {alias}", table.qualified_name()), "");
     format!(
-        "UPDATE {ROWS} SET {VERDICT} = '{OTHERS}' WHERE {AT} IN \
+        "UPDATE {stage} SET {VERDICT} = '{OTHERS}' WHERE {AT} IN \
              (SELECT mine.at FROM {mine} AS mine JOIN {there} AS there ON {} WHERE mine.verdict IS NULL)",
         key.equal()
     )
