@@ -45,11 +45,16 @@ pub struct Session {
 impl Session {
     /// Connects and logs in. Errors carry the server's own fields if it said anything; else 08006 with the address.
     pub async fn connect(to: &Endpoint) -> Result<Self> {
+        Self::connect_with(to, "").await
+    }
+
+    /// The same with settings, as `-c name=value`.
+    pub(crate) async fn connect_with(to: &Endpoint, settings: &str) -> Result<Self> {
         let place = format!("{}:{}", to.host, to.port);
         let mut config = tokio_postgres::Config::new();
         config.host(&to.host).port(to.port).user(&to.user).dbname(&to.database).application_name("loxo");
         // What users have made in schemas of a role's or a database's search path must not be called from here.
-        config.options("-c search_path=pg_catalog,pg_temp");
+        config.options(format!("-c search_path=pg_catalog,pg_temp {settings}"));
         if let Some(password) = &to.password {
             config.password(password);
         }

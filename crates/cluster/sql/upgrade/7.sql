@@ -30,7 +30,13 @@ CREATE TABLE loxo.rebalance (
 COMMENT ON TABLE loxo.rebalance IS
     'What ALTER CLUSTER REBALANCE has asked for last, and how far it is. Without: datanodes that are to be emptied. Rate: at most so many rows a second. Idle: how long it was paused, or had failed.';
 
-GRANT SELECT ON loxo.next_datanode, loxo.rebalance TO PUBLIC;
+CREATE TABLE loxo.lost_datanode (
+    id int2 PRIMARY KEY
+);
+COMMENT ON TABLE loxo.lost_datanode IS
+    'Datanodes that have left, or are about to, without being asked: nobody asks them any more, and what they alone could decide is committed.';
+
+GRANT SELECT ON loxo.next_datanode, loxo.rebalance, loxo.lost_datanode TO PUBLIC;
 
 SET LOCAL allow_system_table_mods = on;
 

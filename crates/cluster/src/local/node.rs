@@ -253,18 +253,41 @@ impl Addition {
 /// Takes a datanode out of the cluster in `dir`, which must run, and stops its server; gives where its data directory is
 /// now, if it has one here. What was interrupted is finished by another call.
 pub async fn remove(dir: &Path, name: &str, progress: &Progress) -> Result<Option<PathBuf>> {
+    let names = [name.to_owned()];
+    let leave = async |layout: &Layout, _: &[String]| membership::remove(layout.config(), name, progress).await;
+    Ok(leave_by(dir, &names, progress, leave).await?.pop())
+}
+
+/// Takes datanodes out of the cluster in `dir` that do not answer, with all that they alone held; gives where their data
+/// directories are now, as far as there are any.
+pub async fn give_up(dir: &Path, names: &[String], progress: &Progress) -> Result<Vec<PathBuf>> {
+    let leave = async |layout: &Layout, names: &[String]| membership::give_up(layout.config(), names, progress).await;
+    leave_by(dir, names, progress, leave).await
+}
+
+async fn leave_by(
+    dir: &Path,
+    names: &[String],
+    progress: &Progress,
+    leave: impl AsyncFnOnce(&Layout, &[String]) -> Result<()>,
+) -> Result<Vec<PathBuf>> {
     let layout = load(dir)?;
     let _lock = Lock::take(layout.dir())?;
     let mut layout = load(dir)?;
     let user = OsUser::for_servers()?;
-    let is_configured = layout.config().datanodes.iter().any(|node| node.name == name);
     let members = membership::members(layout.config()).await?;
-    // An earlier call may have been killed when it was none any more, but in the file.
-    if !is_configured || members.iter().any(|member| member.name == name) {
-        membership::remove(layout.config(), name, progress).await?;
+    // An earlier call may have been killed when some were none any more, but in the file.
+    let is_configured = |name: &String| layout.config().datanodes.iter().any(|node| node.name == *name);
+    let is_left = |name: &&String| !is_configured(name) || members.iter().any(|member| member.name == **name);
+    let left: Vec<String> = names.iter().filter(is_left).cloned().collect();
+    if !left.is_empty() {
+        leave(&layout, &left).await?;
     }
-    progress.step(&format!("stopping {name}"), datanode::stop(&layout, name)).await?;
-    let kept = set_aside(&layout.data_dir(name))?;
+    let mut kept = Vec::new();
+    for name in names {
+        progress.step(&format!("stopping {name}"), datanode::stop(&layout, name)).await?;
+        kept.extend(set_aside(&layout.data_dir(name))?);
+    }
     let members = ours(&layout, membership::members(layout.config()).await?);
     follow(&mut layout, &members)?;
     write(&layout, user.as_ref())?;

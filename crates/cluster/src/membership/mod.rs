@@ -10,9 +10,11 @@ use crate::config::Config;
 use crate::progress::Progress;
 use crate::sql::{Session, identifier};
 
+mod lost;
 mod plan;
 mod rebalance;
 
+pub use lost::{Loss, LostRows, give_up, loss};
 pub use plan::{Move, plan};
 pub(crate) use rebalance::unfinished;
 pub use rebalance::{Rebalance, rebalance};
@@ -59,10 +61,15 @@ pub(crate) async fn primary(config: &Config) -> Result<Session> {
 
 /// A session of the service user with any coordinator that answers.
 pub(crate) async fn coordinator(config: &Config) -> Result<Session> {
+    coordinator_for(config, "").await
+}
+
+/// The same with settings, as `-c name=value`.
+async fn coordinator_for(config: &Config, settings: &str) -> Result<Session> {
     let mut refusal = PgError::connection("the configuration names no coordinator");
     for coordinator in &config.coordinators {
         let (host, port) = coordinator.address()?;
-        match Session::connect(&config.endpoint(&host, port)?).await {
+        match Session::connect_with(&config.endpoint(&host, port)?, settings).await {
             Ok(session) => return Ok(session),
             Err(error) => refusal = error,
         }
@@ -127,20 +134,29 @@ const KEEPS_SQL: &str = "
         WHERE $1 = ALL (coalesce(k.nodes, m.nodes))) AS found
     ORDER BY what";
 
-/// Empties a datanode and takes it out of the cluster. Its server runs on.
-pub async fn remove(config: &Config, name: &str, progress: &Progress) -> Result<()> {
-    let members = members(config).await?;
-    let member = members.iter().find(|member| member.name == name).ok_or_else(|| {
+fn find<'m>(members: &'m [Member], name: &str) -> Result<&'m Member> {
+    members.iter().find(|member| member.name == name).ok_or_else(|| {
         let names: Vec<&str> = members.iter().map(|member| member.name.as_str()).collect();
         PgError::new(SqlState::UNDEFINED_OBJECT, format!("there is no datanode \"{name}\""))
             .hint(format!("The datanodes are: {}.", names.join(", ")))
-    })?;
+    })
+}
+
+/// Empties a datanode and takes it out of the cluster. Its server runs on.
+pub async fn remove(config: &Config, name: &str, progress: &Progress) -> Result<()> {
+    let members = members(config).await?;
+    let member = find(&members, name)?;
     if member.is_primary {
         return Err(PgError::new(
             SqlState::FEATURE_NOT_SUPPORTED,
             format!("{name} is the primary datanode, which cannot be removed"),
         )
         .hint("It holds the sequences and large objects."));
+    }
+    if let Err(error) = lost::answers(config, member).await {
+        return Err(PgError::connection(format!("{name} does not answer, so its rows cannot be moved"))
+            .detail(error.message().into_owned())
+            .hint("Start its server. If it is gone for good, --lost gives up what it alone held."));
     }
     let keeps = KEEPS_SQL.replace("$1", &member.id.to_string());
     if let Some(what) = primary(config).await?.value(&keeps).await? {

@@ -47,6 +47,10 @@ impl Session {
                 Box::pin(self.drop_node(name)).await?;
                 "DROP NODE"
             }
+            ClusterCommand::DropLostNodes { names } => {
+                Box::pin(self.drop_lost_nodes(names)).await?;
+                "DROP NODE"
+            }
             ClusterCommand::Rebalance { without, rate } => {
                 self.want_rebalance(without, *rate).await?;
                 "ALTER CLUSTER"

@@ -14,7 +14,7 @@
 //! readers wait for nothing. Writers wait for one step. Whoever planned with the old map notices once his statement has its locks
 //! or its snapshots ([`plan_validity`](crate::shared::plan_validity)), and gets a new plan, or 40001 inside a block.
 //!
-//! * [`nodes`]: CREATE, ALTER and DROP NODE; [`rows`]: rows that go from one link to another as they are.
+//! * [`nodes`]: CREATE, ALTER and DROP NODE; [`lost`]: DROP NODE of one that does not answer; [`rows`]: rows that go from one link to another as they are.
 //! * [`journal`]: what is wanted, and how far it is; [`job`]: who carries it on; [`step`]: one move; [`slices`]: where a
 //!   bucket's rows are found.
 //! * [`repair`]: rows that came to a wrong place by whatever way; [`verdicts`]: which of them are at the right one already.
@@ -24,6 +24,7 @@
 
 pub(crate) mod job;
 pub(crate) mod journal;
+pub(crate) mod lost;
 pub(crate) mod nodes;
 pub(crate) mod repair;
 pub(crate) mod rows;

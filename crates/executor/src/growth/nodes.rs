@@ -380,7 +380,7 @@ fn holds(what: &str, id: u16, catalog: &Catalog) -> PgError {
     ))
 }
 
-fn primary_stays() -> PgError {
+pub(super) fn primary_stays() -> PgError {
     PgError::new(SqlState::FEATURE_NOT_SUPPORTED, "the primary datanode cannot be another one, nor leave")
         .hint("It is the one that the cluster was made with.")
 }

@@ -357,6 +357,10 @@ pub enum ClusterCommand {
     DropNode {
         name: String,
     },
+    /// `DROP NODE name, … LOST`: they do not answer, and what they hold is given up.
+    DropLostNodes {
+        names: Vec<String>,
+    },
     CreateGroup {
         name: String,
         members: Vec<String>,
