@@ -254,7 +254,9 @@ impl Recovery {
         let InDoubt { gid, node, .. } = doubt;
         let at = gid.commit_point;
         let unknown = format!("its commit point, datanode {at}, is not a node of this cluster");
-        let lost = format!("SELECT FROM loxo.lost_datanode WHERE id = {at}");
+        // One that is about to be given up may yet be kept.
+        let lost =
+            format!("SELECT FROM loxo.lost_datanode WHERE id = {at} AND id NOT IN (SELECT n.id FROM loxo.node AS n)");
         let is_lost = match self.nodes.values_mut().next() {
             Some(primary) => {
                 !primary.ask(&lost).await.map_err(|error| format!("{unknown}: {}", error.message()))?.is_empty()

@@ -113,7 +113,6 @@ impl Session {
             this.run_on(home, &format!("{changes}; {}", only_at_home(lost))).await?;
             this.run_on_all(&others, &changes).await?;
             this.schema_changed();
-            txn::control_point!("lost-nodes-let-go");
             Ok(())
         })
         .await
