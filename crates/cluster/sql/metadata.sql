@@ -62,10 +62,11 @@ CREATE TABLE loxo.rebalance (
     bytes_moved   int8 NOT NULL DEFAULT 0,
     started       timestamptz NOT NULL DEFAULT clock_timestamp(),
     changed       timestamptz NOT NULL DEFAULT clock_timestamp(),
+    idle          interval NOT NULL DEFAULT '0',
     message       text
 );
 COMMENT ON TABLE loxo.rebalance IS
-    'What ALTER CLUSTER REBALANCE has asked for last, and how far it is. Without: datanodes that are to be emptied. Rate: at most so many rows a second.';
+    'What ALTER CLUSTER REBALANCE has asked for last, and how far it is. Without: datanodes that are to be emptied. Rate: at most so many rows a second. Idle: how long it was paused, or had failed.';
 
 CREATE TABLE loxo.catalog_version (
     one     bool PRIMARY KEY DEFAULT true CHECK (one),
@@ -116,9 +117,12 @@ CREATE VIEW pg_catalog.pgxc_class AS
 
 CREATE VIEW pg_catalog.pgxc_rebalance AS
     SELECT r.state, r.buckets_done, r.buckets_total, r.rows_moved, r.bytes_moved,
-           CASE WHEN r.changed > r.started THEN round(r.rows_moved / extract(epoch FROM r.changed - r.started)) END AS rows_per_second,
+           CASE WHEN w.worked > interval '0' THEN round(r.rows_moved / extract(epoch FROM w.worked)) END AS rows_per_second,
+           -- Empty until there is something to judge by, and when nothing but tables without buckets is left.
+           CASE WHEN r.state IN ('running', 'paused') AND r.buckets_done > 0 AND r.buckets_done < r.buckets_total
+               THEN date_trunc('second', w.worked * ((r.buckets_total - r.buckets_done)::float8 / r.buckets_done)) END AS time_left,
            r.started, r.changed, r.message
-    FROM loxo.rebalance AS r;
+    FROM loxo.rebalance AS r CROSS JOIN LATERAL (SELECT r.changed - r.started - r.idle AS worked) AS w;
 
 GRANT SELECT ON pg_catalog.pgxc_node, pg_catalog.pgxc_group, pg_catalog.pgxc_class, pg_catalog.pgxc_rebalance TO PUBLIC;
 

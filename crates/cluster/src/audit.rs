@@ -7,7 +7,10 @@
 //! What the first look finds may be a change on its way from one node to another. The second look is exact: a SHARE lock on all
 //! nodes waits for every transaction that has written to the table, prepared ones too. Only what it finds is told.
 //!
-//! Invariant: nothing is changed, and a table is locked only while it is looked at for the second time.
+//! Invariant: nothing is changed, and a table is locked only while it is looked at for the second time. What `--repair` does to the
+//! tables is a statement of its own, by a coordinator ([`Repair`]).
+
+mod repair;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,12 +24,16 @@ use crate::membership;
 use crate::progress::Progress;
 use crate::sql::{Session, literal};
 
+pub use repair::Repair;
+
 /// What a look at all tables gave.
 #[derive(Debug, Default)]
 #[allow(missing_docs)]
 pub struct Audit {
     pub tables: usize,
     pub findings: Vec<Finding>,
+    /// Of tables that could be read everywhere.
+    pub repairs: Vec<Repair>,
 }
 
 /// Values are compared as text: it must not depend on a node's settings.
@@ -112,13 +119,15 @@ pub async fn audit(config: &Config, progress: &Progress) -> Result<Audit> {
     for node in nodes.iter() {
         node.session.run("ROLLBACK").await?;
     }
-    let mut audit = Audit { tables: tables.len(), findings: Vec::new() };
+    let mut audit = Audit { tables: tables.len(), ..Audit::default() };
     for (table, seen) in tables.iter().zip(seen) {
         if judge(table, &nodes, &seen).is_empty() {
             continue;
         }
         let label = format!("looking at {} again", table.name);
-        audit.findings.extend(progress.step(&label, look_locked(&nodes, primary, &table.name)).await?);
+        let (findings, repair) = progress.step(&label, look_locked(&nodes, primary, &table.name)).await?;
+        audit.findings.extend(findings);
+        audit.repairs.extend(repair);
     }
     Ok(audit)
 }
@@ -279,8 +288,8 @@ fn judge(table: &Table, nodes: &[Node], seen: &[Option<Seen>]) -> Vec<Finding> {
 }
 
 /// A second look, while nobody writes to the table on any node.
-async fn look_locked(nodes: &[Node], primary: usize, name: &str) -> Result<Vec<Finding>> {
-    let mut found = lock_all(nodes, name).await;
+async fn look_locked(nodes: &[Node], primary: usize, name: &str) -> Result<(Vec<Finding>, Option<Repair>)> {
+    let (mut found, mut repair) = (lock_all(nodes, name).await, None);
     if found.is_empty() {
         let tables = tables(&nodes[primary].session).await?;
         // It may have been dropped meanwhile.
@@ -291,12 +300,13 @@ async fn look_locked(nodes: &[Node], primary: usize, name: &str) -> Result<Vec<F
             }
             found = judge(table, nodes, &seen);
             found.extend(twice(table, nodes, &seen).await?);
+            repair = repair::plan(table, nodes, &nodes[primary].session, &seen).await?;
         }
     }
     for node in nodes {
         node.session.run("ROLLBACK").await?;
     }
-    Ok(found)
+    Ok((found, repair))
 }
 
 /// Locks a table on all nodes; says where that is not possible.

@@ -36,7 +36,7 @@ pub mod sql;
 mod tls;
 mod upgrade;
 
-pub use audit::{Audit, audit};
+pub use audit::{Audit, Repair, audit};
 pub use check::{Finding, Level, check, open_files_shortage, pool_warnings};
 pub use config::{Auth, ClusterSection, Config, Coordinator, Datanode, Gtm, Local};
 pub use init::{METADATA_SQL, init};

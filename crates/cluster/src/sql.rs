@@ -2,17 +2,23 @@
 //!
 //! A narrow door, so that the client library behind it can be exchanged without touching its callers.
 
+use std::future::poll_fn;
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use pgerror::{PgError, Result, SqlState, field};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_postgres::config::SslMode;
-use tokio_postgres::{NoTls, SimpleQueryMessage};
+use tokio_postgres::{AsyncMessage, Connection, NoTls, SimpleQueryMessage};
 
 use crate::tls::Pinned;
 
 /// A server that does not answer a connection attempt within this time counts as unreachable.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Notices that nobody has asked for are dropped beyond these.
+const NOTICES_MAX: usize = 10_000;
 
 /// Where and as whom to connect.
 #[derive(Clone, Debug)]
@@ -39,38 +45,45 @@ impl Endpoint {
 pub struct Session {
     client: tokio_postgres::Client,
     place: String,
+    /// What the server has said beside its answers, since the last call of `run_noting`.
+    notices: Arc<Mutex<Vec<String>>>,
 }
 
 impl Session {
     /// Connects and logs in. Errors carry the server's own fields if it said anything; else 08006 with the address.
     pub async fn connect(to: &Endpoint) -> Result<Self> {
+        Self::connect_with(to, "").await
+    }
+
+    /// The same with settings, as `-c name=value`.
+    pub(crate) async fn connect_with(to: &Endpoint, settings: &str) -> Result<Self> {
         let place = format!("{}:{}", to.host, to.port);
         let mut config = tokio_postgres::Config::new();
         config.host(&to.host).port(to.port).user(&to.user).dbname(&to.database).application_name("loxo");
         // What users have made in schemas of a role's or a database's search path must not be called from here.
-        config.options("-c search_path=pg_catalog,pg_temp");
+        config.options(format!("-c search_path=pg_catalog,pg_temp {settings}"));
         if let Some(password) = &to.password {
             config.password(password);
         }
+        let notices = Arc::new(Mutex::new(Vec::new()));
         let attempt = async {
-            // The session that uses the connection sees an error of it from its own call.
             match &to.certificate {
                 None => {
                     let (client, connection) = config.connect(NoTls).await.map_err(|e| translate(&e, &place))?;
-                    tokio::spawn(async move { connection.await.ok() });
+                    tokio::spawn(hear(connection, notices.clone()));
                     Ok::<_, PgError>(client)
                 }
                 Some(path) => {
                     config.ssl_mode(SslMode::Require);
                     let pinned = Pinned::load(path)?;
                     let (client, connection) = config.connect(pinned).await.map_err(|e| translate(&e, &place))?;
-                    tokio::spawn(async move { connection.await.ok() });
+                    tokio::spawn(hear(connection, notices.clone()));
                     Ok(client)
                 }
             }
         };
         match tokio::time::timeout(CONNECT_TIMEOUT, attempt).await {
-            Ok(client) => Ok(Self { client: client?, place }),
+            Ok(client) => Ok(Self { client: client?, place, notices: notices.clone() }),
             Err(_) => {
                 let seconds = CONNECT_TIMEOUT.as_secs();
                 Err(PgError::connection(format!("no answer from {place} within {seconds} s")))
@@ -81,6 +94,14 @@ impl Session {
     /// Runs statements and forgets their rows.
     pub async fn run(&self, sql: &str) -> Result<()> {
         self.client.batch_execute(sql).await.map_err(|e| translate(&e, &self.place))
+    }
+
+    /// Runs a statement and gives the notices that came with it.
+    pub async fn run_noting(&self, sql: &str) -> Result<Vec<String>> {
+        let taken = || std::mem::take(&mut *self.notices.lock().unwrap_or_else(PoisonError::into_inner));
+        taken();
+        self.run(sql).await?;
+        Ok(taken())
     }
 
     /// Runs a statement and returns its rows; NULL is `None`.
@@ -96,6 +117,22 @@ impl Session {
     /// The first column of the first row; `None` for no row or NULL.
     pub async fn value(&self, sql: &str) -> Result<Option<String>> {
         Ok(self.rows(sql).await?.into_iter().next().and_then(|row| row.into_iter().next().flatten()))
+    }
+}
+
+/// Drives a connection, and keeps what its server remarks. The session that uses it sees an error from its own call.
+async fn hear<S, T>(mut connection: Connection<S, T>, notices: Arc<Mutex<Vec<String>>>)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+    T: AsyncRead + AsyncWrite + Unpin,
+{
+    while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
+        let mut heard = notices.lock().unwrap_or_else(PoisonError::into_inner);
+        if let AsyncMessage::Notice(notice) = message
+            && heard.len() < NOTICES_MAX
+        {
+            heard.push(notice.message().to_owned());
+        }
     }
 }
 

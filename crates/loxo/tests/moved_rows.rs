@@ -167,9 +167,34 @@ fn what_a_rebalance_is_told_it_does() {
     client.run("ALTER CLUSTER REBALANCE PAUSE").unwrap();
     assert_eq!(client.strings("SELECT state FROM pgxc_rebalance").unwrap(), [["paused"]]);
     assert_eq!(client.strings("SELECT count(*) FROM t").unwrap(), [["5000"]]);
+    status_tells_of_a_paused_rebalance(&cluster, &mut client);
     client.run("ALTER CLUSTER REBALANCE CANCEL").unwrap();
+    assert!(!cluster.loxo(&["status"]).unwrap().contains("rebalance"));
     rebalance(&mut client, "ALTER CLUSTER REBALANCE");
     assert_eq!(client.strings("SELECT count(DISTINCT k) FROM t").unwrap(), [["5000"]]);
+}
+
+fn status_tells_of_a_paused_rebalance(cluster: &Cluster, client: &mut Client) {
+    let status = cluster.loxo(&["status"]).unwrap();
+    let line = status.lines().find(|line| line.starts_with("rebalance ")).unwrap_or_else(|| panic!("{status}"));
+    for words in ["rebalance paused: ", " buckets, ", " rows/s, ", " left"] {
+        assert!(line.contains(words), "{line}");
+    }
+    let status: serde_json::Value = serde_json::from_str(&cluster.loxo(&["status", "--json"]).unwrap()).unwrap();
+    let shown = &status["rebalance"];
+    let number = |field: &str| shown[field].as_u64().unwrap_or_else(|| panic!("no {field} in {shown}"));
+    assert_eq!(shown["state"], "paused");
+    assert!(number("buckets_done") < number("buckets_total") && number("rows_moved") > 0, "{shown}");
+    // 100 rows a second are allowed. The first step does not wait for its second.
+    let (rate, left) = (number("rows_per_second"), number("seconds_left"));
+    assert!((1..=2000).contains(&rate) && left > 0, "{shown}");
+
+    // The time that it was paused is not counted.
+    client.run("ALTER CLUSTER REBALANCE RESUME").unwrap();
+    assert_eq!(client.strings("SELECT idle > '0' FROM loxo.rebalance").unwrap(), [["t"]]);
+    client.run("ALTER CLUSTER REBALANCE PAUSE").unwrap();
+    let slower = format!("SELECT rows_per_second < {rate} / 4 FROM pgxc_rebalance");
+    assert_eq!(client.strings(&slower).unwrap(), [["f"]]);
 }
 
 #[test]

@@ -63,11 +63,29 @@ impl Server {
         initdb.args(["--locale", &options.locale, "--encoding", &options.encoding, "--pgdata"]);
         run(initdb.arg(server.data_dir()))?;
         server.write_settings(options)?;
-        let mut start = server_command(bin.join("pg_ctl"));
-        start.args(["start", "-w", "-t", "60", "-s", "-D"]).arg(server.data_dir()).arg("-l").arg(server.log());
-        // Its output goes to the log: the server would keep a pipe of ours open for ever.
-        run(&mut start).map_err(|e| e.detail(tail(&server.log())))?;
+        server.start_again()?;
         Ok(server)
+    }
+
+    /// After [`Server::stop`].
+    ///
+    /// # Errors
+    /// When it does not start; the detail holds the server's log.
+    pub fn start_again(&self) -> Result<()> {
+        let mut start = server_command(pg_bin()?.join("pg_ctl"));
+        start.args(["start", "-w", "-t", "60", "-s", "-D"]).arg(self.data_dir()).arg("-l").arg(self.log());
+        // Its output goes to the log: the server would keep a pipe of ours open for ever.
+        run(&mut start).map_err(|e| e.detail(tail(&self.log())))?;
+        Ok(())
+    }
+
+    /// As if its machine had lost its power.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn stop(&self) -> Result<()> {
+        let mut stop = server_command(pg_bin()?.join("pg_ctl"));
+        run(stop.args(["stop", "-m", "immediate", "-s", "-D"]).arg(self.data_dir())).map(drop)
     }
 
     fn write_settings(&self, options: &ServerOptions) -> Result<()> {

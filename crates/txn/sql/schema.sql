@@ -152,5 +152,13 @@ CREATE VIEW loxo.leader AS SELECT true AS is_locked_by_it;
 COMMENT ON VIEW loxo.leader IS 'Locked by the gtm that leads.';
 REVOKE ALL ON loxo.leader FROM PUBLIC;
 
+-- Datanodes that were given up (page `recovery`); rows on the primary datanode only.
+CREATE TABLE loxo.lost_datanode (
+    id int2 PRIMARY KEY
+);
+COMMENT ON TABLE loxo.lost_datanode IS
+    'Datanodes that have left, or are about to, without being asked: nobody asks them any more, and what they alone could decide is committed.';
+GRANT SELECT ON loxo.lost_datanode TO PUBLIC;
+
 -- settle() waits and changes nothing, so it is for everybody, and what coordinators call wants a proof.
 REVOKE EXECUTE ON FUNCTION loxo.check_proof FROM PUBLIC;

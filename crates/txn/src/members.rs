@@ -34,6 +34,9 @@
 //! DROP NODE commits only when nothing is prepared on the datanode, and nothing elsewhere whose commit point or registry it is; before,
 //! with the fence's lock there, it has raised the datanode's generation above all that are ever told, so that nobody decides there any
 //! more. From its commit on the datanode may be down: recovery and fences go on without it as soon as the gtm has read the table.
+//!
+//! DROP NODE LOST, of a datanode that does not answer, cannot do that. It first notes the datanode in `loxo.lost_datanode` on the
+//! primary one: from then on the gtm goes on without it. What that means for its transactions: page [`crate::recovery`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,7 +49,10 @@ use tokio::time::timeout;
 use crate::datanodes::Datanodes;
 use crate::identity::Roster;
 
-pub(crate) const MEMBERS_SQL: &str = "SELECT id, host, port, is_primary FROM loxo.node WHERE type = 'D' ORDER BY id";
+/// Those that were given up are not asked from the moment on when that was noted, before they have left: without them there may be no
+/// generation under which anybody could decide that.
+pub(crate) const MEMBERS_SQL: &str = "SELECT id, host, port, is_primary FROM loxo.node \
+     WHERE type = 'D' AND id NOT IN (SELECT l.id FROM loxo.lost_datanode AS l) ORDER BY id";
 
 /// A datanode that does not answer within this time is not asked.
 const ANSWER_MAX: Duration = Duration::from_secs(2);
@@ -74,12 +80,15 @@ impl Members {
         self.read(&rows.unwrap_or_else(|_| Err(silent()))?)
     }
 
-    /// As the first datanode has them that answers, in the order of ids; those of the configuration if none does.
+    /// As most datanodes have them that answer: one that was given up, and comes back, does not know of it. Of several answers that are
+    /// as frequent the one of the lowest id; those of the configuration if none answers.
     pub async fn of_anybody(&self) -> Datanodes {
         let ask = async |(_, options)| self.ask(&mut Connection::connect(options).await?).await;
         let asked = self.configured.iter().map(|datanode| timeout(ANSWER_MAX, ask(datanode)));
-        let found = join_all(asked).await.into_iter().flatten().find_map(Result::ok);
-        found.unwrap_or_else(|| self.configured.clone())
+        let found: Vec<Datanodes> = join_all(asked).await.into_iter().flatten().flatten().collect();
+        let times = |one: &&Datanodes| found.iter().filter(|other| other.are(one)).count();
+        // Of equal ones the last is taken.
+        found.iter().rev().max_by_key(times).unwrap_or(&self.configured).clone()
     }
 
     /// The rows of [`MEMBERS_SQL`].

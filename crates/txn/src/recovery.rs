@@ -24,6 +24,15 @@
 //! * *Two at once* (coordinator and gtm, or two gtms) try the same thing; the second gets 42704, or 55000 while the first is at
 //!   it, and both are fine.
 //!
+//! # A commit point that is gone for ever
+//! A datanode that was given up (`loxo.lost_datanode` on the primary one) is asked no more. What is prepared elsewhere under its
+//! gids, and was not finished by the coordinator within [`LOST_MIN`], is committed. Only the lost node knew whether it was, but a
+//! transaction that a client was told of as committed is never undone like this, and one that was prepared everywhere is whole on
+//! all nodes that are left. What may be torn is one that lost its coordinator too in the few milliseconds in which not all of its
+//! nodes were prepared yet: its parts that were are committed. The wait is for coordinators: one that lives and has not decided
+//! rolls back what it has prepared within that time, and reaches the lost node no more once its catalog is that without it.
+//! Users' transactions are registered on the primary datanode, which cannot be given up.
+//!
 //! # Clearing up decisions
 //! A decision is deleted when it is older than a minute and no node holds a prepared transaction of its gid. It must have
 //! been *read before* the nodes' prepared transactions are listed: it was committed by then, so all its writers were
@@ -54,6 +63,9 @@ const NODE_MAX: Duration = Duration::from_secs(5);
 /// Old decisions are cleared up this often, and at most so many per node at once.
 const CLEAR_INTERVAL: Duration = Duration::from_secs(10);
 const CLEAR_ROWS_MAX: usize = 20_000;
+
+/// A coordinator that has not decided gives up within this time: the wait for a registration, and for the gate.
+const LOST_MIN: Duration = Duration::from_secs(30);
 
 /// A transaction prepared on a datanode whose outcome is not known, or could not be carried out, yet.
 #[derive(Clone, Debug)]
@@ -211,15 +223,15 @@ impl Recovery {
     async fn resolve(&mut self, doubt: &InDoubt) -> Result<bool, String> {
         let InDoubt { gid, node, database, .. } = doubt;
         let at = gid.commit_point;
-        let Some(commit_point) = self.nodes.get_mut(&at) else {
-            return Err(format!("its commit point, datanode {at}, is not a node of this cluster"));
-        };
-        let verb = match commit_point.fate(database, gid).await {
-            Ok(Fate::Committed) => "COMMIT",
-            Ok(Fate::Aborted | Fate::NoDecision) => "ROLLBACK",
-            Ok(Fate::InProgress) => return Err(RUNNING.to_owned()),
-            Ok(Fate::Kept) => return Ok(false),
-            Err(error) => return Err(format!("its commit point, datanode {at}, cannot tell: {}", error.message())),
+        let verb = match self.nodes.get_mut(&at) {
+            None => self.without_commit_point(doubt).await?,
+            Some(commit_point) => match commit_point.fate(database, gid).await {
+                Ok(Fate::Committed) => "COMMIT",
+                Ok(Fate::Aborted | Fate::NoDecision) => "ROLLBACK",
+                Ok(Fate::InProgress) => return Err(RUNNING.to_owned()),
+                Ok(Fate::Kept) => return Ok(false),
+                Err(error) => return Err(format!("its commit point, datanode {at}, cannot tell: {}", error.message())),
+            },
         };
         if (gid.kind, verb) == (Kind::User, "COMMIT") {
             self.mark_finishing(doubt).await?;
@@ -234,6 +246,40 @@ impl Recovery {
             }
             Err(error) if error.code() == SqlState::UNDEFINED_OBJECT => Ok(true),
             Err(error) => Err(format!("{verb} PREPARED failed: {}", error.message())),
+        }
+    }
+
+    /// See the module's page.
+    async fn without_commit_point(&mut self, doubt: &InDoubt) -> Result<&'static str, String> {
+        let InDoubt { gid, node, .. } = doubt;
+        let at = gid.commit_point;
+        let unknown = format!("its commit point, datanode {at}, is not a node of this cluster");
+        // One that is about to be given up may yet be kept.
+        let lost =
+            format!("SELECT FROM loxo.lost_datanode WHERE id = {at} AND id NOT IN (SELECT n.id FROM loxo.node AS n)");
+        let is_lost = match self.nodes.values_mut().next() {
+            Some(primary) => {
+                !primary.ask(&lost).await.map_err(|error| format!("{unknown}: {}", error.message()))?.is_empty()
+            }
+            None => false,
+        };
+        if !is_lost || gid.kind != Kind::Commit {
+            return Err(unknown);
+        }
+        let age = LOST_MIN.as_secs();
+        let old = format!(
+            "SELECT FROM pg_catalog.pg_prepared_xacts WHERE gid = '{gid}' \
+             AND prepared < pg_catalog.clock_timestamp() - interval '{age} s'"
+        );
+        let asked = match self.nodes.get_mut(node) {
+            Some(participant) => participant.ask(&old).await.map_err(|error| error.message().into_owned())?,
+            None => Vec::new(),
+        };
+        match asked.is_empty() {
+            true => Err(format!(
+                "its commit point, datanode {at}, was given up; it is committed {age} s after it was prepared"
+            )),
+            false => Ok("COMMIT"),
         }
     }
 

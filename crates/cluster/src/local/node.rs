@@ -263,16 +263,40 @@ pub async fn remove(dir: &Path, name: &str, progress: &Progress) -> Result<Optio
         membership::empty(layout.config(), name, progress).await?;
     }
     let _lock = progress.step("waiting for another loxo command", Lock::wait(layout.dir())).await?;
-    let mut layout = load(dir)?;
-    let user = OsUser::for_servers()?;
+    let layout = load(dir)?;
     if is_member(&layout, name).await? {
         membership::leave(layout.config(), name, progress).await?;
     }
-    progress.step(&format!("stopping {name}"), datanode::stop(&layout, name)).await?;
-    let kept = set_aside(&layout.data_dir(name))?;
+    Ok(set_servers_aside(layout, &[name.to_owned()], progress).await?.pop())
+}
+
+/// Takes datanodes out of the cluster in `dir` that do not answer, with all that they alone held; gives where their data
+/// directories are now, as far as there are any.
+pub async fn give_up(dir: &Path, names: &[String], progress: &Progress) -> Result<Vec<PathBuf>> {
+    let layout = load(dir)?;
+    let _lock = Lock::take(layout.dir())?;
+    let layout = load(dir)?;
+    let members = membership::members(layout.config()).await?;
+    // An earlier call may have been killed when some were none any more, but in the file.
+    let is_configured = |name: &String| layout.config().datanodes.iter().any(|node| node.name == *name);
+    let is_left = |name: &&String| !is_configured(name) || members.iter().any(|member| member.name == **name);
+    let left: Vec<String> = names.iter().filter(is_left).cloned().collect();
+    if !left.is_empty() {
+        membership::give_up(layout.config(), &left, progress).await?;
+    }
+    set_servers_aside(layout, names, progress).await
+}
+
+/// Of datanodes that are none any more. The configuration does not name them afterwards.
+async fn set_servers_aside(mut layout: Layout, names: &[String], progress: &Progress) -> Result<Vec<PathBuf>> {
+    let mut kept = Vec::new();
+    for name in names {
+        progress.step(&format!("stopping {name}"), datanode::stop(&layout, name)).await?;
+        kept.extend(set_aside(&layout.data_dir(name))?);
+    }
     let members = ours(&layout, membership::members(layout.config()).await?);
     follow(&mut layout, &members)?;
-    write(&layout, user.as_ref())?;
+    write(&layout, OsUser::for_servers()?.as_ref())?;
     Ok(kept)
 }
 

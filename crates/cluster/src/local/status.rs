@@ -1,4 +1,4 @@
-//! `loxo status`: what runs, and which distributed transactions are in doubt.
+//! `loxo status`: what runs, how far a rebalance is, and which distributed transactions are in doubt.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,8 @@ use serde::Serialize;
 
 use super::{Kind, Layout, Part, daemon};
 use crate::disk;
-use crate::sql::{Endpoint, Session};
+use crate::membership::{self, Rebalance};
+use crate::sql::Session;
 
 /// A cluster's state.
 #[derive(Clone, Debug, Serialize)]
@@ -21,6 +22,8 @@ pub struct Status {
     pub processes: Vec<PartStatus>,
     /// Connection URIs of all coordinators, running or not.
     pub coordinators: Vec<String>,
+    /// The one that runs, is paused or has failed, as the primary datanode says.
+    pub rebalance: Option<Rebalance>,
     pub in_doubt: Vec<InDoubt>,
 }
 
@@ -76,11 +79,15 @@ pub async fn status(dir: &Path) -> Result<Status> {
             .hint("Start one with \"loxo up\", or name its directory with --dir.")
     })?;
     let mut processes = Vec::new();
-    let mut in_doubt = Vec::new();
+    let (mut rebalance, mut in_doubt) = (None, Vec::new());
     for part in layout.parts() {
         let status = part_status(&layout, &part).await;
         if part.kind == Kind::Datanode && status.state == State::Running {
-            in_doubt.extend(prepared(&part.name, &layout.endpoint(&part)).await?);
+            let session = Session::connect(&layout.endpoint(&part)).await?;
+            if part.name == layout.config().primary().name {
+                rebalance = membership::unfinished(&session).await?;
+            }
+            in_doubt.extend(prepared(&part.name, &session).await?);
         }
         processes.push(status);
     }
@@ -91,7 +98,7 @@ pub async fn status(dir: &Path) -> Result<Status> {
         _ => State::Degraded,
     };
     let (cluster_id, coordinators) = (layout.cluster_id(), layout.config().coordinator_uris()?);
-    Ok(Status { cluster_id, state, processes, coordinators, in_doubt, dir })
+    Ok(Status { cluster_id, state, processes, coordinators, rebalance, in_doubt, dir })
 }
 
 async fn part_status(layout: &Layout, part: &Part) -> PartStatus {
@@ -134,8 +141,7 @@ async fn version(layout: &Layout, part: &Part) -> Result<String> {
 }
 
 /// The undecided transactions of a datanode.
-async fn prepared(node: &str, endpoint: &Endpoint) -> Result<Vec<InDoubt>> {
-    let session = Session::connect(endpoint).await?;
+async fn prepared(node: &str, session: &Session) -> Result<Vec<InDoubt>> {
     // Those that users prepared and keep (`loxo_user_…`) are in nobody's doubt.
     let sql = "SELECT gid, prepared, owner, database FROM pg_catalog.pg_prepared_xacts WHERE gid LIKE 'loxo%' \
         AND (NOT starts_with(gid, 'loxo_user_') OR gid IN (SELECT gid FROM loxo.finishing)) ORDER BY prepared";

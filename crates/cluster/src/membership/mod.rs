@@ -10,11 +10,14 @@ use crate::config::Config;
 use crate::progress::Progress;
 use crate::sql::{Session, identifier};
 
+mod lost;
 mod plan;
 pub mod primary;
 mod rebalance;
 
+pub use lost::{Loss, LostRows, give_up, loss};
 pub use plan::{Move, plan};
+pub(crate) use rebalance::unfinished;
 pub use rebalance::{Rebalance, rebalance};
 
 /// A datanode of the cluster, by the metadata.
@@ -65,9 +68,14 @@ pub(crate) async fn primary(config: &Config) -> Result<Session> {
 
 /// A session of the service user with any coordinator that answers.
 pub(crate) async fn coordinator(config: &Config) -> Result<Session> {
+    coordinator_for(config, "").await
+}
+
+/// The same with settings, as `-c name=value`.
+async fn coordinator_for(config: &Config, settings: &str) -> Result<Session> {
     let mut refusal = PgError::connection("the configuration names no coordinator");
     for coordinator in &config.coordinators {
-        match Session::connect(&config.coordinator_endpoint(coordinator)?).await {
+        match Session::connect_with(&config.coordinator_endpoint(coordinator)?, settings).await {
             Ok(session) => return Ok(session),
             Err(error) => refusal = error,
         }
@@ -138,14 +146,18 @@ pub async fn remove(config: &Config, name: &str, progress: &Progress) -> Result<
     leave(config, name, progress).await
 }
 
-/// Moves everything off a datanode.
-pub(crate) async fn empty(config: &Config, name: &str, progress: &Progress) -> Result<()> {
-    let members = members(config).await?;
-    let member = members.iter().find(|member| member.name == name).ok_or_else(|| {
+fn find<'m>(members: &'m [Member], name: &str) -> Result<&'m Member> {
+    members.iter().find(|member| member.name == name).ok_or_else(|| {
         let names: Vec<&str> = members.iter().map(|member| member.name.as_str()).collect();
         PgError::new(SqlState::UNDEFINED_OBJECT, format!("there is no datanode \"{name}\""))
             .hint(format!("The datanodes are: {}.", names.join(", ")))
-    })?;
+    })
+}
+
+/// Moves everything off a datanode.
+pub(crate) async fn empty(config: &Config, name: &str, progress: &Progress) -> Result<()> {
+    let members = members(config).await?;
+    let member = find(&members, name)?;
     if member.is_primary {
         return Err(PgError::new(
             SqlState::FEATURE_NOT_SUPPORTED,
@@ -154,6 +166,11 @@ pub(crate) async fn empty(config: &Config, name: &str, progress: &Progress) -> R
         .hint(
             "It holds the sequences and large objects: \"loxo node primary NAME\" gives them to another one first.",
         ));
+    }
+    if let Err(error) = lost::answers(config, member).await {
+        return Err(PgError::connection(format!("{name} does not answer, so its rows cannot be moved"))
+            .detail(error.message().into_owned())
+            .hint("Start its server. If it is gone for good, --lost gives up what it alone held."));
     }
     let keeps = KEEPS_SQL.replace("$1", &member.id.to_string());
     if let Some(what) = primary(config).await?.value(&keeps).await? {

@@ -52,12 +52,20 @@ impl Session {
                 Box::pin(self.drop_node(name)).await?;
                 "DROP NODE"
             }
+            ClusterCommand::DropLostNodes { names } => {
+                Box::pin(self.drop_lost_nodes(names)).await?;
+                "DROP NODE"
+            }
             ClusterCommand::Rebalance { without, rate } => {
                 self.want_rebalance(without, *rate).await?;
                 "ALTER CLUSTER"
             }
             ClusterCommand::ControlRebalance(control) => {
                 self.control_rebalance(*control).await?;
+                "ALTER CLUSTER"
+            }
+            ClusterCommand::Repair { schema, name } => {
+                Box::pin(self.repair_table(schema.as_deref(), name)).await?;
                 "ALTER CLUSTER"
             }
             ClusterCommand::CreateBarrier { .. } => {

@@ -111,7 +111,7 @@ impl Session {
             "INSERT INTO loxo.rebalance (without, state, rate) VALUES ('{{{ids}}}', 'running', {rate}) \
              ON CONFLICT (one) DO UPDATE SET without = excluded.without, state = 'running', rate = excluded.rate, \
              buckets_total = 0, buckets_done = 0, rows_moved = 0, bytes_moved = 0, started = pg_catalog.clock_timestamp(), \
-             changed = pg_catalog.clock_timestamp(), message = NULL",
+             changed = pg_catalog.clock_timestamp(), idle = '0', message = NULL",
             ids = ids.join(",")
         );
         self.change_journal(&sql).await.map(drop)
@@ -120,13 +120,18 @@ impl Session {
     /// `ALTER CLUSTER REBALANCE PAUSE | RESUME | CANCEL`.
     pub(crate) async fn control_rebalance(&mut self, control: RebalanceControl) -> Result<()> {
         self.require_superuser("ALTER CLUSTER REBALANCE").await?;
-        let (from, to) = match control {
-            RebalanceControl::Pause => ("'running'", "paused"),
-            RebalanceControl::Resume => ("'paused', 'failed'", "running"),
-            RebalanceControl::Cancel => ("'running', 'paused', 'failed'", "cancelled"),
+        // Since `changed` nothing has moved while it is paused or has failed.
+        const NOW: &str = "changed = pg_catalog.clock_timestamp()";
+        const RESUMED: &str = "changed = pg_catalog.clock_timestamp(), \
+            idle = idle OPERATOR(pg_catalog.+) (pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) changed)";
+        let (from, to, times) = match control {
+            RebalanceControl::Pause => ("'running'", "paused", NOW),
+            RebalanceControl::Resume => ("'paused', 'failed'", "running", RESUMED),
+            RebalanceControl::Cancel => ("'running', 'paused', 'failed'", "cancelled", "changed = changed"),
         };
         let sql = format!(
-            "UPDATE loxo.rebalance SET state = '{to}', message = NULL WHERE state OPERATOR(pg_catalog.=) ANY (ARRAY[{from}])"
+            "UPDATE loxo.rebalance SET state = '{to}', {times}, message = NULL \
+             WHERE state OPERATOR(pg_catalog.=) ANY (ARRAY[{from}])"
         );
         match self.change_journal(&sql).await?.as_deref() {
             Some("UPDATE 1") => Ok(()),

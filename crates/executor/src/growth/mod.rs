@@ -14,18 +14,22 @@
 //! readers wait for nothing. Writers wait for one step. Whoever planned with the old map notices once his statement has its locks
 //! or its snapshots ([`plan_validity`](crate::shared::plan_validity)), and gets a new plan, or 40001 inside a block.
 //!
-//! * [`nodes`]: CREATE, ALTER and DROP NODE; [`rows`]: rows that go from one link to another as they are.
+//! * [`nodes`]: CREATE, ALTER and DROP NODE; [`lost`]: DROP NODE of one that does not answer; [`rows`]: rows that go from one link to another as they are.
 //! * [`journal`]: what is wanted, and how far it is; [`job`]: who carries it on; [`step`]: one move; [`slices`]: where a
 //!   bucket's rows are found; [`sums`]: whether what has come is what has gone; [`quiet`]: triggers and rules that would act on it.
+//! * [`repair`]: rows that came to a wrong place by whatever way; [`verdicts`]: which of them are at the right one already.
 //!
 //! Invariants: a row is on exactly one datanode in every snapshot; between two steps nothing is half done, so whoever comes next
 //! needs nothing but the metadata to go on; the buckets that move are the fewest that balance the map.
 
 pub(crate) mod job;
 pub(crate) mod journal;
+pub(crate) mod lost;
 pub(crate) mod nodes;
 mod quiet;
+pub(crate) mod repair;
 pub(crate) mod rows;
 pub(crate) mod slices;
 pub(crate) mod step;
 mod sums;
+pub(crate) mod verdicts;

@@ -112,7 +112,7 @@ impl Session {
     }
 
     /// These commands stand alone: they take their time, and end with all coordinators told.
-    async fn begin_node_command(&mut self, what: &str) -> Result<()> {
+    pub(super) async fn begin_node_command(&mut self, what: &str) -> Result<()> {
         self.require_superuser(what).await?;
         match self.in_block() {
             false => Ok(()),
@@ -124,7 +124,7 @@ impl Session {
     }
 
     /// A session of the service user's, as new.
-    fn for_the_cluster(&self) -> Session {
+    pub(super) fn for_the_cluster(&self) -> Session {
         Session::new(self.context.clone(), self.context.service().clone(), Settings::default())
     }
 
@@ -429,7 +429,7 @@ fn holds(what: &str, id: u16, catalog: &Catalog) -> PgError {
     ))
 }
 
-fn primary_stays() -> PgError {
+pub(super) fn primary_stays() -> PgError {
     PgError::new(
         SqlState::FEATURE_NOT_SUPPORTED,
         "the primary datanode cannot leave, nor be another one by a statement",

@@ -35,7 +35,8 @@ impl Session {
              WHERE NOT t.tgisinternal AND t.tgenabled IN ('A', 'R') AND t.tgfoid <> 'loxo.tell_move()'::regprocedure",
             names.join(", ")
         );
-        for node in [from, to] {
+        let nodes = if from == to { vec![from] } else { vec![from, to] };
+        for node in nodes {
             for row in self.rows_on(node, &find).await? {
                 let Some(table) = tables.get(number::<usize>(&row, 0)?) else { continue };
                 let (name, trigger) = (table.qualified_name(), text(&row, 1)?);

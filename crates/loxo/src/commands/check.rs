@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use cluster::{Config, Finding, Level, Progress};
+use cluster::{Config, Finding, Level, Progress, Repair};
 use pgerror::{PgError, Result, SqlState};
 
 use super::DirArgument;
@@ -10,13 +10,16 @@ use super::DirArgument;
 /// Say what is wrong with a configuration, with the servers it names, or with the rows on them
 ///
 /// With --data it looks at every row instead: rows on the wrong datanode, keys that are there twice, copies of replicated
-/// tables that differ. It changes nothing. A table that looks wrong is locked against writers while it is looked at again.
-/// Exits with 1 if there is an error; warnings alone exit with 0.
+/// tables that differ. A table that looks wrong is locked against writers while it is looked at again. It changes nothing,
+/// unless --repair has rows moved to where they belong, and copies made like the primary datanode's. It says what it will do,
+/// and what it has done. Rows that have another row's key are left alone. Exits with 1 if there is an error, or one is left;
+/// warnings alone exit with 0.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   loxo check --config /etc/loxo.toml
   loxo check                                  the local cluster in the default directory
-  loxo check --data --config /etc/loxo.toml   its rows")]
+  loxo check --data --config /etc/loxo.toml   its rows
+  loxo check --data --repair                  put right what is wrong with them")]
 pub struct Arguments {
     /// Configuration file, of real hosts or of a local cluster
     #[arg(long, value_name = "F", conflicts_with = "dir")]
@@ -26,6 +29,9 @@ pub struct Arguments {
     /// Look at all rows
     #[arg(long)]
     data: bool,
+    /// Put right what is wrong with them; a coordinator must run
+    #[arg(long, requires = "data")]
+    repair: bool,
 }
 
 /// Runs the command.
@@ -33,14 +39,20 @@ pub async fn run(arguments: Arguments) -> Result<()> {
     let path = arguments.config.unwrap_or_else(|| arguments.dir.path().join("cluster.toml"));
     let config = Config::load(&path)?;
     match arguments.data {
-        true => data(&config).await,
+        true => data(&config, arguments.repair).await,
         false => servers(&config, &path).await,
     }
 }
 
-async fn data(config: &Config) -> Result<()> {
-    let audit = cluster::audit(config, &Progress::stderr()).await?;
+async fn data(config: &Config, repair: bool) -> Result<()> {
+    let progress = Progress::stderr();
+    let mut audit = cluster::audit(config, &progress).await?;
     print(&audit.findings)?;
+    if repair && !audit.repairs.is_empty() {
+        repair_all(config, &audit.repairs, &progress).await?;
+        audit = cluster::audit(config, &progress).await?;
+        print(&audit.findings)?;
+    }
     let tables = super::count(audit.tables, "table");
     match audit.findings.len() {
         0 => super::print(&format!("{tables}: every row is where it belongs\n")),
@@ -50,6 +62,21 @@ async fn data(config: &Config) -> Result<()> {
             Err(PgError::new(SqlState::from_bytes(b"XX001").unwrap_or(SqlState::INTERNAL_ERROR), text))
         }
     }
+}
+
+/// One table after the other; that one cannot be repaired is no reason to leave the others.
+async fn repair_all(config: &Config, repairs: &[Repair], progress: &Progress) -> Result<()> {
+    for repair in repairs {
+        let table = &repair.table;
+        for line in &repair.plan {
+            super::print(&format!("repair: {table}: {line}\n"))?;
+        }
+        match progress.step(&format!("repairing {table}"), repair.run(config)).await {
+            Ok(done) => done.iter().try_for_each(|line| super::print(&format!("repaired: {table}: {line}\n")))?,
+            Err(error) => super::print(&format!("not repaired: {table}: {error}\n"))?,
+        }
+    }
+    Ok(())
 }
 
 fn print(findings: &[Finding]) -> Result<()> {

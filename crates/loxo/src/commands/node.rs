@@ -1,7 +1,9 @@
 //! `loxo node`.
 
 use cluster::join::Join;
-use cluster::membership::{self, Member, NodeStatus};
+use std::io::{IsTerminal, Write};
+
+use cluster::membership::{self, Loss, LostRows, Member, NodeStatus};
 use cluster::{Config, Datanode, Progress, local};
 use pgerror::{PgError, Result, SqlState};
 
@@ -79,15 +81,26 @@ struct List {
 ///
 /// Its rows are moved to the other datanodes first, while the cluster works on. Interrupted, it can simply be run again. On
 /// this machine the server is stopped then, and its data directory stays as NAME.removed. The primary datanode cannot be removed.
+///
+/// With --lost datanodes are taken out whose servers are gone for good, with all rows that they alone held. It is said what
+/// those are, and asked whether that is meant.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   loxo node remove dn4
-  loxo node remove dn4 --config /etc/loxo.toml")]
+  loxo node remove dn4 --config /etc/loxo.toml
+  loxo node remove dn4 --lost              its server and its disks are gone")]
 struct Remove {
-    /// The datanode
-    name: String,
+    /// The datanode; several only with --lost
+    #[arg(required = true)]
+    names: Vec<String>,
     #[command(flatten)]
     cluster: ClusterArgument,
+    /// Give up what they alone held; they must not answer
+    #[arg(long)]
+    lost: bool,
+    /// Do not ask
+    #[arg(long, requires = "lost")]
+    yes: bool,
 }
 
 /// Make another datanode the primary one
@@ -225,37 +238,127 @@ async fn primary(arguments: Primary) -> Result<()> {
 
 async fn remove(arguments: Remove) -> Result<()> {
     let progress = Progress::stderr();
-    let name = &arguments.name;
-    let work = async || -> Result<String> {
-        match &arguments.cluster.config {
-            None => {
-                let kept = local::node::remove(&arguments.cluster.dir.path(), name, &progress).await?;
-                let where_to = match kept {
-                    Some(kept) => format!("its data directory is {} now", kept.display()),
-                    None => "stop its server".to_owned(),
-                };
-                Ok(format!("{name} is no datanode any more; {where_to}\n"))
-            }
-            Some(path) => {
-                membership::remove(&Config::load(path)?, name, &progress).await?;
-                let path = path.display();
-                Ok(format!(
-                    "{name} is no datanode any more. Stop its server, and remove it from {path}; give datanodes \
-                     that follow it there \"id = …\", as \"loxo node list\" shows it.\n"
-                ))
-            }
-        }
-    };
+    let (names, cluster) = (&arguments.names, &arguments.cluster);
+    if arguments.lost {
+        let loss = membership::loss(&cluster.load()?, names).await?;
+        super::print(&told(names, &loss))?;
+        confirm(names, arguments.yes)?;
+    }
     let said = tokio::select! {
-        said = work() => said?,
+        said = taken_out(names, cluster, arguments.lost, &progress) => said?,
         name = cluster::interrupted() => return Err(rebalance::left_running(name)),
     };
     super::print(&said)
 }
 
+async fn taken_out(names: &[String], cluster: &ClusterArgument, lost: bool, progress: &Progress) -> Result<String> {
+    let none = format!("{} no {} any more", listed(names), if names.len() == 1 { "datanode" } else { "datanodes" });
+    let stop = if lost { "Keep its server from coming back" } else { "Stop its server" };
+    let Some(path) = &cluster.config else {
+        let dir = cluster.dir.path();
+        let kept = match (lost, names) {
+            (true, _) => local::node::give_up(&dir, names, progress).await?,
+            (false, [name]) => local::node::remove(&dir, name, progress).await?.into_iter().collect(),
+            (false, _) => return Err(one_by_one()),
+        };
+        let kept: Vec<String> = kept.iter().map(|kept| kept.display().to_string()).collect();
+        return Ok(match kept.is_empty() {
+            true => format!("{none}. {stop}.\n"),
+            false => format!("{none}; its data directory is {} now\n", kept.join(", ")),
+        });
+    };
+    let config = Config::load(path)?;
+    match (lost, names) {
+        (true, _) => membership::give_up(&config, names, progress).await?,
+        (false, [name]) => membership::remove(&config, name, progress).await?,
+        (false, _) => return Err(one_by_one()),
+    }
+    let path = path.display();
+    Ok(format!(
+        "{none}. {stop}, and remove it from {path}; give datanodes that follow it there \"id = …\", as \"loxo node list\" shows it.\n"
+    ))
+}
+
+/// `dn3 is`, `dn3 and dn4 are`.
+fn listed(names: &[String]) -> String {
+    format!("{} {}", names.join(" and "), if names.len() == 1 { "is" } else { "are" })
+}
+
+fn one_by_one() -> PgError {
+    PgError::new(SqlState::CONFIG_FILE_ERROR, "datanodes are emptied one after the other")
+        .hint("Name one of them; several only with --lost.")
+}
+
+/// Of each bucket map.
+const BUCKETS: usize = 4096;
+
+/// What is gone with a datanode.
+fn told(names: &[String], loss: &Loss) -> String {
+    let mut text = format!("{} lost. With that is gone for good:\n", listed(names));
+    for (map, buckets) in &loss.maps {
+        let of = if *map == 1 { "the map over all datanodes".to_owned() } else { format!("map {map}") };
+        text += &format!("  {buckets} of {} buckets of {of}\n", BUCKETS);
+    }
+    if !loss.tables.is_empty() {
+        text += &format!("{:<32} {:>14}  which\n", "rows of table", "about");
+    }
+    for LostRows { table, which, rows } in &loss.tables {
+        let rows = rows.map_or("?".to_owned(), |rows| rows.to_string());
+        text += &format!("{table:<32} {rows:>14}  {which}\n");
+    }
+    text += "Rows of the other datanodes stay as they are; foreign keys may refer to rows that are gone.\n";
+    if !loss.in_doubt.is_empty() {
+        text += "Transactions whose outcome nobody else knows will be committed where they are prepared:\n";
+    }
+    for (gid, node) in &loss.in_doubt {
+        text += &format!("  {gid} on {node}\n");
+    }
+    text
+}
+
+fn confirm(names: &[String], is_meant: bool) -> Result<()> {
+    if is_meant {
+        return Ok(());
+    }
+    let refused = |text: &str| PgError::new(SqlState::QUERY_CANCELED, text);
+    if !std::io::stdin().is_terminal() {
+        return Err(refused("nothing was done: this wants a confirmation").hint("Say --yes if that is meant."));
+    }
+    let wanted = names.join(" ");
+    super::print(&format!("Type {wanted} to go on: "))?;
+    std::io::stdout().flush()?;
+    let mut typed = String::new();
+    std::io::stdin().read_line(&mut typed)?;
+    match typed.trim() == wanted {
+        true => Ok(()),
+        false => Err(refused("nothing was done")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_lost_is_told() {
+        let rows = |table: &str, rows| LostRows { table: table.to_owned(), which: "some".to_owned(), rows };
+        let loss = Loss {
+            tables: vec![rows("public.t", Some(7)), rows("public.alone", None)],
+            maps: vec![(1, 1024), (3, 4096)],
+            in_doubt: vec![("loxo_1_2_3_4_5".to_owned(), "dn1".to_owned())],
+        };
+        let text = told(&["dn3".to_owned()], &loss);
+        for line in [
+            "  1024 of 4096 buckets of the map over all datanodes",
+            "  4096 of 4096 buckets of map 3",
+            "  loxo_1_2_3_4_5 on dn1",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{text}");
+        }
+        let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        assert!(text.lines().any(|line| words(line) == ["public.alone", "?", "some"]), "{text}");
+        assert!(!told(&["dn3".to_owned()], &Loss::default()).contains("Transactions"));
+    }
 
     #[test]
     fn the_table_shows_who_does_not_answer() {

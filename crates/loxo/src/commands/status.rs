@@ -5,7 +5,7 @@ use pgerror::{PgError, Result};
 
 use super::DirArgument;
 
-/// Show what runs: processes, ports, versions, transactions in doubt
+/// Show what runs: processes, ports, versions, how far a rebalance is, transactions in doubt
 ///
 /// States: running (it answers), starting (there is a process, but it does not answer yet), dead. Exits with 0
 /// whatever the state is, and with 1 if there is no cluster in the directory.
@@ -53,6 +53,7 @@ fn table(status: &Status) -> String {
     }));
     lines.push("connect with:".to_owned());
     lines.extend(status.coordinators.iter().map(|uri| format!("  psql {uri}")));
+    lines.extend(status.rebalance.iter().map(|rebalance| format!("rebalance {}", rebalance.line())));
     if !status.in_doubt.is_empty() {
         lines.push("transactions in doubt:".to_owned());
     }

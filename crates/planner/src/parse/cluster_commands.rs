@@ -26,8 +26,11 @@ pub(crate) fn find<'a>(sql: &'a str, tokens: &[Token<'a>]) -> Result<Option<Clus
         ClusterCommand::AlterNode { name: cursor.identifier()?, options: node_options(&mut cursor)? }
     } else if cursor.accept("alter cluster rebalance") {
         rebalance(&mut cursor)?
+    } else if cursor.accept("alter cluster repair") {
+        let (schema, name) = cursor.qualified_name()?;
+        ClusterCommand::Repair { schema, name }
     } else if cursor.accept("drop node") {
-        ClusterCommand::DropNode { name: cursor.identifier()? }
+        drop_node(&mut cursor)?
     } else if cursor.accept("clean connection") {
         clean_connection(&mut cursor)?
     } else if cursor.accept("create barrier") {
@@ -48,6 +51,18 @@ fn execute_direct(cursor: &mut Cursor<'_, '_>) -> Result<ClusterCommand> {
     cursor.expect("on")?;
     let nodes = cursor.name_list()?;
     Ok(ClusterCommand::ExecuteDirect { nodes, query: cursor.string()? })
+}
+
+fn drop_node(cursor: &mut Cursor<'_, '_>) -> Result<ClusterCommand> {
+    let mut names = vec![cursor.identifier()?];
+    while cursor.accept_char(',') {
+        names.push(cursor.identifier()?);
+    }
+    match (cursor.accept("lost"), names.as_slice()) {
+        (true, _) => Ok(ClusterCommand::DropLostNodes { names }),
+        (false, [name]) => Ok(ClusterCommand::DropNode { name: name.clone() }),
+        (false, _) => Err(cursor.error()),
+    }
 }
 
 fn rebalance(cursor: &mut Cursor<'_, '_>) -> Result<ClusterCommand> {

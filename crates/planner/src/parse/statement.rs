@@ -357,6 +357,10 @@ pub enum ClusterCommand {
     DropNode {
         name: String,
     },
+    /// `DROP NODE name, … LOST`: they do not answer, and what they hold is given up.
+    DropLostNodes {
+        names: Vec<String>,
+    },
     CreateGroup {
         name: String,
         members: Vec<String>,
@@ -378,6 +382,11 @@ pub enum ClusterCommand {
     },
     /// `ALTER CLUSTER REBALANCE PAUSE | RESUME | CANCEL`.
     ControlRebalance(RebalanceControl),
+    /// `ALTER CLUSTER REPAIR [schema.]table`: rows go to where they belong, copies become alike.
+    Repair {
+        schema: Option<String>,
+        name: String,
+    },
     CreateBarrier {
         id: Option<String>,
     },
