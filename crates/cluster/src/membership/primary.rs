@@ -86,16 +86,31 @@ pub async fn hand_over(config: &Config, name: &str, pg_bin: Option<&Path>, progr
     read_members(config, &servers[0].session).await
 }
 
-/// Ends a swap that was interrupted: it has happened if it has on any datanode.
+/// Ends a swap that was interrupted: it has happened if it has on any datanode. All must run for that, and need not if there is nothing
+/// to be ended: one may be lost.
 pub(crate) async fn finish(config: &Config) -> Result<()> {
-    end_interrupted(&connect(config).await?).await
+    let error = match connect(config).await {
+        Ok(servers) => return end_interrupted(&servers).await,
+        Err(error) => error,
+    };
+    for member in read_members(config, &primary(config).await?).await? {
+        let Ok(session) = Session::connect(&config.endpoint(&member.host, member.port)?).await else { continue };
+        if !interrupted_on(&session).await?.is_empty() {
+            return Err(error);
+        }
+    }
+    Ok(())
+}
+
+async fn interrupted_on(session: &Session) -> Result<Vec<String>> {
+    let sql = format!("SELECT gid FROM pg_catalog.pg_prepared_xacts WHERE gid LIKE '{GID_PREFIX}%'");
+    Ok(session.rows(&sql).await?.into_iter().flatten().flatten().collect())
 }
 
 async fn end_interrupted(servers: &[Server]) -> Result<()> {
     let mut left = Vec::new();
     for server in servers {
-        let sql = format!("SELECT gid FROM pg_catalog.pg_prepared_xacts WHERE gid LIKE '{GID_PREFIX}%'");
-        left.extend(server.session.rows(&sql).await?.into_iter().flatten().flatten().map(|gid| (server, gid)));
+        left.extend(interrupted_on(&server.session).await?.into_iter().map(|gid| (server, gid)));
     }
     for (server, gid) in &left {
         let new = literal(gid.trim_start_matches(GID_PREFIX));

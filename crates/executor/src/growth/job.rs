@@ -32,16 +32,15 @@ const STEP_TIME: Duration = Duration::from_millis(200);
 const STEP_TIME_BESIDE_WRITERS: Duration = Duration::from_millis(60);
 /// Longest wait for the lock of a step, for which all writers behind it wait too.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// After so many tries in vain it is twice as long, for those who write in long transactions all the time, at most
-/// [`PATIENCE_MAX`].
-const TRIES: u32 = 4;
+/// It is twice as long after each try in vain, and shorter again with each step: where transactions are always longer, or the machine is
+/// busy, the rebalance would never come to its end.
 const PATIENCE_MAX: Duration = Duration::from_secs(2);
 /// A step may have so many times the buckets of the one before.
 const GROWTH: usize = 4;
 /// Their number says nothing of how long a step takes.
 const ROWS_FEW: u64 = 500;
 const BYTES_FEW: u64 = 1 << 20;
-/// Before a step whose lock could not be had is tried again, and its multiple after many tries.
+/// Before a step whose lock could not be had is tried again; after other errors its multiple.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
 const RETRY_PAUSE_MAX: Duration = Duration::from_secs(3);
 /// Errors of other kinds in a row, after which a job has failed.
@@ -90,6 +89,7 @@ struct Job<'c> {
     /// How many buckets the next step takes.
     buckets: usize,
     failures: u32,
+    patience: Duration,
     /// Pairs of nodes whose tables have their indexes.
     indexed: Vec<(MapId, NodeId, NodeId)>,
 }
@@ -97,7 +97,7 @@ struct Job<'c> {
 impl<'c> Job<'c> {
     fn new(context: &'c Arc<Context>) -> Self {
         let session = Session::new(context.clone(), context.service().clone(), Settings::default());
-        Self { context, session, buckets: 1, failures: 0, indexed: Vec::new() }
+        Self { context, session, buckets: 1, failures: 0, patience: PATIENCE, indexed: Vec::new() }
     }
 
     /// For as long as the lock is held, which is lost with its connection.
@@ -122,6 +122,7 @@ impl<'c> Job<'c> {
             match taken {
                 Ok(taken) => {
                     self.failures = 0;
+                    self.patience = (self.patience * 3 / 4).max(PATIENCE);
                     pace(&wanted, taken, began).await;
                 }
                 Err(error) => self.after(error).await?,
@@ -149,7 +150,7 @@ impl<'c> Job<'c> {
         }
         let began = Instant::now();
         self.session.statement_begins();
-        let taken = self.session.take_step(catalog, step, self.patience()).await;
+        let taken = self.session.take_step(catalog, step, self.patience).await;
         let taken = self.session.judged(taken).await?;
         tracing::debug!(?step.from, ?step.to, buckets = step.buckets.len(), ?taken, took = ?began.elapsed(), "a step");
         self.adapt(step.buckets.len(), taken, wanted.rate);
@@ -158,12 +159,8 @@ impl<'c> Job<'c> {
 
     async fn empty(&mut self, catalog: &Catalog, table: &Relation, way: (NodeId, NodeId)) -> Result<Taken> {
         self.session.statement_begins();
-        let taken = self.session.move_scattered(catalog, table, way, self.patience()).await;
+        let taken = self.session.move_scattered(catalog, table, way, self.patience).await;
         self.session.judged(taken).await
-    }
-
-    fn patience(&self) -> Duration {
-        (PATIENCE * 2_u32.saturating_pow(self.failures / TRIES)).min(PATIENCE_MAX)
     }
 
     /// As many buckets as should take the time of a step next time, and no more rows than are wanted in a second.
@@ -194,11 +191,16 @@ impl<'c> Job<'c> {
         ]
         .contains(&error.code());
         tracing::info!(%error, "a step of the rebalance was taken back");
-        self.indexed.clear();
         if !is_in_the_way && self.failures >= FAILURES_MAX {
             return self.session.note_end("failed", Some(&error.message())).await;
         }
         journal::note_wait(self.context, &error.message()).await?;
+        if error.code() == SqlState::LOCK_NOT_AVAILABLE {
+            self.patience = (self.patience * 2).min(PATIENCE_MAX);
+            sleep(RETRY_PAUSE).await;
+            return Ok(());
+        }
+        self.indexed.clear();
         self.buckets = (self.buckets / 2).max(1);
         sleep((RETRY_PAUSE * self.failures).min(RETRY_PAUSE_MAX)).await;
         Ok(())

@@ -276,7 +276,7 @@ impl Session {
         let gone = self.sums_where(from, table, condition).await?;
         if gone.rows > 0 {
             let noise = self.noise(&[table], from, from).await?;
-        self.quieten(table, &noise).await?;
+            self.quieten(table, &noise).await?;
             self.run_on(from, &format!("DELETE FROM ONLY {} WHERE {condition}", table.qualified_name())).await?;
             self.let_sound(table, &noise).await?;
         }
