@@ -19,8 +19,8 @@ use crate::shared::{Authentication, CancelKey, Shared};
 
 /// A client has this long to authenticate (`authentication_timeout`).
 const AUTHENTICATION_TIMEOUT: Duration = Duration::from_secs(60);
-/// `MAX_STARTUP_PACKET_LENGTH` of PostgreSQL.
-const STARTUP_BYTES_MAX: usize = 10_000;
+/// `MAX_STARTUP_PACKET_LENGTH` of PostgreSQL, and the length word, which it does not count.
+const STARTUP_BYTES_MAX: usize = 10_004;
 /// Of any message of a client that is not authenticated yet (`PQ_SMALL_MESSAGE_LIMIT`).
 const MESSAGE_BYTES_MAX: usize = 10_000;
 
@@ -79,19 +79,24 @@ async fn negotiate(
     writer: &mut FrameWriter,
     peer: SocketAddr,
 ) -> Result<First> {
+    let mut asked = 0;
     loop {
         let Some(packet) = startup_packet(reader).await? else { return Ok(First::Nothing) };
         let mut cursor = Cursor::new(packet);
         match cursor.u32()? {
-            request::SSL | request::GSS_ENCRYPTION => {
+            // The one after the other, not one of them again.
+            encryption @ (request::SSL | request::GSS_ENCRYPTION) if encryption != asked => {
+                asked = encryption;
                 writer.buffer().extend_from_slice(b"N");
                 writer.flush().await?;
+                refuse_unasked(reader, if encryption == request::SSL { "SSL" } else { "GSSAPI encryption" })?;
             }
             request::CANCEL => {
-                return Ok(First::Cancel((cursor.i32()?, cursor.i32()?)));
+                let key = cursor.i32().and_then(|process_id| Ok((process_id, cursor.i32()?)));
+                return Ok(key.map_or(First::Nothing, First::Cancel));
             }
             version if version >> 16 == 3 => {
-                let parameters = startup_parameters(&mut cursor)?;
+                let parameters = startup_parameters(cursor)?;
                 negotiate_version(version, &parameters, writer);
                 let is_dump = parameters.iter().any(|(name, value)| name == "application_name" && value == "pg_dump");
                 let opened = authenticate(shared, &parameters, reader, writer).await;
@@ -112,6 +117,18 @@ async fn negotiate(
     }
 }
 
+/// Bytes that came before the answer might be somebody else's.
+fn refuse_unasked(reader: &mut FrameReader, request: &str) -> Result<()> {
+    match reader.buffer().is_empty() {
+        true => Ok(()),
+        false => Err(PgError::fatal(
+            SqlState::PROTOCOL_VIOLATION,
+            format!("received unencrypted data after {request} request"),
+        )
+        .detail("This could be either a client-software bug or evidence of an attempted man-in-the-middle attack.")),
+    }
+}
+
 /// An attack on passwords shows in the log.
 fn log_failure(parameters: &[(String, String)], peer: SocketAddr, error: &PgError) {
     let user = parameters.iter().find(|(name, _)| name == "user").map_or("", |(_, user)| user);
@@ -119,13 +136,15 @@ fn log_failure(parameters: &[(String, String)], peer: SocketAddr, error: &PgErro
     tracing::warn!(?user, %peer, code = code.as_str(), "login refused: {message}");
 }
 
+/// `None` if the client hangs up, or sends a length that cannot be: that may be anything, and gets no answer.
 async fn startup_packet(reader: &mut FrameReader) -> Result<Option<Bytes>> {
     loop {
         let buffer = reader.buffer();
         if buffer.len() >= 4 {
             let length = u32::from_be_bytes([buffer[0], buffer[1], buffer[2], buffer[3]]) as usize;
             if !(8..=STARTUP_BYTES_MAX).contains(&length) {
-                return Err(PgError::fatal(SqlState::PROTOCOL_VIOLATION, "invalid length of startup packet"));
+                tracing::warn!("invalid length of startup packet");
+                return Ok(None);
             }
             if buffer.len() >= length {
                 let mut packet = buffer.split_to(length);
@@ -139,19 +158,32 @@ async fn startup_packet(reader: &mut FrameReader) -> Result<Option<Bytes>> {
     }
 }
 
-fn startup_parameters(cursor: &mut Cursor) -> Result<Vec<(String, String)>> {
+/// Names and values up to an empty name, which must be the last byte. What is not closed by a NUL ends with the packet.
+fn startup_parameters(cursor: Cursor) -> Result<Vec<(String, String)>> {
+    let text = |bytes: &[u8]| {
+        String::from_utf8(bytes.to_vec())
+            .map_err(|_| PgError::fatal(SqlState::PROTOCOL_VIOLATION, "a startup parameter is not UTF-8"))
+    };
+    let packet = cursor.rest();
+    let string_at = |at: usize| packet[at..].split(|byte| *byte == 0).next().unwrap_or_default();
     let mut parameters = Vec::new();
-    loop {
-        let name = cursor.cstr()?;
-        if name.is_empty() {
-            return Ok(parameters);
+    let mut at = 0;
+    while at < packet.len() && packet[at] != 0 {
+        let name = string_at(at);
+        let value_at = at + name.len() + 1;
+        if value_at >= packet.len() {
+            break;
         }
-        let value = cursor.cstr()?;
-        let text = |bytes: Bytes| {
-            String::from_utf8(bytes.to_vec())
-                .map_err(|_| PgError::fatal(SqlState::PROTOCOL_VIOLATION, "a startup parameter is not UTF-8"))
-        };
+        let value = string_at(value_at);
         parameters.push((text(name)?, text(value)?));
+        at = value_at + value.len() + 1;
+    }
+    match at + 1 == packet.len() {
+        true => Ok(parameters),
+        false => Err(PgError::fatal(
+            SqlState::PROTOCOL_VIOLATION,
+            "invalid startup packet layout: expected terminator as last byte",
+        )),
     }
 }
 
@@ -197,6 +229,7 @@ async fn authenticate(
         }
         Authentication::Scram => Some(scram::Secret::Keys(scram_exchange(shared, &user, reader, writer).await?)),
     };
+    backend::authentication(writer.buffer(), 0, b"");
     let (settings, own) = initial_settings(parameters)?;
     let mut session = Session::new(shared.context().clone(), Identity { user, database, secret }, settings);
     let reported = session.start().await?;
@@ -208,7 +241,6 @@ async fn authenticate(
     }
     session.settings_mut().are_the_start();
     let out = writer.buffer();
-    backend::authentication(out, 0, b"");
     for (name, value) in &reported {
         backend::parameter_status(out, name, value);
     }

@@ -91,7 +91,14 @@ impl ClientSession {
     }
 
     async fn describe_statement(&mut self, statement: &Statement, types: &[u32]) -> Result<Arc<Description>> {
-        let bare = |fields| Ok(Arc::new(Description { parameters: types.to_vec(), fields }));
+        // PostgreSQL infers no types where it analyses nothing.
+        let bare = |fields| match types.iter().position(|of| *of == 0) {
+            None => Ok(Arc::new(Description { parameters: types.to_vec(), fields })),
+            Some(index) => {
+                let message = format!("could not determine data type of parameter ${}", index + 1);
+                Err(PgError::new(SqlState::INDETERMINATE_DATATYPE, message))
+            }
+        };
         match &statement.kind {
             StatementKind::Select
             | StatementKind::Insert

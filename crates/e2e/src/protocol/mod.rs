@@ -17,6 +17,7 @@
 //! # What may differ
 //! From the first such place on nothing of the sequence is compared.
 //! * The cluster refuses a statement (0A000).
+//! * PostgreSQL may be built with GSSAPI and take a request for its encryption; a coordinator answers N.
 //! * A connection ends while PostgreSQL has answers in its buffer, for want of Sync or Flush: it drops them. A coordinator sends
 //!   them as soon as it waits for the client.
 //! * PostgreSQL reads the values of parameters at Bind, a coordinator has the datanode read them that runs the statement:
@@ -198,6 +199,8 @@ fn knock(port: u16, packets: &[Message]) -> Vec<Said> {
         stream.send(request, usize::MAX);
         match stream.one_byte() {
             Some(b'N') => {}
+            // A server that is built for it waits for the client's part of the encryption now.
+            Some(b'G') => return vec![Said::encrypted()],
             other => {
                 other.into_iter().for_each(|byte| stream.put_back(byte));
                 stream.to_the_end();

@@ -25,12 +25,19 @@ pub struct Said {
 pub const END: u8 = b'.';
 /// It has not said what is due for [`SILENCE_MAX`].
 pub const HUNG: u8 = b'!';
+/// The server has agreed to encryption, which is not followed up.
+pub const ENCRYPTED: u8 = b'%';
 /// Bytes in front of [`END`] that are no whole message.
 pub const RAW: u8 = b'?';
 
 impl Said {
     fn bare(tag: u8) -> Self {
         Self { tag, code: String::new(), text: String::new() }
+    }
+
+    /// The server has agreed to encryption.
+    pub(super) fn encrypted() -> Self {
+        Self::bare(ENCRYPTED)
     }
 
     fn new(tag: u8, body: Bytes) -> Self {
