@@ -32,6 +32,8 @@ pub struct FrameReader {
     /// Of a client, whose connection ends at a length that cannot be.
     is_client: bool,
     is_out_of_step: bool,
+    /// By [`Self::break_off`].
+    is_broken_off: bool,
 }
 
 /// What is known of a frame of which at least the tag is there.
@@ -53,6 +55,7 @@ impl FrameReader {
             length_max: |_| Ok(FRAME_BYTES_MAX),
             is_client: false,
             is_out_of_step: false,
+            is_broken_off: false,
         }
     }
 
@@ -67,6 +70,23 @@ impl FrameReader {
     /// Has the stream ended at a length that cannot be?
     pub fn is_out_of_step(&self) -> bool {
         self.is_out_of_step
+    }
+
+    /// Reads nothing more: what comes cannot be understood. [`Self::in_step`] is an error from now on.
+    pub fn break_off(&mut self) {
+        self.buffer.clear();
+        (self.ended, self.is_broken_off) = (true, true);
+    }
+
+    /// PostgreSQL's last words to a client that was broken off in the middle of a message.
+    pub fn in_step(&self) -> Result<()> {
+        match self.is_broken_off {
+            false => Ok(()),
+            true => Err(PgError::fatal(
+                SqlState::PROTOCOL_VIOLATION,
+                "terminating connection because protocol synchronization was lost",
+            )),
+        }
     }
 
     /// Refuses longer frames from here on: of a peer that nobody knows yet, say.
@@ -102,6 +122,7 @@ impl FrameReader {
 
     /// The next whole frame if it is in the buffer already.
     pub fn try_next(&mut self) -> Result<Option<Frame>> {
+        self.in_step()?;
         if self.buffer.is_empty() {
             return Ok(None);
         }

@@ -62,6 +62,7 @@ impl Client {
             Err((error, offset)) => self.own().socket.send_error(error, offset),
             Ok(()) => {}
         }
+        self.own().socket.in_step()?;
         self.statements.deliver_notifications().await?;
         self.ready();
         Ok(())

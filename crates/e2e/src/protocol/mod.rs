@@ -161,8 +161,8 @@ fn log_in(port: u16) -> Option<Stream> {
     is_in.then_some(stream)
 }
 
-/// A session from its first message to its last.
-fn converse(port: u16, bytes: &[u8], piece: usize) -> Vec<Said> {
+/// What a server says to a session from its first message to its last. The bytes are sent in pieces of at most so many.
+pub fn converse(port: u16, bytes: &[u8], piece: usize) -> Vec<Said> {
     let Some(mut stream) = log_in(port) else { return Vec::new() };
     let epilogue =
         [copy_fail("the end"), bare(b'S'), query("ROLLBACK"), query(&format!("SELECT '{EPILOGUE}'"))].concat();
@@ -191,8 +191,9 @@ fn converse(port: u16, bytes: &[u8], piece: usize) -> Vec<Said> {
     stream.said
 }
 
-/// The beginning of a connection, and its end as soon as it has become a session.
-fn knock(port: u16, packets: &[Message]) -> Vec<Said> {
+/// What a server says to the beginning of a connection, which ends as soon as it has become a session. Each packet but the last is a request
+/// that is answered with one byte.
+pub fn knock(port: u16, packets: &[Message]) -> Vec<Said> {
     let Ok(mut stream) = Stream::open(port) else { return Vec::new() };
     let (last, requests) = packets.split_last().expect("one packet at least");
     for request in requests {

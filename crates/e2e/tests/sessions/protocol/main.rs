@@ -7,6 +7,7 @@ use e2e::differential::{Pair, answers_text};
 use testkit::wire::{Answer, Client, CopyInput};
 use testkit::{Cluster, Server, ServerOptions};
 
+mod malformed;
 mod portals;
 
 struct Both {
@@ -60,6 +61,8 @@ fn messages_and_sessions_behave_like_one_postgresql() {
     rows_of_copy_in_messages(&mut both.pair());
     copy_given_up(&mut both.pair());
     large_values(&mut both.pair());
+    malformed::messages(&both);
+    malformed::packets(&both);
     startup(&both);
     cancel(&both);
     notifications(&both);
