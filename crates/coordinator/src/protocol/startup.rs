@@ -210,6 +210,13 @@ async fn authenticate(
         PgError::fatal(SqlState::INVALID_AUTHORIZATION, "no PostgreSQL user name specified in startup packet")
     })?;
     let database = find("database").filter(|name| !name.is_empty()).unwrap_or_else(|| user.clone());
+    let secret = match shared.authentication() {
+        Authentication::Trust => {
+            shared.context().service().secret.clone().filter(|_| shared.context().service().user == user)
+        }
+        Authentication::Scram => Some(scram::Secret::Keys(scram_exchange(shared, &user, reader, writer).await?)),
+    };
+    backend::authentication(writer.buffer(), 0, b"");
     let own = &shared.context().service().database;
     if database != *own {
         return Err(PgError::fatal(SqlState::INVALID_CATALOG_NAME, format!("database \"{database}\" does not exist"))
@@ -223,13 +230,6 @@ async fn authenticate(
         )
         .hint("Replicate the datanodes."));
     }
-    let secret = match shared.authentication() {
-        Authentication::Trust => {
-            shared.context().service().secret.clone().filter(|_| shared.context().service().user == user)
-        }
-        Authentication::Scram => Some(scram::Secret::Keys(scram_exchange(shared, &user, reader, writer).await?)),
-    };
-    backend::authentication(writer.buffer(), 0, b"");
     let (settings, own) = initial_settings(parameters)?;
     let mut session = Session::new(shared.context().clone(), Identity { user, database, secret }, settings);
     let reported = session.start().await?;

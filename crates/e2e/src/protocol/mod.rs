@@ -12,7 +12,7 @@
 //! # What is compared
 //! Types of messages, errors with severity, SQLSTATE and message text, columns, rows, command tags, transaction status, when the connection
 //! ends; and what the tables hold afterwards. Not ParameterStatus, notices and notifications, keys of cancel requests,
-//! numbers of tables and attributes in RowDescription, which bytes of a wrong character an error shows.
+//! numbers of tables and attributes in RowDescription, which bytes of a wrong character an error shows, which fault of a message with several.
 //!
 //! # What may differ
 //! From the first such place on nothing of the sequence is compared.
@@ -198,25 +198,36 @@ pub fn knock(port: u16, packets: &[Message]) -> Vec<Said> {
     let (last, requests) = packets.split_last().expect("one packet at least");
     for request in requests {
         stream.send(request, usize::MAX);
-        match stream.one_byte() {
-            Some(b'N') => {}
-            // A server that is built for it waits for the client's part of the encryption now.
-            Some(b'G') => return vec![Said::encrypted()],
-            other => {
-                other.into_iter().for_each(|byte| stream.put_back(byte));
-                stream.to_the_end();
-                return stream.said;
-            }
+        if let Some(said) = refused(&mut stream) {
+            return said;
         }
     }
     stream.send(last, usize::MAX);
     let length = last.get(..4).map(|word| u32::from_be_bytes([word[0], word[1], word[2], word[3]]) as usize);
-    if length.is_none_or(|length| length > last.len()) {
+    let is_request = startup::is_request(last);
+    if length.is_none_or(|length| length > last.len() || is_request && length == last.len()) {
         stream.no_more();
+    }
+    if is_request && let Some(said) = refused(&mut stream) {
+        return said;
     }
     if stream.until(|said| said.last().is_some_and(|last| last.tag == b'Z')) {
         stream.send(&bare(b'X'), usize::MAX);
     }
     stream.to_the_end();
     stream.said
+}
+
+/// Reads the answer to a request for encryption; unless it is a plain no, gives all that is said.
+fn refused(stream: &mut Stream) -> Option<Vec<Said>> {
+    match stream.one_byte() {
+        Some(b'N') => None,
+        // A server that is built for it waits for the client's part of the encryption now.
+        Some(b'G') => Some(vec![Said::encrypted()]),
+        other => {
+            other.into_iter().for_each(|byte| stream.put_back(byte));
+            stream.to_the_end();
+            Some(std::mem::take(&mut stream.said))
+        }
+    }
 }

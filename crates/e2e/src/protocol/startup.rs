@@ -22,6 +22,11 @@ pub fn packets(rng: &mut Rng) -> Vec<Message> {
     packets
 }
 
+/// Does it begin with a request for encryption?
+pub fn is_request(packet: &[u8]) -> bool {
+    packet.starts_with(&startup(SSL, b"")) || packet.starts_with(&startup(GSS, b""))
+}
+
 fn last_packet(rng: &mut Rng) -> Message {
     let usual = [("user", "postgres"), ("database", "postgres")];
     let version = 3 << 16;

@@ -19,6 +19,8 @@ pub struct Said {
     pub code: String,
     /// What of its body counts.
     pub text: String,
+    /// An error that says that bytes are missing.
+    pub is_short: bool,
 }
 
 /// The server has closed the connection.
@@ -32,7 +34,7 @@ pub const RAW: u8 = b'?';
 
 impl Said {
     fn bare(tag: u8) -> Self {
-        Self { tag, code: String::new(), text: String::new() }
+        Self { tag, code: String::new(), text: String::new(), is_short: false }
     }
 
     /// The server has agreed to encryption.
@@ -46,8 +48,10 @@ impl Said {
             b'E' => {
                 let error = PgError::decode_body(body);
                 said.code = error.code().to_string();
-                // Which bytes of a wrong character are shown is not compared.
-                let message = if said.code == "22021" { "…".into() } else { error.message() };
+                // Which bytes of a wrong character are shown is not compared, nor which of a message's faults is told of.
+                let is_of_bytes = ["22021", "08P01"].contains(&said.code.as_str()) && !error.is_fatal();
+                let message = if is_of_bytes { "…".into() } else { error.message() };
+                said.is_short = error.message().starts_with("insufficient data");
                 said.text = format!("{} {} {message}", error.text(field::SEVERITY), said.code);
             }
             b'T' => said.text = columns(body),

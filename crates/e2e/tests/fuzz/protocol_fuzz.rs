@@ -43,7 +43,7 @@ fn messages_are_answered_like_by_one_postgresql() {
     while limit.map_or(done < cases, |limit| started.elapsed() < limit) && run.failures < failures_max {
         run.case(first + done);
         done += 1;
-        if done.is_multiple_of(number("DBG_AUDIT").unwrap_or(AUDITED_CASES)) {
+        if done.is_multiple_of(AUDITED_CASES) {
             run.audit();
         }
     }
@@ -171,7 +171,7 @@ impl Run {
 
     /// What a datanode says of a transaction that a coordinator has left open.
     fn open_transaction(&self) -> Option<String> {
-        let sql = "SELECT coalesce(string_agg(application_name || pid || state || ': ' || query, '; '), '') FROM pg_stat_activity \
+        let sql = "SELECT coalesce(string_agg(state || ': ' || query, '; '), '') FROM pg_stat_activity \
                    WHERE application_name = 'loxo' AND xact_start IS NOT NULL AND pid <> pg_backend_pid()";
         let nodes = 0..self.both.cluster.datanodes().len();
         let open = |node| self.both.cluster.connect_datanode(node).expect("a session").scalar(sql).expect("a row");

@@ -64,6 +64,16 @@ pub fn messages(both: &Both) {
         vec![parse("", "SAVEPOINT a", &[0]), bare(b'S')],
         vec![parse("", "SAVEPOINT a", &[23]), bind("", "", &Values::default()), bare(b'S')],
         vec![parse("", "", &[0]), bind("", "", &Values::default()), bare(b'S')],
+        // A statement that is missed when it is run.
+        vec![parse("", "EXECUTE nosuch", &[]), of_target(b'D', b'S', ""), bare(b'S')],
+        vec![
+            parse("e", "EXECUTE later", &[]),
+            parse("later", "SELECT 1", &[]),
+            bind("", "e", &Values::default()),
+            of_target(b'D', b'P', ""),
+            execute("", 0),
+            bare(b'S'),
+        ],
         // More than belongs there.
         vec![query("BEGIN"), message(b'S', b"x"), query("SELECT 1"), message(b'S', b""), query("SELECT 2")],
         vec![parse("", "SELECT 1", &[]), message(b'H', b"x"), bare(b'S')],
