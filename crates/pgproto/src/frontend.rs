@@ -280,6 +280,14 @@ pub fn decode_bind_names(body: Bytes) -> Result<(Bytes, Bytes)> {
     Ok((cursor.cstr()?, cursor.cstr()?))
 }
 
+/// Decodes what Bind has in front of its values: their formats and their number, which PostgreSQL looks at before it reads them.
+pub fn decode_bind_counts(body: Bytes) -> Result<(Vec<i16>, usize)> {
+    let mut cursor = Cursor::new(body);
+    let _names = (cursor.cstr()?, cursor.cstr()?);
+    let formats = take_formats(&mut cursor)?;
+    Ok((formats, usize::from(cursor.i16()? as u16)))
+}
+
 /// Decodes Bind.
 pub fn decode_bind(body: Bytes) -> Result<Bind> {
     let mut cursor = Cursor::new(body);
@@ -300,6 +308,11 @@ pub struct FunctionCall {
     pub formats: Vec<i16>,
     pub arguments: Vec<Option<Bytes>>,
     pub result_format: i16,
+}
+
+/// Decodes which function a FunctionCall is for.
+pub fn decode_called_function(body: Bytes) -> Result<u32> {
+    Cursor::new(body).u32()
 }
 
 /// Decodes FunctionCall.

@@ -91,31 +91,30 @@ impl Client {
         text(&name)?;
         let prepared = self.own().prepared.find(&name)?;
         self.own().refuse_changed_result(&prepared).await?;
-        let bind = frontend::decode_bind(body)?;
-        let expected = prepared.description.parameters.len();
-        if bind.parameter_formats.len() > 1 && bind.parameter_formats.len() != bind.parameters.len() {
+        let (formats, count) = frontend::decode_bind_counts(body.clone())?;
+        if formats.len() > 1 && formats.len() != count {
             return Err(PgError::protocol(format!(
-                "bind message has {} parameter formats but {} parameters",
-                bind.parameter_formats.len(),
-                bind.parameters.len()
+                "bind message has {} parameter formats but {count} parameters",
+                formats.len()
             )));
         }
-        if bind.parameters.len() != expected {
+        let expected = prepared.description.parameters.len();
+        if count != expected {
             return Err(PgError::protocol(format!(
-                "bind message supplies {} parameters, but prepared statement \"{}\" requires {expected}",
-                bind.parameters.len(),
-                String::from_utf8_lossy(&bind.statement)
+                "bind message supplies {count} parameters, but prepared statement \"{}\" requires {expected}",
+                String::from_utf8_lossy(&name)
             )));
         }
         match &prepared.statement {
             // A statement with parameters could call functions for their values.
-            Some(statement) if bind.parameters.is_empty() => self.own().refuse_in_failed_block(&statement.kind)?,
+            Some(statement) if count == 0 => self.own().refuse_in_failed_block(&statement.kind)?,
             _ => self.own().refuse_in_failed_block(&StatementKind::Select)?,
         }
-        if !bind.portal.is_empty() && self.own().portals.get(&bind.portal).is_some() {
-            let name = String::from_utf8_lossy(&bind.portal).into_owned();
+        if !portal.is_empty() && self.own().portals.get(&portal).is_some() {
+            let name = String::from_utf8_lossy(&portal).into_owned();
             return Err(PgError::new(SqlState::DUPLICATE_CURSOR, format!("cursor \"{name}\" already exists")));
         }
+        let bind = frontend::decode_bind(body)?;
         check_formats(&bind, &prepared.description)?;
         let parameters = Parameters {
             types: prepared.description.parameters.clone(),

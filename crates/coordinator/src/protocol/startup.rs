@@ -104,14 +104,15 @@ async fn negotiate(
                 return Ok(First::Session { session: Box::new(session), admitted, is_dump });
             }
             version => {
-                return Err(PgError::fatal(
-                    SqlState::FEATURE_NOT_SUPPORTED,
-                    format!(
-                        "unsupported frontend protocol {}.{}: server supports 3.0 to 3.0",
-                        version >> 16,
-                        version & 0xffff
-                    ),
-                ));
+                let (major, minor) = (version >> 16, version & 0xffff);
+                let message = format!("unsupported frontend protocol {major}.{minor}: server supports 3.0 to 3.0");
+                if major >= 3 {
+                    return Err(PgError::fatal(SqlState::FEATURE_NOT_SUPPORTED, message));
+                }
+                // Before version 3 an error was a text.
+                writer.buffer().extend_from_slice(format!("EFATAL:  {message}\n\0").as_bytes());
+                writer.shutdown().await?;
+                return Ok(First::Nothing);
             }
         }
     }

@@ -12,7 +12,8 @@
 //! # What is compared
 //! Types of messages, errors with severity, SQLSTATE and message text, columns, rows, command tags, transaction status, when the connection
 //! ends; and what the tables hold afterwards. Not ParameterStatus, notices and notifications, keys of cancel requests,
-//! numbers of tables and attributes in RowDescription, which bytes of a wrong character an error shows, which fault of a message with several.
+//! numbers of tables and attributes in RowDescription, which bytes of a wrong character an error shows, which fault of a message with several, and whether a
+//! pipeline is called one or a block (25001).
 //!
 //! # What may differ
 //! From the first such place on nothing of the sequence is compared.

@@ -48,9 +48,10 @@ impl Said {
             b'E' => {
                 let error = PgError::decode_body(body);
                 said.code = error.code().to_string();
-                // Which bytes of a wrong character are shown is not compared, nor which of a message's faults is told of.
-                let is_of_bytes = ["22021", "08P01"].contains(&said.code.as_str()) && !error.is_fatal();
-                let message = if is_of_bytes { "…".into() } else { error.message() };
+                // Which bytes of a wrong character are shown is not compared, nor which of a message's faults is told of, nor whether
+                // a pipeline is called a block.
+                let is_left_out = ["22021", "08P01", "25001"].contains(&said.code.as_str()) && !error.is_fatal();
+                let message = if is_left_out { "…".into() } else { error.message() };
                 said.is_short = error.message().starts_with("insufficient data");
                 said.text = format!("{} {} {message}", error.text(field::SEVERITY), said.code);
             }

@@ -2,7 +2,7 @@
 //! transaction open on a datanode, and does not grow. See [`e2e::protocol`] for what is compared.
 //!
 //! `LOXO_FUZZ_SEED` is the first case's seed (1 by default, a fresh one by `make fuzz`), each next case has the next number;
-//! `LOXO_FUZZ_CASES` says how many (default 150); `LOXO_FUZZ_SECONDS` runs for that long instead. A failure prints the messages, as
+//! `LOXO_FUZZ_CASES` says how many (default 120); `LOXO_FUZZ_SECONDS` runs for that long instead. A failure prints the messages, as
 //! few as still differ, and the seed that runs it again.
 
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use e2e::protocol::{Both, contents, shrink};
 use testkit::{Cluster, Rng, Server, ServerOptions, number};
 
 /// Cases of a run that does not say how many.
-const CASES: u64 = 150;
+const CASES: u64 = 120;
 /// One case in so many is about the first bytes of a connection.
 const STARTUPS: u64 = 6;
 /// More failures than this add nothing.

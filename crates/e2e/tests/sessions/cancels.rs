@@ -1,6 +1,6 @@
 //! Cancel requests at every moment of statements of every kind: whoever is meant is cancelled, soon, and nobody else ever.
 //!
-//! `LOXO_CANCELS` says how many requests there are (default 600), `LOXO_CANCELS_SEED` when they come. Sessions that are cancelled and
+//! `LOXO_CANCELS` says how many requests there are (default 300), `LOXO_CANCELS_SEED` when they come. Sessions that are cancelled and
 //! sessions that never are use the same connections of a coordinator by turns. One request in four has a key that is nobody's: a wrong secret,
 //! the secret of another session, a session that is gone.
 
@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 use testkit::wire::Client;
 use testkit::{Cluster, Rng, number, seed};
 
-const REQUESTS: u64 = 600;
+const REQUESTS: u64 = 300;
 const VICTIMS: usize = 6;
 const BYSTANDERS: usize = 6;
-const CANCELLERS: usize = 2;
+const CANCELLERS: usize = 3;
 /// A statement that would take minutes ends this long after a request at the latest.
 const SOON: Duration = Duration::from_secs(8);
 /// How long a session's end may take.

@@ -60,6 +60,14 @@ pub fn messages(both: &Both) {
         bound(&[], 1, &[0, 0, 0]),
         bound(&[], 1, &[1, 0]),
         vec![message(b'B', &missing), bare(b'S')],
+        vec![message(b'F', &[&953u32.to_be_bytes()[..], b"\0\0\0\0\0\0"].concat()), query("SELECT 1")],
+        vec![message(b'F', &[&953u32.to_be_bytes()[..], b"\0"].concat()), query("SELECT 1")],
+        vec![
+            parse("", "SELECT 1", &[]),
+            bind("p", "", &Values::default()),
+            message(b'B', b"p\0\0\0\0\0\0\0"),
+            bare(b'S'),
+        ],
         // Types that were declared as none of a statement that PostgreSQL does not analyse.
         vec![parse("", "SAVEPOINT a", &[0]), bare(b'S')],
         vec![parse("", "SAVEPOINT a", &[23]), bind("", "", &Values::default()), bare(b'S')],
