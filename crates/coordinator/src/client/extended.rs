@@ -11,7 +11,7 @@ use executor::{Call, Completion, Description, Parameters, Spool};
 use pgerror::{PgError, Result, SqlState};
 use pgproto::backend::{self, Field};
 use pgproto::frontend::{self, Bind, Target, tag};
-use planner::parse::{Statement, StatementKind, Transaction};
+use planner::parse::{Discard, Statement, StatementKind, Transaction};
 
 use super::connection::Client;
 use crate::protocol::portals::Portal;
@@ -283,12 +283,15 @@ impl Client {
     /// Opens a block for this statement and those that follow it before Sync, unless there are none.
     async fn open_implicit_block(&mut self, statement: &Statement) -> Result<()> {
         use Transaction::{Begin, CommitPrepared, RollbackPrepared};
-        let StatementKind::Transaction(Begin(_) | CommitPrepared { .. } | RollbackPrepared { .. }) = statement.kind
-        else {
-            let or_one = self.own().is_serializable_alone(statement);
-            return self.open_block_for_several(or_one).await;
-        };
-        Ok(())
+        match statement.kind {
+            StatementKind::Transaction(Begin(_) | CommitPrepared { .. } | RollbackPrepared { .. })
+            // It would be refused in a block.
+            | StatementKind::Discard(Discard::All) => Ok(()),
+            _ => {
+                let or_one = self.own().is_serializable_alone(statement);
+                self.open_block_for_several(or_one).await
+            }
+        }
     }
 
     async fn open_block_for_several(&mut self, or_one: bool) -> Result<()> {

@@ -82,6 +82,15 @@ pub fn messages(both: &Both) {
             execute("", 0),
             bare(b'S'),
         ],
+        // What has no name stays.
+        vec![
+            parse("", "DEALLOCATE ALL", &[]),
+            bind("", "", &Values::default()),
+            execute("", 0),
+            bind("p", "", &Values::default()),
+            bare(b'S'),
+        ],
+        vec![parse("", "DISCARD ALL", &[]), bind("", "", &Values::default()), execute("", 0), bare(b'H'), bare(b'S')],
         // More than belongs there.
         vec![query("BEGIN"), message(b'S', b"x"), query("SELECT 1"), message(b'S', b""), query("SELECT 2")],
         vec![parse("", "SELECT 1", &[]), message(b'H', b"x"), bare(b'S')],
