@@ -44,11 +44,12 @@ cases: deps ## every case file in every layout and by both protocols against a s
 	$(CARGO) build --locked -p loxo
 	LOXO_E2E_ALL=1 $(CARGO) test --locked -p e2e --test differential --test interleaved --test no_temp -- --nocapture
 
-fuzz: build ## random COPYs, then random statements, new ones each time, against a stock server, for SECONDS=60 each
+fuzz: build ## random COPYs, statements and messages, new ones each time, against a stock server, for SECONDS=60 each
 	export LOXO_FUZZ_SECONDS=$(SECONDS) LOXO_FUZZ_SEED=$${LOXO_FUZZ_SEED:-$$(od -An -N3 -tu4 /dev/urandom | tr -d ' ')}; \
 	echo "LOXO_FUZZ_SEED=$$LOXO_FUZZ_SEED"; \
 	$(CARGO) test --release --locked -p e2e --test copy_fuzz -- --nocapture && \
-	$(CARGO) test --release --locked -p e2e --test query_fuzz -- --nocapture
+	$(CARGO) test --release --locked -p e2e --test query_fuzz -- --nocapture && \
+	$(CARGO) test --release --locked -p e2e --test protocol_fuzz -- --nocapture
 
 parity: build ## PostgreSQL's own regression files: the share of statements that a cluster answers the same
 	$(CARGO) build --release --locked -p e2e --bin parity

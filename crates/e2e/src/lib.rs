@@ -7,6 +7,7 @@
 //! - [`generator`]: random statements over random tables. `tests/fuzz/query_fuzz.rs`, the same way.
 //! - [`parity`]: PostgreSQL's own regression files, as psql runs them. `make parity` prints the share that is the same.
 //! - [`fuzz`]: random COPY input, of any type, option and client encoding. `tests/fuzz/copy_fuzz.rs` runs it for a while, `make fuzz SECONDS=…` for longer.
+//! - [`protocol`]: random messages of clients, also wrong ones. `tests/fuzz/protocol_fuzz.rs`, the same way.
 //! - `tests/copy/malformed`: 1,500 COPYs with something wrong, or nearly so, against the stock server.
 //! - `tests/copy/lineitem.rs`, `tests/compare/clients.rs`: loads, a coordinator killed in mid-COPY, psql, pgbench, psycopg.
 //! - `tests/rows/round_trips.rs`: how often each shape of statement asks the datanodes, which is never more than before.
@@ -38,5 +39,6 @@ pub mod fuzz;
 pub mod generator;
 pub mod interleaved;
 pub mod parity;
+pub mod protocol;
 pub mod script;
 pub mod watch;

@@ -29,6 +29,19 @@ pub struct FrameReader {
     ended: bool,
     frame_bytes_max: usize,
     length_max: fn(u8) -> Result<usize>,
+    /// Of a client, whose connection ends at a length that cannot be.
+    is_client: bool,
+    is_out_of_step: bool,
+    /// By [`Self::break_off`].
+    is_broken_off: bool,
+}
+
+/// What is known of a frame of which at least the tag is there.
+enum Extent {
+    /// Bytes with the header; all are there.
+    Whole(usize),
+    Part,
+    WrongLength,
 }
 
 impl FrameReader {
@@ -40,14 +53,40 @@ impl FrameReader {
             ended: false,
             frame_bytes_max: FRAME_BYTES_MAX,
             length_max: |_| Ok(FRAME_BYTES_MAX),
+            is_client: false,
+            is_out_of_step: false,
+            is_broken_off: false,
         }
     }
 
-    /// Asks from here on how long a message of a tag may be. A tag that nobody knows is an error at once: what follows it is no
-    /// length that one could wait for (PostgreSQL: `SocketBackend`).
+    /// Asks from here on how long a client's message of a tag may be. A tag that nobody knows is an error at once: what follows it is no
+    /// length that one could wait for (PostgreSQL: `SocketBackend`). A length that cannot be is the end of the stream, without a word.
     pub fn expect(&mut self, length_max: fn(u8) -> Result<usize>) {
         self.length_max = length_max;
         self.frame_bytes_max = FRAME_BYTES_MAX;
+        self.is_client = true;
+    }
+
+    /// Has the stream ended at a length that cannot be?
+    pub fn is_out_of_step(&self) -> bool {
+        self.is_out_of_step
+    }
+
+    /// Reads nothing more: what comes cannot be understood. [`Self::in_step`] is an error from now on.
+    pub fn break_off(&mut self) {
+        self.buffer.clear();
+        (self.ended, self.is_broken_off) = (true, true);
+    }
+
+    /// PostgreSQL's last words to a client that was broken off in the middle of a message.
+    pub fn in_step(&self) -> Result<()> {
+        match self.is_broken_off {
+            false => Ok(()),
+            true => Err(PgError::fatal(
+                SqlState::PROTOCOL_VIOLATION,
+                "terminating connection because protocol synchronization was lost",
+            )),
+        }
     }
 
     /// Refuses longer frames from here on: of a peer that nobody knows yet, say.
@@ -87,7 +126,20 @@ impl FrameReader {
 
     /// The next whole frame if it is in the buffer already.
     pub fn try_next(&mut self) -> Result<Option<Frame>> {
-        let Some(total) = self.complete_frame_bytes(0)? else { return Ok(None) };
+        self.in_step()?;
+        if self.buffer.is_empty() {
+            return Ok(None);
+        }
+        let total = match self.extent(0)? {
+            Extent::Whole(total) => total,
+            Extent::Part => return Ok(None),
+            Extent::WrongLength if self.is_client => {
+                self.buffer.clear();
+                (self.ended, self.is_out_of_step) = (true, true);
+                return Ok(None);
+            }
+            Extent::WrongLength => return Err(wrong_length()),
+        };
         let tag = self.buffer[0];
         let mut whole = self.buffer.split_to(total);
         whole.advance(HEADER_BYTES);
@@ -118,9 +170,10 @@ impl FrameReader {
     pub fn take_run(&mut self, tag: u8) -> Result<Option<(Bytes, usize)>> {
         let (mut end, mut count) = (0, 0);
         while self.buffer.get(end) == Some(&tag) {
-            match self.complete_frame_bytes(end)? {
-                Some(bytes) => end += bytes,
-                None => break,
+            match self.extent(end)? {
+                Extent::Whole(bytes) => end += bytes,
+                Extent::Part => break,
+                Extent::WrongLength => return Err(wrong_length()),
             }
             count += 1;
         }
@@ -132,24 +185,23 @@ impl FrameReader {
         &mut self.buffer
     }
 
-    /// Length with header of the frame that starts at `at`, if it is there in full; makes room for it otherwise.
-    fn complete_frame_bytes(&mut self, at: usize) -> Result<Option<usize>> {
-        let Some(tag) = self.buffer.get(at) else { return Ok(None) };
-        let length_max = (self.length_max)(*tag)?.min(self.frame_bytes_max);
-        let Some(header) = self.buffer.get(at..at + HEADER_BYTES) else { return Ok(None) };
+    /// Of the frame whose tag is at `at`; makes room for what is missing of it.
+    fn extent(&mut self, at: usize) -> Result<Extent> {
+        let length_max = (self.length_max)(self.buffer[at])?.min(self.frame_bytes_max);
+        let Some(header) = self.buffer.get(at..at + HEADER_BYTES) else { return Ok(Extent::Part) };
         let length = u32::from_be_bytes([header[1], header[2], header[3], header[4]]) as usize;
         if !(4..=length_max).contains(&length) {
-            return Err(PgError::fatal(SqlState::PROTOCOL_VIOLATION, "invalid message length"));
+            return Ok(Extent::WrongLength);
         }
         let total = length + 1;
         if self.buffer.len() - at >= total {
-            return Ok(Some(total));
+            return Ok(Extent::Whole(total));
         }
         let missing = at + total - self.buffer.len();
         if at == 0 && missing > READ_BYTES {
             self.buffer.reserve(missing);
         }
-        Ok(None)
+        Ok(Extent::Part)
     }
 }
 
@@ -289,6 +341,10 @@ impl Cursor {
     fn need(&self, count: usize) -> Result<()> {
         if self.rest.len() < count { Err(short()) } else { Ok(()) }
     }
+}
+
+fn wrong_length() -> PgError {
+    PgError::fatal(SqlState::PROTOCOL_VIOLATION, "invalid message length")
 }
 
 fn short() -> PgError {

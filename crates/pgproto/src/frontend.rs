@@ -39,8 +39,9 @@ pub mod tag {
 /// a tag that no client sends once it is let in. For [`FrameReader::expect`](crate::frame::FrameReader::expect).
 pub fn length_max(tag: u8) -> Result<usize> {
     const SMALL: usize = 10_000;
+    const LARGE: usize = FRAME_BYTES_MAX - 1;
     match tag {
-        tag::QUERY | tag::FUNCTION_CALL | tag::BIND | tag::PARSE | tag::COPY_DATA => Ok(FRAME_BYTES_MAX),
+        tag::QUERY | tag::FUNCTION_CALL | tag::BIND | tag::PARSE | tag::COPY_DATA => Ok(LARGE),
         tag::CLOSE | tag::DESCRIBE | tag::EXECUTE | tag::FLUSH | tag::SYNC | tag::TERMINATE => Ok(SMALL),
         tag::COPY_DONE | tag::COPY_FAIL => Ok(SMALL),
         other => Err(PgError::fatal(SqlState::PROTOCOL_VIOLATION, format!("invalid frontend message type {other}"))),
@@ -63,11 +64,11 @@ impl Target {
         }
     }
 
-    fn from_letter(letter: u8) -> Result<Self> {
+    fn from_letter(letter: u8, message: &str) -> Result<Self> {
         match letter {
             b'S' => Ok(Target::Statement),
             b'P' => Ok(Target::Portal),
-            other => Err(PgError::protocol(format!("invalid DESCRIBE/CLOSE message subtype {other}"))),
+            other => Err(PgError::protocol(format!("invalid {message} message subtype {other}"))),
         }
     }
 }
@@ -273,6 +274,20 @@ pub fn decode_parse(body: Bytes) -> Result<Parse> {
     cursor.end(Parse { name, sql, parameter_types })
 }
 
+/// Decodes the names at the head of Bind: portal and statement. PostgreSQL looks the statement up before it reads the rest.
+pub fn decode_bind_names(body: Bytes) -> Result<(Bytes, Bytes)> {
+    let mut cursor = Cursor::new(body);
+    Ok((cursor.cstr()?, cursor.cstr()?))
+}
+
+/// Decodes what Bind has in front of its values: their formats and their number, which PostgreSQL looks at before it reads them.
+pub fn decode_bind_counts(body: Bytes) -> Result<(Vec<i16>, usize)> {
+    let mut cursor = Cursor::new(body);
+    let _names = (cursor.cstr()?, cursor.cstr()?);
+    let formats = take_formats(&mut cursor)?;
+    Ok((formats, usize::from(cursor.i16()? as u16)))
+}
+
 /// Decodes Bind.
 pub fn decode_bind(body: Bytes) -> Result<Bind> {
     let mut cursor = Cursor::new(body);
@@ -293,6 +308,11 @@ pub struct FunctionCall {
     pub formats: Vec<i16>,
     pub arguments: Vec<Option<Bytes>>,
     pub result_format: i16,
+}
+
+/// Decodes which function a FunctionCall is for.
+pub fn decode_called_function(body: Bytes) -> Result<u32> {
+    Cursor::new(body).u32()
 }
 
 /// Decodes FunctionCall.
@@ -321,11 +341,26 @@ fn take_formats(cursor: &mut Cursor) -> Result<Vec<i16>> {
     (0..count).map(|_| cursor.i16()).collect()
 }
 
-/// Decodes Describe and Close.
-pub fn decode_target(body: Bytes) -> Result<(Target, Bytes)> {
+/// Decodes Describe.
+pub fn decode_describe(body: Bytes) -> Result<(Target, Bytes)> {
+    decode_target(body, "DESCRIBE")
+}
+
+/// Decodes Close.
+pub fn decode_close(body: Bytes) -> Result<(Target, Bytes)> {
+    decode_target(body, "CLOSE")
+}
+
+fn decode_target(body: Bytes, message: &str) -> Result<(Target, Bytes)> {
     let mut cursor = Cursor::new(body);
     let (letter, name) = (cursor.u8()?, cursor.cstr()?);
-    cursor.end((Target::from_letter(letter)?, name))
+    cursor.end(())?;
+    Ok((Target::from_letter(letter, message)?, name))
+}
+
+/// Decodes Sync and Flush, which have no body.
+pub fn decode_bare(body: Bytes) -> Result<()> {
+    Cursor::new(body).end(())
 }
 
 /// Decodes Execute: portal and row limit.

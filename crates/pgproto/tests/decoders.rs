@@ -54,8 +54,12 @@ proptest! {
         let _ = frontend::decode_query(bytes.clone());
         let _ = frontend::decode_parse(bytes.clone());
         let _ = frontend::decode_bind(bytes.clone());
+        let _ = frontend::decode_bind_names(bytes.clone());
+        let _ = frontend::decode_bind_counts(bytes.clone());
+        let _ = frontend::decode_called_function(bytes.clone());
         let _ = frontend::decode_function_call(bytes.clone());
-        let _ = frontend::decode_target(bytes.clone());
+        let _ = frontend::decode_describe(bytes.clone());
+        let _ = frontend::decode_close(bytes.clone());
         let _ = frontend::decode_execute(bytes.clone());
         let _ = backend::decode_row_description(bytes.clone());
         let _ = backend::decode_parameter_description(bytes.clone());

@@ -7,11 +7,11 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use executor::{Call, Completion, Parameters, Spool};
+use executor::{Call, Completion, Description, Parameters, Spool};
 use pgerror::{PgError, Result, SqlState};
 use pgproto::backend::{self, Field};
-use pgproto::frontend::{self, Target, tag};
-use planner::parse::{Statement, StatementKind, Transaction};
+use pgproto::frontend::{self, Bind, Target, tag};
+use planner::parse::{Discard, Statement, StatementKind, Transaction};
 
 use super::connection::Client;
 use crate::protocol::portals::Portal;
@@ -28,7 +28,7 @@ impl Client {
             tag::DESCRIBE => self.describe(body).await,
             tag::EXECUTE => self.execute_portal(body).await,
             tag::CLOSE => self.close(body),
-            tag::FLUSH => self.own().socket.flush().await,
+            tag::FLUSH => self.flush(body).await,
             other => {
                 return Err(PgError::fatal(
                     SqlState::PROTOCOL_VIOLATION,
@@ -43,9 +43,14 @@ impl Client {
     }
 
     /// Sync: the end of an implicit transaction.
-    pub(crate) async fn sync(&mut self) -> Result<()> {
+    pub(crate) async fn sync(&mut self, body: Bytes) -> Result<()> {
         self.skip_to_sync = false;
-        if let Err(error) = self.own().end_implicit_block().await {
+        let outcome = match frontend::decode_bare(body) {
+            Ok(()) => Ok(()),
+            Err(error) => self.not_understood(error).await.map_err(|(error, _)| error),
+        };
+        let ended = self.own().end_implicit_block().await;
+        if let Err(error) = outcome.and(ended) {
             self.own().socket.send_error(error, 0);
         }
         if !self.own().session.in_block() {
@@ -54,6 +59,11 @@ impl Client {
         self.statements.deliver_notifications().await?;
         self.ready();
         Ok(())
+    }
+
+    async fn flush(&mut self, body: Bytes) -> Result<()> {
+        frontend::decode_bare(body)?;
+        self.own().socket.flush().await
     }
 
     async fn parse(&mut self, body: Bytes) -> Result<()> {
@@ -76,28 +86,36 @@ impl Client {
     }
 
     async fn bind(&mut self, body: Bytes) -> Result<()> {
-        let bind = frontend::decode_bind(body)?;
-        text(&bind.portal)?;
-        text(&bind.statement)?;
-        let prepared = self.own().prepared.find(&bind.statement)?;
+        let (portal, name) = frontend::decode_bind_names(body.clone())?;
+        text(&portal)?;
+        text(&name)?;
+        let prepared = self.own().prepared.find(&name)?;
         self.own().refuse_changed_result(&prepared).await?;
-        let expected = prepared.description.parameters.len();
-        if bind.parameters.len() != expected {
+        let (formats, count) = frontend::decode_bind_counts(body.clone())?;
+        if formats.len() > 1 && formats.len() != count {
             return Err(PgError::protocol(format!(
-                "bind message supplies {} parameters, but prepared statement \"{}\" requires {expected}",
-                bind.parameters.len(),
-                String::from_utf8_lossy(&bind.statement)
+                "bind message has {} parameter formats but {count} parameters",
+                formats.len()
+            )));
+        }
+        let expected = prepared.description.parameters.len();
+        if count != expected {
+            return Err(PgError::protocol(format!(
+                "bind message supplies {count} parameters, but prepared statement \"{}\" requires {expected}",
+                String::from_utf8_lossy(&name)
             )));
         }
         match &prepared.statement {
             // A statement with parameters could call functions for their values.
-            Some(statement) if bind.parameters.is_empty() => self.own().refuse_in_failed_block(&statement.kind)?,
+            Some(statement) if count == 0 => self.own().refuse_in_failed_block(&statement.kind)?,
             _ => self.own().refuse_in_failed_block(&StatementKind::Select)?,
         }
-        if !bind.portal.is_empty() && self.own().portals.get(&bind.portal).is_some() {
-            let name = String::from_utf8_lossy(&bind.portal).into_owned();
+        if !portal.is_empty() && self.own().portals.get(&portal).is_some() {
+            let name = String::from_utf8_lossy(&portal).into_owned();
             return Err(PgError::new(SqlState::DUPLICATE_CURSOR, format!("cursor \"{name}\" already exists")));
         }
+        let bind = frontend::decode_bind(body)?;
+        check_formats(&bind, &prepared.description)?;
         let parameters = Parameters {
             types: prepared.description.parameters.clone(),
             formats: bind.parameter_formats,
@@ -135,7 +153,7 @@ impl Client {
     }
 
     async fn describe(&mut self, body: Bytes) -> Result<()> {
-        let (target, name) = frontend::decode_target(body)?;
+        let (target, name) = frontend::decode_describe(body)?;
         text(&name)?;
         if let (Target::Portal, Ok(cursor)) = (target, std::str::from_utf8(&name))
             && self.own().portals.get(&name).is_none()
@@ -169,7 +187,7 @@ impl Client {
     }
 
     fn close(&mut self, body: Bytes) -> Result<()> {
-        let (target, name) = frontend::decode_target(body)?;
+        let (target, name) = frontend::decode_close(body)?;
         text(&name)?;
         match target {
             Target::Statement => self.own().prepared.forget(&name),
@@ -265,12 +283,15 @@ impl Client {
     /// Opens a block for this statement and those that follow it before Sync, unless there are none.
     async fn open_implicit_block(&mut self, statement: &Statement) -> Result<()> {
         use Transaction::{Begin, CommitPrepared, RollbackPrepared};
-        let StatementKind::Transaction(Begin(_) | CommitPrepared { .. } | RollbackPrepared { .. }) = statement.kind
-        else {
-            let or_one = self.own().is_serializable_alone(statement);
-            return self.open_block_for_several(or_one).await;
-        };
-        Ok(())
+        match statement.kind {
+            StatementKind::Transaction(Begin(_) | CommitPrepared { .. } | RollbackPrepared { .. })
+            // It would be refused in a block.
+            | StatementKind::Discard(Discard::All) => Ok(()),
+            _ => {
+                let or_one = self.own().is_serializable_alone(statement);
+                self.open_block_for_several(or_one).await
+            }
+        }
     }
 
     async fn open_block_for_several(&mut self, or_one: bool) -> Result<()> {
@@ -282,6 +303,22 @@ impl Client {
             self.own().begin_implicit_block();
         }
         Ok(())
+    }
+}
+
+/// The parameters' formats are known, and the result has as many columns as it has formats.
+fn check_formats(bind: &Bind, description: &Description) -> Result<()> {
+    let formats = (0..bind.parameters.len()).map(|index| bind.parameter_format(index));
+    if let Some(unknown) = formats.into_iter().find(|format| !matches!(format, 0 | 1)) {
+        return Err(PgError::new(SqlState::INVALID_PARAMETER_VALUE, format!("unsupported format code: {unknown}")));
+    }
+    let formats = bind.result_formats.len();
+    match &description.fields {
+        Some(fields) if formats > 1 && formats != fields.len() => Err(PgError::protocol(format!(
+            "bind message has {formats} result formats but query has {} columns",
+            fields.len()
+        ))),
+        _ => Ok(()),
     }
 }
 

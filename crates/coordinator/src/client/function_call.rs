@@ -50,12 +50,19 @@ impl Client {
     }
 
     async fn value_of(&mut self, body: Bytes) -> Result<Option<Bytes>> {
-        let frontend::FunctionCall { function, formats, arguments, result_format } =
-            frontend::decode_function_call(body)?;
-        let sql = match select(function, arguments.len()) {
-            Ok(sql) => sql,
+        let called = frontend::decode_called_function(body.clone()).and_then(known);
+        let (name, types) = match called {
+            Ok(called) => called,
             Err(error) => return self.own().session.judged(Err(error)).await,
         };
+        let frontend::FunctionCall { formats, arguments, result_format, .. } = frontend::decode_function_call(body)?;
+        if arguments.len() != types.len() {
+            let (count, expected) = (arguments.len(), types.len());
+            return Err(PgError::protocol(format!(
+                "function call message contains {count} arguments but function requires {expected}"
+            )));
+        }
+        let sql = select(name, types);
         let parameters = Parameters { types: vec![0; arguments.len()], formats, values: arguments };
         let call =
             Call { parameters: Some(Arc::new(parameters)), result_formats: vec![result_format], ..Call::default() };
@@ -68,13 +75,17 @@ impl Client {
     }
 }
 
+/// Name of a function, and types of its arguments.
+fn known(function: u32) -> Result<(&'static str, &'static [&'static str])> {
+    let known = FUNCTIONS.iter().find(|(oid, ..)| *oid == function);
+    known.map(|(_, name, types)| (*name, *types)).ok_or_else(|| {
+        PgError::unsupported("a function call message for other functions than those on large objects")
+            .hint("Call the function with SELECT.")
+    })
+}
+
 /// `SELECT function($1::type, …)`.
-fn select(function: u32, arguments: usize) -> Result<String> {
-    let known = FUNCTIONS.iter().find(|(oid, _, types)| *oid == function && types.len() == arguments);
-    let Some((_, name, types)) = known else {
-        return Err(PgError::unsupported("a function call message for other functions than those on large objects")
-            .hint("Call the function with SELECT."));
-    };
+fn select(name: &str, types: &[&str]) -> String {
     let arguments: Vec<String> = types.iter().enumerate().map(|(i, of)| format!("${}::{of}", i + 1)).collect();
-    Ok(format!("SELECT pg_catalog.{name}({})", arguments.join(", ")))
+    format!("SELECT pg_catalog.{name}({})", arguments.join(", "))
 }

@@ -57,7 +57,7 @@ impl Client {
                 statement.is_some_and(|statement| own.prepared.get(statement).is_some_and(is_it))
             }
             tag::EXECUTE => name(0).is_some_and(|portal| own.portals.get(portal).is_some_and(|p| is_it(&p.prepared))),
-            tag::DESCRIBE => match frontend::decode_target(frame.body.clone()) {
+            tag::DESCRIBE => match frontend::decode_describe(frame.body.clone()) {
                 Ok((Target::Portal, portal)) => own.portals.get(&portal).is_some_and(|portal| is_it(&portal.prepared)),
                 _ => false,
             },

@@ -58,7 +58,12 @@ impl Client {
         // Has all that was asked for been answered, so that the session is idle until the next message?
         let mut answered = true;
         loop {
-            let Some(frame) = self.next_frame(answered).await? else { return Ok(()) };
+            let Some(frame) = self.next_frame(answered).await? else {
+                if self.own().socket.is_out_of_step() {
+                    tracing::warn!("invalid message length");
+                }
+                return Ok(());
+            };
             if !self.goes_on(&frame) {
                 self.depart().await?;
             }
@@ -67,7 +72,7 @@ impl Client {
             answered = frame.tag == tag::SYNC || matches!(frame.tag, tag::QUERY | tag::FUNCTION_CALL) && !is_skipped;
             match frame.tag {
                 tag::TERMINATE => return Ok(()),
-                tag::SYNC => self.sync().await?,
+                tag::SYNC => self.sync(frame.body).await?,
                 _ if is_skipped => {}
                 // What is left of a COPY that failed.
                 tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL => {}

@@ -17,6 +17,7 @@ impl Client {
             Ok(sql) => self.query_text(&sql).await,
             Err(error) => self.not_understood(error).await,
         };
+        self.own().is_one_of_several = false;
         // It ends the transaction of what the client has sent before, without Sync, too.
         if let (Ok(()), Err(error)) = (&outcome, self.own().end_implicit_block().await) {
             self.own().socket.send_error(error, 0);
@@ -48,7 +49,8 @@ impl Client {
         }
     }
 
-    async fn not_understood(&mut self, error: PgError) -> Result<(), (PgError, usize)> {
+    /// Of a message that could not be read: it fails the block, as a statement's error does.
+    pub(super) async fn not_understood(&mut self, error: PgError) -> Result<(), (PgError, usize)> {
         self.own().session.fail();
         self.own().session.give_up_locks().await;
         Err((error, 0))
@@ -61,6 +63,7 @@ impl Client {
             Err((error, offset)) => self.own().socket.send_error(error, offset),
             Ok(()) => {}
         }
+        self.own().socket.in_step()?;
         self.statements.deliver_notifications().await?;
         self.ready();
         Ok(())
@@ -80,6 +83,7 @@ impl Client {
     /// Several statements in one string are one transaction, unless they say otherwise themselves.
     async fn statements(&mut self, statements: &[Statement]) -> Result<(), (PgError, usize)> {
         let several = statements.len() > 1;
+        self.own().is_one_of_several = several;
         for (at, statement) in statements.iter().enumerate() {
             if at > 0 {
                 query_id::next();

@@ -52,7 +52,8 @@ impl PreparedStatements {
         self.0.remove(name);
     }
 
+    /// Forgets all that have a name.
     pub(crate) fn clear(&mut self) {
-        self.0.clear();
+        self.0.retain(|name, _| name.is_empty());
     }
 }

@@ -31,6 +31,16 @@ impl Socket {
         self.reader.try_next()
     }
 
+    /// Has the client sent a length that cannot be? Its connection ends there.
+    pub(crate) fn is_out_of_step(&self) -> bool {
+        self.reader.is_out_of_step()
+    }
+
+    /// The error that ends the session of a client whose messages cannot be understood any more.
+    pub(crate) fn in_step(&self) -> Result<()> {
+        self.reader.in_step()
+    }
+
     /// Reads more; 0 bytes if the client has hung up.
     pub(crate) async fn fill(&mut self) -> Result<usize> {
         self.reader.fill().await

@@ -22,8 +22,8 @@ use crate::shared::{Authentication, CancelKey, Shared};
 
 /// A client has this long to authenticate (`authentication_timeout`).
 const AUTHENTICATION_TIMEOUT: Duration = Duration::from_secs(60);
-/// `MAX_STARTUP_PACKET_LENGTH` of PostgreSQL.
-const STARTUP_BYTES_MAX: usize = 10_000;
+/// `MAX_STARTUP_PACKET_LENGTH` of PostgreSQL, and the length word, which it does not count.
+const STARTUP_BYTES_MAX: usize = 10_004;
 /// Of any message of a client that is not authenticated yet (`PQ_SMALL_MESSAGE_LIMIT`).
 const MESSAGE_BYTES_MAX: usize = 10_000;
 
@@ -99,6 +99,7 @@ async fn secured(tls: Option<&Tls>, mut stream: TcpStream) -> Result<Option<Ends
             None => Ok(None),
         };
     }
+    let mut asked = 0;
     loop {
         let Some(length) = word(&mut stream).await? else { return Ok(None) };
         let mut head = BytesMut::from(&length.to_be_bytes()[..]);
@@ -109,8 +110,12 @@ async fn secured(tls: Option<&Tls>, mut stream: TcpStream) -> Result<Option<Ends
                     stream.write_all(b"S").await?;
                     return encrypted(tls, stream, false).await;
                 }
-                (request::SSL | request::GSS_ENCRYPTION, _) => {
+                // The one after the other, not one of them again.
+                (request::SSL | request::GSS_ENCRYPTION, _) if code != asked => {
+                    asked = code;
                     stream.write_all(b"N").await?;
+                    let what = if code == request::SSL { "SSL" } else { "GSSAPI encryption" };
+                    refuse_unasked(&mut stream, what).await?;
                     continue;
                 }
                 _ => head.extend_from_slice(&code.to_be_bytes()),
@@ -148,20 +153,50 @@ async fn negotiate(
     let Some(packet) = startup_packet(reader).await? else { return Ok(First::Nothing) };
     let mut cursor = Cursor::new(packet);
     match cursor.u32()? {
-        request::CANCEL => Ok(First::Cancel((cursor.i32()?, cursor.i32()?))),
+        request::CANCEL => {
+            let key = cursor.i32().and_then(|process_id| Ok((process_id, cursor.i32()?)));
+            Ok(key.map_or(First::Nothing, First::Cancel))
+        }
         version if version >> 16 == 3 => {
-            let parameters = startup_parameters(&mut cursor)?;
+            let parameters = startup_parameters(cursor)?;
             negotiate_version(version, &parameters, writer);
             let is_dump = parameters.iter().any(|(name, value)| name == "application_name" && value == "pg_dump");
             let opened = authenticate(shared, &parameters, reader, writer, channel).await;
             let (session, admitted) = opened.inspect_err(|error| log_failure(&parameters, peer, error))?;
             Ok(First::Session { session: Box::new(session), admitted, is_dump })
         }
-        version => Err(PgError::fatal(
-            SqlState::FEATURE_NOT_SUPPORTED,
-            format!("unsupported frontend protocol {}.{}: server supports 3.0 to 3.0", version >> 16, version & 0xffff),
-        )),
+        version => {
+            let (major, minor) = (version >> 16, version & 0xffff);
+            let message = format!("unsupported frontend protocol {major}.{minor}: server supports 3.0 to 3.0");
+            if major >= 3 || version == 0 {
+                return Err(PgError::fatal(SqlState::FEATURE_NOT_SUPPORTED, message));
+            }
+            // Before version 3 an error was a text.
+            writer.buffer().extend_from_slice(format!("EFATAL:  {message}\n\0").as_bytes());
+            writer.shutdown().await?;
+            Ok(First::Nothing)
+        }
     }
+}
+
+/// Bytes that came before the answer might be somebody else's.
+async fn refuse_unasked(stream: &mut TcpStream, request: &str) -> Result<()> {
+    let mut some = [0];
+    let came = tokio::select! {
+        biased;
+        came = stream.peek(&mut some) => came?,
+        () = std::future::ready(()) => 0,
+    };
+    if came == 0 {
+        return Ok(());
+    }
+    let error =
+        PgError::fatal(SqlState::PROTOCOL_VIOLATION, format!("received unencrypted data after {request} request"))
+            .detail("This could be either a client-software bug or evidence of an attempted man-in-the-middle attack.");
+    let mut answer = BytesMut::new();
+    backend::error(&mut answer, &error);
+    stream.write_all(&answer).await?;
+    Err(error)
 }
 
 /// An attack on passwords shows in the log.
@@ -171,13 +206,15 @@ fn log_failure(parameters: &[(String, String)], peer: SocketAddr, error: &PgErro
     tracing::warn!(?user, %peer, code = code.as_str(), "login refused: {message}");
 }
 
+/// `None` if the client hangs up, or sends a length that cannot be: that may be anything, and gets no answer.
 async fn startup_packet(reader: &mut FrameReader) -> Result<Option<Bytes>> {
     loop {
         let buffer = reader.buffer();
         if buffer.len() >= 4 {
             let length = u32::from_be_bytes([buffer[0], buffer[1], buffer[2], buffer[3]]) as usize;
             if !(8..=STARTUP_BYTES_MAX).contains(&length) {
-                return Err(PgError::fatal(SqlState::PROTOCOL_VIOLATION, "invalid length of startup packet"));
+                tracing::warn!("invalid length of startup packet");
+                return Ok(None);
             }
             if buffer.len() >= length {
                 let mut packet = buffer.split_to(length);
@@ -191,19 +228,32 @@ async fn startup_packet(reader: &mut FrameReader) -> Result<Option<Bytes>> {
     }
 }
 
-fn startup_parameters(cursor: &mut Cursor) -> Result<Vec<(String, String)>> {
+/// Names and values up to an empty name, which must be the last byte. What is not closed by a NUL ends with the packet.
+fn startup_parameters(cursor: Cursor) -> Result<Vec<(String, String)>> {
+    let text = |bytes: &[u8]| {
+        String::from_utf8(bytes.to_vec())
+            .map_err(|_| PgError::fatal(SqlState::PROTOCOL_VIOLATION, "a startup parameter is not UTF-8"))
+    };
+    let packet = cursor.rest();
+    let string_at = |at: usize| packet[at..].split(|byte| *byte == 0).next().unwrap_or_default();
     let mut parameters = Vec::new();
-    loop {
-        let name = cursor.cstr()?;
-        if name.is_empty() {
-            return Ok(parameters);
+    let mut at = 0;
+    while at < packet.len() && packet[at] != 0 {
+        let name = string_at(at);
+        let value_at = at + name.len() + 1;
+        if value_at >= packet.len() {
+            break;
         }
-        let value = cursor.cstr()?;
-        let text = |bytes: Bytes| {
-            String::from_utf8(bytes.to_vec())
-                .map_err(|_| PgError::fatal(SqlState::PROTOCOL_VIOLATION, "a startup parameter is not UTF-8"))
-        };
+        let value = string_at(value_at);
         parameters.push((text(name)?, text(value)?));
+        at = value_at + value.len() + 1;
+    }
+    match at + 1 == packet.len() {
+        true => Ok(parameters),
+        false => Err(PgError::fatal(
+            SqlState::PROTOCOL_VIOLATION,
+            "invalid startup packet layout: expected terminator as last byte",
+        )),
     }
 }
 
@@ -238,6 +288,15 @@ async fn authenticate(
         PgError::fatal(SqlState::INVALID_AUTHORIZATION, "no PostgreSQL user name specified in startup packet")
     })?;
     let database = find("database").filter(|name| !name.is_empty()).unwrap_or_else(|| user.clone());
+    let secret = match shared.authentication() {
+        Authentication::Trust => {
+            shared.context().service().secret.clone().filter(|_| shared.context().service().user == user)
+        }
+        Authentication::Scram => {
+            Some(scram::Secret::Keys(scram_exchange(shared, &user, reader, writer, channel).await?))
+        }
+    };
+    backend::authentication(writer.buffer(), 0, b"");
     let own = &shared.context().service().database;
     if database != *own {
         return Err(PgError::fatal(SqlState::INVALID_CATALOG_NAME, format!("database \"{database}\" does not exist"))
@@ -251,14 +310,6 @@ async fn authenticate(
         )
         .hint("Replicate the datanodes."));
     }
-    let secret = match shared.authentication() {
-        Authentication::Trust => {
-            shared.context().service().secret.clone().filter(|_| shared.context().service().user == user)
-        }
-        Authentication::Scram => {
-            Some(scram::Secret::Keys(scram_exchange(shared, &user, reader, writer, channel).await?))
-        }
-    };
     let (settings, own) = initial_settings(parameters)?;
     let mut session = Session::new(shared.context().clone(), Identity { user, database, secret }, settings);
     let reported = session.start().await?;
@@ -270,7 +321,6 @@ async fn authenticate(
     }
     session.settings_mut().are_the_start();
     let out = writer.buffer();
-    backend::authentication(out, 0, b"");
     for (name, value) in &reported {
         backend::parameter_status(out, name, value);
     }

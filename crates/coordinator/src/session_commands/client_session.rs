@@ -23,6 +23,8 @@ pub(crate) struct ClientSession {
     pub(super) cursors: HashMap<String, Cursor>,
     /// The open block was opened by us, for the statements of one Query or up to the next Sync.
     pub(super) implicit_block: bool,
+    /// The statement is one of several in a Query message: some that ask for a block are content with the one of these.
+    pub(crate) is_one_of_several: bool,
 }
 
 impl ClientSession {
@@ -35,6 +37,7 @@ impl ClientSession {
             shared,
             cursors: HashMap::new(),
             implicit_block: false,
+            is_one_of_several: false,
         }
     }
 

@@ -44,11 +44,8 @@ impl ClientSession {
     /// Begins a DECLARE; is it a transaction of its own?
     pub(crate) fn begin_declare(&mut self, declare: &DeclareCursor, in_routine: bool) -> Result<bool> {
         let is_alone = !self.session.in_block();
-        if !declare.hold && (is_alone || self.implicit_block) && !in_routine {
-            return Err(PgError::new(
-                SqlState::NO_ACTIVE_SQL_TRANSACTION,
-                "DECLARE CURSOR can only be used in transaction blocks",
-            ));
+        if !declare.hold && !in_routine {
+            self.require_block_or_several("DECLARE CURSOR")?;
         }
         if self.cursors.contains_key(&declare.name) {
             return Err(PgError::new(

@@ -32,7 +32,7 @@ impl ClientSession {
             }
             StatementKind::Transaction(transaction) => self.transaction(transaction).await?,
             StatementKind::Lock => {
-                self.require_block("LOCK TABLE")?;
+                self.require_block_or_several("LOCK TABLE")?;
                 return Ok(None);
             }
             StatementKind::Set(set) => self.set(set, statement).await?,

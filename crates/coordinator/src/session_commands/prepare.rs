@@ -54,10 +54,11 @@ impl ClientSession {
         Ok(Prepared { statement, description, schema_version: self.session.schema_version() })
     }
 
-    /// A statement's description when its portal is asked for it: the cursor of a FETCH may be there by now.
+    /// A statement's description when its portal is asked for it: the cursor of a FETCH, or the
+    /// statement of an EXECUTE, may be there by now.
     pub(crate) async fn described_for_portal(&mut self, prepared: &Prepared) -> Result<Arc<Description>> {
         match &prepared.statement {
-            Some(statement) if matches!(statement.kind, StatementKind::Fetch(_)) => {
+            Some(statement) if matches!(statement.kind, StatementKind::Fetch(_) | StatementKind::Execute { .. }) => {
                 self.describe_statement(statement, &prepared.description.parameters).await
             }
             _ => Ok(prepared.description.clone()),
@@ -91,7 +92,14 @@ impl ClientSession {
     }
 
     async fn describe_statement(&mut self, statement: &Statement, types: &[u32]) -> Result<Arc<Description>> {
-        let bare = |fields| Ok(Arc::new(Description { parameters: types.to_vec(), fields }));
+        // PostgreSQL infers no types where it analyses nothing.
+        let bare = |fields| match types.iter().position(|of| *of == 0) {
+            None => Ok(Arc::new(Description { parameters: types.to_vec(), fields })),
+            Some(index) => {
+                let message = format!("could not determine data type of parameter ${}", index + 1);
+                Err(PgError::new(SqlState::INDETERMINATE_DATATYPE, message))
+            }
+        };
         match &statement.kind {
             StatementKind::Select
             | StatementKind::Insert
@@ -101,7 +109,8 @@ impl ClientSession {
             | StatementKind::Call => {}
             StatementKind::Show { .. } | StatementKind::Explain(_) => {}
             StatementKind::Execute { name, .. } => {
-                return bare(self.prepared.find(name.as_bytes())?.description.fields.clone());
+                // That there is no such statement is said when it is run.
+                return bare(self.prepared.get(name.as_bytes()).and_then(|found| found.description.fields.clone()));
             }
             // In a failed block its cursor is gone; that the block has failed is said when it is run.
             StatementKind::Fetch(fetch) if !fetch.is_move && self.session.status() != b'E' => {

@@ -10,14 +10,16 @@ impl ClientSession {
     pub(crate) async fn transaction(&mut self, transaction: &Transaction) -> Result<Completion> {
         match transaction {
             Transaction::Begin(modes) => {
-                let is_open = self.session.in_block();
-                if is_open && !std::mem::take(&mut self.implicit_block) {
+                if !self.session.in_block() {
+                    self.begin(modes);
+                    return Ok(Completion::tag("BEGIN"));
+                }
+                if !self.implicit_block {
                     self.warn(SqlState::ACTIVE_SQL_TRANSACTION, "there is already a transaction in progress");
                 }
-                match is_open {
-                    true => self.set_modes(modes).await?,
-                    false => self.begin(modes),
-                }
+                // A block that has failed to begin is none.
+                self.set_modes(modes).await?;
+                self.implicit_block = false;
                 Ok(Completion::tag("BEGIN"))
             }
             Transaction::Commit { chain } => self.end_transaction(true, *chain).await,
@@ -150,6 +152,11 @@ impl ClientSession {
             return Ok(());
         }
         Err(PgError::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, format!("{what} can only be used in transaction blocks")))
+    }
+
+    /// The same of LOCK TABLE and DECLARE CURSOR, which PostgreSQL runs among several statements of one message too.
+    pub(super) fn require_block_or_several(&self, what: &str) -> Result<()> {
+        if self.is_one_of_several { Ok(()) } else { self.require_block(what) }
     }
 
     pub(crate) fn refuse_in_failed_block(&self, kind: &StatementKind) -> Result<()> {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use copyfmt::LineFinder;
 use pgerror::{PgError, Result, SqlState, field};
-use pgproto::{FrameReader, FrameWriter, backend, frontend};
+use pgproto::{Frame, FrameReader, FrameWriter, backend, frontend};
 use tokio::sync::mpsc;
 
 /// How the error begins that a client's CopyFail becomes.
@@ -95,10 +95,7 @@ impl<'a> Input<'a> {
             Input::Client { reader, ended } => (reader, ended),
         };
         loop {
-            let Some(frame) = reader.next().await? else {
-                return Err(PgError::connection("unexpected EOF on client connection with an open transaction")
-                    .with(field::SEVERITY, "FATAL"));
-            };
+            let frame = message_of_copy(reader).await?;
             match frame.tag {
                 frontend::tag::COPY_DATA => return Ok(Some(frame.body)),
                 frontend::tag::COPY_DONE => {
@@ -107,21 +104,44 @@ impl<'a> Input<'a> {
                 }
                 frontend::tag::COPY_FAIL => {
                     *ended = true;
-                    let reason = pgproto::frame::Cursor::new(frame.body).cstr().unwrap_or_default();
+                    let reason = pgproto::frame::Cursor::new(frame.body).cstr()?;
                     return Err(PgError::new(
                         SqlState::QUERY_CANCELED,
                         format!("{CLIENT_GAVE_UP}{}", String::from_utf8_lossy(&reason)),
                     ));
                 }
-                frontend::tag::FLUSH | frontend::tag::SYNC => {}
-                other => {
-                    return Err(PgError::protocol(format!(
-                        "unexpected message type 0x{other:02X} during COPY from stdin"
-                    )));
-                }
+                // Flush and Sync.
+                _ => {}
             }
         }
     }
+}
+
+/// The next message, which must be one that belongs to a COPY: after another, as after a length that cannot be, nothing that the client
+/// sends is understood any more.
+async fn message_of_copy(reader: &mut FrameReader) -> Result<Frame> {
+    use frontend::tag::{COPY_DATA, COPY_DONE, COPY_FAIL, FLUSH, SYNC};
+    let tag = loop {
+        match reader.peek_tag() {
+            Some(tag) => break tag,
+            None if reader.fill().await? == 0 => return Err(hung_up()),
+            None => {}
+        }
+    };
+    if !matches!(tag, COPY_DATA | COPY_DONE | COPY_FAIL | FLUSH | SYNC) {
+        reader.break_off();
+        return Err(PgError::protocol(format!("unexpected message type 0x{tag:02X} during COPY from stdin")));
+    }
+    let frame = reader.next().await?;
+    if reader.is_out_of_step() {
+        reader.break_off();
+        return Err(hung_up().with(field::SEVERITY, "ERROR").with(field::SEVERITY_LOCALIZED, "ERROR"));
+    }
+    frame.ok_or_else(hung_up)
+}
+
+fn hung_up() -> PgError {
+    PgError::connection("unexpected EOF on client connection with an open transaction").with(field::SEVERITY, "FATAL")
 }
 
 /// Chunks of a file. Memory that nobody uses any more is filled again.

@@ -7,6 +7,7 @@ use e2e::differential::{Pair, answers_text};
 use testkit::wire::{Answer, Client, CopyInput};
 use testkit::{Cluster, Server, ServerOptions};
 
+mod malformed;
 mod portals;
 
 struct Both {
@@ -60,6 +61,8 @@ fn messages_and_sessions_behave_like_one_postgresql() {
     rows_of_copy_in_messages(&mut both.pair());
     copy_given_up(&mut both.pair());
     large_values(&mut both.pair());
+    malformed::messages(&both);
+    malformed::packets(&both);
     startup(&both);
     cancel(&both);
     notifications(&both);
@@ -111,6 +114,12 @@ fn several_statements_in_one_message(pair: &mut Pair) {
         "SELECT count(*) FROM multi",
         "BEGIN; INSERT INTO multi VALUES (6, 'f'); COMMIT; INSERT INTO multi VALUES (7, 'g'); SELECT 1/0",
         "SELECT k FROM multi ORDER BY k",
+        "SELECT count(*) FROM multi; BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1",
+        "LOCK TABLE multi; SELECT 1",
+        "DECLARE c CURSOR FOR SELECT k FROM multi ORDER BY k; FETCH 2 FROM c; SELECT 1",
+        "FETCH 1 FROM c",
+        "LOCK TABLE multi",
+        "SELECT 1; SAVEPOINT s",
         "BEGIN; INSERT INTO multi VALUES (8, 'h')",
         "SELECT count(*) FROM multi; ROLLBACK; SELECT count(*) FROM multi",
         "COPY multi FROM STDIN; SELECT count(*) FROM multi",
