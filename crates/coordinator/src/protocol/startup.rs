@@ -106,7 +106,7 @@ async fn negotiate(
             version => {
                 let (major, minor) = (version >> 16, version & 0xffff);
                 let message = format!("unsupported frontend protocol {major}.{minor}: server supports 3.0 to 3.0");
-                if major >= 3 {
+                if major >= 3 || version == 0 {
                     return Err(PgError::fatal(SqlState::FEATURE_NOT_SUPPORTED, message));
                 }
                 // Before version 3 an error was a text.
@@ -310,9 +310,13 @@ fn command_line_settings(options: &str) -> Result<Vec<(String, String)>> {
     let mut settings = Vec::new();
     while let Some(word) = words.next() {
         let assignment = match (word.as_str(), word.strip_prefix("-c"), word.strip_prefix("--")) {
-            ("-c", _, _) => words.next().unwrap_or_default(),
-            (_, Some(rest), _) | (_, _, Some(rest)) => rest.to_owned(),
-            _ => {
+            ("-c", _, _) => words.next(),
+            (_, Some(rest), _) | (_, _, Some(rest)) => Some(rest.to_owned()),
+            _ => None,
+        };
+        let assignment = match assignment {
+            Some(assignment) => assignment,
+            None => {
                 return Err(PgError::fatal(
                     SqlState::SYNTAX_ERROR,
                     format!("invalid command-line argument for server process: {word}"),
