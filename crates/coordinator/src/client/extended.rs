@@ -69,6 +69,10 @@ impl Client {
     async fn parse(&mut self, body: Bytes) -> Result<()> {
         let parse = frontend::decode_parse(body)?;
         text(&parse.name)?;
+        if parse.name.is_empty() {
+            // It is gone, whatever becomes of this one.
+            self.own().prepared.forget(&[]);
+        }
         let statements = self.statements.parsed(&parse.sql).await?;
         if statements.len() > 1 {
             return Err(PgError::new(

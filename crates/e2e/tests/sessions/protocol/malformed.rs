@@ -91,6 +91,8 @@ pub fn messages(both: &Both) {
             bare(b'S'),
         ],
         vec![parse("", "DISCARD ALL", &[]), bind("", "", &Values::default()), execute("", 0), bare(b'H'), bare(b'S')],
+        // What had no name is gone, also when nothing comes of the next.
+        vec![parse("", "SELECT 1", &[]), parse("", "SELEC 1", &[]), bare(b'S'), of_target(b'D', b'S', ""), bare(b'S')],
         // More than belongs there.
         vec![query("BEGIN"), message(b'S', b"x"), query("SELECT 1"), message(b'S', b""), query("SELECT 2")],
         vec![parse("", "SELECT 1", &[]), message(b'H', b"x"), bare(b'S')],
@@ -121,7 +123,7 @@ pub fn packets(both: &Both) {
         let rest = startup(VERSION, &parameters(&[usual[0], usual[1], ("application_name", "")])).len();
         of(&[usual[0], usual[1], ("application_name", &"x".repeat(length - rest))])
     };
-    let cases: [Vec<Message>; 20] = [
+    let cases: [Vec<Message>; 22] = [
         vec![startup(SSL, b""), login()],
         vec![startup(SSL, b""), startup(SSL, b""), login()],
         vec![[startup(SSL, b""), login()].concat()],
@@ -129,6 +131,8 @@ pub fn packets(both: &Both) {
         vec![startup(CANCEL, b"12345678")],
         vec![startup(VERSION + 2, &parameters(&usual))],
         vec![startup(2 << 16, &[0; 288])],
+        vec![startup(0, &parameters(&usual))],
+        vec![of(&[usual[0], usual[1], ("options", "-c")])],
         vec![startup(4 << 16, &parameters(&usual))],
         vec![b"GET / HTTP/1.1\r\n\r\n".to_vec()],
         vec![b"\0\0\0\x07\0\x03\0".to_vec()],
