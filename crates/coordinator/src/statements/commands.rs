@@ -135,7 +135,7 @@ impl Statements {
             return Err(PgError::unsupported("COPY inside EXECUTE").hint("Send the COPY itself."));
         }
         let plan = self.own.session.plan(statement, call, None).await?;
-        if matches!(*plan, Plan::Session) {
+        if matches!(plan, Plan::Session) {
             return Err(PgError::unsupported("EXECUTE of a command of the session, which only Parse can prepare,")
                 .hint("Send Bind and Execute for it, or the command itself."));
         }
