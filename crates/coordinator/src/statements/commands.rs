@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use executor::{Call, Completion, Parameters, Spool};
 use pgerror::{PgError, Result, SqlState};
+use planner::Plan;
 use planner::parse::{CopyEndpoint, DeclareCursor, Fetch, FetchDirection, Statement, StatementKind};
 
 use super::plans::keeps_columns;
@@ -86,7 +87,7 @@ impl Statements {
 
     async fn execute_named(&mut self, name: &str, arguments: &[String], call: &Call) -> Result<Ran> {
         let (prepared, values) = self.arguments_of(name, arguments).await?;
-        let Some(statement) = prepared.statement.clone() else { return Ok(Ran::Done(Completion::Empty)) };
+        let Some(statement) = prepared.statement.clone() else { return Ok(Ran::Done(Completion::tag("EXECUTE"))) };
         self.own.refuse_changed_result(&prepared).await?;
         let types = prepared.description.parameters.clone();
         let parameters = Parameters { types, formats: Vec::new(), values };
@@ -134,6 +135,10 @@ impl Statements {
             return Err(PgError::unsupported("COPY inside EXECUTE").hint("Send the COPY itself."));
         }
         let plan = self.own.session.plan(statement, call, None).await?;
+        if matches!(plan, Plan::Session) {
+            return Err(PgError::unsupported("EXECUTE of a command of the session, which only Parse can prepare,")
+                .hint("Send Bind and Execute for it, or the command itself."));
+        }
         match self.run_plan(&plan, statement, call, None).await {
             Err(_) if self.own.session.gathers() => self.run_anew(statement, call, None).await,
             Err(_)

@@ -52,7 +52,7 @@ impl Said {
                 // a pipeline is called a block.
                 let is_left_out = ["22021", "08P01", "25001"].contains(&said.code.as_str()) && !error.is_fatal();
                 let message = if is_left_out { "…".into() } else { error.message() };
-                said.is_short = error.message().starts_with("insufficient data");
+                said.is_short = error.message().ends_with("data left in message");
                 said.text = format!("{} {} {message}", error.text(field::SEVERITY), said.code);
             }
             b'T' => said.text = columns(body),
