@@ -11,7 +11,7 @@ use executor::{Call, Completion, Description, Parameters, Spool};
 use pgerror::{PgError, Result, SqlState};
 use pgproto::backend::{self, Field};
 use pgproto::frontend::{self, Bind, Target, tag};
-use planner::parse::{Discard, Statement, StatementKind, Transaction};
+use planner::parse::{CopyEndpoint, Discard, Statement, StatementKind, Transaction};
 
 use super::connection::Client;
 use crate::protocol::portals::Portal;
@@ -291,6 +291,10 @@ impl Client {
             StatementKind::Transaction(Begin(_) | CommitPrepared { .. } | RollbackPrepared { .. })
             // It would be refused in a block.
             | StatementKind::Discard(Discard::All) => Ok(()),
+            // The Sync that follows at once is read as a part of its data: it is not the one that commits.
+            StatementKind::Copy(ref copy) if copy.is_from && copy.source == CopyEndpoint::Client => {
+                self.open_block_for_several(true).await
+            }
             _ => {
                 let or_one = self.own().is_serializable_alone(statement);
                 self.open_block_for_several(or_one).await

@@ -3,7 +3,7 @@
 //!
 //! * [`messages`]: messages as bytes; [`texts`]: the statements in them.
 //! * [`sequence`]: random sequences of them for a session, some spoiled; [`startup`]: the first bytes of connections.
-//! * [`stream`]: a connection that notes all that is said; [`compare`]: whether it is the same.
+//! * [`stream`]: a connection that notes all that is said; [`mod@compare`]: whether it is the same.
 //!
 //! Behind each sequence comes an epilogue, CopyFail, Sync, ROLLBACK and a query whose row says that all is answered; then
 //! Terminate. Bytes that a spoiled length lacks are made up, if they are few; if they are many the epilogue comes in front of that message,

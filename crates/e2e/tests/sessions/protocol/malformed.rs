@@ -93,6 +93,16 @@ pub fn messages(both: &Both) {
         vec![parse("", "DISCARD ALL", &[]), bind("", "", &Values::default()), execute("", 0), bare(b'H'), bare(b'S')],
         // What had no name is gone, also when nothing comes of the next.
         vec![parse("", "SELECT 1", &[]), parse("", "SELEC 1", &[]), bare(b'S'), of_target(b'D', b'S', ""), bare(b'S')],
+        // The Sync is none of this COPY's, which a later error undoes.
+        vec![
+            parse("", "COPY wrong FROM STDIN", &[]),
+            bind("", "", &Values::default()),
+            execute("", 0),
+            bare(b'S'),
+            message(b'd', b"70\tundone\n"),
+            bare(b'c'),
+            query("SELECT 1/0"),
+        ],
         vec![parse("nothing", ";", &[]), query("EXECUTE nothing")],
         // More than belongs there.
         vec![query("BEGIN"), message(b'S', b"x"), query("SELECT 1"), message(b'S', b""), query("SELECT 2")],
