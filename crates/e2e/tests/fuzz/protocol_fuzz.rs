@@ -110,6 +110,10 @@ impl Run {
     fn attempt(&mut self, seed: u64, said: &[Message], piece: usize, counts: bool) -> Option<String> {
         let outcome = self.both.sequence_case(said, piece);
         self.messages += outcome.messages;
+        if self.looks[0].simple("SELECT 1").is_err() {
+            self.stock_server_fell(seed);
+            return None;
+        }
         if counts {
             self.count(&outcome.verdict);
         }
@@ -119,6 +123,21 @@ impl Run {
             Verdict::Different(difference) => Some(difference),
             Verdict::Same | Verdict::LeftOut(_) => tables,
         }
+    }
+
+    /// PostgreSQL itself does not survive each sequence. It starts again by itself.
+    fn stock_server_fell(&mut self, seed: u64) {
+        eprintln!("seed {seed}: the stock server has crashed");
+        self.count(&Verdict::LeftOut("the stock server crashes"));
+        let started = Instant::now();
+        self.looks[0] = loop {
+            match self.both.reference.connect() {
+                Ok(look) => break look,
+                Err(error) => assert!(started.elapsed() < END_MAX, "seed {seed}: {error}"),
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        };
+        self.looks.iter_mut().for_each(|look| drop(look.run(e2e::protocol::texts::FILL).expect("the rows")));
     }
 
     fn count(&mut self, verdict: &Verdict) {
