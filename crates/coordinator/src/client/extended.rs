@@ -38,8 +38,14 @@ impl Client {
         };
         match self.own().session.judged(result).await {
             Ok(()) => Ok(()),
-            Err(error) => self.fail_to_sync(error).await,
+            Err(error) => self.fail_behind_waiting(error).await,
         }
+    }
+
+    /// An error that comes behind what waits, and is not told of when that fails.
+    async fn fail_behind_waiting(&mut self, error: PgError) -> Result<()> {
+        self.depart().await?;
+        if self.skip_to_sync { Ok(()) } else { self.fail_to_sync(error).await }
     }
 
     /// Sync: the end of an implicit transaction.
