@@ -11,7 +11,7 @@ use executor::{Call, Completion, Description, Parameters, Spool};
 use pgerror::{PgError, Result, SqlState};
 use pgproto::backend::{self, Field};
 use pgproto::frontend::{self, Bind, Target, tag};
-use planner::parse::{Discard, Statement, StatementKind, Transaction};
+use planner::parse::{CopyEndpoint, Discard, Statement, StatementKind, Transaction};
 
 use super::connection::Client;
 use crate::protocol::portals::Portal;
@@ -38,8 +38,14 @@ impl Client {
         };
         match self.own().session.judged(result).await {
             Ok(()) => Ok(()),
-            Err(error) => self.fail_to_sync(error).await,
+            Err(error) => self.fail_behind_waiting(error).await,
         }
+    }
+
+    /// An error that comes behind what waits, and is not told of when that fails.
+    async fn fail_behind_waiting(&mut self, error: PgError) -> Result<()> {
+        self.depart().await?;
+        if self.skip_to_sync { Ok(()) } else { self.fail_to_sync(error).await }
     }
 
     /// Sync: the end of an implicit transaction.
@@ -291,6 +297,10 @@ impl Client {
             StatementKind::Transaction(Begin(_) | CommitPrepared { .. } | RollbackPrepared { .. })
             // It would be refused in a block.
             | StatementKind::Discard(Discard::All) => Ok(()),
+            // The Sync that follows at once is read as a part of its data: it is not the one that commits.
+            StatementKind::Copy(ref copy) if copy.is_from && copy.source == CopyEndpoint::Client => {
+                self.open_block_for_several(true).await
+            }
             _ => {
                 let or_one = self.own().is_serializable_alone(statement);
                 self.open_block_for_several(or_one).await

@@ -3,7 +3,7 @@
 //!
 //! * [`messages`]: messages as bytes; [`texts`]: the statements in them.
 //! * [`sequence`]: random sequences of them for a session, some spoiled; [`startup`]: the first bytes of connections.
-//! * [`stream`]: a connection that notes all that is said; [`compare`]: whether it is the same.
+//! * [`stream`]: a connection that notes all that is said; [`mod@compare`]: whether it is the same.
 //!
 //! Behind each sequence comes an epilogue, CopyFail, Sync, ROLLBACK and a query whose row says that all is answered; then
 //! Terminate. Bytes that a spoiled length lacks are made up, if they are few; if they are many the epilogue comes in front of that message,
@@ -26,7 +26,7 @@
 //! * An error in the data of a COPY: PostgreSQL tells at once, and reads what the client sends after that as ordinary messages. A
 //!   coordinator finds it on a datanode, and reads data up to CopyDone or CopyFail, as drivers send them.
 //! * A Query that fails in a block leaves its unnamed portal in PostgreSQL, and a portal of MOVE or CLOSE can name itself: errors other than "does not
-//!   exist" (34000) come of both. No client can do anything with such portals.
+//!   exist" (34000) come of both, or, of Execute of the former, a crash of PostgreSQL 15. No client can do anything with such portals.
 //! * Of a role and a database that both do not exist PostgreSQL tells of the role, a coordinator of the database.
 //! * PostgreSQL's own internal errors (XX000), as of EXECUTE of a prepared RELEASE.
 //! * A coordinator takes no startup parameter that is not UTF-8 (08P01): it could not quote it to the datanodes.

@@ -100,24 +100,44 @@ impl Run {
         let said = sequence(&mut rng);
         // Borders of packets fall anywhere.
         let piece = [usize::MAX, usize::MAX, 1 + rng.below(40)][rng.below(3)];
-        let Some(_) = self.attempt(&said, piece, true) else { return };
-        let small = shrink(said, |fewer| self.attempt(fewer, piece, false).is_some());
-        let difference = self.attempt(&small, piece, false).unwrap_or_else(|| "  not each time\n".into());
+        let Some(_) = self.attempt(seed, &said, piece, true) else { return };
+        let small = shrink(said, |fewer| self.attempt(seed, fewer, piece, false).is_some());
+        let difference = self.attempt(seed, &small, piece, false).unwrap_or_else(|| "  not each time\n".into());
         self.fail(seed, &small, &difference);
     }
 
     /// Runs a sequence; gives what differs.
-    fn attempt(&mut self, said: &[Message], piece: usize, counts: bool) -> Option<String> {
+    fn attempt(&mut self, seed: u64, said: &[Message], piece: usize, counts: bool) -> Option<String> {
         let outcome = self.both.sequence_case(said, piece);
         self.messages += outcome.messages;
+        if self.looks[0].simple("SELECT 1").is_err() {
+            self.stock_server_fell(seed);
+            return None;
+        }
         if counts {
             self.count(&outcome.verdict);
         }
-        let tables = self.both.tables_differ(&mut self.looks, &outcome.verdict, &self.full).expect("the tables");
+        let tables = self.both.tables_differ(&mut self.looks, &outcome.verdict, &self.full);
+        let tables = tables.unwrap_or_else(|error| panic!("seed {seed}: {error}\n{}", shown(said)));
         match outcome.verdict {
             Verdict::Different(difference) => Some(difference),
             Verdict::Same | Verdict::LeftOut(_) => tables,
         }
+    }
+
+    /// PostgreSQL itself does not survive each sequence. It starts again by itself.
+    fn stock_server_fell(&mut self, seed: u64) {
+        eprintln!("seed {seed}: the stock server has crashed");
+        self.count(&Verdict::LeftOut("the stock server crashes"));
+        let started = Instant::now();
+        self.looks[0] = loop {
+            match self.both.reference.connect() {
+                Ok(look) => break look,
+                Err(error) => assert!(started.elapsed() < END_MAX, "seed {seed}: {error}"),
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        };
+        self.looks.iter_mut().for_each(|look| drop(look.run(e2e::protocol::texts::FILL).expect("the rows")));
     }
 
     fn count(&mut self, verdict: &Verdict) {
@@ -130,8 +150,10 @@ impl Run {
     }
 
     fn fail(&mut self, seed: u64, said: &[Message], difference: &str) {
-        let said: String = said.iter().map(|message| format!("    {}\n", message.escape_ascii())).collect();
-        eprintln!("seed {seed}, messages:\n{said}{difference}  again with LOXO_FUZZ_CASES=1 LOXO_FUZZ_SEED={seed}\n");
+        eprintln!(
+            "seed {seed}, messages:\n{}{difference}  again with LOXO_FUZZ_CASES=1 LOXO_FUZZ_SEED={seed}\n",
+            shown(said)
+        );
         self.failures += 1;
     }
 
@@ -177,4 +199,8 @@ impl Run {
         let open = |node| self.both.cluster.connect_datanode(node).expect("a session").scalar(sql).expect("a row");
         nodes.map(open).find(|open| !open.is_empty())
     }
+}
+
+fn shown(said: &[Message]) -> String {
+    said.iter().map(|message| format!("    {}\n", message.escape_ascii())).collect()
 }

@@ -49,6 +49,17 @@ fn in_a_copy(odd: &Message) -> [Vec<Message>; 2] {
     [simple, [begin, rest].concat()]
 }
 
+/// Executions of one INSERT, and what comes behind them.
+fn inserted(keys: &[usize], behind: Message) -> Vec<Message> {
+    let mut all = vec![parse("row", "INSERT INTO wrong VALUES ($1, $2)", &[]), bare(b'S')];
+    for key in keys {
+        let values = vec![Some(key.to_string().into_bytes()), Some(b"row".to_vec())];
+        all.extend([bind("", "row", &Values { values, ..Values::default() }), execute("", 0)]);
+    }
+    all.extend([behind, bare(b'S'), query("SELECT count(*) FROM wrong"), of_target(b'C', b'S', "row"), bare(b'S')]);
+    all
+}
+
 pub fn messages(both: &Both) {
     create(&mut both.pair(), "wrong");
     let missing = [&b"\0nosuch\0"[..], b"\0\x01"].concat();
@@ -93,6 +104,20 @@ pub fn messages(both: &Both) {
         vec![parse("", "DISCARD ALL", &[]), bind("", "", &Values::default()), execute("", 0), bare(b'H'), bare(b'S')],
         // What had no name is gone, also when nothing comes of the next.
         vec![parse("", "SELECT 1", &[]), parse("", "SELEC 1", &[]), bare(b'S'), of_target(b'D', b'S', ""), bare(b'S')],
+        // Executions that wait for more of their kind are answered in front of the error of the next one, which undoes them.
+        inserted(&[5, 6], message(b'B', b"\0row\0\0\0\0\x02\0\0\0\x01")),
+        inserted(&[5, 5], message(b'B', b"\0row\0\0\0\0\x01\0\0\0\x01")),
+        inserted(&[5, 6], message(b'D', b"P")),
+        // The Sync is none of this COPY's, which a later error undoes.
+        vec![
+            parse("", "COPY wrong FROM STDIN", &[]),
+            bind("", "", &Values::default()),
+            execute("", 0),
+            bare(b'S'),
+            message(b'd', b"70\tundone\n"),
+            bare(b'c'),
+            query("SELECT 1/0"),
+        ],
         vec![parse("nothing", ";", &[]), query("EXECUTE nothing")],
         // More than belongs there.
         vec![query("BEGIN"), message(b'S', b"x"), query("SELECT 1"), message(b'S', b""), query("SELECT 2")],
