@@ -131,17 +131,24 @@ fn listening(table: &str, port: u16) -> Vec<String> {
     lines.collect()
 }
 
+/// A process that was killed is nobody's any more before the last of its threads has given its ports back, this much later at most.
+const PORT_GIVEN_BACK_MAX: Duration = Duration::from_secs(1);
+
 /// Fails unless a server can listen on 127.0.0.1 at this port now.
 pub(crate) fn check_port_free(port: u16, wanted_by: &str) -> Result<()> {
-    let Err(e) = std::net::TcpListener::bind(("127.0.0.1", port)) else { return Ok(()) };
-    let error = PgError::new(
-        SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
-        format!("port {port} (for {wanted_by}) cannot be used: {e}"),
-    )
-    .hint("Choose other ports with --port, or stop the program that uses this one.");
-    match listener(port) {
-        Some(who) => Err(error.detail(format!("It is used by {who}."))),
-        None => Err(error),
+    let since = Instant::now();
+    loop {
+        let Err(e) = std::net::TcpListener::bind(("127.0.0.1", port)) else { return Ok(()) };
+        let error = PgError::new(
+            SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
+            format!("port {port} (for {wanted_by}) cannot be used: {e}"),
+        )
+        .hint("Choose other ports with --port, or stop the program that uses this one.");
+        match listener(port) {
+            Some(who) => return Err(error.detail(format!("It is used by {who}."))),
+            None if since.elapsed() > PORT_GIVEN_BACK_MAX => return Err(error),
+            None => std::thread::sleep(POLL),
+        }
     }
 }
 

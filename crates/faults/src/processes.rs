@@ -102,8 +102,13 @@ pub fn kill(cluster: &Cluster, process: &Process) -> Result<()> {
     Ok(())
 }
 
-/// Does the process exist, and not only as a zombie?
+/// Does the process exist, and not only as a zombie? Its first thread may be one while others are about to end: ports are in use until
+/// the last has.
 pub fn is_alive(pid: i32) -> bool {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
+    if threads > 1 {
+        return true;
+    }
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     // The state follows the program's name, which is in parentheses and may contain anything.
     let state = stat.rsplit(')').next().and_then(|rest| rest.trim_start().chars().next());

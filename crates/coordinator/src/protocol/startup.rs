@@ -113,9 +113,13 @@ async fn secured(tls: Option<&Tls>, mut stream: TcpStream) -> Result<Option<Ends
                 // The one after the other, not one of them again.
                 (request::SSL | request::GSS_ENCRYPTION, _) if code != asked => {
                     asked = code;
+                    // Before the answer: what comes after it the client may say.
+                    let is_unasked = has_bytes(&stream).await?;
                     stream.write_all(b"N").await?;
-                    let what = if code == request::SSL { "SSL" } else { "GSSAPI encryption" };
-                    refuse_unasked(&mut stream, what).await?;
+                    if is_unasked {
+                        let what = if code == request::SSL { "SSL" } else { "GSSAPI encryption" };
+                        return Err(refuse_unasked(&mut stream, what).await?);
+                    }
                     continue;
                 }
                 _ => head.extend_from_slice(&code.to_be_bytes()),
@@ -180,23 +184,24 @@ async fn negotiate(
 }
 
 /// Bytes that came before the answer might be somebody else's.
-async fn refuse_unasked(stream: &mut TcpStream, request: &str) -> Result<()> {
-    let mut some = [0];
-    let came = tokio::select! {
-        biased;
-        came = stream.peek(&mut some) => came?,
-        () = std::future::ready(()) => 0,
-    };
-    if came == 0 {
-        return Ok(());
-    }
+async fn refuse_unasked(stream: &mut TcpStream, request: &str) -> Result<PgError> {
     let error =
         PgError::fatal(SqlState::PROTOCOL_VIOLATION, format!("received unencrypted data after {request} request"))
             .detail("This could be either a client-software bug or evidence of an attempted man-in-the-middle attack.");
     let mut answer = BytesMut::new();
     backend::error(&mut answer, &error);
     stream.write_all(&answer).await?;
-    Err(error)
+    Ok(error)
+}
+
+/// Without waiting for any.
+async fn has_bytes(stream: &TcpStream) -> Result<bool> {
+    let mut some = [0];
+    tokio::select! {
+        biased;
+        came = stream.peek(&mut some) => Ok(came? > 0),
+        () = std::future::ready(()) => Ok(false),
+    }
 }
 
 /// An attack on passwords shows in the log.
@@ -389,9 +394,13 @@ fn command_line_settings(options: &str) -> Result<Vec<(String, String)>> {
     let mut settings = Vec::new();
     while let Some(word) = words.next() {
         let assignment = match (word.as_str(), word.strip_prefix("-c"), word.strip_prefix("--")) {
-            ("-c", _, _) => words.next().unwrap_or_default(),
-            (_, Some(rest), _) | (_, _, Some(rest)) => rest.to_owned(),
-            _ => {
+            ("-c", _, _) => words.next(),
+            (_, Some(rest), _) | (_, _, Some(rest)) => Some(rest.to_owned()),
+            _ => None,
+        };
+        let assignment = match assignment {
+            Some(assignment) => assignment,
+            None => {
                 return Err(PgError::fatal(
                     SqlState::SYNTAX_ERROR,
                     format!("invalid command-line argument for server process: {word}"),

@@ -140,7 +140,7 @@ fn strangers(cluster: &Cluster) {
     stream.set_read_timeout(Some(Duration::from_secs(5))).expect("a limit");
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).expect("an answer");
-    assert!(String::from_utf8_lossy(&answer).contains("invalid length of startup packet"));
+    assert!(answer.is_empty(), "whoever sends that is told nothing: {answer:?}");
 }
 
 /// Refused logins leave a line in the log.
