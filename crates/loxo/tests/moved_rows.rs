@@ -24,6 +24,15 @@ fn rebalance(client: &mut Client, command: &str) {
     }
 }
 
+/// Is set when this is dropped.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Of each table: how many rows there are, and what they are.
 fn sums(client: &mut Client) -> Vec<Vec<String>> {
     let tables = client
@@ -104,6 +113,42 @@ fn a_snapshot_that_is_kept_shows_rows_where_they_were() {
     reader.run("ROLLBACK").unwrap();
     assert_eq!(reader.strings("SELECT count(*), sum(v) FROM t").unwrap(), [["1000", "0"]]);
     assert_eq!(reader.strings("SELECT count(*) FROM pgxc_node WHERE node_type = 'D'").unwrap(), [["2"]]);
+}
+
+/// Who wants a table for himself stands in line for it behind a step, and before all who come later.
+#[test]
+fn whoever_waits_for_a_whole_table_holds_up_no_step() {
+    let cluster = Cluster::start(2, 1).unwrap();
+    let mut client = cluster.connect(0).unwrap();
+    client.run("CREATE TABLE t (k int PRIMARY KEY, v int) DISTRIBUTE BY HASH (k)").unwrap();
+    client.run("INSERT INTO t SELECT k, k FROM generate_series(1, 20000) AS k").unwrap();
+    let on_node = || cluster.connect_datanode(1).unwrap();
+    let (mut writer, mut whole, mut looker) = (on_node(), on_node(), on_node());
+    let mut waits_for = |mode: &str| {
+        let sql = format!(
+            "SELECT count(*) FROM pg_locks WHERE relation = 'public.t'::regclass AND mode = '{mode}' AND NOT granted"
+        );
+        looker.scalar(&sql).unwrap() == "1"
+    };
+    let begun = Instant::now();
+    // After some tries in vain a step waits longer.
+    writer.run("BEGIN; LOCK TABLE public.t IN ROW EXCLUSIVE MODE").unwrap();
+    client.run("ALTER CLUSTER REBALANCE WITHOUT NODE (dn2)").unwrap();
+    while begun.elapsed() < Duration::from_secs(4) || !waits_for("ExclusiveLock") {
+        assert!(begun.elapsed() < DONE_MAX, "no step waits");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    whole.set_silence_max(DONE_MAX).unwrap();
+    whole.send_query("BEGIN; LOCK TABLE public.t IN ACCESS EXCLUSIVE MODE; ROLLBACK").unwrap();
+    while !waits_for("AccessExclusiveLock") {
+        assert!(begun.elapsed() < DONE_MAX, "nobody waits for the table");
+    }
+    writer.run("ROLLBACK").unwrap();
+    // It gets the table between two steps, and they go on.
+    assert!(whole.wait().unwrap().iter().all(|answer| answer.error.is_none()));
+    rebalance(&mut client, "ALTER CLUSTER REBALANCE WITHOUT NODE (dn2)");
+    assert_eq!(client.strings("SELECT count(*), sum(v) FROM t").unwrap(), [["20000", "200010000"]]);
+    assert_eq!(cluster.wrong_rows(), None);
 }
 
 /// The snapshot of such a block is younger than the plan of what came first, which takes none.
@@ -263,11 +308,13 @@ fn copies_go_on_and_triggers_fire_once_while_rows_move() {
             }
             inserted
         });
+        // Also if a rebalance panics: who goes on until it is over would be waited for.
+        let ends = Ends(&over);
         for _ in 0..2 {
             rebalance(&mut mover, "ALTER CLUSTER REBALANCE WITHOUT NODE (dn2)");
             rebalance(&mut mover, "ALTER CLUSTER REBALANCE");
         }
-        over.store(true, Ordering::Relaxed);
+        drop(ends);
         (copies.join().unwrap(), inserts.join().unwrap())
     });
     assert!(copies > 3 && inserted > 3, "{copies} {inserted}");

@@ -291,7 +291,7 @@ async fn swap(servers: &[Server], at: usize) -> Result<()> {
     Ok(())
 }
 
-/// Nothing is prepared anywhere, so nobody needs decisions any more; they name nodes by their old ids.
+/// Nothing is prepared anywhere, so nobody needs decisions any more, nor who was given up; they name nodes by their old ids.
 fn swap_sql(a: u16, b: u16) -> String {
     /// Of no node.
     const BETWEEN: u16 = 32_767;
@@ -312,7 +312,7 @@ fn swap_sql(a: u16, b: u16) -> String {
          UPDATE loxo.class SET nodes = {copies} WHERE nodes IS NOT NULL;
          UPDATE loxo.identity SET node_id = {own};
          UPDATE loxo.catalog_version SET version = version + 1;
-         DELETE FROM loxo.decision; DELETE FROM loxo.finishing; DELETE FROM loxo.prepared_transaction;",
+         DELETE FROM loxo.decision; DELETE FROM loxo.finishing; DELETE FROM loxo.prepared_transaction; DELETE FROM loxo.lost_datanode;",
         members = list("members", &swapped("n")),
         slots = list("nodes", "place"),
         copies = list("nodes", &swapped("n")),

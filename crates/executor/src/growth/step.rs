@@ -31,6 +31,8 @@ pub(crate) const ROWS_MAX: u64 = 50_000;
 /// Longest wait for a lock that a vacuum holds which nobody has asked for.
 const VACUUM_WAIT: Duration = Duration::from_millis(20);
 
+/// Nobody but one who stands in line for a table as a whole keeps the connection that counts from reading it.
+const COUNTER_WAIT: Duration = Duration::from_millis(10);
 /// A bucket's rows are to be found by the index over buckets if there is one, which has no statistics yet.
 const BY_INDEX: &str = "SET LOCAL enable_seqscan = off";
 
@@ -114,15 +116,15 @@ impl Session {
     }
 
     async fn lock(&mut self, node: NodeId, tables: impl Iterator<Item = &str>) -> Result<()> {
-        let only: Vec<String> = tables.map(|table| format!("ONLY {table}")).collect();
-        if only.is_empty() {
-            return Ok(());
+        match lock_sql(tables, "EXCLUSIVE") {
+            Some(lock) => self.run_on(node, &lock).await.map(drop),
+            None => Ok(()),
         }
-        self.run_on(node, &format!("LOCK TABLE {} IN EXCLUSIVE MODE", only.join(", "))).await.map(drop)
     }
 
     /// The rows of all tables. The old node counts them on another connection while they go: the lock keeps writers off, so both
-    /// see the same.
+    /// see the same. If somebody stands in line there for a table as a whole (TRUNCATE, say) that connection would wait behind him, and he
+    /// waits for us: the rows are counted first then, under our own lock.
     async fn pass_tables(
         &mut self,
         tables: &[Moving<'_>],
@@ -130,19 +132,23 @@ impl Session {
         noise: &[Noise],
         (counter, sums): (&mut Connection, &str),
     ) -> Result<Passed> {
-        if tables.is_empty() {
-            return Ok(Passed::default());
-        }
-        let count = format!("BEGIN; {ENDS}; {BY_INDEX}; {sums}; COMMIT");
-        let passing = async {
-            let mut passed = Vec::new();
-            for moving in tables {
-                passed.push(self.pass_table(moving, step, noise).await?);
+        let names = tables.iter().map(|moving| moving.name.as_str());
+        let Some(lock) = lock_sql(names, "ACCESS SHARE") else { return Ok(Passed::default()) };
+        let wait = COUNTER_WAIT.as_millis();
+        let ready = format!("BEGIN; {ENDS}; {BY_INDEX}; SET LOCAL lock_timeout = '{wait} ms'; {lock}");
+        let (before, passed) = match counter.execute(&ready).await {
+            Ok(_) => {
+                let count = format!("{sums}; COMMIT");
+                let (counted, passed) = tokio::join!(counter.query_rows(&count), self.pass_each(tables, step, noise));
+                (counted?, passed?)
             }
-            Ok::<_, PgError>(passed)
+            Err(error) if error.code() == SqlState::LOCK_NOT_AVAILABLE => {
+                counter.execute("ROLLBACK").await?;
+                (self.rows_on(step.from, sums).await?, self.pass_each(tables, step, noise).await?)
+            }
+            Err(error) => return Err(error),
         };
-        let (counted, passed) = tokio::join!(counter.query_rows(&count), passing);
-        let (before, passed) = (Sums::of(&counted?, tables.len())?, passed?);
+        let before = Sums::of(&before, tables.len())?;
         let total = Passed {
             rows: passed.iter().map(|passed| passed.rows).sum(),
             bytes: passed.iter().map(|passed| passed.bytes).sum(),
@@ -152,6 +158,14 @@ impl Session {
             before.check(&after, &passed, tables)?;
         }
         Ok(total)
+    }
+
+    async fn pass_each(&mut self, tables: &[Moving<'_>], step: &Step, noise: &[Noise]) -> Result<Vec<Passed>> {
+        let mut passed = Vec::new();
+        for moving in tables {
+            passed.push(self.pass_table(moving, step, noise).await?);
+        }
+        Ok(passed)
     }
 
     async fn pass_table(&mut self, moving: &Moving<'_>, step: &Step, noise: &[Noise]) -> Result<Passed> {
@@ -238,6 +252,12 @@ impl Session {
         self.run_on_members(&sql).await?;
         self.note_progress(step.buckets.len(), passed).await
     }
+}
+
+/// `None` for no tables.
+fn lock_sql<'t>(tables: impl Iterator<Item = &'t str>, mode: &str) -> Option<String> {
+    let only: Vec<String> = tables.map(|table| format!("ONLY {table}")).collect();
+    (!only.is_empty()).then(|| format!("LOCK TABLE {} IN {mode} MODE", only.join(", ")))
 }
 
 fn moved_map(map: &BucketMap, step: &Step) -> BucketMap {

@@ -9,7 +9,7 @@ use pgerror::{PgError, Result, SqlState};
 
 use super::{ClusterArgument, DirArgument, rebalance};
 
-/// Add, list and remove the datanodes of a running cluster
+/// Add, list and remove datanodes, and choose the primary one
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   loxo node add                                                        one more datanode for the local cluster
@@ -80,7 +80,8 @@ struct List {
 /// Empty a datanode and take it out of a running cluster
 ///
 /// Its rows are moved to the other datanodes first, while the cluster works on. Interrupted, it can simply be run again. On
-/// this machine the server is stopped then, and its data directory stays as NAME.removed. The primary datanode cannot be removed.
+/// this machine the server is stopped then, and its data directory stays as NAME.removed. The primary datanode
+/// cannot be removed: another one can take its part, see "loxo node primary".
 ///
 /// With --lost datanodes are taken out whose servers are gone for good, with all rows that they alone held. It is said what
 /// those are, and asked whether that is meant.

@@ -28,10 +28,10 @@ pub struct Arguments {
     /// Number of PostgreSQL servers that hold the data; a cluster that has fewer gets more [default: 2]
     #[arg(long, value_name = "N")]
     datanodes: Option<usize>,
-    /// Number of coordinators, which clients connect to [default: 1]
+    /// Number of coordinators, which clients connect to; a cluster that has fewer gets more [default: 1]
     #[arg(long, value_name = "M")]
     coordinators: Option<usize>,
-    /// Also run a second gtm, which takes over within seconds when the first one dies
+    /// Also run a second gtm, which takes over within seconds when the first one dies; a running cluster gets one too
     #[arg(long)]
     gtm_standby: bool,
     /// First port [default: 5433]
