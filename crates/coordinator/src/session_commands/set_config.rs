@@ -67,7 +67,7 @@ impl ClientSession {
 
     async fn remember(&mut self, setting: &Setting) -> Result<()> {
         match setting.is_local {
-            true => self.session.set_in_block(&setting.sql).await?,
+            true => self.session.set_local(&setting.name, &setting.sql).await?,
             false => self.session.set(&setting.name, &setting.sql).await?,
         }
         if matches!(setting.name.as_str(), "search_path" | "role" | "session_authorization") {

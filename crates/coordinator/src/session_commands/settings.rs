@@ -97,7 +97,7 @@ impl ClientSession {
                 self.session.set_in_block(&statement.sql).await?;
                 self.session.read_only_may_have_changed().await?;
             }
-            SetStatement::Value { local: true, .. } => self.session.set_in_block(&statement.sql).await?,
+            SetStatement::Value { name, local: true, .. } => self.session.set_local(name, &statement.sql).await?,
             SetStatement::Default { name, local: true } => {
                 self.session.reset_in_block(name, &statement.sql).await?;
             }

@@ -48,6 +48,7 @@ const SETUP: &[&str] = &[
     "CREATE PROCEDURE sets_by_call() LANGUAGE plpgsql AS \
      $$BEGIN PERFORM set_config('app.x', 'by CALL', false); END$$",
     "CREATE TABLE with_default (k int, v int DEFAULT sets()) /*dist: HASH (k)*/",
+    "GRANT ALL ON with_default TO plain, second",
     "CREATE VIEW seen AS SELECT sets() AS x",
     "CREATE FUNCTION adds(int, int) RETURNS int LANGUAGE plpgsql AS \
      $$BEGIN PERFORM set_config('app.x', 'by an operator', false); RETURN $1 + $2; END$$",
@@ -57,12 +58,13 @@ const SETUP: &[&str] = &[
 
 /// What sessions are asked. The answers of the first are its own state, those of the second must be another's.
 const LOOKS: &[&str] = &[
-    "SELECT coalesce(current_setting('app.x', true), '')",
-    "SELECT DISTINCT coalesce(current_setting('app.x', true), '') FROM t",
-    "SELECT count(*) FROM t WHERE coalesce(current_setting('app.x', true), '') <> ''",
-    "SELECT v FROM t WHERE k = 5 AND coalesce(current_setting('app.x', true), '') = ''",
-    "SELECT v FROM t WHERE k = 6 AND coalesce(current_setting('app.x', true), '') = ''",
-    "SELECT v FROM t WHERE k = 7 AND coalesce(current_setting('app.x', true), '') = ''",
+    // NULL where nobody has set it, an empty text where somebody has and it is reset.
+    "SELECT current_setting('app.x', true)",
+    "SELECT DISTINCT current_setting('app.x', true) FROM t",
+    "SELECT count(*) FROM t WHERE current_setting('app.x', true) <> ''",
+    "SELECT v FROM t WHERE k = 5 AND current_setting('app.x', true) IS NULL",
+    "SELECT v FROM t WHERE k = 6 AND current_setting('app.x', true) = ''",
+    "SELECT v FROM t WHERE k = 7 AND current_setting('app.x', true) IS NULL",
     "SELECT current_user, session_user",
     "SELECT DISTINCT current_user FROM public.t",
     "SHOW role",
@@ -86,6 +88,14 @@ const LOOKS: &[&str] = &[
 
 /// How state is left. A way that the cluster refuses (0A000) is left out on the other side too.
 const WAYS: &[&[&str]] = &[
+    &["SET app.x = 'set'", "RESET app.x"],
+    &["SET app.x = 'set'", "RESET ALL"],
+    &["SET app.x = 'set'", "DISCARD ALL"],
+    &["BEGIN", "SET app.x = 'set'", "SELECT count(*) FROM t", "ROLLBACK"],
+    &["BEGIN", "SET LOCAL app.x = 'set'", "SELECT v FROM t WHERE k = 5", "COMMIT"],
+    &["BEGIN", "SELECT v FROM t WHERE k = 5", "SAVEPOINT a", "SET LOCAL app.x = 'set'", "ROLLBACK TO a", "COMMIT"],
+    &["SET LOCAL app.x = 'set'"],
+    &["SET app.x = 1 / 0"],
     &["SELECT sets()"],
     &["SELECT sets() FROM t WHERE k = 5"],
     &["SELECT count(sets()) FROM t"],

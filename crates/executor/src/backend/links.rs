@@ -315,7 +315,7 @@ impl Links {
     /// A link out of the pool.
     async fn checkout(&self, slot: Slot, login: &Arc<Login>) -> Result<Link> {
         let drawn = self.drawn.present().filter(|_| slot == self.home);
-        self.cluster.link_for(slot.node(), &self.identity, login, drawn).await
+        self.cluster.link_for(slot.node(), &self.identity, login, self.settings.placeholders(), drawn).await
     }
 
     fn hold(&mut self, slot: Slot, link: Link, leaves: &Leavings) -> Result<()> {
@@ -451,8 +451,9 @@ impl Links {
     }
 
     /// To the pool, unless a cancel may be under way to the backend, or nobody knows what is left in it.
-    fn give_back(&self, slot: Slot, leased: LeasedConnection) {
+    fn give_back(&self, slot: Slot, mut leased: LeasedConnection) {
         if self.cancel.remove(slot) && leased.left.is_nothing() {
+            leased.link.hears_of(&self.settings);
             self.cluster.pool.give_back(leased.link);
         }
     }
@@ -488,7 +489,7 @@ impl Links {
         for (slot, leased) in std::mem::take(&mut self.leased).0 {
             self.give_back(slot, leased);
         }
-        self.settings = resting.settings;
+        self.settings.become_again(resting.settings);
         self.cancel.wake(working(&resting.leased));
         self.leased = resting.leased;
         self.pinned = resting.pinned;

@@ -1,16 +1,23 @@
 //! A session's settings, replayed on every datanode backend that comes to work for it.
 
+use std::collections::BTreeSet;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use catalog::quote_literal;
+
 use crate::backend::isolation::Isolation;
 use crate::backend::isolation::SnapshotMode;
 
 /// Takes a backend to the settings that it started with. RESET ALL leaves out who the session is; ALTER ROLE can set a role.
 const RESET: &str = "RESET SESSION AUTHORIZATION; RESET ROLE; RESET ALL";
+
+/// Names of settings of applications (`my.tenant`), which PostgreSQL does not know before somebody sets them. A backend that has
+/// heard of one answers `current_setting` with an empty text from then on, whatever becomes of the value, and with an error before.
+pub(crate) type Placeholders = BTreeSet<String>;
 
 /// Numbers each SET of a role or user.
 static WHO: AtomicU64 = AtomicU64::new(0);
@@ -29,6 +36,8 @@ pub struct Settings {
     default_read_only: bool,
     /// Those that no backend is told of: see the page of `own_settings`.
     own: Vec<(String, String)>,
+    /// Those that the session has set at any time. No RESET and no rollback takes one back.
+    placeholders: Placeholders,
     /// Those that the connection started with, which RESET goes back to.
     start: Option<Arc<Settings>>,
 }
@@ -36,6 +45,7 @@ pub struct Settings {
 impl Settings {
     /// Remembers a complete `SET …` command for `name` (lower case).
     pub fn set(&mut self, name: &str, command: String) {
+        self.heard_of(name);
         self.commands.retain(|(known, _)| !is_reached(known, Some(name)));
         self.commands.push((name.to_owned(), command));
         if is_who(name) {
@@ -50,6 +60,24 @@ impl Settings {
             Some((_, known)) => *known = command,
             None => self.set(name, command),
         }
+    }
+
+    /// The session has set it, if for a moment only.
+    pub(crate) fn heard_of(&mut self, name: &str) {
+        if name.contains('.') && !self.placeholders.contains(name) {
+            self.placeholders.insert(name.to_owned());
+        }
+    }
+
+    pub(crate) fn placeholders(&self) -> &Placeholders {
+        &self.placeholders
+    }
+
+    /// These from now on, but nothing is unheard of again.
+    pub(crate) fn become_again(&mut self, others: Self) {
+        let placeholders = std::mem::take(&mut self.placeholders);
+        *self = others;
+        self.placeholders.extend(placeholders);
     }
 
     /// RESET goes back to what is set now.
@@ -125,7 +153,7 @@ impl Settings {
     /// All as the connection started.
     pub fn clear(&mut self) {
         let start = self.start.take();
-        *self = start.as_deref().cloned().unwrap_or_default();
+        self.become_again(start.as_deref().cloned().unwrap_or_default());
         self.start = start;
     }
 
@@ -172,11 +200,11 @@ impl Settings {
 
     /// Two sessions with the same fingerprint can use each other's backends; 0 means "as the server starts".
     pub fn fingerprint(&self) -> u64 {
-        if self.commands.is_empty() {
+        if self.commands.is_empty() && self.placeholders.is_empty() {
             return 0;
         }
         let mut hasher = DefaultHasher::new();
-        self.commands.hash(&mut hasher);
+        (&self.commands, &self.placeholders).hash(&mut hasher);
         // A backend keeps the role that had the name then; by now it may be another's.
         if self.commands.iter().any(|(name, _)| is_who(name)) {
             self.who.hash(&mut hasher);
@@ -207,7 +235,8 @@ impl Settings {
     /// The same with these commands before the session's own.
     pub(crate) fn replay_after(&self, first: &[String]) -> String {
         let own = self.commands.iter().map(|(_, command)| command);
-        first.iter().chain(own).fold(RESET.to_owned(), |sql, command| format!("{sql}; {command}"))
+        let heard_of = (!self.placeholders.is_empty()).then(|| hear_of(&self.placeholders));
+        first.iter().chain(&heard_of).chain(own).fold(RESET.to_owned(), |sql, command| format!("{sql}; {command}"))
     }
 }
 
@@ -225,6 +254,16 @@ pub fn duration(text: &str) -> Option<Duration> {
     };
     let number: u64 = number.parse().ok().filter(|number| *number > 0)?;
     Some(Duration::from_millis(number.saturating_mul(milliseconds)))
+}
+
+/// Makes a backend know them, without another value than it has.
+fn hear_of(placeholders: &Placeholders) -> String {
+    let names: Vec<String> = placeholders.iter().map(|name| quote_literal(name)).collect();
+    format!(
+        "SELECT pg_catalog.set_config(n, '', false) FROM pg_catalog.unnest(ARRAY[{}]) n \
+         WHERE pg_catalog.current_setting(n, true) IS NULL",
+        names.join(", ")
+    )
 }
 
 /// Does `RESET name`, or RESET ALL, reach the setting `known`? Another user begins without a role; RESET ALL leaves who the

@@ -174,7 +174,11 @@ impl Converter {
         let leased = match self.leased.take() {
             Some(leased) if !leased.link.connection.is_broken() => leased,
             _ => {
-                let mut link = self.context.link_for(self.node, &self.identity, &self.login, None).await?;
+                let mut link = {
+                    let known = self.settings.placeholders();
+                    self.context.link_for(self.node, &self.identity, &self.login, known, None).await?
+                };
+                link.hears_of(&self.settings);
                 let first = self.login.commands_on(&link.login);
                 link.connection.execute(&self.settings.replay_after(&first)).await?;
                 if let Some(encoding) = &self.encoding {

@@ -113,6 +113,7 @@ impl Session {
     }
 
     async fn set_on_others(&mut self, from: Slot, name: &str, value: &str) -> Result<()> {
+        self.settings_mut().heard_of(name);
         let command = set_command(name, value, true);
         let of_name = set_prefix(name);
         let made = self.block.iter().flat_map(|block| block.replay.iter().rev()).find_map(|step| match step {
@@ -176,6 +177,7 @@ impl Session {
             self.listen(channel).await?;
         }
         for (name, value) in answer.settings {
+            self.settings_mut().heard_of(&name);
             match settings_count {
                 true => self.adopt(node, &name, &value).await?,
                 // Whatever it has, it gets the session's before its next use.

@@ -58,7 +58,8 @@ impl Session {
     /// After a rolled back block: settings go back to where they were.
     pub(crate) fn settings_rolled_back(&mut self) {
         if let Some(block) = &self.block {
-            *self.links.settings_mut() = block.settings_at_begin.clone();
+            let before = block.settings_at_begin.clone();
+            self.links.settings_mut().become_again(before);
         }
     }
 
@@ -127,24 +128,37 @@ impl Session {
         Ok(())
     }
 
-    /// A SET that lasts for the block only (`SET LOCAL`, `SET TRANSACTION`, `SET CONSTRAINTS`). Outside a block PostgreSQL
-    /// warns and nothing stays.
+    /// A SET that lasts for the block only (`SET TRANSACTION`, `SET CONSTRAINTS`). Outside a block PostgreSQL warns and nothing
+    /// stays.
     pub async fn set_in_block(&mut self, sql: &str) -> Result<()> {
-        let mode = self.mode();
-        self.command_in(self.home, mode, sql).await?;
-        if mode == Mode::InBlock {
-            self.set_everywhere(sql).await?;
-        }
+        self.set_on_nodes_of_block(sql).await?;
         self.release();
         Ok(())
+    }
+
+    /// `SET LOCAL name …`.
+    pub async fn set_local(&mut self, name: &str, sql: &str) -> Result<()> {
+        self.set_on_nodes_of_block(sql).await?;
+        self.settings_mut().heard_of(name);
+        self.release();
+        Ok(())
+    }
+
+    async fn set_on_nodes_of_block(&mut self, sql: &str) -> Result<()> {
+        let mode = self.mode();
+        self.command_in(self.home, mode, sql).await?;
+        match mode {
+            Mode::InBlock => self.set_everywhere(sql).await,
+            _ => Ok(()),
+        }
     }
 
     /// `SET LOCAL name TO DEFAULT`.
     pub async fn reset_in_block(&mut self, name: &str, sql: &str) -> Result<()> {
         let started = self.settings().reset_sql(Some(name), sql);
         match started.strip_prefix("SET ").filter(|_| started != sql) {
-            Some(assignment) => self.set_in_block(&format!("SET LOCAL {assignment}")).await,
-            None => self.set_in_block(sql).await,
+            Some(assignment) => self.set_local(name, &format!("SET LOCAL {assignment}")).await,
+            None => self.set_local(name, sql).await,
         }
     }
 

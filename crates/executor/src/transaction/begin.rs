@@ -151,7 +151,7 @@ impl Session {
             block.catalog = None;
         }
         if let Some(settings) = settings {
-            *self.links.settings_mut() = settings;
+            self.links.settings_mut().become_again(settings);
         }
         self.names_restored();
         Ok(())

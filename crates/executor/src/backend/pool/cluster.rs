@@ -16,6 +16,7 @@ use crate::backend::pool::login::{Login, Logins, login_sql};
 use crate::backend::pool::members::{Configured, Members};
 use crate::backend::pool::sequence_values::Drawn;
 use crate::backend::pool::{Address, Identity, Link, Place, Pool};
+use crate::backend::settings::Placeholders;
 
 /// Longest wait for a DDL statement of another session to be settled.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -204,16 +205,17 @@ impl Cluster {
         Ok(Login::of(rows.into_iter().next()))
     }
 
-    /// A link for a session: one that was opened under its login, or else a new one.
+    /// A link for a session: one that was opened under its login and knows no settings of applications but these, or else a new one.
     pub(crate) async fn link_for(
         &self,
         node: NodeId,
         identity: &Identity,
         login: &Arc<Login>,
+        heard_of: &Placeholders,
         drawn: Option<&Arc<Drawn>>,
     ) -> Result<Link> {
         let address = self.address(node)?;
-        let mut place = self.pool.place(node, &address, identity, login.stamp, drawn).await?;
+        let mut place = self.pool.place(node, &address, identity, login.stamp, heard_of, drawn).await?;
         for _ in 0..OPENED_MAX {
             let now = match place {
                 Place::Idle(link) => return Ok(*link),
@@ -226,7 +228,7 @@ impl Cluster {
                 return Ok(link);
             }
             drop(link);
-            place = self.pool.place(node, &address, identity, login.stamp, drawn).await?;
+            place = self.pool.place(node, &address, identity, login.stamp, heard_of, drawn).await?;
         }
         Err(PgError::new(
             SqlState::CANNOT_CONNECT_NOW,

@@ -5,7 +5,8 @@
 //! which session settings were applied to its backend, and [`crate::Session`] brings it to its own before use.
 //!
 //! A link is also known by the [`Login`] that it was opened under, and says whether its backend may hold something of the
-//! session that had it last ([`Link::left_by`]).
+//! session that had it last ([`Link::left_by`]). Settings of applications are the one thing that no RESET takes out of a backend:
+//! a session gets no link that has heard of one that the session has not set itself.
 //!
 //! Invariants: an idle link is settled, outside a transaction and alive as far as the socket tells; there are never more
 //! than [`Pool::connections_max`] links to a node, a tenth more for the moment (see [`crate::backend::pool::admission`]), and who waits longer than [`CHECKOUT_TIMEOUT`] for one gets 53300.
@@ -31,7 +32,7 @@ use crate::backend::isolation::Isolation;
 use crate::backend::own_statements::Own;
 use crate::backend::pool::login::{Login, SERVICE};
 use crate::backend::pool::sequence_values::{Drawn, DrawnHere};
-use crate::backend::settings::duration;
+use crate::backend::settings::{Placeholders, Settings, duration};
 
 /// Longest wait for a free connection to a node.
 const CHECKOUT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -95,6 +96,8 @@ pub struct Link {
     /// What the backend started with.
     pub(crate) login: Arc<Login>,
     pub(crate) statements: StatementCache,
+    /// What the backend may have heard of.
+    placeholders: Placeholders,
     /// Which doubts about the node ([`crate::Context`]) were settled on this connection; 0 if it never settled.
     pub(crate) settled_at: u64,
     /// `default_transaction_isolation` as the backend started.
@@ -169,6 +172,12 @@ impl Link {
         self.node
     }
 
+    /// The backend may have heard of all that these have.
+    pub(crate) fn hears_of(&mut self, settings: &Settings) {
+        let unheard = settings.placeholders().difference(&self.placeholders).cloned().collect::<Vec<_>>();
+        self.placeholders.extend(unheard);
+    }
+
     pub(crate) fn database(&self) -> &str {
         &self.key.database
     }
@@ -182,6 +191,11 @@ impl Link {
             handed_over.is_ok().then_some(self)
         });
         handed_over.await.ok().flatten()
+    }
+
+    /// Are the values of sequences in its backend nobody's?
+    fn has_no_owner(&self) -> bool {
+        !self.drawn.as_ref().is_some_and(DrawnHere::has_owner)
     }
 
     /// A span of the log for what the node is given to do.
@@ -231,13 +245,13 @@ impl Pool {
         address: &Address,
         identity: &Identity,
     ) -> Result<Link> {
-        match self.place(node, address, identity, SERVICE, None).await? {
+        match self.place(node, address, identity, SERVICE, &Placeholders::new(), None).await? {
             Place::Idle(link) => Ok(*link),
             Place::Free(permit) => self.open(node, address, identity, Arc::default(), permit).await,
         }
     }
 
-    /// An idle connection that was opened under this login, or the right to open one. If it can be the one that has the session's values
+    /// An idle connection that was opened under this login and has heard of no settings but these, or the right to open one. If it can be the one that has the session's values
     /// of sequences, and not one that has another session's.
     pub(crate) async fn place(
         &self,
@@ -245,10 +259,11 @@ impl Pool {
         address: &Address,
         identity: &Identity,
         login: u64,
+        heard_of: &Placeholders,
         drawn: Option<&Arc<Drawn>>,
     ) -> Result<Place> {
         let key = Key::new(address, identity, login);
-        let found = tokio::time::timeout(CHECKOUT_TIMEOUT, self.wait_for_place(&key, drawn)).await;
+        let found = tokio::time::timeout(CHECKOUT_TIMEOUT, self.wait_for_place(&key, heard_of, drawn)).await;
         found.map_err(|_| {
             PgError::new(
                 SqlState::TOO_MANY_CONNECTIONS,
@@ -258,27 +273,30 @@ impl Pool {
         })
     }
 
-    async fn wait_for_place(&self, key: &Key, drawn: Option<&Arc<Drawn>>) -> Place {
+    async fn wait_for_place(&self, key: &Key, heard_of: &Placeholders, drawn: Option<&Arc<Drawn>>) -> Place {
+        let fits = |link: &Link| link.placeholders.is_subset(heard_of);
         let limit = self.limit(&key.address);
         loop {
             let returned = limit.returned.notified();
             tokio::pin!(returned);
             returned.as_mut().enable();
             let own = drawn.and_then(|drawn| self.pop_own(key, drawn));
-            if let Some(link) = own.or_else(|| self.pop_alive(key, free)) {
+            if let Some(link) = own.or_else(|| {
+                self.pop_alive(key, |links| links.iter().rposition(|link| fits(link) && link.has_no_owner()))
+            }) {
                 return Place::Idle(Box::new(link));
             }
             if let Ok(permit) = limit.permits.clone().try_acquire_owned() {
                 return Place::Free(permit);
             }
             // The one that was given back first.
-            if let Some(link) = self.pop_alive(key, |links| (!links.is_empty()).then_some(0)) {
+            if let Some(link) = self.pop_alive(key, |links| links.iter().position(fits)) {
                 match link.without_drawn().await {
                     Some(link) => return Place::Idle(Box::new(link)),
                     None => continue,
                 }
             }
-            // Idle links of other users count too: close one of them rather than wait.
+            // Idle links of other users, and those that know too much, count too: close one of them rather than wait.
             if let Some(link) = self.pop_any(&key.address) {
                 drop(link.without_drawn().await);
                 continue;
@@ -336,6 +354,7 @@ impl Pool {
             left_by: None,
             drawn: None,
             statements,
+            placeholders: Placeholders::new(),
             settled_at: 0,
             isolation,
             statement_timeout,
@@ -403,11 +422,6 @@ impl Pool {
         let mut idle = self.lock();
         idle.iter_mut().filter(|(key, _)| &key.address == address).find_map(|(_, links)| links.pop())
     }
-}
-
-/// The last one that has nobody's values.
-fn free(links: &[Link]) -> Option<usize> {
-    links.iter().rposition(|link| !link.drawn.as_ref().is_some_and(DrawnHere::has_owner))
 }
 
 impl Key {
