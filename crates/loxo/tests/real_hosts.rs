@@ -2,6 +2,7 @@
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::TcpStream;
+use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -290,4 +291,62 @@ fn a_gtm_finds_the_datanodes_that_its_file_does_not_list() {
     let mut said = BufReader::new(daemons.0[0].stderr.take().unwrap()).lines().map_while(Result::ok);
     assert!(said.any(|line| line.contains("is not the datanode that was expected")), "it is taken");
     assert_eq!(generation(&others, 1), before);
+}
+
+/// What a service manager is told: by a datagram for each change, as systemd's `Type=notify` wants it.
+struct ServiceManager(UnixDatagram);
+
+impl ServiceManager {
+    fn new(dir: &TempDir) -> Self {
+        let socket = UnixDatagram::bind(dir.path().join("notify")).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        Self(socket)
+    }
+
+    fn starts(&self, what: &str, setup: &Setup) -> Child {
+        let mut loxo = Command::new(env!("CARGO_BIN_EXE_loxo"));
+        let path = self.0.local_addr().unwrap().as_pathname().unwrap().to_owned();
+        loxo.arg(what).arg("--config").arg(setup.config()).env("NOTIFY_SOCKET", path).spawn().unwrap()
+    }
+
+    fn is_told(&self) -> String {
+        let mut datagram = [0; 256];
+        let length = self.0.recv(&mut datagram).unwrap();
+        String::from_utf8(datagram[..length].to_vec()).unwrap()
+    }
+}
+
+#[test]
+fn a_service_manager_hears_of_start_reload_and_end() {
+    let setup = Setup::new(&[&[PREPARED]]);
+    let ports = testkit::free_ports(&[0, 1]).unwrap();
+    let text = std::fs::read_to_string(setup.config()).unwrap();
+    let text = text
+        .replace("port = 1\n", &format!("port = {ports}\n"))
+        .replace("127.0.0.1:2\"", &format!("127.0.0.1:{}\"\nauth = \"trust\"", ports + 1));
+    std::fs::write(setup.config(), text).unwrap();
+    setup.says("init", 0, &["1 datanode initialised"]);
+
+    let manager = ServiceManager::new(&setup.dir);
+    let gtm = manager.starts("gtm", &setup);
+    assert_eq!(manager.is_told(), "READY=1\n");
+    let coordinator = manager.starts("coordinator", &setup);
+    assert_eq!(manager.is_told(), "READY=1\n");
+    // Whoever is told so may connect.
+    assert_eq!(Client::connect(ports + 1).unwrap().strings("SELECT 1").unwrap(), [["1"]]);
+
+    for mut daemon in [coordinator, gtm] {
+        signal(&daemon, "HUP");
+        let reloading = manager.is_told();
+        assert!(reloading.starts_with("RELOADING=1\nMONOTONIC_USEC="), "{reloading}");
+        assert_eq!(manager.is_told(), "READY=1\n");
+        signal(&daemon, "TERM");
+        assert_eq!(manager.is_told(), "STOPPING=1\n");
+        assert!(daemon.wait().unwrap().success());
+    }
+}
+
+fn signal(daemon: &Child, signal: &str) {
+    let status = Command::new("kill").arg(format!("-{signal}")).arg(daemon.id().to_string()).status().unwrap();
+    assert!(status.success());
 }

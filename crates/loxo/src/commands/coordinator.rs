@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use cluster::{Auth, Config};
 use coordinator::{Authentication, Coordinator, CoordinatorOptions, TlsOptions};
 use pgerror::{PgError, Result, SqlState};
+use sd_notify::NotifyState;
 
 /// Run a coordinator: the process that clients connect to
 ///
@@ -57,6 +58,7 @@ pub async fn run(arguments: Arguments) -> Result<()> {
     tokio::spawn(async move {
         cluster::pool_warnings(&config).await.into_iter().for_each(|warning| tracing::warn!("{warning}"))
     });
+    super::tell_service_manager(&[NotifyState::Ready]);
     let (stopper, reloader) = (coordinator.stopper(), coordinator.reloader());
     tokio::select! {
         ended = coordinator.serve() => ended,

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use cluster::Config;
 use pgerror::{PgError, Result, SqlState};
+use sd_notify::NotifyState;
 use tokio::net::TcpListener;
 
 /// Run the global transaction manager of a cluster
@@ -50,6 +51,7 @@ pub async fn run(arguments: Arguments) -> Result<()> {
     let datanodes: txn::Datanodes = config.datanodes_by_id().map(|(id, node)| (id, options(id, node))).collect();
     roster.survey(&datanodes).await?;
     let options = txn::GtmOptions { roster: Some(roster), ..txn::GtmOptions::new(datanodes) };
+    super::tell_service_manager(&[NotifyState::Ready]);
     tokio::select! {
         ended = txn::gtm::serve(listener, options) => ended,
         () = super::asked_to_stop(|| Ok(())) => Ok(()),

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use pgerror::Result;
+use sd_notify::NotifyState;
 use tracing_subscriber::fmt::format::{FmtSpan, Writer};
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 
@@ -103,6 +104,13 @@ fn service_identity(config: &cluster::Config) -> Result<executor::Identity> {
     })
 }
 
+/// Tells the service manager that started the process (systemd's `Type=notify`), if one did.
+fn tell_service_manager(states: &[NotifyState<'_>]) {
+    if let Err(error) = sd_notify::notify(states) {
+        tracing::warn!(%error, "the service manager cannot be told");
+    }
+}
+
 /// SIGTERM or Ctrl-C. SIGHUP has certificates read again.
 async fn asked_to_stop(reload: impl Fn() -> Result<()>) {
     let mut terminate = match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
@@ -117,6 +125,7 @@ async fn asked_to_stop(reload: impl Fn() -> Result<()>) {
         _ = tokio::signal::ctrl_c() => {}
         never = outlive_other_signals(reload) => match never {},
     }
+    tell_service_manager(&[NotifyState::Stopping]);
 }
 
 /// Log rotation and the like send them to servers.
@@ -131,10 +140,14 @@ async fn outlive_other_signals(reload: impl Fn() -> Result<()>) -> std::convert:
     loop {
         let name = tokio::select! {
             _ = next(&mut hangup) => {
+                if let Ok(now) = NotifyState::monotonic_usec_now() {
+                    tell_service_manager(&[NotifyState::Reloading, now]);
+                }
                 match reload() {
                     Ok(()) => tracing::info!("SIGHUP: certificates were read again; the rest of the configuration is read at the start only"),
                     Err(error) => tracing::error!(%error, "SIGHUP: what was read before stays"),
                 }
+                tell_service_manager(&[NotifyState::Ready]);
                 continue;
             }
             _ = next(&mut first) => "SIGUSR1",
