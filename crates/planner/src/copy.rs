@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use catalog::{Column, Distribution, Generated, Relation};
 use pg_query::NodeEnum;
+use pg_query::protobuf::{AConst, a_const};
 use pgerror::{PgError, Result, SqlState};
 
 use crate::context::{Context, Named};
@@ -13,7 +14,7 @@ use crate::facts::code;
 use crate::facts::functions;
 use crate::parse::{CopyStatement, CopySubject, Statement, StatementKind};
 use crate::plan::{CopyFrom, CopyHome, CopySource, CopyTo, Forward, Plan, RowColumn, Scatter};
-use crate::tree;
+use crate::tree::{self, Get};
 
 /// Plans a COPY.
 pub(crate) fn copy(ctx: &Context<'_>, copy: &CopyStatement) -> Result<Plan> {
@@ -112,11 +113,8 @@ pub(crate) fn is_literal(node: &pg_query::Node) -> bool {
     match &node.node {
         Some(NodeEnum::AConst(_)) => true,
         Some(NodeEnum::TypeCast(cast)) => {
-            let clock = matches!(
-                cast.arg.as_deref().and_then(|a| a.node.as_ref()),
-                Some(NodeEnum::AConst(c)) if matches!(&c.val, Some(pg_query::protobuf::a_const::Val::Sval(s))
-                    if is_moment(&s.sval))
-            );
+            let text = cast.arg.get::<AConst>().and_then(|constant| constant.val.as_ref());
+            let clock = matches!(text, Some(a_const::Val::Sval(text)) if is_moment(&text.sval));
             !clock && cast.arg.as_deref().is_some_and(is_literal)
         }
         _ => false,

@@ -122,26 +122,3 @@ fn put_schema(taken: &HashSet<String>, name: &mut Vec<Node>) -> bool {
     }
     is_taken
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_that_are_taken_get_their_schema() {
-        let mut names = LookAlikes::default();
-        assert_eq!(Qualifier(&names).statement("SELECT count(a) FROM t"), "SELECT count(a) FROM t");
-        [('f', "count"), ('o', "="), ('t', "text")].into_iter().for_each(|(kind, name)| names.add(kind, name));
-        let known = Qualifier(&names);
-        assert_eq!(
-            known.statement(" SELECT count(a), max(b), util.count(c) FROM t WHERE d = e AND f IN (SELECT g FROM u) AND h::text < 'x'::text"),
-            "SELECT pg_catalog.count(a), max(b), util.count(c) FROM t WHERE d OPERATOR(pg_catalog.=) e \
-             AND f OPERATOR(pg_catalog.=) ANY (SELECT g FROM u) AND h::pg_catalog.text < 'x'::pg_catalog.text"
-        );
-        assert_eq!(known.expression("(a || 'b'::text)"), "(a || 'b'::pg_catalog.text)");
-        assert_eq!(known.expression("now()"), "now()");
-        assert_eq!(known.type_name("text[]"), "pg_catalog.text[]");
-        assert_eq!(known.type_name("numeric(10,2)"), "numeric(10,2)");
-        assert_eq!(known.type_name("character varying(5)"), "character varying(5)");
-    }
-}

@@ -1,4 +1,5 @@
 //! Plans of many statements, as text files under `tests/plans`: a statement, `----`, its plan or error, a blank line.
+//! Queries and changes of rows stand there as PostgreSQL's analysis prints them.
 //! `UPDATE_PLANS=1 cargo test -p planner` rewrites them; read the difference before committing it.
 
 use std::collections::HashMap;
@@ -6,7 +7,9 @@ use std::fmt::Write;
 use std::path::Path;
 
 use catalog::NodeId;
-use planner::{ChangedTable, Exchanges, OutputColumn, Parameter, ParameterValue, SessionFacts, Stop};
+use planner::{
+    Analysis, ChangedTable, Exchanges, OutputColumn, Parameter, ParameterValue, SessionFacts, Statement, Stop, Uses,
+};
 
 mod common;
 
@@ -41,12 +44,18 @@ fn answer(sql: &str) -> String {
     };
     let mut text = String::new();
     for statement in statements {
-        match planner::plan(&statement, &catalog, &session) {
+        match planner::plan(&analysed(statement), &catalog, &session) {
             Ok(plan) => write!(text, "{plan}").unwrap(),
             Err(error) => writeln!(text, "ERROR {error:?}").unwrap(),
         }
     }
     text
+}
+
+fn analysed(statement: Statement) -> Statement {
+    let Some(sql) = statement.to_analyse() else { return statement };
+    let analysis = Analysis::new(&format!("BEGIN ATOMIC\n {sql};\nEND"), Uses::default(), &[]).unwrap();
+    statement.analysed(&analysis)
 }
 
 /// A first line `-- describe: a 20, b 25` stands for what a datanode would have said.

@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 
 use catalog::{Column, Generated, Meaning};
-use pg_query::protobuf::{FuncCall, InsertStmt, List, OverridingKind, ParamRef, SelectStmt, a_const};
+use pg_query::protobuf::{AConst, FuncCall, InsertStmt, List, OverridingKind, ParamRef, SelectStmt, TypeCast, a_const};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
@@ -163,12 +163,9 @@ impl Insert<'_> {
 /// `nextval('s'::regclass)`.
 fn is_draw(ctx: &Context<'_>, node: &Node) -> bool {
     let Some(call) = node.get::<FuncCall>() else { return false };
-    let is_name = |arg: &Node| match &arg.node {
-        Some(NodeEnum::TypeCast(cast)) => matches!(
-            cast.arg.as_deref().and_then(|arg| arg.node.as_ref()),
-            Some(NodeEnum::AConst(constant)) if matches!(constant.val, Some(a_const::Val::Sval(_)))
-        ),
-        _ => false,
+    let is_name = |arg: &Node| {
+        let constant = arg.get::<TypeCast>().and_then(|cast| cast.arg.get::<AConst>());
+        constant.is_some_and(|constant| matches!(constant.val, Some(a_const::Val::Sval(_))))
     };
     ctx.calls(call, Meaning::NextValue) && call.args.iter().all(is_name)
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use catalog::{Distribution, Relation};
 use pg_query::protobuf::{
-    CmdType, ColumnRef, JoinExpr, JoinType, MergeMatchKind, MergeStmt, MergeWhenClause, ResTarget, SelectStmt,
+    CmdType, JoinExpr, JoinType, MergeMatchKind, MergeStmt, MergeWhenClause, ResTarget, SelectStmt,
 };
 use pg_query::protobuf::{OverridingKind, RangeVar};
 use pg_query::{Node, NodeEnum};
@@ -22,7 +22,7 @@ use crate::plan::{Forward, Gather, Plan, Replicate, Scatter};
 use crate::rewrite::views;
 use crate::select::locality::{Analyzer, Env, Not, RowDistribution};
 use crate::select::{fallback, refusal};
-use crate::tree::{self, Get, Syntax, Walk};
+use crate::tree::{self, Get, Syntax};
 
 /// Plans a MERGE. A node alone may update and delete rows of a partitioned target, but not insert: a row that no node
 /// matches would be inserted by each of them.
@@ -181,29 +181,7 @@ impl Merge<'_> {
             CmdType::CmdInsert => (Kind::Insert, self.inserted(when)?),
             _ => (Kind::Nothing, Vec::new()),
         };
-        let mut clause = Clause { kind, matched, condition: when.condition.as_deref().cloned(), values };
-        if !matched {
-            self.name_source(&mut clause)?;
-        }
-        Ok(clause)
-    }
-
-    /// Where no row of the target is, a bare name means a column of the source, also of one that the target has too.
-    fn name_source(&self, clause: &mut Clause) -> Result<()> {
-        let Some(source) = self.merge.source_relation.as_deref().and_then(alias_of) else { return Ok(()) };
-        let values = clause.values.iter_mut().filter_map(|(_, value)| value.as_mut());
-        for expression in values.chain(&mut clause.condition) {
-            expression.rewrite(&mut |node: &mut Node| {
-                if let Some(column) = node.get_mut::<ColumnRef>()
-                    && let [name] = column.fields.as_slice()
-                    && tree::text_of(name).is_some_and(|name| self.relation.column(name).is_some())
-                {
-                    column.fields.insert(0, tree::string(&source));
-                }
-                Ok(!matches!(node.node, Some(NodeEnum::SubLink(_))))
-            })?;
-        }
-        Ok(())
+        Ok(Clause { kind, matched, condition: when.condition.as_deref().cloned(), values })
     }
 
     /// The columns of INSERT and their values.
@@ -226,18 +204,6 @@ impl Merge<'_> {
         let values = when.values.iter().map(|value| (!tree::is_default(value)).then(|| value.clone()));
         Ok(names.into_iter().zip(values).filter(|(name, _)| stored.iter().any(|column| column.name == *name)).collect())
     }
-}
-
-/// What columns of an item of FROM can be told by.
-fn alias_of(item: &Node) -> Option<String> {
-    let alias = match &item.node {
-        Some(NodeEnum::RangeVar(name)) if name.alias.is_none() => return Some(name.relname.clone()),
-        Some(NodeEnum::RangeVar(name)) => name.alias.as_ref(),
-        Some(NodeEnum::RangeSubselect(select)) => select.alias.as_ref(),
-        Some(NodeEnum::RangeFunction(function)) => function.alias.as_ref(),
-        _ => None,
-    };
-    alias.map(|alias| alias.aliasname.clone())
 }
 
 fn refused(why: &str) -> PgError {

@@ -23,11 +23,10 @@ mod staged_dml;
 mod staged_sql;
 mod update;
 mod view;
-mod whole_row;
 
 pub use drawn::Drawn;
 pub(crate) use drawn::drawn;
-pub(crate) use insert::{Insert, insert, place_of_insert, width};
+pub(crate) use insert::{Insert, insert, place_of_insert};
 pub(crate) use merge::merge;
 pub(crate) use row_parts::{Part, parts};
 pub use set_default::sets_default;

@@ -3,7 +3,7 @@
 //! The nodes have the target's row to compute it from. What it takes from other tables goes along with each row of the stage,
 //! in columns whose types only the home node knows once those tables are there.
 
-use pg_query::protobuf::{ColumnRef, ResTarget, SelectStmt};
+use pg_query::protobuf::{ColumnRef, SelectStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
@@ -34,12 +34,7 @@ impl Returning {
         }
         let mut returning = Self::default();
         for target in &mut list {
-            if let Some(target) = target.get_mut::<ResTarget>()
-                && target.name.is_empty()
-                && !target.val.get::<ColumnRef>().is_some_and(|column| tree::is_star(&column.fields))
-            {
-                target.name = tree::output_name(target);
-            }
+            tree::name_output(target);
             target.rewrite(&mut |node: &mut Node| {
                 if let Some(column) = node.get_mut::<ColumnRef>() {
                     returning.column(draft, column)?;
@@ -59,7 +54,6 @@ impl Returning {
     fn column(&mut self, draft: &Draft<'_>, column: &mut ColumnRef) -> Result<()> {
         let names: Vec<Option<&str>> = column.fields.iter().map(tree::text_of).collect();
         match names.as_slice() {
-            [None] if draft.from.len() == 1 => column.fields.insert(0, tree::string(draft.alias())),
             [Some(name)] if draft.relation.column(name).is_some() => {
                 column.fields.insert(0, tree::string(draft.alias()));
             }

@@ -24,19 +24,10 @@ pub(crate) fn value() -> Result<Node> {
 
 /// Puts the column in place of every `ctid`; was there one?
 pub(super) fn rename(query: &mut NodeEnum) -> Result<bool> {
-    let (mut found, mut natural) = (false, false);
-    query.each(|node| match node {
-        Ref::ColumnRef(column) => found |= tree::last_name(&column.fields) == Some("ctid"),
-        Ref::JoinExpr(join) => natural |= join.is_natural,
-        _ => {}
-    })?;
-    if !found {
+    if !query.any(|node| matches!(node, Ref::ColumnRef(column) if tree::last_name(&column.fields) == Some("ctid")))? {
         return Ok(false);
     }
     check_constants(query)?;
-    if natural {
-        return Err(PgError::unsupported("ctid beside NATURAL JOIN").hint("Name the join's columns by USING."));
-    }
     let rename = |name: &mut Node| {
         if tree::text_of(name) == Some("ctid") {
             *name = tree::string(COLUMN);

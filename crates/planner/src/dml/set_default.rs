@@ -9,7 +9,9 @@
 //! Plain constants stay as they are. So does the user's text if, after all, the nodes run the statement as it stands.
 
 use catalog::{Column, Generated, Relation, quote_literal};
-use pg_query::protobuf::{CmdType, InsertStmt, MergeWhenClause, MultiAssignRef, ResTarget, RowExpr, SetOperation};
+use pg_query::protobuf::{
+    CmdType, InsertStmt, MergeWhenClause, MultiAssignRef, ResTarget, RowExpr, SelectStmt, SetOperation,
+};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
@@ -18,7 +20,7 @@ use crate::copy::is_literal;
 use crate::facts::clock;
 use crate::parse::{Statement, StatementKind};
 use crate::plan::Plan;
-use crate::tree::{self, Ask, Get, Ref, Syntax, Walk};
+use crate::tree::{self, Ask, Get, Ref, Walk};
 
 /// A statement without those DEFAULTs.
 pub(crate) struct WrittenOut {
@@ -107,26 +109,18 @@ impl Writer<'_> {
     fn left_out(&mut self, insert: &mut InsertStmt) -> Result<()> {
         let (Some(now), Some(name)) = (self.ctx.session.now, &insert.relation) else { return Ok(()) };
         let Named::Distributed(relation) = self.ctx.resolve(name)? else { return Ok(()) };
-        let Some(NodeEnum::SelectStmt(query)) = insert.select_stmt.as_deref_mut().and_then(|query| query.node.as_mut())
-        else {
-            return Ok(());
-        };
+        let Some(query) = insert.select_stmt.get_mut::<SelectStmt>() else { return Ok(()) };
         let is_plain = query.op == SetOperation::SetopNone as i32
             && query.values_lists.is_empty()
             && query.target_list.len() == insert.cols.len();
         if !is_plain {
             return Ok(());
         }
-        let given: Vec<String> = insert
-            .cols
-            .iter()
-            .filter_map(|column| column.get::<ResTarget>().map(|target| target.name.clone()))
-            .collect();
+        let given: Vec<String> = insert.cols.iter().filter_map(tree::name_of).map(str::to_owned).collect();
         for column in relation.columns.iter().filter(|column| !given.contains(&column.name)) {
             let at = column.default.as_ref().filter(|_| column.generated == Generated::No);
             let Some(at) = at.and_then(|text| clock::expression_at(text, now)) else { continue };
-            let named = ResTarget { name: column.name.clone(), ..ResTarget::default() };
-            insert.cols.push(named.into_node());
+            insert.cols.push(tree::target_name_only(&column.name));
             query.target_list.push(tree::target(tree::parse_expression(&at)?, None));
             (self.is_timed, self.has_written) = (true, true);
         }
@@ -136,7 +130,6 @@ impl Writer<'_> {
     fn targets(&mut self, relation: &Relation, targets: &mut [Node]) -> Result<()> {
         for target in targets {
             let Some(target) = target.get_mut::<ResTarget>() else { continue };
-            take_apart(target);
             let is_default = target.val.as_deref().is_some_and(tree::is_default);
             if let Some(column) = relation.column(&target.name).filter(|_| is_default)
                 && let Some(value) = self.default(relation, column)?
@@ -168,20 +161,6 @@ impl Writer<'_> {
             }
             _ => Ok(None),
         }
-    }
-}
-
-/// `(a, b) = (1, DEFAULT)` is `a = 1, b = DEFAULT`.
-fn take_apart(target: &mut ResTarget) {
-    let Some(several) = target.val.get::<MultiAssignRef>() else {
-        return;
-    };
-    if let Some(row) = several.source.get::<RowExpr>()
-        && let Ok(count) = usize::try_from(several.ncolumns)
-        && row.args.len() == count
-        && let Some(value) = usize::try_from(several.colno - 1).ok().and_then(|at| row.args.get(at)).cloned()
-    {
-        target.val = Some(Box::new(value));
     }
 }
 

@@ -24,14 +24,13 @@ use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use super::returning::Returning;
-use super::whole_row::WholeRow;
 use super::{is_replicated, key_names, lock, row_address, row_parts, several_copies, stage};
 use crate::context::Context;
 use crate::facts::functions::facts;
 use crate::parse::Statement;
 use crate::plan::{FinalSql, Input, Plan, StagedAction, StagedDml};
 use crate::rewrite::key_moves;
-use crate::select;
+use crate::select::{self, names::names_row};
 use crate::tree::{self, Ask, Get, Ref, Syntax};
 
 /// What a clause does to the rows it is about.
@@ -143,15 +142,13 @@ impl Draft<'_> {
         if is_replicated(&self.relation) {
             return Err(several_copies(&self.relation, self.reason));
         }
-        let mut search = WholeRow::new(self.ctx, self.alias());
-        let is_column = search.is_column_of(&self.from)?;
-        self.from.iter().chain(&self.condition).try_for_each(|node| search.look(node, is_column))?;
-        for clause in &self.clauses {
-            let values = clause.values.iter().filter_map(|(_, value)| value.as_ref());
-            clause.condition.iter().chain(values).try_for_each(|node| search.look(node, is_column))?;
-        }
-        if search.found {
-            return Err(self.refused("It uses the target's row as a whole."));
+        let of_clauses = self.clauses.iter().flat_map(|clause| {
+            clause.condition.iter().chain(clause.values.iter().filter_map(|(_, value)| value.as_ref()))
+        });
+        for part in self.from.iter().chain(&self.condition).chain(of_clauses) {
+            if names_row(part, |name| name == self.alias())? {
+                return Err(self.refused("It uses the target's row as a whole."));
+            }
         }
         for clause in self.clauses.iter().filter(|clause| matches!(clause.kind, Kind::Update)) {
             for (name, value) in &clause.values {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use catalog::{Distribution, Relation};
 use pg_query::protobuf::{
-    AExprKind, Alias, ColumnRef, MultiAssignRef, RangeSubselect, RangeVar, ResTarget, ReturningClause, SelectStmt,
-    SubLink, SubLinkType, UpdateStmt, WithClause,
+    Alias, ColumnRef, MultiAssignRef, RangeSubselect, RangeVar, ResTarget, ReturningClause, SelectStmt, SubLink,
+    SubLinkType, UpdateStmt, WithClause,
 };
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
@@ -20,6 +20,7 @@ use crate::rewrite::key_moves;
 use crate::rewrite::views;
 use crate::select::locality::{Analyzer, Env, Not, RowDistribution};
 use crate::select::shape::bare_name;
+use crate::select::terms::equal_sides;
 use crate::select::{self, refusal};
 use crate::tree::{self, Get, Syntax};
 
@@ -83,13 +84,11 @@ pub(crate) fn changing_targets(ctx: &Context<'_>, update: &UpdateStmt) -> Vec<No
         Some(alias) => &alias.aliasname,
         None => &name.relname,
     });
-    let is_same = |target: &Node| {
-        target
-            .get::<ResTarget>()
-            .is_some_and(|target| target.val.as_deref().and_then(bare_name) == Some(target.name.as_str()))
+    let is_kept = |target: &Node| {
+        let Some(target) = target.get::<ResTarget>() else { return false };
+        let is_same = target.val.as_deref().is_some_and(|value| is_column(value, alias, &target.name));
+        is_same || is_pinned_alike(ctx, target, alias, condition)
     };
-    let is_kept =
-        |target: &Node| is_same(target) || is_pinned_alike(ctx, target, condition) || is_own_value(target, alias);
     update.target_list.iter().filter(|target| !is_kept(target)).cloned().collect()
 }
 
@@ -139,29 +138,25 @@ pub(crate) fn check_key(relation: &Relation, targets: &[Node]) -> Result<()> {
 }
 
 /// `SET key = 5 … WHERE key = 5`, as programs write that save all columns of a row: the row's key is that already.
-fn is_pinned_alike(ctx: &Context<'_>, target: &Node, condition: Option<&Node>) -> bool {
-    let Some(target) = target.get::<ResTarget>() else { return false };
+fn is_pinned_alike(ctx: &Context<'_>, target: &ResTarget, alias: &str, condition: Option<&Node>) -> bool {
     let Some(value) = target.val.as_deref().filter(|value| is_fixed(ctx, value) && target.indirection.is_empty())
     else {
         return false;
     };
-    let is_column = |node: &Node| bare_name(node) == Some(target.name.as_str());
-    tree::conjuncts(condition).into_iter().any(|condition| match &condition.node {
-        Some(NodeEnum::AExpr(e))
-            if e.kind == AExprKind::AexprOp as i32 && tree::operator_name(&e.name) == Some("=") =>
-        {
-            let (Some(left), Some(right)) = (e.lexpr.as_deref(), e.rexpr.as_deref()) else { return false };
-            (is_column(left) && tree::same_expression(right, value))
-                || (is_column(right) && tree::same_expression(left, value))
-        }
-        _ => false,
+    let is_column = |node: &Node| is_column(node, alias, &target.name);
+    tree::conjuncts(condition).into_iter().flat_map(equal_sides).any(|(left, right)| {
+        (is_column(left) && tree::same_expression(right, value))
+            || (is_column(right) && tree::same_expression(left, value))
     })
 }
 
-/// `SET key = t.key`; without the table's name [`check_key`] sees it.
-fn is_own_value(target: &Node, alias: &str) -> bool {
-    let Some(target) = target.get::<ResTarget>() else { return false };
-    target.val.get::<ColumnRef>().is_some_and(|column| tree::names_of(&column.fields) == [alias, target.name.as_str()])
+/// Is it this column of the table that the statement calls so?
+fn is_column(node: &Node, alias: &str, name: &str) -> bool {
+    node.get::<ColumnRef>().is_some_and(|column| match tree::names_of(&column.fields).as_slice() {
+        [only] => only == name,
+        [table, last] => table == alias && last == name,
+        _ => false,
+    })
 }
 
 /// A constant or parameter. One cast to a user's type may be equal to other values than itself.

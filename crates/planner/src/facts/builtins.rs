@@ -125,20 +125,3 @@ pub(crate) fn ignores_repeats(function: &BuiltinFunction) -> bool {
 pub(crate) fn adds_floats(function: &BuiltinFunction) -> bool {
     function.aggregate.is_some_and(|aggregate| !aggregate.is_extreme && is_float(aggregate.state))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::facts::bodies::statements_of;
-
-    #[test]
-    fn bodies_in_sql_can_be_read() {
-        let lines = include_str!("../../tests/common/builtins.tsv");
-        let builtins = Builtins::from_lines(lines).unwrap();
-        for name in lines.lines().filter_map(|line| line.strip_prefix("f\t")?.split('\t').next()) {
-            for body in builtins.functions(name).iter().filter_map(|function| function.body.as_deref()) {
-                assert!(statements_of("sql", body).is_some_and(|statements| !statements.is_empty()), "{name}: {body}");
-            }
-        }
-    }
-}

@@ -220,7 +220,7 @@ impl<'a> Search<'a> {
             .iter()
             .filter_map(|column| column.get::<ResTarget>().map(|target| target.name.as_str()))
             .collect();
-        let width = insert.select_stmt.as_ref().and_then(|select| width(select));
+        let width = insert.select_stmt.get::<SelectStmt>().and_then(tree::width);
         let catalog = self.catalog;
         for relation in named_relations(catalog, name) {
             // Values without names are those of the first columns.
@@ -307,99 +307,4 @@ fn named_relations<'c>(catalog: &'c Catalog, name: &'c RangeVar) -> impl Iterato
     let schema = name.schemaname.as_str();
     let named = catalog.relations_named(&name.relname);
     named.filter(move |relation| schema.is_empty() || relation.schema == schema).map(|relation| relation.as_ref())
-}
-
-/// How many columns a query has, if it is VALUES or says so in its select list.
-fn width(query: &Node) -> Option<usize> {
-    let select = query.get::<SelectStmt>()?;
-    if let Some(Node { node: Some(NodeEnum::List(row)) }) = select.values_lists.first() {
-        return Some(row.items.len());
-    }
-    let has_star = select.target_list.may_have(|node| matches!(node, Ref::AStar(_)));
-    let counted = !has_star && select.larg.is_none() && !select.target_list.is_empty();
-    counted.then_some(select.target_list.len())
-}
-
-#[cfg(test)]
-mod tests {
-    use catalog::Builder;
-
-    use super::*;
-
-    fn catalog(functions: &[(&str, &str, &str)]) -> Catalog {
-        let mut builder = Builder::new(1, 150_000);
-        let builtins = catalog::Builtins::from_lines(include_str!("../../tests/common/builtins.tsv")).unwrap();
-        builder.builtins(builtins.into());
-        for (number, (name, language, body)) in functions.iter().enumerate() {
-            builder.function(Function {
-                oid: 16384 + number as Oid,
-                schema: "public".into(),
-                name: (*name).into(),
-                language: (*language).into(),
-                volatility: 'v',
-                kind: 'f',
-                is_public: true,
-                definition: format!(
-                    "CREATE FUNCTION public.{name}() RETURNS int LANGUAGE {language} AS $function${body}$function$"
-                ),
-                parts: Vec::new(),
-                is_parallel_safe: false,
-                is_trigger: false,
-                sets_path: false,
-                arguments: (0, None),
-                leavings: Default::default(),
-            });
-        }
-        builder.build()
-    }
-
-    fn left(sql: &str, functions: &[(&str, &str, &str)]) -> Leavings {
-        leavings(&crate::parse(sql).unwrap()[0], &catalog(functions))
-    }
-
-    #[test]
-    fn words_in_literals_and_names_are_nothing() {
-        for sql in [
-            "SELECT 'pg_advisory_lock(1)', 'nextval'",
-            "SELECT nextval FROM t WHERE pg_advisory_lock = 1",
-            "SELECT max(random()) FROM t",
-            "BEGIN",
-        ] {
-            assert!(left(sql, &[]).is_nothing(), "{sql}");
-        }
-    }
-
-    #[test]
-    fn calls_are_found_wherever_they_stand() {
-        assert!(left("SELECT (SELECT nextval('s'))", &[]).drawn);
-        assert!(left("WITH a AS (SELECT pg_catalog.pg_advisory_lock(1)) SELECT * FROM a", &[]).told);
-        assert!(left("SELECT pg_notify('a', 'b')", &[]).notifies);
-        let set = left("SELECT set_config('App.X'::text, v, true) FROM t", &[]);
-        assert_eq!(set.settings.iter().collect::<Vec<_>>(), ["app.x"]);
-        assert!(left("SELECT set_config(name, v, true) FROM t", &[]).any_setting);
-    }
-
-    #[test]
-    fn functions_are_what_their_bodies_are() {
-        let functions = [
-            ("plain", "sql", "SELECT 1"),
-            ("sets", "plpgsql", "BEGIN SET LOCAL app.y = 1; PERFORM set_config('app.x', '1', false); RETURN 1; END"),
-            ("outer_one", "plpgsql", "BEGIN RETURN sets() + inner_one(); END"),
-            ("inner_one", "plpgsql", "BEGIN RETURN outer_one(); END"),
-            ("makes", "sql", "CREATE TEMP TABLE x(); SELECT 1"),
-            ("runs", "plpgsql", "BEGIN EXECUTE 'SELECT 1'; RETURN 1; END"),
-            ("other", "plpython3u", "return 1"),
-        ];
-        assert!(left("SELECT plain()", &functions).is_nothing());
-        for sql in ["SELECT sets()", "SELECT outer_one()", "SELECT t.inner_one FROM t"] {
-            let found = left(sql, &functions);
-            assert_eq!(found.settings.iter().collect::<Vec<_>>(), ["app.x", "app.y"], "{sql}");
-            assert!(!found.hidden && !found.any_setting, "{sql}");
-        }
-        assert!(left("SELECT makes()", &functions).told);
-        assert!(left("DO $$BEGIN PERFORM nextval('s'); END$$", &functions).drawn);
-        for sql in ["SELECT runs()", "SELECT other()"] {
-            assert!(left(sql, &functions).hidden, "{sql}");
-        }
-    }
 }

@@ -18,7 +18,6 @@ use crate::facts::clock::{self, is_moment};
 use crate::facts::code;
 use crate::facts::setting_calls::constant_name;
 use crate::facts::values_drawn::is_remembered;
-use crate::rewrite::attributes;
 use crate::select::exact;
 use crate::select::shape::is_table_name;
 use crate::select::sizes::sized_table;
@@ -160,7 +159,22 @@ impl Search<'_> {
             self.node(node, std::mem::take(&mut at_top))?;
             Ok(true)
         })?;
-        attributes::called(&self.ctx, statement)?.into_iter().try_for_each(|function| self.user_function(function))
+        match self.ctx.analysis {
+            Some(_) => Ok(()),
+            None => self.attributes(statement),
+        }
+    }
+
+    /// `x.f` may be `f(x)` where PostgreSQL has not written a call.
+    fn attributes(&mut self, statement: &impl Walk) -> Result<()> {
+        let names = statement.collect(|node| match node {
+            Ref::ColumnRef(column) => column.fields.get(1..),
+            Ref::AIndirection(part) => Some(part.indirection.as_slice()),
+            _ => None,
+        })?;
+        let catalog = self.ctx.catalog;
+        let functions = names.into_iter().flatten().filter_map(tree::text_of).flat_map(|name| catalog.functions(name));
+        functions.filter(|function| function.takes(1)).try_for_each(|function| self.user_function(function))
     }
 
     /// Functions that the statement uses without naming them, by casts and domains.

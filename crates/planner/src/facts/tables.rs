@@ -162,19 +162,3 @@ fn name(table: &RangeVar) -> String {
         false => format!("{}.{relation}", catalog::quote_identifier(&table.schemaname)),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_target_is_told_from_the_sources() {
-        let sql = "WITH w AS (SELECT * FROM c) UPDATE s.\"T\" SET a = 1 FROM w, b WHERE x IN (SELECT y FROM s.d)";
-        let tables = Tables::in_text(sql).unwrap();
-        assert_eq!(tables.written.as_deref(), Some("s.\"T\""));
-        assert_eq!(tables.read, ["b", "c", "s.d"]);
-        assert_eq!(read_tables("INSERT INTO t SELECT * FROM t").unwrap(), ["t"]);
-        assert_eq!(read_tables("INSERT INTO t VALUES (1)").unwrap(), [""; 0]);
-        assert_eq!(Tables::in_text("SELECT * FROM t FOR UPDATE").unwrap().written, None);
-    }
-}

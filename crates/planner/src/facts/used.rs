@@ -141,21 +141,3 @@ impl Names {
         self.has(relation) || above.into_iter().any(|parent| self.reach(parent, catalog))
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_found_in_their_places() {
-        let names = Names::of("SELECT t.a AS orders, f(1) FROM s.items AS t WHERE note = 'lines'");
-        assert_eq!(names.tables, HashSet::from([(Some("s".to_owned()), "items".to_owned())]));
-        assert_eq!(names.calls, HashSet::from(["f".to_owned()]));
-        let names = Names::of("DROP TABLE s.items; CREATE INDEX i ON lines (f(x)); ALTER TABLE notes ADD y int");
-        let of = |schema: Option<&str>, name: &str| (schema.map(str::to_owned), name.to_owned());
-        for table in [of(Some("s"), "items"), of(None, "lines"), of(None, "notes")] {
-            assert!(names.tables.contains(&table), "{table:?}");
-        }
-        assert!(Names::of("SELECT FROM").hidden || Names::of("SELECT )").hidden);
-    }
-}

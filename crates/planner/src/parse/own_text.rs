@@ -91,32 +91,3 @@ fn qualify_name(name: &mut Vec<Node>) {
 fn unqualifiable(what: &str) -> PgError {
     PgError::internal(format!("{what} in a text of our own: it cannot be written with a schema"))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn operators_functions_and_types_get_their_schema() {
-        let sql = "SELECT count(*), CASE t.k WHEN 'd' THEN a::text END FROM pg_catalog.t WHERE oid = 7 AND b IN ('x', 'y') \
-                   AND c NOT IN (1, 2) AND NOT d & 7 = 7 AND e <> ALL (f) AND n LIKE 'a%' AND a[1] > 0 AND x = y || z";
-        assert_eq!(
-            own_text(sql).unwrap(),
-            "SELECT pg_catalog.count(*), CASE WHEN t.k OPERATOR(pg_catalog.=) 'd' THEN a::pg_catalog.text END \
-             FROM pg_catalog.t WHERE oid OPERATOR(pg_catalog.=) 7 AND b OPERATOR(pg_catalog.=) ANY(ARRAY['x', 'y']) \
-             AND c OPERATOR(pg_catalog.<>) ALL(ARRAY[1, 2]) \
-             AND NOT d OPERATOR(pg_catalog.&) 7 OPERATOR(pg_catalog.=) 7 \
-             AND e OPERATOR(pg_catalog.<>) ALL(f) AND n OPERATOR(pg_catalog.~~) 'a%' AND a[1] OPERATOR(pg_catalog.>) 0 \
-             AND x OPERATOR(pg_catalog.=) (y OPERATOR(pg_catalog.||) z)"
-        );
-    }
-
-    #[test]
-    fn what_has_no_place_for_a_schema_is_refused() {
-        for sql in
-            ["SELECT nullif(a, b) FROM t", "SELECT a IS DISTINCT FROM b FROM t", "SELECT 1 FROM a JOIN b USING (c)"]
-        {
-            assert!(own_text(sql).is_err(), "{sql}");
-        }
-    }
-}

@@ -64,14 +64,7 @@ pub(super) fn say_plainly(statement: &mut Node) -> Result<()> {
 /// A table's row as a whole is printed with its type everywhere but in ORDER BY, GROUP BY and DISTINCT ON: `t.*`.
 fn rows_with_types(select: &mut SelectStmt) {
     let SelectStmt { from_clause, sort_clause, group_clause, distinct_clause, .. } = select;
-    for item in sort_clause.iter_mut().chain(group_clause).chain(distinct_clause) {
-        let value = match &mut item.node {
-            Some(NodeEnum::SortBy(by)) => match by.node.as_deref_mut() {
-                Some(value) => value,
-                None => continue,
-            },
-            _ => item,
-        };
+    for value in sort_clause.iter_mut().chain(group_clause).chain(distinct_clause).filter_map(tree::sorted_mut) {
         let Some(column) = value.get::<ColumnRef>() else { continue };
         let [alias, Node { node: Some(NodeEnum::AStar(_)) }] = column.fields.as_slice() else { continue };
         let Some(table) = tree::text_of(alias).and_then(|alias| table_called(from_clause, alias)) else { continue };
@@ -106,14 +99,7 @@ fn table_called(from: &[Node], alias: &str) -> Option<Vec<Node>> {
 fn columns_by_position(select: &mut SelectStmt) {
     let SelectStmt { target_list, sort_clause, distinct_clause, .. } = select;
     let outputs: Vec<&ResTarget> = target_list.iter().filter_map(|target| target.get::<ResTarget>()).collect();
-    for item in sort_clause.iter_mut().chain(distinct_clause) {
-        let value = match &mut item.node {
-            Some(NodeEnum::SortBy(by)) => match by.node.as_deref_mut() {
-                Some(value) => value,
-                None => continue,
-            },
-            _ => item,
-        };
+    for value in sort_clause.iter_mut().chain(distinct_clause).filter_map(tree::sorted_mut) {
         let Some(name) = bare_name(value) else { continue };
         let is_ambiguous = outputs.iter().filter(|output| tree::output_name(output) == name).count() > 1;
         let position = outputs.iter().position(|output| output.val.as_deref().and_then(bare_name) == Some(name));

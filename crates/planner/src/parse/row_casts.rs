@@ -53,30 +53,3 @@ fn has_sized_fields(tree: &NodeEnum) -> Result<bool> {
 fn is_sized(cast: &pg_query::protobuf::TypeCast) -> bool {
     cast.type_name.as_ref().is_some_and(|of| !of.typmods.is_empty())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::parse::Uses;
-    use crate::tree;
-
-    fn printed(sql: &str, body: &str) -> String {
-        let analysis = Analysis::new(&format!("BEGIN ATOMIC\n {body};\nEND"), Uses::default(), &[]).unwrap();
-        tree::deparse(analysis.as_written(sql).unwrap().tree()).unwrap()
-    }
-
-    #[test]
-    fn only_casts_that_the_user_wrote_stay() {
-        let body = "UPDATE t SET c = ROW(t.id, 'abcdef'::character varying(4), ROW('a'::character(2)))";
-        assert_eq!(
-            printed("UPDATE t SET c = ROW(id, 'abcdef', ROW('a'))", body),
-            "UPDATE t SET c = ROW(t.id, 'abcdef', ROW('a'))"
-        );
-        let kept = "UPDATE t SET c = ROW(t.id, 'abcdef'::varchar(4), ROW('a'::char(2)))";
-        assert_eq!(printed("UPDATE t SET c = ROW(id, 'abcdef'::varchar(4), ROW('a'))", body), kept);
-        assert_eq!(
-            printed("SELECT 'a'::varchar(4), ROW(1)", "SELECT 'a'::varchar(4), ROW(1)"),
-            "SELECT 'a'::varchar(4) AS \"?column?\", ROW(1) AS \"?column?\""
-        );
-    }
-}

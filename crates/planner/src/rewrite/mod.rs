@@ -1,12 +1,11 @@
 //! Statements that become other statements before they are planned, or that the coordinator runs in steps.
 //!
-//! * [`views`], [`owner_reads`], [`inline`], [`attributes`], [`whole_rows`]: definitions and bodies in place of names.
+//! * [`views`], [`owner_reads`], [`inline`], [`whole_rows`]: definitions and bodies in place of names.
 //! * [`rules`], [`instead`], [`before`], [`made_rows`], [`triggers`], [`key_moves`]: what follows from a change of rows.
 //! * [`routine`], [`per_row`], [`of_rows`], [`lifted`]: calls and sub-selects that are run ahead of the statement.
 //!
 //! Invariant: what comes out means what went in, under the rights of the role that PostgreSQL would take.
 
-pub(crate) mod attributes;
 pub(crate) mod before;
 pub(crate) mod in_trigger;
 pub(crate) mod inline;

@@ -22,7 +22,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use catalog::{Column, Oid, Relation};
-use pg_query::protobuf::{ColumnRef, RangeVar};
+use pg_query::protobuf::RangeVar;
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
@@ -36,7 +36,7 @@ use crate::rewrite::lifted::Lifted;
 use crate::rewrite::of_rows;
 use crate::rewrite::routine::Routine;
 use crate::rewrite::views::{self, Expander};
-use crate::select;
+use crate::select::{self, names::names_row};
 use crate::session::{Exchanges, SessionFacts};
 use crate::tree::{self, Ask, Get, Ref, Walk};
 
@@ -287,7 +287,8 @@ fn code_of_columns(ctx: &Context<'_>, query: &NodeEnum) -> Result<Option<String>
         // Names of columns that the alias gives, and rows as a whole, stand for all.
         let all = table.is_barrier
             || name.alias.as_ref().is_some_and(|alias| !alias.colnames.is_empty())
-            || is_whole_row(query, alias)?;
+            || names_row(query, |name| name == alias)?
+            || query.any(|node| matches!(node, Ref::AStar(_)))?;
         let is_read = |column: &&Column| all || names.contains(column.name.as_str());
         if let Some(column) =
             table.columns.iter().filter(is_read).find(|column| !ctx.catalog.is_plain_type(column.type_oid))
@@ -296,15 +297,6 @@ fn code_of_columns(ctx: &Context<'_>, query: &NodeEnum) -> Result<Option<String>
         }
     }
     Ok(None)
-}
-
-/// Is there a name by itself that may mean the row?
-fn is_whole_row(query: &NodeEnum, alias: &str) -> Result<bool> {
-    let is_row = |column: &ColumnRef| match column.fields.as_slice() {
-        [only] => tree::text_of(only) == Some(alias),
-        fields => tree::is_star(fields),
-    };
-    query.any(|node| matches!(node, Ref::ColumnRef(column) if is_row(column)))
 }
 
 /// Definitions are written out by PostgreSQL: what has a schema other than `pg_catalog` is a user's.

@@ -126,12 +126,7 @@ fn movable_behind(ctx: &Context<'_>, statement: &Statement, view: &Arc<Relation>
         if one_view_down(ctx, &view, tree).is_err() {
             break;
         }
-        let root = match &*tree {
-            NodeEnum::InsertStmt(insert) => Ref::InsertStmt(insert),
-            NodeEnum::UpdateStmt(update) => Ref::UpdateStmt(update),
-            NodeEnum::DeleteStmt(delete) => Ref::DeleteStmt(delete),
-            _ => break,
-        };
+        let Some(root) = Ref::of(tree) else { break };
         let events = events(ctx, root);
         let Some(name) = code::changed(root) else { break };
         match ctx.resolve(name)? {

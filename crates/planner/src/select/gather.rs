@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use catalog::{Distribution, NodeId, Relation};
-use pg_query::protobuf::{Alias, ColumnRef, RangeVar, ResTarget, SelectStmt, SubLinkType};
+use pg_query::protobuf::{Alias, ColumnRef, RangeVar, SelectStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
@@ -45,10 +45,6 @@ pub(crate) fn gather(ctx: &Context<'_>, statement: &mut NodeEnum, facts: &Facts,
             let input = input(ctx, &relation, name, &needs, filter)?;
             let table = add(ctx, &mut inputs, input);
             *name = replacement(name, &table);
-            Ok(false)
-        }
-        Some(NodeEnum::ColumnRef(column)) => {
-            levels::unqualify(column);
             Ok(false)
         }
         _ => Ok(true),
@@ -102,18 +98,12 @@ impl Needs {
         let mut needs = Needs::none();
         let mut joins: Vec<String> = Vec::new();
         let mut tables = HashSet::new();
-        let mut harmless_stars: Vec<*const ColumnRef> = Vec::new();
         statement.walk(&mut |node| {
             match node {
-                Ref::SubLink(link) if link.sub_link_type == SubLinkType::ExistsSublink as i32 => {
-                    if let Some(s) = link.subselect.get::<SelectStmt>() {
-                        harmless_stars.extend(s.target_list.iter().filter_map(target_column));
-                    }
-                }
-                Ref::ColumnRef(column) => needs.column(column, harmless_stars.contains(&(column as *const ColumnRef))),
+                Ref::ColumnRef(column) => needs.column(column),
                 Ref::JoinExpr(join) => {
                     // The names of a column list go by position.
-                    needs.all |= join.is_natural || join.alias.as_ref().is_some_and(|a| !a.colnames.is_empty());
+                    needs.all |= join.alias.as_ref().is_some_and(|a| !a.colnames.is_empty());
                     needs.names.extend(tree::names_of(&join.using_clause));
                     joins.extend(join.alias.as_ref().map(|alias| alias.aliasname.clone()));
                 }
@@ -135,15 +125,13 @@ impl Needs {
         for join in joins {
             needs.names.extend(needs.qualified.remove(&join).unwrap_or_default());
         }
-        needs.all |= match statement {
-            NodeEnum::SelectStmt(select) => mentions_row(select, &HashSet::new())?,
-            _ => needs.names.iter().any(|name| tables.contains(name)),
-        };
+        // A name that is also a table's may mean its row.
+        needs.all |= needs.names.iter().any(|name| tables.contains(name));
         Ok(needs)
     }
 
-    fn column(&mut self, column: &ColumnRef, harmless: bool) {
-        self.all |= column.fields.iter().any(|f| matches!(f.node, Some(NodeEnum::AStar(_)))) && !harmless;
+    fn column(&mut self, column: &ColumnRef) {
+        self.all |= tree::is_star(&column.fields);
         let Some((name, qualifiers)) = column.fields.split_last() else { return };
         let Some(name) = tree::text_of(name).map(str::to_owned) else { return };
         match qualifiers.last().and_then(tree::text_of) {
@@ -218,47 +206,6 @@ impl Needs {
         };
         relation.columns.iter().map(|column| column.name.as_str()).filter(is_mentioned).collect()
     }
-}
-
-/// A bare name that is the alias of a visible item may mean its whole row.
-pub(super) fn mentions_row(select: &SelectStmt, outer: &HashSet<String>) -> Result<bool> {
-    let mut visible = outer.clone();
-    for item in &select.from_clause {
-        item.walk(&mut |node| {
-            visible.extend(match node {
-                Ref::RangeVar(name) => Some(tree::alias_of(name).to_owned()),
-                Ref::Alias(alias) => Some(alias.aliasname.clone()),
-                _ => None,
-            });
-            Ok(!matches!(node, Ref::SelectStmt(_)))
-        })?;
-    }
-    let mut found = false;
-    let mut inner = Vec::new();
-    select.walk(&mut |node| {
-        match node {
-            Ref::SelectStmt(sub) if !std::ptr::eq(sub, select) => {
-                inner.push(sub);
-                return Ok(false);
-            }
-            Ref::ColumnRef(column) => {
-                if let [name] = column.fields.as_slice() {
-                    found |= tree::text_of(name).is_some_and(|name| visible.contains(name));
-                }
-            }
-            _ => {}
-        }
-        Ok(!found)
-    })?;
-    for sub in inner {
-        found = found || mentions_row(sub, &visible)?;
-    }
-    Ok(found)
-}
-
-fn target_column(target: &Node) -> Option<*const ColumnRef> {
-    let target = target.get::<ResTarget>()?;
-    target.val.get::<ColumnRef>().map(|column| column as *const ColumnRef)
 }
 
 /// `SELECT needed columns FROM table WHERE pushed conditions`.

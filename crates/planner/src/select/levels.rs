@@ -12,14 +12,14 @@ use pg_query::protobuf::{
     SetOperation, SubLink, SubLinkType, a_const,
 };
 use pg_query::{Node, NodeEnum};
-use pgerror::Result;
+use pgerror::{PgError, Result};
 
 use super::exact::{self, Number};
 use super::{shape, terms};
 use crate::context::{Context, Named};
 use crate::tree::{self, Ask, Get, Ref, Walk};
 
-/// Gives every table reference a number of its own.
+/// Gives every table reference a number of its own. NATURAL JOIN is written out by PostgreSQL, but in what it was not asked about.
 pub(super) fn number_tables(statement: &mut NodeEnum) -> Result<()> {
     let mut next = 0;
     statement.rewrite(&mut |node: &mut Node| {
@@ -27,27 +27,12 @@ pub(super) fn number_tables(statement: &mut NodeEnum) -> Result<()> {
             next += 1;
             name.location = next;
         }
-        Ok(true)
-    })
-}
-
-/// `schema.table.column` may name a table that the final statement no longer reads: the alias is enough.
-pub(super) fn unqualify(column: &mut ColumnRef) {
-    if column.fields.len() > 2 {
-        column.fields.drain(..column.fields.len() - 2);
-    }
-}
-
-/// The same for every column of an expression.
-pub(super) fn unqualified(expression: &Node) -> Result<Node> {
-    let mut expression = expression.clone();
-    expression.rewrite(&mut |n: &mut Node| {
-        if let Some(column) = n.get_mut::<ColumnRef>() {
-            unqualify(column);
+        match node.get::<JoinExpr>().is_some_and(|join| join.is_natural) {
+            true => Err(PgError::unsupported("NATURAL JOIN of rows of several nodes in this transaction")
+                .hint("Name the join's columns by USING.")),
+            false => Ok(true),
         }
-        Ok(true)
-    })?;
-    Ok(expression)
+    })
 }
 
 /// Conditions that may be evaluated early, by table number.
@@ -56,11 +41,11 @@ pub(super) fn filters(ctx: &Context<'_>, statement: &NodeEnum) -> Result<HashMap
     for level in levels(ctx, statement)? {
         for condition in &level.conditions {
             for (table, condition) in level.early(ctx, condition) {
-                filters.entry(table).or_default().push(unqualified(&condition)?);
+                filters.entry(table).or_default().push(condition);
             }
         }
         for (table, condition) in &level.on_conditions {
-            filters.entry(*table).or_default().push(unqualified(condition)?);
+            filters.entry(*table).or_default().push(condition.clone());
         }
     }
     Ok(filters)
@@ -155,10 +140,7 @@ fn add(
 ) -> Result<()> {
     let gathers =
         shape::is_aggregated(ctx, select)? || !select.distinct_clause.is_empty() || !shape::windows(select)?.is_empty();
-    let is_plain = select.op == SetOperation::SetopNone as i32
-        && !gathers
-        && select.limit_count.is_none()
-        && select.limit_offset.is_none();
+    let is_plain = select.op == SetOperation::SetopNone as i32 && !gathers && shape::is_unlimited(select);
     let mut level = Level {
         parent,
         conditions: shape::inner_conditions(select).into_iter().cloned().collect(),

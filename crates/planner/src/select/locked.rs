@@ -17,7 +17,7 @@ use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
 use super::fallback;
-use super::gather::mentions_row;
+use super::names::names_row;
 use crate::context::{Context, Named};
 use crate::facts::functions::{Facts, facts};
 use crate::parse;
@@ -218,7 +218,8 @@ fn query(ctx: &Context<'_>, select: &SelectStmt, targets: &[Target]) -> Result<O
 
 /// Is a row as a whole, `t` or `t.*`, a value in it?
 fn has_rows(select: &SelectStmt) -> Result<bool> {
-    Ok(mentions_row(select, &HashSet::new())? || select.any(|node| matches!(node, Ref::AStar(_)))?)
+    let tables: HashSet<&str> = select.tables()?.into_iter().map(tree::alias_of).collect();
+    Ok(names_row(select, |name| tables.contains(name))? || select.any(|node| matches!(node, Ref::AStar(_)))?)
 }
 
 /// The plan if each node finds its rows by itself, with its number in the texts.

@@ -2,7 +2,8 @@
 //! aggregates there that belong to the level.
 
 use pg_query::protobuf::{
-    self, CoercionForm, FuncCall, JoinExpr, JoinType, ResTarget, RowExpr, SelectStmt, SubLink, TypeCast, WindowDef,
+    self, CoercionForm, ColumnRef, FuncCall, JoinExpr, JoinType, ResTarget, RowExpr, SelectStmt, SubLink, TypeCast,
+    WindowDef,
 };
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
@@ -84,23 +85,19 @@ pub(crate) fn is_aggregated(ctx: &Context<'_>, select: &SelectStmt) -> Result<bo
         || select.having_clause.is_some()
         || !aggregates(ctx, select)?.is_empty()
         || has_json_aggregate(select)?
-        || has_grouping_call(select)?
+        || has(select, |node| matches!(node, Ref::GroupingFunc(_)))?
         || outer_aggregates::any(ctx, select)?)
 }
 
 /// `JSON_ARRAYAGG` and `JSON_OBJECTAGG` are nodes of their own.
 pub(crate) fn has_json_aggregate(select: &SelectStmt) -> Result<bool> {
-    let mut found = false;
-    walk_level(select, &mut |node| {
-        found |= matches!(node, Ref::JsonArrayAgg(_) | Ref::JsonObjectAgg(_));
-    })?;
-    Ok(found)
+    has(select, |node| matches!(node, Ref::JsonArrayAgg(_) | Ref::JsonObjectAgg(_)))
 }
 
-/// `GROUPING(…)`.
-fn has_grouping_call(select: &SelectStmt) -> Result<bool> {
+/// Has the level such a node?
+fn has(select: &SelectStmt, is_such: impl Fn(Ref<'_>) -> bool) -> Result<bool> {
     let mut found = false;
-    walk_level(select, &mut |node| found |= matches!(node, Ref::GroupingFunc(_)))?;
+    walk_level(select, &mut |node| found |= is_such(node))?;
     Ok(found)
 }
 
@@ -191,6 +188,22 @@ pub(crate) fn distinct_expressions(select: &SelectStmt, is_input: impl Fn(&str) 
     (1..=select.target_list.len()).filter_map(|i| target_value(select, i)).collect()
 }
 
+/// Are the rows those of FROM, one for each that WHERE lets pass, in any order?
+pub(crate) fn only_chooses(select: &SelectStmt) -> bool {
+    select.op == protobuf::SetOperation::SetopNone as i32
+        && select.distinct_clause.is_empty()
+        && select.group_clause.is_empty()
+        && select.having_clause.is_none()
+        && select.values_lists.is_empty()
+        && is_unlimited(select)
+        && select.with_clause.is_none()
+}
+
+/// Has it neither LIMIT nor OFFSET?
+pub(crate) fn is_unlimited(select: &SelectStmt) -> bool {
+    select.limit_count.is_none() && select.limit_offset.is_none()
+}
+
 /// `DISTINCT ON (…)`.
 pub(crate) fn has_distinct_on(select: &SelectStmt) -> bool {
     select.distinct_clause.iter().any(|n| n.node.is_some())
@@ -241,9 +254,6 @@ pub(crate) fn inner_conditions(select: &SelectStmt) -> Vec<&Node> {
 /// `tableoid::regclass`: only the row's own node can tell.
 pub(crate) fn is_table_name(cast: &TypeCast) -> bool {
     let to = cast.type_name.as_ref().and_then(|name| name.names.last()).and_then(tree::text_of);
-    let of_tableoid = matches!(
-        cast.arg.as_deref().and_then(|arg| arg.node.as_ref()),
-        Some(NodeEnum::ColumnRef(column)) if tree::last_name(&column.fields) == Some("tableoid")
-    );
-    to == Some("regclass") && of_tableoid
+    let of = cast.arg.get::<ColumnRef>().and_then(|column| tree::last_name(&column.fields));
+    to == Some("regclass") && of == Some("tableoid")
 }

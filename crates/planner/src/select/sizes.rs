@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use catalog::Relation;
-use pg_query::protobuf::{FuncCall, RangeFunction, RangeSubselect, ResTarget, SelectStmt, a_const};
+use pg_query::protobuf::{FuncCall, RangeFunction, RangeSubselect, SelectStmt, a_const};
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
@@ -20,11 +20,7 @@ pub(crate) fn plan(ctx: &Context<'_>, query: &NodeEnum) -> Result<Option<Gather>
     let mut rewritten = query.clone();
     let mut inputs: Vec<Input> = Vec::new();
     rewritten.rewrite(&mut |node: &mut Node| {
-        if let Some(target) = node.get_mut::<ResTarget>()
-            && target.name.is_empty()
-        {
-            target.name = tree::output_name(target);
-        }
+        tree::name_output(node);
         if let Some(value) = call_in_from(ctx, node) {
             *node = value;
             return Ok(true);

@@ -1,16 +1,17 @@
 //! `tableoid` of gathered rows.
 //!
 //! A table has another object id on each datanode, so its rows bring its name along, in a column of type regclass: on the home
-//! node that is the home node's id. A star would show the column, so stars over such tables are written out.
+//! node that is the home node's id.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use catalog::{Distribution, Relation};
-use pg_query::protobuf::{ColumnRef, RangeVar, ResTarget, SelectStmt};
+use pg_query::protobuf::{ColumnRef, RangeVar, ResTarget};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
+use super::names::names_row;
 use crate::context::{Context, Named};
 use crate::tree::{self, Ask, Get, Ref, Walk};
 
@@ -25,10 +26,9 @@ pub(super) fn value() -> Result<Node> {
 /// Puts the column in place of the `tableoid` of every table that will be gathered.
 pub(super) fn rename(ctx: &Context<'_>, query: &mut NodeEnum) -> Result<()> {
     let tables = Tables::of(ctx, query)?;
-    if let NodeEnum::SelectStmt(select) = query {
-        tables.write_out_stars(select)?;
+    if names_row(query, |name| tables.relation(name).is_some())? {
+        return Err(refused("a row as a whole, or a star, would show more than its columns"));
     }
-    tables.check_rest(query)?;
     name_outputs(query)?;
     query.rewrite(&mut |node: &mut Node| {
         let Some(column) = node.get_mut::<ColumnRef>() else { return Ok(true) };
@@ -71,7 +71,6 @@ impl Tables {
                 Ref::Alias(alias) if !own_aliases.contains(&std::ptr::from_ref(alias)) => {
                     others.push(alias.aliasname.clone());
                 }
-                Ref::JoinExpr(join) if join.is_natural => return Err(refused("NATURAL JOIN would join by it")),
                 _ => {}
             }
             Ok(true)
@@ -118,65 +117,6 @@ impl Tables {
             None => Err(refused("the query does not say whose it is")),
         }
     }
-
-    /// `*` and `table.*` of the query itself.
-    fn write_out_stars(&self, select: &mut SelectStmt) -> Result<()> {
-        for arm in select.larg.iter_mut().chain(select.rarg.iter_mut()) {
-            self.write_out_stars(arm)?;
-        }
-        let only = match select.from_clause.as_slice() {
-            [Node { node: Some(NodeEnum::RangeVar(name)) }] => Some(tree::alias_of(name).to_owned()),
-            _ => None,
-        };
-        let mut targets = Vec::new();
-        for target in std::mem::take(&mut select.target_list) {
-            let alias = match star_of(&target) {
-                Some(Some(alias)) => Some(alias),
-                Some(None) => only.clone(),
-                None => None,
-            };
-            match alias.and_then(|alias| Some((self.relation(&alias)?.clone(), alias))) {
-                None => targets.push(target),
-                Some((relation, alias)) => {
-                    let column = |name: &String| tree::target(tree::column(&[&alias, name]), None);
-                    targets.extend(relation.columns.iter().map(|column| &column.name).map(column));
-                }
-            }
-        }
-        select.target_list = targets;
-        Ok(())
-    }
-
-    /// Nothing else may show the column: other stars, and rows as a whole.
-    fn check_rest(&self, query: &NodeEnum) -> Result<()> {
-        let shows = || Err(refused("a row as a whole, or a star, would show more than its columns"));
-        query.walk(&mut |node| {
-            match node {
-                Ref::SelectStmt(select) => {
-                    let mut gathered = false;
-                    select.from_clause.walk(&mut |item| {
-                        gathered |=
-                            matches!(item, Ref::RangeVar(name) if self.relation(tree::alias_of(name)).is_some());
-                        Ok(!matches!(item, Ref::SelectStmt(_)))
-                    })?;
-                    let is_bare_star = |target: &Node| star_of(target) == Some(None);
-                    if gathered && select.target_list.iter().any(is_bare_star) {
-                        return shows();
-                    }
-                }
-                Ref::ColumnRef(column) => {
-                    let is_table = |name: &Node| tree::text_of(name).is_some_and(|name| self.relation(name).is_some());
-                    match column.fields.as_slice() {
-                        [name] if is_table(name) => return shows(),
-                        [name, Node { node: Some(NodeEnum::AStar(_)) }] if is_table(name) => return shows(),
-                        _ => {}
-                    }
-                }
-                _ => {}
-            }
-            Ok(true)
-        })
-    }
 }
 
 /// As [`gather`](super::gather::gather) decides it.
@@ -185,18 +125,6 @@ fn is_gathered(ctx: &Context<'_>, relation: &Relation) -> bool {
         Distribution::Replicated { nodes } => !nodes.contains(&ctx.home()) || ctx.copies.is_some(),
         _ => true,
     }
-}
-
-/// Whose star an output is: `Some(None)` is a bare one.
-fn star_of(target: &Node) -> Option<Option<String>> {
-    if !tree::shows_star(target) {
-        return None;
-    }
-    let target = target.get::<ResTarget>()?;
-    target
-        .val
-        .get::<ColumnRef>()
-        .map(|column| column.fields.iter().rev().nth(1).and_then(tree::text_of).map(str::to_owned))
 }
 
 /// Outputs keep the names that they have by `tableoid`.

@@ -65,10 +65,8 @@ pub(crate) struct Leaf {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scope {
     pub leaves: Vec<usize>,
-    /// Columns merged by USING or NATURAL, and the term that stands for the merged one (`None`: not a plain column).
+    /// Columns merged by USING, and the term that stands for the merged one (`None`: not a plain column).
     pub merged: Vec<(String, Option<Term>)>,
-    /// Some join has NATURAL or USING: `*` is not just the leaves' columns in a row.
-    pub has_merged: bool,
 }
 
 /// Finds the term of a column reference at this level. `Err(())`: the name is not of this level.

@@ -27,8 +27,6 @@ mod parameters;
 mod rows;
 mod shape;
 mod snapshot_independent;
-#[cfg(test)]
-mod tests;
 
 use std::sync::{Arc, OnceLock};
 
@@ -37,7 +35,7 @@ use pg_query::protobuf::{AExpr, AExprKind, ColumnRef, InsertStmt, RangeVar, ResT
 use pg_query::{Node, NodeEnum};
 
 use crate::context::{Context, Named};
-use crate::dml::{check_key, key_names, width};
+use crate::dml::{check_key, key_names};
 use crate::facts::clock;
 use crate::facts::constant::{self, Constant};
 use crate::facts::effects::leavings;
@@ -420,7 +418,7 @@ fn given_columns<'a>(insert: &'a InsertStmt, relation: &'a Relation) -> Option<V
 
 /// The defaults of the columns that an INSERT gives no values for. [`sets_default`](crate::sets_default) tells of those that it asks for.
 fn defaults_of<'a>(insert: &'a InsertStmt, relation: &'a Relation) -> impl Iterator<Item = &'a str> {
-    let rows = insert.select_stmt.get().and_then(width).unwrap_or(0);
+    let rows = insert.select_stmt.get().and_then(tree::width).unwrap_or(0);
     let given: Vec<&str> = match insert.cols.is_empty() {
         true => relation.columns.iter().take(rows).map(|column| column.name.as_str()).collect(),
         false => insert.cols.iter().filter_map(tree::name_of).collect(),

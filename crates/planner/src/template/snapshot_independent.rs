@@ -113,34 +113,3 @@ fn with_rows(head: &str, row: &[usize], rows: usize) -> String {
     }
     text
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rows_of_parameters_are_repeated() {
-        let smallest = |sql: &str| Repeated::of(sql).and_then(|mut repeated| repeated.texts.pop());
-        let (rows, text) = smallest("INSERT INTO t (b, a) VALUES ($2, $1)").expect("a text");
-        assert_eq!(rows, 8);
-        assert!(text.starts_with("INSERT INTO t (b, a) VALUES ($2, $1), ($4, $3), ($6, $5), "), "{text}");
-        assert!(text.ends_with(", ($14, $13), ($16, $15)"), "{text}");
-        let (_, text) = smallest("insert into t(a)values( $1 )").expect("a text");
-        assert!(text.starts_with("insert into t(a)values($1), ($2), "), "{text}");
-        for other in [
-            "INSERT INTO t VALUES ($1, 2)",
-            "INSERT INTO t VALUES ($1, $1)",
-            "INSERT INTO t VALUES ($1, $3)",
-            "INSERT INTO t VALUES ($1::int)",
-            "INSERT INTO t VALUES ($1) RETURNING a",
-            "INSERT INTO t VALUES ($1) RETURNING (a)",
-            "INSERT INTO t SELECT my_values($1)",
-        ] {
-            assert_eq!(Repeated::of(other), None, "{other}");
-        }
-        let wide: Vec<String> = (1..=2_000).map(|number| format!("${number}")).collect();
-        let wide = Repeated::of(&format!("INSERT INTO t VALUES ({})", wide.join(", "))).expect("texts");
-        let sizes: Vec<usize> = wide.texts.iter().map(|(rows, _)| *rows).collect();
-        assert_eq!(sizes, [32, 8]);
-    }
-}

@@ -13,12 +13,13 @@ mod walk;
 use crate::parse::printed::with_plain_marks;
 pub(crate) use ask::Ask;
 pub(crate) use get::{Get, Syntax};
-pub(crate) use names::output_name;
+pub(crate) use names::{name_output, output_name};
 pub(crate) use parts::{
     alias_of, is_about_rows, is_default, is_star, last_name, name_of, only_call, option_of, reads_others, returned_by,
-    returning_mut, returning_of, shows_star, target_of, value_of, with_items, with_mut, with_of,
+    returning_mut, returning_of, shows_star, sorted_mut, target_mut, target_of, value_of, width, with_items, with_mut,
+    with_of,
 };
-pub(crate) use walk::{Ref, Visit, Walk};
+pub(crate) use walk::{Ref, Walk};
 
 /// `SelectStmt`, `CreateRoleStmt`, …: the variant's name.
 pub(crate) fn kind_name(node: &NodeEnum) -> String {
@@ -147,6 +148,11 @@ pub(crate) fn and(args: Vec<Node>) -> Node {
 pub(crate) fn or(args: Vec<Node>) -> Node {
     let boolop = protobuf::BoolExprType::OrExpr as i32;
     protobuf::BoolExpr { xpr: None, boolop, args, location: -1 }.into_node()
+}
+
+/// `CAST(value AS type)`.
+pub(crate) fn cast(value: Node, of: &protobuf::TypeName) -> Node {
+    protobuf::TypeCast { arg: Some(Box::new(value)), type_name: Some(of.clone()), location: -1 }.into_node()
 }
 
 /// All conditions in one, `None` if there are none.

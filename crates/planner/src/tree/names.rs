@@ -3,7 +3,7 @@
 use pg_query::protobuf::{ResTarget, SelectStmt, SubLinkType, XmlExprOp};
 use pg_query::{Node, NodeEnum};
 
-use super::text_of;
+use super::{Get, text_of};
 
 /// Name of a target list entry.
 pub(crate) fn output_name(target: &ResTarget) -> String {
@@ -11,6 +11,16 @@ pub(crate) fn output_name(target: &ResTarget) -> String {
         return target.name.clone();
     }
     target.val.as_deref().and_then(|v| figure(v).0).unwrap_or_else(|| "?column?".to_owned())
+}
+
+/// Writes it to an entry without a name, whose value may be replaced.
+pub(crate) fn name_output(target: &mut Node) {
+    if let Some(target) = target.get_mut::<ResTarget>()
+        && target.name.is_empty()
+        && target.val.is_some()
+    {
+        target.name = output_name(target);
+    }
 }
 
 /// Name and its strength (2: strong, 1: a fallback that a better one may replace).
@@ -102,23 +112,5 @@ fn first_column(select: &SelectStmt) -> (Option<String>, u8) {
         Some(NodeEnum::ResTarget(target)) if !target.name.is_empty() => (Some(target.name.clone()), 2),
         Some(NodeEnum::ResTarget(target)) => target.val.as_deref().map_or((None, 0), figure),
         _ => (None, 0),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::tree;
-
-    #[test]
-    fn functions_with_a_grammar_of_their_own_have_names() {
-        let sql =
-            "SELECT current_time(2), localtimestamp, current_catalog, xmlconcat(a), a IS DOCUMENT, json_value(a, '$')";
-        let names: Vec<_> = tree::parse_select(sql)
-            .unwrap()
-            .target_list
-            .iter()
-            .map(|target| super::output_name(tree::Get::get(target).unwrap()))
-            .collect();
-        assert_eq!(names, ["current_time", "localtimestamp", "current_catalog", "xmlconcat", "?column?", "json_value"]);
     }
 }

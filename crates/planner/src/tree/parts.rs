@@ -1,78 +1,46 @@
 //! The parts that queries and changes of rows have in common.
 
 use pg_query::protobuf::{
-    CommonTableExpr, DefElem, FuncCall, List, RangeFunction, RangeVar, ResTarget, ReturningClause, SetToDefault,
-    WithClause,
+    CommonTableExpr, DefElem, FuncCall, List, RangeFunction, RangeVar, ResTarget, ReturningClause, SelectStmt,
+    SetToDefault, SortBy, WithClause,
 };
 use pg_query::{Node, NodeEnum};
 
 use super::{Get, text_of};
 
-/// The WITH clause of a statement.
-pub(crate) fn with_of(node: &NodeEnum) -> Option<&WithClause> {
-    match node {
-        NodeEnum::SelectStmt(select) => select.with_clause.as_ref(),
-        NodeEnum::InsertStmt(insert) => insert.with_clause.as_ref(),
-        NodeEnum::UpdateStmt(update) => update.with_clause.as_ref(),
-        NodeEnum::DeleteStmt(delete) => delete.with_clause.as_ref(),
-        NodeEnum::MergeStmt(merge) => merge.with_clause.as_ref(),
-        _ => None,
-    }
+/// A clause of several kinds of statements, and where it stands.
+macro_rules! clause {
+    ($what:literal, $of:ident, $mut:ident: $type:ty = $field:ident of $($kind:ident)*) => {
+        #[doc = $what]
+        pub(crate) fn $of(node: &NodeEnum) -> Option<&$type> {
+            match node {
+                $(NodeEnum::$kind(statement) => statement.$field.as_ref(),)*
+                _ => None,
+            }
+        }
+
+        #[doc = concat!("Where it stands. ", $what)]
+        pub(crate) fn $mut(node: &mut NodeEnum) -> Option<&mut Option<$type>> {
+            match node {
+                $(NodeEnum::$kind(statement) => Some(&mut statement.$field),)*
+                _ => None,
+            }
+        }
+    };
 }
 
-/// Where the WITH clause of a statement stands.
-pub(crate) fn with_mut(node: &mut NodeEnum) -> Option<&mut Option<WithClause>> {
-    match node {
-        NodeEnum::SelectStmt(select) => Some(&mut select.with_clause),
-        NodeEnum::InsertStmt(insert) => Some(&mut insert.with_clause),
-        NodeEnum::UpdateStmt(update) => Some(&mut update.with_clause),
-        NodeEnum::DeleteStmt(delete) => Some(&mut delete.with_clause),
-        NodeEnum::MergeStmt(merge) => Some(&mut merge.with_clause),
-        _ => None,
-    }
-}
+clause!("The WITH clause.", with_of, with_mut: WithClause = with_clause of SelectStmt InsertStmt UpdateStmt DeleteStmt MergeStmt);
+clause!("The table or view that a data change is about.", target_of, target_mut: RangeVar = relation of InsertStmt UpdateStmt DeleteStmt MergeStmt);
+clause!("The RETURNING clause of a data change.", returning_of, returning_mut: ReturningClause = returning_clause of InsertStmt UpdateStmt DeleteStmt MergeStmt);
 
 /// Is it a query or a change of rows?
 pub(crate) fn is_about_rows(node: &NodeEnum) -> bool {
     matches!(node, NodeEnum::SelectStmt(_)) || target_of(node).is_some()
 }
 
-/// The table or view that a data change is about.
-pub(crate) fn target_of(node: &NodeEnum) -> Option<&RangeVar> {
-    match node {
-        NodeEnum::InsertStmt(insert) => insert.relation.as_ref(),
-        NodeEnum::UpdateStmt(update) => update.relation.as_ref(),
-        NodeEnum::DeleteStmt(delete) => delete.relation.as_ref(),
-        NodeEnum::MergeStmt(merge) => merge.relation.as_ref(),
-        _ => None,
-    }
-}
-
-/// The RETURNING clause of a data change.
-pub(crate) fn returning_of(node: &NodeEnum) -> Option<&ReturningClause> {
-    match node {
-        NodeEnum::InsertStmt(insert) => insert.returning_clause.as_ref(),
-        NodeEnum::UpdateStmt(update) => update.returning_clause.as_ref(),
-        NodeEnum::DeleteStmt(delete) => delete.returning_clause.as_ref(),
-        NodeEnum::MergeStmt(merge) => merge.returning_clause.as_ref(),
-        _ => None,
-    }
-}
-
-/// Its output list.
+/// The output list of RETURNING.
 pub(crate) fn returned_by(node: &NodeEnum) -> &[Node] {
     returning_of(node).map_or(&[], |clause| &clause.exprs)
-}
-
-/// Where the RETURNING clause of a data change stands.
-pub(crate) fn returning_mut(node: &mut NodeEnum) -> Option<&mut Option<ReturningClause>> {
-    match node {
-        NodeEnum::InsertStmt(insert) => Some(&mut insert.returning_clause),
-        NodeEnum::UpdateStmt(update) => Some(&mut update.returning_clause),
-        NodeEnum::DeleteStmt(delete) => Some(&mut delete.returning_clause),
-        NodeEnum::MergeStmt(merge) => Some(&mut merge.returning_clause),
-        _ => None,
-    }
 }
 
 /// Is this list of names `*`, or does it end with one?
@@ -86,6 +54,25 @@ pub(crate) fn shows_star(target: &Node) -> bool {
         Some(NodeEnum::ColumnRef(column)) => is_star(&column.fields),
         Some(NodeEnum::AIndirection(part)) => is_star(&part.indirection),
         _ => false,
+    }
+}
+
+/// How many columns a query gives, if its text tells.
+pub(crate) fn width(query: &SelectStmt) -> Option<usize> {
+    if let Some(left) = query.larg.as_deref() {
+        return width(left);
+    }
+    if let Some(row) = query.values_lists.first().and_then(|row| row.get::<List>()) {
+        return Some(row.items.len());
+    }
+    (!query.target_list.iter().any(shows_star)).then_some(query.target_list.len())
+}
+
+/// The value that an item of ORDER BY, GROUP BY or DISTINCT ON is about.
+pub(crate) fn sorted_mut(item: &mut Node) -> Option<&mut Node> {
+    match item.get::<SortBy>() {
+        Some(_) => item.get_mut::<SortBy>()?.node.as_deref_mut(),
+        None => Some(item),
     }
 }
 

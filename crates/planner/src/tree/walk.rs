@@ -66,6 +66,16 @@ macro_rules! tree {
         #[derive(Clone, Copy)]
         pub(crate) enum Ref<'a> { $($variant(&'a $type)),* }
 
+        impl<'a> Ref<'a> {
+            /// A node by itself, if it is of the walk.
+            pub(crate) fn of(node: &'a NodeEnum) -> Option<Self> {
+                match node {
+                    $(NodeEnum::$variant(node) => Some(Ref::$variant(node)),)*
+                    _ => None,
+                }
+            }
+        }
+
         $(impl Walk for $type {
             fn walk<'a>(&'a self, visit: &mut Visit<'_, 'a>) -> Result<()> {
                 if visit(Ref::$variant(self))? {

@@ -105,6 +105,11 @@ impl Table {
 }
 
 pub fn catalog() -> Catalog {
+    catalog_but(|_| {})
+}
+
+/// The same with tables changed.
+pub fn catalog_but(change: impl Fn(&mut Relation)) -> Catalog {
     let mut builder = Builder::new(1, 150_000);
     // What `executor::load` asks PostgreSQL 15 for.
     builder.builtins(Builtins::from_lines(include_str!("builtins.tsv")).unwrap().into());
@@ -180,7 +185,8 @@ pub fn catalog() -> Catalog {
             .view(" SELECT logged.g_id,\n    logged.g_text\n   FROM public.logged\n  WHERE (logged.g_n = 1)"),
     ];
     builder.schema("public");
-    for table in tables.into_iter().chain(ruled) {
+    for mut table in tables.into_iter().chain(ruled) {
+        change(&mut table.relation);
         builder.relation(table.relation);
     }
     let function = |oid, name: &str, body: &str, language: &str| Function {

@@ -159,12 +159,12 @@ Ddl Schema on [0 1 2]
   CREATE TABLE IF NOT EXISTS orders (a int)
 
 -- describe: x 20, y 25
-CREATE TABLE t DISTRIBUTE BY HASH (y) AS SELECT o_orderkey AS x, 'a'::text AS y FROM orders
+CREATE TABLE t DISTRIBUTE BY HASH (y) AS SELECT orders.o_orderkey AS x, 'a'::text AS y FROM public.orders
 ----
 Ddl Schema on [0 1 2]
-  CREATE TABLE t AS SELECT o_orderkey AS x, 'a'::text AS y FROM orders  WITH NO DATA
+  CREATE TABLE t AS SELECT orders.o_orderkey AS x, 'a'::text AS y FROM public.orders  WITH NO DATA
   create public.t: hash (y) over [0 1 2]
-  then INSERT INTO public.t SELECT o_orderkey AS x, 'a'::text AS y FROM orders
+  then INSERT INTO public.t SELECT orders.o_orderkey AS x, 'a'::text AS y FROM public.orders
 
 -- describe: o_orderkey 20
 SELECT o_orderkey INTO t FROM orders
@@ -175,12 +175,12 @@ Ddl Schema on [0 1 2]
   then INSERT INTO public.t SELECT o_orderkey FROM orders
 
 -- describe: o_orderkey 20
-CREATE TEMP TABLE t AS SELECT o_orderkey FROM orders
+CREATE TEMP TABLE t AS SELECT orders.o_orderkey FROM public.orders
 ----
 Gather (write) on 0
   CREATE TEMPORARY TABLE t AS SELECT * FROM loxo_g1
   loxo_g1 from [0 1 2]
-    SELECT o_orderkey FROM orders
+    SELECT orders.o_orderkey FROM public.orders
 
 ALTER TABLE orders ADD COLUMN x int DEFAULT 5
 ----
@@ -383,11 +383,11 @@ DROP TABLESPACE fast
 Ddl Maintenance on [0 1 2], outside a transaction
   DROP TABLESPACE fast
 
-CREATE MATERIALIZED VIEW totals AS SELECT count(*) FROM nation
+CREATE MATERIALIZED VIEW totals AS SELECT count(*) AS count FROM public.nation
 ----
 Ddl Schema on [0 1 2]
-  CREATE MATERIALIZED VIEW totals AS SELECT count(*) FROM nation
-  elsewhere CREATE MATERIALIZED VIEW totals AS SELECT count(*) FROM nation  WITH NO DATA
+  CREATE MATERIALIZED VIEW totals AS SELECT count(*) AS count FROM public.nation
+  elsewhere CREATE MATERIALIZED VIEW totals AS SELECT count(*) AS count FROM public.nation  WITH NO DATA
 
 CREATE TRIGGER tr BEFORE INSERT ON orders FOR EACH ROW EXECUTE FUNCTION count_orders()
 ----

@@ -8,47 +8,54 @@ DO $$ BEGIN RAISE NOTICE 'nothing to read'; END $$
 Forward (write) to 0
   DO $$ BEGIN RAISE NOTICE 'nothing to read'; END $$
 
-SELECT dynamic()
+SELECT public.dynamic() AS dynamic
 ----
 Routine
   dynamic()
   then SELECT $1::bigint AS dynamic
 
-SELECT dynamic() + 1 AS a, 'x'
+SELECT (public.dynamic() + 1) AS a, 'x'::text
 ----
 Routine
   dynamic()
-  then SELECT $1::bigint + 1 AS a, 'x' AS "?column?"
+  then SELECT $1::bigint + 1 AS a, 'x'::text AS "?column?"
 
-SELECT x.d, o.o_total FROM dynamic() AS x (d) JOIN orders o ON o.o_orderkey = x.d
+SELECT x.d, o.o_total FROM (public.dynamic() x(d) JOIN public.orders o ON ((o.o_orderkey = x.d)))
 ----
 Routine
   dynamic()
-  then SELECT x.d, o.o_total FROM (SELECT $1::bigint AS int8) x(d) JOIN orders o ON o.o_orderkey = x.d
+  then SELECT x.d AS d, o.o_total AS o_total FROM (SELECT $1::bigint AS int8) x(d) JOIN public.orders o ON o.o_orderkey = x.d
 
-INSERT INTO nation VALUES (dynamic(), 'x')
+INSERT INTO public.nation (n_key, n_name) VALUES (public.dynamic(), 'x'::text)
 ----
 Routine
   dynamic()
-  then INSERT INTO nation VALUES ($1::bigint, 'x')
+  then INSERT INTO public.nation (n_key, n_name) VALUES ($1::bigint, 'x'::text)
 
-SELECT dynamic() FROM orders
+SELECT public.dynamic() AS dynamic FROM public.orders
 ----
-ERROR 0A000 function dynamic() is not supported on distributed tables
-  hint: Its body may read or write tables that no single node has: call it once, by itself or in FROM, or write it in SQL or PL/pgSQL without EXECUTE.
+Routine
+  SELECT 1 AS c0 FROM public.orders
+  for each SELECT public.dynamic() AS c
+  then SELECT loxo_r.loxo_c1::loxo_type_of_slot_1_ AS dynamic FROM ROWS FROM (pg_catalog.unnest($2::pg_catalog.text[]) ) loxo_r(loxo_c1)
 
-SELECT CASE WHEN dynamic() > 1 THEN 2 END
+SELECT CASE WHEN (public.dynamic() > 1) THEN 2 ELSE NULL::integer END AS "case"
 ----
-ERROR 0A000 function dynamic() is not supported on distributed tables
-  hint: Its body may read or write tables that no single node has: call it once, by itself or in FROM, or write it in SQL or PL/pgSQL without EXECUTE.
+Routine
+  SELECT 1 AS c0
+  for each SELECT public.dynamic() AS c
+  then SELECT CASE WHEN loxo_r.loxo_c1::loxo_type_of_slot_1_ > 1 THEN 2 ELSE NULL::int END AS "case" FROM ROWS FROM (pg_catalog.unnest($2::pg_catalog.text[]) ) loxo_r(loxo_c1)
 
-SELECT (SELECT dynamic())
+SELECT (SELECT public.dynamic() AS dynamic) AS dynamic
 ----
-ERROR 0A000 function dynamic() is not supported on distributed tables
-  hint: Its body may read or write tables that no single node has: call it once, by itself or in FROM, or write it in SQL or PL/pgSQL without EXECUTE.
+Routine
+  SELECT public.dynamic() AS dynamic
+  then SELECT (SELECT * FROM loxo_locked_1) AS dynamic
 
-SELECT dynamic() LIMIT 0
+SELECT public.dynamic() AS dynamic LIMIT 0
 ----
-ERROR 0A000 function dynamic() is not supported on distributed tables
-  hint: Its body may read or write tables that no single node has: call it once, by itself or in FROM, or write it in SQL or PL/pgSQL without EXECUTE.
+Routine
+  SELECT 1 AS c0 LIMIT 0
+  for each SELECT public.dynamic() AS c
+  then SELECT loxo_r.loxo_c1::loxo_type_of_slot_1_ AS dynamic FROM ROWS FROM (pg_catalog.unnest($2::pg_catalog.text[]) ) loxo_r(loxo_c1)
 

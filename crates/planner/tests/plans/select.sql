@@ -3,177 +3,177 @@ SELECT 1
 Forward to 0
   SELECT 1
 
-SELECT * FROM nation WHERE n_key = 3
+SELECT nation.n_key, nation.n_name FROM public.nation WHERE (nation.n_key = 3)
 ----
 Forward to any of [0 1 2]
-  SELECT * FROM nation WHERE n_key = 3
+  SELECT nation.n_key, nation.n_name FROM public.nation WHERE (nation.n_key = 3)
 
-SELECT * FROM orders WHERE o_orderkey = 7
+SELECT orders.o_orderkey, orders.o_custkey, orders.o_date, orders.o_total FROM public.orders WHERE (orders.o_orderkey = 7)
 ----
 Forward to 2
-  SELECT * FROM orders WHERE o_orderkey = 7
+  SELECT orders.o_orderkey, orders.o_custkey, orders.o_date, orders.o_total FROM public.orders WHERE (orders.o_orderkey = 7)
 
-SELECT * FROM orders WHERE o_orderkey = $1
+SELECT orders.o_orderkey, orders.o_custkey, orders.o_date, orders.o_total FROM public.orders WHERE (orders.o_orderkey = $1)
 ----
 Forward to 1
-  SELECT * FROM orders WHERE o_orderkey = $1
+  SELECT orders.o_orderkey, orders.o_custkey, orders.o_date, orders.o_total FROM public.orders WHERE (orders.o_orderkey = $1)
 
-SELECT * FROM orders WHERE o_orderkey = $2
+SELECT orders.o_orderkey, orders.o_custkey, orders.o_date, orders.o_total FROM public.orders WHERE (orders.o_orderkey = $2)
 ----
 Scatter to [0 1 2]
-  SELECT * FROM orders WHERE o_orderkey = $2
+  SELECT orders.o_orderkey, orders.o_custkey, orders.o_date, orders.o_total FROM public.orders WHERE (orders.o_orderkey = $2)
 
-SELECT * FROM orders WHERE o_orderkey IN (1, 2, 3)
+SELECT orders.o_orderkey, orders.o_custkey, orders.o_date, orders.o_total FROM public.orders WHERE (orders.o_orderkey = ANY (ARRAY[(1)::bigint, (2)::bigint, (3)::bigint]))
 ----
 Scatter to [0 1 2]
-  SELECT * FROM orders WHERE o_orderkey IN (1, 2, 3)
+  SELECT orders.o_orderkey, orders.o_custkey, orders.o_date, orders.o_total FROM public.orders WHERE (orders.o_orderkey = ANY (ARRAY[(1)::bigint, (2)::bigint, (3)::bigint]))
 
-SELECT * FROM orders
+SELECT orders.o_orderkey, orders.o_custkey, orders.o_date, orders.o_total FROM public.orders
 ----
 Scatter to [0 1 2]
-  SELECT * FROM orders
+  SELECT orders.o_orderkey, orders.o_custkey, orders.o_date, orders.o_total FROM public.orders
 
-SELECT o.*, l.l_price FROM orders o JOIN lineitem l ON l.l_orderkey = o.o_orderkey WHERE o.o_total > 10
+SELECT o.o_orderkey, o.o_custkey, o.o_date, o.o_total, l.l_price FROM (public.orders o JOIN public.lineitem l ON ((l.l_orderkey = o.o_orderkey))) WHERE (o.o_total > (10)::numeric)
 ----
 Scatter to [0 1 2]
-  SELECT o.*, l.l_price FROM orders o JOIN lineitem l ON l.l_orderkey = o.o_orderkey WHERE o.o_total > 10
+  SELECT o.o_orderkey, o.o_custkey, o.o_date, o.o_total, l.l_price FROM (public.orders o JOIN public.lineitem l ON ((l.l_orderkey = o.o_orderkey))) WHERE (o.o_total > (10)::numeric)
 
-SELECT * FROM orders, lineitem, nation WHERE o_orderkey = l_orderkey AND n_key = 3
+SELECT orders.o_orderkey, orders.o_custkey, orders.o_date, orders.o_total, lineitem.l_orderkey, lineitem.l_partkey, lineitem.l_quantity, lineitem.l_price, lineitem.l_tax, lineitem.l_shipdate, lineitem.l_flag, nation.n_key, nation.n_name FROM public.orders, public.lineitem, public.nation WHERE ((orders.o_orderkey = lineitem.l_orderkey) AND (nation.n_key = 3))
 ----
 Scatter to [0 1 2]
-  SELECT * FROM orders, lineitem, nation WHERE o_orderkey = l_orderkey AND n_key = 3
+  SELECT orders.o_orderkey, orders.o_custkey, orders.o_date, orders.o_total, lineitem.l_orderkey, lineitem.l_partkey, lineitem.l_quantity, lineitem.l_price, lineitem.l_tax, lineitem.l_shipdate, lineitem.l_flag, nation.n_key, nation.n_name FROM public.orders, public.lineitem, public.nation WHERE ((orders.o_orderkey = lineitem.l_orderkey) AND (nation.n_key = 3))
 
-SELECT * FROM orders o JOIN customer c ON c.c_custkey = o.o_custkey WHERE c.c_name LIKE 'A%' AND o.o_date >= date '1994-01-01' AND o.o_date < date '1994-01-01' + interval '1 year'
+SELECT o.o_orderkey, o.o_custkey, o.o_date, o.o_total, c.c_custkey, c.c_name, c.c_nation FROM (public.orders o JOIN public.customer c ON ((c.c_custkey = o.o_custkey))) WHERE ((c.c_name ~~ 'A%'::text) AND (o.o_date >= '1994-01-01'::date) AND (o.o_date < ('1994-01-01'::date + '1 year'::interval)))
 ----
 ExchangePlan over [0 1 2]
   loxo_x1 from [0 1 2] to hash of column 1 Int8 over [0 1 2]
     SELECT o_orderkey, o_custkey, o_date, o_total FROM public.orders o WHERE o.o_date >= '1994-01-01'::date AND o.o_date < '1994-01-01'::date + '1 year'::interval
   Scatter to [0 1 2]
-    SELECT * FROM loxo_x1 o JOIN customer c ON c.c_custkey = o.o_custkey WHERE c.c_name LIKE 'A%'
+    SELECT o.o_orderkey, o.o_custkey, o.o_date, o.o_total, c.c_custkey, c.c_name, c.c_nation FROM loxo_x1 o JOIN public.customer c ON c.c_custkey = o.o_custkey WHERE c.c_name ~~ 'A%'::text
 
-SELECT * FROM customer c LEFT JOIN nation n ON n.n_key = c.c_nation
+SELECT c.c_custkey, c.c_name, c.c_nation, n.n_key, n.n_name FROM (public.customer c LEFT JOIN public.nation n ON ((n.n_key = c.c_nation)))
 ----
 Scatter to [0 1 2]
-  SELECT * FROM customer c LEFT JOIN nation n ON n.n_key = c.c_nation
+  SELECT c.c_custkey, c.c_name, c.c_nation, n.n_key, n.n_name FROM (public.customer c LEFT JOIN public.nation n ON ((n.n_key = c.c_nation)))
 
-SELECT * FROM nation n LEFT JOIN customer c ON n.n_key = c.c_nation
+SELECT n.n_key, n.n_name, c.c_custkey, c.c_name, c.c_nation FROM (public.nation n LEFT JOIN public.customer c ON ((n.n_key = c.c_nation)))
 ----
 ExchangePlan over [0 1 2]
   loxo_x1 from [0 1 2] to node 0
     SELECT c_custkey, c_name, c_nation FROM public.customer c
   Forward to 0
-    SELECT * FROM nation n LEFT JOIN loxo_x1 c ON n.n_key = c.c_nation
+    SELECT n.n_key, n.n_name, c.c_custkey, c.c_name, c.c_nation FROM public.nation n LEFT JOIN loxo_x1 c ON n.n_key = c.c_nation
 
-SELECT * FROM orders o LEFT JOIN lineitem l ON l.l_orderkey = o.o_orderkey AND l.l_tax > 0
+SELECT o.o_orderkey, o.o_custkey, o.o_date, o.o_total, l.l_orderkey, l.l_partkey, l.l_quantity, l.l_price, l.l_tax, l.l_shipdate, l.l_flag FROM (public.orders o LEFT JOIN public.lineitem l ON (((l.l_orderkey = o.o_orderkey) AND (l.l_tax > (0)::double precision))))
 ----
 Scatter to [0 1 2]
-  SELECT * FROM orders o LEFT JOIN lineitem l ON l.l_orderkey = o.o_orderkey AND l.l_tax > 0
+  SELECT o.o_orderkey, o.o_custkey, o.o_date, o.o_total, l.l_orderkey, l.l_partkey, l.l_quantity, l.l_price, l.l_tax, l.l_shipdate, l.l_flag FROM (public.orders o LEFT JOIN public.lineitem l ON (((l.l_orderkey = o.o_orderkey) AND (l.l_tax > (0)::double precision))))
 
-SELECT * FROM orders o FULL JOIN lineitem l ON l.l_orderkey = o.o_orderkey
+SELECT o.o_orderkey, o.o_custkey, o.o_date, o.o_total, l.l_orderkey, l.l_partkey, l.l_quantity, l.l_price, l.l_tax, l.l_shipdate, l.l_flag FROM (public.orders o FULL JOIN public.lineitem l ON ((l.l_orderkey = o.o_orderkey)))
 ----
 Scatter to [0 1 2]
-  SELECT * FROM orders o FULL JOIN lineitem l ON l.l_orderkey = o.o_orderkey
+  SELECT o.o_orderkey, o.o_custkey, o.o_date, o.o_total, l.l_orderkey, l.l_partkey, l.l_quantity, l.l_price, l.l_tax, l.l_shipdate, l.l_flag FROM (public.orders o FULL JOIN public.lineitem l ON ((l.l_orderkey = o.o_orderkey)))
 
-SELECT * FROM orders o WHERE EXISTS (SELECT 1 FROM lineitem l WHERE l.l_orderkey = o.o_orderkey AND l.l_flag = 'R')
+SELECT o.o_orderkey, o.o_custkey, o.o_date, o.o_total FROM public.orders o WHERE (EXISTS (SELECT 1 FROM public.lineitem l WHERE ((l.l_orderkey = o.o_orderkey) AND (l.l_flag = 'R'::text))))
 ----
 Scatter to [0 1 2]
-  SELECT * FROM orders o WHERE EXISTS (SELECT 1 FROM lineitem l WHERE l.l_orderkey = o.o_orderkey AND l.l_flag = 'R')
+  SELECT o.o_orderkey, o.o_custkey, o.o_date, o.o_total FROM public.orders o WHERE (EXISTS (SELECT 1 FROM public.lineitem l WHERE ((l.l_orderkey = o.o_orderkey) AND (l.l_flag = 'R'::text))))
 
-SELECT * FROM orders o WHERE o_orderkey IN (SELECT l_orderkey FROM lineitem GROUP BY l_orderkey HAVING sum(l_quantity) > 300)
+SELECT o.o_orderkey, o.o_custkey, o.o_date, o.o_total FROM public.orders o WHERE (o.o_orderkey IN (SELECT lineitem.l_orderkey FROM public.lineitem GROUP BY lineitem.l_orderkey HAVING (sum(lineitem.l_quantity) > (300)::numeric)))
 ----
 Scatter to [0 1 2]
-  SELECT * FROM orders o WHERE o_orderkey IN (SELECT l_orderkey FROM lineitem GROUP BY l_orderkey HAVING sum(l_quantity) > 300)
+  SELECT o.o_orderkey, o.o_custkey, o.o_date, o.o_total FROM public.orders o WHERE (o.o_orderkey IN (SELECT lineitem.l_orderkey FROM public.lineitem GROUP BY lineitem.l_orderkey HAVING (sum(lineitem.l_quantity) > (300)::numeric)))
 
-SELECT * FROM orders o WHERE o_orderkey NOT IN (SELECT l_orderkey FROM lineitem)
+SELECT o.o_orderkey, o.o_custkey, o.o_date, o.o_total FROM public.orders o WHERE (NOT (o.o_orderkey IN (SELECT lineitem.l_orderkey FROM public.lineitem)))
 ----
 ExchangePlan over [0 1 2]
   loxo_x1 from [0 1 2] to all of [0 1 2]
-    SELECT l_orderkey FROM lineitem
+    SELECT lineitem.l_orderkey FROM public.lineitem
   Scatter to [0 1 2]
-    SELECT * FROM orders o WHERE NOT o_orderkey IN (SELECT loxo_c1 AS l_orderkey FROM loxo_x1)
+    SELECT o.o_orderkey, o.o_custkey, o.o_date, o.o_total FROM public.orders o WHERE NOT o.o_orderkey IN (SELECT loxo_c1 AS l_orderkey FROM loxo_x1)
 
-SELECT * FROM orders o WHERE o_custkey IN (SELECT c_custkey FROM customer WHERE c_nation = 3)
+SELECT o.o_orderkey, o.o_custkey, o.o_date, o.o_total FROM public.orders o WHERE (o.o_custkey IN (SELECT customer.c_custkey FROM public.customer WHERE (customer.c_nation = 3)))
 ----
 ExchangePlan over [0 1 2]
   loxo_x1 from [0 1 2] to hash of column 1 Int8 over [0 1 2]
     SELECT o_orderkey, o_custkey, o_date, o_total FROM public.orders o
   Scatter to [0 1 2]
-    SELECT * FROM loxo_x1 o WHERE o_custkey IN (SELECT c_custkey FROM customer WHERE c_nation = 3)
+    SELECT o.o_orderkey, o.o_custkey, o.o_date, o.o_total FROM loxo_x1 o WHERE o.o_custkey IN (SELECT customer.c_custkey FROM public.customer WHERE customer.c_nation = 3)
 
-SELECT * FROM orders o WHERE o_total > (SELECT avg(l_price) FROM lineitem l WHERE l.l_orderkey = o.o_orderkey)
+SELECT o.o_orderkey, o.o_custkey, o.o_date, o.o_total FROM public.orders o WHERE (o.o_total > (SELECT avg(l.l_price) AS avg FROM public.lineitem l WHERE (l.l_orderkey = o.o_orderkey)))
 ----
 Scatter to [0 1 2]
-  SELECT * FROM orders o WHERE o_total > (SELECT avg(l_price) FROM lineitem l WHERE l.l_orderkey = o.o_orderkey)
+  SELECT o.o_orderkey, o.o_custkey, o.o_date, o.o_total FROM public.orders o WHERE (o.o_total > (SELECT avg(l.l_price) AS avg FROM public.lineitem l WHERE (l.l_orderkey = o.o_orderkey)))
 
-SELECT * FROM customer WHERE c_nation IN (SELECT n_key FROM nation)
+SELECT customer.c_custkey, customer.c_name, customer.c_nation FROM public.customer WHERE (customer.c_nation IN (SELECT nation.n_key FROM public.nation))
 ----
 Scatter to [0 1 2]
-  SELECT * FROM customer WHERE c_nation IN (SELECT n_key FROM nation)
+  SELECT customer.c_custkey, customer.c_name, customer.c_nation FROM public.customer WHERE (customer.c_nation IN (SELECT nation.n_key FROM public.nation))
 
-SELECT l_orderkey, sum(l_tax), avg(l_tax) FROM lineitem GROUP BY l_orderkey HAVING count(*) > 3
+SELECT lineitem.l_orderkey, sum(lineitem.l_tax) AS sum, avg(lineitem.l_tax) AS avg FROM public.lineitem GROUP BY lineitem.l_orderkey HAVING (count(*) > 3)
 ----
 Scatter to [0 1 2]
-  SELECT l_orderkey, sum(l_tax), avg(l_tax) FROM lineitem GROUP BY l_orderkey HAVING count(*) > 3
+  SELECT lineitem.l_orderkey, sum(lineitem.l_tax) AS sum, avg(lineitem.l_tax) AS avg FROM public.lineitem GROUP BY lineitem.l_orderkey HAVING (count(*) > 3)
 
-SELECT DISTINCT l_orderkey, l_flag FROM lineitem
+SELECT DISTINCT lineitem.l_orderkey, lineitem.l_flag FROM public.lineitem
 ----
 Scatter to [0 1 2]
-  SELECT DISTINCT l_orderkey, l_flag FROM lineitem
+  SELECT DISTINCT lineitem.l_orderkey, lineitem.l_flag FROM public.lineitem
 
-SELECT l_orderkey, rank() OVER (PARTITION BY l_orderkey ORDER BY l_price) FROM lineitem
+SELECT lineitem.l_orderkey, rank() OVER (PARTITION BY lineitem.l_orderkey ORDER BY lineitem.l_price) AS rank FROM public.lineitem
 ----
 Scatter to [0 1 2]
-  SELECT l_orderkey, rank() OVER (PARTITION BY l_orderkey ORDER BY l_price) FROM lineitem
+  SELECT lineitem.l_orderkey, rank() OVER (PARTITION BY lineitem.l_orderkey ORDER BY lineitem.l_price) AS rank FROM public.lineitem
 
-WITH o AS (SELECT * FROM orders WHERE o_total > 5) SELECT * FROM o JOIN lineitem ON l_orderkey = o_orderkey
+WITH o AS (SELECT orders.o_orderkey, orders.o_custkey, orders.o_date, orders.o_total FROM public.orders WHERE (orders.o_total > (5)::numeric)) SELECT o.o_orderkey, o.o_custkey, o.o_date, o.o_total, lineitem.l_orderkey, lineitem.l_partkey, lineitem.l_quantity, lineitem.l_price, lineitem.l_tax, lineitem.l_shipdate, lineitem.l_flag FROM (o JOIN public.lineitem ON ((lineitem.l_orderkey = o.o_orderkey)))
 ----
 Scatter to [0 1 2]
-  WITH o AS (SELECT * FROM orders WHERE o_total > 5) SELECT * FROM o JOIN lineitem ON l_orderkey = o_orderkey
+  WITH o AS (SELECT orders.o_orderkey, orders.o_custkey, orders.o_date, orders.o_total FROM public.orders WHERE (orders.o_total > (5)::numeric)) SELECT o.o_orderkey, o.o_custkey, o.o_date, o.o_total, lineitem.l_orderkey, lineitem.l_partkey, lineitem.l_quantity, lineitem.l_price, lineitem.l_tax, lineitem.l_shipdate, lineitem.l_flag FROM (o JOIN public.lineitem ON ((lineitem.l_orderkey = o.o_orderkey)))
 
-SELECT * FROM big_orders WHERE o_orderkey = 7
+SELECT big_orders.o_orderkey, big_orders.o_total FROM public.big_orders WHERE (big_orders.o_orderkey = 7)
 ----
 Forward to 2
-  SELECT * FROM big_orders WHERE o_orderkey = 7
+  SELECT big_orders.o_orderkey, big_orders.o_total FROM public.big_orders WHERE (big_orders.o_orderkey = 7)
 
-SELECT o_orderkey FROM orders UNION ALL SELECT l_orderkey FROM lineitem
+SELECT orders.o_orderkey FROM public.orders UNION ALL SELECT lineitem.l_orderkey FROM public.lineitem
 ----
 Scatter to [0 1 2]
-  SELECT o_orderkey FROM orders UNION ALL SELECT l_orderkey FROM lineitem
+  SELECT orders.o_orderkey FROM public.orders UNION ALL SELECT lineitem.l_orderkey FROM public.lineitem
 
-SELECT o_orderkey FROM orders UNION SELECT l_orderkey FROM lineitem
+SELECT orders.o_orderkey FROM public.orders UNION SELECT lineitem.l_orderkey FROM public.lineitem
 ----
 Scatter to [0 1 2]
-  SELECT o_orderkey FROM orders UNION SELECT l_orderkey FROM lineitem
+  SELECT orders.o_orderkey FROM public.orders UNION SELECT lineitem.l_orderkey FROM public.lineitem
 
-SELECT o_orderkey FROM orders UNION ALL SELECT n_key FROM nation
+SELECT orders.o_orderkey FROM public.orders UNION ALL SELECT nation.n_key FROM public.nation
 ----
 ExchangePlan over [0 1 2]
   loxo_x1 from [0 1 2] to node 0
     SELECT o_orderkey FROM public.orders
   Forward to 0
-    SELECT o_orderkey FROM loxo_x1 orders UNION ALL SELECT n_key FROM nation
+    SELECT orders.o_orderkey FROM loxo_x1 orders UNION ALL SELECT nation.n_key FROM public.nation
 
-SELECT n_key FROM nation UNION SELECT 1
+SELECT nation.n_key FROM public.nation UNION SELECT 1
 ----
 Forward to any of [0 1 2]
-  SELECT n_key FROM nation UNION SELECT 1
+  SELECT nation.n_key FROM public.nation UNION SELECT 1
 
-SELECT * FROM pairs WHERE p_a = 1 AND p_b = 'x'
+SELECT pairs.p_a, pairs.p_b, pairs.p_c FROM public.pairs WHERE ((pairs.p_a = 1) AND (pairs.p_b = 'x'::text))
 ----
 Forward to 2
-  SELECT * FROM pairs WHERE p_a = 1 AND p_b = 'x'
+  SELECT pairs.p_a, pairs.p_b, pairs.p_c FROM public.pairs WHERE ((pairs.p_a = 1) AND (pairs.p_b = 'x'::text))
 
-SELECT * FROM pairs WHERE p_a = 1
+SELECT pairs.p_a, pairs.p_b, pairs.p_c FROM public.pairs WHERE (pairs.p_a = 1)
 ----
 Scatter to [0 1 2]
-  SELECT * FROM pairs WHERE p_a = 1
+  SELECT pairs.p_a, pairs.p_b, pairs.p_c FROM public.pairs WHERE (pairs.p_a = 1)
 
-SELECT * FROM modded WHERE m_id = 4097
+SELECT modded.m_id, modded.m_text FROM public.modded WHERE (modded.m_id = 4097)
 ----
 Forward to 1
-  SELECT * FROM modded WHERE m_id = 4097
+  SELECT modded.m_id, modded.m_text FROM public.modded WHERE (modded.m_id = 4097)
 
-SELECT * FROM subset JOIN orders ON o_custkey = s_key
+SELECT subset.s_key, subset.s_name, orders.o_orderkey, orders.o_custkey, orders.o_date, orders.o_total FROM (public.subset JOIN public.orders ON ((orders.o_custkey = subset.s_key)))
 ----
 ExchangePlan over [0 1 2]
   loxo_x1 from [1] to node 0
@@ -181,215 +181,210 @@ ExchangePlan over [0 1 2]
   loxo_x2 from [0 1 2] to node 0
     SELECT o_orderkey, o_custkey, o_date, o_total FROM public.orders
   Forward to 0
-    SELECT * FROM loxo_x1 subset JOIN loxo_x2 orders ON o_custkey = s_key
+    SELECT subset.s_key, subset.s_name, orders.o_orderkey, orders.o_custkey, orders.o_date, orders.o_total FROM loxo_x1 subset JOIN loxo_x2 orders ON orders.o_custkey = subset.s_key
 
-SELECT * FROM subset
+SELECT subset.s_key, subset.s_name FROM public.subset
 ----
 Forward to any of [1 2]
-  SELECT * FROM subset
+  SELECT subset.s_key, subset.s_name FROM public.subset
 
-SELECT * FROM pg_class
+SELECT pg_class.oid, pg_class.relname, pg_class.relnamespace, pg_class.reltype, pg_class.reloftype, pg_class.relowner, pg_class.relam, pg_class.relfilenode, pg_class.reltablespace, pg_class.relpages, pg_class.reltuples, pg_class.relallvisible, pg_class.reltoastrelid, pg_class.relhasindex, pg_class.relisshared, pg_class.relpersistence, pg_class.relkind, pg_class.relnatts, pg_class.relchecks, pg_class.relhasrules, pg_class.relhastriggers, pg_class.relhassubclass, pg_class.relrowsecurity, pg_class.relforcerowsecurity, pg_class.relispopulated, pg_class.relreplident, pg_class.relispartition, pg_class.relrewrite, pg_class.relfrozenxid, pg_class.relminmxid, pg_class.relacl, pg_class.reloptions, pg_class.relpartbound FROM pg_class
 ----
 Forward to 0
-  SELECT * FROM pg_class
+  SELECT pg_class.oid, pg_class.relname, pg_class.relnamespace, pg_class.reltype, pg_class.reloftype, pg_class.relowner, pg_class.relam, pg_class.relfilenode, pg_class.reltablespace, pg_class.relpages, pg_class.reltuples, pg_class.relallvisible, pg_class.reltoastrelid, pg_class.relhasindex, pg_class.relisshared, pg_class.relpersistence, pg_class.relkind, pg_class.relnatts, pg_class.relchecks, pg_class.relhasrules, pg_class.relhastriggers, pg_class.relhassubclass, pg_class.relrowsecurity, pg_class.relforcerowsecurity, pg_class.relispopulated, pg_class.relreplident, pg_class.relispartition, pg_class.relrewrite, pg_class.relfrozenxid, pg_class.relminmxid, pg_class.relacl, pg_class.reloptions, pg_class.relpartbound FROM pg_class
 
-SELECT o_date FROM orders WHERE o_orderkey = 5 FOR UPDATE
+SELECT orders.o_date FROM public.orders WHERE (orders.o_orderkey = 5) FOR UPDATE OF orders
 ----
 Forward (write) to 0
-  SELECT o_date FROM orders WHERE o_orderkey = 5 FOR UPDATE
+  SELECT orders.o_date FROM public.orders WHERE (orders.o_orderkey = 5) FOR UPDATE OF orders
 
-SELECT * FROM orders FOR UPDATE
+SELECT orders.o_orderkey, orders.o_custkey, orders.o_date, orders.o_total FROM public.orders FOR UPDATE OF orders
 ----
 Locked
   Scatter to [0 1 2]
-    SELECT *, pg_catalog.concat_ws(' ', (SELECT node_id::pg_catalog.text FROM loxo.identity), orders.ctid, orders.xmin) AS loxo_place_1 FROM orders
+    SELECT orders.o_orderkey, orders.o_custkey, orders.o_date, orders.o_total, pg_catalog.concat_ws(' ', (SELECT node_id::pg_catalog.text FROM loxo.identity), orders.ctid, orders.xmin) AS loxo_place_1 FROM public.orders
   rows of public.orders: SELECT pg_catalog.concat_ws(' ', loxo_l.ctid, loxo_l.xmin) FROM public.orders AS loxo_l WHERE loxo_l.ctid = ANY ('{…}'::pg_catalog.tid[]) FOR UPDATE OF loxo_l
 
-SELECT * FROM nation FOR UPDATE
+SELECT nation.n_key, nation.n_name FROM public.nation FOR UPDATE OF nation
 ----
 Forward (write) to 0
-  SELECT * FROM nation FOR UPDATE
+  SELECT nation.n_key, nation.n_name FROM public.nation FOR UPDATE OF nation
 
-SELECT * FROM orders ORDER BY o_total FOR UPDATE
+SELECT orders.o_orderkey, orders.o_custkey, orders.o_date, orders.o_total FROM public.orders ORDER BY orders.o_total FOR UPDATE OF orders
 ----
 Locked
   Merge from [0 1 2] by numeric
-    SELECT pg_catalog.numeric_send(loxo_m.loxo_c4), loxo_m.loxo_c1 AS o_orderkey, loxo_m.loxo_c2 AS o_custkey, loxo_m.loxo_c3 AS o_date, loxo_m.loxo_c4 AS o_total, loxo_m.loxo_c5 AS loxo_place_1 FROM (SELECT orders.o_orderkey AS loxo_c1, orders.o_custkey AS loxo_c2, orders.o_date AS loxo_c3, orders.o_total AS loxo_c4, pg_catalog.concat_ws(' ', (SELECT node_id::pg_catalog.text FROM loxo.identity), orders.ctid, orders.xmin) AS loxo_c5 FROM orders) loxo_m ORDER BY loxo_m.loxo_c4
+    SELECT pg_catalog.numeric_send(loxo_m.loxo_c4), loxo_m.loxo_c1 AS o_orderkey, loxo_m.loxo_c2 AS o_custkey, loxo_m.loxo_c3 AS o_date, loxo_m.loxo_c4 AS o_total, loxo_m.loxo_c5 AS loxo_place_1 FROM (SELECT orders.o_orderkey AS loxo_c1, orders.o_custkey AS loxo_c2, orders.o_date AS loxo_c3, orders.o_total AS loxo_c4, pg_catalog.concat_ws(' ', (SELECT node_id::pg_catalog.text FROM loxo.identity), orders.ctid, orders.xmin) AS loxo_c5 FROM public.orders) loxo_m ORDER BY loxo_m.loxo_c4
   rows of public.orders: SELECT pg_catalog.concat_ws(' ', loxo_l.ctid, loxo_l.xmin) FROM public.orders AS loxo_l WHERE loxo_l.ctid = ANY ('{…}'::pg_catalog.tid[]) FOR UPDATE OF loxo_l
 
-SELECT nextval('s') FROM orders
+SELECT nextval('public.s'::regclass) AS nextval FROM public.orders
 ----
 Gather (write) on 0
-  SELECT nextval('s') FROM loxo_g1 orders
+  SELECT nextval('public.s'::regclass) AS nextval FROM loxo_g1 orders
   loxo_g1 from [0 1 2]
     SELECT 0 AS loxo_none FROM public.orders
 
-SELECT count_orders()
+SELECT public.count_orders() AS count_orders
 ----
 Routine
   count_orders()
   then SELECT $1::bigint AS count_orders
 
-SELECT count_nations(), o_orderkey FROM orders
+SELECT public.count_nations() AS count_nations, orders.o_orderkey FROM public.orders
 ----
 Scatter to [0 1 2]
-  SELECT count_nations(), o_orderkey FROM orders
+  SELECT public.count_nations() AS count_nations, orders.o_orderkey FROM public.orders
 
-SELECT harmless() FROM orders
+SELECT public.harmless() AS harmless FROM public.orders
 ----
 Scatter to [0 1 2]
-  SELECT harmless() FROM orders
+  SELECT public.harmless() AS harmless FROM public.orders
 
-SELECT dynamic()
+SELECT public.dynamic() AS dynamic
 ----
 Routine
   dynamic()
   then SELECT $1::bigint AS dynamic
 
-SELECT * FROM scratch JOIN orders ON o_orderkey = scratch.id
+SELECT scratch.id, orders.o_orderkey, orders.o_custkey, orders.o_date, orders.o_total FROM (scratch JOIN public.orders ON ((orders.o_orderkey = scratch.id)))
 ----
 Gather on 0
-  SELECT * FROM scratch JOIN loxo_g1 orders ON o_orderkey = scratch.id
+  SELECT scratch.id, orders.o_orderkey, orders.o_custkey, orders.o_date, orders.o_total FROM scratch JOIN loxo_g1 orders ON orders.o_orderkey = scratch.id
   loxo_g1 from [0 1 2]
     SELECT o_orderkey, o_custkey, o_date, o_total FROM public.orders
 
-SELECT * FROM orders o, LATERAL (SELECT * FROM lineitem l WHERE l.l_orderkey = o.o_orderkey ORDER BY l_price LIMIT 1) x
+SELECT o.o_orderkey, o.o_custkey, o.o_date, o.o_total, x.l_orderkey, x.l_partkey, x.l_quantity, x.l_price, x.l_tax, x.l_shipdate, x.l_flag FROM public.orders o, LATERAL (SELECT l.l_orderkey, l.l_partkey, l.l_quantity, l.l_price, l.l_tax, l.l_shipdate, l.l_flag FROM public.lineitem l WHERE (l.l_orderkey = o.o_orderkey) ORDER BY l.l_price LIMIT 1) x
 ----
 Scatter to [0 1 2]
-  SELECT * FROM orders o, LATERAL (SELECT * FROM lineitem l WHERE l.l_orderkey = o.o_orderkey ORDER BY l_price LIMIT 1) x
+  SELECT o.o_orderkey, o.o_custkey, o.o_date, o.o_total, x.l_orderkey, x.l_partkey, x.l_quantity, x.l_price, x.l_tax, x.l_shipdate, x.l_flag FROM public.orders o, LATERAL (SELECT l.l_orderkey, l.l_partkey, l.l_quantity, l.l_price, l.l_tax, l.l_shipdate, l.l_flag FROM public.lineitem l WHERE (l.l_orderkey = o.o_orderkey) ORDER BY l.l_price LIMIT 1) x
 
-SELECT random() FROM orders
+SELECT random() AS random FROM public.orders
 ----
 Scatter to [0 1 2]
-  SELECT random() FROM orders
+  SELECT random() AS random FROM public.orders
 
-SELECT * FROM orders JOIN lineitem ON o_orderkey = l_orderkey JOIN (SELECT l_orderkey AS k, count(*) FROM lineitem GROUP BY l_orderkey) s ON s.k = o_orderkey
+SELECT orders.o_orderkey, orders.o_custkey, orders.o_date, orders.o_total, lineitem.l_orderkey, lineitem.l_partkey, lineitem.l_quantity, lineitem.l_price, lineitem.l_tax, lineitem.l_shipdate, lineitem.l_flag, s.k, s.count FROM ((public.orders JOIN public.lineitem ON ((orders.o_orderkey = lineitem.l_orderkey))) JOIN (SELECT lineitem_1.l_orderkey AS k, count(*) AS count FROM public.lineitem lineitem_1 GROUP BY lineitem_1.l_orderkey) s ON ((s.k = orders.o_orderkey)))
 ----
 Scatter to [0 1 2]
-  SELECT * FROM orders JOIN lineitem ON o_orderkey = l_orderkey JOIN (SELECT l_orderkey AS k, count(*) FROM lineitem GROUP BY l_orderkey) s ON s.k = o_orderkey
+  SELECT orders.o_orderkey, orders.o_custkey, orders.o_date, orders.o_total, lineitem.l_orderkey, lineitem.l_partkey, lineitem.l_quantity, lineitem.l_price, lineitem.l_tax, lineitem.l_shipdate, lineitem.l_flag, s.k, s.count FROM ((public.orders JOIN public.lineitem ON ((orders.o_orderkey = lineitem.l_orderkey))) JOIN (SELECT lineitem_1.l_orderkey AS k, count(*) AS count FROM public.lineitem lineitem_1 GROUP BY lineitem_1.l_orderkey) s ON ((s.k = orders.o_orderkey)))
 
-SELECT * FROM orders JOIN big_orders USING (o_orderkey) ORDER BY o_date
+SELECT orders.o_orderkey, orders.o_custkey, orders.o_date, orders.o_total, big_orders.o_total FROM (public.orders JOIN public.big_orders USING (o_orderkey)) ORDER BY orders.o_date
 ----
-ExchangePlan over [0 1 2]
-  loxo_x1 from [0 1 2] to node 0
-    SELECT o_orderkey, o_custkey, o_date, o_total FROM public.orders
-  loxo_x2 from [0 1 2] to node 0
-    SELECT o_orderkey, o_total FROM public.big_orders
-  Forward to 0
-    SELECT * FROM loxo_x1 orders JOIN loxo_x2 big_orders USING (o_orderkey) ORDER BY o_date
+Merge from [0 1 2] by integer
+  SELECT pg_catalog.date_send(loxo_m.loxo_c3), loxo_m.loxo_c1 AS o_orderkey, loxo_m.loxo_c2 AS o_custkey, loxo_m.loxo_c3 AS o_date, loxo_m.loxo_c4 AS o_total, loxo_m.loxo_c5 AS o_total FROM (SELECT orders.o_orderkey AS loxo_c1, orders.o_custkey AS loxo_c2, orders.o_date AS loxo_c3, orders.o_total AS loxo_c4, big_orders.o_total AS loxo_c5 FROM public.orders JOIN public.big_orders USING (o_orderkey)) loxo_m ORDER BY loxo_m.loxo_c3
 
 VALUES (1), (2)
 ----
 Forward to 0
   VALUES (1), (2)
 
-SELECT ctid FROM orders WHERE o_orderkey = 1
+SELECT orders.ctid FROM public.orders WHERE (orders.o_orderkey = 1)
 ----
 Forward to 2
-  SELECT ctid FROM orders WHERE o_orderkey = 1
+  SELECT orders.ctid FROM public.orders WHERE (orders.o_orderkey = 1)
 
-SELECT o.ctid FROM orders o JOIN customer c ON c_custkey = o_custkey
+SELECT o.ctid FROM (public.orders o JOIN public.customer c ON ((c.c_custkey = o.o_custkey)))
 ----
 ERROR 0A000 system column "ctid" in this query is not supported on distributed tables
   detail: The rows must be gathered: a join of tables that are not co-located.
   hint: Leave the system column out.
 
-SELECT pg_total_relation_size('orders')
+SELECT pg_total_relation_size('public.orders'::regclass) AS pg_total_relation_size
 ----
 Gather on 0
   SELECT (SELECT pg_catalog.sum(size)::bigint FROM loxo_g1) AS pg_total_relation_size
   loxo_g1 from [0 1 2]
-    SELECT pg_total_relation_size('orders') AS size
+    SELECT pg_total_relation_size('public.orders'::regclass) AS size
 
-WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n < 5) SELECT * FROM t
+WITH RECURSIVE t(n) AS (SELECT 1 AS "?column?" UNION ALL SELECT (t_1.n + 1) FROM t t_1 WHERE (t_1.n < 5)) SELECT t.n FROM t
 ----
 Forward to 0
-  WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n < 5) SELECT * FROM t
+  WITH RECURSIVE t(n) AS (SELECT 1 AS "?column?" UNION ALL SELECT (t_1.n + 1) FROM t t_1 WHERE (t_1.n < 5)) SELECT t.n FROM t
 
-WITH RECURSIVE t(n) AS (SELECT o_orderkey FROM orders UNION SELECT o_custkey FROM orders JOIN t ON o_orderkey = n) SELECT * FROM t
+WITH RECURSIVE t(n) AS (SELECT orders.o_orderkey FROM public.orders UNION SELECT orders.o_custkey FROM (public.orders JOIN t t_1 ON ((orders.o_orderkey = t_1.n)))) SELECT t.n FROM t
 ----
 Gather on 0
-  WITH RECURSIVE t(n) AS (SELECT o_orderkey FROM loxo_g1 orders UNION SELECT o_custkey FROM loxo_g1 orders JOIN t ON o_orderkey = n) SELECT * FROM t
+  WITH RECURSIVE t(n) AS (SELECT orders.o_orderkey FROM loxo_g1 orders UNION SELECT orders.o_custkey FROM loxo_g1 orders JOIN t t_1 ON orders.o_orderkey = t_1.n) SELECT t.n FROM t
   loxo_g1 from [0 1 2]
-    SELECT o_orderkey, o_custkey, o_date, o_total FROM public.orders
+    SELECT o_orderkey, o_custkey FROM public.orders
 
-SELECT o_custkey FROM orders GROUP BY o_custkey ORDER BY count(*) DESC, o_custkey LIMIT 3
+SELECT orders.o_custkey FROM public.orders GROUP BY orders.o_custkey ORDER BY (count(*)) DESC, orders.o_custkey LIMIT 3
 ----
 Gather on 0
-  SELECT loxo_c1 AS o_custkey FROM loxo_g1 GROUP BY loxo_c1 ORDER BY COALESCE(sum(loxo_c2), 0)::bigint DESC, o_custkey LIMIT 3
+  SELECT loxo_c1 AS o_custkey FROM loxo_g1 GROUP BY loxo_c1 ORDER BY COALESCE(sum(loxo_c2), 0)::bigint DESC, loxo_c1 LIMIT 3
   loxo_g1 from [0 1 2]
-    SELECT o_custkey AS loxo_c1, count(*) AS loxo_c2 FROM orders GROUP BY 1
+    SELECT orders.o_custkey AS loxo_c1, count(*) AS loxo_c2 FROM public.orders GROUP BY 1
 
-SELECT c_custkey, count(o_orderkey) FROM customer LEFT JOIN orders ON c_custkey = o_orderkey AND o_total > 100 GROUP BY c_custkey ORDER BY 1
+SELECT customer.c_custkey, count(orders.o_orderkey) AS count FROM (public.customer LEFT JOIN public.orders ON (((customer.c_custkey = orders.o_orderkey) AND (orders.o_total > (100)::numeric)))) GROUP BY customer.c_custkey ORDER BY customer.c_custkey
 ----
 Merge from [0 1 2] by integer
-  SELECT pg_catalog.int8send(loxo_m.loxo_c1), loxo_m.loxo_c1 AS c_custkey, loxo_m.loxo_c2 AS count FROM (SELECT c_custkey AS loxo_c1, count(o_orderkey) AS loxo_c2 FROM customer LEFT JOIN orders ON c_custkey = o_orderkey AND o_total > 100 GROUP BY c_custkey) loxo_m ORDER BY loxo_m.loxo_c1
+  SELECT pg_catalog.int8send(loxo_m.loxo_c1), loxo_m.loxo_c1 AS c_custkey, loxo_m.loxo_c2 AS count FROM (SELECT customer.c_custkey AS loxo_c1, count(orders.o_orderkey) AS loxo_c2 FROM public.customer LEFT JOIN public.orders ON customer.c_custkey = orders.o_orderkey AND orders.o_total > 100::numeric GROUP BY customer.c_custkey) loxo_m ORDER BY loxo_m.loxo_c1
 
-SELECT n_name, count(*), sum(o_total) FROM orders LEFT JOIN nation ON n_key = o_custkey GROUP BY n_name ORDER BY n_name NULLS FIRST
+SELECT nation.n_name, count(*) AS count, sum(orders.o_total) AS sum FROM (public.orders LEFT JOIN public.nation ON ((nation.n_key = orders.o_custkey))) GROUP BY nation.n_name ORDER BY nation.n_name NULLS FIRST
 ----
 Gather on 0
-  SELECT loxo_c1 AS n_name, COALESCE(sum(loxo_c2), 0)::bigint AS count, sum(loxo_c3)::loxo_type_of_1_3 AS sum FROM loxo_g1 GROUP BY loxo_c1 ORDER BY n_name NULLS FIRST
+  SELECT loxo_c1 AS n_name, COALESCE(sum(loxo_c2), 0)::bigint AS count, sum(loxo_c3)::loxo_type_of_1_3 AS sum FROM loxo_g1 GROUP BY loxo_c1 ORDER BY loxo_c1 NULLS FIRST
   loxo_g1 from [0 1 2]
-    SELECT n_name AS loxo_c1, count(*) AS loxo_c2, sum(o_total) AS loxo_c3 FROM orders LEFT JOIN nation ON n_key = o_custkey GROUP BY 1
+    SELECT nation.n_name AS loxo_c1, count(*) AS loxo_c2, sum(orders.o_total) AS loxo_c3 FROM public.orders LEFT JOIN public.nation ON nation.n_key = orders.o_custkey GROUP BY 1
 
-SELECT o_date, sum(s) FROM (SELECT o_date, o_orderkey, sum(l_price) AS s FROM orders JOIN lineitem ON l_orderkey = o_orderkey GROUP BY o_date, o_orderkey) q GROUP BY o_date ORDER BY 1
+SELECT q.o_date, sum(q.s) AS sum FROM (SELECT orders.o_date, orders.o_orderkey, sum(lineitem.l_price) AS s FROM (public.orders JOIN public.lineitem ON ((lineitem.l_orderkey = orders.o_orderkey))) GROUP BY orders.o_date, orders.o_orderkey) q GROUP BY q.o_date ORDER BY q.o_date
 ----
 Gather on 0
-  SELECT loxo_c1 AS o_date, sum(loxo_c2)::loxo_type_of_1_2 AS sum FROM loxo_g1 GROUP BY loxo_c1 ORDER BY 1
+  SELECT loxo_c1 AS o_date, sum(loxo_c2)::loxo_type_of_1_2 AS sum FROM loxo_g1 GROUP BY loxo_c1 ORDER BY loxo_c1
   loxo_g1 from [0 1 2]
-    SELECT o_date AS loxo_c1, sum(s) AS loxo_c2 FROM (SELECT o_date, o_orderkey, sum(l_price) AS s FROM orders JOIN lineitem ON l_orderkey = o_orderkey GROUP BY o_date, o_orderkey) q GROUP BY 1
+    SELECT q.o_date AS loxo_c1, sum(q.s) AS loxo_c2 FROM (SELECT orders.o_date, orders.o_orderkey, sum(lineitem.l_price) AS s FROM public.orders JOIN public.lineitem ON lineitem.l_orderkey = orders.o_orderkey GROUP BY orders.o_date, orders.o_orderkey) q GROUP BY 1
 
-SELECT extract(year FROM o_date) AS y, sum(CASE WHEN o_custkey = 3 THEN o_total ELSE 0 END) / sum(o_total) FROM orders GROUP BY y ORDER BY y
+SELECT EXTRACT(year FROM orders.o_date) AS y, (sum(CASE WHEN (orders.o_custkey = 3) THEN orders.o_total ELSE (0)::numeric END) / sum(orders.o_total)) FROM public.orders GROUP BY (EXTRACT(year FROM orders.o_date)) ORDER BY (EXTRACT(year FROM orders.o_date))
 ----
 Gather on 0
-  SELECT loxo_c1 AS y, sum(loxo_c2)::loxo_type_of_1_2 / sum(loxo_c3)::loxo_type_of_1_3 AS "?column?" FROM loxo_g1 GROUP BY loxo_c1 ORDER BY y
+  SELECT loxo_c1 AS y, sum(loxo_c2)::loxo_type_of_1_2 / sum(loxo_c3)::loxo_type_of_1_3 AS "?column?" FROM loxo_g1 GROUP BY loxo_c1 ORDER BY loxo_c1
   loxo_g1 from [0 1 2]
-    SELECT extract ('year' FROM o_date) AS loxo_c1, sum(CASE WHEN o_custkey = 3 THEN o_total ELSE 0 END) AS loxo_c2, sum(o_total) AS loxo_c3 FROM orders GROUP BY 1
+    SELECT extract ('year' FROM orders.o_date) AS loxo_c1, sum(CASE WHEN orders.o_custkey = 3 THEN orders.o_total ELSE 0::numeric END) AS loxo_c2, sum(orders.o_total) AS loxo_c3 FROM public.orders GROUP BY 1
 
-SELECT o_orderkey FROM orders WHERE o_orderkey = 3 OR o_orderkey = 4 ORDER BY 1
+SELECT orders.o_orderkey FROM public.orders WHERE ((orders.o_orderkey = 3) OR (orders.o_orderkey = 4)) ORDER BY orders.o_orderkey
 ----
 Merge from [0 1 2] by integer
-  SELECT pg_catalog.int8send(loxo_m.loxo_c1), loxo_m.loxo_c1 AS o_orderkey FROM (SELECT o_orderkey AS loxo_c1 FROM orders WHERE o_orderkey = 3 OR o_orderkey = 4) loxo_m ORDER BY loxo_m.loxo_c1
+  SELECT pg_catalog.int8send(loxo_m.loxo_c1), loxo_m.loxo_c1 AS o_orderkey FROM (SELECT orders.o_orderkey AS loxo_c1 FROM public.orders WHERE orders.o_orderkey = 3 OR orders.o_orderkey = 4) loxo_m ORDER BY loxo_m.loxo_c1
 
-SELECT a.o_orderkey, b.l_flag FROM orders a LEFT JOIN lineitem b ON a.o_orderkey = b.l_orderkey WHERE a.o_orderkey = 9
+SELECT a.o_orderkey, b.l_flag FROM (public.orders a LEFT JOIN public.lineitem b ON ((a.o_orderkey = b.l_orderkey))) WHERE (a.o_orderkey = 9)
 ----
 Forward to 1
-  SELECT a.o_orderkey, b.l_flag FROM orders a LEFT JOIN lineitem b ON a.o_orderkey = b.l_orderkey WHERE a.o_orderkey = 9
+  SELECT a.o_orderkey, b.l_flag FROM (public.orders a LEFT JOIN public.lineitem b ON ((a.o_orderkey = b.l_orderkey))) WHERE (a.o_orderkey = 9)
 
-SELECT DISTINCT c_nation FROM customer ORDER BY c_nation NULLS FIRST LIMIT 2
+SELECT DISTINCT customer.c_nation FROM public.customer ORDER BY customer.c_nation NULLS FIRST LIMIT 2
 ----
 Gather on 0
   SELECT DISTINCT loxo_c1 AS c_nation FROM loxo_g1 ORDER BY loxo_c1 NULLS FIRST LIMIT 2
   loxo_g1 from [0 1 2]
-    SELECT DISTINCT c_nation AS loxo_c1 FROM customer ORDER BY 1 NULLS FIRST LIMIT 2
+    SELECT DISTINCT customer.c_nation AS loxo_c1 FROM public.customer ORDER BY 1 NULLS FIRST LIMIT 2
 
-SELECT x.o_custkey, y.o_custkey FROM orders x JOIN orders y ON x.o_orderkey = y.o_orderkey AND x.o_total > 2 ORDER BY 1, 2 LIMIT 4
+SELECT x.o_custkey, y.o_custkey FROM (public.orders x JOIN public.orders y ON (((x.o_orderkey = y.o_orderkey) AND (x.o_total > (2)::numeric)))) ORDER BY x.o_custkey, y.o_custkey LIMIT 4
 ----
 Merge from [0 1 2] by integer, integer limit 4
-  SELECT pg_catalog.int8send(loxo_m.loxo_c1), pg_catalog.int8send(loxo_m.loxo_c2), loxo_m.loxo_c1 AS o_custkey, loxo_m.loxo_c2 AS o_custkey FROM (SELECT x.o_custkey AS loxo_c1, y.o_custkey AS loxo_c2 FROM orders x JOIN orders y ON x.o_orderkey = y.o_orderkey AND x.o_total > 2) loxo_m ORDER BY loxo_m.loxo_c1, loxo_m.loxo_c2 LIMIT 4
+  SELECT pg_catalog.int8send(loxo_m.loxo_c1), pg_catalog.int8send(loxo_m.loxo_c2), loxo_m.loxo_c1 AS o_custkey, loxo_m.loxo_c2 AS o_custkey FROM (SELECT x.o_custkey AS loxo_c1, y.o_custkey AS loxo_c2 FROM public.orders x JOIN public.orders y ON x.o_orderkey = y.o_orderkey AND x.o_total > 2::numeric) loxo_m ORDER BY loxo_m.loxo_c1, loxo_m.loxo_c2 LIMIT 4
 
-SELECT max(o_total) - min(o_total), count(*) FROM orders WHERE o_orderkey < 0
+SELECT (max(orders.o_total) - min(orders.o_total)), count(*) AS count FROM public.orders WHERE (orders.o_orderkey < 0)
 ----
 Gather on 0
   SELECT max(loxo_c1) - min(loxo_c2) AS "?column?", COALESCE(sum(loxo_c3), 0)::bigint AS count FROM loxo_g1
   loxo_g1 from [0 1 2]
-    SELECT max(o_total) AS loxo_c1, min(o_total) AS loxo_c2, count(*) AS loxo_c3 FROM orders WHERE o_orderkey < 0
+    SELECT max(orders.o_total) AS loxo_c1, min(orders.o_total) AS loxo_c2, count(*) AS loxo_c3 FROM public.orders WHERE orders.o_orderkey < 0
 
-SELECT o_custkey, avg(o_total) FROM orders GROUP BY o_custkey HAVING avg(o_total) > 1000 ORDER BY avg(o_total) DESC, 1
+SELECT orders.o_custkey, avg(orders.o_total) AS avg FROM public.orders GROUP BY orders.o_custkey HAVING (avg(orders.o_total) > (1000)::numeric) ORDER BY (avg(orders.o_total)) DESC, orders.o_custkey
 ----
 Gather on 0
-  SELECT loxo_c1 AS o_custkey, sum(loxo_c2)::numeric / sum(loxo_c3) AS avg FROM loxo_g1 GROUP BY loxo_c1 HAVING sum(loxo_c2)::numeric / sum(loxo_c3) > 1000 ORDER BY sum(loxo_c2)::numeric / sum(loxo_c3) DESC, 1
+  SELECT loxo_c1 AS o_custkey, sum(loxo_c2)::numeric / sum(loxo_c3) AS avg FROM loxo_g1 GROUP BY loxo_c1 HAVING sum(loxo_c2)::numeric / sum(loxo_c3) > 1000::numeric ORDER BY sum(loxo_c2)::numeric / sum(loxo_c3) DESC, loxo_c1
   loxo_g1 from [0 1 2]
-    SELECT o_custkey AS loxo_c1, sum(o_total) AS loxo_c2, count(o_total) AS loxo_c3 FROM orders GROUP BY 1
+    SELECT orders.o_custkey AS loxo_c1, sum(orders.o_total) AS loxo_c2, count(orders.o_total) AS loxo_c3 FROM public.orders GROUP BY 1
 
-SELECT count(*) FROM orders o WHERE NOT EXISTS (SELECT FROM lineitem WHERE l_orderkey = o.o_orderkey)
+SELECT count(*) AS count FROM public.orders o WHERE (NOT (EXISTS (SELECT FROM public.lineitem WHERE (lineitem.l_orderkey = o.o_orderkey))))
 ----
 Gather on 0
   SELECT COALESCE(sum(loxo_c1), 0)::bigint AS count FROM loxo_g1
   loxo_g1 from [0 1 2]
-    SELECT count(*) AS loxo_c1 FROM orders o WHERE NOT EXISTS (SELECT FROM lineitem WHERE l_orderkey = o.o_orderkey)
+    SELECT count(*) AS loxo_c1 FROM public.orders o WHERE NOT EXISTS (SELECT FROM public.lineitem WHERE lineitem.l_orderkey = o.o_orderkey)
 
-SELECT c_name FROM customer WHERE c_custkey IN (SELECT o_custkey FROM orders GROUP BY o_custkey HAVING count(*) > 2) ORDER BY c_name
+SELECT customer.c_name FROM public.customer WHERE (customer.c_custkey IN (SELECT orders.o_custkey FROM public.orders GROUP BY orders.o_custkey HAVING (count(*) > 2))) ORDER BY customer.c_name
 ----
 ExchangePlan over [0 1 2]
   loxo_x1 from [0 1 2] to hash of column 0 Int8 over [0 1 2]
@@ -397,26 +392,26 @@ ExchangePlan over [0 1 2]
   Gather on 0
     SELECT loxo_c1 AS c_name FROM loxo_g1 ORDER BY loxo_c1
     loxo_g1 from [0 1 2]
-      SELECT c_name AS loxo_c1 FROM customer WHERE c_custkey IN (SELECT o_custkey FROM loxo_x1 orders GROUP BY o_custkey HAVING count(*) > 2)
+      SELECT customer.c_name AS loxo_c1 FROM public.customer WHERE customer.c_custkey IN (SELECT orders.o_custkey FROM loxo_x1 orders GROUP BY orders.o_custkey HAVING count(*) > 2)
 
-SELECT o_orderkey, row_number() OVER w FROM orders WINDOW w AS (PARTITION BY o_custkey ORDER BY o_orderkey) ORDER BY 1, 2
+SELECT orders.o_orderkey, row_number() OVER w AS row_number FROM public.orders WINDOW w AS (PARTITION BY orders.o_custkey ORDER BY orders.o_orderkey) ORDER BY orders.o_orderkey, (row_number() OVER w)
 ----
 Gather on 0
-  SELECT loxo_c1 AS o_orderkey, row_number() OVER w AS row_number FROM loxo_g1 WINDOW w AS (PARTITION BY loxo_c2 ORDER BY loxo_c1) ORDER BY 1, 2
+  SELECT loxo_c1 AS o_orderkey, row_number() OVER w AS row_number FROM loxo_g1 WINDOW w AS (PARTITION BY loxo_c2 ORDER BY loxo_c1) ORDER BY loxo_c1, row_number() OVER w
   loxo_g1 from [0 1 2]
-    SELECT o_orderkey AS loxo_c1, o_custkey AS loxo_c2 FROM orders
+    SELECT orders.o_orderkey AS loxo_c1, orders.o_custkey AS loxo_c2 FROM public.orders
 
-SELECT sum(n) FROM (SELECT count(*) AS n FROM lineitem GROUP BY l_orderkey) s
+SELECT sum(s.n) AS sum FROM (SELECT count(*) AS n FROM public.lineitem GROUP BY lineitem.l_orderkey) s
 ----
 Gather on 0
   SELECT sum(loxo_c1)::loxo_type_of_1_1 AS sum FROM loxo_g1
   loxo_g1 from [0 1 2]
-    SELECT sum(n) AS loxo_c1 FROM (SELECT count(*) AS n FROM lineitem GROUP BY l_orderkey) s
+    SELECT sum(s.n) AS loxo_c1 FROM (SELECT count(*) AS n FROM public.lineitem GROUP BY lineitem.l_orderkey) s
 
-SELECT array_agg(DISTINCT l_flag ORDER BY l_flag) FROM lineitem
+SELECT array_agg(DISTINCT lineitem.l_flag ORDER BY lineitem.l_flag) AS array_agg FROM public.lineitem
 ----
 Gather on 0
   SELECT array_agg(DISTINCT loxo_c1 ORDER BY loxo_c1) AS array_agg FROM loxo_g1
   loxo_g1 from [0 1 2]
-    SELECT l_flag AS loxo_c1 FROM lineitem
+    SELECT lineitem.l_flag AS loxo_c1 FROM public.lineitem
 

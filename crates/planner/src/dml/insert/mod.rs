@@ -245,7 +245,7 @@ impl Insert<'_> {
             return self.insert.cols.iter().filter_map(tree::name_of).collect();
         }
         let all = self.relation.columns.iter().map(|c| c.name.as_str());
-        match width(query) {
+        match tree::width(query) {
             Some(width) => all.take(width).collect(),
             None => all.collect(),
         }
@@ -531,17 +531,6 @@ fn row_values(row: &Node) -> Option<Vec<Value<'_>>> {
         _ => Value::Expression(node),
     };
     Some(list.items.iter().map(value).collect())
-}
-
-/// How many columns a query gives, if its text tells.
-pub(crate) fn width(query: &SelectStmt) -> Option<usize> {
-    if let Some(left) = query.larg.as_deref() {
-        return width(left);
-    }
-    if let Some(row) = query.values_lists.first().and_then(|row| row.get::<List>()) {
-        return Some(row.items.len());
-    }
-    (!query.target_list.iter().any(tree::shows_star)).then_some(query.target_list.len())
 }
 
 /// Does a column whose values are of this type with this modifier surely keep the value as it is?

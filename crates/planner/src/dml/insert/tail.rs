@@ -10,7 +10,7 @@ use crate::dml::key_names;
 use crate::dml::update::{assignments, key_change};
 use crate::facts::functions::facts;
 use crate::select::locality::{Analyzer, Env, Not, RowDistribution};
-use crate::tree::{self, Ask, Get, Ref, Syntax, Walk};
+use crate::tree::{self, Get, Ref, Syntax, Walk};
 
 /// As text: what they add to a bare INSERT.
 pub(in crate::dml) fn text(insert: &InsertStmt) -> Result<String> {
@@ -49,13 +49,8 @@ fn is_same(name: &str, value: Option<&Node>) -> bool {
 
 /// A sub-select must be what it is on every node that may get rows, and not about the table that changes meanwhile.
 pub(in crate::dml) fn check_sub_selects(ctx: &Context<'_>, insert: &InsertStmt, relation: &Relation) -> Result<()> {
-    let mut tail: Vec<&Node> = insert.returning_clause.iter().flat_map(|returning| &returning.exprs).collect();
-    if let Some(conflict) = &insert.on_conflict_clause {
-        tail.extend(&conflict.target_list);
-        tail.extend(conflict.where_clause.as_deref());
-    }
     let mut selects = Vec::new();
-    for node in tail {
+    for node in expressions(insert) {
         node.walk(&mut |node| {
             let Ref::SubLink(link) = node else { return Ok(true) };
             selects.extend(link.subselect.as_deref());
@@ -63,8 +58,9 @@ pub(in crate::dml) fn check_sub_selects(ctx: &Context<'_>, insert: &InsertStmt, 
         })?;
     }
     let nodes = relation.distribution.nodes();
+    let is_target = |named: &Named| matches!(named, Named::Distributed(table) if table.oid == relation.oid);
     for select in selects {
-        if !is_whole(ctx, select, &nodes)? || mentions(ctx, select, relation)? {
+        if !is_whole(ctx, select, &nodes)? || ctx.names(select, is_target)? {
             return Err(PgError::unsupported("a sub-select in ON CONFLICT or RETURNING")
                 .detail("It needs rows that are not on every node of the table, or reads the table itself.")
                 .hint("Run the sub-select first."));
@@ -75,14 +71,9 @@ pub(in crate::dml) fn check_sub_selects(ctx: &Context<'_>, insert: &InsertStmt, 
 
 /// Do sub-selects of these clauses read tables of which this node has not all rows?
 pub(super) fn reads_elsewhere(ctx: &Context<'_>, insert: &InsertStmt, node: NodeId) -> Result<bool> {
-    let mut tail: Vec<&Node> = insert.returning_clause.iter().flat_map(|returning| &returning.exprs).collect();
-    if let Some(conflict) = &insert.on_conflict_clause {
-        tail.extend(&conflict.target_list);
-        tail.extend(conflict.where_clause.as_deref());
-    }
     let is_here =
         |table: &Relation| matches!(&table.distribution, Distribution::Replicated { nodes } if nodes.contains(&node));
-    for part in tail {
+    for part in expressions(insert) {
         if ctx.names(part, |named| matches!(named, Named::Distributed(table) if !is_here(table)))? {
             return Ok(true);
         }
@@ -122,11 +113,12 @@ fn is_whole(ctx: &Context<'_>, select: &Node, nodes: &[NodeId]) -> Result<bool> 
     }
 }
 
-fn mentions(ctx: &Context<'_>, select: &Node, relation: &Relation) -> Result<bool> {
-    select.try_any(|node| {
-        Ok(match node {
-            Ref::RangeVar(name) => matches!(ctx.resolve(name)?, Named::Distributed(table) if table.oid == relation.oid),
-            _ => false,
-        })
-    })
+/// Those of RETURNING and ON CONFLICT.
+fn expressions(insert: &InsertStmt) -> Vec<&Node> {
+    let mut all: Vec<&Node> = insert.returning_clause.iter().flat_map(|returning| &returning.exprs).collect();
+    if let Some(conflict) = &insert.on_conflict_clause {
+        all.extend(&conflict.target_list);
+        all.extend(conflict.where_clause.as_deref());
+    }
+    all
 }

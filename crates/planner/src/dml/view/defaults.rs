@@ -26,7 +26,7 @@ pub(super) fn of_insert(view: &Relation, insert: &mut InsertStmt) -> Result<()> 
     let given: Vec<String> = match insert.cols.is_empty() {
         false => insert.cols.iter().filter_map(tree::name_of).map(str::to_owned).collect(),
         true => {
-            let count = query.get::<SelectStmt>().and_then(crate::dml::width).unwrap_or(view.columns.len());
+            let count = query.get::<SelectStmt>().and_then(tree::width).unwrap_or(view.columns.len());
             view.columns.iter().take(count).map(|column| column.name.clone()).collect()
         }
     };

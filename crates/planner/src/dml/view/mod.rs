@@ -6,17 +6,17 @@
 use std::sync::Arc;
 
 use catalog::{Relation, RelationKind};
-use pg_query::protobuf::{ColumnRef, IndexElem, OnConflictClause, RangeVar, ResTarget, SelectStmt, SetOperation};
+use pg_query::protobuf::{ColumnRef, IndexElem, OnConflictClause, RangeVar, ResTarget, SelectStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
-use super::width;
 use crate::context::{Context, Named};
 use crate::facts::code;
 use crate::parse::Statement;
 use crate::plan::{Plan, Replicate, Scatter};
 use crate::rewrite::views;
-use crate::tree::{self, Get, Ref, Walk};
+use crate::select::shape;
+use crate::tree::{self, Get, Walk};
 
 mod defaults;
 mod insert;
@@ -34,6 +34,10 @@ pub(crate) fn through_view(ctx: &Context<'_>, statement: &Statement) -> Result<O
     let (mut depth, mut shown) = (0, Shown::default());
     while let Some(view) = target_view(ctx, &tree)? {
         depth += 1;
+        // Without PostgreSQL's analysis a bare name may be anybody's.
+        if ctx.analysis.is_none() && !statement.inserts_constants() {
+            return Err(refused(&view, "Its names have not been looked up, since a lock or READ ONLY was in the way."));
+        }
         if depth > VIEW_DEPTH_MAX {
             return Err(refused(&view, "It is nested too deep."));
         }
@@ -110,15 +114,6 @@ pub(super) fn refused(view: &Relation, why: &str) -> PgError {
         .hint("Change the table under the view.")
 }
 
-fn target_mut(tree: &mut NodeEnum) -> Option<&mut RangeVar> {
-    match tree {
-        NodeEnum::InsertStmt(insert) => insert.relation.as_mut(),
-        NodeEnum::UpdateStmt(update) => update.relation.as_mut(),
-        NodeEnum::DeleteStmt(delete) => delete.relation.as_mut(),
-        _ => None,
-    }
-}
-
 fn target_view(ctx: &Context<'_>, tree: &NodeEnum) -> Result<Option<Arc<Relation>>> {
     // MERGE comes to its view by itself.
     let target = tree::target_of(tree).filter(|_| !matches!(tree, NodeEnum::MergeStmt(_)));
@@ -136,11 +131,7 @@ struct Through {
     /// What the view's own text calls its table.
     base_name: String,
     columns: Vec<Seen>,
-    /// Of the table, and not to be seen through the view.
-    hidden: Vec<String>,
     condition: Option<Node>,
-    /// The statement looks at no other table.
-    is_alone: bool,
 }
 
 /// A column of a view.
@@ -166,17 +157,13 @@ impl Through {
             Some(Seen { name: column.name.clone(), of: plain_column(&value), value })
         });
         let columns: Vec<Seen> = columns.collect();
-        let all: Vec<String> = match ctx.resolve(&base)? {
-            Named::Distributed(table) | Named::View(table) => table.columns.iter().map(|c| c.name.clone()).collect(),
-            Named::Home(_) => return Err(refused(&view, "Its table is no distributed one.")),
-        };
-        let seen =
-            |name: &String| columns.iter().any(|column| column.name == *name && column.of.as_ref() == Some(name));
-        let hidden = all.into_iter().filter(|name| !seen(name)).collect();
+        if matches!(ctx.resolve(&base)?, Named::Home(_)) {
+            return Err(refused(&view, "Its table is no distributed one."));
+        }
         let condition = select.where_clause.as_deref().cloned();
         let base_name = tree::alias_of(&base).to_owned();
         let base = RangeVar { alias: None, ..base };
-        Ok(Self { view, alias: target_alias(tree), base, base_name, columns, hidden, condition, is_alone: false })
+        Ok(Self { view, alias: target_alias(tree), base, base_name, columns, condition })
     }
 
     /// CHECK OPTION of new rows: each node must have all that the condition looks at.
@@ -194,25 +181,24 @@ impl Through {
     }
 
     /// Makes the statement one about what lies under the view.
-    fn rewrite(mut self, tree: &mut NodeEnum) -> Result<()> {
-        self.is_alone = self.check_names(tree)?;
+    fn rewrite(self, tree: &mut NodeEnum) -> Result<()> {
         match tree {
             NodeEnum::InsertStmt(insert) => {
                 defaults::of_insert(&self.view, insert)?;
                 if insert.cols.is_empty() && insert.select_stmt.is_some() {
                     let query = insert.select_stmt.get::<SelectStmt>();
-                    let count = query.and_then(width).unwrap_or(self.columns.len());
+                    let count = query.and_then(tree::width).unwrap_or(self.columns.len());
                     insert.cols =
                         self.columns.iter().take(count).map(|seen| tree::target_name_only(&seen.name)).collect();
                 }
-                self.rename_targets(&mut insert.cols)?;
+                self.rename_targets(&mut insert.cols, false)?;
                 if let Some(conflict) = &mut insert.on_conflict_clause {
                     self.conflict(conflict)?;
                 }
             }
             NodeEnum::UpdateStmt(update) => {
                 defaults::of_update(&self.view, &mut update.target_list)?;
-                self.rename_targets(&mut update.target_list)?;
+                self.rename_targets(&mut update.target_list, false)?;
                 self.restrict(&mut update.where_clause)?;
             }
             NodeEnum::DeleteStmt(delete) => self.restrict(&mut delete.where_clause)?,
@@ -221,65 +207,23 @@ impl Through {
         if let Some(Some(returning)) = tree::returning_mut(tree) {
             self.show(&mut returning.exprs)?;
         }
-        let Some(target) = target_mut(tree) else { return Err(PgError::internal("a data change without a target")) };
+        let Some(Some(target)) = tree::target_mut(tree) else {
+            return Err(PgError::internal("a data change without a target"));
+        };
         let alias = tree::alias(&self.alias);
         *target = RangeVar { alias: Some(alias), ..self.base.clone() };
         Ok(())
     }
 
-    /// A bare column under another name, or one that the view hides, is told from other tables' columns only if there are
-    /// none; are there none?
-    fn check_names(&self, tree: &NodeEnum) -> Result<bool> {
-        let renamed =
-            |name: &str| self.columns.iter().any(|seen| seen.name == name && seen.of.as_deref() != Some(name));
-        let hidden = |name: &str| self.hidden.iter().any(|hidden| hidden == name);
-        let mut doubtful = None;
-        let (mut links, mut bears_name) = (false, 0);
-        let mut look = |node: Ref<'_>| {
-            match node {
-                Ref::ColumnRef(column) => {
-                    let name = tree::last_name(&column.fields).unwrap_or_default();
-                    let is_unclear = match self.is_ours(column) {
-                        Some(true) => hidden(name) && self.seen(name).is_none(),
-                        Some(false) => false,
-                        None => renamed(name) || hidden(name),
-                    };
-                    if is_unclear {
-                        doubtful = Some(name.to_owned());
-                    }
-                }
-                Ref::SelectStmt(select) => links |= !select.from_clause.is_empty(),
-                Ref::RangeVar(name) if name.alias.is_none() => bears_name += usize::from(name.relname == self.alias),
-                Ref::Alias(alias) => bears_name += usize::from(alias.aliasname == self.alias),
-                _ => {}
+    /// Is it a column of the view? In ON CONFLICT bare ones are, and those of the row that was to be inserted.
+    fn is_ours(&self, column: &ColumnRef, in_conflict: bool) -> bool {
+        match column.fields.iter().rev().nth(1) {
+            Some(table) => {
+                let table = tree::text_of(table).unwrap_or_default();
+                table == self.alias || in_conflict && table == "excluded"
             }
-            Ok(true)
-        };
-        match tree {
-            // Its query sees other tables only.
-            NodeEnum::InsertStmt(insert) => {
-                insert.returning_clause.walk(&mut look)?;
-                insert.on_conflict_clause.walk(&mut look)?;
-                bears_name += 1;
-            }
-            other => other.walk(&mut look)?,
+            None => in_conflict,
         }
-        if bears_name > 1 {
-            return Err(self.refused(&format!("More than one table bears the name \"{}\".", self.alias)));
-        }
-        let is_alone = !tree::reads_others(tree) && !links;
-        match doubtful {
-            Some(name) if !is_alone || self.seen(&name).is_none() => {
-                Err(self.refused(&format!("Column \"{name}\" bears another name in its table.")))
-            }
-            _ => Ok(is_alone),
-        }
-    }
-
-    /// Is it a column of the view? `None` if it does not say.
-    fn is_ours(&self, column: &ColumnRef) -> Option<bool> {
-        let table = column.fields.iter().rev().nth(1).and_then(tree::text_of)?;
-        Some(table == self.alias || table == "excluded")
     }
 
     fn seen(&self, name: &str) -> Option<&Seen> {
@@ -299,42 +243,37 @@ impl Through {
                     if element.expr.is_none() {
                         element.name = self.under(&element.name)?.to_owned();
                     }
-                    self.rename(&mut element.expr)?;
+                    self.rename(&mut element.expr, true)?;
                 }
             }
-            self.rename(&mut infer.where_clause)?;
+            self.rename(&mut infer.where_clause, true)?;
         }
-        self.rename_targets(&mut conflict.target_list)?;
-        self.rename(&mut conflict.where_clause)
+        self.rename_targets(&mut conflict.target_list, true)?;
+        self.rename(&mut conflict.where_clause, true)
     }
 
-    fn rename_targets(&self, targets: &mut [Node]) -> Result<()> {
+    fn rename_targets(&self, targets: &mut [Node], in_conflict: bool) -> Result<()> {
         for target in targets {
             if let Some(target) = target.get_mut::<ResTarget>() {
                 target.name = self.under(&target.name)?.to_owned();
-                self.rename(&mut target.val)?;
+                self.rename(&mut target.val, in_conflict)?;
             }
         }
         Ok(())
     }
 
     /// Column references of the user's, as the table names them.
-    fn rename<T: Walk>(&self, expression: &mut T) -> Result<()> {
+    fn rename<T: Walk>(&self, expression: &mut T, in_conflict: bool) -> Result<()> {
         expression.rewrite(&mut |node| {
             let Some(column) = node.get_mut::<ColumnRef>() else { return Ok(true) };
             let name = tree::last_name(&column.fields);
-            let Some(seen) = name.and_then(|name| self.seen(name)).filter(|_| self.is_ours(column) != Some(false))
-            else {
+            let Some(seen) = name.and_then(|name| self.seen(name)).filter(|_| self.is_ours(column, in_conflict)) else {
                 return Ok(true);
             };
             match &seen.of {
                 Some(of) => {
                     column.fields.pop();
                     column.fields.push(tree::string(of));
-                    // Another view's condition may bring in other tables.
-                    if self.is_alone && column.fields.len() == 1 {
-                        column.fields.insert(0, tree::string(&self.alias));
-                    }
                 }
                 None => {
                     let before = column.fields.iter().rev().nth(1).and_then(tree::text_of);
@@ -382,7 +321,7 @@ impl Through {
 
     /// Adds the view's condition.
     fn restrict(&self, condition: &mut Option<Box<Node>>) -> Result<()> {
-        self.rename(condition)?;
+        self.rename(condition, false)?;
         let own = self.condition.as_ref().map(|own| self.of_row(own, &self.alias)).transpose()?;
         let all = [condition.take().map(|condition| *condition), own].into_iter().flatten().collect();
         *condition = tree::conjunction(all).map(Box::new);
@@ -390,32 +329,14 @@ impl Through {
     }
 
     /// RETURNING gives the view's columns under the view's names.
-    fn show(&self, list: &mut Vec<Node>) -> Result<()> {
-        let mut shown = Vec::new();
-        for mut item in std::mem::take(list) {
+    fn show(&self, list: &mut [Node]) -> Result<()> {
+        for item in list {
+            tree::name_output(item);
             let Some(target) = item.get_mut::<ResTarget>() else { return Err(PgError::internal("RETURNING")) };
-            if target.val.as_deref().is_some_and(|value| is_star_of(value, &self.alias)) {
-                for seen in &self.columns {
-                    shown.push(tree::target(self.of_row(&seen.value, &self.alias)?, Some(&seen.name)));
-                }
-                continue;
-            }
-            if target.name.is_empty() {
-                target.name = tree::output_name(target);
-            }
-            self.rename(&mut target.val)?;
-            shown.push(item);
+            self.rename(&mut target.val, false)?;
         }
-        *list = shown;
         Ok(())
     }
-}
-
-fn is_star_of(value: &Node, alias: &str) -> bool {
-    value.get::<ColumnRef>().is_some_and(|column| match column.fields.as_slice() {
-        [name, _] if tree::text_of(name) != Some(alias) => false,
-        fields => tree::is_star(fields),
-    })
 }
 
 fn target_alias(tree: &NodeEnum) -> String {
@@ -425,15 +346,7 @@ fn target_alias(tree: &NodeEnum) -> String {
 
 /// `view_query_is_auto_updatable` (PostgreSQL's `rewriteHandler.c`): the only table, if nothing is done but choosing from it.
 fn only_table(select: &SelectStmt) -> Option<RangeVar> {
-    let plain = select.op == SetOperation::SetopNone as i32
-        && select.distinct_clause.is_empty()
-        && select.group_clause.is_empty()
-        && select.having_clause.is_none()
-        && select.window_clause.is_empty()
-        && select.values_lists.is_empty()
-        && select.limit_count.is_none()
-        && select.limit_offset.is_none()
-        && select.with_clause.is_none();
+    let plain = shape::only_chooses(select) && select.window_clause.is_empty();
     match select.from_clause.as_slice() {
         [Node { node: Some(NodeEnum::RangeVar(name)) }] if plain => Some(name.clone()),
         _ => None,

@@ -12,7 +12,7 @@ use pg_query::protobuf::{
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
-use super::{cast, one_query, sub_select};
+use super::{one_query, sub_select};
 use crate::context::{Context, Named};
 use crate::facts::bodies;
 use crate::facts::code;
@@ -213,7 +213,7 @@ impl Routine {
         if let Some(of) = &declared.variable {
             let Some(first) = first_row(ctx, body)? else { return Ok(None) };
             body = SelectStmt {
-                target_list: vec![tree::target(cast(sub_select(first), of), None)],
+                target_list: vec![tree::target(tree::cast(sub_select(first), of), None)],
                 ..tree::empty_select()
             };
         }
@@ -251,7 +251,7 @@ impl Routine {
             *given.get_mut(at)? = Some(value);
         }
         let value = |(value, parameter): (Option<Node>, &Parameter)| {
-            Some(cast(value.or_else(|| parameter.default.clone())?, &parameter.of))
+            Some(tree::cast(value.or_else(|| parameter.default.clone())?, &parameter.of))
         };
         given.into_iter().zip(parameters).map(value).collect()
     }
@@ -358,7 +358,7 @@ fn type_of(text: &str) -> Option<TypeName> {
 
 /// A type as it can be written.
 fn type_text(of: &TypeName) -> Result<String> {
-    let text = tree::deparse_expression(&cast(tree::parse_expression("NULL")?, of))?;
+    let text = tree::deparse_expression(&tree::cast(tree::parse_expression("NULL")?, of))?;
     Ok(text.strip_prefix("NULL::").unwrap_or(&text).to_owned())
 }
 

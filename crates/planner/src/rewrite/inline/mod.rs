@@ -21,7 +21,7 @@ use std::collections::HashMap;
 use catalog::Function;
 use pg_query::protobuf::{
     Alias, BoolExpr, BoolExprType, CaseExpr, CaseWhen, FuncCall, NullTest, NullTestType, RangeFunction, RangeSubselect,
-    SelectStmt, SubLink, SubLinkType, TypeCast, TypeName,
+    SelectStmt, SubLink, SubLinkType,
 };
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
@@ -109,15 +109,6 @@ impl Inliner<'_> {
     fn pass(&mut self, tree: &mut NodeEnum) -> Result<()> {
         tree.rewrite(&mut |node| {
             match &mut node.node {
-                Some(NodeEnum::ResTarget(target)) if target.name.is_empty() && target.val.is_some() => {
-                    let holds_call = match target.val.as_deref().and_then(|value| value.node.as_ref()) {
-                        Some(value) => calls_any(self.ctx, value)?,
-                        None => false,
-                    };
-                    if holds_call {
-                        target.name = tree::output_name(target);
-                    }
-                }
                 Some(NodeEnum::FuncCall(call)) => {
                     if let Some(value) = self.value_of(call)? {
                         *node = value;
@@ -189,7 +180,7 @@ impl Inliner<'_> {
             }
             let body = routine.with(body, |at| arguments[at].clone())?;
             self.count += 1;
-            return Ok(Some(cast(sub_select(body), routine.returns())));
+            return Ok(Some(tree::cast(sub_select(body), routine.returns())));
         }
         let alias = format!("loxo_f{}", self.count + 1);
         let parameter = |at: usize| tree::column(&[&alias, &parameter_name(at)]);
@@ -205,7 +196,7 @@ impl Inliner<'_> {
             ..tree::empty_select()
         };
         // A bare sub-select after ANY would be one whose rows are compared.
-        Ok(Some(cast(sub_select(query), routine.returns())))
+        Ok(Some(tree::cast(sub_select(query), routine.returns())))
     }
 
     /// A call in FROM.
@@ -250,7 +241,7 @@ impl Inliner<'_> {
         let list = columns
             .iter()
             .enumerate()
-            .map(|(at, (name, of))| tree::target(cast(tree::column(&[&alias, &inner(at)]), of), Some(name)));
+            .map(|(at, (name, of))| tree::target(tree::cast(tree::column(&[&alias, &inner(at)]), of), Some(name)));
         let names = (0..columns.len()).map(|at| tree::string(&inner(at))).collect();
         from.push(beside(!plain, in_from(body, &alias, names)));
         let outer =
@@ -311,10 +302,6 @@ fn is_known(value: &Node) -> bool {
         Some(NodeEnum::TypeCast(cast)) => cast.arg.as_deref().is_some_and(is_known),
         _ => false,
     }
-}
-
-fn cast(value: Node, of: &TypeName) -> Node {
-    TypeCast { arg: Some(Box::new(value)), type_name: Some(of.clone()), location: -1 }.into_node()
 }
 
 fn sub_select(query: SelectStmt) -> Node {

@@ -15,9 +15,9 @@ use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
 use super::effects::{may_touch, read_only};
-use super::expression::{Place, and_then, equal};
+use super::expression::{Place, equal};
 use super::has_one_row;
-use super::select::{self, name_target, split_conditions};
+use super::select::{self, split_conditions};
 use super::slots::{Draft, rows_item};
 use crate::context::Named;
 use crate::tree::{self, Get, Syntax};
@@ -36,10 +36,7 @@ pub(super) fn insert(draft: &mut Draft<'_>, insert: &InsertStmt) -> Result<Split
     if draft.calls_in(&insert.on_conflict_clause)? || insert.with_clause.is_some() {
         return Ok(None);
     }
-    let Some(NodeEnum::SelectStmt(source)) = insert.select_stmt.as_deref().and_then(|source| source.node.as_ref())
-    else {
-        return Ok(None);
-    };
+    let Some(source) = insert.select_stmt.get::<SelectStmt>() else { return Ok(None) };
     let Some((rows, rest)) = select::split(draft, &without_values(source))? else { return Ok(None) };
     if touches(draft, target)? {
         // One row that two others meet is an error of the whole statement.
@@ -163,13 +160,8 @@ impl Changed {
             conditions.push(equal(column, slot));
         }
         let (early, late) = split_conditions(draft, condition)?;
-        let mut when: Option<Node> = None;
-        for condition in &late {
-            let place = Place { group: &[], when: when.as_ref(), only_columns: when.is_some() };
-            let condition = draft.part(condition, place)?;
-            conditions.push(condition.clone());
-            when = Some(and_then(when, condition));
-        }
+        let (kept, when) = select::after_calls(draft, &late, &[])?;
+        conditions.extend(kept);
         Ok(Some(Self { conditions, early, when }))
     }
 
@@ -213,7 +205,7 @@ fn returning(
     let mut rest = SelectStmt { from_clause: vec![rows_item()], ..tree::empty_select() };
     for item in &clause.exprs {
         let mut item = item.clone();
-        name_target(&mut item);
+        tree::name_output(&mut item);
         if let Some(item) = item.get_mut::<ResTarget>()
             && let Some(value) = item.val.as_deref_mut()
         {

@@ -40,28 +40,25 @@ pub(crate) fn change_what_is_read(ctx: &Context<'_>, functions: &[&Function], tr
 
 /// Do the functions, or those that they call, change rows? What only shows when a body runs is not known.
 pub(super) fn change_rows(ctx: &Context<'_>, functions: &[&Function]) -> Result<bool> {
-    let ctx = ctx.of_body();
-    let mut seen: HashSet<Oid> = HashSet::new();
-    let mut pending: Vec<&Function> = functions.to_vec();
-    while let Some(function) = pending.pop() {
-        if function.volatility != 'v' || !seen.insert(function.oid) {
-            continue;
-        }
-        for statement in statements_of(&function.language, &function.definition).iter().flatten() {
-            if !tree::is_about_rows(statement) {
-                continue;
-            }
-            if changes_rows(statement)? {
-                return Ok(true);
-            }
-            pending.extend(statement.calls()?.into_iter().flat_map(|call| ctx.user_functions(call)));
-        }
-    }
-    Ok(false)
+    let only_reads =
+        |statement: &NodeEnum| -> Result<bool> { Ok(!tree::is_about_rows(statement) || !changes_rows(statement)?) };
+    every_statement(ctx, functions, true, only_reads).map(|only_reads| !only_reads)
 }
 
 /// Do all statements of the functions, and of those that they call, surely do nothing but read?
 pub(crate) fn read_only(ctx: &Context<'_>, functions: &[&Function]) -> Result<bool> {
+    every_statement(ctx, functions, false, |statement| {
+        Ok(matches!(statement, NodeEnum::SelectStmt(_)) && !changes_rows(statement)?)
+    })
+}
+
+/// Are all statements of VOLATILE functions, and of those that they call, such? Bodies that cannot be read are what `hidden` says.
+fn every_statement(
+    ctx: &Context<'_>,
+    functions: &[&Function],
+    hidden: bool,
+    is_such: impl Fn(&NodeEnum) -> Result<bool>,
+) -> Result<bool> {
     let ctx = ctx.of_body();
     let mut seen: HashSet<Oid> = HashSet::new();
     let mut pending: Vec<&Function> = functions.to_vec();
@@ -69,12 +66,17 @@ pub(crate) fn read_only(ctx: &Context<'_>, functions: &[&Function]) -> Result<bo
         if function.volatility != 'v' || !seen.insert(function.oid) {
             continue;
         }
-        let Some(statements) = statements_of(&function.language, &function.definition) else { return Ok(false) };
-        for statement in &statements {
-            if !matches!(statement, NodeEnum::SelectStmt(_)) || changes_rows(statement)? {
+        let statements = statements_of(&function.language, &function.definition);
+        if statements.is_none() && !hidden {
+            return Ok(false);
+        }
+        for statement in statements.iter().flatten() {
+            if !is_such(statement)? {
                 return Ok(false);
             }
-            pending.extend(statement.calls()?.into_iter().flat_map(|call| ctx.user_functions(call)));
+            if tree::is_about_rows(statement) {
+                pending.extend(statement.calls()?.into_iter().flat_map(|call| ctx.user_functions(call)));
+            }
         }
     }
     Ok(true)

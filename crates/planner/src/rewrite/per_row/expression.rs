@@ -12,7 +12,7 @@ use pgerror::Result;
 
 use super::effects::read_only;
 use super::slots::{Call, Draft, Slot, in_from};
-use crate::select::names::{Ctes, Names};
+use crate::select::names::is_closed;
 use crate::select::shape;
 use crate::tree::{self, Ask, Get, Ref, Syntax, Walk};
 
@@ -225,7 +225,7 @@ impl Draft<'_> {
         let Some(compared) = link.testexpr.as_deref().filter(|_| !self.calls_in(select).unwrap_or(true)) else {
             return Ok(self.fail(&node));
         };
-        let is_apart = Names { ctx: self.ctx }.is_closed(select, &Ctes::new())?;
+        let is_apart = is_closed(self.ctx, select)?;
         if !is_apart || !read_only(self.ctx, &self.functions_in(compared)?)? {
             return Ok(self.fail(&node));
         }

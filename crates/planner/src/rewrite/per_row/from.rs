@@ -20,7 +20,8 @@ pub(super) fn split(draft: &mut Draft<'_>, query: &SelectStmt) -> Result<Option<
         return Ok(None);
     }
     let mut rest = query.clone();
-    let Some(at) = first_with_calls(draft, &rest.from_clause)? else { return Ok(None) };
+    let calls = rest.from_clause.iter().map(|item| draft.calls_in(item)).collect::<Result<Vec<_>>>()?;
+    let Some(at) = calls.iter().position(|calls| *calls) else { return Ok(None) };
     let Some(depth) = depth(draft, &rest.from_clause[at])? else { return Ok(None) };
     let mut before: Vec<Node> = rest.from_clause.drain(..at).collect();
     let Some(item) = at_depth(&mut rest.from_clause[0], depth) else { return Ok(None) };
@@ -66,15 +67,6 @@ pub(super) fn split(draft: &mut Draft<'_>, query: &SelectStmt) -> Result<Option<
         ..tree::empty_select()
     };
     Ok(Some((rows, rest)))
-}
-
-fn first_with_calls(draft: &Draft<'_>, items: &[Node]) -> Result<Option<usize>> {
-    for (at, item) in items.iter().enumerate() {
-        if draft.calls_in(item)? {
-            return Ok(Some(at));
-        }
-    }
-    Ok(None)
 }
 
 /// How many joins stand above the one whose right side is the first call, in a chain of joins of which the left sides keep all of

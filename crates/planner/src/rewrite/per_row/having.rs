@@ -1,28 +1,20 @@
 //! Calls in HAVING: the groups come first, without the conditions that call; what is left is about them as about rows.
 
-use pg_query::protobuf::{SelectStmt, SortBy};
+use pg_query::protobuf::SelectStmt;
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
-use super::expression::{Place, and_then};
-use super::select::{split_conditions, value_mut};
+use super::select::{after_calls, split_conditions, value_mut};
 use super::slots::{Draft, rows_item};
 use crate::select::shape;
-use crate::tree::{self, Get, Walk};
+use crate::tree::{self, Walk};
 
 /// The query that gives the groups, and the one over them, whose select list may have calls still.
 pub(super) fn split(draft: &mut Draft<'_>, query: &SelectStmt) -> Result<(SelectStmt, SelectStmt)> {
     let has_sets = query.group_clause.iter().any(|item| matches!(item.node, Some(NodeEnum::GroupingSet(_))));
     draft.fails |= has_sets || !shape::windows(query)?.is_empty() || !query.locking_clause.is_empty();
     let (early, late) = split_conditions(draft, query.having_clause.as_deref())?;
-    let mut when: Option<Node> = None;
-    let mut kept = Vec::new();
-    for condition in &late {
-        let place = Place { group: &query.group_clause, when: when.as_ref(), only_columns: when.is_some() };
-        let condition = draft.part(condition, place)?;
-        when = Some(and_then(when, condition.clone()));
-        kept.push(condition);
-    }
+    let (kept, _) = after_calls(draft, &late, &query.group_clause)?;
     let mut rest = SelectStmt {
         with_clause: None,
         from_clause: vec![rows_item()],
@@ -38,10 +30,7 @@ pub(super) fn split(draft: &mut Draft<'_>, query: &SelectStmt) -> Result<(Select
         }
     }
     for item in &mut rest.sort_clause {
-        if let Some(by) = item.get_mut::<SortBy>()
-            && let Some(value) = by.node.as_deref_mut()
-            && shape::ordinal(value).is_none()
-        {
+        if let Some(value) = tree::sorted_mut(item).filter(|value| shape::ordinal(value).is_none()) {
             groups.over(draft, value)?;
         }
     }

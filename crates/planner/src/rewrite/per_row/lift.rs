@@ -8,7 +8,7 @@ use pgerror::Result;
 use crate::context::Context;
 use crate::parse::Statement;
 use crate::rewrite::lifted::{self, Lifted};
-use crate::select::names::{Ctes, Names};
+use crate::select::names::is_closed;
 use crate::tree::{self, Ask, Get, Walk};
 
 use super::effects::{change_rows, change_what_is_read, may_touch};
@@ -124,7 +124,7 @@ impl Lift<'_> {
         if !self.draft.calls_in(select)? {
             return Ok(());
         }
-        self.fails |= !Names { ctx: self.draft.ctx }.is_closed(select, &Ctes::new())?;
+        self.fails |= !is_closed(self.draft.ctx, select)?;
         let rows = tree::parse_select(&Lifted::marker(self.parts.len()))?;
         self.parts.push(std::mem::replace(select, rows));
         Ok(())

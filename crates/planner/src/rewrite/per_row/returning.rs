@@ -20,13 +20,12 @@ use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
 use super::from::{aliases, to_slots};
-use super::select::name_target;
 use super::slots::{Draft, rows_item};
 use crate::context::{Context, Named};
 use crate::parse::Statement;
 use crate::rewrite::lifted::{self, Lifted};
 use crate::rewrite::routine::Routine;
-use crate::select::names::{Ctes, Names};
+use crate::select::names::is_closed;
 use crate::tree::{self, Ask, Get, Syntax, Walk};
 
 /// The change with its sub-selects taken out; `None` if it has none, or if it is not certain that they give the same.
@@ -47,7 +46,7 @@ pub(crate) fn sub_selects(ctx: &Context<'_>, statement: &Statement) -> Result<Op
     let mut draft = Draft::new(ctx, statement.parameters);
     let mut rest =
         SelectStmt { target_list: clause.exprs.clone(), from_clause: vec![rows_item()], ..tree::empty_select() };
-    rest.target_list.iter_mut().for_each(name_target);
+    rest.target_list.iter_mut().for_each(tree::name_output);
     to_slots(&mut draft, &mut rest, &names, true)?;
     draft.changes_first = true;
     clause.exprs = draft.targets();
@@ -59,21 +58,15 @@ pub(crate) fn sub_selects(ctx: &Context<'_>, statement: &Statement) -> Result<Op
 
 /// RETURNING, the table that is changed, and the names of others that RETURNING may refer to.
 fn parts_of(tree: &mut NodeEnum) -> Result<Option<(&mut ReturningClause, RangeVar, HashSet<String>)>> {
-    let (clause, target, from) = match tree {
-        NodeEnum::InsertStmt(insert) => (insert.returning_clause.as_mut(), insert.relation.clone(), &[][..]),
-        NodeEnum::UpdateStmt(update) => {
-            (update.returning_clause.as_mut(), update.relation.clone(), update.from_clause.as_slice())
-        }
-        NodeEnum::DeleteStmt(delete) => {
-            (delete.returning_clause.as_mut(), delete.relation.clone(), delete.using_clause.as_slice())
-        }
+    let from = match &*tree {
+        NodeEnum::InsertStmt(_) => &[][..],
+        NodeEnum::UpdateStmt(update) => update.from_clause.as_slice(),
+        NodeEnum::DeleteStmt(delete) => delete.using_clause.as_slice(),
         _ => return Ok(None),
     };
-    let names = aliases(from)?;
-    Ok(match (clause.filter(|clause| clause.options.is_empty()), target) {
-        (Some(clause), Some(target)) => Some((clause, target, names)),
-        _ => None,
-    })
+    let (names, target) = (aliases(from)?, tree::target_of(tree).cloned());
+    let clause = tree::returning_mut(tree).and_then(Option::as_mut).filter(|clause| clause.options.is_empty());
+    Ok(clause.zip(target).map(|(clause, target)| (clause, target, names)))
 }
 
 /// Takes out sub-selects that read tables and refer to nothing outside themselves.
@@ -82,7 +75,7 @@ fn closed(ctx: &Context<'_>, tree: &mut NodeEnum) -> Result<Option<Vec<SelectStm
     let mut parts = Vec::new();
     clause.rewrite(&mut |node: &mut Node| {
         let Some(select) = node.get_mut::<SelectStmt>() else { return Ok(true) };
-        if !select.tables()?.is_empty() && (Names { ctx }).is_closed(select, &Ctes::new())? {
+        if !select.tables()?.is_empty() && is_closed(ctx, select)? {
             let rows = tree::parse_select(&Lifted::marker(parts.len()))?;
             parts.push(std::mem::replace(select, rows));
         }

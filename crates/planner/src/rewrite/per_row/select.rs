@@ -7,7 +7,7 @@
 //!   second  rows  SELECT x FROM … WHERE g ORDER BY z LIMIT 3      each  f(x)    then  SELECT f FROM …
 //! ```
 
-use pg_query::protobuf::{self, FuncCall, ResTarget, SelectStmt, SetOperation, SortBy};
+use pg_query::protobuf::{self, FuncCall, ResTarget, SelectStmt, SetOperation};
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
@@ -29,9 +29,7 @@ pub(super) fn split(draft: &mut Draft<'_>, query: &SelectStmt) -> Result<Option<
         return Ok(None);
     }
     let mut query = query.clone();
-    for target in &mut query.target_list {
-        name_target(target);
-    }
+    query.target_list.iter_mut().for_each(tree::name_output);
     join::by_where(draft, &mut query)?;
     draft.know_tables(&query.from_clause)?;
     if let Some(split) = from::split(draft, &query)? {
@@ -50,16 +48,6 @@ pub(super) fn split(draft: &mut Draft<'_>, query: &SelectStmt) -> Result<Option<
     Ok((!draft.calls.is_empty()).then_some(split))
 }
 
-/// An output column keeps the name that its expression gave it.
-pub(super) fn name_target(target: &mut Node) {
-    if let Some(target) = target.get_mut::<ResTarget>()
-        && target.name.is_empty()
-        && target.val.is_some()
-    {
-        target.name = tree::output_name(target);
-    }
-}
-
 pub(super) fn value_mut(target: &mut Node) -> Option<&mut Node> {
     target.get_mut::<ResTarget>().and_then(|target| target.val.as_deref_mut())
 }
@@ -71,6 +59,19 @@ struct Level {
     has_early_calls: bool,
     /// Rows come, and calls are made, one after the other.
     streams: bool,
+}
+
+/// Conditions with calls, each over the slots of its own, and all of them as one: a call of the next is made only where those before
+/// it are true.
+pub(super) fn after_calls(draft: &mut Draft<'_>, late: &[Node], group: &[Node]) -> Result<(Vec<Node>, Option<Node>)> {
+    let (mut kept, mut when) = (Vec::new(), None::<Node>);
+    for condition in late {
+        let place = Place { group, when: when.as_ref(), only_columns: when.is_some() };
+        let condition = draft.part(condition, place)?;
+        when = Some(and_then(when, condition.clone()));
+        kept.push(condition);
+    }
+    Ok((kept, when))
 }
 
 impl Level {
@@ -127,14 +128,7 @@ impl Level {
     fn early(&self, draft: &mut Draft<'_>, query: &SelectStmt) -> Result<(SelectStmt, SelectStmt)> {
         let mut rest = SelectStmt { with_clause: None, from_clause: vec![rows_item()], ..query.clone() };
         let (early, late) = split_conditions(draft, query.where_clause.as_deref())?;
-        let mut when: Option<Node> = None;
-        let mut kept = Vec::new();
-        for condition in &late {
-            let place = Place { group: &[], when: when.as_ref(), only_columns: when.is_some() };
-            let condition = draft.part(condition, place)?;
-            when = Some(and_then(when, condition.clone()));
-            kept.push(condition);
-        }
+        let (kept, when) = after_calls(draft, &late, &[])?;
         rest.where_clause = tree::conjunction(kept).map(Box::new);
         draft.fails |= !query.locking_clause.is_empty();
         rest.locking_clause = Vec::new();
@@ -145,11 +139,7 @@ impl Level {
         }
         if !self.is_grouped && !self.has_windows {
             for item in &mut rest.sort_clause {
-                if let Some(by) = item.get_mut::<SortBy>()
-                    && let Some(value) = by.node.as_deref_mut()
-                {
-                    over.whole(draft, value)?;
-                }
+                tree::sorted_mut(item).map_or(Ok(()), |value| over.whole(draft, value))?;
             }
         }
         for target in &mut rest.target_list {
@@ -284,9 +274,7 @@ impl Over<'_> {
             *argument = draft.part(argument, place)?;
         }
         for item in &mut call.agg_order {
-            if let Some(by) = item.get_mut::<SortBy>()
-                && let Some(value) = by.node.as_deref_mut()
-            {
+            if let Some(value) = tree::sorted_mut(item) {
                 *value = draft.part(value, place)?;
             }
         }

@@ -299,7 +299,7 @@ impl<'a> Taker<'a> {
         let is_cut = select.limit_count.is_some() || select.limit_offset.is_some();
         if select.from_clause.is_empty() && select.where_clause.is_none() && !is_cut {
             for target in &mut select.target_list {
-                name_target(target);
+                tree::name_output(target);
                 self.target(target)?;
             }
             for value in select.values_lists.iter_mut() {
@@ -390,9 +390,7 @@ impl<'a> Taker<'a> {
     /// Calls of functions that are not VOLATILE, wherever they stand.
     fn anywhere(&mut self, tree: &mut NodeEnum) -> Result<()> {
         tree.rewrite(&mut |node| {
-            if node.get::<ResTarget>().is_some() {
-                name_target(node);
-            }
+            tree::name_output(node);
             if let Some(part) = node.get::<AIndirection>()
                 && self.is_of_record(part)?
             {
@@ -474,16 +472,6 @@ fn asks_for_rows(select: &SelectStmt) -> bool {
             _ => count.isnull,
         },
         Some(_) => false,
-    }
-}
-
-/// An output column keeps the name that the call gave it.
-fn name_target(target: &mut Node) {
-    if let Some(target) = target.get_mut::<ResTarget>()
-        && target.name.is_empty()
-        && target.val.as_deref().is_some_and(|value| !matches!(&value.node, Some(NodeEnum::ColumnRef(_))))
-    {
-        target.name = tree::output_name(target);
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a function returns, and how a statement takes it from a parameter.
 
 use catalog::Function;
-use pg_query::protobuf::{self, FuncCall, FunctionParameter, FunctionParameterMode, ParamRef, TypeCast, TypeName};
+use pg_query::protobuf::{self, FuncCall, FunctionParameter, FunctionParameterMode, ParamRef, TypeName};
 use pg_query::{Node, NodeEnum};
 
 use super::Wanted;
@@ -104,18 +104,18 @@ impl Shape {
                 true => tree::node(NodeEnum::AConst(protobuf::AConst { isnull: true, ..Default::default() })),
                 false => tree::text(""),
             };
-            return cast(empty, of.clone());
+            return tree::cast(empty, of);
         }
         let value = tree::node(NodeEnum::ParamRef(ParamRef {
             number: i32::try_from(parameter).unwrap_or(i32::MAX),
             location: -1,
         }));
         if !self.set {
-            return cast(value, of.clone());
+            return tree::cast(value, of);
         }
         let bound = tree::node(NodeEnum::Integer(protobuf::Integer { ival: -1 }));
         let array = TypeName { array_bounds: vec![bound], ..of.clone() };
-        unnest(cast(value, array))
+        unnest(tree::cast(value, &array))
     }
 
     /// The same as a set, if it is a single value too.
@@ -139,8 +139,4 @@ fn unnest(array: Node) -> Node {
         ..FuncCall::default()
     }
     .into_node()
-}
-
-fn cast(value: Node, of: TypeName) -> Node {
-    TypeCast { arg: Some(Box::new(value)), type_name: Some(of), location: -1 }.into_node()
 }

@@ -176,9 +176,5 @@ fn mentions_rows(part: &impl Walk) -> Result<bool> {
 }
 
 fn changes_rows_in_with(tree: &NodeEnum) -> Result<bool> {
-    let mut changes = 0;
-    tree.each(|node| {
-        changes += usize::from(super::target_of(node).is_some());
-    })?;
-    Ok(changes > 1)
+    Ok(tree.count(|node| super::target_of(node).is_some())? > 1)
 }

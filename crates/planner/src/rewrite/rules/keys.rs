@@ -1,13 +1,14 @@
 //! Distribution keys that an action sets to what they are.
 
 use catalog::{Column, Relation};
-use pg_query::protobuf::{AExprKind, ColumnRef, ResTarget, UpdateStmt};
-use pg_query::{Node, NodeEnum};
+use pg_query::Node;
+use pg_query::protobuf::{ColumnRef, ResTarget, UpdateStmt};
 use pgerror::Result;
 
 use super::query::Query;
 use crate::context::Named;
 use crate::dml::key_names;
+use crate::select::terms::equal_sides;
 use crate::tree::{self, Get};
 
 impl Query<'_> {
@@ -35,8 +36,7 @@ impl Query<'_> {
         let Some(name) = target.val.as_deref().and_then(|value| field(value, "new")) else { return false };
         let (Some(key), Some(column)) = (table.column(&target.name), self.relation.column(name)) else { return false };
         let is_alike = key.type_oid == column.type_oid && is_equal_only_to_itself(key);
-        let is_pinned = |node: &&Node| {
-            let Some((left, right)) = equality(node) else { return false };
+        let is_pinned = |(left, right): (&Node, &Node)| {
             (field(left, own) == Some(&key.name) && field(right, "old") == Some(name))
                 || (field(right, own) == Some(&key.name) && field(left, "old") == Some(name))
         };
@@ -44,7 +44,7 @@ impl Query<'_> {
             && target.indirection.is_empty()
             && !self.sets(name)
             && is_alike
-            && tree::conjuncts(condition).iter().any(is_pinned)
+            && tree::conjuncts(condition).into_iter().flat_map(equal_sides).any(is_pinned)
     }
 }
 
@@ -57,17 +57,6 @@ fn field<'n>(node: &'n Node, table: &str) -> Option<&'n str> {
     let column = node.get::<ColumnRef>()?;
     match column.fields.as_slice() {
         [of, name] if tree::text_of(of) == Some(table) => tree::text_of(name),
-        _ => None,
-    }
-}
-
-fn equality(node: &Node) -> Option<(&Node, &Node)> {
-    match &node.node {
-        Some(NodeEnum::AExpr(e))
-            if e.kind == AExprKind::AexprOp as i32 && tree::operator_name(&e.name) == Some("=") =>
-        {
-            Some((e.lexpr.as_deref()?, e.rexpr.as_deref()?))
-        }
         _ => None,
     }
 }

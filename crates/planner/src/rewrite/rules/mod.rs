@@ -113,13 +113,7 @@ fn target_of(node: Ref<'_>) -> Option<(&RangeVar, Option<RuleEvent>)> {
 }
 
 fn target(tree: &NodeEnum) -> Option<(&RangeVar, Option<RuleEvent>)> {
-    target_of(match tree {
-        NodeEnum::InsertStmt(insert) => Ref::InsertStmt(insert),
-        NodeEnum::UpdateStmt(update) => Ref::UpdateStmt(update),
-        NodeEnum::DeleteStmt(delete) => Ref::DeleteStmt(delete),
-        NodeEnum::MergeStmt(merge) => Ref::MergeStmt(merge),
-        _ => return None,
-    })
+    Ref::of(tree).and_then(target_of)
 }
 
 /// Do rules rewrite such a change of the relation, or of what lies under the view?

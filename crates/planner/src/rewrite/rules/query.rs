@@ -11,7 +11,6 @@ use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use crate::context::Context;
-use crate::dml;
 use crate::facts::functions::facts;
 use crate::tree::{self, Ask, Get, Ref, Syntax, Walk};
 
@@ -288,24 +287,13 @@ impl<'a> Query<'a> {
             _ => {}
         })?;
         let mut names_columns = false;
-        set.walk_values(&mut |node| {
-            names_columns |= matches!(node, Ref::ColumnRef(_));
-            Ok(true)
-        })?;
+        for (_, value) in set {
+            names_columns |= value.any(|node| matches!(node, Ref::ColumnRef(_)))?;
+        }
         match has_query && (bears_name || names_columns) {
             true => Err(self.refused("a rule whose condition has a sub-select,")),
             false => Ok(()),
         }
-    }
-}
-
-trait WalkValues {
-    fn walk_values<'n>(&'n self, visit: &mut tree::Visit<'_, 'n>) -> Result<()>;
-}
-
-impl WalkValues for Vec<(String, Option<Node>)> {
-    fn walk_values<'n>(&'n self, visit: &mut tree::Visit<'_, 'n>) -> Result<()> {
-        self.iter().try_for_each(|(_, value)| value.walk(visit))
     }
 }
 
@@ -328,7 +316,7 @@ fn inserted(relation: &Relation, insert: &InsertStmt) -> Result<Rows> {
         }
     }
     if columns.is_empty() {
-        let count = dml::width(query).unwrap_or(relation.columns.len());
+        let count = tree::width(query).unwrap_or(relation.columns.len());
         columns.extend(relation.columns.iter().take(count).map(|column| column.name.clone()));
     }
     let row = match query.values_lists.as_slice() {

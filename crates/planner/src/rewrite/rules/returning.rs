@@ -54,11 +54,6 @@ impl Query<'_> {
         let mut shown = Vec::new();
         for item in self.returning() {
             let Some(target) = item.get::<ResTarget>() else { return Err(PgError::internal("RETURNING")) };
-            if target.val.as_deref().is_some_and(|value| self.is_star(value)) {
-                let columns = self.relation.columns.iter().zip(values);
-                shown.extend(columns.map(|(column, value)| tree::target(value.clone(), Some(&column.name))));
-                continue;
-            }
             let name = tree::output_name(target);
             let mut value = target.val.as_deref().cloned().ok_or_else(|| PgError::internal("RETURNING of nothing"))?;
             self.put_in(&mut value, values)?;
@@ -76,7 +71,6 @@ impl Query<'_> {
             let Some(column) = node.get::<ColumnRef>() else { return Ok(true) };
             let names: Vec<Option<&str>> = column.fields.iter().map(tree::text_of).collect();
             let name = match names.as_slice() {
-                [Some(name)] => Some(*name),
                 [Some(table), Some(name)] if *table == self.alias => Some(*name),
                 _ => None,
             };
@@ -86,15 +80,6 @@ impl Query<'_> {
             };
             *node = value.clone();
             Ok(false)
-        })
-    }
-
-    fn is_star(&self, value: &Node) -> bool {
-        value.get::<ColumnRef>().is_some_and(|column| match column.fields.as_slice() {
-            fields if !tree::is_star(fields) => false,
-            [_] => !tree::reads_others(self.tree),
-            [name, ..] => tree::text_of(name) == Some(&self.alias),
-            [] => false,
         })
     }
 }

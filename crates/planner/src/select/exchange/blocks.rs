@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use catalog::{Column, Distribution, Generated, Relation};
 use pg_query::protobuf::{
-    CommonTableExpr, FuncCall, RangeVar, ResTarget, SelectStmt, SetOperation, SubLinkType, WithClause,
+    CommonTableExpr, FuncCall, RangeVar, ResTarget, RowExpr, SelectStmt, SetOperation, SubLinkType, WithClause,
 };
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
@@ -18,7 +18,7 @@ use crate::context::{Context, Named};
 use crate::facts::builtins::Combined;
 use crate::plan::{Exchange, FinalSql, Gather, Plan, Route};
 use crate::select::locality::depends_on_order;
-use crate::select::names::{Ctes, Names, outputs};
+use crate::select::names::{is_closed, outputs};
 use crate::select::{exact, levels, shape};
 use crate::tree::{self, Ask, Get, Ref, Syntax, Walk};
 
@@ -42,8 +42,6 @@ impl Search<'_> {
     /// The candidates in a query, outer ones first.
     pub(super) fn blocks(&self, query: &SelectStmt, state: &State) -> Result<Vec<Block>> {
         let ctx = self.context(state);
-        let names = Names { ctx: &ctx };
-        let ctes = names.with(query, &Ctes::new());
         let mut found: Vec<&Node> = Vec::new();
         query.each(|node| {
             found.extend(match node {
@@ -57,7 +55,7 @@ impl Search<'_> {
         for node in found {
             let Some(select) = node.get::<SelectStmt>() else { continue };
             let is_moved = reads_partitioned(&ctx, select, query)? || depends_on_order(&ctx, select)?;
-            if !is_moved || !names.is_closed(select, &ctes)? {
+            if !is_moved || !is_closed(&ctx, select)? {
                 continue;
             }
             let Some(alone) = with_ctes(&ctx, select, query)? else { continue };
@@ -279,14 +277,7 @@ fn counts_rows(ctx: &Context<'_>, value: &Node) -> bool {
 
 /// Does it give columns of rows as they are found, in any order?
 fn is_just_rows(ctx: &Context<'_>, select: &SelectStmt) -> Result<bool> {
-    Ok(select.op == SetOperation::SetopNone as i32
-        && select.with_clause.is_none()
-        && select.distinct_clause.is_empty()
-        && select.group_clause.is_empty()
-        && select.sort_clause.is_empty()
-        && select.limit_count.is_none()
-        && select.limit_offset.is_none()
-        && !shape::is_aggregated(ctx, select)?)
+    Ok(shape::only_chooses(select) && select.sort_clause.is_empty() && !shape::is_aggregated(ctx, select)?)
 }
 
 /// Is every place of the block in IN, ANY or ALL? How often a row occurs does not matter there.
@@ -329,8 +320,7 @@ pub(super) fn unknown_column() -> Column {
 }
 
 fn is_row(target: &Node) -> bool {
-    let Some(target) = target.get::<ResTarget>() else { return true };
-    matches!(target.val.as_deref().and_then(|v| v.node.as_ref()), Some(NodeEnum::RowExpr(_)))
+    target.get::<ResTarget>().is_none_or(|target| target.val.get::<RowExpr>().is_some())
 }
 
 /// Does it read a table that no node has all of?

@@ -21,7 +21,7 @@ use super::moves::make_distinct;
 use super::repartitioned_aggregation::{DISTINCT_MAX, ROWS_MIN, rows_at_most};
 use super::{Found, Search, State, exchanged_table};
 use crate::plan::Exchange;
-use crate::select::names::{Ctes, Names, outputs};
+use crate::select::names::{is_closed, outputs};
 use crate::select::shape;
 use crate::tree;
 
@@ -81,9 +81,7 @@ impl Search<'_> {
 
     fn branch(&self, leaf: &SelectStmt, query: &SelectStmt, state: &State) -> Result<Option<Branch>> {
         let ctx = self.context(state);
-        let names = Names { ctx: &ctx };
-        let ctes = names.with(query, &Ctes::new());
-        if !names.is_closed(leaf, &ctes)? {
+        if !is_closed(&ctx, leaf)? {
             return Ok(None);
         }
         let (Some(alone), Some(outputs)) = (with_ctes(&ctx, leaf, query)?, outputs(leaf)) else {
@@ -103,8 +101,7 @@ impl Search<'_> {
     fn once_each(&self, branch: &SelectStmt, all: Option<f64>) -> Result<Option<(SelectStmt, Option<f64>)>> {
         let is_plain = branch.distinct_clause.is_empty()
             && branch.sort_clause.is_empty()
-            && branch.limit_count.is_none()
-            && branch.limit_offset.is_none()
+            && shape::is_unlimited(branch)
             && !shape::is_aggregated(self.ctx, branch)?;
         if !is_plain {
             return Ok(None);
@@ -154,8 +151,7 @@ fn leaves(query: &SelectStmt) -> Option<Vec<&SelectStmt>> {
     }
     let has_own_order = |branch: &SelectStmt| {
         let is_operation = branch.op != SetOperation::SetopNone as i32;
-        is_operation
-            && !(branch.sort_clause.is_empty() && branch.limit_count.is_none() && branch.limit_offset.is_none())
+        is_operation && !(branch.sort_clause.is_empty() && shape::is_unlimited(branch))
     };
     let (left, right) = (query.larg.as_deref()?, query.rarg.as_deref()?);
     if query.all || has_own_order(left) || has_own_order(right) {

@@ -276,7 +276,7 @@ impl Separation<'_> {
     fn part(&self, parts: &mut Vec<Part>, name: &str, call: &FuncCall, type_oid: u32) -> Result<String> {
         let mut call = call.clone();
         call.funcname = Qualifier(self.ctx.catalog.look_alikes()).own_function(name);
-        let call = levels::unqualified(&call.into_node())?;
+        let call = call.into_node();
         let at = match parts.iter().position(|part| tree::same_expression(&part.call, &call)) {
             Some(at) => at,
             None => {
@@ -353,7 +353,6 @@ impl Separation<'_> {
                     }
                 }
             }
-            Ref::JoinExpr(join) if join.is_natural => add(None),
             Ref::JoinExpr(join) => {
                 let merged = tree::names_of(&join.using_clause).into_iter();
                 merged.filter(|name| self.table.relation.column(name).is_some()).for_each(|name| add(Some(name)));

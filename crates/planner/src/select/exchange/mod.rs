@@ -288,15 +288,7 @@ impl Search<'_> {
     }
 
     fn context<'s>(&'s self, state: &'s State) -> Context<'s> {
-        Context {
-            catalog: self.ctx.catalog,
-            session: self.ctx.session,
-            analysis: self.ctx.analysis,
-            exchanged: &state.tables,
-            copies: None,
-            on_first: None,
-            auto_replicates: None,
-        }
+        Context { exchanged: &state.tables, ..Context::new(self.ctx.catalog, self.ctx.session, self.ctx.analysis) }
     }
 }
 

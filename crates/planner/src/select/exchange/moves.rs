@@ -106,6 +106,10 @@ impl Search<'_> {
         if let Some(best) = &best {
             bound = bound.min(best.state.cost - state.cost);
         }
+        let chosen = |choice: &[usize], cost: f64| {
+            let moves = choice.iter().zip(&units).map(|(at, unit)| unit.options[*at].what.clone());
+            self.arranged(query, state, &units, &moves.collect::<Vec<Move>>(), cost, &levels, &needs)
+        };
         let mut arrangements = Arrangements::new(&units);
         let mut cheaper = None;
         for _ in 0..TRIES_MAX {
@@ -114,14 +118,14 @@ impl Search<'_> {
                 break;
             }
             if self.would_be_local(&renamed, state, &units, &choice)? {
-                cheaper = self.chosen(query, state, &units, &choice, cost, &levels, &needs)?;
+                cheaper = chosen(&choice, cost)?;
                 if cheaper.is_some() {
                     break;
                 }
             }
         }
         if let (None, Some(choice)) = (&cheaper, &descended) {
-            cheaper = self.chosen(query, state, &units, choice, cost(&units, choice), &levels, &needs)?;
+            cheaper = chosen(choice, cost(&units, choice))?;
         }
         keep_cheaper(&mut best, cheaper);
         Ok(best)
@@ -152,21 +156,6 @@ impl Search<'_> {
         Ok(Some(choice))
     }
 
-    #[allow(clippy::too_many_arguments)]
-    fn chosen(
-        &self,
-        query: &SelectStmt,
-        state: &State,
-        units: &[Unit],
-        choice: &[usize],
-        cost: f64,
-        levels: &[Level],
-        needs: &Needs,
-    ) -> Result<Option<Found>> {
-        let moves: Vec<Move> = choice.iter().zip(units).map(|(at, unit)| unit.options[*at].what.clone()).collect();
-        self.arranged(query, state, units, &moves, cost, levels, needs)
-    }
-
     /// All tables come to the home node: always possible, no work is shared.
     fn home_arrangement(
         &self,
@@ -191,15 +180,8 @@ impl Search<'_> {
         self.left.set(self.left.get().saturating_sub(1));
         let tables = choice.iter().zip(units).map(|(at, unit)| unit.options[*at].table.clone());
         let exchanged: Vec<Arc<Relation>> = state.tables.iter().cloned().chain(tables).collect();
-        let ctx = Context {
-            catalog: self.ctx.catalog,
-            session: self.ctx.session,
-            analysis: self.ctx.analysis,
-            exchanged: &exchanged,
-            copies: None,
-            on_first: None,
-            auto_replicates: None,
-        };
+        let ctx =
+            Context { exchanged: &exchanged, ..Context::new(self.ctx.catalog, self.ctx.session, self.ctx.analysis) };
         let mut analyzer = Analyzer::new(&ctx);
         let analysed = analyzer.with_of_query(renamed, &Env::default()).and_then(|env| {
             match renamed.op == SetOperation::SetopNone as i32 {

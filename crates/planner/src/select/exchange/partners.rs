@@ -113,8 +113,7 @@ fn plain_in<'t>(ctx: &Context<'_>, link: &'t SubLink) -> Option<&'t SelectStmt> 
     let is_plain = query.op == pg_query::protobuf::SetOperation::SetopNone as i32
         && query.target_list.len() == 1
         && query.distinct_clause.is_empty()
-        && query.limit_count.is_none()
-        && query.limit_offset.is_none()
+        && shape::is_unlimited(query)
         && shape::windows(query).ok()?.is_empty()
         && !shape::is_aggregated(ctx, query).ok()?;
     (is_in && is_plain).then_some(query)
@@ -137,18 +136,4 @@ fn classes(pairs: &[(Place, Place)]) -> Vec<Vec<Place>> {
         classes.push(merged);
     }
     classes
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn equality_is_transitive() {
-        let place = |unit: usize| (unit, "k".to_owned());
-        let pairs = [(place(0), place(1)), (place(2), place(3)), (place(1), place(2)), (place(4), place(5))];
-        let mut classes = classes(&pairs);
-        classes.sort();
-        assert_eq!(classes, [(0..4).map(place).collect::<Vec<_>>(), (4..6).map(place).collect()]);
-    }
 }

@@ -35,7 +35,7 @@ use crate::context::{Context, Named};
 use crate::plan::{Exchange, FinalSql, Route};
 use crate::select::gather::Needs;
 use crate::select::locality::{Analyzer, Env, Not, RowDistribution, depends_on_order};
-use crate::select::names::{Ctes, Names};
+use crate::select::names::is_closed;
 use crate::tree::{self, Ask, Get, Ref, Syntax, Walk};
 
 /// Rows of a table that was never analysed.
@@ -97,8 +97,6 @@ impl Search<'_> {
         let all = self.all_columns(&relation, &key, query)?;
         let is_enough = all.is_some();
         let columns = all.unwrap_or(key);
-        let names = Names { ctx: &ctx };
-        let ctes = names.with(query, &Ctes::new());
         let conditions = tree::conjuncts(level.where_clause.as_deref());
         let alias = tree::alias_of(table);
         for (at, condition) in conditions.iter().enumerate() {
@@ -106,12 +104,12 @@ impl Search<'_> {
             let mut others = Vec::new();
             let mut rest = Vec::new();
             for (_, other) in conditions.iter().enumerate().filter(|(i, _)| *i != at) {
-                let is_closed = names.is_closed(&rows_of(level, alias, &columns, vec![(*other).clone()]), &ctes)?;
+                let is_closed = is_closed(&ctx, &rows_of(level, alias, &columns, vec![(*other).clone()]))?;
                 if is_closed { others.push((*other).clone()) } else { rest.push((*other).clone()) }
             }
             let without = rows_of(level, alias, &columns, others.clone());
             let passing = rows_of(level, alias, &columns, others.into_iter().chain([(*condition).clone()]).collect());
-            if !names.is_closed(&passing, &ctes)? {
+            if !is_closed(&ctx, &passing)? {
                 continue;
             }
             let (Some(passing), Some(without)) = (with_ctes(&ctx, &passing, query)?, with_ctes(&ctx, &without, query)?)

@@ -19,28 +19,11 @@ impl Analyzer<'_> {
             Some(NodeEnum::RangeSubselect(sub)) => self.sub_select_item(sub, scope, region, env)?,
             Some(NodeEnum::JoinExpr(join)) => self.join_item(join, scope, region, env)?,
             Some(NodeEnum::RangeFunction(f)) => {
-                let name = match f.functions.first().and_then(function_name) {
-                    Some(name) if f.alias.is_none() => name,
-                    _ => String::new(),
-                };
-                let leaf = self.leaf(
-                    scope,
-                    f.alias.as_ref().map_or(name, |a| a.aliasname.clone()),
-                    None,
-                    RowDistribution::Any,
-                );
-                region.items.push(Item::Leaf(leaf));
+                let name = f.functions.first().and_then(function_name);
+                self.unknown_item(scope, region, f.alias.as_ref(), name);
             }
-            Some(NodeEnum::RangeTableFunc(f)) => {
-                let alias = f.alias.as_ref().map_or_else(String::new, |a| a.aliasname.clone());
-                let leaf = self.leaf(scope, alias, None, RowDistribution::Any);
-                region.items.push(Item::Leaf(leaf));
-            }
-            Some(NodeEnum::JsonTable(f)) => {
-                let alias = f.alias.as_ref().map_or_else(String::new, |a| a.aliasname.clone());
-                let leaf = self.leaf(scope, alias, None, RowDistribution::Any);
-                region.items.push(Item::Leaf(leaf));
-            }
+            Some(NodeEnum::RangeTableFunc(f)) => self.unknown_item(scope, region, f.alias.as_ref(), None),
+            Some(NodeEnum::JsonTable(f)) => self.unknown_item(scope, region, f.alias.as_ref(), None),
             Some(NodeEnum::RangeTableSample(sample)) => match sample.relation.as_deref() {
                 Some(relation) => self.register(relation, scope, region, env)?,
                 None => return not_local("TABLESAMPLE without a table"),
@@ -48,6 +31,19 @@ impl Analyzer<'_> {
             _ => return not_local("an unknown item in FROM"),
         }
         Ok(())
+    }
+
+    /// One whose columns are not known, and that any node can make.
+    fn unknown_item(
+        &mut self,
+        scope: &mut Scope,
+        region: &mut Region<'_>,
+        alias: Option<&pg_query::protobuf::Alias>,
+        name: Option<String>,
+    ) {
+        let alias = alias.map(|alias| alias.aliasname.clone()).or(name).unwrap_or_default();
+        let leaf = self.leaf(scope, alias, None, RowDistribution::Any);
+        region.items.push(Item::Leaf(leaf));
     }
 
     pub(super) fn leaf(
@@ -196,7 +192,6 @@ impl Analyzer<'_> {
         let mut on: Vec<Condition<'t>> =
             tree::conjuncts(join.quals.as_deref()).into_iter().map(Condition::Expression).collect();
         self.merge_columns(join, kind, &left_scope, &right_scope, scope, &mut on);
-        scope.has_merged |= left_scope.has_merged || right_scope.has_merged;
         for (side, leaves) in [(left_scope.merged, left_scope.leaves), (right_scope.merged, right_scope.leaves)] {
             for merged in side {
                 if !scope.merged.iter().any(|(name, _)| *name == merged.0) {
@@ -228,7 +223,7 @@ impl Analyzer<'_> {
         Ok(())
     }
 
-    /// USING and NATURAL: which columns are equated, and what the merged column is.
+    /// USING: which columns are equated, and what the merged column is.
     pub(super) fn merge_columns(
         &self,
         join: &JoinExpr,
@@ -238,12 +233,7 @@ impl Analyzer<'_> {
         scope: &mut Scope,
         on: &mut Vec<Condition<'_>>,
     ) {
-        let mut names = tree::names_of(&join.using_clause);
-        if join.is_natural {
-            names = self.common_names(left, right);
-        }
-        scope.has_merged |= !names.is_empty() || join.is_natural;
-        for name in names {
+        for name in tree::names_of(&join.using_clause) {
             let find = |side: &Scope| {
                 let fields = vec![tree::string(&name)];
                 terms::resolve_here(&self.leaves, side, &pg_query::protobuf::ColumnRef { fields, location: -1 })
@@ -263,18 +253,6 @@ impl Analyzer<'_> {
             };
             scope.merged.push((name, merged));
         }
-    }
-
-    /// Names on both sides of a NATURAL join, as far as columns are known; unknown ones equate nothing here, which is safe.
-    pub(super) fn common_names(&self, left: &Scope, right: &Scope) -> Vec<String> {
-        let names = |scope: &Scope| -> Vec<String> {
-            let columns = scope.leaves.iter().filter_map(|l| self.leaves[*l].columns.as_ref()).flatten();
-            columns.map(|c| c.name.clone()).collect()
-        };
-        let right = names(right);
-        let mut common: Vec<String> = names(left).into_iter().filter(|name| right.contains(name)).collect();
-        common.dedup();
-        common
     }
 }
 

@@ -234,7 +234,7 @@ impl<'a> Analyzer<'a> {
             true => self.plain_block(select, &env)?,
             false => self.set_operation(select, &env)?,
         };
-        self.steady(select, block, &env)
+        self.steady(select, block)
     }
 
     fn plain_block(&mut self, select: &SelectStmt, env: &Env<'_>) -> Local<Block> {
@@ -364,21 +364,21 @@ impl<'a> Analyzer<'a> {
         terms::resolve_here(&self.leaves, &body.scope, &pg_query::protobuf::ColumnRef { fields, location: -1 }).is_ok()
     }
 
-    /// Output columns with the terms they show. `None` if a star hides columns we do not know.
+    /// Output columns with the terms they show. `None` if a star hides some.
     pub fn outputs(&self, select: &SelectStmt, body: &Body) -> Option<Vec<(LeafColumn, Option<Term>)>> {
         if let Some(row) = select.values_lists.first().and_then(|row| row.get::<List>()) {
             let names = (1..=row.items.len()).map(|i| (LeafColumn::unknown(&format!("column{i}")), None));
             return Some(names.collect());
         }
         let mut outputs = Vec::new();
-        for target in &select.target_list {
-            let target = target.get::<ResTarget>()?;
+        for entry in &select.target_list {
+            let target = entry.get::<ResTarget>()?;
             let value = target.val.as_deref()?;
-            if let Some(leaves) = self.star(value, &body.scope) {
-                for leaf in leaves? {
-                    let columns = self.leaves[leaf].columns.as_ref()?;
-                    outputs.extend(columns.iter().enumerate().map(|(i, c)| (c.clone(), Some((leaf, i)))));
-                }
+            if tree::shows_star(entry) {
+                // By the words of a statement, from which templates are learned, or in a query of our own.
+                let [leaf] = body.scope.leaves[..] else { return None };
+                let columns = value.get::<ColumnRef>().and_then(|_| self.leaves[leaf].columns.as_ref())?;
+                outputs.extend(columns.iter().enumerate().map(|(at, column)| (column.clone(), Some((leaf, at)))));
                 continue;
             }
             let name = tree::output_name(target);
@@ -398,22 +398,6 @@ impl<'a> Analyzer<'a> {
             }
         }
         Some(outputs)
-    }
-
-    /// The leaves of `*` or `alias.*`. `None`: not a star. `Some(None)`: a star we cannot expand.
-    pub fn star(&self, value: &Node, scope: &Scope) -> Option<Option<Vec<usize>>> {
-        let column = value.get::<ColumnRef>()?;
-        if !tree::is_star(&column.fields) {
-            return None;
-        }
-        match column.fields.as_slice() {
-            [_] => Some((!scope.has_merged).then(|| scope.leaves.clone())),
-            [.., alias, _] => {
-                let alias = tree::text_of(alias)?;
-                Some(scope.leaves.iter().find(|l| self.leaves[**l].alias == alias).map(|l| vec![*l]))
-            }
-            [] => None,
-        }
     }
 }
 

@@ -2,14 +2,14 @@
 
 use super::*;
 use crate::facts::functions::facts;
-use crate::select::names::{Ctes, Names};
+use crate::select::names::is_closed;
 
 impl Analyzer<'_> {
     /// One server evaluates a sub-select that refers to nothing outside once, so that all rows of the query see the same result.
     /// Where that depends on the order in which rows are found, nodes must not evaluate it each for its own: one of them does.
-    pub(super) fn steady(&self, select: &SelectStmt, block: Block, env: &Env<'_>) -> Local<Block> {
+    pub(super) fn steady(&self, select: &SelectStmt, block: Block) -> Local<Block> {
         let part = match block.part {
-            RowDistribution::Replicated(nodes) if nodes.len() > 1 && self.may_differ(select, env)? => {
+            RowDistribution::Replicated(nodes) if nodes.len() > 1 && self.may_differ(select)? => {
                 RowDistribution::Replicated(self.ctx.home_first(nodes)[..1].to_vec())
             }
             other => other,
@@ -17,10 +17,8 @@ impl Analyzer<'_> {
         Ok(Block { part, ..block })
     }
 
-    fn may_differ(&self, select: &SelectStmt, env: &Env<'_>) -> Result<bool, PgError> {
-        let columns = |block: &Block| Some(block.columns.as_ref()?.iter().map(|column| column.name.clone()).collect());
-        let ctes: Ctes = env.ctes.iter().map(|(name, block)| (name.clone(), columns(block))).collect();
-        Ok(depends_on_order(self.ctx, select)? && Names { ctx: self.ctx }.is_closed(select, &ctes)?)
+    fn may_differ(&self, select: &SelectStmt) -> Result<bool, PgError> {
+        Ok(depends_on_order(self.ctx, select)? && is_closed(self.ctx, select)?)
     }
 }
 

@@ -16,11 +16,11 @@ use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use super::locality::{Analyzer, Body, Split};
-use super::names::outputs;
+use super::names::{names_row, outputs};
 use super::shape;
 use crate::context::Context;
 use crate::plan::{FinalSql, Gather, Input, Merge};
-use crate::tree::{self, Get, Syntax};
+use crate::tree::{self, Ask, Get, Syntax};
 use upper::Upper;
 
 /// Name of the only input.
@@ -183,7 +183,7 @@ fn rows_done_plan(
     split: &Split,
     are_final: bool,
 ) -> Result<Option<Planned>> {
-    let Some(values) = output_values(analyzer, select, body) else { return Ok(None) };
+    let Some(values) = output_values(select) else { return Ok(None) };
     let is_input = |name: &str| analyzer.is_input_column(name, body);
     let Some(group) = shape::plain_group(select, is_input) else { return Ok(None) };
     let group: Vec<Node> = group.into_iter().cloned().collect();
@@ -296,38 +296,18 @@ fn constant(node: &Node) -> Option<i64> {
     }
 }
 
-/// The output expressions with stars expanded, and their names.
-fn output_values(analyzer: &Analyzer<'_>, select: &SelectStmt, body: &Body) -> Option<Vec<(Node, String)>> {
-    let mut values = Vec::new();
-    for entry in &select.target_list {
+/// The output expressions and their names; `None` if a row is among them, which has no column type of its own, or a star.
+fn output_values(select: &SelectStmt) -> Option<Vec<(Node, String)>> {
+    let tables: Vec<&str> = select.from_clause.tables().ok()?.into_iter().map(tree::alias_of).collect();
+    let value = |entry: &Node| {
         let target = entry.get::<ResTarget>()?;
         let value = target.val.as_deref()?;
-        match analyzer.star(value, &body.scope) {
-            Some(leaves) => {
-                for leaf in leaves? {
-                    let leaf = &analyzer.leaves[leaf];
-                    let columns = leaf.columns.as_ref()?;
-                    values.extend(columns.iter().map(|c| (tree::column(&[&leaf.alias, &c.name]), c.name.clone())));
-                }
-            }
-            None if is_row(analyzer, body, value) || tree::shows_star(entry) => return None,
-            None => values.push((value.clone(), tree::output_name(target))),
-        }
-    }
-    Some(values)
-}
-
-/// Whole rows have no column type of their own.
-fn is_row(analyzer: &Analyzer<'_>, body: &Body, value: &Node) -> bool {
-    match &value.node {
-        Some(NodeEnum::RowExpr(_)) => true,
-        Some(NodeEnum::ColumnRef(_)) => shape::bare_name(value).is_some_and(|name| is_alias(analyzer, body, name)),
-        _ => false,
-    }
-}
-
-fn is_alias(analyzer: &Analyzer<'_>, body: &Body, name: &str) -> bool {
-    let leaves = || body.scope.leaves.iter().map(|l| &analyzer.leaves[*l]);
-    let is_column = leaves().filter_map(|l| l.columns.as_ref()).flatten().any(|c| c.name == name);
-    !is_column && leaves().any(|l| l.alias == name)
+        let is_row = match &value.node {
+            Some(NodeEnum::RowExpr(_)) => true,
+            Some(NodeEnum::ColumnRef(_)) => names_row(value, |name| tables.contains(&name)).ok()?,
+            _ => tree::shows_star(entry),
+        };
+        (!is_row).then(|| (value.clone(), tree::output_name(target)))
+    };
+    select.target_list.iter().map(value).collect()
 }

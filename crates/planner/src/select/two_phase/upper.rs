@@ -5,7 +5,7 @@ use pg_query::protobuf::{ColumnRef, FuncCall, ResTarget, SelectStmt, SortBy};
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
-use super::{Planned, is_alias, output, over_input};
+use super::{Planned, output, over_input};
 use crate::context::Context;
 use crate::facts::builtins::Combined;
 use crate::look_alikes::Qualifier;
@@ -224,9 +224,7 @@ impl<'a> Upper<'a> {
     }
 
     fn carry_column(&mut self, column: &Node, grouping: bool) -> Node {
-        let whole_row = shape::bare_name(column).is_some_and(|name| is_alias(self.analyzer, self.body, name));
-        let starred = column.get::<ColumnRef>().is_some_and(|column| tree::is_star(&column.fields));
-        self.impossible |= whole_row || starred;
+        self.impossible |= column.get::<ColumnRef>().is_some_and(|column| tree::is_star(&column.fields));
         self.carry(column, grouping)
     }
 

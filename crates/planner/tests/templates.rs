@@ -3,17 +3,17 @@
 
 use std::collections::HashSet;
 use std::path::Path;
+use std::sync::Arc;
 
-use catalog::{ForeignKey, RelationKind, Rule, RuleEvent, RuleState};
+use catalog::{Catalog, Column, ForeignKey, NodeId, Relation, RelationKind, Rule, RuleEvent, RuleState};
+use planner::{
+    Exchanges, Learned, ManyRows, Parameter, ParameterValue, Plan, SessionFacts, Shape, Stop, Template, parse, plan,
+};
 
-use super::*;
-use crate::session::{ParameterValue, Stop};
-
-#[path = "../../tests/common/mod.rs"]
-pub(super) mod common;
+mod common;
 
 /// Times that each statement is tried with other constants.
-const VARIANTS: usize = 12;
+const VARIANTS: usize = 24;
 
 /// Statements that must have a template, or this test would prove nothing about them.
 const TEMPLATED: [&str; 22] = [
@@ -89,16 +89,19 @@ impl Random {
         }
     }
 
-    fn literal(&mut self, kind: LiteralKind) -> String {
-        match kind {
-            LiteralKind::Integer => self.integer(),
-            LiteralKind::Decimal => self.one_of(&["1.5", "2.0", "0.1", "5.", "00.5", "123456789012.25"]).to_owned(),
-            LiteralKind::String { .. } => match self.below(3) {
+    /// Another constant of the kind.
+    fn literal(&mut self, literal: &str) -> String {
+        if literal.starts_with('\'') {
+            return match self.below(3) {
                 0 => format!("'{}'", self.integer()),
                 _ => {
                     self.one_of(&["''", "'x'", "' 12'", "'it''s'", "'é ü'", "'2024-02-29'", "'-3'", "'a;b'"]).to_owned()
                 }
-            },
+            };
+        }
+        match literal.contains('.') {
+            true => self.one_of(&["1.5", "2.0", "0.1", "5.", "00.5", "123456789012.25"]).to_owned(),
+            false => self.integer(),
         }
     }
 
@@ -116,7 +119,7 @@ impl Random {
     }
 }
 
-pub(super) fn facts<'a>(path: &'a [String], parameters: &'a [Parameter<'a>], in_transaction: bool) -> SessionFacts<'a> {
+fn facts<'a>(path: &'a [String], parameters: &'a [Parameter<'a>], in_transaction: bool) -> SessionFacts<'a> {
     SessionFacts {
         home: NodeId(0),
         search_path: path,
@@ -129,7 +132,7 @@ pub(super) fn facts<'a>(path: &'a [String], parameters: &'a [Parameter<'a>], in_
         in_transaction,
         clock: None,
         now: None,
-        exchanges: crate::Exchanges::Seeing,
+        exchanges: Exchanges::Seeing,
         estimates: None,
         few_rows: 0.0,
         stop: Stop::default(),
@@ -137,14 +140,44 @@ pub(super) fn facts<'a>(path: &'a [String], parameters: &'a [Parameter<'a>], in_
 }
 
 fn with_other_constants(sql: &str, shape: &Shape, random: &mut Random) -> String {
-    let mut text = String::new();
-    let mut at = 0;
-    for literal in shape.literals() {
-        text.push_str(&sql[at..literal.range.start]);
-        text.push_str(&random.literal(literal.kind));
-        at = literal.range.end;
+    let (mut text, mut at) = (Vec::new(), 0);
+    for byte in shape.text() {
+        let is_mark = byte.is_ascii_control() && !byte.is_ascii_whitespace();
+        let end = at + if is_mark { literal_length(&sql[at..]) } else { 1 };
+        match is_mark {
+            true => text.extend_from_slice(random.literal(&sql[at..end]).as_bytes()),
+            false => text.push(*byte),
+        }
+        at = end;
     }
-    text + &sql[at..]
+    String::from_utf8(text).unwrap()
+}
+
+/// Of the constant that a text begins with.
+fn literal_length(text: &str) -> usize {
+    match text.strip_prefix('\'') {
+        Some(string) => 2 + string.replace("''", "__").find('\'').expect("the end of a string"),
+        None => text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len()),
+    }
+}
+
+/// The statement with rows of all its kinds so many times, each changed.
+fn mixed(rows: &ManyRows, sql: &str, times: usize, mut change: impl FnMut(&str) -> String) -> String {
+    let values = sql.to_ascii_lowercase();
+    let mut words = values.match_indices("values").map(|(at, word)| at + word.len());
+    let before = words.find(|at| values[*at..].trim_start().starts_with('(')).expect("rows");
+    let start = before + values[before..].find('(').expect("rows");
+    let kinds: Vec<(String, usize)> = (0..rows.kinds())
+        .map(|kind| {
+            let one = rows.one(sql, kind);
+            let length = rows.twice(sql, kind).len() - one.len() - ", ".len();
+            (one, start + length)
+        })
+        .collect();
+    let all = kinds.iter().cycle().take(kinds.len() * times);
+    let texts: Vec<String> = all.map(|(one, end)| change(&one[start..*end])).collect();
+    let (one, end) = &kinds[0];
+    [&sql[..start], &texts.join(", "), &one[*end..]].concat()
 }
 
 /// All statements of plan tests and case files.
@@ -187,7 +220,7 @@ fn a_template_gives_the_planner_s_own_plan() {
             let parameters: Vec<Parameter<'_>> = (0..4).map(|_| random.parameter()).collect();
             let Some(mine) = template.plan(&other, &other_shape, &parameters) else { continue };
             let facts = facts(&path, &parameters, variant % 2 == 0);
-            let fresh = parse::parse(&other).and_then(|list| crate::plan(&list[0], &catalog, &facts));
+            let fresh = parse(&other).and_then(|list| plan(&list[0], &catalog, &facts));
             let is_same = fresh.as_ref().is_ok_and(|fresh| fresh.does_the_same(&mine));
             assert!(is_same, "{other}: {mine:?}, not {fresh:?}");
             compared += 1;
@@ -214,12 +247,7 @@ const ROWS: [&str; 7] = [
 ];
 
 /// The plan by templates of one row of each kind; `None` if a kind has none.
-pub(super) fn plan_of_rows(
-    sql: &str,
-    catalog: &Catalog,
-    path: &[String],
-    parameters: &[Parameter<'_>],
-) -> Option<Plan> {
+fn plan_of_rows(sql: &str, catalog: &Catalog, path: &[String], parameters: &[Parameter<'_>]) -> Option<Plan> {
     let mut rows = ManyRows::default();
     if !rows.scan(sql) {
         return None;
@@ -245,14 +273,14 @@ fn rows_of_several_kinds_go_where_the_planner_sends_them() {
         assert!(rows.scan(&sql), "no rows: {sql}");
         kinds_max = kinds_max.max(rows.kinds());
         for variant in 0..VARIANTS {
-            let other = rows.mixed(&sql, 1 + variant % 5, |row| {
+            let other = mixed(&rows, &sql, 1 + usize::from(rows.kinds() == 1) + variant % 5, |row| {
                 let mut shape = Shape::default();
                 if shape.scan(row) { with_other_constants(row, &shape, &mut random) } else { row.to_owned() }
             });
             let parameters: Vec<Parameter<'_>> = (0..4).map(|_| random.parameter()).collect();
             let Some(mine) = plan_of_rows(&other, &catalog, &path, &parameters) else { continue };
             let facts = facts(&path, &parameters, variant % 2 == 0);
-            let fresh = parse::parse(&other).and_then(|list| crate::plan(&list[0], &catalog, &facts));
+            let fresh = parse(&other).and_then(|list| plan(&list[0], &catalog, &facts));
             assert!(fresh.as_ref().is_ok_and(|fresh| fresh.does_the_same(&mine)), "{other}: {mine:?}, not {fresh:?}");
             compared += 1;
             split += usize::from(matches!(mine, Plan::InsertSplit(_)));
@@ -339,7 +367,7 @@ fn which_inserts_look_at_nothing_but_their_row() {
     let found = |sql: &str| {
         let template =
             learn(sql, &mut Shape::default(), &catalog, &path).unwrap_or_else(|| panic!("no template: {sql}"));
-        (template.is_snapshot_independent, template.repeated(sql).is_some())
+        (template.is_snapshot_independent(), template.repeated(sql).is_some())
     };
     assert_eq!(found("INSERT INTO orders (o_orderkey, o_custkey) VALUES ($1, $2)"), (true, true));
     for sql in [
@@ -348,6 +376,28 @@ fn which_inserts_look_at_nothing_but_their_row() {
     ] {
         assert_eq!(found(sql), (true, false), "{sql}");
     }
+    let texts = |sql: &str, catalog: &Catalog| {
+        let template = learn(sql, &mut Shape::default(), catalog, &path).expect("a template");
+        template.repeated(sql).expect("texts").texts.clone()
+    };
+    let (rows, text) = texts("INSERT INTO orders (o_custkey, o_orderkey) VALUES ($2, $1)", &catalog).pop().unwrap();
+    assert_eq!(rows, 8);
+    assert!(
+        text.starts_with("INSERT INTO orders (o_custkey, o_orderkey) VALUES ($2, $1), ($4, $3), ($6, $5), "),
+        "{text}"
+    );
+    assert!(text.ends_with(", ($14, $13), ($16, $15)"), "{text}");
+    let wide = common::catalog_but(|table| {
+        let more = (5..=600).map(|number| Column { number, name: format!("c{number}"), ..table.columns[1].clone() });
+        let more: Vec<Column> = if table.name == "orders" { more.collect() } else { Vec::new() };
+        table.columns.extend(more);
+    });
+    let values: Vec<String> = (1..=600).map(|number| format!("${number}")).collect();
+    let sizes: Vec<usize> = texts(&format!("INSERT INTO orders VALUES ({})", values.join(",")), &wide)
+        .into_iter()
+        .map(|(rows, _)| rows)
+        .collect();
+    assert_eq!(sizes, [32, 8]);
     for sql in [
         "INSERT INTO orders (o_orderkey, o_date) VALUES ($1, now())",
         "INSERT INTO orders (o_orderkey) VALUES ($1) ON CONFLICT DO NOTHING",
@@ -360,10 +410,6 @@ fn which_inserts_look_at_nothing_but_their_row() {
 
 #[test]
 fn nothing_of_the_user_s_may_happen_at_a_snapshot_independent_insert() {
-    let orders = common::catalog().relation_by_oid(16402).expect("orders").clone();
-    let statement = single("INSERT INTO orders (o_orderkey) VALUES ($1)").expect("a statement");
-    let Some(NodeEnum::InsertStmt(insert)) = statement.node() else { panic!("no INSERT") };
-    assert!(snapshot_independent::is_snapshot_independent(insert, &orders));
     let key = || ForeignKey {
         on_delete: 'a',
         on_update: 'a',
@@ -389,9 +435,223 @@ fn nothing_of_the_user_s_may_happen_at_a_snapshot_independent_insert() {
         &|relation| relation.kind = RelationKind::PartitionedTable,
         &|relation| relation.foreign_keys.push(key()),
     ];
+    let sql = "INSERT INTO orders (o_orderkey) VALUES ($1)";
+    let is_independent = |catalog: &Catalog| {
+        let template = learn(sql, &mut Shape::default(), catalog, &["public".to_owned()]);
+        template.is_some_and(|template| template.is_snapshot_independent())
+    };
+    assert!(is_independent(&common::catalog()));
     for (number, act) in acts.iter().enumerate() {
-        let mut changed = Relation::clone(&orders);
-        act(&mut changed);
-        assert!(!snapshot_independent::is_snapshot_independent(insert, &changed), "change {number}");
+        let changed = common::catalog_but(|table| {
+            if table.name == "orders" {
+                act(table)
+            }
+        });
+        assert!(!is_independent(&changed), "change {number}");
+    }
+}
+
+/// Rows that lack something.
+mod completed {
+    use planner::{ManyRows, Moment};
+
+    use super::{common, facts, plan_of_rows};
+
+    const AT: &str = "'2024-05-06 07:08:09+00'::timestamptz";
+
+    fn completed(sql: &str) -> Option<String> {
+        let (catalog, path) = (common::catalog(), ["public".to_owned()]);
+        let moment =
+            Moment { transaction: "2024-05-06 07:08:09+00".into(), statement: "2024-05-06 07:08:10+00".into() };
+        let mut rows = ManyRows::default();
+        assert!(rows.scan(sql), "no rows: {sql}");
+        let completion = rows.completion(sql, &catalog, &facts(&path, &[], false), &moment)?;
+        let count: usize = rows.draws(&completion).iter().map(|(_, count)| count).sum();
+        let numbers: Vec<String> = (0..count).map(|number| (number + 7).to_string()).collect();
+        let completed = rows.completed(sql, &completion, |at| numbers.get(at).map(String::as_str)).expect("numbers");
+        assert!(plan_of_rows(&completed, &catalog, &path, &[]).is_some(), "{completed}");
+        let sample = rows.completed_sample(sql, &completion).expect("a sample");
+        assert!(plan_of_rows(&sample, &catalog, &path, &[]).is_some(), "{sample}");
+        Some(completed)
+    }
+
+    #[test]
+    fn rows_get_the_time_and_numbers() {
+        for (sql, expected) in [
+            (
+                "INSERT INTO orders (o_orderkey, o_date) VALUES (1, now()), (2, pg_catalog.now( ) + '2 d'::interval), (3, NULL)",
+                format!(
+                    "INSERT INTO orders (o_orderkey, o_date) VALUES (1, ({AT})),\n(2, ({AT}) + '2 d'::interval),\n(3, NULL)"
+                ),
+            ),
+            (
+                "INSERT INTO orders (o_orderkey, o_date) VALUES (1, date_trunc('d', CURRENT_TIMESTAMP(0))), (2, date_trunc( 'm',CURRENT_TIMESTAMP (0)))",
+                format!(
+                    "INSERT INTO orders (o_orderkey, o_date) VALUES (1, date_trunc('d', (({AT})::timestamptz(0)))),\n(2, date_trunc( 'm',(({AT})::timestamptz(0))))"
+                ),
+            ),
+            (
+                "INSERT INTO stamped VALUES (1), (2) RETURNING s_id",
+                format!("INSERT INTO stamped (s_id, s_on) VALUES (1, ({AT}::date)),\n(2, ({AT}::date)) RETURNING s_id"),
+            ),
+            (
+                "INSERT INTO stamped AS s (s_text, s_id) VALUES ('a)', 1), ('b', 2) ON CONFLICT DO NOTHING",
+                format!(
+                    "INSERT INTO stamped AS s (s_text, s_id, s_on) VALUES ('a)', 1, ({AT}::date)),\n('b', 2, ({AT}::date)) ON CONFLICT DO NOTHING"
+                ),
+            ),
+            (
+                "INSERT INTO stamped (s_id, s_on) VALUES (1, DEFAULT), (2, '2020-01-01'), (3, default)",
+                format!(
+                    "INSERT INTO stamped (s_id, s_on) VALUES (1, ({AT}::date)),\n(2, '2020-01-01'),\n(3, ({AT}::date))"
+                ),
+            ),
+            (
+                "INSERT INTO accounts (a_name) VALUES ('x'), ('y')",
+                "INSERT INTO accounts (a_name, a_id) VALUES ('x', 7),\n('y', 8)".to_owned(),
+            ),
+            (
+                "INSERT INTO accounts VALUES (DEFAULT, 'x'), (5, 'y'), (DEFAULT, upper('z'))",
+                "INSERT INTO accounts VALUES (7, 'x'),\n(5, 'y'),\n(8, upper('z'))".to_owned(),
+            ),
+        ] {
+            assert_eq!(completed(sql).as_deref(), Some(expected.as_str()), "{sql}");
+        }
+    }
+
+    #[test]
+    fn rows_that_lack_nothing_or_more_stay_as_they_are() {
+        for sql in [
+            "INSERT INTO orders VALUES (1, 2), (2, 3)",
+            "INSERT INTO stamped VALUES (1, '2020-01-01'), (2, '2020-01-02')",
+            "INSERT INTO orders (o_orderkey, o_custkey) VALUES (1, nextval('s')), (2, nextval('s'))",
+            "INSERT INTO accounts (a_name) VALUES (now()::text), (currval('s')::text)",
+            "INSERT INTO events (e_text) VALUES (now()), (now())",
+            "INSERT INTO nowhere VALUES (now()), (now())",
+        ] {
+            assert_eq!(completed(sql), None, "{sql}");
+        }
+    }
+}
+
+/// Rows of INSERT.
+mod rows {
+    use planner::ManyRows;
+
+    /// One row of each kind as a statement.
+    fn scanned(sql: &str) -> Option<Vec<String>> {
+        let mut rows = ManyRows::default();
+        rows.scan(sql).then(|| (0..rows.kinds()).map(|kind| rows.one(sql, kind)).collect())
+    }
+
+    #[test]
+    fn rows_are_cut_out() {
+        let sql = "Insert into \"A b\".t (x, values) VALUES (1, 'it''s'),\n ( -2.5 , NULL),($1,true)  RETURNING x";
+        assert_eq!(scanned(sql).unwrap(), ["Insert into \"A b\".t (x, values) VALUES (1, 'it''s')  RETURNING x"]);
+        let mut many = ManyRows::default();
+        assert!(many.scan(sql));
+        let twice = "Insert into \"A b\".t (x, values) VALUES (1, 'it''s'), (1, 'it''s')  RETURNING x";
+        assert_eq!(many.twice(sql, 0), twice);
+    }
+
+    #[test]
+    fn rows_that_differ_in_more_than_constants_are_of_several_kinds() {
+        for (sql, expected) in [
+            ("INSERT INTO t VALUES (1, upper('a')), (NULL, upper(\n 'b,)' ) ), (-3,upper('c'))", 2),
+            ("INSERT INTO t VALUES (1, DEFAULT), (2, 5), (3, DEFAULT)", 2),
+            ("INSERT INTO t VALUES (1, 2 + 3), (2, 2.5 + 3), (2, '2' + 3), (3, 4 + 5)", 3),
+            ("INSERT INTO t VALUES (1, f(1)), (2, f(NULL)), (3, f(-1)), (4, f(1 ))", 4),
+            ("INSERT INTO t VALUES (1, array[1, 2]), (2, array[3]), (3, (array[3, 4])[1])", 3),
+            ("INSERT INTO t VALUES (1, '{1}'::int[]), (2, '{2}'::int[]), (3, '{2}'::text[])", 2),
+            ("INSERT INTO t VALUES (1, f($1)), (2, f($2)), (3, f($1))", 2),
+            ("INSERT INTO t VALUES (1, 2 - 3), (2, 2 -3), (3, 2-3)", 3),
+        ] {
+            assert_eq!(scanned(sql).map(|kinds| kinds.len()), Some(expected), "{sql}");
+        }
+        let many = |kinds: usize| (0..kinds).map(|n| format!("(f{n}())")).collect::<Vec<_>>().join(",");
+        assert!(scanned(&format!("INSERT INTO t VALUES {}", many(64))).is_some());
+        assert!(scanned(&format!("INSERT INTO t VALUES {}", many(65))).is_none());
+    }
+
+    #[test]
+    fn whatever_is_not_sure_to_be_read_takes_the_long_way() {
+        for sql in [
+            "INSERT INTO t VALUES (1)",
+            "INSERT INTO t VALUES (1), (2, 3)",
+            "INSERT INTO t VALUES (1, 2), (3)",
+            "INSERT INTO t VALUES (1), ('now')",
+            "INSERT INTO t VALUES (1), (upper('now'))",
+            "INSERT INTO t VALUES (1), (upper(E'a'))",
+            "INSERT INTO t VALUES (1), ($$a$$)",
+            "INSERT INTO t VALUES (1), (date '2020-01-01'), (upper('a\\b'))",
+            "INSERT INTO t VALUES (1), (--2)",
+            "INSERT INTO t VALUES (1), (/* x */ 2)",
+            "INSERT INTO t VALUES (1), ()",
+            "INSERT INTO t VALUES (1), ( , 2)",
+            "INSERT INTO t VALUES (1), (2",
+            "INSERT INTO t VALUES (1), ((2)",
+            "INSERT INTO t VALUES (1), (2])",
+            "INSERT INTO t VALUES (1), (f(2; 3))",
+            "INSERT INTO t SELECT 1",
+            "INSERT INTO t VALUES (1), ('a' 'b')",
+            "WITH x AS (SELECT 1) INSERT INTO t VALUES (1), (2)",
+            "INSERT INTO t /* x */ VALUES (1), (2)",
+        ] {
+            assert_eq!(scanned(sql), None, "{sql}");
+        }
+    }
+}
+
+/// Shapes of statements.
+mod shape {
+    use planner::Shape;
+
+    fn shape(sql: &str) -> Option<String> {
+        let mut shape = Shape::default();
+        shape.scan(sql).then(|| shape.text().iter().map(|b| if *b < 4 { '_' } else { char::from(*b) }).collect())
+    }
+
+    #[test]
+    fn constants_are_cut_out() {
+        let text = shape("select a1, -5, 2.50, 'it''s é' from \"T 1\" where x = $12 and y[3]>='x'");
+        assert_eq!(text.as_deref(), Some("select a1, -_, _, _ from \"T 1\" where x = $12 and y[_]>=_"));
+    }
+
+    #[test]
+    fn whatever_might_be_read_otherwise_has_no_shape() {
+        for sql in [
+            "SELECT 1; SELECT 2",
+            "SELECT 1 -- x",
+            "SELECT /* x */ 1",
+            "SELECT E'a'",
+            "SELECT e'a'",
+            "SELECT U&'a'",
+            "SELECT U&\"a\"",
+            "SELECT B'1'",
+            "SELECT x'1f'",
+            "SELECT date'2024-01-01'",
+            "SELECT 'a\\b'",
+            "SELECT 'a'\n'b'",
+            "SELECT 'a' 'b'",
+            "SELECT 'a",
+            "SELECT \"a",
+            "SELECT $$a$$",
+            "SELECT $a$b$a$",
+            "SELECT $1a",
+            "SELECT 1e5",
+            "SELECT 1_000",
+            "SELECT 0x1f",
+            "SELECT 1a",
+            "SELECT .5",
+            "SELECT 1..2",
+            "SELECT é",
+            "SELECT aé",
+            "SELECT 1\u{1}",
+            "SELECT ' Now '",
+            "SELECT \\x",
+        ] {
+            assert_eq!(shape(sql), None, "{sql}");
+        }
+        assert_eq!(shape(&format!("SELECT '{}'", "x".repeat(4096))), None);
     }
 }

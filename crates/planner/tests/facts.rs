@@ -1,0 +1,378 @@
+//! What the planner finds in statements and makes of them, by its public functions.
+
+mod common;
+
+/// What a statement leaves in its backends.
+mod effects {
+    use catalog::{Builder, Catalog, Function, Leavings, Oid};
+    use planner::leavings;
+
+    fn catalog(functions: &[(&str, &str, &str)]) -> Catalog {
+        let mut builder = Builder::new(1, 150_000);
+        let builtins = catalog::Builtins::from_lines(include_str!("common/builtins.tsv")).unwrap();
+        builder.builtins(builtins.into());
+        for (number, (name, language, body)) in functions.iter().enumerate() {
+            builder.function(Function {
+                oid: 16384 + number as Oid,
+                schema: "public".into(),
+                name: (*name).into(),
+                language: (*language).into(),
+                volatility: 'v',
+                kind: 'f',
+                is_public: true,
+                definition: format!(
+                    "CREATE FUNCTION public.{name}() RETURNS int LANGUAGE {language} AS $function${body}$function$"
+                ),
+                parts: Vec::new(),
+                is_parallel_safe: false,
+                is_trigger: false,
+                sets_path: false,
+                arguments: (0, None),
+                leavings: Default::default(),
+            });
+        }
+        builder.build()
+    }
+
+    fn left(sql: &str, functions: &[(&str, &str, &str)]) -> Leavings {
+        leavings(&planner::parse(sql).unwrap()[0], &catalog(functions))
+    }
+
+    #[test]
+    fn words_in_literals_and_names_are_nothing() {
+        for sql in [
+            "SELECT 'pg_advisory_lock(1)', 'nextval'",
+            "SELECT nextval FROM t WHERE pg_advisory_lock = 1",
+            "SELECT max(random()) FROM t",
+            "BEGIN",
+        ] {
+            assert!(left(sql, &[]).is_nothing(), "{sql}");
+        }
+    }
+
+    #[test]
+    fn calls_are_found_wherever_they_stand() {
+        assert!(left("SELECT (SELECT nextval('s'))", &[]).drawn);
+        assert!(left("WITH a AS (SELECT pg_catalog.pg_advisory_lock(1)) SELECT * FROM a", &[]).told);
+        assert!(left("SELECT pg_notify('a', 'b')", &[]).notifies);
+        let set = left("SELECT set_config('App.X'::text, v, true) FROM t", &[]);
+        assert_eq!(set.settings.iter().collect::<Vec<_>>(), ["app.x"]);
+        assert!(left("SELECT set_config(name, v, true) FROM t", &[]).any_setting);
+    }
+
+    #[test]
+    fn functions_are_what_their_bodies_are() {
+        let functions = [
+            ("plain", "sql", "SELECT 1"),
+            ("sets", "plpgsql", "BEGIN SET LOCAL app.y = 1; PERFORM set_config('app.x', '1', false); RETURN 1; END"),
+            ("outer_one", "plpgsql", "BEGIN RETURN sets() + inner_one(); END"),
+            ("inner_one", "plpgsql", "BEGIN RETURN outer_one(); END"),
+            ("makes", "sql", "CREATE TEMP TABLE x(); SELECT 1"),
+            ("runs", "plpgsql", "BEGIN EXECUTE 'SELECT 1'; RETURN 1; END"),
+            ("other", "plpython3u", "return 1"),
+        ];
+        assert!(left("SELECT plain()", &functions).is_nothing());
+        for sql in ["SELECT sets()", "SELECT outer_one()", "SELECT t.inner_one FROM t"] {
+            let found = left(sql, &functions);
+            assert_eq!(found.settings.iter().collect::<Vec<_>>(), ["app.x", "app.y"], "{sql}");
+            assert!(!found.hidden && !found.any_setting, "{sql}");
+        }
+        assert!(left("SELECT makes()", &functions).told);
+        assert!(left("DO $$BEGIN PERFORM nextval('s'); END$$", &functions).drawn);
+        for sql in ["SELECT runs()", "SELECT other()"] {
+            assert!(left(sql, &functions).hidden, "{sql}");
+        }
+    }
+}
+
+/// Values of sequences that another backend has drawn.
+mod values_drawn {
+    use planner::{LastDrawn, StatementKind, ValuesDrawn, with_values_drawn};
+
+    fn drawn() -> ValuesDrawn {
+        let last = Some(LastDrawn { value: 7, sequences: vec![16400] });
+        ValuesDrawn { values: [(16390, -2), (16400, 7)].into(), last }
+    }
+
+    fn rewritten(sql: &str) -> Option<String> {
+        let statement = planner::parse(sql).unwrap().remove(0);
+        let catalog = catalog::Builder::new(1, 150_000).build();
+        with_values_drawn(&statement, &catalog, &drawn()).unwrap().map(|statement| statement.sql.to_string())
+    }
+
+    #[test]
+    fn calls_get_what_is_remembered_and_columns_keep_their_names() {
+        let known = "'{16390,16400}'::pg_catalog.oid[], '{-2,7}'::bigint[]";
+        let last = "loxo.last_value_drawn('{16400}'::pg_catalog.oid[], '7'::bigint)";
+        assert_eq!(
+            rewritten("SELECT currval('s'), pg_catalog.currval($1) + 1, lastval()").unwrap(),
+            format!(
+                "SELECT loxo.value_drawn('s', {known}) AS currval, loxo.value_drawn($1, {known}) + 1, {last} AS lastval"
+            )
+        );
+        let sql =
+            rewritten("INSERT INTO t SELECT lastval(), a FROM s WHERE b = currval(pg_get_serial_sequence('t', 'a'))");
+        assert!(sql.is_some_and(|sql| sql.contains(last) && sql.contains("drawn(pg_get_serial_sequence('t', 'a'), ")));
+        let statement = planner::parse("EXPLAIN SELECT lastval()").unwrap().remove(0);
+        let catalog = catalog::Builder::new(1, 150_000).build();
+        let explained = with_values_drawn(&statement, &catalog, &drawn()).unwrap().unwrap();
+        assert!(matches!(explained.kind, StatementKind::Explain(explain) if explain.inner.sql.contains(last)));
+    }
+
+    #[test]
+    fn all_else_stays() {
+        assert_eq!(rewritten("SELECT nextval('s'), 'currval(1)', public.currval('s'), lastval FROM t"), None);
+        assert_eq!(rewritten("INSERT INTO t (a) VALUES (DEFAULT)"), None);
+    }
+
+    #[test]
+    fn later_values_count() {
+        let mut all = drawn();
+        all.add(ValuesDrawn { values: [(16400, 9), (16410, 1)].into(), last: None });
+        assert_eq!(all.values, [(16390, -2), (16400, 9), (16410, 1)].into());
+        assert_eq!(all.last.as_ref().map(|last| last.value), Some(7));
+        all.add(ValuesDrawn { last: Some(LastDrawn { value: 1, sequences: vec![16410] }), ..ValuesDrawn::default() });
+        assert_eq!(all.last.map(|last| last.value), Some(1));
+    }
+}
+
+/// Calls that change settings.
+mod settings {
+    use planner::{SettingCalls, setting_calls};
+
+    fn calls(sql: &str) -> SettingCalls {
+        setting_calls(&planner::parse(sql).unwrap()[0]).unwrap()
+    }
+
+    #[test]
+    fn arguments_become_columns() {
+        let listed = |sql: &str| SettingCalls::Listed(sql.to_owned());
+        assert_eq!(
+            calls("SELECT 1, set_config('role', $1, true), pg_catalog.set_config('a.b', 'it''s', false)"),
+            listed(
+                "SELECT 'role'::pg_catalog.text, $1::pg_catalog.text, true::boolean, \
+                 'a.b'::pg_catalog.text, 'it''s'::pg_catalog.text, false::boolean"
+            )
+        );
+        assert_eq!(
+            calls("SELECT set_config(name, 'x', false) FROM pg_settings WHERE name = 'y'"),
+            listed(
+                "SELECT name::pg_catalog.text, 'x'::pg_catalog.text, false::boolean FROM pg_settings WHERE name = 'y'"
+            )
+        );
+    }
+
+    #[test]
+    fn other_calls_are_found() {
+        for sql in [
+            "SELECT set_config('a', b, false) FROM t",
+            "SELECT (SELECT set_config('a.b', 'x', false))",
+            "SELECT set_config('a.b', random()::text, false)",
+            "SELECT length(set_config('a.b', 'x', false))",
+            "SELECT set_config('a.b', 'x', false) LIMIT 0",
+            "INSERT INTO t SELECT set_config('a.b', 'x', false)",
+        ] {
+            let hidden = SettingCalls::Hidden(Some(
+                [sql[sql.find('\'').unwrap() + 1..].split('\'').next().unwrap().to_owned()].into(),
+            ));
+            assert_eq!(calls(sql), hidden, "{sql}");
+        }
+        assert_eq!(calls("SELECT set_config(a, b, false) FROM t"), SettingCalls::Hidden(None));
+        assert_eq!(calls("INSERT INTO t VALUES ('set_config(')"), SettingCalls::None);
+    }
+}
+
+/// What reads the clock.
+mod clock {
+    use planner::{Moment, at_one_moment};
+
+    fn moment() -> Moment {
+        Moment { transaction: "2024-05-06 07:08:09.1+00".to_owned(), statement: "2024-05-06 07:08:10+00".to_owned() }
+    }
+
+    fn rewritten(sql: &str) -> Option<String> {
+        let statement = planner::parse(sql).unwrap().remove(0);
+        at_one_moment(&statement, &moment()).unwrap().map(|statement| statement.sql.to_string())
+    }
+
+    #[test]
+    fn clocks_become_constants_and_columns_keep_their_names() {
+        let sql = rewritten("SELECT now(), current_date - 1, a FROM t WHERE b > CURRENT_TIMESTAMP(0)").unwrap();
+        assert!(sql.contains("AS now") && sql.contains("::date") && sql.contains("(0)"), "{sql}");
+        assert!(!sql.to_lowercase().contains("now()") && !sql.to_lowercase().contains("current_"), "{sql}");
+        assert!(rewritten("UPDATE t SET at = now() WHERE k = $1").unwrap().contains("$1"));
+        let sql = rewritten("UPDATE t SET a = now(), b = statement_timestamp()").unwrap();
+        assert!(sql.contains("07:08:09.1+00") && sql.contains("07:08:10+00"), "{sql}");
+    }
+
+    #[test]
+    fn words_that_read_the_clock_become_constants() {
+        let sql = rewritten("SELECT timestamp(2) with time zone 'now', date ' Tomorrow' FROM t").unwrap();
+        assert!(sql.contains("AS timestamptz") && sql.contains("(2)") && sql.contains("+ 1"), "{sql}");
+        assert!(!sql.contains("'now'") && !sql.contains("Tomorrow"), "{sql}");
+        assert!(rewritten("SELECT 'now'::text::timestamptz FROM t").unwrap().contains("07:08:09.1+00"));
+        assert_eq!(rewritten("SELECT 'now'::text, time 'today' FROM t"), None);
+    }
+
+    #[test]
+    fn other_statements_stay_as_they_are() {
+        assert_eq!(rewritten("SELECT current_user, clock_timestamp(), 'now' FROM t"), None);
+        assert_eq!(rewritten("CREATE TABLE t (at timestamptz DEFAULT now())"), None);
+    }
+}
+
+/// Texts of our own.
+mod own_text {
+    use planner::own_text;
+
+    #[test]
+    fn operators_functions_and_types_get_their_schema() {
+        let sql = "SELECT count(*), CASE t.k WHEN 'd' THEN a::text END FROM pg_catalog.t WHERE oid = 7 AND b IN ('x', 'y') \
+                   AND c NOT IN (1, 2) AND NOT d & 7 = 7 AND e <> ALL (f) AND n LIKE 'a%' AND a[1] > 0 AND x = y || z";
+        assert_eq!(
+            own_text(sql).unwrap(),
+            "SELECT pg_catalog.count(*), CASE WHEN t.k OPERATOR(pg_catalog.=) 'd' THEN a::pg_catalog.text END \
+             FROM pg_catalog.t WHERE oid OPERATOR(pg_catalog.=) 7 AND b OPERATOR(pg_catalog.=) ANY(ARRAY['x', 'y']) \
+             AND c OPERATOR(pg_catalog.<>) ALL(ARRAY[1, 2]) \
+             AND NOT d OPERATOR(pg_catalog.&) 7 OPERATOR(pg_catalog.=) 7 \
+             AND e OPERATOR(pg_catalog.<>) ALL(f) AND n OPERATOR(pg_catalog.~~) 'a%' AND a[1] OPERATOR(pg_catalog.>) 0 \
+             AND x OPERATOR(pg_catalog.=) (y OPERATOR(pg_catalog.||) z)"
+        );
+    }
+
+    #[test]
+    fn what_has_no_place_for_a_schema_is_refused() {
+        for sql in
+            ["SELECT nullif(a, b) FROM t", "SELECT a IS DISTINCT FROM b FROM t", "SELECT 1 FROM a JOIN b USING (c)"]
+        {
+            assert!(own_text(sql).is_err(), "{sql}");
+        }
+    }
+}
+
+/// Passwords of roles.
+mod passwords {
+    use planner::with_verifier;
+
+    fn changed(sql: &str) -> Option<String> {
+        with_verifier(sql, |password| format!("of {password}")).unwrap()
+    }
+
+    #[test]
+    fn a_password_becomes_a_verifier() {
+        // The printer may put in a WITH, which says nothing.
+        let of = |sql: &str| changed(sql).unwrap().replace(" WITH", "");
+        assert_eq!(of("CREATE USER u WITH LOGIN PASSWORD 'it''s'"), "CREATE USER u LOGIN PASSWORD 'of it''s'");
+        assert_eq!(of("ALTER ROLE u ENCRYPTED PASSWORD 'x'"), "ALTER ROLE u PASSWORD 'of x'");
+        for kept in [
+            "CREATE ROLE password",
+            "ALTER ROLE u PASSWORD NULL",
+            "ALTER ROLE u PASSWORD ''",
+            "ALTER ROLE u PASSWORD 'SCRAM-SHA-256$4096:c2FsdA==$x:y'",
+            "ALTER ROLE u PASSWORD 'md50123456789abcdef0123456789abcdef'",
+            "CREATE TABLE users (password text)",
+        ] {
+            assert_eq!(changed(kept), None, "{kept}");
+        }
+    }
+}
+
+/// Tables that are read and written.
+mod tables {
+    use planner::{Tables, read_tables};
+
+    #[test]
+    fn the_target_is_told_from_the_sources() {
+        let sql = "WITH w AS (SELECT * FROM c) UPDATE s.\"T\" SET a = 1 FROM w, b WHERE x IN (SELECT y FROM s.d)";
+        let tables = Tables::in_text(sql).unwrap();
+        assert_eq!(tables.written.as_deref(), Some("s.\"T\""));
+        assert_eq!(tables.read, ["b", "c", "s.d"]);
+        assert_eq!(read_tables("INSERT INTO t SELECT * FROM t").unwrap(), ["t"]);
+        assert_eq!(read_tables("INSERT INTO t VALUES (1)").unwrap(), [""; 0]);
+        assert_eq!(Tables::in_text("SELECT * FROM t FOR UPDATE").unwrap().written, None);
+    }
+}
+
+/// Names of PostgreSQL's that users have taken too.
+mod look_alikes {
+    use catalog::LookAlikes;
+    use planner::Qualifier;
+
+    #[test]
+    fn names_that_are_taken_get_their_schema() {
+        let mut names = LookAlikes::default();
+        assert_eq!(Qualifier(&names).statement("SELECT count(a) FROM t"), "SELECT count(a) FROM t");
+        [('f', "count"), ('o', "="), ('t', "text")].into_iter().for_each(|(kind, name)| names.add(kind, name));
+        let known = Qualifier(&names);
+        assert_eq!(
+            known.statement(" SELECT count(a), max(b), util.count(c) FROM t WHERE d = e AND f IN (SELECT g FROM u) AND h::text < 'x'::text"),
+            "SELECT pg_catalog.count(a), max(b), util.count(c) FROM t WHERE d OPERATOR(pg_catalog.=) e \
+             AND f OPERATOR(pg_catalog.=) ANY (SELECT g FROM u) AND h::pg_catalog.text < 'x'::pg_catalog.text"
+        );
+        assert_eq!(known.expression("(a || 'b'::text)"), "(a || 'b'::pg_catalog.text)");
+        assert_eq!(known.expression("now()"), "now()");
+        assert_eq!(known.type_name("text[]"), "pg_catalog.text[]");
+        assert_eq!(known.type_name("numeric(10,2)"), "numeric(10,2)");
+        assert_eq!(known.type_name("character varying(5)"), "character varying(5)");
+    }
+}
+
+/// What a statement may use.
+mod used {
+    use planner::may_use;
+
+    use super::common;
+
+    #[test]
+    fn names_are_found_in_their_places() {
+        let catalog = common::catalog();
+        let uses = |sql: &str, table: &str| may_use(sql, catalog.relation("public", table).unwrap(), &catalog);
+        assert!(uses("SELECT count_orders() FROM nation", "orders"));
+        assert!(uses("SELECT t.a FROM public.orders AS t", "orders"));
+        assert!(uses("DROP TABLE nation; CREATE INDEX i ON orders (f(x))", "orders"));
+        assert!(uses("ALTER TABLE orders ADD y int", "orders"));
+        assert!(!uses("SELECT t.a AS orders, f(1) FROM other.orders AS orders WHERE note = 'orders'", "orders"));
+    }
+}
+
+/// Names of columns that have none.
+mod output_names {
+    use planner::{Moment, at_one_moment};
+
+    #[test]
+    fn functions_with_a_grammar_of_their_own_have_names() {
+        let moment =
+            Moment { transaction: "2024-05-06 07:08:09+00".into(), statement: "2024-05-06 07:08:09+00".into() };
+        for (value, name) in [
+            ("current_time(2)", "\"current_time\""),
+            ("localtimestamp", "\"localtimestamp\""),
+            ("xmlconcat(now()::text::xml)", "\"xmlconcat\""),
+            ("now()::text::xml IS DOCUMENT", "\"?column?\""),
+            ("json_value(now()::text::jsonb, '$')", "\"json_value\""),
+        ] {
+            let statement = planner::parse(&format!("SELECT {value}")).unwrap().remove(0);
+            let sql = at_one_moment(&statement, &moment).unwrap().expect("a clock").sql.to_string();
+            let shown = sql.rsplit(" AS ").next().unwrap().trim_matches('"');
+            assert_eq!(shown, name.trim_matches('"'), "{sql}");
+        }
+    }
+}
+
+/// PostgreSQL's own functions in SQL.
+mod builtins {
+    use catalog::Builtins;
+    use planner::{parse, sql_statements};
+
+    #[test]
+    fn bodies_in_sql_can_be_read() {
+        let lines = include_str!("common/builtins.tsv");
+        let builtins = Builtins::from_lines(lines).unwrap();
+        for name in lines.lines().filter_map(|line| line.strip_prefix("f\t")?.split('\t').next()) {
+            for body in builtins.functions(name).iter().filter_map(|function| function.body.as_deref()) {
+                let statements = sql_statements(body).map(|statements| statements.len());
+                let count = statements.or_else(|| parse(body).ok().map(|statements| statements.len()));
+                assert!(count.is_some_and(|count| count > 0), "{name}: {body}");
+            }
+        }
+    }
+}
