@@ -56,6 +56,7 @@ impl Session {
             }
         }
         self.note_lost(&lost, true).await?;
+        txn::control_point!("lost-noted");
         let mut own = self.for_the_cluster();
         // What is in doubt on the others may be so until this is done.
         own.settings_mut().set_snapshot(SnapshotMode::Local, false);
@@ -113,6 +114,7 @@ impl Session {
             this.run_on(home, &format!("{changes}; {}", only_at_home(lost))).await?;
             this.run_on_all(&others, &changes).await?;
             this.schema_changed();
+            txn::control_point!("lost-changed");
             Ok(())
         })
         .await
