@@ -38,10 +38,11 @@ COMMENT ON TABLE loxo.rebalance IS
     'What ALTER CLUSTER REBALANCE has asked for last, and how far it is. Without: datanodes that are to be emptied. Level: tables without a key are to have as many rows on each of their datanodes. Rate: at most so many rows a second. Idle: how long it was paused, or had failed.';
 
 CREATE TABLE loxo.lost_datanode (
-    id int2 PRIMARY KEY
+    id         int2 PRIMARY KEY,
+    generation int8 NOT NULL
 );
 COMMENT ON TABLE loxo.lost_datanode IS
-    'Datanodes that have left, or are about to, without being asked: nobody asks them any more, and what they alone could decide is committed.';
+    'Datanodes that have left, or are about to, without being asked: nobody asks them any more, and what they alone could decide is committed. Generation: that of the primary datanode then; a server that has an earlier one is an old copy.';
 
 GRANT SELECT ON loxo.next_datanode, loxo.rebalance, loxo.lost_datanode TO PUBLIC;
 

@@ -187,6 +187,7 @@ mod tests {
         (seen.rows_per_second, seen.seconds_left) = (None, None);
         (seen.rows_levelled, seen.rows_to_level) = (5, 6);
         assert!(seen.line().ends_with(" moved, 5 of 6 rows levelled"));
+        seen.rows_to_level = 0;
         seen.message = Some("canceling statement due to lock timeout".to_owned());
         assert!(seen.line().ends_with(" moved; canceling statement due to lock timeout"));
         seen.state = "failed".to_owned();

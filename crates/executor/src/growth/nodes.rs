@@ -31,7 +31,7 @@ const DEFAULT_PORT: u16 = 5432;
 /// Of a node that leaves.
 const GENERATIONS_AHEAD: u64 = 1000;
 
-const GENERATION: &str = "SELECT last_value FROM loxo.generation";
+pub(super) const GENERATION: &str = "SELECT last_value FROM loxo.generation";
 
 /// Longest wait for those who write a replicated table, or hold locks on a node that leaves.
 const LOCK_WAIT: &str = "SET LOCAL lock_timeout = '10s'";
