@@ -34,6 +34,8 @@ use crate::shared::context::Context;
 const LOOK_PAGES: u64 = 64;
 /// And each further one over so many times the pages of the one before, if they hold too few.
 const LOOK_GROWTH: u64 = 4;
+/// No table has more.
+const PAGES_MAX: u64 = u32::MAX as u64;
 /// A table of so many pages is read whole to find the rows that have come, within some milliseconds.
 const PAGES_READ_WHOLE_MAX: u64 = 2000;
 /// Counts that are taken while others write may be those of a moment ago. So they are taken again, but not for ever.
@@ -158,13 +160,22 @@ pub(crate) struct Tail {
     end: Option<u64>,
 }
 
+/// Pages with rows that a step may move.
+struct Found {
+    pages: Range<u64>,
+    /// There are fewer than were wanted.
+    are_all: bool,
+}
+
 /// What a step moves.
 pub(crate) struct Batch<'c> {
     pub(crate) table: &'c Relation,
     pub(crate) from: NodeId,
     pub(crate) to: NodeId,
+    /// About so many rows are wanted.
     pub(crate) rows: u64,
     pages: Range<u64>,
+    rows_max: u64,
     /// The table is to leave the node.
     pub(crate) leaves: bool,
 }
@@ -180,8 +191,8 @@ impl<'c> Batch<'c> {
     ) -> Result<Self> {
         let table = catalog.relation_by_oid(surplus.table).ok_or_else(|| PgError::internal("a table is gone"))?;
         let (from, to, rows) = (surplus.from, surplus.to, surplus.rows.min(rows).min(ROWS_MAX));
-        let pages = tail.find(context, table, from, rows).await?;
-        Ok(Self { table, from, to, rows, pages, leaves: false })
+        let found = tail.find(context, table, from, rows).await?;
+        Ok(Self { table, from, to, rows, pages: found.pages, rows_max: rows, leaves: false })
     }
 
     /// Rows of a node that the table is to leave: with the last ones it does.
@@ -193,21 +204,25 @@ impl<'c> Batch<'c> {
         tail: &mut Tail,
     ) -> Result<Self> {
         let rows = rows.min(ROWS_MAX);
-        let pages = tail.find(context, table, from, rows).await?;
-        Ok(Self { table, from, to, rows, pages, leaves: true })
+        let found = tail.find(context, table, from, rows).await?;
+        // Others go on to insert rows there, wherever there is room: the last step takes those that come before it has its lock, too.
+        let (pages, rows_max) = match found.are_all {
+            true => (0..PAGES_MAX, ROWS_MAX),
+            false => (found.pages, rows),
+        };
+        Ok(Self { table, from, to, rows, pages, rows_max, leaves: true })
     }
 }
 
 impl Tail {
     /// The last pages with so many rows, or all.
-    async fn find(&mut self, context: &Context, table: &Relation, node: NodeId, rows: u64) -> Result<Range<u64>> {
+    async fn find(&mut self, context: &Context, table: &Relation, node: NodeId, rows: u64) -> Result<Found> {
         if self.of != Some((table.oid, node)) {
             *self = Self { of: Some((table.oid, node)), end: None };
         }
         let name = table.qualified_name();
         let size = context.query_as_service(node, &pages_sql(&name)).await?;
         let size: u64 = size.first().map(|row| number(row, 0)).transpose()?.unwrap_or(0);
-        // Before it there is nothing any more: rows that are wanted have come to the end since.
         let mut end = self.end.filter(|end| *end > 0 && *end < size).unwrap_or(size);
         let mut span = LOOK_PAGES;
         loop {
@@ -218,9 +233,14 @@ impl Tail {
             );
             let found = context.query_as_service(node, &sql).await?;
             let found: u64 = found.first().map(|row| number(row, 0)).transpose()?.unwrap_or(0);
+            if pages.start == 0 && found == 0 && end < size {
+                // Rows that are wanted have come behind it since.
+                (end, span) = (size, LOOK_PAGES);
+                continue;
+            }
             if found >= rows || pages.start == 0 {
                 self.end = Some(end);
-                return Ok(pages);
+                return Ok(Found { pages, are_all: found < rows });
             }
             if found == 0 {
                 end = pages.start;
@@ -294,7 +314,7 @@ impl Session {
         let some = format!(
             "ctid OPERATOR(pg_catalog.=) ANY (ARRAY(SELECT ctid FROM ONLY {name} WHERE {} LIMIT {}))",
             within(&batch.pages),
-            batch.rows
+            batch.rows_max
         );
         let sums = |condition: &str| {
             format!("SELECT pg_catalog.count(*), pg_catalog.sum({hash}) FROM ONLY {name} AS loxo_row WHERE {condition}")
@@ -307,7 +327,7 @@ impl Session {
 
         // Those of this transaction. COPY begins in the last page that there was, if it finds no room elsewhere.
         let mine = "xmin OPERATOR(pg_catalog.=) pg_catalog.pg_current_xact_id()::pg_catalog.xid";
-        let new = within(&(size.saturating_sub(1)..u64::from(u32::MAX)));
+        let new = within(&(size.saturating_sub(1)..PAGES_MAX));
         let mut come = self.rows_on(to, &sums(&format!("{new} AND {mine}"))).await?;
         if sum_of(&come)?.0 != passed.rows && size <= PAGES_READ_WHOLE_MAX {
             come = self.rows_on(to, &sums(mine)).await?;
