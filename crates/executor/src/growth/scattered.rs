@@ -207,7 +207,10 @@ impl<'c> Batch<'c> {
         let found = tail.find(context, table, from, rows).await?;
         // Others go on to insert rows there, wherever there is room: the last step takes those that come before it has its lock, too.
         let (pages, rows_max) = match found.are_all {
-            true => (0..PAGES_MAX, ROWS_MAX),
+            true => {
+                give_back_pages(context, table, from).await;
+                (0..PAGES_MAX, ROWS_MAX)
+            }
             false => (found.pages, rows),
         };
         Ok(Self { table, from, to, rows, pages, rows_max, leaves: true })
@@ -223,7 +226,8 @@ impl Tail {
         let name = table.qualified_name();
         let size = context.query_as_service(node, &pages_sql(&name)).await?;
         let size: u64 = size.first().map(|row| number(row, 0)).transpose()?.unwrap_or(0);
-        let mut end = self.end.filter(|end| *end > 0 && *end < size).unwrap_or(size);
+        let before = self.end.filter(|end| *end > 0 && *end < size);
+        let (mut end, mut may_restart) = (before.unwrap_or(size), before.is_some());
         let mut span = LOOK_PAGES;
         loop {
             let pages = end.saturating_sub(span)..end;
@@ -233,9 +237,9 @@ impl Tail {
             );
             let found = context.query_as_service(node, &sql).await?;
             let found: u64 = found.first().map(|row| number(row, 0)).transpose()?.unwrap_or(0);
-            if pages.start == 0 && found == 0 && end < size {
+            if pages.start == 0 && found == 0 && may_restart {
                 // Rows that are wanted have come behind it since.
-                (end, span) = (size, LOOK_PAGES);
+                (end, span, may_restart) = (size, LOOK_PAGES, false);
                 continue;
             }
             if found >= rows || pages.start == 0 {
@@ -247,6 +251,14 @@ impl Tail {
             }
             span *= LOOK_GROWTH;
         }
+    }
+}
+
+/// The last step reads all pages that there are, under its lock. A failure only makes it slower.
+async fn give_back_pages(context: &Context, table: &Relation, node: NodeId) {
+    let vacuum = format!("VACUUM (SKIP_LOCKED) {}", table.qualified_name());
+    if let Err(error) = context.query_as_service(node, &vacuum).await {
+        tracing::debug!(%error, table = %table.qualified_name(), "no vacuum before the last step");
     }
 }
 
