@@ -1,10 +1,10 @@
-//! A catalog after some buckets have moved: everything else of it is as it was.
+//! A catalog after some rows have moved: everything else of it is as it was.
 
 use std::sync::{Arc, OnceLock};
 
 use placement::BucketMap;
 
-use crate::{Catalog, Distribution, MapId, Relation};
+use crate::{Catalog, Distribution, MapId, Oid, Relation};
 
 /// A bucket map, and the transaction that wrote it.
 #[allow(missing_docs)]
@@ -16,13 +16,15 @@ pub struct WrittenMap {
 }
 
 impl Catalog {
-    /// The same schema over these bucket maps, which are all there are.
+    /// The same schema over these bucket maps, which are all there are; `scattered`: by which transactions the rows in which tables
+    /// without a key say where these are.
     #[must_use]
-    pub fn with_maps(&self, version: u64, maps: Vec<WrittenMap>) -> Self {
+    pub fn with_maps(&self, version: u64, maps: Vec<WrittenMap>, scattered: Vec<(Oid, u32)>) -> Self {
         let mut moved = self.clone();
         moved.version = version;
         // Views as tables have the distributions of their tables.
         moved.shown = OnceLock::new();
+        moved.scattered_by.extend(scattered);
         for WrittenMap { id, map, by } in maps {
             moved.maps_written.insert(id, by);
             if self.map(id).is_none_or(|before| **before != map) {

@@ -64,5 +64,5 @@ pub use session::own_settings::{IDLE_IN_TRANSACTION, IDLE_SESSION, STATEMENT_TIM
 pub use shared::catalog_load::Loaded;
 pub use shared::context::Context;
 pub use shared::long_texts::{Apart, is_lengthy};
-pub use shared::plan_validity::PlanValidity;
+pub use shared::plan_validity::{PlanValidity, is_outdated};
 pub use txn::user_prepared::End;

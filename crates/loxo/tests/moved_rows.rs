@@ -192,10 +192,18 @@ fn what_a_rebalance_is_told_it_does() {
         "DROP NODE dn1",
         "DROP NODE dn2",
         "CREATE NODE dn2 WITH (TYPE = datanode, HOST = 'localhost', PORT = 1)",
-        "CREATE NODE dn3 WITH (TYPE = datanode)",
+        "CREATE NODE dn3 WITH (TYPE = datanode, HOST = 'localhost', PORT = 1)",
+        "CREATE NODE c9 WITH (HOST = 'localhost', PORT = 1)",
+        "CREATE NODE c9 WITH (TYPE = 'coordinator', PORT = -1)",
+        "CREATE NODE c9 WITH (TYPE = 'coordinator', PREFERRED)",
+        "ALTER NODE coord1 WITH (PREFERRED)",
     ] {
         client.run(refused).unwrap_err();
     }
+    client.run("CREATE NODE c9 WITH (TYPE = 'coordinator')").unwrap();
+    let told = client.strings("SELECT node_host, node_port, nodeis_preferred FROM pgxc_node WHERE node_name = 'c9'");
+    assert_eq!(told.unwrap(), [["localhost", "5432", "f"]]);
+    client.run("DROP NODE c9").unwrap();
     client.run("CREATE ROLE ordinary LOGIN").unwrap();
     let mut ordinary = Client::connect_with(port, &[("user", "ordinary"), ("database", "postgres")]).unwrap();
     for refused in ["ALTER CLUSTER REBALANCE", "DROP NODE dn2", "ALTER NODE dn2 WITH (PORT = 1)"] {

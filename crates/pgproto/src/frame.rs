@@ -209,6 +209,8 @@ impl FrameReader {
 pub struct FrameWriter {
     io: Box<dyn AsyncWrite + Send + Sync + Unpin>,
     buffer: BytesMut,
+    /// What was about to leave the buffer, or has passed it by, in bytes.
+    sent: u64,
 }
 
 /// A buffer that has grown beyond this is given back after a flush.
@@ -217,7 +219,12 @@ const BUFFER_BYTES_KEPT: usize = 256 * 1024;
 impl FrameWriter {
     /// Wraps the writing half of a stream.
     pub fn new(io: impl AsyncWrite + Send + Sync + Unpin + 'static) -> Self {
-        Self { io: Box::new(io), buffer: BytesMut::with_capacity(8 * 1024) }
+        Self { io: Box::new(io), buffer: BytesMut::with_capacity(8 * 1024), sent: 0 }
+    }
+
+    /// The same as before if nothing was written meanwhile, neither to the client nor into the buffer.
+    pub fn position(&self) -> u64 {
+        self.sent + self.buffer.len() as u64
     }
 
     /// Where the builders write.
@@ -228,6 +235,7 @@ impl FrameWriter {
     /// Sends all that is in the buffer, and what TLS holds back below.
     pub async fn flush(&mut self) -> Result<()> {
         if !self.buffer.is_empty() {
+            self.sent += self.buffer.len() as u64;
             // Not cancel-safe by itself: `write_all_buf` advances the buffer by what was sent, so a cancelled flush goes on
             // where it stopped.
             self.io.write_all_buf(&mut self.buffer).await?;
@@ -249,6 +257,7 @@ impl FrameWriter {
             return Ok(());
         }
         self.flush().await?;
+        self.sent += bytes.len() as u64;
         self.io.write_all(bytes).await?;
         Ok(())
     }

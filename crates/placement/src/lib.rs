@@ -13,10 +13,12 @@
 
 mod hashfn;
 mod key;
+mod level;
 pub mod parse;
 mod rebalance;
 
 pub use key::{BadKey, KeyHasher, KeyType, hash_binary, hash_int8, hash_text, sql_bucket};
+pub use level::levelled;
 
 /// Number of buckets in every map.
 pub const BUCKETS: usize = 4096;

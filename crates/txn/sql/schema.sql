@@ -154,10 +154,11 @@ REVOKE ALL ON loxo.leader FROM PUBLIC;
 
 -- Datanodes that were given up (page `recovery`); rows on the primary datanode only.
 CREATE TABLE loxo.lost_datanode (
-    id int2 PRIMARY KEY
+    id         int2 PRIMARY KEY,
+    generation int8 NOT NULL
 );
 COMMENT ON TABLE loxo.lost_datanode IS
-    'Datanodes that have left, or are about to, without being asked: nobody asks them any more, and what they alone could decide is committed.';
+    'Datanodes that have left, or are about to, without being asked: nobody asks them any more, and what they alone could decide is committed. Generation: that of the primary datanode then; a server that has an earlier one is an old copy.';
 GRANT SELECT ON loxo.lost_datanode TO PUBLIC;
 
 -- settle() waits and changes nothing, so it is for everybody, and what coordinators call wants a proof.

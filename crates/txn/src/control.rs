@@ -22,6 +22,9 @@
 //! `snapshot-granted` (about to be sent) and `before-open`. Of a fence, in the gtm: `fence-drawn` (all nodes are locked, the primary datanode has
 //! the new generation), `fence-bumped` (all have it, nobody knows yet), `fence-recovered` (recovery has seen all nodes, the hub does
 //! not know yet). Of a gtm that stands by: `members-known` (it has learned which datanodes there are, and looks at none yet).
+//!
+//! Of DROP NODE … LOST: `lost-noted` (the gtm may go on without it, nothing else has changed), `lost-changed` (all has changed, nothing is
+//! committed).
 
 /// Marks a control point; see the module's page. To be used in `async` code.
 #[macro_export]

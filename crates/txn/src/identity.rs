@@ -51,7 +51,7 @@ pub struct Roster {
     gtm: OnceLock<GtmClient>,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Known {
     cluster: Option<String>,
     nodes: HashMap<u16, Server>,
@@ -99,6 +99,13 @@ impl Roster {
     /// Whose generation no datanode may be behind. Counts once.
     pub fn follow(&self, gtm: GtmClient) {
         let _ = self.gtm.set(gtm);
+    }
+
+    /// The same for servers that fences have gone on without.
+    #[must_use]
+    pub fn regardless_of_generation(&self) -> Arc<Self> {
+        let (database, known) = (self.database.clone(), Mutex::new(self.lock().clone()));
+        Arc::new(Self { database, known, gtm: OnceLock::new() })
     }
 
     /// For the connections to a datanode.

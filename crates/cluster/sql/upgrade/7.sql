@@ -20,36 +20,43 @@ COMMENT ON TABLE loxo.catalog_version IS
 CREATE TABLE loxo.rebalance (
     one           bool PRIMARY KEY DEFAULT true CHECK (one),
     without       int2[] NOT NULL,
+    level         bool NOT NULL DEFAULT false,
     state         text NOT NULL CHECK (state IN ('running', 'paused', 'cancelled', 'failed', 'done')),
     rate          int4 CHECK (rate > 0),
     buckets_total int4 NOT NULL DEFAULT 0,
     buckets_done  int4 NOT NULL DEFAULT 0,
     rows_moved    int8 NOT NULL DEFAULT 0,
     bytes_moved   int8 NOT NULL DEFAULT 0,
+    rows_to_level int8 NOT NULL DEFAULT 0,
+    rows_levelled int8 NOT NULL DEFAULT 0,
     started       timestamptz NOT NULL DEFAULT clock_timestamp(),
     changed       timestamptz NOT NULL DEFAULT clock_timestamp(),
     idle          interval NOT NULL DEFAULT '0',
     message       text
 );
 COMMENT ON TABLE loxo.rebalance IS
-    'What ALTER CLUSTER REBALANCE has asked for last, and how far it is. Without: datanodes that are to be emptied. Rate: at most so many rows a second. Idle: how long it was paused, or had failed.';
+    'What ALTER CLUSTER REBALANCE has asked for last, and how far it is. Without: datanodes that are to be emptied. Level: tables without a key are to have as many rows on each of their datanodes. Rate: at most so many rows a second. Idle: how long it was paused, or had failed.';
 
 CREATE TABLE loxo.lost_datanode (
-    id int2 PRIMARY KEY
+    id         int2 PRIMARY KEY,
+    generation int8 NOT NULL
 );
 COMMENT ON TABLE loxo.lost_datanode IS
-    'Datanodes that have left, or are about to, without being asked: nobody asks them any more, and what they alone could decide is committed.';
+    'Datanodes that have left, or are about to, without being asked: nobody asks them any more, and what they alone could decide is committed. Generation: that of the primary datanode then; a server that has an earlier one is an old copy.';
 
 GRANT SELECT ON loxo.next_datanode, loxo.rebalance, loxo.lost_datanode TO PUBLIC;
 
 SET LOCAL allow_system_table_mods = on;
 
 CREATE VIEW pg_catalog.pgxc_rebalance AS
-    SELECT r.state, r.buckets_done, r.buckets_total, r.rows_moved, r.bytes_moved,
+    SELECT r.state, r.buckets_done, r.buckets_total, r.rows_moved, r.bytes_moved, r.rows_levelled, r.rows_to_level,
            CASE WHEN w.worked > interval '0' THEN round(r.rows_moved / extract(epoch FROM w.worked)) END AS rows_per_second,
-           -- Empty until there is something to judge by, and when nothing but tables without buckets is left.
-           CASE WHEN r.state IN ('running', 'paused') AND r.buckets_done > 0 AND r.buckets_done < r.buckets_total
-               THEN date_trunc('second', w.worked * ((r.buckets_total - r.buckets_done)::float8 / r.buckets_done)) END AS time_left,
+           -- Empty until there is something to judge by, and while datanodes are emptied of rows that have no bucket.
+           CASE WHEN r.state NOT IN ('running', 'paused') THEN NULL
+                WHEN r.buckets_done > 0 AND r.buckets_done < r.buckets_total
+               THEN date_trunc('second', w.worked * ((r.buckets_total - r.buckets_done)::float8 / r.buckets_done))
+                WHEN r.rows_levelled > 0 AND r.rows_levelled < r.rows_to_level
+               THEN date_trunc('second', w.worked * ((r.rows_to_level - r.rows_levelled)::float8 / r.rows_moved)) END AS time_left,
            r.started, r.changed, r.message
     FROM loxo.rebalance AS r CROSS JOIN LATERAL (SELECT r.changed - r.started - r.idle AS worked) AS w;
 

@@ -16,9 +16,9 @@ pub mod primary;
 mod rebalance;
 
 pub use lost::{Loss, LostRows, give_up, loss};
-pub use plan::{Move, plan};
+pub use plan::{Levelling, Move, level_plan, plan};
 pub(crate) use rebalance::unfinished;
-pub use rebalance::{Rebalance, rebalance};
+pub use rebalance::{Extent, Rebalance, rebalance};
 
 /// A datanode of the cluster, by the metadata.
 #[derive(Clone, Debug)]
@@ -178,7 +178,7 @@ pub(crate) async fn empty(config: &Config, name: &str, progress: &Progress) -> R
             "Drop the node group, or move the table by ALTER TABLE … TO NODE (…), then run the same command again.",
         ));
     }
-    rebalance(config, Some(name), progress).await.map(drop)
+    rebalance(config, Extent::Without(name), progress).await.map(drop)
 }
 
 /// Takes a datanode that is empty out of the cluster.

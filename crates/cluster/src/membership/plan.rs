@@ -1,4 +1,4 @@
-//! What `ALTER CLUSTER REBALANCE` would move.
+//! What `ALTER CLUSTER REBALANCE`, and its LEVEL, would move.
 
 use std::collections::BTreeMap;
 
@@ -59,15 +59,11 @@ fn moves(map: &BucketMap, members: &[Member], holds: &BTreeMap<u16, (u64, u64)>)
     for (bucket, from, to) in map.rebalanced(&ids) {
         by_way.entry((from, to)).or_default().push(bucket);
     }
-    let name = |id: u16| {
-        let member = members.iter().find(|member| member.id == id);
-        member.map_or_else(|| format!("node {id}"), |member| member.name.clone())
-    };
     let one = |((from, to), buckets): ((u16, u16), Vec<u16>)| {
         let held = map.as_slice().iter().filter(|node| **node == from).count();
         let (rows, bytes) = holds.get(&from).copied().unwrap_or_default();
         let share = |whole: u64| share(whole, buckets.len(), held);
-        Move { from: name(from), to: name(to), rows: share(rows), bytes: share(bytes), buckets }
+        Move { from: name_of(members, from), to: name_of(members, to), rows: share(rows), bytes: share(bytes), buckets }
     };
     by_way.into_iter().map(one).collect()
 }
@@ -76,6 +72,56 @@ fn moves(map: &BucketMap, members: &[Member], holds: &BTreeMap<u16, (u64, u64)>)
 fn share(whole: u64, part: usize, of: usize) -> u64 {
     debug_assert!(part <= of && of <= BUCKETS);
     (u128::from(whole) * part as u128 / of.max(1) as u128) as u64
+}
+
+/// Rows of a table without a key on their way from one datanode to another.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub struct Levelling {
+    /// `schema.table`, quoted.
+    pub table: String,
+    pub from: String,
+    pub to: String,
+    pub rows: u64,
+}
+
+/// Tables without a key that hold rows themselves, and their nodes.
+const SCATTERED_SQL: &str = "SELECT format('%I.%I', n.nspname, c.relname), array_to_string(k.nodes, ' ') \
+     FROM loxo.class AS k JOIN pg_class AS c ON c.oid = k.relid JOIN pg_namespace AS n ON n.oid = c.relnamespace \
+     WHERE k.locator = 'N' AND c.relkind = 'r' AND cardinality(k.nodes) > 1 ORDER BY 1";
+
+/// The moves that give each datanode of a table without a key as many of its rows, which are counted. Nothing is moved.
+pub async fn level_plan(config: &Config) -> Result<Vec<Levelling>> {
+    let session = primary(config).await?;
+    let members = read_members(config, &session).await?;
+    let mut sessions = BTreeMap::new();
+    for member in &members {
+        sessions.insert(member.id, Session::connect(&config.endpoint(&member.host, member.port)?).await?);
+    }
+    let mut plan = Vec::new();
+    for row in session.rows(SCATTERED_SQL).await? {
+        let mut row = row.into_iter().map(Option::unwrap_or_default);
+        let (table, nodes) = (row.next().unwrap_or_default(), row.next().unwrap_or_default());
+        let mut held = Vec::new();
+        for id in nodes.split_whitespace().filter_map(|id| id.parse::<u16>().ok()) {
+            let Some(session) = sessions.get(&id) else { continue };
+            let rows = session.value(&format!("SELECT count(*) FROM ONLY {table}")).await?;
+            held.push((id, rows.and_then(|rows| rows.parse().ok()).unwrap_or(0)));
+        }
+        let moves = placement::levelled(&held).into_iter();
+        plan.extend(moves.map(|(from, to, rows)| Levelling {
+            table: table.clone(),
+            from: name_of(&members, from),
+            to: name_of(&members, to),
+            rows,
+        }));
+    }
+    Ok(plan)
+}
+
+fn name_of(members: &[Member], id: u16) -> String {
+    let member = members.iter().find(|member| member.id == id);
+    member.map_or_else(|| format!("node {id}"), |member| member.name.clone())
 }
 
 #[cfg(test)]

@@ -13,11 +13,11 @@ use crate::sql::{Session, identifier};
 /// Between two looks.
 const PAUSE: Duration = Duration::from_secs(1);
 
-const PROGRESS_SQL: &str = "SELECT state, buckets_done, buckets_total, rows_moved, bytes_moved, \
+const PROGRESS_SQL: &str = "SELECT state, buckets_done, buckets_total, rows_moved, bytes_moved, rows_levelled, rows_to_level, \
      extract(epoch FROM changed - started)::int8, rows_per_second::int8, extract(epoch FROM time_left)::int8, message FROM pgxc_rebalance";
 
-/// The nodes that a rebalance which is under way empties.
-const UNDER_WAY_SQL: &str = "SELECT array_to_string(without, ' ') FROM loxo.rebalance WHERE state = 'running'";
+/// The nodes that a rebalance which is under way empties, and whether it levels.
+const UNDER_WAY_SQL: &str = "SELECT array_to_string(without, ' '), level FROM loxo.rebalance WHERE state = 'running'";
 
 /// How far the moves are, as the view `pgxc_rebalance` shows it.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
@@ -28,6 +28,9 @@ pub struct Rebalance {
     pub buckets_total: u64,
     pub rows_moved: u64,
     pub bytes_moved: u64,
+    /// Rows of tables without a key, and how many of them there are to move in all.
+    pub rows_levelled: u64,
+    pub rows_to_level: u64,
     /// Since it began.
     pub seconds: u64,
     /// While it was not paused.
@@ -45,6 +48,9 @@ impl Rebalance {
         let megabytes = bytes_moved / 1_000_000;
         let mut line =
             format!("{state}: {buckets_done} of {buckets_total} buckets, {rows_moved} rows ({megabytes} MB) moved");
+        if self.rows_to_level > 0 {
+            line += &format!(", {} of {} rows levelled", self.rows_levelled, self.rows_to_level);
+        }
         if let Some(rate) = self.rows_per_second {
             line += &format!(", {rate} rows/s");
         }
@@ -77,13 +83,27 @@ pub(crate) async fn unfinished(primary: &Session) -> Result<Option<Rebalance>> {
     }
 }
 
-/// Spreads the rows anew over all datanodes, or over all but one that is to leave; says how far it is, and returns at the
-/// end. Coordinators carry the job on by themselves: dropping this future does not stop it, and another call finds it.
-pub async fn rebalance(config: &Config, without: Option<&str>, progress: &Progress) -> Result<Rebalance> {
+/// What is to be spread anew.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Extent<'n> {
+    /// Buckets, over all datanodes.
+    Buckets,
+    /// Also rows of tables without a key, over the datanodes of each.
+    Level,
+    /// Buckets and rows, over all datanodes but this one, which is to leave.
+    Without(&'n str),
+}
+
+/// Spreads the rows anew; says how far it is, and returns at the end. Coordinators carry the job on by themselves: dropping this future does not stop it, and another call finds it.
+pub async fn rebalance(config: &Config, extent: Extent<'_>, progress: &Progress) -> Result<Rebalance> {
     let primary = primary(config).await?;
-    if !is_under_way(config, &primary, without).await? {
-        let without = without.map(|name| format!(" WITHOUT NODE ({})", identifier(name))).unwrap_or_default();
-        coordinator(config).await?.run(&format!("ALTER CLUSTER REBALANCE{without}")).await?;
+    if !is_under_way(config, &primary, extent).await? {
+        let clause = match extent {
+            Extent::Buckets => String::new(),
+            Extent::Level => " LEVEL".to_owned(),
+            Extent::Without(name) => format!(" WITHOUT NODE ({})", identifier(name)),
+        };
+        coordinator(config).await?.run(&format!("ALTER CLUSTER REBALANCE{clause}")).await?;
     }
     let mut shown = String::new();
     loop {
@@ -103,12 +123,18 @@ pub async fn rebalance(config: &Config, without: Option<&str>, progress: &Progre
 }
 
 /// Is just this being done already? A new statement would begin to count anew.
-async fn is_under_way(config: &Config, primary: &Session, without: Option<&str>) -> Result<bool> {
+async fn is_under_way(config: &Config, primary: &Session, extent: Extent<'_>) -> Result<bool> {
     let Some(row) = primary.rows(UNDER_WAY_SQL).await?.into_iter().next() else { return Ok(false) };
-    let emptied = row.into_iter().flatten().next().unwrap_or_default();
-    let members = read_members(config, primary).await?;
-    let wanted = without.and_then(|name| members.into_iter().find(|member| member.name == name));
-    Ok(emptied == wanted.map_or_else(String::new, |member| member.id.to_string()))
+    let mut row = row.into_iter().map(Option::unwrap_or_default);
+    let (emptied, levels) = (row.next().unwrap_or_default(), row.next().as_deref() == Some("t"));
+    let wanted = match extent {
+        Extent::Without(name) => {
+            let members = read_members(config, primary).await?;
+            members.into_iter().find(|member| member.name == name).map(|member| member.id.to_string())
+        }
+        Extent::Buckets | Extent::Level => None,
+    };
+    Ok(emptied == wanted.unwrap_or_default() && levels == (extent == Extent::Level))
 }
 
 fn ended(seen: &Rebalance) -> PgError {
@@ -131,6 +157,8 @@ async fn look(primary: &Session) -> Result<Rebalance> {
         buckets_total: number(next()).unwrap_or(0),
         rows_moved: number(next()).unwrap_or(0),
         bytes_moved: number(next()).unwrap_or(0),
+        rows_levelled: number(next()).unwrap_or(0),
+        rows_to_level: number(next()).unwrap_or(0),
         seconds: number(next()).unwrap_or(0),
         rows_per_second: number(next()),
         seconds_left: number(next()),
@@ -157,6 +185,9 @@ mod tests {
         assert!(seen.line().ends_with(" moved, 1000 rows/s, 1 min 1 s left"));
         assert_eq!([59, 3599, 7260].map(duration), ["59 s", "59 min", "2 h 1 min"]);
         (seen.rows_per_second, seen.seconds_left) = (None, None);
+        (seen.rows_levelled, seen.rows_to_level) = (5, 6);
+        assert!(seen.line().ends_with(" moved, 5 of 6 rows levelled"));
+        seen.rows_to_level = 0;
         seen.message = Some("canceling statement due to lock timeout".to_owned());
         assert!(seen.line().ends_with(" moved; canceling statement due to lock timeout"));
         seen.state = "failed".to_owned();

@@ -88,6 +88,11 @@ impl Socket {
         self.capture.is_none()
     }
 
+    /// See [`FrameWriter::position`].
+    pub(crate) fn position(&self) -> u64 {
+        self.writer.position()
+    }
+
     /// What the client will be sent next.
     pub(crate) fn buffer(&mut self) -> &mut BytesMut {
         self.writer.buffer()

@@ -157,4 +157,17 @@ impl Wanted {
     pub(crate) fn new(routine: &planner::Routine, statement: &Statement, call: &Call) -> Box<Self> {
         Box::new(Self { routine: routine.clone(), statement: statement.clone(), call: call.clone() })
     }
+
+    pub(crate) fn statement(&self) -> &Statement {
+        &self.statement
+    }
+
+    pub(crate) fn call(&self) -> &Call {
+        &self.call
+    }
+
+    /// Does it leave nothing when it fails outside of a block? A procedure may have committed.
+    pub(crate) fn is_undone_as_a_whole(&self) -> bool {
+        !matches!(self.routine, planner::Routine::Call(_) | planner::Routine::Block { .. })
+    }
 }

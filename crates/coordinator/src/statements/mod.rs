@@ -90,7 +90,36 @@ impl Statements {
     fn finished<'s>(&'s mut self, ran: Ran, spool: Option<&'s mut Spool>) -> Pending<'s, Completion> {
         match ran {
             Ran::Done(completion) => Box::pin(std::future::ready(Ok(completion))),
-            Ran::Wanted(wanted) => Box::pin(async move { self.runner().run_wanted(&wanted, spool).await }),
+            Ran::Wanted(wanted) if self.own.session.in_block() || spool.is_some() || !wanted.is_undone_as_a_whole() => {
+                Box::pin(async move { self.runner().run_wanted(&wanted, spool).await })
+            }
+            Ran::Wanted(wanted) => Box::pin(self.finished_alone(wanted)),
+        }
+    }
+
+    /// The same of a statement that is a transaction of its own: by new plans until one holds, as long as the client has got nothing.
+    async fn finished_alone(&mut self, mut wanted: Box<Wanted>) -> Result<Completion> {
+        let before = self.own.socket.position();
+        let mut tries = 1;
+        loop {
+            match self.runner().run_wanted(&wanted, None).await {
+                Err(error)
+                    if executor::is_outdated(&error)
+                        && tries < plans::NEW_PLANS_MAX
+                        && self.own.socket.position() == before
+                        && plans::keeps_columns(wanted.statement(), wanted.call()) =>
+                {
+                    tries += 1;
+                    self.own.session.release();
+                    self.own.session.no_trigger_events(true)?;
+                    let ran = Box::pin(self.execute_unguarded(wanted.statement(), wanted.call(), None)).await?;
+                    match ran {
+                        Ran::Done(completion) => return Ok(completion),
+                        Ran::Wanted(again) => wanted = again,
+                    }
+                }
+                ended => return ended,
+            }
         }
     }
 

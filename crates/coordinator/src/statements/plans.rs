@@ -12,7 +12,7 @@ use crate::routines::Wanted;
 const CARE: &str = "loxo buckets move";
 
 /// Plans that a statement gets, one after the other, while schema changes of others make each of them void.
-const NEW_PLANS_MAX: usize = 10;
+pub(super) const NEW_PLANS_MAX: usize = 10;
 
 impl Statements {
     /// Runs a statement of which one like it was planned before; `None`: it has to take the long way.

@@ -59,6 +59,21 @@ fn rows_move_and_the_table_stays_the_same() {
     assert_eq!(written, [["none*", "2000", "501"]], "trigger, generated column and identity are as before");
     assert_eq!(count(&mut session, "SELECT count(*) FROM pg_class WHERE relname LIKE 'loxo_copy%'"), 0);
     partitions_move_too(&mut session, &mut nodes);
+    what_is_no_table(&mut session);
+}
+
+/// PostgreSQL says so, and skips it if it may be missing.
+fn what_is_no_table(session: &mut Client) {
+    for clause in ["DISTRIBUTE BY HASH (a)", "ADD NODE (dn1)"] {
+        let skipped = session.simple(&format!("ALTER TABLE IF EXISTS missing {clause}")).expect("an answer");
+        assert_eq!((skipped.error.is_none(), skipped.tag.as_deref()), (true, Some("ALTER TABLE")), "{clause}");
+        let told: Vec<String> = skipped.notices.iter().map(|notice| notice.message().into_owned()).collect();
+        assert_eq!(told, ["relation \"missing\" does not exist, skipping"], "{clause}");
+        for (table, code) in [("missing", "42P01"), ("nowhere.t", "3F000"), ("pg_class", "42501")] {
+            let refused = session.run(&format!("ALTER TABLE {table} {clause}")).expect_err(table);
+            assert_eq!(refused.code().as_str(), code, "{table} {clause}: {refused}");
+        }
+    }
 }
 
 fn partitions_move_too(session: &mut Client, nodes: &mut [Client]) {

@@ -188,6 +188,36 @@ fn a_statement_overtaken_by_a_rule_follows_it() {
     assert_eq!(rows_are_found(&cluster, "DELETE"), ROWS);
 }
 
+/// Triggers that the coordinator runs make a transaction of several statements of it, which is run again as a whole.
+#[test]
+fn a_statement_with_triggers_that_is_overtaken_fires_them_once() {
+    let cluster = Cluster::start(2, 2).expect("a cluster");
+    if !cluster.is_distributed() {
+        return;
+    }
+    let mut session = cluster.connect(0).expect("a session");
+    for sql in [
+        "CREATE TABLE told (what text) DISTRIBUTE BY ROUNDROBIN",
+        "CREATE FUNCTION tell() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN INSERT INTO told VALUES (tg_when); RETURN new; END'",
+    ] {
+        session.run(sql).expect(sql);
+    }
+    for (number, (change, _)) in CHANGES.into_iter().take(2).enumerate() {
+        for (at, when) in ["BEFORE", "AFTER"].into_iter().enumerate() {
+            let sql = ["UPDATE t SET v = 'other'", "UPDATE t SET v = 'other' WHERE id > 0"][(number + at) % 2];
+            let what = format!("{sql} behind {change}, {when}");
+            session.run("TRUNCATE told").expect("nothing told");
+            let make = format!("CREATE TRIGGER tells {when} UPDATE ON t FOR EACH STATEMENT EXECUTE FUNCTION tell()");
+            let answer = overtaken(&cluster, change, &make, |session| session.simple(sql).expect("an answer"));
+            assert!(answer.error.is_none(), "{what}: {:?}", answer.error);
+            assert_eq!(answer.tag.as_deref(), Some("UPDATE 20"), "{what}");
+            assert_eq!(session.strings("SELECT what FROM told").expect("what was told"), [[when]], "{what}");
+            assert_eq!(session.scalar("SELECT count(*) FROM t WHERE v = 'other'").expect("a count"), "20", "{what}");
+            assert_eq!(rows_are_found(&cluster, &what), ROWS, "{what}");
+        }
+    }
+}
+
 /// What another table's change does to a statement in a block: nothing.
 #[test]
 fn changes_of_other_tables_are_no_concern() {

@@ -56,8 +56,8 @@ impl Session {
                 Box::pin(self.drop_lost_nodes(names)).await?;
                 "DROP NODE"
             }
-            ClusterCommand::Rebalance { without, rate } => {
-                self.want_rebalance(without, *rate).await?;
+            ClusterCommand::Rebalance { without, level, rate } => {
+                self.want_rebalance(without, *level, *rate).await?;
                 "ALTER CLUSTER"
             }
             ClusterCommand::ControlRebalance(control) => {
@@ -122,12 +122,27 @@ impl Session {
         ids.sort_unstable();
         ids.dedup();
         let list: Vec<String> = ids.iter().map(u16::to_string).collect();
-        let sql = format!(
-            "INSERT INTO loxo.node_group (name, members) VALUES ({}, '{{{}}}')",
-            quote_literal(name),
-            list.join(",")
+        let list = list.join(",");
+        let sql = format!("INSERT INTO loxo.node_group (name, members) VALUES ({}, '{{{list}}}')", quote_literal(name));
+        let gone = format!(
+            "SELECT FROM pg_catalog.unnest('{{{list}}}'::pg_catalog.int2[]) AS m (id) \
+             WHERE NOT EXISTS (SELECT FROM loxo.node AS n WHERE n.id OPERATOR(pg_catalog.=) m.id)"
         );
-        self.change_metadata(&sql).await
+        self.atomically(async |this| {
+            let nodes = this.context.nodes();
+            this.begin_schema_change(&sql).await?;
+            // From here on no datanode leaves; one may have since the catalog was read.
+            this.raise_version().await?;
+            if !this.rows_on(this.home, &gone).await?.is_empty() {
+                return Err(PgError::new(
+                    SqlState::SERIALIZATION_FAILURE,
+                    "a datanode has left the cluster since the statement began",
+                )
+                .hint("Run it again, without that datanode."));
+            }
+            this.schema_change(&nodes, &sql).await
+        })
+        .await
     }
 
     async fn drop_group(&mut self, name: &str) -> Result<()> {

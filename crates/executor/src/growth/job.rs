@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  each second: wanted? ── lock of loxo.rebalance free? ── remaining moves of the maps ── step ── again, until none is left
+//!                                                      ── tables without a key       ── step ── again, until none is left
 //! ```
 //!
 //! The lock belongs to an idle transaction on the primary datanode, which ends with its coordinator; another one then goes on from
@@ -12,13 +13,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use catalog::{Catalog, Distribution, MapId, NodeId, Relation, RelationKind};
+use catalog::{Catalog, Distribution, MapId, NodeId, Oid};
 use pgerror::{PgError, Result, SqlState};
 use pgproto::Connection;
 use tokio::time::{Instant, sleep};
 
 use crate::backend::settings::Settings;
 use crate::growth::journal::{self, Wanted};
+use crate::growth::scattered::{Batch, Level, Surplus, Tail, to_be_emptied};
 use crate::growth::slices;
 use crate::growth::step::{ROWS_MAX, Step, Taken};
 use crate::session::Session;
@@ -35,7 +37,9 @@ const PATIENCE: Duration = Duration::from_millis(100);
 /// It is twice as long after each try in vain, and shorter again with each step: where transactions are always longer, or the machine is
 /// busy, the rebalance would never come to its end.
 const PATIENCE_MAX: Duration = Duration::from_secs(2);
-/// A step may have so many times the buckets of the one before.
+/// Of the first step of a table without buckets: its rows may be large.
+const ROWS_AT_FIRST: u64 = 100;
+/// A step may have so many times the buckets, or rows, of the one before.
 const GROWTH: usize = 4;
 /// Their number says nothing of how long a step takes.
 const ROWS_FEW: u64 = 500;
@@ -88,6 +92,13 @@ struct Job<'c> {
     session: Session,
     /// How many buckets the next step takes.
     buckets: usize,
+    /// How many rows the next one of this table without buckets takes.
+    rows: (Option<Oid>, u64),
+    /// By what the journal said last.
+    level: (Option<Wanted>, Level),
+    tail: Tail,
+    /// Indexes that an earlier coordinator has left are gone.
+    is_tidy: bool,
     failures: u32,
     patience: Duration,
     /// Pairs of nodes whose tables have their indexes.
@@ -97,39 +108,105 @@ struct Job<'c> {
 impl<'c> Job<'c> {
     fn new(context: &'c Arc<Context>) -> Self {
         let session = Session::new(context.clone(), context.service().clone(), Settings::default());
-        Self { context, session, buckets: 1, failures: 0, patience: PATIENCE, indexed: Vec::new() }
+        Self {
+            context,
+            session,
+            buckets: 1,
+            rows: (None, ROWS_AT_FIRST),
+            level: (None, Level::default()),
+            tail: Tail::default(),
+            is_tidy: false,
+            failures: 0,
+            patience: PATIENCE,
+            indexed: Vec::new(),
+        }
     }
 
     /// For as long as the lock is held, which is lost with its connection.
     async fn run(mut self, lock: &mut Connection) -> Result<()> {
         tracing::info!("this coordinator rebalances");
-        self.drop_indexes().await?;
         while let Some(wanted) = journal::read(self.context).await? {
             lock.execute("SELECT 1").await?;
-            let catalog = self.context.catalog().await?.catalog.clone();
-            let rest = remaining(&catalog, &wanted);
-            journal::note_rest(self.context, rest.len()).await?;
             let began = Instant::now();
-            let taken = match (self.next_step(&rest), scattered(&catalog, &wanted)) {
-                (Some(step), _) => self.take(&catalog, &step, &wanted).await,
-                (None, Some((table, from, to))) => self.empty(&catalog, table, (from, to)).await,
-                (None, None) => {
-                    self.drop_indexes().await?;
-                    self.analyze(&catalog).await;
-                    return self.session.note_end("done", None).await;
-                }
-            };
-            match taken {
-                Ok(taken) => {
+            match self.advance(&wanted).await {
+                Ok(Some(taken)) => {
                     self.failures = 0;
                     self.patience = (self.patience * 3 / 4).max(PATIENCE);
                     pace(&wanted, taken, began).await;
                 }
+                Ok(None) => return Ok(()),
                 Err(error) => self.after(error).await?,
             }
         }
-        // Paused or cancelled.
-        self.drop_indexes().await
+        // Paused, cancelled or failed.
+        if let Err(error) = self.drop_indexes().await {
+            journal::note_left(self.context, &error.message()).await?;
+        }
+        Ok(())
+    }
+
+    /// The next step; `None`: it was the end.
+    async fn advance(&mut self, wanted: &Wanted) -> Result<Option<Taken>> {
+        if !self.is_tidy {
+            self.drop_indexes().await?;
+            self.is_tidy = true;
+        }
+        let catalog = self.context.catalog().await?.catalog.clone();
+        let rest = remaining(&catalog, wanted);
+        journal::note_rest(self.context, rest.len()).await?;
+        match self.next_work(&catalog, wanted, &rest).await? {
+            Some(Work::Step(step)) => self.take(&catalog, &step, wanted).await.map(Some),
+            Some(Work::Batch(batch)) => self.take_batch(&catalog, &batch, wanted).await.map(Some),
+            None => {
+                self.drop_indexes().await?;
+                self.analyze(&catalog, wanted).await;
+                self.session.note_end("done", None).await.map(|()| None)
+            }
+        }
+    }
+
+    /// Buckets first, then rows that have none. Without: there is nothing to do any more.
+    async fn next_work<'k>(
+        &mut self,
+        catalog: &'k Catalog,
+        wanted: &Wanted,
+        rest: &[(MapId, u16, NodeId, NodeId)],
+    ) -> Result<Option<Work<'k>>> {
+        if let Some(step) = self.next_step(rest) {
+            return Ok(Some(Work::Step(step)));
+        }
+        if let Some((table, from, to)) = to_be_emptied(catalog, wanted) {
+            let rows = self.rows_of(table.oid, wanted);
+            let batch = Batch::of_leaving(self.context, table, (from, to), rows, &mut self.tail).await?;
+            return Ok(Some(Work::Batch(batch)));
+        }
+        match self.next_surplus(catalog, wanted).await? {
+            Some(surplus) => {
+                let rows = self.rows_of(surplus.table, wanted);
+                let batch = Batch::of_surplus(self.context, catalog, &surplus, rows, &mut self.tail).await?;
+                Ok(Some(Work::Batch(batch)))
+            }
+            None => Ok(None),
+        }
+    }
+
+    async fn next_surplus(&mut self, catalog: &Catalog, wanted: &Wanted) -> Result<Option<Surplus>> {
+        if !wanted.level {
+            return Ok(None);
+        }
+        if self.level.0.as_ref() != Some(wanted) {
+            self.level = (Some(wanted.clone()), Level::default());
+        }
+        let surplus = self.level.1.next(self.context, catalog, wanted).await?;
+        journal::note_surplus(self.context, self.level.1.rest()).await?;
+        Ok(surplus)
+    }
+
+    fn rows_of(&mut self, table: Oid, wanted: &Wanted) -> u64 {
+        if self.rows.0 != Some(table) {
+            self.rows = (Some(table), ROWS_AT_FIRST);
+        }
+        self.rows.1.min(wanted.rate.map_or(ROWS_MAX, u64::from))
     }
 
     /// The first of the moves, with others between the same nodes.
@@ -157,22 +234,32 @@ impl<'c> Job<'c> {
         Ok(taken)
     }
 
-    async fn empty(&mut self, catalog: &Catalog, table: &Relation, way: (NodeId, NodeId)) -> Result<Taken> {
+    async fn take_batch(&mut self, catalog: &Catalog, batch: &Batch<'_>, wanted: &Wanted) -> Result<Taken> {
+        let began = Instant::now();
         self.session.statement_begins();
-        let taken = self.session.move_scattered(catalog, table, way, self.patience).await;
-        self.session.judged(taken).await
+        let taken = self.session.move_scattered(catalog, batch, self.patience).await;
+        let taken = self.session.judged(taken).await?;
+        tracing::debug!(?batch.from, ?batch.to, batch.rows, ?taken, took = ?began.elapsed(), "a step without buckets");
+        if !batch.leaves {
+            self.level.1.passed(taken.passed.rows);
+        }
+        self.adapt_rows(batch.rows, taken, wanted.rate);
+        Ok(taken)
+    }
+
+    /// As [`adapt`](Self::adapt), of rows.
+    fn adapt_rows(&mut self, rows: u64, taken: Taken, rate: Option<u32>) {
+        let by_time = in_time(rows as f64, taken);
+        // The last ones of a table may be few, and say little.
+        if rows >= self.rows.1 {
+            let rows_max = rate.map_or(ROWS_MAX, |rate| ROWS_MAX.min(rate.into()));
+            self.rows.1 = (by_time as u64).clamp(1, rows * GROWTH as u64).min(rows_max);
+        }
     }
 
     /// As many buckets as should take the time of a step next time, and no more rows than are wanted in a second.
     fn adapt(&mut self, buckets: usize, taken: Taken, rate: Option<u32>) {
-        let wanted = if taken.held_up { STEP_TIME_BESIDE_WRITERS } else { STEP_TIME };
-        // Of so few rows most of the time is what each step costs, which more buckets make no longer: on a busy machine it may be more
-        // than is wanted for all.
-        let is_few = taken.passed.rows < ROWS_FEW && taken.passed.bytes < BYTES_FEW;
-        let by_time = match is_few {
-            true => f64::INFINITY,
-            false => buckets as f64 * wanted.as_secs_f64() / taken.moving.as_secs_f64().max(0.001),
-        };
+        let by_time = in_time(buckets as f64, taken);
         let rows_max = rate.map_or(ROWS_MAX, |rate| ROWS_MAX.min(rate.into()));
         let by_rows = buckets as f64 * rows_max as f64 / taken.passed.rows.max(1) as f64;
         self.buckets = (by_time.min(by_rows) as usize).clamp(1, buckets * GROWTH);
@@ -214,8 +301,12 @@ impl<'c> Job<'c> {
     }
 
     /// Tables have other rows than the planners of their nodes know; a failure is none of the rebalance's.
-    async fn analyze(&self, catalog: &Catalog) {
-        for relation in catalog.relations().filter(|relation| !relation.distribution.key().is_empty()) {
+    async fn analyze(&self, catalog: &Catalog, wanted: &Wanted) {
+        let scattered_too = wanted.level || !wanted.without.is_empty();
+        let has_moved = |distribution: &Distribution| {
+            distribution.is_partitioned() && (scattered_too || !distribution.key().is_empty())
+        };
+        for relation in catalog.relations().filter(|relation| has_moved(&relation.distribution)) {
             for node in self.context.nodes() {
                 let sql = format!("ANALYZE {}", relation.qualified_name());
                 if let Err(error) = self.context.query_as_service(node, &sql).await {
@@ -224,6 +315,24 @@ impl<'c> Job<'c> {
             }
         }
     }
+}
+
+/// How many buckets or rows should take the time of a step, if so many have taken the time that they have.
+fn in_time(amount: f64, taken: Taken) -> f64 {
+    let wanted = if taken.held_up { STEP_TIME_BESIDE_WRITERS } else { STEP_TIME };
+    // Of so few rows most of the time is what each step costs, which more of them make no longer: on a busy machine it may be more
+    // than is wanted for all.
+    let is_few = taken.passed.rows < ROWS_FEW && taken.passed.bytes < BYTES_FEW;
+    match is_few {
+        true => f64::INFINITY,
+        false => amount * wanted.as_secs_f64() / taken.moving.as_secs_f64().max(0.001),
+    }
+}
+
+/// What is to be done next.
+enum Work<'c> {
+    Step(Step),
+    Batch(Batch<'c>),
 }
 
 /// What has still to move: map, bucket, from, to.
@@ -254,24 +363,4 @@ async fn pace(wanted: &Wanted, taken: Taken, began: Instant) {
     let by_rate = wanted.rate.map(|rate| Duration::from_secs_f64(taken.passed.rows as f64 / f64::from(rate)));
     let for_others = if taken.held_up { took } else { Duration::ZERO };
     sleep(by_rate.unwrap_or_default().saturating_sub(took).max(for_others)).await;
-}
-
-/// A table without a key on a node that is to be emptied, that node, and one that stays.
-fn scattered<'c>(catalog: &'c Catalog, wanted: &Wanted) -> Option<(&'c Relation, NodeId, NodeId)> {
-    wanted.without.iter().find_map(|from| {
-        let mut tables: Vec<_> = scattered_on(catalog, *from).collect();
-        tables.sort_by_key(|table| table.qualified_name());
-        tables.into_iter().find_map(|table| {
-            let to = table.distribution.nodes().into_iter().find(|node| !wanted.without.contains(node))?;
-            Some((&**table, *from, to))
-        })
-    })
-}
-
-/// Tables without a key whose rows lie on this node, among others.
-pub(crate) fn scattered_on(catalog: &Catalog, node: NodeId) -> impl Iterator<Item = &Arc<Relation>> {
-    catalog.relations().filter(move |relation| {
-        relation.kind != RelationKind::PartitionedTable
-            && matches!(&relation.distribution, Distribution::RoundRobin { nodes } if nodes.contains(&node))
-    })
 }

@@ -17,6 +17,8 @@ use crate::shared::context::Context;
 pub(crate) struct Wanted {
     /// Datanodes that are to hold nothing at the end.
     pub(crate) without: Vec<NodeId>,
+    /// Tables without a key are to have as many rows on each of their datanodes.
+    pub(crate) level: bool,
     /// Most rows a second.
     pub(crate) rate: Option<u32>,
 }
@@ -31,7 +33,7 @@ pub(crate) struct Look {
 
 /// One request: every coordinator asks for it once a second.
 pub(crate) async fn look(context: &Context) -> Result<Look> {
-    let sql = "SELECT id, name, host, port, is_primary, is_preferred, without, rate \
+    let sql = "SELECT id, name, host, port, is_primary, is_preferred, without, rate, level \
                FROM loxo.node LEFT JOIN loxo.rebalance ON state OPERATOR(pg_catalog.=) 'running' \
                WHERE type OPERATOR(pg_catalog.=) 'D' ORDER BY id";
     let rows = context.query_as_service(context.home(), sql).await?;
@@ -52,22 +54,38 @@ pub(crate) async fn look(context: &Context) -> Result<Look> {
 
 /// What stands in the journal, if a rebalance is to go on.
 pub(crate) async fn read(context: &Context) -> Result<Option<Wanted>> {
-    let sql = "SELECT without, rate FROM loxo.rebalance WHERE state OPERATOR(pg_catalog.=) 'running'";
+    let sql = "SELECT without, rate, level FROM loxo.rebalance WHERE state OPERATOR(pg_catalog.=) 'running'";
     let rows = context.query_as_service(context.home(), sql).await?;
     rows.first().map(|row| wanted(row)).transpose().map(Option::flatten)
 }
 
-/// Of a row's two fields; without the first, nothing is wanted.
+/// Of a row's last fields; without the first, nothing is wanted.
 fn wanted(fields: &[Option<Bytes>]) -> Result<Option<Wanted>> {
     let text = |at: usize| fields.get(at)?.as_deref().map(|v| String::from_utf8_lossy(v).into_owned());
     let Some(without) = text(0) else { return Ok(None) };
     let without = numbers::<u16>(Some(&without))?.into_iter().map(NodeId).collect();
-    Ok(Some(Wanted { without, rate: text(1).and_then(|rate| rate.parse().ok()) }))
+    let rate = text(1).and_then(|rate| rate.parse().ok());
+    Ok(Some(Wanted { without, level: text(2).as_deref() == Some("t"), rate }))
 }
 
 /// How many buckets have still to move.
 pub(crate) async fn note_rest(context: &Context, buckets: usize) -> Result<()> {
     let sql = format!("UPDATE loxo.rebalance SET buckets_total = buckets_done OPERATOR(pg_catalog.+) {buckets}");
+    context.query_as_service(context.home(), &sql).await.map(drop)
+}
+
+/// How many rows have still to be levelled.
+pub(crate) async fn note_surplus(context: &Context, rows: u64) -> Result<()> {
+    let sql = format!("UPDATE loxo.rebalance SET rows_to_level = rows_levelled OPERATOR(pg_catalog.+) {rows}");
+    context.query_as_service(context.home(), &sql).await.map(drop)
+}
+
+/// What one that has ended could not tidy up.
+pub(crate) async fn note_left(context: &Context, message: &str) -> Result<()> {
+    let sql = format!(
+        "UPDATE loxo.rebalance SET message = pg_catalog.concat_ws('; ', message, {})",
+        catalog::quote_literal(&format!("its indexes are left, and go with the next one: {message}"))
+    );
     context.query_as_service(context.home(), &sql).await.map(drop)
 }
 
@@ -92,8 +110,19 @@ impl Session {
         self.run_on(self.home, &sql).await.map(drop)
     }
 
+    /// The same of rows that have no bucket.
+    pub(crate) async fn note_scattered(&mut self, passed: Passed, are_levelled: bool) -> Result<()> {
+        self.note_progress(0, passed).await?;
+        if !are_levelled {
+            return Ok(());
+        }
+        let sql =
+            format!("UPDATE loxo.rebalance SET rows_levelled = rows_levelled OPERATOR(pg_catalog.+) {}", passed.rows);
+        self.run_on(self.home, &sql).await.map(drop)
+    }
+
     /// `ALTER CLUSTER REBALANCE`: it is only written down here.
-    pub(crate) async fn want_rebalance(&mut self, without: &[String], rate: Option<u32>) -> Result<()> {
+    pub(crate) async fn want_rebalance(&mut self, without: &[String], level: bool, rate: Option<u32>) -> Result<()> {
         self.require_superuser("ALTER CLUSTER REBALANCE").await?;
         let loaded = self.catalog().await?;
         let mut ids = Vec::new();
@@ -108,9 +137,10 @@ impl Session {
         let ids: Vec<String> = ids.iter().map(|id| id.0.to_string()).collect();
         let rate = rate.map_or_else(|| "NULL".to_owned(), |rate| rate.to_string());
         let sql = format!(
-            "INSERT INTO loxo.rebalance (without, state, rate) VALUES ('{{{ids}}}', 'running', {rate}) \
-             ON CONFLICT (one) DO UPDATE SET without = excluded.without, state = 'running', rate = excluded.rate, \
-             buckets_total = 0, buckets_done = 0, rows_moved = 0, bytes_moved = 0, started = pg_catalog.clock_timestamp(), \
+            "INSERT INTO loxo.rebalance (without, level, state, rate) VALUES ('{{{ids}}}', {level}, 'running', {rate}) \
+             ON CONFLICT (one) DO UPDATE SET without = excluded.without, level = excluded.level, state = 'running', \
+             rate = excluded.rate, buckets_total = 0, buckets_done = 0, rows_moved = 0, bytes_moved = 0, rows_to_level = 0, \
+             rows_levelled = 0, started = pg_catalog.clock_timestamp(), \
              changed = pg_catalog.clock_timestamp(), idle = '0', message = NULL",
             ids = ids.join(",")
         );

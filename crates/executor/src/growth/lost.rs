@@ -1,7 +1,7 @@
 //! DROP NODE … LOST: a datanode that does not answer, and will not any more, is taken out of the cluster with what it alone held.
 //!
 //! ```text
-//!  the node       does not answer?
+//!  the node       does not answer? A server that is behind the generation of the first mark is an old copy, and none
 //!  home           loxo.lost_datanode gets its id: the gtm goes on without it (page `txn::members`), and so can decide what follows
 //!  all the others, in one transaction, as a schema change
 //!                 its buckets go to the others, evenly, and are empty there
@@ -15,6 +15,7 @@
 //! If the server comes back, it is none of the cluster's: its id is not listed and never given again, and `loxo node add` refuses
 //! a server that holds rows.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use catalog::{Catalog, MapId, NodeId};
@@ -25,8 +26,9 @@ use tokio::time::{sleep, timeout};
 
 use crate::backend::isolation::SnapshotMode;
 use crate::backend::own_calls::OwnCall;
-use crate::growth::nodes::{no_node, primary_stays};
+use crate::growth::nodes::{GENERATION, no_node, primary_stays};
 use crate::session::Session;
+use crate::shared::catalog_load::number;
 
 /// A server that is just started again answers before.
 const TRIES: u32 = 3;
@@ -48,14 +50,16 @@ impl Session {
             }
             lost.push(node.id);
         }
+        let marks = self.marks().await?;
         for (name, id) in names.iter().zip(&lost) {
-            if let Some(said) = self.answer_of(*id).await {
+            if let Some(said) = self.answer_of(*id, marks.get(id).copied()).await {
                 // Of an earlier call that was interrupted.
                 self.note_lost(&lost, false).await?;
                 return Err(answers(name, said));
             }
         }
         self.note_lost(&lost, true).await?;
+        txn::control_point!("lost-noted");
         let mut own = self.for_the_cluster();
         // What is in doubt on the others may be so until this is done.
         own.settings_mut().set_snapshot(SnapshotMode::Local, false);
@@ -66,17 +70,33 @@ impl Session {
         left
     }
 
-    /// What it says, if it says anything; an error counts, but for one of the connection, and for another server than the datanode.
-    async fn answer_of(&self, id: NodeId) -> Option<Option<String>> {
+    /// Datanodes that an earlier call has noted, with the generation of that time.
+    async fn marks(&mut self) -> Result<BTreeMap<NodeId, u64>> {
+        let rows = self.rows_on(self.home, "SELECT id, generation FROM loxo.lost_datanode").await?;
+        rows.iter().map(|row| Ok((NodeId(number(row, 0)?), number(row, 1)?))).collect()
+    }
+
+    /// What it says, if it says anything; an error counts, but for one of the connection, and for another server than the datanode. One
+    /// that is marked has missed the fences since then: of later ones it knows nothing.
+    async fn answer_of(&self, id: NodeId, mark: Option<u64>) -> Option<Option<String>> {
         let options = self.context.own_options();
-        let options = options.get(id.0)?;
+        let mut options = options.get(id.0)?.clone();
+        if mark.is_some() {
+            options.proof = Some(self.context.pool.roster().regardless_of_generation().proof(id.0));
+        }
         for turn in 0..TRIES {
             if turn > 0 {
                 sleep(TRY_PAUSE).await;
             }
-            let ask = async { Connection::connect(options).await?.query_rows("SELECT 1").await };
+            let ask = async { Connection::connect(&options).await?.query_rows(GENERATION).await };
             match timeout(ANSWER_MAX, ask).await {
-                Ok(Ok(_)) => return Some(None),
+                Ok(Ok(rows)) => {
+                    let generation = rows.first().and_then(|row| number::<u64>(row, 0).ok());
+                    let is_old_copy = mark.is_some_and(|since| generation.is_none_or(|generation| generation < since));
+                    if !is_old_copy {
+                        return Some(None);
+                    }
+                }
                 Ok(Err(error)) if !is_silence(&error) => return Some(Some(error.message().into_owned())),
                 Ok(Err(_)) | Err(_) => {}
             }
@@ -88,7 +108,8 @@ impl Session {
         let ids = id_array(lost);
         let sql = match are_lost {
             true => format!(
-                "INSERT INTO loxo.lost_datanode (id) SELECT pg_catalog.unnest({ids}) ON CONFLICT (id) DO NOTHING"
+                "INSERT INTO loxo.lost_datanode (id, generation) SELECT m.id, g.last_value \
+                 FROM pg_catalog.unnest({ids}) AS m (id), loxo.generation AS g ON CONFLICT (id) DO NOTHING"
             ),
             false => format!("DELETE FROM loxo.lost_datanode WHERE id OPERATOR(pg_catalog.=) ANY ({ids})"),
         };
@@ -113,6 +134,7 @@ impl Session {
             this.run_on(home, &format!("{changes}; {}", only_at_home(lost))).await?;
             this.run_on_all(&others, &changes).await?;
             this.schema_changed();
+            txn::control_point!("lost-changed");
             Ok(())
         })
         .await

@@ -17,6 +17,7 @@
 //! * [`nodes`]: CREATE, ALTER and DROP NODE; [`lost`]: DROP NODE of one that does not answer; [`rows`]: rows that go from one link to another as they are.
 //! * [`journal`]: what is wanted, and how far it is; [`job`]: who carries it on; [`step`]: one move; [`slices`]: where a
 //!   bucket's rows are found; [`sums`]: whether what has come is what has gone; [`quiet`]: triggers and rules that would act on it.
+//! * [`scattered`]: rows that may be on any node of their table, and are to be on another one.
 //! * [`repair`]: rows that came to a wrong place by whatever way; [`verdicts`]: which of them are at the right one already.
 //!
 //! Invariants: a row is on exactly one datanode in every snapshot; between two steps nothing is half done, so whoever comes next
@@ -29,6 +30,7 @@ pub(crate) mod nodes;
 mod quiet;
 pub(crate) mod repair;
 pub(crate) mod rows;
+pub(crate) mod scattered;
 pub(crate) mod slices;
 pub(crate) mod step;
 mod sums;

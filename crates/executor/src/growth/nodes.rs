@@ -15,8 +15,8 @@ use txn::Gid;
 use crate::backend::own_calls::OwnCall;
 use crate::backend::pool::Address;
 use crate::backend::settings::Settings;
-use crate::growth::job::scattered_on;
 use crate::growth::rows::{ENDS, Travel};
+use crate::growth::scattered::scattered_on;
 use crate::session::Session;
 use crate::shared::catalog_load::{Row, number, text};
 
@@ -24,10 +24,14 @@ use crate::shared::catalog_load::{Row, number, text};
 const COORDINATOR_FIRST: u16 = 1000;
 const GTM_FIRST: u16 = 2000;
 
+/// Postgres-XL's, where CREATE NODE says nothing else.
+const DEFAULT_HOST: &str = "localhost";
+const DEFAULT_PORT: u16 = 5432;
+
 /// Of a node that leaves.
 const GENERATIONS_AHEAD: u64 = 1000;
 
-const GENERATION: &str = "SELECT last_value FROM loxo.generation";
+pub(super) const GENERATION: &str = "SELECT last_value FROM loxo.generation";
 
 /// Longest wait for those who write a replicated table, or hold locks on a node that leaves.
 const LOCK_WAIT: &str = "SET LOCAL lock_timeout = '10s'";
@@ -40,15 +44,17 @@ impl Session {
         if known(catalog).any(|node| node.name == name) {
             return Err(PgError::new(SqlState::DUPLICATE_OBJECT, format!("PGXC Node {name}: object already defined")));
         }
-        let (Some(host), Some(port)) = (&options.host, options.port) else {
-            return Err(PgError::new(SqlState::SYNTAX_ERROR, "CREATE NODE needs HOST and PORT"));
+        let Some(kind) = options.node_type.as_deref() else {
+            return Err(PgError::new(SqlState::SYNTAX_ERROR, format!("PGXC node {name}: Node type not specified")));
         };
         if options.primary == Some(true) {
             return Err(primary_stays());
         }
-        let address = Address { host: host.clone(), port };
+        let host = options.host.clone().unwrap_or_else(|| DEFAULT_HOST.to_owned());
+        let address = Address { host, port: options.port.unwrap_or(DEFAULT_PORT) };
         let preferred = options.preferred == Some(true);
-        match options.node_type.as_deref().unwrap_or("datanode") {
+        check_preferred(name, kind, preferred)?;
+        match kind {
             "datanode" => {
                 let id = self.next_datanode().await?;
                 let mut own = self.for_the_cluster();
@@ -74,6 +80,7 @@ impl Session {
         if options.primary.is_some_and(|primary| primary != node.primary) {
             return Err(primary_stays());
         }
+        check_preferred(name, type_of(&loaded.catalog, node), options.preferred == Some(true))?;
         if options.node_type.as_deref().is_some_and(|wanted| wanted != type_of(&loaded.catalog, node)) {
             return Err(PgError::unsupported("ALTER NODE with another TYPE").hint("DROP NODE, then CREATE NODE."));
         }
@@ -366,6 +373,17 @@ pub(crate) fn refuse_alone(catalog: &Catalog, without: &[NodeId]) -> Result<()> 
             format!("table {table} lies on no other datanodes than those it is to leave"),
         )
         .hint("ALTER TABLE … TO NODE (…) moves it.")),
+    }
+}
+
+/// Coordinators read nothing of each other.
+fn check_preferred(name: &str, kind: &str, preferred: bool) -> Result<()> {
+    match preferred && kind != "datanode" {
+        false => Ok(()),
+        true => {
+            let message = format!("PGXC node {name}: cannot be a preferred node, it has to be a Datanode");
+            Err(PgError::new(SqlState::SYNTAX_ERROR, message))
+        }
     }
 }
 

@@ -265,8 +265,7 @@ impl Session {
         let (name, travel) = (table.qualified_name(), Travel::of(table));
         let noise = self.noise(&[table], from, to).await?;
         self.quieten(table, &noise).await?;
-        let returning = if travel.columns.is_empty() { "NULL" } else { &travel.columns };
-        let out = travel.copy_out(&format!("(DELETE FROM ONLY {name} WHERE {condition} RETURNING {returning})"));
+        let out = travel.copy_deleted(&name, condition);
         let passed = self.pass_rows((from, &out), (to, &travel.copy_in(&name))).await?;
         self.let_sound(table, &noise).await?;
         Ok(passed.rows)

@@ -38,6 +38,15 @@ impl Travel {
         format!("COPY {what} TO STDOUT (FORMAT {})", self.format)
     }
 
+    /// The same of rows that are deleted.
+    pub(crate) fn copy_deleted(&self, table: &str, condition: &str) -> String {
+        let delete = format!("DELETE FROM ONLY {table} WHERE {condition}");
+        self.copy_out(&match self.columns.is_empty() {
+            true => format!("(WITH gone AS ({delete} RETURNING 1) SELECT FROM gone)"),
+            false => format!("({delete} RETURNING {})", self.columns),
+        })
+    }
+
     pub(crate) fn copy_in(&self, table: &str) -> String {
         match self.columns.is_empty() {
             true => format!("COPY {table} FROM STDIN (FORMAT {})", self.format),

@@ -15,7 +15,7 @@
 
 use std::time::{Duration, Instant};
 
-use catalog::{Catalog, MapId, NodeId, Relation, quote_literal};
+use catalog::{Catalog, MapId, NodeId, Relation};
 use pgerror::{PgError, Result, SqlState};
 use pgproto::Connection;
 use placement::BucketMap;
@@ -38,8 +38,8 @@ const BY_INDEX: &str = "SET LOCAL enable_seqscan = off";
 
 /// What a move changes beside rows.
 #[derive(Clone, Copy)]
-enum Changes {
-    /// Bucket maps, and nothing else that coordinators know.
+pub(super) enum Changes {
+    /// Where rows are, and nothing else that coordinators know.
     Maps,
     Schema,
 }
@@ -93,7 +93,7 @@ impl Session {
     }
 
     /// Both ends are ready, and no schema change comes in between from here on.
-    async fn begin_move(
+    pub(super) async fn begin_move(
         &mut self,
         catalog: &Catalog,
         (from, to): (NodeId, NodeId),
@@ -115,7 +115,7 @@ impl Session {
         Ok(())
     }
 
-    async fn lock(&mut self, node: NodeId, tables: impl Iterator<Item = &str>) -> Result<()> {
+    pub(super) async fn lock(&mut self, node: NodeId, tables: impl Iterator<Item = &str>) -> Result<()> {
         match lock_sql(tables, "EXCLUSIVE") {
             Some(lock) => self.run_on(node, &lock).await.map(drop),
             None => Ok(()),
@@ -172,8 +172,7 @@ impl Session {
         let (table, condition) = (&moving.name, moving.condition(&step.buckets));
         self.quieten(moving.table, noise).await?;
         let travel = Travel::of(moving.table);
-        let returning = if travel.columns.is_empty() { "NULL" } else { &travel.columns };
-        let out = travel.copy_out(&format!("(DELETE FROM ONLY {table} WHERE {condition} RETURNING {returning})"));
+        let out = travel.copy_deleted(table, &condition);
         let passed = self.pass_rows((step.from, &out), (step.to, &travel.copy_in(table))).await?;
         self.let_sound(moving.table, noise).await?;
         Ok(passed)
@@ -181,50 +180,10 @@ impl Session {
 
     /// Does anybody wait on this node for this transaction? How long the locks were waited for does not tell: after a step all
     /// writers are about to begin anew, and hold none.
-    async fn holds_up(&mut self, node: NodeId) -> Result<bool> {
+    pub(super) async fn holds_up(&mut self, node: NodeId) -> Result<bool> {
         let sql = "SELECT FROM pg_catalog.pg_locks AS l WHERE NOT l.granted AND pg_catalog.pg_backend_pid() \
                    OPERATOR(pg_catalog.=) ANY (pg_catalog.pg_blocking_pids(l.pid)) LIMIT 1";
         Ok(!self.rows_on(node, sql).await?.is_empty())
-    }
-
-    /// Moves some rows of a table without a key, wherever they lie. With the last ones the old node ceases to be one of the table's.
-    pub(crate) async fn move_scattered(
-        &mut self,
-        catalog: &Catalog,
-        table: &Relation,
-        (from, to): (NodeId, NodeId),
-        patience: Duration,
-    ) -> Result<Taken> {
-        let name = table.qualified_name();
-        self.atomically(async |this| {
-            this.begin_move(catalog, (from, to), Changes::Schema, patience).await?;
-            let noise = this.noise(&[table], from, to).await?;
-            this.lock(from, std::iter::once(name.as_str())).await?;
-            let begun = Instant::now();
-            this.quieten(table, &noise).await?;
-            let travel = Travel::of(table);
-            let returning = if travel.columns.is_empty() { "NULL" } else { &travel.columns };
-            let some = format!("ctid = ANY (ARRAY(SELECT ctid FROM ONLY {name} LIMIT {ROWS_MAX}))");
-            let out = travel.copy_out(&format!("(DELETE FROM ONLY {name} WHERE {some} RETURNING {returning})"));
-            let passed = this.pass_rows((from, &out), (to, &travel.copy_in(&name))).await?;
-            this.let_sound(table, &noise).await?;
-            let nodes = match this.rows_on(from, &format!("SELECT FROM ONLY {name} LIMIT 1")).await?.is_empty() {
-                true => format!("pg_catalog.array_remove(nodes, {}::pg_catalog.int2)", from.0),
-                // Plans notice by the row's writer that rows have moved.
-                false => "nodes".to_owned(),
-            };
-            let sql = format!(
-                "UPDATE loxo.class SET nodes = {nodes} WHERE relid OPERATOR(pg_catalog.=) {}::pg_catalog.regclass",
-                quote_literal(&name)
-            );
-            this.run_on_members(&sql).await?;
-            this.note_progress(0, passed).await?;
-            let held_up = this.holds_up(from).await?;
-            this.schema_changed();
-            txn::control_point!("step-map-changed");
-            Ok(Taken { passed, held_up, moving: begun.elapsed() })
-        })
-        .await
     }
 
     /// Has nobody changed the schema since this catalog was read?

@@ -1,6 +1,6 @@
 //! Are the rows that have come those that have gone? Count and sum of hashes, table by table.
 
-use catalog::Oid;
+use catalog::{Oid, Relation};
 use pgerror::{PgError, Result};
 
 use crate::growth::rows::Passed;
@@ -48,7 +48,8 @@ impl Sums {
 impl Session {
     /// What asks a datanode for them.
     pub(super) async fn sums_sql(&mut self, tables: &[Moving<'_>], buckets: &[u16]) -> Result<String> {
-        let hashable = self.with_hashes(tables).await?;
+        let relations: Vec<&Relation> = tables.iter().map(|moving| moving.table).collect();
+        let hashable = self.with_hashes(&relations).await?;
         let ask = |(place, moving): (usize, &Moving<'_>)| {
             let hash = if hashable.contains(&moving.table.oid) { RECORD_HASH } else { TEXT_HASH };
             let (table, condition) = (&moving.name, moving.condition(buckets));
@@ -60,9 +61,14 @@ impl Session {
         Ok(asked.join(" UNION ALL "))
     }
 
+    /// The hash of a row of this table as SQL, which calls it `loxo_row`.
+    pub(super) async fn row_hash(&mut self, table: &Relation) -> Result<&'static str> {
+        Ok(if self.with_hashes(&[table]).await?.contains(&table.oid) { RECORD_HASH } else { TEXT_HASH })
+    }
+
     /// Those of the tables all of whose columns are of types with a hash function of their own.
-    async fn with_hashes(&mut self, tables: &[Moving<'_>]) -> Result<Vec<Oid>> {
-        let oids: Vec<String> = tables.iter().map(|moving| moving.table.oid.to_string()).collect();
+    async fn with_hashes(&mut self, tables: &[&Relation]) -> Result<Vec<Oid>> {
+        let oids: Vec<String> = tables.iter().map(|table| table.oid.to_string()).collect();
         let sql = format!(
             "SELECT c.oid FROM pg_class AS c WHERE c.oid = ANY ('{{{}}}'::oid[]) AND NOT EXISTS ( \
                  SELECT FROM pg_attribute AS a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND NOT EXISTS ( \

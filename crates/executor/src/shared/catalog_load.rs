@@ -95,7 +95,7 @@ const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SAVEPOINT 
 /// What need not be read anew.
 pub(crate) struct Known<'a> {
     pub(crate) builtins: &'a OnceCell<Arc<Builtins>>,
-    /// The catalog read before: if only rows have moved since then, only maps are read.
+    /// The catalog read before: if only rows have moved since then, only what tells that is read.
     pub(crate) before: Option<&'a Catalog>,
 }
 
@@ -159,7 +159,8 @@ async fn read_all(connection: &mut Connection, own_version: Option<u64>, known: 
         None => (number(row, 0)?, number(row, 6)?),
     };
     if let Some(before) = known.before.filter(|before| before.schema_version() == schema_version) {
-        return Ok(before.with_maps(version, read_maps(connection).await?));
+        let maps = read_maps(connection).await?;
+        return Ok(before.with_maps(version, maps, read_scattered(connection).await?));
     }
     let mut builder = Builder::new(version, number(row, 1)?);
     builder.schema_version(schema_version);
@@ -279,6 +280,12 @@ async fn read_maps(connection: &mut Connection) -> Result<Vec<WrittenMap>> {
         Ok(WrittenMap { id: MapId(number(row, 0)?), map, by: number(row, 2)? })
     };
     connection.query_rows("SELECT id, nodes, xmin FROM loxo.bucket_map").await?.iter().map(map).collect()
+}
+
+/// As column 22 of RELATIONS.
+async fn read_scattered(connection: &mut Connection) -> Result<Vec<(Oid, u32)>> {
+    let sql = "SELECT relid, xmin FROM loxo.class WHERE locator = 'N'";
+    connection.query_rows(sql).await?.iter().map(|row| Ok((number(row, 0)?, number(row, 1)?))).collect()
 }
 
 /// Rows of a query by the object id in their first column.

@@ -99,7 +99,7 @@ impl PlanValidity {
 }
 
 /// Is this the error of a plan that does not hold? The same plan is of no use again.
-pub(crate) fn is_outdated(error: &PgError) -> bool {
+pub fn is_outdated(error: &PgError) -> bool {
     let message = error.message();
     error.code() == SqlState::SERIALIZATION_FAILURE && (message.starts_with(MOVED) || message.starts_with(RULED))
 }

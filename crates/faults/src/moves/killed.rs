@@ -1,8 +1,8 @@
 //! `loxo node add --rebalance` and `loxo node remove`, killed at any moment and run again as their user would, while processes of the
-//! cluster die too.
+//! cluster die too. A datanode that has come gets its share of rows without a key by `loxo rebalance --level`.
 //!
 //! ```text
-//!  command ── kill -9: itself, a coordinator, the gtm, a datanode ──► loxo up ──► what now? ──► the same command, or loxo rebalance
+//!  command ── kill -9: itself, a coordinator, the gtm, a datanode ──► loxo up ──► what now? ──► the same command, or loxo rebalance --level
 //! ```
 //!
 //! [`Still`] are tables that nobody writes: their rows must be the same wherever they lie.
@@ -37,14 +37,14 @@ const DEAD_MS: usize = 1500;
 const UP_MAX: Duration = Duration::from_secs(60);
 /// One fault in so many meets the command itself.
 const COMMAND_ONE_IN: usize = 2;
-/// The user of a killed `loxo rebalance` may leave the rest to the cluster.
+/// The user of a killed `loxo rebalance --level` may leave the rest to the cluster.
 const LEAVE_ONE_IN: usize = 2;
 
 /// What a user wants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs)]
 pub enum Wish<'n> {
-    /// One more datanode, which gets this name, with its share of the rows.
+    /// One more datanode, which gets this name, with its share of the rows of each table.
     Add(&'n str),
     Remove(&'n str),
 }
@@ -100,16 +100,11 @@ impl<'a> Work<'a> {
         let is_there = |name: &str| members.iter().any(|(member, _)| member == name);
         Ok(match self.wish {
             Wish::Add(name) if !is_there(name) => Some(vec!["node", "add", "--rebalance"]),
-            Wish::Add(name) => {
-                let is_filled = format!(
-                    "SELECT count(*) FROM loxo.bucket_map WHERE id = 1 AND \
-                    (SELECT id FROM loxo.node WHERE name = '{name}') = ANY (nodes)"
-                );
-                let state = "SELECT state FROM loxo.rebalance";
-                let is_begun = self.ask(&is_filled)? != "0" || self.ask(state)? == "running";
-                let is_left = self.report.runs > 0 && is_begun && self.rng.one_in(LEAVE_ONE_IN);
-                let is_done = is_begun && self.ask(state)? == "done";
-                (!is_done && !is_left).then(|| vec!["rebalance"])
+            Wish::Add(_) => {
+                let state = "SELECT state FROM loxo.rebalance WHERE level";
+                let state = self.states(state)?;
+                let is_left = state == ["running"] && self.rng.one_in(LEAVE_ONE_IN);
+                (state != ["done"] && !is_left).then(|| vec!["rebalance", "--level"])
             }
             // Also one that was killed when the datanode was none any more has more to do, if nobody has done it.
             Wish::Remove(name) => {
@@ -206,6 +201,10 @@ impl<'a> Work<'a> {
         }
     }
 
+    fn states(&self, sql: &str) -> Result<Vec<String>> {
+        Ok(self.cluster.connect_datanode(0)?.strings(sql)?.concat())
+    }
+
     fn ask(&self, sql: &str) -> Result<String> {
         self.cluster.connect_datanode(0)?.scalar(sql)
     }
@@ -222,6 +221,9 @@ impl<'a> Work<'a> {
         let mut left = indexes(self.cluster)?;
         left.extend(self.strange_entries()?);
         left.extend(self.strange_nodes()?);
+        if matches!(self.wish, Wish::Add(_)) {
+            left.extend(uneven(self.cluster)?);
+        }
         if left.is_empty() { Ok(()) } else { Err(failure(format!("left behind: {left:?}; {}", self.report))) }
     }
 
@@ -287,6 +289,18 @@ fn indexes(cluster: &Cluster) -> Result<Vec<String>> {
     Ok(found)
 }
 
+/// Rows of the table without a key, which are as many on each datanode once they are levelled.
+fn uneven(cluster: &Cluster) -> Result<Option<String>> {
+    let mut counts = Vec::new();
+    for (_, port) in settle::datanodes(cluster)? {
+        let count = Client::connect(port)?.scalar("SELECT count(*) FROM still_scattered")?;
+        counts.push(count.parse::<usize>().unwrap_or(0));
+    }
+    let (least, most) = (counts.iter().min(), counts.iter().max());
+    let is_even = most.zip(least).is_some_and(|(most, least)| most - least <= 1 + most / 50);
+    Ok((!is_even).then(|| format!("rows of still_scattered: {counts:?}")))
+}
+
 /// Tables of all kinds that nobody writes.
 #[derive(Debug)]
 pub struct Still {
@@ -297,7 +311,7 @@ pub struct Still {
 const STILL: &[(&str, &str, usize)] = &[
     ("still_hashed", "DISTRIBUTE BY HASH (k)", 16_000),
     ("still_modulo", "DISTRIBUTE BY MODULO (k)", 500),
-    ("still_scattered", "DISTRIBUTE BY ROUNDROBIN", 500),
+    ("still_scattered", "DISTRIBUTE BY ROUNDROBIN", 5_000),
     ("still_copied", "DISTRIBUTE BY REPLICATION", 500),
 ];
 

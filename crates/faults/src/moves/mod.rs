@@ -40,6 +40,9 @@ pub fn back_and_forth(cluster: &Cluster, goes_on: impl Fn() -> bool) -> Result<R
     let mut sessions: Vec<Session> = cluster.coordinators().iter().map(|port| Session::new(*port, "")).collect();
     let mut report = Report::default();
     while goes_on() || report.rebalances % 2 == 1 {
+        if report.rebalances % 2 == 0 {
+            scatter(&mut sessions, &last)?;
+        }
         let sql = match report.rebalances % 2 {
             0 => format!("ALTER CLUSTER REBALANCE WITHOUT NODE ({last})"),
             _ => "ALTER CLUSTER REBALANCE".to_owned(),
@@ -50,6 +53,38 @@ pub fn back_and_forth(cluster: &Cluster, goes_on: impl Fn() -> bool) -> Result<R
         report.rows += rows;
     }
     Ok(report)
+}
+
+/// Has rows on the datanode that no bucket holds.
+fn scatter(sessions: &mut [Session], node: &str) -> Result<()> {
+    for sql in [
+        "CREATE TABLE IF NOT EXISTS moved_scattered (k int) DISTRIBUTE BY ROUNDROBIN".to_owned(),
+        format!("ALTER TABLE moved_scattered ADD NODE ({node})"),
+        "INSERT INTO moved_scattered SELECT generate_series(1, 300)".to_owned(),
+    ] {
+        let deadline = Instant::now() + DONE_MAX;
+        while let Err(error) = try_any(sessions, &sql) {
+            if Instant::now() > deadline {
+                return Err(error);
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+    Ok(())
+}
+
+fn try_any(sessions: &mut [Session], sql: &str) -> Result<()> {
+    let mut refusal = failure("no session to try".to_owned());
+    for session in sessions {
+        match session.run(sql) {
+            Ok(_) => return Ok(()),
+            Err(error) => {
+                session.abandon();
+                refusal = error;
+            }
+        }
+    }
+    Err(refusal)
 }
 
 /// Asks for it until somebody takes it down, and waits for its end.

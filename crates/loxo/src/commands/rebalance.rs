@@ -1,6 +1,6 @@
 //! `loxo rebalance`.
 
-use cluster::membership::{self, Move, Rebalance};
+use cluster::membership::{self, Extent, Levelling, Move, Rebalance};
 use cluster::{Config, Progress};
 use pgerror::{PgError, Result, SqlState};
 
@@ -13,28 +13,43 @@ use super::ClusterArgument;
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   loxo rebalance --plan        what would move, from where to where
-  loxo rebalance               move it, and say how far it is")]
+  loxo rebalance               move it, and say how far it is
+  loxo rebalance --level       have each datanode hold as many rows of each ROUNDROBIN table too")]
 pub struct Arguments {
     #[command(flatten)]
     cluster: ClusterArgument,
     /// Only print what would move; rows and sizes are estimates
     #[arg(long)]
     plan: bool,
+    /// Also move rows of ROUNDROBIN tables from fuller to emptier datanodes; all rows of these tables are counted first
+    #[arg(long)]
+    level: bool,
 }
 
 /// Runs the command.
 pub async fn run(arguments: Arguments) -> Result<()> {
     let config = arguments.cluster.load()?;
     match arguments.plan {
-        true => super::print(&table(&membership::plan(&config).await?)),
-        false => move_rows(&config, &Progress::stderr()).await,
+        true => {
+            let moves = membership::plan(&config).await?;
+            let levelling = if arguments.level { membership::level_plan(&config).await? } else { Vec::new() };
+            super::print(&planned(&moves, &levelling))
+        }
+        false => {
+            let extent = if arguments.level { Extent::Level } else { Extent::Buckets };
+            move_extent(&config, extent, &Progress::stderr()).await
+        }
     }
 }
 
 /// Moves the rows and says what was moved.
 pub async fn move_rows(config: &Config, progress: &Progress) -> Result<()> {
+    move_extent(config, Extent::Buckets, progress).await
+}
+
+async fn move_extent(config: &Config, extent: Extent<'_>, progress: &Progress) -> Result<()> {
     let moved = tokio::select! {
-        moved = membership::rebalance(config, None, progress) => moved?,
+        moved = membership::rebalance(config, extent, progress) => moved?,
         name = cluster::interrupted() => return Err(left_running(name)),
     };
     super::print(&said(&moved))
@@ -59,10 +74,25 @@ fn said(moved: &Rebalance) -> String {
     )
 }
 
-fn table(moves: &[Move]) -> String {
-    if moves.is_empty() {
-        return "nothing has to be moved\n".to_owned();
+fn planned(moves: &[Move], levelling: &[Levelling]) -> String {
+    match (moves, levelling) {
+        ([], []) => "nothing has to be moved\n".to_owned(),
+        ([], levelling) => level_table(levelling),
+        (moves, []) => table(moves),
+        (moves, levelling) => format!("{}\n{}", table(moves), level_table(levelling)),
     }
+}
+
+fn level_table(levelling: &[Levelling]) -> String {
+    let width = levelling.iter().map(|one| one.table.chars().count()).max().unwrap_or(0).max("table".len());
+    let mut text = format!("{:<width$} {:<12} {:<12} {:>14}\n", "table", "from", "to", "rows");
+    for Levelling { table, from, to, rows } in levelling {
+        text += &format!("{table:<width$} {from:<12} {to:<12} {rows:>14}\n");
+    }
+    text
+}
+
+fn table(moves: &[Move]) -> String {
     let mut text = format!("{:<12} {:<12} {:>7} {:>14} {:>10}\n", "from", "to", "buckets", "rows", "MB");
     let (mut buckets, mut rows, mut bytes) = (0, 0, 0);
     for one in moves {
@@ -89,6 +119,16 @@ mod tests {
         let text = table(&[one("dn3", 10), one("dn4", 20)]);
         let last: Vec<&str> = text.lines().last().unwrap().split_whitespace().collect();
         assert_eq!(last, ["all", "4", "30", "6"]);
-        assert_eq!(table(&[]), "nothing has to be moved\n");
+        let level = |table: &str, rows| Levelling {
+            table: table.to_owned(),
+            from: "dn1".to_owned(),
+            to: "dn3".to_owned(),
+            rows,
+        };
+        let text = planned(&[one("dn3", 10)], &[level("public.long_name", 5), level("public.t", 1234)]);
+        let last: Vec<&str> = text.lines().last().unwrap().split_whitespace().collect();
+        assert_eq!(last, ["public.t", "dn1", "dn3", "1234"]);
+        assert!(text.contains("public.long_name dn1          dn3                       5\n"), "{text}");
+        assert_eq!(planned(&[], &[]), "nothing has to be moved\n");
     }
 }

@@ -29,7 +29,7 @@ CREATE TABLE kid(extra text) INHERITS (parent) DISTRIBUTE BY HASH(k);
 INSERT INTO parent SELECT g, g FROM generate_series(1,1000) g; INSERT INTO kid SELECT g, g, 'e' FROM generate_series(1,1000) g;
 CREATE TABLE modu(k int, v text) DISTRIBUTE BY MODULO(k);
 INSERT INTO modu SELECT g%50, 'm'||g FROM generate_series(1,2000) g; INSERT INTO modu VALUES (NULL,'n'), (-7,'neg');
-CREATE TABLE nocol() DISTRIBUTE BY ROUNDROBIN;
+CREATE TABLE nocol() DISTRIBUTE BY ROUNDROBIN; INSERT INTO nocol SELECT FROM generate_series(1,20); INSERT INTO nocol DEFAULT VALUES;
 CREATE TABLE lob(k uuid primary key, b bytea) DISTRIBUTE BY HASH(k);
 INSERT INTO lob SELECT md5(g::text)::uuid, decode(repeat(md5(g::text), 20000), 'hex') FROM generate_series(1,30) g;
 CREATE MATERIALIZED VIEW mv AS SELECT k, count(*) AS n FROM child GROUP BY k;

@@ -281,7 +281,8 @@ fn check_key(table: &NewTable, placement: &Placement) -> Result<()> {
 
 fn check_unique(table: &NewTable, placement: &Placement, columns: &[String]) -> Result<()> {
     let error = |message: &str| PgError::new(SqlState::FEATURE_NOT_SUPPORTED, message);
-    let list = columns.join(", ");
+    // An expression is equal for different keys.
+    let list = if columns.is_empty() { "expressions only".to_owned() } else { columns.join(", ") };
     match placement {
         Placement::Replicated { .. } => Ok(()),
         Placement::RoundRobin { .. } => {

@@ -2,22 +2,26 @@
 
 use std::sync::Arc;
 
-use catalog::Relation;
+use catalog::{Relation, quote_identifier};
 use pgerror::{PgError, Result, SqlState};
 
 use super::constraints::{self, NewTable};
 use super::decide;
 use crate::context::{Context, Named};
 use crate::parse::Redistribution;
-use crate::plan::{Placement, Plan, Redistribute};
+use crate::plan::{Forward, Placement, Plan, Redistribute};
 use crate::tree;
 
 /// The complete new placement of a table, checked against its constraints.
 pub(crate) fn redistribute(ctx: &Context<'_>, statement: &Redistribution) -> Result<Plan> {
     let name = tree::table(statement.schema.as_deref().unwrap_or_default(), &statement.name, None);
-    let Named::Distributed(target) = ctx.resolve(&name)? else {
-        let message = format!("\"{}\" is not a distributed table", statement.name);
-        return Err(PgError::new(SqlState::WRONG_OBJECT_TYPE, message));
+    let target = match ctx.resolve(&name)? {
+        Named::Distributed(target) => target,
+        Named::Home(None) => return Ok(unknown(ctx, statement)),
+        _ => {
+            let message = format!("\"{}\" is not a distributed table", statement.name);
+            return Err(PgError::new(SqlState::WRONG_OBJECT_TYPE, message));
+        }
     };
     if !target.parents.is_empty() {
         return Err(PgError::unsupported("redistribution of a partition or child").hint("Redistribute its parent."));
@@ -47,6 +51,14 @@ pub(crate) fn redistribute(ctx: &Context<'_>, statement: &Redistribution) -> Res
     });
     let placement = explicit.unwrap_or_else(|| decide::moved(current, &nodes));
     Ok(Plan::Redistribute(moved(ctx, &target, &placement, false)?))
+}
+
+/// No table, or a system's: PostgreSQL says so, or skips it under IF EXISTS. No relation has such a column.
+fn unknown(ctx: &Context<'_>, statement: &Redistribution) -> Plan {
+    let schema = statement.schema.as_deref().map(|schema| format!("{}.", quote_identifier(schema))).unwrap_or_default();
+    let (if_exists, name) = (if statement.if_exists { "IF EXISTS " } else { "" }, quote_identifier(&statement.name));
+    let sql = format!("ALTER TABLE {if_exists}{schema}{name} DROP COLUMN \"loxo:\"");
+    Plan::Forward(Forward { nodes: vec![ctx.home()], sql, writes: true, is_snapshot_independent: false })
 }
 
 /// A table and all below it, on their way to another placement, if constraints allow that. What is below comes first: a

@@ -78,13 +78,14 @@ fn rebalance(cursor: &mut Cursor<'_, '_>) -> Result<ClusterCommand> {
         true if cursor.at_char('(') => cursor.name_list()?,
         true => vec![cursor.identifier()?],
     };
+    let level = cursor.accept("level");
     let rate = match cursor.accept("rate") {
         true => Some(cursor.value()?.parse().ok().filter(|rate| *rate > 0).ok_or_else(|| {
             PgError::new(SqlState::INVALID_PARAMETER_VALUE, "RATE wants a positive number of rows a second")
         })?),
         false => None,
     };
-    Ok(ClusterCommand::Rebalance { without, rate })
+    Ok(ClusterCommand::Rebalance { without, level, rate })
 }
 
 /// `WITH (TYPE = 'datanode', HOST = 'h', PORT = 5432, PRIMARY, PREFERRED = false)`; order is free.

@@ -374,9 +374,11 @@ pub enum ClusterCommand {
         database: Option<String>,
         user: Option<String>,
     },
-    /// `ALTER CLUSTER REBALANCE [WITHOUT NODE (name, …)] [RATE rows]`: spreads the buckets evenly over all datanodes but these.
+    /// `ALTER CLUSTER REBALANCE [WITHOUT NODE (name, …)] [LEVEL] [RATE rows]`: spreads the buckets evenly over all datanodes but these.
     Rebalance {
         without: Vec<String>,
+        /// The rows of tables without a key too, each over its own nodes.
+        level: bool,
         /// Most rows a second.
         rate: Option<u32>,
     },

@@ -249,6 +249,16 @@ ALTER TABLE lineitem DISTRIBUTE BY REPLICATION, ADD COLUMN x int
 ERROR 0A000 Incompatible operation with data redistribution
   hint: Put the other actions into an ALTER TABLE of their own.
 
+ALTER TABLE IF EXISTS missing ADD NODE (dn1)
+----
+Forward (write) to 0
+  ALTER TABLE IF EXISTS missing DROP COLUMN "loxo:"
+
+ALTER TABLE nowhere.missing DISTRIBUTE BY HASH (a)
+----
+Forward (write) to 0
+  ALTER TABLE nowhere.missing DROP COLUMN "loxo:"
+
 ALTER TABLE orders RENAME TO o2
 ----
 Ddl Schema on [0 1 2]
