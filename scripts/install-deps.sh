@@ -89,3 +89,7 @@ command -v python3 >/dev/null || apt_install python3-minimal >&2 || { say "pytho
 # Without it the test of that driver says SKIPPED; Debian 11 and older do not have it.
 python3 -c 'import psycopg' 2>/dev/null || { command -v apt-get >/dev/null && apt_install python3-psycopg >&2; } ||
     say "psycopg 3 cannot be installed: its test will be skipped"
+# 70 MB. Without it the test that opens a benchmark's report says SKIPPED.
+command -v chromium-headless-shell chromium >/dev/null ||
+    { command -v apt-get >/dev/null && apt_install chromium-headless-shell >&2; } ||
+    say "Chromium cannot be installed: reports of benchmarks will not be opened in a browser"

@@ -8,10 +8,10 @@ use pgerror::{PgError, Result, SqlState};
 use tokio::task::JoinSet;
 
 use crate::lineitem::{Blocks, Columns, Format, estimated_rows};
-use crate::report::{grouped, text_table};
 use crate::tools::copy_in::{Cancel, copy_blocks, generate};
 use crate::tools::progress::Progress;
 use crate::tools::sql;
+use crate::tools::stats::{grouped, text_table};
 
 /// What to load, and where.
 #[derive(Clone, Debug)]

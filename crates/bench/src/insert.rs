@@ -16,16 +16,13 @@ use pgproto::{ConnectOptions, Connection, frontend};
 use tokio_postgres::Client;
 use tokio_postgres::config::Host;
 
-use crate::load::{Target, interruptible};
-use crate::report::grouped;
+use crate::load::Target;
+use crate::suite::{Experiment, Figure, Readings, Samples, Sheet, Stage, Step, settings};
 use crate::tools::cpu;
 use crate::tools::sql;
 use crate::tools::stock::{Pattern, StockServer, WorkDir};
 
 mod report;
-
-pub use report::{InsertReport, InsertScaling};
-use report::{Line, Side};
 
 /// Rows of a transaction.
 const ROWS: u64 = 1000;
@@ -76,6 +73,13 @@ impl Spread {
         number % i32::MAX as u64
     }
 
+    fn name(self) -> &'static str {
+        match self {
+            Spread::OneKey => "one node",
+            Spread::ManyKeys => "all nodes",
+        }
+    }
+
     /// The table that `INSERT … SELECT` reads.
     fn source(self) -> &'static str {
         match self {
@@ -96,38 +100,128 @@ pub struct InsertOptions {
     pub rounds: usize,
     /// Ways to write.
     pub shapes: Vec<Shape>,
+    /// Datanodes of clusters, one after the other.
+    pub nodes: Vec<u16>,
 }
 
-/// Runs the benchmark on the cluster that `start` brings up (or finds running).
-///
-/// # Errors
-/// A server's error, or SQLSTATE 57014 after Ctrl-C; servers started here are stopped in any case.
-pub async fn run(options: &InsertOptions, start: impl AsyncFnOnce() -> Result<Target>) -> Result<InsertReport> {
-    let target = start().await?;
-    interruptible(measure(options, &target)).await
+impl InsertOptions {
+    /// All shapes, two datanodes.
+    pub fn full() -> Self {
+        let shapes = Shape::NAMED.map(|(_, shape)| shape).to_vec();
+        Self { clients: 2, seconds: 4, rounds: 3, shapes, nodes: vec![2] }
+    }
+
+    /// Less than three minutes.
+    pub fn quick() -> Self {
+        Self { seconds: 1, rounds: 2, ..Self::full() }
+    }
 }
 
-async fn measure(options: &InsertOptions, target: &Target) -> Result<InsertReport> {
-    let bench = Bench::prepare(options, target).await?;
-    let mut lines = Vec::new();
-    for shape in &options.shapes {
-        for spread in [Spread::OneKey, Spread::ManyKeys] {
-            let (mut direct, mut cluster) = (Side::default(), Side::default());
-            for round in 1..=options.rounds {
-                bench.round(*shape, spread, &bench.direct, &mut direct).await?;
-                bench.round(*shape, spread, &bench.cluster, &mut cluster).await?;
-                let last = |side: &Side| grouped(side.rows_per_second.last().copied().unwrap_or_default() as u64);
-                let (name, direct, cluster) = (shape.name(), last(&direct), last(&cluster));
-                eprintln!("{name}, {spread:?}, round {round}: direct {direct} rows/s, cluster {cluster}");
-            }
-            lines.push(Line { shape: *shape, spread, direct, cluster });
+/// The experiment.
+pub struct Insert(pub InsertOptions);
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Line {
+    datanodes: u16,
+    shape: Shape,
+    spread: Spread,
+}
+
+const SIDES: [&str; 2] = ["direct", "cluster"];
+
+impl Line {
+    fn point(self, side: &str) -> String {
+        let Self { datanodes, shape, spread } = self;
+        format!("{}, rows on {}, {datanodes} datanodes: {side}", shape.name(), spread.name())
+    }
+}
+
+impl Insert {
+    fn lines(&self, datanodes: u16) -> impl Iterator<Item = Line> {
+        let of_shape = move |shape: &Shape| {
+            let shape = *shape;
+            [Spread::OneKey, Spread::ManyKeys].map(|spread| Line { datanodes, shape, spread })
+        };
+        self.0.shapes.iter().flat_map(of_shape)
+    }
+
+    fn all_lines(&self) -> impl Iterator<Item = Line> {
+        self.0.nodes.iter().flat_map(|datanodes| self.lines(*datanodes))
+    }
+}
+
+impl Experiment for Insert {
+    type Bench = Bench;
+
+    fn name(&self) -> &'static str {
+        "insert"
+    }
+
+    fn title(&self) -> String {
+        "Rows written by INSERT".to_owned()
+    }
+
+    fn about(&self) -> String {
+        "Clients send transactions of 1,000 rows by turns to one stock PostgreSQL server with the datanodes' settings and to a \
+         coordinator: one INSERT of 1,000 rows (values), awaited INSERTs of one row (each), a prepared INSERT executed without awaiting \
+         (pipeline), INSERT … SELECT (select). All rows of a transaction have one key, and so one datanode, or each its own. The critical \
+         path is the processor time of the busiest datanode, of coordinators and gtm: what is left if every datanode has a machine of \
+         its own."
+            .to_owned()
+    }
+
+    fn settings(&self) -> Vec<(String, String)> {
+        let InsertOptions { clients, seconds, rounds, nodes, .. } = &self.0;
+        let nodes = nodes.iter().map(u16::to_string).collect::<Vec<_>>().join(", ");
+        settings(&[
+            ("clients", clients),
+            ("seconds of a round", seconds),
+            ("rounds", rounds),
+            ("datanodes", &nodes),
+            ("rows of a transaction", &ROWS),
+        ])
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        vec![
+            Figure::rate("rows_per_second", "rows/s"),
+            Figure::cost("server_cpu_us", "µs"),
+            Figure::cost("busiest_server_cpu_us", "µs"),
+            Figure::cost("coordinator_cpu_us", "µs"),
+        ]
+    }
+
+    fn stages(&self) -> Vec<Stage> {
+        let seconds = f64::from(self.0.seconds) + 0.5;
+        let stage = |datanodes: &u16| {
+            let of_line = |line: Line| Step::by_turns(&SIDES.map(|side| line.point(side)), self.0.rounds, seconds);
+            Stage { steps: self.lines(*datanodes).flat_map(of_line).collect(), ..Stage::of(*datanodes, 2) }
+        };
+        self.0.nodes.iter().map(stage).collect()
+    }
+
+    async fn prepare(&self, _: &Stage, target: &Target) -> Result<Bench> {
+        Bench::prepare(&self.0, target).await
+    }
+
+    async fn step(&self, bench: &mut Bench, step: &Step) -> Result<Readings> {
+        let is_it = |line: &Line| SIDES.iter().any(|side| line.point(side) == step.point);
+        let line = self.all_lines().find(is_it).ok_or_else(|| PgError::internal(format!("no line {}", step.point)))?;
+        let server = if line.point("direct") == step.point { &bench.direct } else { &bench.cluster };
+        bench.round(line, server).await
+    }
+
+    async fn finish(&self, bench: Bench) -> Result<Option<String>> {
+        for server in [&bench.direct, &bench.cluster] {
+            server.drop_tables().await?;
         }
+        Ok(None)
     }
-    for server in [&bench.direct, &bench.cluster] {
-        server.drop_tables().await?;
+
+    fn sheet(&self, samples: &Samples) -> Sheet {
+        report::sheet(&self.all_lines().collect::<Vec<_>>(), samples)
     }
-    let datanodes = bench.cluster.postmasters.len();
-    Ok(InsertReport { options: options.clone(), version: bench.version.clone(), datanodes, lines })
 }
 
 /// One of the two sides.
@@ -141,17 +235,16 @@ struct Server {
 }
 
 /// Field order is drop order: the server stops before its directory goes.
-struct Bench<'a> {
-    options: &'a InsertOptions,
+pub struct Bench {
+    options: InsertOptions,
     direct: Server,
     cluster: Server,
-    version: String,
     _stock: StockServer,
     _dir: WorkDir,
 }
 
-impl<'a> Bench<'a> {
-    async fn prepare(options: &'a InsertOptions, target: &Target) -> Result<Self> {
+impl Bench {
+    async fn prepare(options: &InsertOptions, target: &Target) -> Result<Self> {
         let Some(uri) = target.coordinators.first() else {
             return Err(PgError::new(SqlState::CONFIG_FILE_ERROR, "the benchmark needs a coordinator"));
         };
@@ -184,10 +277,11 @@ impl<'a> Bench<'a> {
         };
         direct.make_tables("").await?;
         cluster.make_tables("DISTRIBUTE BY HASH (key)").await?;
-        Ok(Self { options, direct, cluster, version: pattern.version.clone(), _stock: stock, _dir: dir })
+        Ok(Self { options: options.clone(), direct, cluster, _stock: stock, _dir: dir })
     }
 
-    async fn round(&self, shape: Shape, spread: Spread, server: &Server, side: &mut Side) -> Result<()> {
+    async fn round(&self, line: Line, server: &Server) -> Result<Readings> {
+        let Line { shape, spread, .. } = line;
         sql::run(&server.client, "TRUNCATE bench_insert").await?;
         for postgres in &server.postgres {
             sql::run(postgres, "CHECKPOINT").await?;
@@ -200,13 +294,11 @@ impl<'a> Bench<'a> {
         let counts = try_join_all(writers.iter_mut().map(|writer| writer.write_until(until))).await?;
         let seconds = begin.elapsed().as_secs_f64();
         let rows = ROWS * counts.iter().sum::<u64>();
-        side.rows_per_second.push(rows as f64 / seconds);
         let after = server.processor_seconds()?;
         let used = after.iter().zip(&before).map(|(after, before)| (after - before) * 1e6 / rows.max(1) as f64);
-        side.add_micros(&used.collect::<Vec<_>>(), server.postmasters.len());
         let stored = sql::number(&server.client, "SELECT count(*) FROM bench_insert").await?;
         match stored == rows {
-            true => Ok(()),
+            true => Ok(report::readings(rows as f64 / seconds, &used.collect::<Vec<_>>(), server.postmasters.len())),
             false => Err(PgError::internal(format!("{rows} rows were acknowledged and {stored} are there"))),
         }
     }

@@ -1,48 +1,61 @@
-//! TPC-H: the demonstration that loads lineitem, and the benchmarks: the load, the queries, and pgbench's transactions.
+//! Benchmarks, the demonstration that loads TPC-H's lineitem, and the frame that makes reports of what was measured.
 //!
 //! ```text
-//! lineitem::Blocks ──256 KiB blocks──► copy_in ──► coordinators ──► datanodes
-//!                                        │
-//!                       progress ◄───────┘                demo::run:  what `loxo demo` shows
-//! files of CSV ──► COPY t FROM '/file' ──► cluster and stock servers in turn   load::run: `loxo bench load`
-//!                                                 and every other way of loading    ways, for `--all-ways`
-//! pgbench ──► coordinator, and straight to one stock server, in turn            tpcb::run:  `loxo bench tpcb`
-//! pgbench writes, one client reads with and without a snapshot of all                         snapshot::run: `loxo bench snapshot`
-//! transactions of 1,000 rows, in turn                                             insert::run: `loxo bench insert`
-//! the 22 TPC-H queries on a cluster and on one stock server                         power::run: `loxo bench power`
-//! short queries over small tables, by turns on a cluster and on one stock server   small::run: `loxo bench small`
-//! money moves, sums and TPC-H queries while a datanode joins and leaves            grow::run: `loxo bench grow`
-//! one cluster after the other, of ever more datanodes                               nodes::run: `loxo bench nodes`
-//! verify::run: do the rows, their order-independent whole, and their places agree with one server?
+//!                        suite: stages and steps, builds by turns, journal, report, comparison
+//!                                                   │ runs
+//! bulk      rate of loads through 1 to 3 coordinators, on clusters of several sizes           `loxo bench bulk`, `scaling`
+//! sustained the same load again and again, past the memory                                     `loxo bench sustained`
+//! concurrency  1 to 16 processes that load at once, on one server and on the cluster           `loxo bench concurrency`
+//! plan      the cluster needed for a rate, projected from what a row costs                        `loxo bench plan`
+//! load      files through the coordinators, and straight into stock servers (ways: all ways)   `loxo bench load`
+//! tpcb      pgbench to a coordinator, and straight to one stock server                         `loxo bench tpcb`
+//! insert    transactions of 1,000 rows                                                         `loxo bench insert`
+//! power     the 22 TPC-H queries on a cluster and on one stock server                          `loxo bench power`
+//! small     short queries over small tables                                                    `loxo bench small`
+//! snapshot  reads with and without a snapshot of all nodes, while others write                 `loxo bench snapshot`
+//! grow      money moves, sums and queries while a datanode joins and leaves                    `loxo bench grow`
+//! nodes     one cluster after the other, of ever more datanodes                                `loxo bench nodes`
+//!                                                   │ with
+//! tools     stock servers, COPY, processor time, wait events;  lineitem: rows;  verify: are they right?
+//!
+//! demo      what `loxo demo` shows
 //! ```
 //!
 //! Invariants: the same scale factor gives the same rows however they are cut into parts; one part is one COPY and so
 //! one transaction; what is compared is measured in one run, in turn, on servers with the same settings.
 
+pub mod bulk;
+pub mod concurrency;
 pub mod demo;
 pub mod grow;
 pub mod insert;
 pub mod lineitem;
 pub mod load;
 pub mod nodes;
+pub mod plan;
 pub mod power;
 mod report;
 pub mod small;
 pub mod snapshot;
+pub mod suite;
+pub mod sustained;
 mod tools;
 pub mod tpcb;
 pub mod verify;
 mod ways;
 
+pub use bulk::{Bulk, BulkOptions, Question};
+pub use concurrency::{Concurrency, ConcurrencyOptions};
 pub use demo::DemoOptions;
-pub use grow::{GrowOptions, GrowReport};
-pub use insert::{InsertOptions, InsertReport};
-pub use load::{LoadOptions, Target};
-pub use nodes::{NodesOptions, NodesReport};
-pub use power::PowerOptions;
-pub use report::{LoadReport, Measured, TpcbMeasured, TpcbReport};
-pub use small::{SmallOptions, SmallReport};
-pub use snapshot::{SnapshotOptions, SnapshotReport};
+pub use grow::{Grow, GrowOptions};
+pub use insert::{Insert, InsertOptions};
+pub use load::{Load, LoadOptions, Target};
+pub use nodes::{Nodes, NodesOptions};
+pub use power::{Power, PowerOptions};
+pub use report::{LoadReport, Measured};
+pub use small::{Small, SmallOptions};
+pub use snapshot::{Snapshot, SnapshotOptions};
+pub use sustained::{Sustained, SustainedOptions};
 pub use tools::copy_in::Cancel;
 pub use tools::cpu;
-pub use tpcb::TpcbOptions;
+pub use tpcb::{Tpcb, TpcbOptions};

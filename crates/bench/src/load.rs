@@ -10,17 +10,18 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use pgerror::{PgError, Result, SqlState};
-use tokio::task::JoinSet;
 use tokio_postgres::Client;
 
-use crate::lineitem::{Blocks, Columns, Format};
-use crate::report::{LoadReport, Measured, grouped};
+use crate::lineitem::{Columns, Format};
+use crate::report::{LoadReport, Measured};
+use crate::suite::{Experiment, Figure, Readings, Samples, Sheet, Stage, Step, measure_once, settings};
 use crate::tools::copy_in::copy_file;
 use crate::tools::cpu;
+use crate::tools::files::write_files;
 use crate::tools::sql;
 use crate::tools::stock::{Pattern, StockServer, WorkDir};
 use crate::verify;
-use crate::ways::Ways;
+use crate::ways::{Way, Ways};
 
 /// Not `lineitem`: a benchmark must not drop somebody's demonstration.
 pub(crate) const TABLE: &str = "bench_lineitem";
@@ -87,79 +88,169 @@ pub struct Target {
 /// A server's error, a machine on which the processes cannot be seen, or SQLSTATE 57014 after Ctrl-C; servers started
 /// here are stopped in any case.
 pub async fn run(options: &LoadOptions, start: impl AsyncFnOnce() -> Result<Target>) -> Result<LoadReport> {
-    let target = start().await?;
-    interruptible(measure(options, &target)).await
+    let experiment = Load(options.clone());
+    let samples = measure_once(&experiment, start().await?).await?;
+    Ok(experiment.report(&samples))
 }
 
-/// Ends with SQLSTATE 57014 on Ctrl-C.
-pub(crate) async fn interruptible<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
-    tokio::select! {
-        result = work => result,
-        _ = tokio::signal::ctrl_c() => Err(PgError::new(SqlState::QUERY_CANCELED, "the benchmark was interrupted")),
-    }
-}
+/// The experiment.
+pub struct Load(pub LoadOptions);
+
+/// Table kinds: name, and the word of CREATE TABLE.
+const KINDS: [(&str, &str); 2] = [("logged", ""), ("unlogged", "UNLOGGED")];
+/// A round takes about so many seconds a scale factor on each side.
+const STEP_SECONDS: f64 = 4.0;
 
 /// Everything a round needs. Field order is drop order: servers stop before their directory goes.
-pub(crate) struct Bench<'a> {
-    pub(crate) options: &'a LoadOptions,
-    pub(crate) target: &'a Target,
+pub struct Bench {
+    pub(crate) options: LoadOptions,
+    pub(crate) target: Target,
+    ways: Option<Ways>,
     pub(crate) stock: Vec<StockServer>,
     stock_clients: Vec<Client>,
     pub(crate) datanodes: Vec<Client>,
     pub(crate) datanode_pids: Vec<u32>,
     pub(crate) coordinator_pids: Vec<u32>,
     pub(crate) coordinators: Vec<Client>,
-    version: String,
     pub(crate) files: Vec<PathBuf>,
     pub(crate) rows: u64,
     bytes: u64,
     pub(crate) dir: WorkDir,
 }
 
-async fn measure(options: &LoadOptions, target: &Target) -> Result<LoadReport> {
-    let bench = Bench::prepare(options, target).await?;
-    let mut others = match &options.all_ways {
-        Some(program) => Some(Ways::prepare(&bench, program).await?),
-        None => None,
-    };
-    let (mut measured, mut ways) = (Vec::new(), Vec::new());
-    for (kind, persistence, wanted) in [("logged", "", options.logged), ("unlogged", "UNLOGGED", options.unlogged)] {
-        if !wanted {
-            continue;
-        }
-        let (mut stock, mut cluster) = (Measured::default(), Measured::default());
-        for round in 1..=options.rounds {
-            bench.stock_round(persistence, &mut stock).await?;
-            bench.cluster_round(persistence, &mut cluster).await?;
-            let last = |m: &Measured| grouped((bench.rows as f64 / m.seconds.last().unwrap_or(&1.0)) as u64);
-            eprintln!("{kind}, round {round}: stock {} rows/s, cluster {} rows/s", last(&stock), last(&cluster));
-            if let Some(others) = &mut others {
-                others.round(persistence).await?;
-            }
-        }
-        if let Some(others) = &mut others {
-            ways.push((kind, others.take(&stock, &cluster)));
-        }
-        measured.push((kind, stock, cluster));
+impl Load {
+    fn kinds(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        KINDS.into_iter().filter(|(kind, _)| if *kind == "logged" { self.0.logged } else { self.0.unlogged })
     }
-    let verified = if options.verify { Some(bench.verify().await?) } else { None };
-    sql::run(&bench.coordinators[0], &format!("DROP TABLE {TABLE}")).await?;
-    Ok(LoadReport {
-        rows: bench.rows,
-        bytes: bench.bytes,
-        columns: options.columns,
-        format: options.format,
-        streams: bench.files.len(),
-        input: if options.stdin { "stdin" } else { "server-side files" },
-        server_version: bench.version.clone(),
-        measured,
-        ways,
-        verified,
-    })
+
+    fn points(&self, kind: &str) -> Vec<String> {
+        let all = if self.0.all_ways.is_some() { &Way::ALL[..] } else { &Way::ALL[..2] };
+        all.iter().map(|way| format!("{kind}: {}", way.name())).collect()
+    }
+
+    /// The samples as the two sides, and all ways.
+    pub fn report(&self, samples: &Samples) -> LoadReport {
+        let measured = |kind: &str, way: Way| {
+            let point = format!("{kind}: {}", way.name());
+            let values = |figure| samples.values(&point, figure);
+            Measured {
+                seconds: values("seconds"),
+                server_cpu: values("server_cpu"),
+                coordinator_cpu: values("coordinator_cpu"),
+                loader_cpu: values("loader_cpu"),
+            }
+        };
+        let any = |figure| {
+            let point =
+                self.kinds().find_map(|(kind, _)| samples.median(&format!("{kind}: {}", Way::Stock.name()), figure));
+            point.unwrap_or_default() as u64
+        };
+        let way = |kind: &str, way: Way| (way.describe(self.0.format.name()), measured(kind, way));
+        let ways = |(kind, _): (&'static str, _)| (kind, Way::ALL.map(|each| way(kind, each)).to_vec());
+        LoadReport {
+            rows: any("rows"),
+            bytes: any("bytes"),
+            measured: self
+                .kinds()
+                .map(|(kind, _)| (kind, measured(kind, Way::Stock), measured(kind, Way::Cluster)))
+                .collect(),
+            ways: if self.0.all_ways.is_some() { self.kinds().map(ways).collect() } else { Vec::new() },
+        }
+    }
 }
 
-impl<'a> Bench<'a> {
-    async fn prepare(options: &'a LoadOptions, target: &'a Target) -> Result<Self> {
+impl Experiment for Load {
+    type Bench = Bench;
+
+    fn name(&self) -> &'static str {
+        "load"
+    }
+
+    fn title(&self) -> String {
+        format!(
+            "Loading lineitem ({}) through the coordinators and straight into stock servers",
+            self.0.columns.describe()
+        )
+    }
+
+    fn about(&self) -> String {
+        "The same files go by turns into one stock PostgreSQL server a datanode, each with the datanodes' settings, and through the \
+         coordinators into the cluster. On one machine both sides have the same cores, so the ratio says what routing costs and what \
+         binary rows save the datanodes; processor time says it most reliably."
+            .to_owned()
+    }
+
+    fn settings(&self) -> Vec<(String, String)> {
+        let LoadOptions { scale_factor, columns, format, rounds, streams, stdin, .. } = &self.0;
+        let streams = streams.map_or("one a datanode".to_owned(), |streams| streams.to_string());
+        let input = if *stdin { "stdin" } else { "server-side files" };
+        settings(&[
+            ("scale factor", scale_factor),
+            ("columns", &columns.describe()),
+            ("format", &format.name()),
+            ("streams", &streams),
+            ("input", &input),
+            ("rounds", rounds),
+        ])
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        vec![
+            Figure::rate("rows_per_second", "rows/s"),
+            Figure::rate("megabytes_per_second", "MB/s"),
+            Figure::cost("seconds", "s"),
+            Figure::cost("server_cpu", "CPU s"),
+            Figure::cost("coordinator_cpu", "CPU s"),
+            Figure::cost("loader_cpu", "CPU s"),
+            Figure::fact("rows", "rows"),
+            Figure::fact("bytes", "bytes"),
+        ]
+    }
+
+    fn stages(&self) -> Vec<Stage> {
+        let seconds = 1.0 + STEP_SECONDS * self.0.scale_factor;
+        let steps = self.kinds().flat_map(|(kind, _)| Step::by_turns(&self.points(kind), self.0.rounds, seconds));
+        vec![Stage { name: "a cluster and stock servers".to_owned(), steps: steps.collect(), ..Stage::of(2, 2) }]
+    }
+
+    async fn prepare(&self, _: &Stage, target: &Target) -> Result<Bench> {
+        Bench::prepare(&self.0, target).await
+    }
+
+    async fn step(&self, bench: &mut Bench, step: &Step) -> Result<Readings> {
+        let found = KINDS.iter().flat_map(|kind| Way::ALL.map(|way| (kind, way)));
+        let of_step = |((kind, _), way): &(&(&str, &str), Way)| step.point == format!("{kind}: {}", way.name());
+        let ((_, persistence), way) = found
+            .into_iter()
+            .find(of_step)
+            .ok_or_else(|| PgError::internal(format!("no way called {}", step.point)))?;
+        match way {
+            Way::Stock => bench.stock_round(persistence).await,
+            Way::Cluster => bench.cluster_round(persistence).await,
+            other => match bench.ways.take() {
+                Some(mut ways) => {
+                    let readings = ways.round(bench, other, persistence).await;
+                    bench.ways = Some(ways);
+                    readings
+                }
+                None => Err(PgError::internal("the other ways were not asked for")),
+            },
+        }
+    }
+
+    async fn finish(&self, bench: Bench) -> Result<Option<String>> {
+        let verified = if self.0.verify { Some(bench.verify().await?) } else { None };
+        sql::run(&bench.coordinators[0], &format!("DROP TABLE IF EXISTS {TABLE}")).await?;
+        Ok(verified)
+    }
+
+    fn sheet(&self, samples: &Samples) -> Sheet {
+        self.report(samples).sheet()
+    }
+}
+
+impl Bench {
+    async fn prepare(options: &LoadOptions, target: &Target) -> Result<Self> {
         if target.coordinators.is_empty() || target.datanodes.is_empty() {
             return Err(PgError::new(SqlState::CONFIG_FILE_ERROR, "the benchmark needs a coordinator and a datanode"));
         }
@@ -176,7 +267,8 @@ impl<'a> Bench<'a> {
         let stock = names.map(|name| StockServer::start(&pattern, dir.path(), &name)).collect::<Result<Vec<_>>>()?;
         let streams = options.streams.unwrap_or(datanodes.len()).max(1);
         eprintln!("Writing {streams} files of lineitem, scale factor {}", options.scale_factor);
-        let (files, rows, bytes) = write_files(options, dir.path(), streams).await?;
+        let (files, rows, bytes) =
+            write_files(options.scale_factor, options.columns, options.format, dir.path(), streams).await?;
         let uris: Vec<String> =
             (0..streams).map(|i| target.coordinators[i % target.coordinators.len()].clone()).collect();
         let stock_uris: Vec<String> = (0..streams).map(|i| stock[i % stock.len()].uri.clone()).collect();
@@ -186,34 +278,38 @@ impl<'a> Bench<'a> {
             let message = format!("no coordinator process carries {} on its command line", target.dir.display());
             return Err(PgError::new(SqlState::CONFIG_FILE_ERROR, message));
         }
-        Ok(Self {
-            options,
-            target,
+        let mut bench = Self {
+            options: options.clone(),
+            target: target.clone(),
+            ways: None,
             stock_clients: connect_all(&stock_uris).await?,
             stock,
             datanodes,
             datanode_pids: patterns.iter().map(|pattern| pattern.postmaster).collect(),
             coordinator_pids,
             coordinators: connect_all(&uris).await?,
-            version: pattern.version,
             files,
             rows,
             bytes,
             dir,
-        })
+        };
+        if let Some(program) = &options.all_ways {
+            bench.ways = Some(Ways::prepare(&bench, program).await?);
+        }
+        Ok(bench)
     }
 
-    async fn stock_round(&self, persistence: &str, measured: &mut Measured) -> Result<()> {
+    async fn stock_round(&self, persistence: &str) -> Result<Readings> {
         // Several streams may share a server.
         for client in self.stock_clients.iter().take(self.stock.len()) {
             self.create_table(client, persistence).await?;
         }
-        self.timed(&self.stock_pids(), &[], measured, self.copy(&self.stock_clients)).await
+        self.timed(&self.stock_pids(), &[], self.copy(&self.stock_clients)).await
     }
 
-    async fn cluster_round(&self, persistence: &str, measured: &mut Measured) -> Result<()> {
+    async fn cluster_round(&self, persistence: &str) -> Result<Readings> {
         self.create_distributed(persistence).await?;
-        self.timed(&self.datanode_pids, &self.coordinator_pids, measured, self.copy(&self.coordinators)).await
+        self.timed(&self.datanode_pids, &self.coordinator_pids, self.copy(&self.coordinators)).await
     }
 
     /// Loads behind a checkpoint, and notes how long that took and whose processor time.
@@ -221,18 +317,23 @@ impl<'a> Bench<'a> {
         &self,
         servers: &[u32],
         coordinators: &[u32],
-        measured: &mut Measured,
         load: impl Future<Output = Result<()>>,
-    ) -> Result<()> {
+    ) -> Result<Readings> {
         self.checkpoint().await?;
         let before = used(servers, coordinators)?;
         let started = Instant::now();
         load.await?;
-        measured.seconds.push(started.elapsed().as_secs_f64());
+        let seconds = started.elapsed().as_secs_f64();
         let after = used(servers, coordinators)?;
-        let lists = [&mut measured.server_cpu, &mut measured.coordinator_cpu, &mut measured.loader_cpu];
-        lists.into_iter().enumerate().for_each(|(of, list)| list.push(after[of] - before[of]));
-        Ok(())
+        Ok(Readings::default()
+            .figure("rows_per_second", self.rows as f64 / seconds)
+            .figure("megabytes_per_second", self.bytes as f64 / 1e6 / seconds)
+            .figure("seconds", seconds)
+            .figure("server_cpu", after[0] - before[0])
+            .figure("coordinator_cpu", after[1] - before[1])
+            .figure("loader_cpu", after[2] - before[2])
+            .figure("rows", self.rows as f64)
+            .figure("bytes", self.bytes as f64))
     }
 
     pub(crate) fn stock_pids(&self) -> Vec<u32> {
@@ -284,7 +385,7 @@ impl<'a> Bench<'a> {
 
     async fn copy_one(&self, client: &Client, file: &Path, options: &str) -> Result<u64> {
         if self.options.stdin {
-            return copy_file(client, &format!("COPY {TABLE} FROM STDIN {options}"), file).await;
+            return copy_file(client, &format!("COPY {TABLE} FROM STDIN {options}"), file, None).await;
         }
         let copy = format!("COPY {TABLE} FROM '{}' {options}", file.display().to_string().replace('\'', "''"));
         client.execute(&copy, &[]).await.map_err(sql::error)
@@ -333,43 +434,4 @@ pub(crate) async fn connect_all(uris: &[String]) -> Result<Vec<Client>> {
         clients.push(sql::connect(uri).await?);
     }
     Ok(clients)
-}
-
-/// One file a stream; gives the files, and the rows and bytes of all.
-async fn write_files(options: &LoadOptions, dir: &Path, streams: usize) -> Result<(Vec<PathBuf>, u64, u64)> {
-    let mut tasks = JoinSet::new();
-    for part in 1..=streams {
-        let path = dir.join(format!("lineitem{part}"));
-        let blocks = Blocks::new(options.scale_factor, part, streams, options.columns, options.format);
-        tasks.spawn_blocking(move || write_file(blocks, path));
-    }
-    let (mut files, mut rows, mut bytes) = (Vec::new(), 0, 0);
-    while let Some(joined) = tasks.join_next().await {
-        let written = joined.map_err(|e| PgError::internal(e.to_string()))?;
-        let (file, file_rows, file_bytes) = written?;
-        rows += file_rows;
-        bytes += file_bytes;
-        files.push(file);
-    }
-    files.sort();
-    Ok((files, rows, bytes))
-}
-
-fn write_file(mut blocks: Blocks, path: PathBuf) -> Result<(PathBuf, u64, u64)> {
-    use std::io::Write;
-    use std::os::unix::fs::PermissionsExt;
-    let failed = |e: std::io::Error| PgError::new(SqlState::IO_ERROR, format!("cannot write {}: {e}", path.display()));
-    let mut file = std::fs::File::create(&path).map_err(failed)?;
-    file.set_permissions(std::fs::Permissions::from_mode(0o644)).map_err(failed)?;
-    let (mut block, mut rows, mut bytes) = (Vec::new(), 0, 0);
-    loop {
-        block.clear();
-        let count = blocks.fill(&mut block);
-        if count == 0 {
-            return Ok((path, rows, bytes));
-        }
-        file.write_all(&block).map_err(failed)?;
-        rows += count;
-        bytes += block.len() as u64;
-    }
 }

@@ -3,18 +3,16 @@
 //! Here nothing counts but what a query costs before its first row: planning, snapshots, messages, temp tables. A star of
 //! eight tables, each distributed by a key of its own, so that few joins are local.
 
-use std::fmt;
 use std::path::Path;
 use std::time::Instant;
 
 use pgerror::{PgError, Result};
-use serde_json::{Value, json};
 use tokio_postgres::Client;
 
-use crate::load::{Target, interruptible};
-use crate::report::{median, text_table};
+use crate::load::Target;
+use crate::suite::{Cell, Chart, Experiment, Figure, Readings, Samples, Sheet, Stage, Step, Table, settings};
 use crate::tools::sql;
-use crate::tools::stock::{Pattern, StockServer};
+use crate::tools::stock::{Pattern, StockServer, WorkDir};
 
 const TABLES: &str = "\
 CREATE TABLE small_day (day int PRIMARY KEY, year int, month int);
@@ -88,112 +86,128 @@ const QUERIES: [(&str, &str); 9] = [
 pub struct SmallOptions {
     /// Runs of each query on either side, by turns, after one that does not count.
     pub rounds: usize,
+    /// Of a new cluster.
+    pub datanodes: u16,
 }
 
-/// Times of the queries.
-#[derive(Clone, Debug, Default)]
-pub struct SmallReport {
-    version: String,
-    datanodes: usize,
-    queries: Vec<Times>,
-}
-
-/// Milliseconds of each run.
-#[derive(Clone, Debug, Default)]
-struct Times {
-    name: String,
-    stock: Vec<f64>,
-    /// With `loxo.few_rows = 0`: as if the tables were large.
-    exchanged: Vec<f64>,
-    cluster: Vec<f64>,
-}
-
-/// Runs the benchmark on the cluster that `start` brings up (or finds running).
-///
-/// # Errors
-/// A server's error, or XX000 if the two sides answer differently.
-pub async fn run(options: &SmallOptions, start: impl AsyncFnOnce() -> Result<Target>) -> Result<SmallReport> {
-    let target = start().await?;
-    interruptible(measure(options, &target)).await
-}
-
-async fn measure(options: &SmallOptions, target: &Target) -> Result<SmallReport> {
-    let uri = target.coordinators.first().ok_or_else(|| PgError::internal("a cluster without a coordinator"))?;
-    let datanode = target.datanodes.first().ok_or_else(|| PgError::internal("a cluster without a datanode"))?;
-    let pattern = Pattern::of(&sql::connect(datanode).await?).await?;
-    let dir = pattern.make_dir(Path::new(&format!("{}-bench-{}", target.dir.display(), std::process::id())))?;
-    let server = StockServer::start(&pattern, dir.path(), "stock")?;
-    let (stock, cluster) = (sql::connect(&server.uri).await?, sql::connect(uri).await?);
-    let exchanging = sql::connect(uri).await?;
-    sql::run(&exchanging, "SET loxo.few_rows = 0").await?;
-    for client in [&stock, &cluster] {
-        sql::run(client, &format!("DROP TABLE IF EXISTS {NAMES}")).await?;
-        sql::run(client, TABLES).await?;
-        sql::run(client, "ANALYZE").await?;
+impl SmallOptions {
+    /// Less than three minutes anyway.
+    pub fn full() -> Self {
+        Self { rounds: 20, datanodes: 2 }
     }
-    let mut report =
-        SmallReport { version: pattern.version.clone(), datanodes: target.datanodes.len(), queries: Vec::new() };
-    for (name, query) in QUERIES {
-        let mut times = Times { name: name.to_owned(), ..Times::default() };
-        let (expected, _) = timed(&stock, query).await?;
-        for client in [&cluster, &exchanging] {
-            if timed(client, query).await?.0 != expected {
-                return Err(PgError::internal(format!("the cluster's answer to \"{name}\" is another one")));
+}
+
+/// The experiment.
+pub struct Small(pub SmallOptions);
+
+/// *exchanged*: the same cluster with `loxo.few_rows = 0`, as if the tables were large.
+const SIDES: [(&str, &str); 3] = [("stock", "stock_ms"), ("exchanged", "exchanged_ms"), ("cluster", "cluster_ms")];
+
+/// Field order is drop order: the server stops before its directory goes.
+pub struct Bench {
+    stock: Client,
+    exchanging: Client,
+    cluster: Client,
+    _server: StockServer,
+    _dir: WorkDir,
+}
+
+impl Experiment for Small {
+    type Bench = Bench;
+
+    fn name(&self) -> &'static str {
+        "small"
+    }
+
+    fn title(&self) -> String {
+        "Short queries over small tables".to_owned()
+    }
+
+    fn about(&self) -> String {
+        "A star of eight tables of 10 to 1,000 rows, each distributed by a key of its own, so that few joins are local. Nothing counts \
+         but what a query costs before its first row. \"exchanged\" is the cluster with loxo.few_rows = 0, where every table that moves \
+         costs a temp table on every node."
+            .to_owned()
+    }
+
+    fn settings(&self) -> Vec<(String, String)> {
+        settings(&[("rounds", &self.0.rounds), ("datanodes", &self.0.datanodes)])
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        [2, 0, 1].map(|side: usize| Figure::cost(SIDES[side].1, "ms")).to_vec()
+    }
+
+    fn stages(&self) -> Vec<Stage> {
+        let queries = QUERIES.map(|(name, _)| name.to_owned());
+        vec![Stage { steps: Step::by_turns(&queries, self.0.rounds, 0.05), ..Stage::of(self.0.datanodes, 1) }]
+    }
+
+    async fn prepare(&self, _: &Stage, target: &Target) -> Result<Bench> {
+        Bench::prepare(target).await
+    }
+
+    async fn step(&self, bench: &mut Bench, step: &Step) -> Result<Readings> {
+        let query = QUERIES.iter().find(|(name, _)| *name == step.point).map_or("", |(_, query)| query);
+        let sides = [&bench.stock, &bench.exchanging, &bench.cluster];
+        let mut readings = Readings::default();
+        for (client, (_, figure)) in sides.into_iter().zip(SIDES) {
+            readings = readings.figure(figure, timed(client, query).await?.1);
+        }
+        Ok(readings)
+    }
+
+    async fn finish(&self, bench: Bench) -> Result<Option<String>> {
+        sql::run(&bench.cluster, &format!("DROP TABLE {NAMES}")).await?;
+        Ok(Some("The cluster's answers are those of one server.".to_owned()))
+    }
+
+    fn sheet(&self, samples: &Samples) -> Sheet {
+        let columns = ["query", "stock", "exchanged", "cluster", "cluster / stock"];
+        let mut table = Table::new("Milliseconds", &columns);
+        for (query, _) in QUERIES {
+            let [stock, exchanged, cluster] = SIDES.map(|(_, figure)| samples.cell(query, figure, 2));
+            let [of_stock, of_cluster] = ["stock_ms", "cluster_ms"].map(|figure| samples.median(query, figure));
+            table.push(vec![Cell::text(query), stock, exchanged, cluster, Cell::ratio(of_cluster, of_stock)]);
+        }
+        let queries = QUERIES.map(|(name, _)| name.to_owned());
+        let chart = Chart::bars("A query", "ms", &queries, &SIDES.map(|(side, _)| side), |query, side| {
+            samples.values(query, &format!("{side}_ms"))
+        });
+        Sheet { findings: Vec::new(), tables: vec![table], charts: vec![chart] }
+    }
+}
+
+impl Bench {
+    /// Fills the tables, and asks everything once on every side, which does not count.
+    async fn prepare(target: &Target) -> Result<Self> {
+        let uri = target.coordinators.first().ok_or_else(|| PgError::internal("a cluster without a coordinator"))?;
+        let datanode = target.datanodes.first().ok_or_else(|| PgError::internal("a cluster without a datanode"))?;
+        let pattern = Pattern::of(&sql::connect(datanode).await?).await?;
+        let dir = pattern.make_dir(Path::new(&format!("{}-bench-{}", target.dir.display(), std::process::id())))?;
+        let server = StockServer::start(&pattern, dir.path(), "stock")?;
+        let (stock, cluster) = (sql::connect(&server.uri).await?, sql::connect(uri).await?);
+        let exchanging = sql::connect(uri).await?;
+        sql::run(&exchanging, "SET loxo.few_rows = 0").await?;
+        for client in [&stock, &cluster] {
+            sql::run(client, &format!("DROP TABLE IF EXISTS {NAMES}")).await?;
+            sql::run(client, TABLES).await?;
+            sql::run(client, "ANALYZE").await?;
+        }
+        for (name, query) in QUERIES {
+            let (expected, _) = timed(&stock, query).await?;
+            for client in [&cluster, &exchanging] {
+                if timed(client, query).await?.0 != expected {
+                    return Err(PgError::internal(format!("the cluster's answer to \"{name}\" is another one")));
+                }
             }
         }
-        for _ in 0..options.rounds {
-            times.stock.push(timed(&stock, query).await?.1);
-            times.exchanged.push(timed(&exchanging, query).await?.1);
-            times.cluster.push(timed(&cluster, query).await?.1);
-        }
-        report.queries.push(times);
+        Ok(Self { stock, exchanging, cluster, _server: server, _dir: dir })
     }
-    sql::run(&cluster, &format!("DROP TABLE {NAMES}")).await?;
-    Ok(report)
 }
 
 async fn timed(client: &Client, query: &str) -> Result<(Vec<Vec<String>>, f64)> {
     let began = Instant::now();
     let rows = sql::table(client, query).await?;
     Ok((rows, began.elapsed().as_secs_f64() * 1000.0))
-}
-
-impl SmallReport {
-    /// The same facts as the text.
-    pub fn to_json(&self) -> Value {
-        let query = |times: &Times| {
-            json!({
-                "query": times.name, "stock_ms": median(&times.stock), "exchanged_ms": median(&times.exchanged),
-                "cluster_ms": median(&times.cluster),
-            })
-        };
-        let queries: Vec<Value> = self.queries.iter().map(query).collect();
-        json!({"server_version": self.version, "datanodes": self.datanodes, "queries": queries})
-    }
-}
-
-impl fmt::Display for SmallReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{} datanodes, PostgreSQL {}; medians, milliseconds", self.datanodes, self.version)?;
-        let mut table = vec![["query", "stock", "exchanged", "cluster"].map(str::to_owned).to_vec()];
-        for times in &self.queries {
-            let ms = |times: &[f64]| format!("{:.2}", median(times));
-            table.push(vec![times.name.clone(), ms(&times.stock), ms(&times.exchanged), ms(&times.cluster)]);
-        }
-        write!(f, "\n{}", text_table(&table))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_query_has_the_median_of_its_runs() {
-        let times =
-            Times { name: "sum".to_owned(), stock: vec![3.0, 1.0, 2.0], exchanged: vec![8.0], cluster: vec![5.0, 9.0] };
-        let report = SmallReport { queries: vec![times], ..SmallReport::default() };
-        let json = report.to_json();
-        assert_eq!((&json["queries"][0]["stock_ms"], &json["queries"][0]["cluster_ms"]), (&json!(2.0), &json!(7.0)));
-    }
 }

@@ -4,15 +4,14 @@
 //! over and over, by turns with `loxo.snapshot = consistent`, which needs a global snapshot, and with `local`, which does not. The
 //! difference of the median times is what the global snapshot adds: asking the gtm, waiting for the commits under way, the snapshots.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use pgerror::{PgError, Result, SqlState};
-use serde_json::{Value, json};
+use tokio_postgres::Client;
 
-use crate::load::{Target, interruptible};
-use crate::report::{grouped, median, text_table};
+use crate::load::Target;
+use crate::suite::{Cell, Chart, Experiment, Figure, Readings, Samples, Sheet, Stage, Step, Table, settings};
 use crate::tools::sql;
 use crate::tools::stock::{Pattern, WorkDir};
 
@@ -43,13 +42,16 @@ pub struct SnapshotOptions {
     pub rounds: usize,
 }
 
-/// The outcome: one entry a round in each list.
-#[derive(Clone, Debug, Default)]
-pub struct SnapshotReport {
-    options: Option<SnapshotOptions>,
-    version: String,
-    local: Vec<Latencies>,
-    consistent: Vec<Latencies>,
+impl SnapshotOptions {
+    /// Eight writers.
+    pub fn full() -> Self {
+        Self { writers: 8, seconds: 5, rounds: 3 }
+    }
+
+    /// Less than three minutes.
+    pub fn quick() -> Self {
+        Self { seconds: 3, ..Self::full() }
+    }
 }
 
 /// Of the reads of one run.
@@ -60,60 +62,110 @@ struct Latencies {
     count: usize,
 }
 
-/// Runs the benchmark on the cluster that `start` brings up (or finds running).
-///
-/// # Errors
-/// A server's or pgbench's error, or SQLSTATE 57014 after Ctrl-C; the writers are stopped in any case.
-pub async fn run(options: &SnapshotOptions, start: impl AsyncFnOnce() -> Result<Target>) -> Result<SnapshotReport> {
-    let target = start().await?;
-    interruptible(measure(options, &target)).await
-}
+/// The experiment.
+pub struct Snapshot(pub SnapshotOptions);
 
-async fn measure(options: &SnapshotOptions, target: &Target) -> Result<SnapshotReport> {
-    let (Some(uri), Some(datanode)) = (target.coordinators.first(), target.datanodes.first()) else {
-        return Err(PgError::new(SqlState::CONFIG_FILE_ERROR, "the benchmark needs a coordinator and a datanode"));
-    };
-    let pattern = Pattern::of(&sql::connect(datanode).await?).await?;
-    let work = format!("{}-bench-{}", target.dir.display(), std::process::id());
-    let dir = pattern.make_dir(Path::new(&work))?;
-    let client = sql::connect(uri).await?;
-    sql::run(&client, "DROP TABLE IF EXISTS bench_snapshot").await?;
-    sql::run(&client, "CREATE TABLE bench_snapshot (id int PRIMARY KEY, n bigint) DISTRIBUTE BY HASH (id)").await?;
-    sql::run(&client, &format!("INSERT INTO bench_snapshot SELECT g, 1000 FROM generate_series(1, {ACCOUNTS}) g"))
-        .await?;
-    let bench = Bench { options, pgbench: pattern.program("pgbench"), uri, dir };
-    let mut report = SnapshotReport {
-        options: Some(options.clone()),
-        version: pattern.version.clone(),
-        ..SnapshotReport::default()
-    };
-    let mut writers = bench.start_writers()?;
-    for round in 1..=options.rounds {
-        for mode in MODES {
-            let seen = bench.read(mode, round).await?;
-            eprintln!("round {round}, {mode}: median {:.2} ms of {} reads", seen.median_ms, seen.count);
-            let list = if mode == "local" { &mut report.local } else { &mut report.consistent };
-            list.push(seen);
-        }
-        writers.must_run()?;
-    }
-    drop(writers);
-    let sum = sql::number(&client, "SELECT sum(n) FROM bench_snapshot").await?;
-    if sum != u64::from(ACCOUNTS) * 1000 {
-        return Err(PgError::internal(format!("money was made or lost: the accounts hold {sum}")));
-    }
-    sql::run(&client, "DROP TABLE bench_snapshot").await?;
-    Ok(report)
-}
-
-struct Bench<'a> {
-    options: &'a SnapshotOptions,
+/// Field order is drop order: the writers end before their scripts go.
+pub struct Bench {
+    writers: Writers,
+    options: SnapshotOptions,
+    client: Client,
     pgbench: PathBuf,
-    uri: &'a str,
+    uri: String,
     dir: WorkDir,
 }
 
-impl Bench<'_> {
+impl Experiment for Snapshot {
+    type Bench = Bench;
+
+    fn name(&self) -> &'static str {
+        "snapshot"
+    }
+
+    fn title(&self) -> String {
+        "What a consistent snapshot adds to a read of two datanodes".to_owned()
+    }
+
+    fn about(&self) -> String {
+        "pgbench clients move money between accounts on two datanodes without a pause. Beside them one client reads eight accounts over \
+         and over, by turns with loxo.snapshot = local and consistent; the difference of the medians is what the snapshot adds."
+            .to_owned()
+    }
+
+    fn settings(&self) -> Vec<(String, String)> {
+        let SnapshotOptions { writers, seconds, rounds } = &self.0;
+        settings(&[("writers", writers), ("seconds of a round", seconds), ("rounds", rounds)])
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        vec![Figure::cost("median_ms", "ms"), Figure::cost("p95_ms", "ms"), Figure::rate("reads", "reads")]
+    }
+
+    fn stages(&self) -> Vec<Stage> {
+        let seconds = f64::from(self.0.seconds) + 0.5;
+        let steps = Step::by_turns(&MODES.map(str::to_owned), self.0.rounds, seconds);
+        vec![Stage { steps, ..Stage::of(2, 2) }]
+    }
+
+    async fn prepare(&self, _: &Stage, target: &Target) -> Result<Bench> {
+        Bench::prepare(&self.0, target).await
+    }
+
+    async fn step(&self, bench: &mut Bench, step: &Step) -> Result<Readings> {
+        let seen = bench.read(&step.point, step.round).await?;
+        bench.writers.must_run()?;
+        Ok(Readings::default()
+            .figure("median_ms", seen.median_ms)
+            .figure("p95_ms", seen.p95_ms)
+            .figure("reads", seen.count as f64))
+    }
+
+    async fn finish(&self, bench: Bench) -> Result<Option<String>> {
+        drop(bench.writers);
+        let sum = sql::number(&bench.client, "SELECT sum(n) FROM bench_snapshot").await?;
+        if sum != u64::from(ACCOUNTS) * 1000 {
+            return Err(PgError::internal(format!("money was made or lost: the accounts hold {sum}")));
+        }
+        sql::run(&bench.client, "DROP TABLE bench_snapshot").await?;
+        Ok(Some("The accounts hold as much as before.".to_owned()))
+    }
+
+    fn sheet(&self, samples: &Samples) -> Sheet {
+        let mut table =
+            Table::new("Milliseconds of a read", &["snapshot", "median", "95th percentile", "reads a round"]);
+        for mode in MODES {
+            let cells = [("median_ms", 2), ("p95_ms", 2), ("reads", 0)].map(|(name, n)| samples.cell(mode, name, n));
+            table.push(std::iter::once(Cell::text(mode)).chain(cells).collect());
+        }
+        let [local, consistent] = MODES.map(|mode| samples.median(mode, "median_ms"));
+        let added = local.zip(consistent).map(|(local, consistent)| {
+            format!("A consistent snapshot adds {:.2} ms to {local:.2} ms.", consistent - local)
+        });
+        let names = ["median_ms", "p95_ms"].map(str::to_owned);
+        let chart = Chart::bars("A read", "ms", &names, &MODES, |figure, mode| samples.values(mode, figure));
+        Sheet { findings: added.into_iter().collect(), tables: vec![table], charts: vec![chart] }
+    }
+}
+
+impl Bench {
+    async fn prepare(options: &SnapshotOptions, target: &Target) -> Result<Self> {
+        let (Some(uri), Some(datanode)) = (target.coordinators.first(), target.datanodes.first()) else {
+            return Err(PgError::new(SqlState::CONFIG_FILE_ERROR, "the benchmark needs a coordinator and a datanode"));
+        };
+        let pattern = Pattern::of(&sql::connect(datanode).await?).await?;
+        let work = format!("{}-bench-{}", target.dir.display(), std::process::id());
+        let dir = pattern.make_dir(Path::new(&work))?;
+        let client = sql::connect(uri).await?;
+        sql::run(&client, "DROP TABLE IF EXISTS bench_snapshot").await?;
+        sql::run(&client, "CREATE TABLE bench_snapshot (id int PRIMARY KEY, n bigint) DISTRIBUTE BY HASH (id)").await?;
+        sql::run(&client, &format!("INSERT INTO bench_snapshot SELECT g, 1000 FROM generate_series(1, {ACCOUNTS}) g"))
+            .await?;
+        let (options, pgbench, uri) = (options.clone(), pattern.program("pgbench"), uri.clone());
+        let mut bench = Self { writers: Writers(None), options, client, pgbench, uri, dir };
+        bench.writers = bench.start_writers()?;
+        Ok(bench)
+    }
+
     fn start_writers(&self) -> Result<Writers> {
         if self.options.writers == 0 {
             return Ok(Writers(None));
@@ -124,7 +176,7 @@ impl Bench<'_> {
         let seconds = (self.options.seconds as usize * self.options.rounds * MODES.len() * 4 + 60).to_string();
         let mut command = Command::new(&self.pgbench);
         command.args(["--no-vacuum", "--jobs=2", "--client", &clients, "--time", &seconds, "--file"]);
-        command.arg(script).arg(self.uri).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.arg(script).arg(&self.uri).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         Ok(Writers(Some(command.spawn().map_err(|error| self.cannot_run(&error))?)))
     }
 
@@ -135,13 +187,11 @@ impl Bench<'_> {
             .args(["--no-vacuum", "--client=1", "--log", "--time", &self.options.seconds.to_string(), "--file"])
             .arg(self.script("read.sql", READ)?)
             .arg(format!("--log-prefix={}", self.dir.path().join(&prefix).display()))
-            .arg(self.uri)
+            .arg(&self.uri)
             .env("PGOPTIONS", format!("-c loxo.snapshot={mode}"))
             .stdin(Stdio::null());
-        let output = tokio::task::spawn_blocking(move || command.output())
-            .await
-            .map_err(|error| PgError::internal(error.to_string()))?
-            .map_err(|error| self.cannot_run(&error))?;
+        let mut command = tokio::process::Command::from(command);
+        let output = command.kill_on_drop(true).output().await.map_err(|error| self.cannot_run(&error))?;
         if !output.status.success() {
             let message = String::from_utf8_lossy(&output.stderr).trim().to_owned();
             return Err(PgError::new(SqlState::INTERNAL_ERROR, "pgbench failed").detail(message));
@@ -198,50 +248,6 @@ fn latencies(log: &str) -> Option<Latencies> {
     Some(Latencies { median_ms: at(0.5)?, p95_ms: at(0.95)?, count: times.len() })
 }
 
-impl SnapshotReport {
-    /// Median of the rounds' medians, in ms: local, consistent.
-    fn medians(&self) -> [f64; 2] {
-        [&self.local, &self.consistent].map(|list| median(&list.iter().map(|one| one.median_ms).collect::<Vec<_>>()))
-    }
-
-    /// The same facts as the text.
-    pub fn to_json(&self) -> Value {
-        let list = |list: &[Latencies]| -> Vec<Value> {
-            let one =
-                |seen: &Latencies| json!({"median_ms": seen.median_ms, "p95_ms": seen.p95_ms, "reads": seen.count});
-            list.iter().map(one).collect()
-        };
-        let [local, consistent] = self.medians();
-        let writers = self.options.as_ref().map(|options| options.writers);
-        json!({
-            "writers": writers, "server_version": self.version, "local": list(&self.local),
-            "consistent": list(&self.consistent), "added_ms": consistent - local,
-        })
-    }
-}
-
-impl fmt::Display for SnapshotReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(SnapshotOptions { writers, seconds, .. }) = &self.options {
-            writeln!(f, "a read of 8 accounts on two datanodes beside {writers} writers of two-node transactions,")?;
-            writeln!(f, "rounds of {seconds} s in turn, PostgreSQL {}; milliseconds", self.version)?;
-        }
-        let head = ["round", "local: median", "p95", "reads", "consistent: median", "p95", "reads", "added"];
-        let mut table = vec![head.map(str::to_owned).to_vec()];
-        for (round, (local, consistent)) in self.local.iter().zip(&self.consistent).enumerate() {
-            let mut row = vec![(round + 1).to_string()];
-            for seen in [local, consistent] {
-                let ms = |value: f64| format!("{value:.2}");
-                row.extend([ms(seen.median_ms), ms(seen.p95_ms), grouped(seen.count as u64)]);
-            }
-            row.push(format!("{:.2}", consistent.median_ms - local.median_ms));
-            table.push(row);
-        }
-        let [local, consistent] = self.medians();
-        write!(f, "\n{}\na snapshot adds {:.2} ms to {local:.2} ms", text_table(&table), consistent - local)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -255,13 +261,18 @@ mod tests {
 
     #[test]
     fn what_a_snapshot_adds_is_the_difference_of_medians() {
-        let list =
-            |medians: [f64; 3]| medians.map(|median_ms| Latencies { median_ms, ..Latencies::default() }).to_vec();
-        let report = SnapshotReport {
-            local: list([1.0, 9.0, 2.0]),
-            consistent: list([3.0, 3.5, 0.1]),
-            ..SnapshotReport::default()
+        let sample = |(build, round, median_ms): (&str, usize, f64)| crate::suite::Sample {
+            point: build.to_owned(),
+            build: crate::suite::THIS.to_owned(),
+            round,
+            seconds: 1.0,
+            others_cores: 0.0,
+            readings: Readings::default().figure("median_ms", median_ms),
         };
-        assert_eq!(report.to_json()["added_ms"], 1.0);
+        let all =
+            [("local", 1, 1.0), ("local", 2, 9.0), ("local", 3, 2.0), ("consistent", 1, 3.0), ("consistent", 2, 3.5)];
+        let samples = Samples::of(&all.map(sample), crate::suite::THIS);
+        let sheet = Snapshot(SnapshotOptions { writers: 1, seconds: 1, rounds: 3 }).sheet(&samples);
+        assert_eq!(sheet.findings, ["A consistent snapshot adds 1.25 ms to 2.00 ms."]);
     }
 }

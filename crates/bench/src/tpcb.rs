@@ -8,13 +8,14 @@
 //! and coordinators are told beside, because on a busy machine they say more than transactions per second.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use pgerror::{PgError, Result, SqlState};
+use tokio::process::Command;
 use tokio_postgres::Client;
 
-use crate::load::{Target, interruptible};
-use crate::report::{TpcbMeasured, TpcbReport};
+use crate::load::Target;
+use crate::suite::{Cell, Chart, Experiment, Figure, Readings, Samples, Sheet, Stage, Step, Table, settings};
 use crate::tools::cpu;
 use crate::tools::sql;
 use crate::tools::stock::{Pattern, StockServer, WorkDir};
@@ -67,18 +68,27 @@ pub struct TpcbOptions {
     pub select_only: bool,
 }
 
-/// Runs the benchmark on the cluster that `start` brings up (or finds running).
-///
-/// # Errors
-/// A server's or pgbench's error, or SQLSTATE 57014 after Ctrl-C; servers started here are stopped in any case.
-pub async fn run(options: &TpcbOptions, start: impl AsyncFnOnce() -> Result<Target>) -> Result<TpcbReport> {
-    let target = start().await?;
-    interruptible(measure(options, &target)).await
+impl TpcbOptions {
+    /// Ten seconds a round.
+    pub fn full() -> Self {
+        let modes = MODES.map(str::to_owned).to_vec();
+        Self { scale: 10, clients: 8, seconds: 10, rounds: 3, modes, select_only: false }
+    }
+
+    /// Less than three minutes.
+    pub fn quick() -> Self {
+        Self { scale: 2, seconds: 4, rounds: 2, ..Self::full() }
+    }
 }
 
+/// The experiment.
+pub struct Tpcb(pub TpcbOptions);
+
+const SIDES: [&str; 2] = ["direct", "cluster"];
+
 /// Field order is drop order: the server stops before its directory goes.
-struct Bench<'a> {
-    options: &'a TpcbOptions,
+pub struct Bench {
+    options: TpcbOptions,
     pgbench: PathBuf,
     script: PathBuf,
     stock: StockServer,
@@ -88,41 +98,116 @@ struct Bench<'a> {
     coordinator_pids: Vec<u32>,
     coordinator: Client,
     coordinator_uri: String,
-    version: String,
     _dir: WorkDir,
 }
 
-async fn measure(options: &TpcbOptions, target: &Target) -> Result<TpcbReport> {
-    let bench = Bench::prepare(options, target).await?;
-    bench.fill(&bench.stock_client, "").await?;
-    bench.fill(&bench.coordinator, "DISTRIBUTE BY HASH (bid)").await?;
-    let mut measured = Vec::new();
-    for mode in &options.modes {
-        let (mut direct, mut cluster) = (TpcbMeasured::default(), TpcbMeasured::default());
-        for round in 1..=options.rounds {
-            bench.round(mode, false, &mut direct).await?;
-            bench.round(mode, true, &mut cluster).await?;
-            let last = |side: &TpcbMeasured| side.tps.last().copied().unwrap_or_default();
-            eprintln!("{mode}, round {round}: direct {:.0} tps, cluster {:.0} tps", last(&direct), last(&cluster));
+impl Experiment for Tpcb {
+    type Bench = Bench;
+
+    fn name(&self) -> &'static str {
+        "tpcb"
+    }
+
+    fn title(&self) -> String {
+        let what = if self.0.select_only { "Reads of an account" } else { "TPC-B-like transactions" };
+        format!("{what} through a coordinator and straight to one stock server")
+    }
+
+    fn about(&self) -> String {
+        "pgbench goes by turns to a coordinator and to one stock PostgreSQL server with the datanodes' settings. All tables are \
+         distributed by the branch, and every statement names it, so a transaction stays on one datanode: what is measured is the way \
+         through the coordinator. On one machine the coordinator takes its processor time from the servers; on machines of their own \
+         it does not."
+            .to_owned()
+    }
+
+    fn settings(&self) -> Vec<(String, String)> {
+        let TpcbOptions { scale, clients, seconds, rounds, modes, select_only } = &self.0;
+        let modes = modes.join(", ");
+        let all: [(&str, &dyn std::fmt::Display); 6] = [
+            ("scale", scale),
+            ("clients", clients),
+            ("seconds of a round", seconds),
+            ("rounds", rounds),
+            ("protocol", &modes),
+            ("select only", select_only),
+        ];
+        settings(&all)
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        vec![
+            Figure::rate("tps", "transactions/s"),
+            Figure::cost("latency_ms", "ms"),
+            Figure::cost("server_cpu_us", "µs"),
+            Figure::cost("coordinator_cpu_us", "µs"),
+            Figure::fact("transactions", "transactions"),
+        ]
+    }
+
+    fn stages(&self) -> Vec<Stage> {
+        let of_mode = |mode: &String| SIDES.map(|side| format!("{mode}: {side}")).to_vec();
+        let seconds = f64::from(self.0.seconds) + 1.0;
+        let steps = self.0.modes.iter().flat_map(|mode| Step::by_turns(&of_mode(mode), self.0.rounds, seconds));
+        vec![Stage { steps: steps.collect(), ..Stage::of(2, 2) }]
+    }
+
+    async fn prepare(&self, _: &Stage, target: &Target) -> Result<Bench> {
+        let bench = Bench::prepare(&self.0, target).await?;
+        bench.fill(&bench.stock_client, "").await?;
+        bench.fill(&bench.coordinator, "DISTRIBUTE BY HASH (bid)").await?;
+        Ok(bench)
+    }
+
+    async fn step(&self, bench: &mut Bench, step: &Step) -> Result<Readings> {
+        let (mode, side) = step.point.split_once(": ").unwrap_or_default();
+        bench.round(mode, side == "cluster").await
+    }
+
+    async fn finish(&self, bench: Bench) -> Result<Option<String>> {
+        bench.check().await?;
+        for client in [&bench.stock_client, &bench.coordinator] {
+            drop_tables(client).await?;
         }
-        measured.push((mode.clone(), direct, cluster));
+        Ok(Some("All balances and the history add up to the same on both sides.".to_owned()))
     }
-    bench.check().await?;
-    for client in [&bench.stock_client, &bench.coordinator] {
-        drop_tables(client).await?;
+
+    fn sheet(&self, samples: &Samples) -> Sheet {
+        let columns = [
+            "protocol",
+            "direct tps",
+            "cluster tps",
+            "ratio",
+            "CPU µs: stock",
+            "CPU µs: datanodes",
+            "CPU µs: coordinator",
+            "latency, ms: direct",
+            "latency, ms: cluster",
+        ];
+        let mut table = Table::new("Transactions per second, and processor time of a transaction", &columns);
+        for mode in &self.0.modes {
+            let [direct, cluster] = SIDES.map(|side| format!("{mode}: {side}"));
+            table.push(vec![
+                Cell::text(mode),
+                samples.cell(&direct, "tps", 0),
+                samples.cell(&cluster, "tps", 0),
+                samples.ratio("tps", &cluster, &direct),
+                samples.cell(&direct, "server_cpu_us", 0),
+                samples.cell(&cluster, "server_cpu_us", 0),
+                samples.cell(&cluster, "coordinator_cpu_us", 0),
+                samples.cell(&direct, "latency_ms", 2),
+                samples.cell(&cluster, "latency_ms", 2),
+            ]);
+        }
+        let chart = Chart::bars("Transactions per second", "transactions/s", &self.0.modes, &SIDES, |mode, side| {
+            samples.values(&format!("{mode}: {side}"), "tps")
+        });
+        Sheet { findings: Vec::new(), tables: vec![table], charts: vec![chart] }
     }
-    Ok(TpcbReport {
-        scale: options.scale,
-        clients: options.clients,
-        seconds: options.seconds,
-        select_only: options.select_only,
-        server_version: bench.version.clone(),
-        measured,
-    })
 }
 
-impl<'a> Bench<'a> {
-    async fn prepare(options: &'a TpcbOptions, target: &Target) -> Result<Self> {
+impl Bench {
+    async fn prepare(options: &TpcbOptions, target: &Target) -> Result<Self> {
         let (Some(coordinator_uri), Some(_)) = (target.coordinators.first(), target.datanodes.first()) else {
             return Err(PgError::new(SqlState::CONFIG_FILE_ERROR, "the benchmark needs a coordinator and a datanode"));
         };
@@ -140,7 +225,7 @@ impl<'a> Bench<'a> {
         eprintln!("Starting a stock server with the datanodes' settings in {work}");
         let stock = StockServer::start(pattern, dir.path(), "stock")?;
         Ok(Self {
-            options,
+            options: options.clone(),
             pgbench: pattern.program("pgbench"),
             script,
             stock_client: sql::connect(&stock.uri).await?,
@@ -150,7 +235,6 @@ impl<'a> Bench<'a> {
             coordinator_pids: cpu::find(&target.dir, &["coordinator", "gtm"])?,
             coordinator: sql::connect(coordinator_uri).await?,
             coordinator_uri: coordinator_uri.clone(),
-            version: pattern.version.clone(),
             _dir: dir,
         })
     }
@@ -175,25 +259,26 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    async fn round(&self, mode: &str, through_cluster: bool, measured: &mut TpcbMeasured) -> Result<()> {
+    async fn round(&self, mode: &str, through_cluster: bool) -> Result<Readings> {
         for server in self.datanodes.iter().chain([&self.stock_client]) {
             sql::run(server, "CHECKPOINT").await?;
         }
         let uri = if through_cluster { &self.coordinator_uri } else { &self.stock.uri };
         let servers = if through_cluster { self.datanode_pids.clone() } else { vec![self.stock.postmaster] };
-        let server_cpu = cpu::tree_seconds(&servers)?;
-        let coordinator_cpu = cpu::tree_seconds(&self.coordinator_pids)?;
+        let used = || Ok::<_, PgError>((cpu::tree_seconds(&servers)?, cpu::tree_seconds(&self.coordinator_pids)?));
+        let (server_cpu, coordinator_cpu) = used()?;
+        let options = &self.options;
         let mut command = Command::new(&self.pgbench);
-        let options = self.options;
         command
             .args(["--no-vacuum", "--jobs=2", "--protocol", mode, "--file"])
             .arg(&self.script)
             .args(["--scale", &options.scale.to_string(), "--client", &options.clients.to_string()])
             .args(["--time", &options.seconds.to_string(), uri])
-            .stdin(Stdio::null());
-        let output = tokio::task::spawn_blocking(move || command.output())
+            .stdin(Stdio::null())
+            .kill_on_drop(true);
+        let output = command
+            .output()
             .await
-            .map_err(|e| PgError::internal(e.to_string()))?
             .map_err(|e| PgError::new(SqlState::IO_ERROR, format!("cannot run {}: {e}", self.pgbench.display())))?;
         let text = String::from_utf8_lossy(&output.stdout);
         let (Some(transactions), Some(tps), true) =
@@ -202,11 +287,14 @@ impl<'a> Bench<'a> {
             let message = String::from_utf8_lossy(&output.stderr).trim().to_owned();
             return Err(PgError::new(SqlState::INTERNAL_ERROR, "pgbench failed").detail(message));
         };
-        measured.transactions.push(transactions);
-        measured.tps.push(tps);
-        measured.server_cpu.push(cpu::tree_seconds(&servers)? - server_cpu);
-        measured.coordinator_cpu.push(cpu::tree_seconds(&self.coordinator_pids)? - coordinator_cpu);
-        Ok(())
+        let (server_after, coordinator_after) = used()?;
+        let micros = |seconds: f64| seconds * 1e6 / transactions.max(1.0);
+        Ok(Readings::default()
+            .figure("tps", tps)
+            .figure("latency_ms", number_after(&text, "latency average = ").unwrap_or_default())
+            .figure("transactions", transactions)
+            .figure("server_cpu_us", micros(server_after - server_cpu))
+            .figure("coordinator_cpu_us", micros(coordinator_after - coordinator_cpu)))
     }
 
     /// TPC-B's consistency condition, through the coordinator: all balances and the history add up to the same.

@@ -8,8 +8,8 @@ use md5::{Digest, Md5};
 use pgerror::{PgError, Result};
 use tokio_postgres::Client;
 
-use crate::report::grouped;
 use crate::tools::sql;
+use crate::tools::stats::grouped;
 
 /// What was found; [`Verification::check`] judges it.
 #[derive(Clone, Debug)]

@@ -13,34 +13,63 @@ use tokio::process::Command;
 use tokio_postgres::Client;
 
 use crate::load::{Bench, TABLE, connect_all};
-use crate::report::Measured;
+use crate::suite::Readings;
 use crate::tools::sql;
 
 const BINARY: &str = "(FORMAT binary)";
 
-pub(crate) struct Ways<'a> {
-    bench: &'a Bench<'a>,
+/// How rows get in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    Stock,
+    Cluster,
+    One,
+    Split,
+    Loader,
+    Direct,
+}
+
+impl Way {
+    /// In the order of a round: those behind the first two need what these have loaded.
+    pub(crate) const ALL: [Way; 6] = [Way::Stock, Way::Cluster, Way::One, Way::Split, Way::Loader, Way::Direct];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Way::Stock => "stock servers",
+            Way::Cluster => "cluster",
+            Way::One => "one stock server",
+            Way::Split => "split binary files",
+            Way::Loader => "loxo load",
+            Way::Direct => "loxo load --direct",
+        }
+    }
+
+    /// `format` is that of the files.
+    pub(crate) fn describe(self, format: &str) -> String {
+        match self {
+            Way::Stock => format!("COPY of {format} into stock servers"),
+            Way::One => format!("COPY of {format} into one stock server"),
+            Way::Split => "COPY of split binary into stock servers".to_owned(),
+            Way::Cluster => format!("COPY of {format} through the coordinators"),
+            Way::Loader => "loxo load through the coordinators".to_owned(),
+            Way::Direct => "loxo load --direct".to_owned(),
+        }
+    }
+}
+
+pub(crate) struct Ways {
     /// Its `load` is measured.
-    program: &'a Path,
+    program: PathBuf,
     /// To the first stock server, one a stream.
     one: Vec<Client>,
     /// One a stock server.
     each: Vec<Client>,
     /// One a datanode, once the datanodes have rows.
     split: Vec<PathBuf>,
-    measured: Others,
 }
 
-#[derive(Default)]
-struct Others {
-    one: Measured,
-    split: Measured,
-    loader: Measured,
-    direct: Measured,
-}
-
-impl<'a> Ways<'a> {
-    pub(crate) async fn prepare(bench: &'a Bench<'a>, program: &'a Path) -> Result<Self> {
+impl Ways {
+    pub(crate) async fn prepare(bench: &Bench, program: &Path) -> Result<Self> {
         if !bench.target.distributed {
             return Err(PgError::new(
                 SqlState::CONFIG_FILE_ERROR,
@@ -50,77 +79,70 @@ impl<'a> Ways<'a> {
         let of_first = vec![bench.stock[0].uri.clone(); bench.files.len()];
         let of_each: Vec<String> = bench.stock.iter().map(|server| server.uri.clone()).collect();
         Ok(Self {
-            bench,
-            program,
+            program: program.to_owned(),
             one: connect_all(&of_first).await?,
             each: connect_all(&of_each).await?,
             split: Vec::new(),
-            measured: Others::default(),
         })
     }
 
-    /// Every way once; the cluster's table has all rows before, and after.
-    pub(crate) async fn round(&mut self, persistence: &str) -> Result<()> {
-        if self.split.is_empty() {
-            self.split = self.split_rows().await?;
+    /// One of them once.
+    pub(crate) async fn round(&mut self, bench: &Bench, way: Way, persistence: &str) -> Result<Readings> {
+        let stock = bench.stock_pids();
+        match way {
+            Way::Stock | Way::Cluster => Err(PgError::internal("these two are no other ways")),
+            Way::One => {
+                bench.create_table(&self.one[0], persistence).await?;
+                bench.timed(&stock, &[], bench.copy(&self.one)).await
+            }
+            Way::Split => {
+                if self.split.is_empty() {
+                    self.split = split_rows(bench).await?;
+                }
+                for client in &self.each {
+                    bench.create_table(client, persistence).await?;
+                }
+                bench.timed(&stock, &[], bench.copy_files(&self.each, &self.split, BINARY)).await
+            }
+            Way::Loader => {
+                let through: Vec<&str> = bench.target.coordinators.iter().flat_map(|uri| ["--to", uri]).collect();
+                load(bench, &self.program, persistence, &through).await
+            }
+            Way::Direct => {
+                let dir = bench.target.dir.display().to_string();
+                load(bench, &self.program, persistence, &["--direct", "--dir", &dir]).await
+            }
         }
-        let Self { bench, program, one, each, split, measured } = self;
-        bench.create_table(&one[0], persistence).await?;
-        bench.timed(&bench.stock_pids(), &[], &mut measured.one, bench.copy(one)).await?;
-        for client in each.iter() {
-            bench.create_table(client, persistence).await?;
-        }
-        bench.timed(&bench.stock_pids(), &[], &mut measured.split, bench.copy_files(each, split, BINARY)).await?;
-        let through: Vec<&str> = bench.target.coordinators.iter().flat_map(|uri| ["--to", uri]).collect();
-        load(bench, program, persistence, &through, &mut measured.loader).await?;
-        let dir = bench.target.dir.display().to_string();
-        load(bench, program, persistence, &["--direct", "--dir", &dir], &mut measured.direct).await
     }
+}
 
-    /// What was measured since the last call, beside what the two sides were, in an order from stock servers to the cluster.
-    pub(crate) fn take(&mut self, stock: &Measured, cluster: &Measured) -> Vec<(String, Measured)> {
-        let Others { one, split, loader, direct } = std::mem::take(&mut self.measured);
-        let (format, servers) = (self.bench.options.format.name(), self.bench.stock.len());
-        vec![
-            (format!("COPY of {format} into {servers} stock servers"), stock.clone()),
-            (format!("COPY of {format} into one stock server"), one),
-            (format!("COPY of split binary into {servers} stock servers"), split),
-            (format!("COPY of {format} through the coordinators"), cluster.clone()),
-            ("loxo load through the coordinators".to_owned(), loader),
-            ("loxo load --direct".to_owned(), direct),
-        ]
+/// Each datanode's rows into a file.
+async fn split_rows(bench: &Bench) -> Result<Vec<PathBuf>> {
+    // In a run that goes on, this may be the first thing that is measured.
+    bench.create_distributed("UNLOGGED").await?;
+    bench.copy(&bench.coordinators).await?;
+    let mut files = Vec::new();
+    for (number, datanode) in bench.datanodes.iter().enumerate() {
+        let file = bench.dir.path().join(format!("split{}", number + 1));
+        let name = file.display().to_string().replace('\'', "''");
+        sql::run(datanode, &format!("COPY {TABLE} TO '{name}' {BINARY}")).await?;
+        files.push(file);
     }
-
-    /// Each datanode's rows into a file.
-    async fn split_rows(&self) -> Result<Vec<PathBuf>> {
-        let mut files = Vec::new();
-        for (number, datanode) in self.bench.datanodes.iter().enumerate() {
-            let file = self.bench.dir.path().join(format!("split{}", number + 1));
-            let name = file.display().to_string().replace('\'', "''");
-            sql::run(datanode, &format!("COPY {TABLE} TO '{name}' {BINARY}")).await?;
-            files.push(file);
-        }
-        Ok(files)
-    }
+    Ok(files)
 }
 
 /// `loxo load` of all files into an empty table of the cluster.
-async fn load(
-    bench: &Bench<'_>,
-    program: &Path,
-    persistence: &str,
-    where_to: &[&str],
-    measured: &mut Measured,
-) -> Result<()> {
+async fn load(bench: &Bench, program: &Path, persistence: &str, where_to: &[&str]) -> Result<Readings> {
     bench.create_distributed(persistence).await?;
     let run = run_loader(bench, program, where_to);
-    bench.timed(&bench.datanode_pids, &bench.coordinator_pids, measured, run).await?;
+    let readings = bench.timed(&bench.datanode_pids, &bench.coordinator_pids, run).await?;
     let rows = sql::number(&bench.coordinators[0], &format!("SELECT count(*) FROM {TABLE}")).await?;
-    bench.must_be_all(rows)
+    bench.must_be_all(rows)?;
+    Ok(readings)
 }
 
 /// A stream a file.
-async fn run_loader(bench: &Bench<'_>, program: &Path, where_to: &[&str]) -> Result<()> {
+async fn run_loader(bench: &Bench, program: &Path, where_to: &[&str]) -> Result<()> {
     let format = bench.options.format.name().to_ascii_lowercase();
     let mut command = Command::new(program);
     command.args(["load", TABLE, "--quiet", "--format", &format, "--streams", &bench.files.len().to_string()]);

@@ -8,7 +8,6 @@
 //! Every phase ends with the same question: are all rows there, once? MD5 of the ordered rows of lineitem, the sum of all balances,
 //! and the sum of a counter that every UPDATE raises must be what they were, or what the writers have been told.
 
-mod chart;
 mod phases;
 mod report;
 mod seen;
@@ -18,9 +17,16 @@ use std::future::Future;
 
 use pgerror::{PgError, Result, SqlState};
 
-use crate::load::{Target, interruptible};
+use crate::load::Target;
+use crate::suite::{Experiment, Figure, Readings, Samples, Sheet, Stage, Step, settings};
 
-pub use report::GrowReport;
+/// In the order in which they come.
+const PHASES: [&str; 3] = ["alone", "add a datanode", "remove it"];
+/// All phases are one measurement: each needs what the one before has left.
+const POINT: &str = "all phases";
+/// Seconds that loading, checking and moving take beside the phase without moves, and for each scale factor more.
+const STEP_SECONDS: f64 = 60.0;
+const STEP_SECONDS_A_SCALE_FACTOR: f64 = 240.0;
 
 /// What to measure.
 #[derive(Clone, Debug, Default)]
@@ -35,12 +41,14 @@ pub struct GrowOptions {
     pub accounts: u32,
     /// Seconds of the phase without moves.
     pub seconds: u32,
+    /// Datanodes of a new cluster, before one is added.
+    pub nodes: u16,
 }
 
 impl GrowOptions {
     /// Scale factor 1, 8 writers, 4 readers.
     pub fn full() -> Self {
-        Self { scale_factor: 1.0, writers: 8, readers: 4, accounts: 10_000, seconds: 30 }
+        Self { scale_factor: 1.0, writers: 8, readers: 4, accounts: 10_000, seconds: 30, nodes: 3 }
     }
 
     /// The same workload over fewer rows: less than three minutes.
@@ -59,22 +67,100 @@ pub trait Datanodes {
     fn remove(&self, name: &str) -> impl Future<Output = Result<()>>;
 }
 
-/// Runs the benchmark on the cluster that `start` brings up (or finds running). A cluster that is to be kept has its old
-/// datanodes at the end.
-///
-/// # Errors
-/// A server's error outside the workload, or SQLSTATE 57014 after Ctrl-C. Errors of the workload are part of the report.
-pub async fn run<D: Datanodes>(
-    options: &GrowOptions,
-    keeps_cluster: bool,
-    start: impl AsyncFnOnce() -> Result<(Target, D)>,
-) -> Result<GrowReport> {
-    let (target, datanodes) = start().await?;
-    if target.datanodes.len() < 2 {
-        return Err(PgError::new(
-            SqlState::CONFIG_FILE_ERROR,
-            "the benchmark needs a cluster of two datanodes at least",
-        ));
+/// The experiment.
+pub struct Grow<F> {
+    /// What to measure.
+    pub options: GrowOptions,
+    /// A cluster that is to be kept has its old datanodes at the end.
+    pub keeps_cluster: bool,
+    /// Who adds and removes datanodes of a cluster.
+    pub datanodes: F,
+}
+
+/// What is left when everything was measured.
+pub struct Bench {
+    target: Target,
+    faults: Vec<String>,
+}
+
+impl<D: Datanodes, F: Fn(&Target) -> D> Experiment for Grow<F> {
+    type Bench = Bench;
+
+    fn name(&self) -> &'static str {
+        "grow"
     }
-    interruptible(phases::measure(options, &target, &datanodes, keeps_cluster)).await
+
+    fn title(&self) -> String {
+        "What clients see while a datanode is added, filled, emptied and removed".to_owned()
+    }
+
+    fn about(&self) -> String {
+        "Writers move money between accounts, readers sum all of it, and one session asks TPC-H queries, first without moves, then while \
+         a datanode is added and gets its share of the rows, and while it is removed. At last, with nothing else running, one is added \
+         again. Errors of the sessions and wrong sums are counted."
+            .to_owned()
+    }
+
+    fn settings(&self) -> Vec<(String, String)> {
+        let GrowOptions { scale_factor, writers, readers, accounts, seconds, nodes } = &self.options;
+        settings(&[
+            ("scale factor", scale_factor),
+            ("datanodes", nodes),
+            ("writers", writers),
+            ("readers", readers),
+            ("accounts", accounts),
+            ("seconds without moves", seconds),
+        ])
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        let of_phase = |phase: &str| {
+            let name = |figure: &str| format!("{phase}: {figure}");
+            vec![
+                Figure::rate(&name("writers_tps"), "transactions/s"),
+                Figure::cost(&name("writers_p99_ms"), "ms"),
+                Figure::rate(&name("readers_per_second"), "reads/s"),
+                Figure::cost(&name("readers_p99_ms"), "ms"),
+            ]
+        };
+        let rate = Figure::rate("alone_rows_per_second", "rows/s");
+        std::iter::once(rate).chain(PHASES.iter().flat_map(|phase| of_phase(phase))).collect()
+    }
+
+    fn stages(&self) -> Vec<Stage> {
+        let seconds =
+            STEP_SECONDS + STEP_SECONDS_A_SCALE_FACTOR * self.options.scale_factor + f64::from(self.options.seconds);
+        vec![Stage { steps: Step::by_turns(&[POINT.to_owned()], 1, seconds), ..Stage::of(self.options.nodes, 2) }]
+    }
+
+    async fn prepare(&self, _: &Stage, target: &Target) -> Result<Bench> {
+        match target.datanodes.len() {
+            0 | 1 => Err(PgError::new(
+                SqlState::CONFIG_FILE_ERROR,
+                "the benchmark needs a cluster of two datanodes at least",
+            )),
+            _ => Ok(Bench { target: target.clone(), faults: Vec::new() }),
+        }
+    }
+
+    async fn step(&self, bench: &mut Bench, _: &Step) -> Result<Readings> {
+        let datanodes = (self.datanodes)(&bench.target);
+        let report = phases::measure(&self.options, &bench.target, &datanodes, self.keeps_cluster).await?;
+        bench.faults = report.faults();
+        Ok(report.readings())
+    }
+
+    async fn finish(&self, bench: Bench) -> Result<Option<String>> {
+        match bench.faults.as_slice() {
+            [] => Ok(Some(
+                "All rows are there, once: lineitem has the same MD5 before and after, and the accounts hold what the writers were told."
+                    .to_owned(),
+            )),
+            faults => Err(PgError::internal(faults.join("; "))),
+        }
+    }
+
+    fn sheet(&self, samples: &Samples) -> Sheet {
+        report::sheet(samples)
+    }
 }

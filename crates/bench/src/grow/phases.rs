@@ -12,10 +12,10 @@ use super::workload::{BALANCE, Shared, Workload};
 use super::{Datanodes, GrowOptions};
 use crate::lineitem::{Blocks, Columns, Format, estimated_rows};
 use crate::load::Target;
-use crate::report::grouped;
 use crate::tools::copy_in::{self, Cancel};
 use crate::tools::progress::Progress;
 use crate::tools::sql;
+use crate::tools::stats::grouped;
 use crate::verify::ordered_md5;
 
 const TABLES: &str = "bench_account, lineitem";
@@ -65,8 +65,6 @@ impl<'a, D: Datanodes> Bench<'a, D> {
         sql::run(&client, "ANALYZE").await?;
         let report = GrowReport {
             options: options.clone(),
-            version: sql::scalar(&primary, "SHOW server_version").await?,
-            datanodes: target.datanodes.len(),
             lineitem: rows,
             md5: vec![ordered_md5(&client, "lineitem").await?],
             ..GrowReport::default()

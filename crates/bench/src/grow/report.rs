@@ -1,23 +1,18 @@
-//! What the benchmark has found, as text and as JSON.
+//! What the benchmark has found.
 
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
-
-use super::GrowOptions;
-use super::chart::sparkline;
 use super::seen::{Figures, Trouble, by_code};
 use super::workload::BALANCE;
-use crate::report::{grouped, text_table};
+use super::{GrowOptions, PHASES, POINT};
+use crate::suite::{Axis, Cell, Chart, Mark, Point, Readings, Samples, Series, Sheet, Table};
+use crate::tools::stats::grouped;
 
 /// The outcome.
 #[derive(Clone, Debug, Default)]
 pub struct GrowReport {
     pub(crate) options: GrowOptions,
-    pub(crate) version: String,
-    /// Before one is added.
-    pub(crate) datanodes: usize,
     /// Rows of lineitem.
     pub(crate) lineitem: u64,
     pub(crate) phases: Vec<Phase>,
@@ -117,118 +112,61 @@ impl GrowReport {
         self.troubles.iter().filter(|trouble| phase.from < trouble.at && trouble.at <= phase.to)
     }
 
-    /// A line a second, with a head.
-    pub fn to_csv(&self) -> String {
-        let mut text = "second,state,rows_moved,tps,writers_p50_ms,writers_p99_ms,writers_longest_ms,\
-                        reads_per_second,readers_p50_ms,readers_p99_ms,readers_longest_ms\n"
-            .to_owned();
-        for Second { at, state, rows_moved, writers, readers } in &self.seconds {
-            text += &format!("{:.2},{state},{rows_moved}", at.as_secs_f64());
-            for seen in [writers, readers] {
-                let Figures { per_second, p50_ms, p99_ms, max_ms, .. } = seen;
-                text += &format!(",{per_second:.1},{p50_ms:.2},{p99_ms:.2},{max_ms:.2}");
-            }
-            text.push('\n');
+    /// All of it, for the report.
+    pub(crate) fn readings(&self) -> Readings {
+        let mut readings = Readings::default()
+            .figure("alone_rows_per_second", self.alone.rows_per_second())
+            .figure("lineitem_rows", self.lineitem as f64)
+            .figure("rows_moved_alone", self.alone.rows_moved as f64)
+            .figure("commits", self.commits as f64)
+            .figure("changes", self.changes as f64);
+        if let Some(steps) = self.alone.rows_per_second_of_steps() {
+            readings = readings.figure("alone_rows_per_second_of_steps", steps);
         }
-        text
-    }
-
-    /// The curves as a picture.
-    pub fn to_svg(&self) -> String {
-        super::chart::svg(&self.seconds)
-    }
-
-    /// The same facts as the text, and every second.
-    pub fn to_json(&self) -> Value {
-        let errors = |troubles: &mut dyn Iterator<Item = &Trouble>| -> Vec<Value> {
-            let counts = by_code(troubles).into_iter();
-            counts.map(|((who, code), (count, first))| json!({"session": who, "code": code, "count": count, "first": first})).collect()
-        };
-        let phase = |phase: &Phase| {
-            json!({
-                "phase": phase.name, "from_s": phase.from.as_secs_f64(), "to_s": phase.to.as_secs_f64(),
-                "rows_moved": phase.rows_moved, "share_moved": phase.rows_moved as f64 / self.rows().max(1) as f64,
-                "moving_s": phase.moving_seconds, "writers": phase.writers.to_json(), "readers": phase.readers.to_json(),
-                "queries": phase.queries.to_json(), "errors": errors(&mut self.troubles_of(phase)),
-            })
-        };
-        let second = |second: &Second| {
-            json!({
-                "at_s": second.at.as_secs_f64(), "state": second.state, "rows_moved": second.rows_moved,
-                "writers": second.writers.to_json(), "readers": second.readers.to_json(),
-            })
-        };
-        json!({
-            "server_version": self.version, "datanodes": self.datanodes, "scale_factor": self.options.scale_factor,
-            "sessions": {"writers": self.options.writers, "readers": self.options.readers},
-            "lineitem_rows": self.lineitem, "rows": self.rows(),
-            "phases": self.phases.iter().map(phase).collect::<Vec<_>>(),
-            "alone": {
-                "lineitem_rows": self.alone.lineitem, "rows_moved": self.alone.rows_moved, "seconds": self.alone.seconds,
-                "lineitem_rows_per_second": self.alone.rows_per_second(),
-                "lineitem_rows_per_second_of_steps": self.alone.rows_per_second_of_steps(),
-            },
-            "commits": self.commits, "unknown_commits": self.unknown, "changes": self.changes, "money": self.money,
-            "lineitem_md5": self.md5, "faults": self.faults(),
-            "seconds": self.seconds.iter().map(second).collect::<Vec<_>>(),
-        })
-    }
-
-    fn phase_table(&self) -> String {
-        let head = [
-            "phase",
-            "s",
-            "writers: tps",
-            "p50",
-            "p99",
-            "longest pause",
-            "readers: /s",
-            "p99",
-            "longest",
-            "queries",
-            "wrong",
-            "40001",
-            "other errors",
-            "rows moved",
-            "of all rows",
-        ];
-        let mut table = vec![head.map(str::to_owned).to_vec()];
         for phase in &self.phases {
-            let wrong = self.troubles_of(phase).filter(|trouble| trouble.code.is_none()).count();
-            let again = self.troubles_of(phase).filter(|trouble| trouble.is_to_be_tried_again()).count();
-            let errors = self.troubles_of(phase).count() - wrong - again;
-            let ms = |value: f64| format!("{value:.1}");
-            let Phase { writers, readers, queries, .. } = phase;
-            table.push(vec![
-                phase.name.to_owned(),
-                format!("{:.0}", (phase.to - phase.from).as_secs_f64()),
-                format!("{:.0}", writers.per_second),
-                ms(writers.p50_ms),
-                ms(writers.p99_ms),
-                ms(writers.max_ms),
-                format!("{:.0}", readers.per_second),
-                ms(readers.p99_ms),
-                ms(readers.max_ms),
-                queries.count.to_string(),
-                wrong.to_string(),
-                again.to_string(),
-                errors.to_string(),
-                grouped(phase.rows_moved),
-                format!("{:.2} %", phase.rows_moved as f64 * 100.0 / self.rows().max(1) as f64),
-            ]);
+            readings = self.of_phase(phase, readings);
         }
-        text_table(&table)
+        let line = |value: fn(&Second) -> f64| -> Vec<(f64, f64)> {
+            self.seconds.iter().map(|second| (second.at.as_secs_f64(), value(second))).collect()
+        };
+        readings = readings
+            .line("transactions/s", line(|second| second.writers.per_second))
+            .line("writers' p99", line(|second| second.writers.p99_ms))
+            .line("readers' p99", line(|second| second.readers.p99_ms));
+        for group in self.seconds.chunk_by(|a, b| a.state == b.state) {
+            readings = readings.line(&format!("state {}", group[0].state), vec![(group[0].at.as_secs_f64(), 0.0)]);
+        }
+        let errors = by_code(self.troubles.iter()).into_iter().map(|((who, code), (count, first))| {
+            format!("{who}: {} times {code}, first: {first}", grouped(count as u64))
+        });
+        let errors: Vec<String> = errors.collect();
+        readings.word("errors", errors.join("\n")).word("md5", self.md5.first().map_or("", String::as_str))
     }
 
-    /// The curves of a phase.
-    fn chart(&self, phase: &Phase) -> String {
-        let highest = |value: fn(&Second) -> f64| self.seconds.iter().map(value).fold(0.0, f64::max);
-        let (tps, p99) = (|second: &Second| second.writers.per_second, |second: &Second| second.writers.p99_ms);
-        let within = |value: fn(&Second) -> f64| -> Vec<f64> {
-            self.seconds.iter().filter(|second| phase.from < second.at && second.at <= phase.to).map(value).collect()
-        };
-        let line = |value: fn(&Second) -> f64| sparkline(&within(value), highest(value));
-        format!("{:<14}  tps {}\n{:<14}  p99 {}\n", phase.name, line(tps), "", line(p99))
+    fn of_phase(&self, phase: &Phase, readings: Readings) -> Readings {
+        let name = |figure: &str| format!("{}: {figure}", phase.name);
+        let wrong = self.troubles_of(phase).filter(|trouble| trouble.code.is_none()).count();
+        let again = self.troubles_of(phase).filter(|trouble| trouble.is_to_be_tried_again()).count();
+        let others = self.troubles_of(phase).count() - wrong - again;
+        let Phase { writers, readers, queries, .. } = phase;
+        let figures = [
+            ("seconds", (phase.to - phase.from).as_secs_f64()),
+            ("writers_tps", writers.per_second),
+            ("writers_p50_ms", writers.p50_ms),
+            ("writers_p99_ms", writers.p99_ms),
+            ("writers_longest_ms", writers.max_ms),
+            ("readers_per_second", readers.per_second),
+            ("readers_p99_ms", readers.p99_ms),
+            ("readers_longest_ms", readers.max_ms),
+            ("queries", queries.count as f64),
+            ("wrong", wrong as f64),
+            ("again", again as f64),
+            ("other_errors", others as f64),
+            ("rows_moved", phase.rows_moved as f64),
+            ("share_moved", phase.rows_moved as f64 * 100.0 / self.rows().max(1) as f64),
+            ("moving_seconds", phase.moving_seconds),
+        ];
+        figures.iter().fold(readings, |readings, (figure, value)| readings.figure(&name(figure), *value))
     }
 }
 
@@ -251,55 +189,93 @@ impl fmt::Display for Second {
     }
 }
 
-impl fmt::Display for GrowReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let GrowOptions { writers, readers, accounts, .. } = self.options;
-        writeln!(
-            f,
-            "{} datanodes and one more, PostgreSQL {}; lineitem of {} rows (16 columns, primary key) and {} accounts;",
-            self.datanodes,
-            self.version,
-            grouped(self.lineitem),
-            grouped(accounts.into())
-        )?;
-        writeln!(f, "{writers} writers, {readers} readers and a session with TPC-H 1 and 6; milliseconds\n")?;
-        writeln!(f, "{}", self.phase_table())?;
-        for phase in &self.phases {
-            write!(f, "{}", self.chart(phase))?;
-        }
-        for ((who, code), (count, first)) in by_code(self.troubles.iter()) {
-            writeln!(f, "\n{who}: {} times {code}, first: {first}", grouped(count as u64))?;
-        }
-        if let [alone, others @ ..] = self.phases.as_slice() {
-            let ratio = |phase: &Phase| phase.readers.p99_ms / alone.readers.p99_ms.max(1e-9);
-            let ratios: Vec<String> =
-                others.iter().map(|phase| format!("{:.1} ({})", ratio(phase), phase.name)).collect();
-            writeln!(f, "\nreaders' p99 against the one alone: {}", ratios.join(", "))?;
-        }
-        let Alone { lineitem, rows_moved, seconds, .. } = &self.alone;
-        write!(
-            f,
-            "nothing else running: {} rows of lineitem ({:.2} % of all rows moved) in {seconds:.1} s: {} rows/s",
-            grouped(*lineitem),
-            *rows_moved as f64 * 100.0 / self.rows().max(1) as f64,
-            grouped(self.alone.rows_per_second() as u64)
-        )?;
-        if let Some(steps) = self.alone.rows_per_second_of_steps() {
-            write!(f, ", {} from step to step", grouped(steps as u64))?;
-        }
-        let md5 = self.md5.first().map_or("", String::as_str);
-        match self.faults().as_slice() {
-            [] => write!(
-                f,
-                "\nall rows are there, once: MD5 of lineitem {md5} before and after, {} commits made {} changes of accounts \
-                 that hold {}",
-                grouped(self.commits),
-                grouped(self.changes),
-                grouped(self.money)
-            ),
-            faults => write!(f, "\nWRONG: {}", faults.join("; ")),
-        }
+/// Of a sample of the experiment.
+pub(super) fn sheet(samples: &Samples) -> Sheet {
+    let columns = [
+        "phase",
+        "s",
+        "writers: tps",
+        "p50, ms",
+        "p99, ms",
+        "longest pause, ms",
+        "readers: /s",
+        "p99, ms",
+        "longest, ms",
+        "queries",
+        "wrong",
+        "40001",
+        "other errors",
+        "rows moved",
+        "% of all rows",
+    ];
+    let cells = [
+        ("seconds", 0),
+        ("writers_tps", 0),
+        ("writers_p50_ms", 1),
+        ("writers_p99_ms", 1),
+        ("writers_longest_ms", 1),
+        ("readers_per_second", 0),
+        ("readers_p99_ms", 1),
+        ("readers_longest_ms", 1),
+        ("queries", 0),
+        ("wrong", 0),
+        ("again", 0),
+        ("other_errors", 0),
+        ("rows_moved", 0),
+        ("share_moved", 2),
+    ];
+    let mut table = Table::new("What sessions have seen", &columns);
+    for phase in PHASES {
+        let cell = |(figure, decimals): &(&str, usize)| samples.cell(POINT, &format!("{phase}: {figure}"), *decimals);
+        table.push(std::iter::once(Cell::text(phase)).chain(cells.iter().map(cell)).collect());
     }
+    let line = |name: &str| samples.line(POINT, name).map(<[(f64, f64)]>::to_vec).unwrap_or_default();
+    let series = |name: &str| Series {
+        name: name.to_owned(),
+        points: line(name).iter().map(|(x, y)| Point { x: *x, y: *y, range: None }).collect(),
+        dashed: false,
+    };
+    let marks = ["joining", "filling", "emptying"].iter().flat_map(|state| {
+        line(&format!("state {state}")).into_iter().map(move |(at, _)| Mark { at, label: format!("{state} begins") })
+    });
+    let marks: Vec<Mark> = marks.collect();
+    let chart = |title: &str, unit: &str, names: &[&str]| Chart {
+        title: title.to_owned(),
+        x: Axis::linear("seconds"),
+        y: Axis::linear(unit),
+        series: names.iter().map(|name| series(name)).collect(),
+        marks: marks.clone(),
+        ..Chart::default()
+    };
+    let charts = match line("transactions/s").is_empty() {
+        true => Vec::new(),
+        false => vec![
+            chart("Transactions of the writers", "transactions/s", &["transactions/s"]),
+            chart("99th percentiles", "ms", &["writers' p99", "readers' p99"]),
+        ],
+    };
+    Sheet { findings: findings(samples), tables: vec![table], charts }
+}
+
+fn findings(samples: &Samples) -> Vec<String> {
+    let figure = |name: &str| samples.median(POINT, name);
+    let p99 = |phase: &str| figure(&format!("{phase}: readers_p99_ms"));
+    let ratio = |phase: &str| Some(format!("{:.1} ({phase})", p99(phase)? / p99(PHASES[0])?.max(1e-9)));
+    let ratios: Vec<String> = PHASES[1..].iter().filter_map(|phase| ratio(phase)).collect();
+    let mut found = Vec::new();
+    if !ratios.is_empty() {
+        found.push(format!("Readers' 99th percentile against the one without moves: {}.", ratios.join(", ")));
+    }
+    if let Some(rate) = figure("alone_rows_per_second") {
+        let steps = figure("alone_rows_per_second_of_steps");
+        let steps = steps.map_or(String::new(), |rate| format!(", {} from step to step", grouped(rate as u64)));
+        found.push(format!(
+            "With nothing else running a new datanode got {} rows of lineitem a second{steps}.",
+            grouped(rate as u64)
+        ));
+    }
+    found.extend(samples.word(POINT, "errors").unwrap_or_default().lines().map(str::to_owned));
+    found
 }
 
 #[cfg(test)]
@@ -365,9 +341,10 @@ mod tests {
             troubles: vec![trouble(3, Some("40001")), trouble(4, None), trouble(5, Some("57014"))],
             ..report()
         };
-        let json = report.to_json();
-        assert_eq!(json["phases"][0]["errors"].as_array().map(Vec::len), Some(1));
-        assert_eq!(json["phases"][1]["errors"][1]["code"], "wrong");
+        let readings = report.readings();
+        let errors =
+            |phase: &str| ["wrong", "again", "other_errors"].map(|kind| readings.figures[&format!("{phase}: {kind}")]);
+        assert_eq!((errors("alone"), errors("add a datanode")), ([0.0, 0.0, 1.0], [1.0, 0.0, 1.0]));
         assert_eq!(report.faults(), ["1 wrong answers"]);
     }
 }

@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
-
 /// Only writers have blocks.
 pub(crate) const WRITER: &str = "writer";
 
@@ -104,15 +102,6 @@ fn figures(samples: &[Sample], from: Duration, to: Duration) -> Figures {
 /// Place of the smallest of so many sorted values that at least `percent` of them do not exceed.
 fn rank(count: usize, percent: usize) -> usize {
     (count * percent).div_ceil(100).saturating_sub(1)
-}
-
-impl Figures {
-    pub(crate) fn to_json(self) -> Value {
-        json!({
-            "count": self.count, "per_second": self.per_second, "p50_ms": self.p50_ms, "p99_ms": self.p99_ms,
-            "longest_ms": self.max_ms,
-        })
-    }
 }
 
 /// How often which error came to whom, with the first text: `("a writer", "40001")`.

@@ -1,224 +1,107 @@
-//! What `loxo bench insert` prints.
+//! What `loxo bench insert` shows.
 
-use std::fmt;
+use super::{Line, SIDES};
+use crate::suite::{Cell, Chart, Readings, Samples, Sheet, Table};
 
-use serde_json::{Value, json};
-
-use super::{InsertOptions, ROWS, Shape, Spread};
-use crate::report::{grouped, median, text_table};
-
-/// One entry a round in each list.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Side {
-    pub(super) rows_per_second: Vec<f64>,
-    /// Processor time per row, of all servers together.
-    pub(super) server_micros: Vec<f64>,
-    /// Of the server with most of it.
-    pub(super) busiest_micros: Vec<f64>,
-    pub(super) coordinator_micros: Vec<f64>,
+/// Processor time in microseconds a row: one entry a process, `servers` of them first, then coordinators and gtm.
+pub(super) fn readings(rows_per_second: f64, processes: &[f64], servers: usize) -> Readings {
+    let (servers, coordinators) = processes.split_at(servers.min(processes.len()));
+    Readings::default()
+        .figure("rows_per_second", rows_per_second)
+        .figure("server_cpu_us", servers.iter().sum())
+        .figure("busiest_server_cpu_us", servers.iter().copied().fold(0.0, f64::max))
+        .figure("coordinator_cpu_us", coordinators.iter().sum())
 }
 
-impl Side {
-    /// Those of a round: one entry a process, `servers` of them first, then coordinators and gtm.
-    pub(super) fn add_micros(&mut self, processes: &[f64], servers: usize) {
-        let (servers, coordinators) = processes.split_at(servers.min(processes.len()));
-        self.server_micros.push(servers.iter().sum());
-        self.busiest_micros.push(servers.iter().copied().fold(0.0, f64::max));
-        self.coordinator_micros.push(coordinators.iter().sum());
+pub(super) fn sheet(lines: &[Line], samples: &Samples) -> Sheet {
+    let mut tables = vec![rates(lines, samples)];
+    if lines.iter().any(|line| line.datanodes != lines[0].datanodes) {
+        tables.push(scaling(lines, samples));
     }
-
-    /// Of all processes.
-    fn micros(&self) -> f64 {
-        median(&self.server_micros) + median(&self.coordinator_micros)
-    }
-
-    /// What is left if every datanode has a machine of its own.
-    fn critical_micros(&self) -> f64 {
-        median(&self.busiest_micros) + median(&self.coordinator_micros)
-    }
+    let names: Vec<String> = lines.iter().map(|line| line.point("")).collect();
+    let chart = Chart::bars("Rows per second", "rows/s", &names, &SIDES, |name, side| {
+        samples.values(&format!("{name}{side}"), "rows_per_second")
+    });
+    Sheet { findings: Vec::new(), tables, charts: vec![chart] }
 }
 
-#[derive(Clone, Debug)]
-pub(super) struct Line {
-    pub(super) shape: Shape,
-    pub(super) spread: Spread,
-    pub(super) direct: Side,
-    pub(super) cluster: Side,
+fn rates(lines: &[Line], samples: &Samples) -> Table {
+    let columns = [
+        "shape",
+        "rows on",
+        "datanodes",
+        "direct rows/s",
+        "cluster rows/s",
+        "ratio",
+        "CPU µs: stock",
+        "CPU µs: datanodes",
+        "CPU µs: coordinator",
+    ];
+    let mut table = Table::new("Rows per second, and processor time of a row", &columns);
+    for line in lines {
+        let [direct, cluster] = SIDES.map(|side| line.point(side));
+        table.push(vec![
+            Cell::text(line.shape.name()),
+            Cell::text(line.spread.name()),
+            Cell::text(line.datanodes.to_string()),
+            samples.cell(&direct, "rows_per_second", 0),
+            samples.cell(&cluster, "rows_per_second", 0),
+            samples.ratio("rows_per_second", &cluster, &direct),
+            samples.cell(&direct, "server_cpu_us", 1),
+            samples.cell(&cluster, "server_cpu_us", 1),
+            samples.cell(&cluster, "coordinator_cpu_us", 1),
+        ]);
+    }
+    table
 }
 
-impl Line {
-    fn ratio(&self) -> f64 {
-        median(&self.cluster.rows_per_second) / median(&self.direct.rows_per_second).max(1e-9)
+/// How work grows and the critical path shrinks with more datanodes.
+fn scaling(lines: &[Line], samples: &Samples) -> Table {
+    let columns =
+        ["shape", "rows on", "datanodes", "CPU µs: all", "against the first", "CPU µs: critical path", "speed-up"];
+    let mut table = Table::new("Processor time of a row with more datanodes", &columns);
+    let sum = |line: &Line, server: &str| {
+        let point = line.point("cluster");
+        Some(samples.median(&point, server)? + samples.median(&point, "coordinator_cpu_us")?)
+    };
+    for line in lines {
+        let is_first = |first: &&Line| (first.shape, first.spread) == (line.shape, line.spread);
+        let Some(first) = lines.iter().find(is_first) else { continue };
+        let [all, path] = ["server_cpu_us", "busiest_server_cpu_us"].map(|server| sum(line, server));
+        let [first_all, first_path] = ["server_cpu_us", "busiest_server_cpu_us"].map(|server| sum(first, server));
+        table.push(vec![
+            Cell::text(line.shape.name()),
+            Cell::text(line.spread.name()),
+            Cell::text(line.datanodes.to_string()),
+            Cell::of(all.as_slice(), 1),
+            Cell::ratio(all, first_all),
+            Cell::of(path.as_slice(), 1),
+            Cell::ratio(first_path, path),
+        ]);
     }
-
-    fn keys(&self) -> &'static str {
-        match self.spread {
-            Spread::OneKey => "one node",
-            Spread::ManyKeys => "all nodes",
-        }
-    }
-}
-
-/// The outcome of `loxo bench insert`.
-#[derive(Clone, Debug)]
-pub struct InsertReport {
-    pub(super) options: InsertOptions,
-    pub(super) version: String,
-    pub(super) datanodes: usize,
-    pub(super) lines: Vec<Line>,
-}
-
-/// The same on clusters of different sizes.
-#[derive(Clone, Debug)]
-pub struct InsertScaling(pub Vec<InsertReport>);
-
-impl InsertReport {
-    /// The same facts as the text, plus those of every round.
-    pub fn to_json(&self) -> Value {
-        let side = |side: &Side| {
-            json!({
-                "rows_per_second": median(&side.rows_per_second), "rows_per_second_of_rounds": side.rows_per_second,
-                "server_cpu_microseconds": median(&side.server_micros),
-                "busiest_server_cpu_microseconds": median(&side.busiest_micros),
-                "coordinator_cpu_microseconds": median(&side.coordinator_micros),
-            })
-        };
-        let line = |line: &Line| {
-            json!({
-                "shape": line.shape.name(), "rows_on": line.keys(), "ratio": line.ratio(),
-                "direct": side(&line.direct), "cluster": side(&line.cluster),
-            })
-        };
-        json!({
-            "clients": self.options.clients, "seconds": self.options.seconds, "rows_of_a_transaction": ROWS,
-            "server_version": self.version, "datanodes": self.datanodes, "lines": self.lines.iter().map(line).collect::<Vec<_>>(),
-        })
-    }
-}
-
-impl fmt::Display for InsertReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let InsertOptions { clients, seconds, rounds, .. } = &self.options;
-        writeln!(f, "transactions of {ROWS} rows, {clients} clients, PostgreSQL {};", self.version)?;
-        writeln!(f, "medians of {rounds} rounds of {seconds} s, one stock server and cluster in turn")?;
-        let head = [
-            "shape",
-            "rows on",
-            "direct rows/s",
-            "cluster rows/s",
-            "ratio",
-            "CPU µs a row:",
-            "stock",
-            "datanodes",
-            "coordinator",
-        ];
-        let mut table = vec![head.map(str::to_owned).to_vec()];
-        for line in &self.lines {
-            let rows = |side: &Side| grouped(median(&side.rows_per_second) as u64);
-            let micros = |list: &[f64]| format!("{:.1}", median(list));
-            table.push(vec![
-                line.shape.name().to_owned(),
-                line.keys().to_owned(),
-                rows(&line.direct),
-                rows(&line.cluster),
-                format!("{:.2}", line.ratio()),
-                String::new(),
-                micros(&line.direct.server_micros),
-                micros(&line.cluster.server_micros),
-                micros(&line.cluster.coordinator_micros),
-            ]);
-        }
-        write!(f, "\n{}", text_table(&table))
-    }
-}
-
-impl InsertScaling {
-    /// For machines.
-    pub fn to_json(&self) -> Value {
-        self.0.iter().map(InsertReport::to_json).collect()
-    }
-
-    /// One shape and spread at all sizes; the lines of all reports are alike.
-    fn rows(&self, at: usize) -> Vec<Vec<String>> {
-        let sizes: Vec<(usize, &Line)> =
-            self.0.iter().filter_map(|report| Some((report.datanodes, report.lines.get(at)?))).collect();
-        let Some((_, first)) = sizes.first() else { return Vec::new() };
-        let row = |(datanodes, line): &(usize, &Line)| {
-            let (cpu, path) = (line.cluster.micros(), line.cluster.critical_micros());
-            vec![
-                line.shape.name().to_owned(),
-                line.keys().to_owned(),
-                datanodes.to_string(),
-                format!("{:.2}", line.ratio()),
-                format!("{:.1}", median(&line.direct.server_micros)),
-                format!("{cpu:.1}"),
-                format!("{:.2}", cpu / first.cluster.micros()),
-                format!("{path:.1}"),
-                format!("{:.2}", first.cluster.critical_micros() / path),
-            ]
-        };
-        sizes.iter().map(row).collect()
-    }
-}
-
-impl fmt::Display for InsertScaling {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(first) = self.0.first() else { return Ok(()) };
-        let InsertOptions { clients, seconds, rounds, .. } = &first.options;
-        writeln!(f, "transactions of {ROWS} rows, {clients} clients, PostgreSQL {};", first.version)?;
-        writeln!(
-            f,
-            "medians of {rounds} rounds of {seconds} s; CPU in µs a row, the critical path is that of the busiest"
-        )?;
-        writeln!(f, "datanode, coordinators and gtm")?;
-        let head = [
-            "shape",
-            "rows on",
-            "datanodes",
-            "ratio",
-            "stock CPU",
-            "CPU, all processes",
-            "against the first",
-            "critical path",
-            "speed-up",
-        ];
-        let mut table = vec![head.map(str::to_owned).to_vec()];
-        table.extend((0..first.lines.len()).flat_map(|at| self.rows(at)));
-        write!(f, "\n{}", text_table(&table))
-    }
+    table
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::{Shape, Spread};
     use super::*;
+    use crate::suite::{Sample, THIS};
 
     #[test]
     fn the_critical_path_is_the_busiest_server_and_what_all_need() {
-        let side = |processes: &[f64], servers| {
-            let mut side = Side::default();
-            side.add_micros(processes, servers);
-            side
+        let line = |datanodes| Line { datanodes, shape: Shape::Values, spread: Spread::ManyKeys };
+        let sample = |datanodes, processes: &[f64]| Sample {
+            point: line(datanodes).point("cluster"),
+            build: THIS.to_owned(),
+            round: 1,
+            seconds: 1.0,
+            others_cores: 0.0,
+            readings: readings(1.0, processes, usize::from(datanodes)),
         };
-        let report = |cluster: Side| InsertReport {
-            options: InsertOptions { clients: 1, seconds: 1, rounds: 1, shapes: vec![Shape::Values] },
-            version: String::new(),
-            datanodes: cluster.rows_per_second.len(),
-            lines: vec![Line { shape: Shape::Values, spread: Spread::ManyKeys, direct: side(&[3.0], 1), cluster }],
-        };
-        let scaling = InsertScaling(vec![report(side(&[4.0, 1.0], 1)), report(side(&[2.5, 1.0, 0.5, 0.5], 2))]);
-        let last: Vec<Vec<String>> = scaling.rows(0).into_iter().map(|row| row[4..].to_vec()).collect();
-        assert_eq!(last, [["3.0", "5.0", "1.00", "5.0", "1.00"], ["3.0", "4.5", "0.90", "3.5", "1.43"]]);
-    }
-
-    #[test]
-    fn the_ratio_is_of_medians() {
-        let side = |rows: [f64; 3]| Side { rows_per_second: rows.to_vec(), ..Side::default() };
-        let line = Line {
-            shape: Shape::Values,
-            spread: Spread::OneKey,
-            direct: side([100.0, 1.0, 100.0]),
-            cluster: side([80.0, 80.0, 1000.0]),
-        };
-        assert_eq!(line.ratio(), 0.8);
+        let all = [sample(1, &[4.0, 1.0]), sample(2, &[2.5, 1.0, 0.5, 0.5])];
+        let table = scaling(&[line(1), line(2)], &Samples::of(&all, THIS));
+        let last: Vec<Vec<String>> = table.rows.iter().map(|row| row[3..].iter().map(Cell::shown).collect()).collect();
+        assert_eq!(last, [["5.0", "1.00", "5.0", "1.00"], ["4.5", "0.90", "3.5", "1.43"]]);
     }
 }

@@ -8,10 +8,11 @@ use futures_util::future::try_join_all;
 use pgerror::{PgError, Result};
 use tokio_postgres::Client;
 
+use super::NodesOptions;
 use super::clients::{Writers, crowd};
-use super::{NodesOptions, Size};
 use crate::load::Target;
-use crate::report::median;
+use crate::suite::Readings;
+use crate::tools::stats::median;
 use crate::tools::{cpu, sql};
 
 /// Sessions that write while snapshots are measured.
@@ -31,40 +32,37 @@ const SUM: &str = "SELECT sum(n) FROM bench_nodes_account";
 /// A tenth of the rows looks for its partners on other nodes.
 const JOIN: &str = "SELECT count(*) FROM bench_nodes a JOIN bench_nodes b ON a.k = b.v WHERE b.n < 10";
 
-pub(super) async fn measure(options: &NodesOptions, target: &Target, up_seconds: f64) -> Result<Size> {
+pub(super) async fn measure(options: &NodesOptions, target: &Target) -> Result<Readings> {
     let processes = cpu::find(&target.dir, &["coordinator", "gtm", "-D"])?;
-    let used = || Ok::<_, PgError>((cpu::machine_seconds()?, cpu::tree_seconds(&processes)?));
-    let (begun, (machine, own)) = (Instant::now(), used()?);
-    let bench = Bench::prepare(options, target).await?;
-    let mut size = Size {
-        datanodes: target.datanodes.len(),
-        up_seconds,
-        memory_mib: cpu::tree_memory(&processes)?,
-        version: sql::scalar(&bench.client, "SHOW server_version").await?,
-        ..Size::default()
-    };
-    size.copy_rows_per_second = bench.copy().await?;
-    size.point_ms = bench.median_of(options.rounds, |n| bench.point_read(n)).await?;
-    size.sum_ms = bench.median_of(options.rounds, |_| SUM.to_owned()).await?;
-    size.join_ms = bench.median_of(options.rounds.div_ceil(PER_LONG), |_| JOIN.to_owned()).await?;
+    let (bench, statements) = (Bench::prepare(options, target).await?, options.statements);
+    let mut readings = Readings::default()
+        .figure("memory_mib", cpu::tree_memory(&processes)?)
+        .figure("copy_rows_per_s", bench.copy().await?)
+        .figure("point_ms", bench.median_of(statements, |n| bench.point_read(n)).await?)
+        .figure("sum_ms", bench.median_of(statements, |_| SUM.to_owned()).await?)
+        .figure("join_ms", bench.median_of(statements.div_ceil(PER_LONG), |_| JOIN.to_owned()).await?);
     let one_each: Vec<u64> = bench.keys.iter().map(|keys| keys[0]).collect();
     if let [one, other, ..] = one_each[..] {
-        size.commit_two_ms = Some(bench.commit(&[one, other]).await?);
+        readings = readings.figure("commit_two_ms", bench.commit(&[one, other]).await?);
     }
-    size.commit_all_ms = bench.commit(&one_each).await?;
-    size.ddl_ms = bench.ddl().await?;
-    (size.local_ms, size.consistent_ms) = bench.snapshots().await?;
-    size.crowd = crowd(options, target, &bench.keys, &processes).await?;
+    readings = readings.figure("commit_all_ms", bench.commit(&one_each).await?).figure("ddl_ms", bench.ddl().await?);
+    let (local, consistent) = bench.snapshots().await?;
+    let crowd = crowd(options, target, &bench.keys, &processes).await?;
     let money = sql::number(&bench.client, SUM).await?;
-    let (machine_after, own_after) = used()?;
-    let others = (machine_after - machine) - (own_after - own);
-    size.others_cores = (others / begun.elapsed().as_secs_f64()).max(0.0);
     let changes = bench.changes.get() + 10_000 * 1000;
     if money != changes {
         return Err(PgError::internal(format!("the accounts hold {money} and not {changes}")));
     }
     sql::run(&bench.client, "DROP TABLE bench_nodes, bench_nodes_account").await?;
-    Ok(size)
+    Ok(readings
+        .figure("local_ms", local)
+        .figure("consistent_ms", consistent)
+        .figure("snapshot_ms", consistent - local)
+        .figure("connections", crowd.connections as f64)
+        .figure("transactions_per_s", crowd.transactions_per_second)
+        .figure("reads_per_s", crowd.reads_per_second)
+        .figure("longest_ms", crowd.longest_ms)
+        .figure("memory_clients_mib", crowd.memory_mib))
 }
 
 struct Bench<'a> {
@@ -140,8 +138,8 @@ impl<'a> Bench<'a> {
     async fn commit(&self, keys: &[u64]) -> Result<f64> {
         let list: Vec<String> = keys.iter().map(u64::to_string).collect();
         let update = format!("UPDATE bench_nodes_account SET n = n + 1 WHERE k IN ({})", list.join(", "));
-        let mut times = Vec::with_capacity(self.options.rounds);
-        for _ in 0..self.options.rounds {
+        let mut times = Vec::with_capacity(self.options.statements);
+        for _ in 0..self.options.statements {
             sql::run(&self.client, "BEGIN").await?;
             sql::run(&self.client, &update).await?;
             times.push(timed(&self.client, "COMMIT").await?);
@@ -153,7 +151,7 @@ impl<'a> Bench<'a> {
     /// CREATE TABLE and DROP TABLE.
     async fn ddl(&self) -> Result<f64> {
         let mut times = Vec::new();
-        for _ in 0..self.options.rounds.div_ceil(PER_LONG) {
+        for _ in 0..self.options.statements.div_ceil(PER_LONG) {
             let created = timed(&self.client, "CREATE TABLE bench_nodes_new (k int PRIMARY KEY, v text)").await?;
             times.push(created + timed(&self.client, "DROP TABLE bench_nodes_new").await?);
         }
@@ -164,7 +162,7 @@ impl<'a> Bench<'a> {
     async fn snapshots(&self) -> Result<(f64, f64)> {
         let writers = Writers::start(&self.target.coordinators[0], &self.keys, WRITERS).await?;
         let mut times = [Vec::new(), Vec::new()];
-        for _ in 0..self.options.rounds {
+        for _ in 0..self.options.statements {
             for (mode, times) in ["local", "consistent"].into_iter().zip(&mut times) {
                 sql::run(&self.client, &format!("SET loxo.snapshot = {mode}")).await?;
                 times.push(timed(&self.client, SUM).await?);

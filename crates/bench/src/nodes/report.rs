@@ -1,151 +1,112 @@
-//! What was found, as text, JSON, CSV and a picture: a column a number of datanodes.
+//! What was found, a column a number of datanodes.
 
-use std::fmt;
+use crate::suite::{Axis, Better, Cell, Chart, Figure, Kind, Point, Samples, Series, Sheet, Table};
 
-use serde_json::{Map, Value, json};
-
-use super::NodesOptions;
-use super::clients::Crowd;
-use crate::report::{grouped, text_table};
-
-/// One number of datanodes.
-#[derive(Clone, Debug, Default)]
-pub struct Size {
-    pub(crate) datanodes: usize,
-    pub(crate) version: String,
-    /// From nothing to a cluster that answers.
-    pub(crate) up_seconds: f64,
-    pub(crate) memory_mib: f64,
-    pub(crate) copy_rows_per_second: f64,
-    pub(crate) point_ms: f64,
-    pub(crate) sum_ms: f64,
-    pub(crate) join_ms: f64,
-    /// `None` with one datanode.
-    pub(crate) commit_two_ms: Option<f64>,
-    pub(crate) commit_all_ms: f64,
-    pub(crate) ddl_ms: f64,
-    /// A sum over all datanodes beside writers.
-    pub(crate) local_ms: f64,
-    /// The same in a consistent snapshot.
-    pub(crate) consistent_ms: f64,
-    pub(crate) crowd: Crowd,
-    /// How many cores other programs of this machine, and the benchmark, had on average.
-    pub(crate) others_cores: f64,
+/// A figure and how it is shown.
+pub(super) struct Shown {
+    title: &'static str,
+    name: &'static str,
+    unit: &'static str,
+    better: Better,
+    decimals: usize,
 }
 
-/// The outcome.
-#[derive(Clone, Debug, Default)]
-pub struct NodesReport {
-    /// What was measured.
-    pub options: NodesOptions,
-    /// In the order in which they were measured.
-    pub sizes: Vec<Size>,
+const fn cost(title: &'static str, name: &'static str, unit: &'static str, decimals: usize) -> Shown {
+    Shown { title, name, unit, better: Better::Lower, decimals }
 }
 
-/// A figure: what it is, its name for machines, its value, decimals.
-type Figure = (&'static str, &'static str, fn(&Size) -> Option<f64>, usize);
+const fn rate(title: &'static str, name: &'static str, unit: &'static str) -> Shown {
+    Shown { title, name, unit, better: Better::Higher, decimals: 0 }
+}
 
-pub(crate) const FIGURES: [Figure; 18] = [
-    ("start, s", "up_s", |size| Some(size.up_seconds), 1),
-    ("memory after the start, MiB", "memory_mib", |size| Some(size.memory_mib), 0),
-    ("COPY, rows/s", "copy_rows_per_s", |size| Some(size.copy_rows_per_second), 0),
-    ("read of one row, ms", "point_ms", |size| Some(size.point_ms), 2),
-    ("sum over all datanodes, ms", "sum_ms", |size| Some(size.sum_ms), 2),
-    ("the same beside 4 writers, local, ms", "local_ms", |size| Some(size.local_ms), 2),
-    ("the same beside 4 writers, consistent, ms", "consistent_ms", |size| Some(size.consistent_ms), 2),
-    ("what the snapshot adds, ms", "snapshot_ms", |size| Some(size.consistent_ms - size.local_ms), 2),
-    ("join that exchanges rows, ms", "join_ms", |size| Some(size.join_ms), 1),
-    ("COMMIT of two datanodes, ms", "commit_two_ms", |size| size.commit_two_ms, 2),
-    ("COMMIT of all datanodes, ms", "commit_all_ms", |size| Some(size.commit_all_ms), 2),
-    ("CREATE TABLE and DROP TABLE, ms", "ddl_ms", |size| Some(size.ddl_ms), 1),
-    ("clients: connections to a datanode", "connections", |size| Some(size.crowd.connections as f64), 0),
-    ("clients: transactions/s", "transactions_per_s", |size| Some(size.crowd.transactions_per_second), 1),
-    ("clients: reads of one row/s", "reads_per_s", |size| Some(size.crowd.reads_per_second), 1),
-    ("clients: longest statement, ms", "longest_ms", |size| Some(size.crowd.longest_ms), 0),
-    ("clients: memory, MiB", "memory_clients_mib", |size| Some(size.crowd.memory_mib), 0),
-    ("cores that other programs had", "others_cores", |size| Some(size.others_cores), 1),
+pub(super) const FIGURES: [Shown; 17] = [
+    rate("COPY, rows/s", "copy_rows_per_s", "rows/s"),
+    cost("start, s", "cluster_start_s", "s", 1),
+    cost("memory after the start, MiB", "memory_mib", "MiB", 0),
+    cost("read of one row, ms", "point_ms", "ms", 2),
+    cost("sum over all datanodes, ms", "sum_ms", "ms", 2),
+    cost("sum beside 4 writers, local, ms", "local_ms", "ms", 2),
+    cost("sum beside 4 writers, consistent, ms", "consistent_ms", "ms", 2),
+    cost("what the snapshot adds, ms", "snapshot_ms", "ms", 2),
+    cost("join that exchanges rows, ms", "join_ms", "ms", 1),
+    cost("COMMIT of two datanodes, ms", "commit_two_ms", "ms", 2),
+    cost("COMMIT of all datanodes, ms", "commit_all_ms", "ms", 2),
+    cost("CREATE TABLE and DROP TABLE, ms", "ddl_ms", "ms", 1),
+    cost("many clients: connections to a datanode", "connections", "connections", 0),
+    rate("many clients: transactions/s", "transactions_per_s", "transactions/s"),
+    rate("many clients: reads of one row/s", "reads_per_s", "reads/s"),
+    cost("many clients: longest statement, ms", "longest_ms", "ms", 0),
+    cost("many clients: memory, MiB", "memory_clients_mib", "MiB", 0),
 ];
 
-impl NodesReport {
-    /// The same facts as the text.
-    pub fn to_json(&self) -> Value {
-        let NodesOptions { rows, rounds, clients, seconds } = self.options;
-        let size = |size: &Size| {
-            let mut facts = Map::new();
-            facts.insert("datanodes".to_owned(), json!(size.datanodes));
-            facts.extend(FIGURES.iter().map(|(_, name, value, _)| ((*name).to_owned(), json!(value(size)))));
-            Value::Object(facts)
-        };
-        json!({
-            "server_version": self.version(), "rows": rows, "rounds": rounds, "clients": clients, "seconds": seconds,
-            "sizes": self.sizes.iter().map(size).collect::<Vec<_>>(),
-        })
-    }
-
-    /// A line a number of datanodes, with a head.
-    pub fn to_csv(&self) -> String {
-        let names: Vec<&str> = FIGURES.iter().map(|(_, name, ..)| *name).collect();
-        let mut text = format!("datanodes,{}\n", names.join(","));
-        for size in &self.sizes {
-            text += &size.datanodes.to_string();
-            for (_, _, value, decimals) in FIGURES {
-                text += &value(size).map_or(",".to_owned(), |value| format!(",{value:.decimals$}"));
-            }
-            text.push('\n');
-        }
-        text
-    }
-
-    /// The times over the number of datanodes.
-    pub fn to_svg(&self) -> String {
-        super::chart::svg(&self.sizes)
-    }
-
-    fn version(&self) -> &str {
-        self.sizes.first().map_or("", |size| &size.version)
+impl Shown {
+    pub(super) fn figure(&self) -> Figure {
+        Figure { name: self.name.to_owned(), unit: self.unit.to_owned(), better: self.better }
     }
 }
 
-impl fmt::Display for NodesReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let NodesOptions { rows, rounds, clients, seconds } = self.options;
-        writeln!(
-            f,
-            "{} rows, medians of {rounds} statements (a fifth of joins and DDL), then {clients} clients for {seconds} s; PostgreSQL {}",
-            grouped(rows),
-            self.version()
-        )?;
-        let mut table = vec![vec!["datanodes".to_owned()]];
-        table[0].extend(self.sizes.iter().map(|size| size.datanodes.to_string()));
-        for (title, _, value, decimals) in FIGURES {
-            let cell = |size: &Size| match (value(size), decimals) {
-                (None, _) => "–".to_owned(),
-                (Some(value), 0) => grouped(value.round() as u64),
-                (Some(value), _) => format!("{value:.decimals$}"),
-            };
-            table.push(std::iter::once(title.to_owned()).chain(self.sizes.iter().map(cell)).collect());
-        }
-        write!(f, "\n{}", text_table(&table))
+pub(super) fn point(datanodes: u16) -> String {
+    format!("{datanodes} datanodes")
+}
+
+pub(super) fn sheet(sizes: &[u16], samples: &Samples) -> Sheet {
+    let measured: Vec<u16> = sizes.iter().copied().filter(|size| samples.at(&point(*size)).next().is_some()).collect();
+    let names: Vec<String> = measured.iter().map(u16::to_string).collect();
+    let mut columns = vec!["datanodes"];
+    columns.extend(names.iter().map(String::as_str));
+    let mut table = Table::new("", &columns);
+    for Shown { title, name, decimals, .. } in &FIGURES {
+        let cells = measured.iter().map(|size| samples.cell(&point(*size), name, *decimals));
+        table.push(std::iter::once(Cell::text(*title)).chain(cells).collect());
+    }
+    Sheet { findings: Vec::new(), tables: vec![table], charts: vec![chart(&measured, samples)] }
+}
+
+/// Both axes logarithmic: what costs twice as much with twice as many is a line that rises as steeply as a diagonal.
+fn chart(sizes: &[u16], samples: &Samples) -> Chart {
+    let curve = |shown: &Shown| {
+        let one = |size: &u16| Point::of(f64::from(*size), &samples.values(&point(*size), shown.name));
+        Series { name: shown.title.to_owned(), points: sizes.iter().filter_map(one).collect(), dashed: false }
+    };
+    let is_drawn = |shown: &&Shown| {
+        ["point_ms", "sum_ms", "consistent_ms", "join_ms", "commit_two_ms", "commit_all_ms", "ddl_ms"]
+            .contains(&shown.name)
+    };
+    Chart {
+        title: "Times over the number of datanodes".to_owned(),
+        kind: Kind::Lines,
+        x: Axis::logarithmic("datanodes"),
+        y: Axis::logarithmic("ms"),
+        series: FIGURES.iter().filter(is_drawn).map(curve).collect(),
+        ..Chart::default()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::suite::{Readings, Sample, THIS};
 
     #[test]
-    fn every_form_has_every_size() {
-        let size = |datanodes, commit_two_ms| Size {
-            datanodes,
-            commit_two_ms,
-            local_ms: 1.0,
-            consistent_ms: 1.5,
-            ..Size::default()
+    fn what_one_datanode_cannot_have_is_a_dash() {
+        let sample = |datanodes, two: Option<f64>| Sample {
+            point: point(datanodes),
+            build: THIS.to_owned(),
+            round: 1,
+            seconds: 1.0,
+            others_cores: 0.0,
+            readings: two
+                .into_iter()
+                .fold(Readings::default().figure("sum_ms", 1.0), |r, ms| r.figure("commit_two_ms", ms)),
         };
-        let report = NodesReport { sizes: vec![size(1, None), size(2, Some(3.0))], ..NodesReport::default() };
-        assert_eq!(report.to_json()["sizes"][1]["snapshot_ms"], 0.5);
-        let csv = report.to_csv();
-        assert_eq!(csv.lines().map(|line| line.split(',').count()).collect::<Vec<_>>(), [FIGURES.len() + 1; 3]);
-        assert!(report.to_string().contains("COMMIT of two datanodes"));
+        let samples = Samples::of(&[sample(1, None), sample(2, Some(3.0))], THIS);
+        let sheet = sheet(&[1, 2, 4], &samples);
+        let shown: Vec<Vec<String>> =
+            sheet.tables[0].rows.iter().map(|row| row.iter().map(Cell::shown).collect()).collect();
+        assert_eq!(
+            shown,
+            [["sum over all datanodes, ms", "1.00", "1.00"], ["COMMIT of two datanodes, ms", "–", "3.00"]]
+        );
+        assert_eq!(sheet.charts[0].series.len(), 7);
     }
 }

@@ -20,13 +20,14 @@ use futures_util::SinkExt;
 use pgerror::{PgError, Result, SqlState};
 use tokio_postgres::Client;
 
-use crate::load::{Target, interruptible};
+use crate::load::Target;
+use crate::suite::{Experiment, Figure, Readings, Samples, Sheet, Stage, Step, measure_once, settings};
 use crate::tools::cpu;
 use crate::tools::sql;
 use crate::tools::stock::{Pattern, StockServer, WorkDir};
 
 use queries::Query;
-pub use report::{PowerReport, QueryTimes, Scaling, Verdict};
+pub use report::{PowerReport, QueryTimes, Verdict};
 pub use tables::Layout;
 use tables::TABLES;
 
@@ -62,6 +63,11 @@ impl PowerOptions {
             keep_tables: false,
         }
     }
+
+    /// Less than three minutes.
+    pub fn quick(layout: Layout) -> Self {
+        Self { scale_factor: 0.1, rounds: 2, ..Self::new(layout) }
+    }
 }
 
 const BLOCK_BYTES: usize = 512 * 1024;
@@ -72,46 +78,122 @@ const BLOCK_BYTES: usize = 512 * 1024;
 /// A server's error while loading, or SQLSTATE 57014 after Ctrl-C. A query that fails is no error but part of the report.
 pub async fn run(options: &PowerOptions, start: impl AsyncFnOnce() -> Result<Target>) -> Result<PowerReport> {
     let target = start().await?;
-    interruptible(measure(options, &target)).await
+    let datanodes = target.datanodes.len() as u16;
+    let experiment = Power { options: options.clone(), nodes: vec![datanodes] };
+    let samples = measure_once(&experiment, target).await?;
+    Ok(PowerReport::of(options, datanodes, &samples))
+}
+
+/// The experiment.
+pub struct Power {
+    /// What to measure.
+    pub options: PowerOptions,
+    /// Datanodes of clusters, one after the other.
+    pub nodes: Vec<u16>,
+}
+
+/// About how long a query takes on all sides at scale factor 1, and how long the tables take to load.
+const QUERY_SECONDS: f64 = 3.0;
+const LOAD_SECONDS: f64 = 40.0;
+
+impl Experiment for Power {
+    type Bench = Sides;
+
+    fn name(&self) -> &'static str {
+        "power"
+    }
+
+    fn title(&self) -> String {
+        format!("The 22 TPC-H queries, scale factor {}", self.options.scale_factor)
+    }
+
+    fn about(&self) -> String {
+        "The same rows in the cluster and in one stock PostgreSQL server with the datanodes' settings; every query by turns on the server \
+         without and with parallel workers and on the cluster, and every answer compared. Of each side the fastest round counts. On one \
+         machine all datanodes share its cores: what is gained is that both cores work on a query, where one server uses one or its \
+         workers. The critical path is the processor time of the busiest datanode, coordinator and gtm: what is left if every datanode \
+         has a machine of its own."
+            .to_owned()
+    }
+
+    fn settings(&self) -> Vec<(String, String)> {
+        let PowerOptions { scale_factor, layout, rounds, work_mem, .. } = &self.options;
+        let nodes = self.nodes.iter().map(u16::to_string).collect::<Vec<_>>().join(", ");
+        settings(&[
+            ("scale factor", scale_factor),
+            ("layout", &report::layout_name(*layout)),
+            ("datanodes", &nodes),
+            ("rounds", rounds),
+            ("work_mem", work_mem),
+        ])
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        vec![
+            Figure::cost("cluster", "s"),
+            Figure::fact("stock", "s"),
+            Figure::fact("stock_with_workers", "s"),
+            Figure::cost("cluster_cpu", "CPU s"),
+            Figure::cost("critical_cpu", "CPU s"),
+        ]
+    }
+
+    fn stages(&self) -> Vec<Stage> {
+        let (rounds, sf) = (self.options.rounds.max(1), self.options.scale_factor);
+        let stage = |datanodes: &u16| {
+            let one = |number: &usize| Step::by_turns(&[point(*datanodes, *number)], rounds, 0.1 + QUERY_SECONDS * sf);
+            let mut steps: Vec<Step> = self.options.queries.iter().flat_map(one).collect();
+            if let Some(first) = steps.first_mut() {
+                first.seconds += LOAD_SECONDS * sf;
+            }
+            Stage { steps, ..Stage::of(*datanodes, 1) }
+        };
+        self.nodes.iter().map(stage).collect()
+    }
+
+    async fn prepare(&self, _: &Stage, target: &Target) -> Result<Sides> {
+        Sides::prepare(&self.options, target).await
+    }
+
+    async fn step(&self, sides: &mut Sides, step: &Step) -> Result<Readings> {
+        let number = step.point.strip_prefix('Q').and_then(|rest| rest.split(',').next()?.parse().ok());
+        let number = number.ok_or_else(|| PgError::internal(format!("no query {}", step.point)))?;
+        let query = queries::query(number, self.options.scale_factor)?;
+        sides.measure(&query).await
+    }
+
+    async fn finish(&self, sides: Sides) -> Result<Option<String>> {
+        if !self.options.keep_tables {
+            sides.drop_tables().await?;
+        }
+        Ok(None)
+    }
+
+    fn sheet(&self, samples: &Samples) -> Sheet {
+        let report = |datanodes: &u16| PowerReport::of(&self.options, *datanodes, samples);
+        report::sheet(&self.nodes.iter().map(report).collect::<Vec<_>>())
+    }
+}
+
+fn point(datanodes: u16, number: usize) -> String {
+    format!("Q{number}, {datanodes} datanodes")
 }
 
 /// Field order is drop order: the server stops before its directory goes.
-struct Sides<'a> {
-    options: &'a PowerOptions,
+pub struct Sides {
+    options: PowerOptions,
     cluster: Client,
     plain: Client,
     workers: Client,
     /// Root processes of the cluster, for their processor time: the datanodes first.
     processes: Vec<u32>,
     datanodes: usize,
-    version: String,
     _stock: StockServer,
     _dir: WorkDir,
 }
 
-async fn measure(options: &PowerOptions, target: &Target) -> Result<PowerReport> {
-    let sides = Sides::prepare(options, target).await?;
-    let mut times = Vec::new();
-    for number in &options.queries {
-        let query = queries::query(*number, options.scale_factor)?;
-        let measured = sides.measure(&query).await?;
-        eprintln!("{measured}");
-        times.push(measured);
-    }
-    if !options.keep_tables {
-        sides.drop_tables().await?;
-    }
-    Ok(PowerReport {
-        scale_factor: options.scale_factor,
-        layout: options.layout,
-        datanodes: target.datanodes.len(),
-        server_version: sides.version.clone(),
-        queries: times,
-    })
-}
-
-impl<'a> Sides<'a> {
-    async fn prepare(options: &'a PowerOptions, target: &Target) -> Result<Self> {
+impl Sides {
+    async fn prepare(options: &PowerOptions, target: &Target) -> Result<Self> {
         let (Some(coordinator), Some(_)) = (target.coordinators.first(), target.datanodes.first()) else {
             return Err(PgError::new(SqlState::CONFIG_FILE_ERROR, "the benchmark needs a coordinator and a datanode"));
         };
@@ -125,13 +207,12 @@ impl<'a> Sides<'a> {
         let mut processes: Vec<u32> = patterns.iter().map(|pattern| pattern.postmaster).collect();
         processes.extend(cpu::find(&target.dir, &["coordinator", "gtm"])?);
         let sides = Self {
-            options,
+            options: options.clone(),
             cluster: sql::connect(coordinator).await?,
             plain: sql::connect(&stock.uri).await?,
             workers: sql::connect(&stock.uri).await?,
             processes,
             datanodes: patterns.len(),
-            version: pattern.version.clone(),
             _stock: stock,
             _dir: dir,
         };
@@ -183,39 +264,43 @@ impl<'a> Sides<'a> {
         Ok(())
     }
 
-    async fn measure(&self, query: &Query) -> Result<QueryTimes> {
+    async fn measure(&self, query: &Query) -> Result<Readings> {
         for client in [&self.plain, &self.cluster] {
             if let Some(before) = &query.before {
                 sql::run(client, before).await?;
             }
         }
-        let mut times = QueryTimes { number: query.number, ..QueryTimes::default() };
-        for _ in 0..self.options.rounds.max(1) {
-            let expected = timed(&self.plain, query, &mut times.stock).await?;
-            timed(&self.workers, query, &mut times.stock_with_workers).await?;
-            let before = cpu::each_seconds(&self.processes)?;
-            let found = timed(&self.cluster, query, &mut times.cluster).await;
-            let used: Vec<f64> = cpu::each_seconds(&self.processes)?.iter().zip(before).map(|(a, b)| a - b).collect();
-            let (datanodes, others) = used.split_at(self.datanodes.min(used.len()));
-            times.cluster_cpu = Some(used.iter().sum());
-            times.critical_cpu = Some(datanodes.iter().copied().fold(0.0, f64::max) + others.iter().sum::<f64>());
-            times.verdict = match found {
-                Ok(rows) => self.judge(query.number, expected, rows),
-                Err(error) => Verdict::Failed(format!("{} ({})", error.message(), error.code())),
-            };
-            if times.verdict != Verdict::Right {
-                break;
+        let (expected, stock) = timed(&self.plain, query).await?;
+        let (_, stock_with_workers) = timed(&self.workers, query).await?;
+        let before = cpu::each_seconds(&self.processes)?;
+        let found = timed(&self.cluster, query).await;
+        let used: Vec<f64> = cpu::each_seconds(&self.processes)?.iter().zip(before).map(|(a, b)| a - b).collect();
+        let (datanodes, others) = used.split_at(self.datanodes.min(used.len()));
+        let mut readings = Readings::default()
+            .figure("stock", stock)
+            .figure("stock_with_workers", stock_with_workers)
+            .figure("cluster_cpu", used.iter().sum())
+            .figure("critical_cpu", datanodes.iter().copied().fold(0.0, f64::max) + others.iter().sum::<f64>());
+        let problem = match found {
+            Ok((rows, seconds)) => {
+                readings = readings.figure("cluster", seconds);
+                self.judge(query.number, expected, rows).map(|how| ("wrong", how))
             }
-        }
+            Err(error) => Some(("failed", format!("{} ({})", error.message(), error.code()))),
+        };
         for client in [&self.plain, &self.cluster] {
             if let Some(after) = &query.after {
                 sql::run(client, after).await?;
             }
         }
-        Ok(times)
+        Ok(match problem {
+            Some((name, how)) => readings.word(name, how),
+            None => readings,
+        })
     }
 
-    fn judge(&self, number: usize, mut expected: Vec<Vec<String>>, mut found: Vec<Vec<String>>) -> Verdict {
+    /// How the rows differ from those that are right.
+    fn judge(&self, number: usize, mut expected: Vec<Vec<String>>, mut found: Vec<Vec<String>>) -> Option<String> {
         let official = match self.options.scale_factor == 1.0 {
             true => queries::compare_with_official(number, &found),
             false => None,
@@ -224,22 +309,17 @@ impl<'a> Sides<'a> {
         expected.sort();
         found.sort();
         if expected != found {
-            return Verdict::Wrong(format!("{} rows, not those of one server ({})", found.len(), expected.len()));
+            return Some(format!("{} rows, not those of one server ({})", found.len(), expected.len()));
         }
-        match official {
-            Some(difference) => Verdict::Wrong(format!("not the official answer: {difference}")),
-            None => Verdict::Right,
-        }
+        official.map(|difference| format!("not the official answer: {difference}"))
     }
 }
 
-/// Runs a query; keeps the shortest time.
-async fn timed(client: &Client, query: &Query, best: &mut Option<f64>) -> Result<Vec<Vec<String>>> {
+/// Rows, and seconds.
+async fn timed(client: &Client, query: &Query) -> Result<(Vec<Vec<String>>, f64)> {
     let started = Instant::now();
     let rows = sql::table(client, &query.sql).await?;
-    let seconds = started.elapsed().as_secs_f64();
-    *best = Some(best.map_or(seconds, |best| best.min(seconds)));
-    Ok(rows.into_iter().skip(1).collect())
+    Ok((rows.into_iter().skip(1).collect(), started.elapsed().as_secs_f64()))
 }
 
 async fn copy_to_all(table: &str, scale_factor: f64, clients: &[&Client]) -> Result<()> {

@@ -1,10 +1,10 @@
-//! What the power run found, as a table and as JSON.
+//! What the power run found.
 
 use std::fmt;
 
-use serde_json::{Value, json};
-
 use super::tables::Layout;
+use super::{PowerOptions, point};
+use crate::suite::{Cell, Chart, Samples, Sheet, Table};
 
 /// Are the cluster's rows right?
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -33,51 +33,42 @@ pub struct QueryTimes {
     pub verdict: Verdict,
 }
 
-/// All queries.
+/// All queries on a cluster of one size.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)]
 pub struct PowerReport {
-    pub scale_factor: f64,
-    pub layout: Layout,
-    pub datanodes: usize,
-    pub server_version: String,
+    pub datanodes: u16,
     pub queries: Vec<QueryTimes>,
 }
 
-/// The same queries on clusters of different sizes.
-#[derive(Clone, Debug)]
-pub struct Scaling(pub Vec<PowerReport>);
-
-impl Scaling {
-    /// For machines.
-    pub fn to_json(&self) -> Value {
-        self.0.iter().map(PowerReport::to_json).collect()
-    }
-}
-
-impl fmt::Display for Scaling {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let all: Vec<(f64, f64)> = self
-            .0
-            .iter()
-            .map(|report| (report.sum(|query| query.cluster_cpu), report.sum(|query| query.critical_cpu)))
-            .collect();
-        let Some((first_cpu, first_path)) = all.first().copied() else { return Ok(()) };
-        writeln!(
-            f,
-            "| datanodes | CPU s, all processes | against the first | critical path, CPU s | speed-up | answers |"
-        )?;
-        writeln!(f, "| --- | --- | --- | --- | --- | --- |")?;
-        for (report, (cpu, path)) in self.0.iter().zip(&all) {
-            let (more, faster) = (cpu / first_cpu, first_path / path);
-            let (nodes, right, of) = (report.datanodes, report.right(), report.queries.len());
-            writeln!(f, "| {nodes} | {cpu:.2} | {more:.2} | {path:.2} | {faster:.2} | {right} of {of} right |")?;
-        }
-        Ok(())
-    }
-}
+const COLUMNS: [&str; 8] =
+    ["query", "stock", "with workers", "cluster", "cluster / stock", "cluster / with workers", "cluster CPU", "answer"];
 
 impl PowerReport {
+    /// Of those queries that were run.
+    pub(super) fn of(options: &PowerOptions, datanodes: u16, samples: &Samples) -> Self {
+        let times = |number: &usize| {
+            let point = point(datanodes, *number);
+            let fastest = |figure| samples.values(&point, figure).into_iter().reduce(f64::min);
+            let verdict = match (samples.word(&point, "wrong"), samples.word(&point, "failed")) {
+                (Some(how), _) => Verdict::Wrong(how.to_owned()),
+                (None, Some(error)) => Verdict::Failed(error.to_owned()),
+                (None, None) => Verdict::Right,
+            };
+            QueryTimes {
+                number: *number,
+                stock: fastest("stock"),
+                stock_with_workers: fastest("stock_with_workers"),
+                cluster: fastest("cluster"),
+                cluster_cpu: fastest("cluster_cpu"),
+                critical_cpu: fastest("critical_cpu"),
+                verdict,
+            }
+        };
+        let queries = options.queries.iter().map(times).filter(|query| query.stock.is_some());
+        Self { datanodes, queries: queries.collect() }
+    }
+
     /// Queries whose answer was right.
     pub fn right(&self) -> usize {
         self.queries.iter().filter(|query| query.verdict == Verdict::Right).count()
@@ -88,106 +79,117 @@ impl PowerReport {
         self.queries.iter().filter_map(time).sum()
     }
 
-    /// For machines.
-    pub fn to_json(&self) -> Value {
-        let queries: Vec<Value> = self
-            .queries
-            .iter()
-            .map(|query| {
-                json!({
-                    "query": query.number,
-                    "stock_seconds": query.stock,
-                    "stock_with_workers_seconds": query.stock_with_workers,
-                    "cluster_seconds": query.cluster,
-                    "cluster_cpu_seconds": query.cluster_cpu,
-                    "critical_cpu_seconds": query.critical_cpu,
-                    "right": query.verdict == Verdict::Right,
-                    "problem": problem(&query.verdict),
-                })
-            })
-            .collect();
-        json!({
-            "scale_factor": self.scale_factor,
-            "layout": layout_name(self.layout),
-            "datanodes": self.datanodes,
-            "server_version": self.server_version,
-            "right": self.right(),
-            "queries": queries,
+    fn table(&self) -> Table {
+        let mut table = Table::new(format!("Milliseconds, {} datanodes", self.datanodes), &COLUMNS);
+        self.queries.iter().for_each(|query| table.push(query.cells()));
+        let sums = QueryTimes {
+            stock: Some(self.sum(|query| query.stock)),
+            stock_with_workers: Some(self.sum(|query| query.stock_with_workers)),
+            cluster: Some(self.sum(|query| query.cluster)),
+            cluster_cpu: Some(self.sum(|query| query.cluster_cpu)),
+            ..QueryTimes::default()
+        };
+        let mut cells = sums.cells();
+        cells[0] = Cell::text("sum");
+        cells[7] = Cell::text(format!("{} of {} right", self.right(), self.queries.len()));
+        table.push(cells);
+        table
+    }
+
+    fn chart(&self) -> Chart {
+        let names: Vec<String> = self.queries.iter().map(|query| format!("Q{}", query.number)).collect();
+        let title = format!("Time on the cluster of {} datanodes / time on one server", self.datanodes);
+        Chart::bars(&title, "ratio", &names, &["without workers", "with workers"], |name, side| {
+            let query = self.queries.iter().find(|query| name == format!("Q{}", query.number));
+            let ratio = query.and_then(|query| {
+                let stock = if side == "with workers" { query.stock_with_workers } else { query.stock };
+                Some(query.cluster? / stock?)
+            });
+            ratio.into_iter().collect()
         })
     }
 }
 
-fn layout_name(layout: Layout) -> &'static str {
+impl QueryTimes {
+    fn cells(&self) -> Vec<Cell> {
+        let milliseconds = |seconds: Option<f64>| seconds.map_or(Cell::of(&[], 0), |s| Cell::number(s * 1e3, 0));
+        let answer = match &self.verdict {
+            Verdict::Right => "right".to_owned(),
+            Verdict::Wrong(text) => format!("WRONG: {text}"),
+            Verdict::Failed(text) => format!("failed: {text}"),
+        };
+        vec![
+            Cell::text(format!("Q{}", self.number)),
+            milliseconds(self.stock),
+            milliseconds(self.stock_with_workers),
+            milliseconds(self.cluster),
+            Cell::ratio(self.cluster, self.stock),
+            Cell::ratio(self.cluster, self.stock_with_workers),
+            milliseconds(self.cluster_cpu),
+            Cell::text(answer),
+        ]
+    }
+}
+
+pub(super) fn layout_name(layout: Layout) -> &'static str {
     match layout {
         Layout::Mixed => "mixed",
         Layout::Hash => "hash",
     }
 }
 
-fn problem(verdict: &Verdict) -> Option<&str> {
-    match verdict {
-        Verdict::Right => None,
-        Verdict::Wrong(text) | Verdict::Failed(text) => Some(text),
+/// Clusters of different sizes, and how work grows and the critical path shrinks.
+pub(super) fn sheet(reports: &[PowerReport]) -> Sheet {
+    let measured: Vec<&PowerReport> = reports.iter().filter(|report| !report.queries.is_empty()).collect();
+    let finding = |report: &&PowerReport| {
+        let (cluster, stock, workers) = (
+            report.sum(|query| query.cluster),
+            report.sum(|query| query.stock),
+            report.sum(|query| query.stock_with_workers),
+        );
+        format!(
+            "{} datanodes: {} of {} answers right; the sum of the times is {:.2} of one server without workers and {:.2} with them.",
+            report.datanodes,
+            report.right(),
+            report.queries.len(),
+            cluster / stock,
+            cluster / workers
+        )
+    };
+    let mut sheet = Sheet {
+        findings: measured.iter().map(finding).collect(),
+        tables: measured.iter().map(|report| report.table()).collect(),
+        charts: measured.iter().map(|report| report.chart()).collect(),
+    };
+    if let [first, _, ..] = measured.as_slice() {
+        let columns = ["datanodes", "CPU s, all processes", "against the first", "critical path, CPU s", "speed-up"];
+        let mut table = Table::new("All queries together", &columns);
+        let both = |report: &PowerReport| (report.sum(|q| q.cluster_cpu), report.sum(|q| q.critical_cpu));
+        let (first_cpu, first_path) = both(first);
+        for report in &measured {
+            let (cpu, path) = both(report);
+            table.push(vec![
+                Cell::text(report.datanodes.to_string()),
+                Cell::number(cpu, 2),
+                Cell::number(cpu / first_cpu, 2),
+                Cell::number(path, 2),
+                Cell::number(first_path / path, 2),
+            ]);
+        }
+        sheet.tables.push(table);
     }
-}
-
-fn milliseconds(seconds: Option<f64>) -> String {
-    seconds.map_or("-".to_owned(), |seconds| format!("{:.0}", seconds * 1000.0))
-}
-
-fn ratio(part: Option<f64>, whole: Option<f64>) -> String {
-    match (part, whole) {
-        (Some(part), Some(whole)) if whole > 0.0 => format!("{:.2}", part / whole),
-        _ => "-".to_owned(),
-    }
+    sheet
 }
 
 impl fmt::Display for QueryTimes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let answer = match &self.verdict {
-            Verdict::Right => "right".to_owned(),
-            Verdict::Wrong(text) => format!("WRONG: {text}"),
-            Verdict::Failed(text) => format!("failed: {text}"),
-        };
-        write!(
-            f,
-            "| {:>5} | {:>8} | {:>8} | {:>8} | {:>6} | {:>8} | {answer} |",
-            format!("Q{}", self.number),
-            milliseconds(self.stock),
-            milliseconds(self.stock_with_workers),
-            milliseconds(self.cluster),
-            ratio(self.cluster, self.stock),
-            milliseconds(self.cluster_cpu),
-        )
+        let cells: Vec<String> = self.cells().iter().map(Cell::shown).collect();
+        f.write_str(&cells.join(" | "))
     }
 }
 
 impl fmt::Display for PowerReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let nodes = self.datanodes;
-        writeln!(
-            f,
-            "TPC-H power run, scale factor {}, {} layout, {nodes} datanodes, PostgreSQL {}; times in milliseconds\n",
-            self.scale_factor,
-            layout_name(self.layout),
-            self.server_version
-        )?;
-        writeln!(f, "| query | stock | with workers | cluster | cluster / stock | cluster CPU | answer |")?;
-        writeln!(f, "| --- | --- | --- | --- | --- | --- | --- |")?;
-        for query in &self.queries {
-            writeln!(f, "{query}")?;
-        }
-        let (stock, cluster) = (self.sum(|q| q.stock), self.sum(|q| q.cluster));
-        write!(
-            f,
-            "| sum | {} | {} | {} | {} | {} | {} of {} right |",
-            milliseconds(Some(stock)),
-            milliseconds(Some(self.sum(|q| q.stock_with_workers))),
-            milliseconds(Some(cluster)),
-            ratio(Some(cluster), Some(stock)),
-            milliseconds(Some(self.sum(|q| q.cluster_cpu))),
-            self.right(),
-            self.queries.len()
-        )
+        self.table().fmt(f)
     }
 }

@@ -90,8 +90,8 @@ pub(crate) async fn copy_blocks(
     sink.as_mut().finish().await.map_err(sql::error)
 }
 
-/// Sends a file as one COPY.
-pub(crate) async fn copy_file(client: &Client, copy: &str, path: &Path) -> Result<u64> {
+/// Sends a file as one COPY, and counts its bytes in `progress`.
+pub(crate) async fn copy_file(client: &Client, copy: &str, path: &Path, progress: Option<&Progress>) -> Result<u64> {
     let mut file = tokio::fs::File::open(path).await?;
     let mut sink = Box::pin(client.copy_in::<_, Bytes>(copy).await.map_err(sql::error)?);
     loop {
@@ -99,6 +99,10 @@ pub(crate) async fn copy_file(client: &Client, copy: &str, path: &Path) -> Resul
         if file.read_buf(&mut bytes).await? == 0 {
             return sink.as_mut().finish().await.map_err(sql::error);
         }
+        let length = bytes.len() as u64;
         sink.send(bytes.freeze()).await.map_err(sql::error)?;
+        if let Some(progress) = progress {
+            progress.add(0, length);
+        }
     }
 }

@@ -1,0 +1,103 @@
+//! `loxo bench all`.
+
+use bench::power::Layout;
+use bench::suite::Experiment;
+use bench::{
+    Bulk, BulkOptions, Concurrency, ConcurrencyOptions, GrowOptions, Insert, InsertOptions, Load, LoadOptions, Nodes,
+    NodesOptions, Power, PowerOptions, Question, Small, SmallOptions, Snapshot, SnapshotOptions, Sustained,
+    SustainedOptions, Tpcb, TpcbOptions,
+};
+use cluster::settings::Profile;
+use pgerror::Result;
+
+use super::arguments::AllArguments;
+use super::experiments::growing;
+use super::reporter::{Reporter, plan};
+
+/// In the order in which they run.
+pub(super) const NAMES: [&str; 12] = [
+    "bulk",
+    "scaling",
+    "concurrency",
+    "sustained",
+    "load",
+    "power",
+    "tpcb",
+    "insert",
+    "snapshot",
+    "small",
+    "nodes",
+    "grow",
+];
+
+pub(super) async fn run(arguments: &AllArguments) -> Result<()> {
+    let is_quick = arguments.common.quick;
+    let bulk =
+        |options: BulkOptions, question| Bulk { options: if is_quick { options.quick() } else { options }, question };
+    let bulk_rate = bulk(BulkOptions::bulk(), Question::Rate);
+    let scaling = bulk(BulkOptions::scaling(), Question::Scaling);
+    let concurrency = Concurrency(if is_quick { ConcurrencyOptions::quick() } else { ConcurrencyOptions::full() });
+    let sustained = Sustained(if is_quick { SustainedOptions::quick() } else { SustainedOptions::full() });
+    let load = Load(LoadOptions::quick());
+    let layout = Layout::Mixed;
+    let power = if is_quick { PowerOptions::quick(layout) } else { PowerOptions::new(layout) };
+    let power = Power { options: power, nodes: vec![2] };
+    let tpcb = Tpcb(if is_quick { TpcbOptions::quick() } else { TpcbOptions::full() });
+    let insert = Insert(if is_quick { InsertOptions::quick() } else { InsertOptions::full() });
+    let snapshot = Snapshot(if is_quick { SnapshotOptions::quick() } else { SnapshotOptions::full() });
+    let small = Small(SmallOptions::full());
+    let nodes = Nodes(if is_quick { NodesOptions::quick() } else { NodesOptions::full() });
+    let grow = growing(if is_quick { GrowOptions::quick() } else { GrowOptions::full() }, false);
+    let plans = [
+        plan(&bulk_rate),
+        plan(&scaling),
+        plan(&concurrency),
+        plan(&sustained),
+        plan(&load),
+        plan(&power),
+        plan(&tpcb),
+        plan(&insert),
+        plan(&snapshot),
+        plan(&small),
+        plan(&nodes),
+        plan(&grow),
+    ];
+    let mut all = All { arguments, reporter: Reporter::begin(&arguments.common, &plans).await? };
+    all.run(&bulk_rate).await?;
+    all.run(&scaling).await?;
+    all.run_as(&concurrency, Profile::Bulk).await?;
+    all.run(&sustained).await?;
+    all.run(&load).await?;
+    all.run(&power).await?;
+    all.run(&tpcb).await?;
+    all.run(&insert).await?;
+    all.run(&snapshot).await?;
+    all.run(&small).await?;
+    all.run(&nodes).await?;
+    // This program would add its own datanodes to the other build's cluster.
+    if arguments.common.against.is_none() {
+        all.run(&grow).await?;
+    }
+    all.reporter.finish()
+}
+
+struct All<'a> {
+    arguments: &'a AllArguments,
+    reporter: Reporter,
+}
+
+impl All<'_> {
+    async fn run<E: Experiment>(&mut self, experiment: &E) -> Result<()> {
+        self.run_as(experiment, Profile::Default).await
+    }
+
+    /// If it is wanted.
+    async fn run_as<E: Experiment>(&mut self, experiment: &E, profile: Profile) -> Result<()> {
+        let (name, only) = (experiment.name(), &self.arguments.only);
+        if !only.is_empty() && !only.iter().any(|wanted| wanted == name) {
+            return Ok(());
+        }
+        let quick = if self.arguments.common.quick { " --quick" } else { "" };
+        self.reporter.run(experiment, &format!("loxo bench {name}{quick}"), None, profile).await
+    }
+}

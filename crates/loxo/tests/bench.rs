@@ -1,0 +1,222 @@
+//! `loxo bench`: a report's page shows the numbers of its JSON, an interrupted run leaves nothing running and goes on when it is
+//! repeated.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use testkit::TempDir;
+
+/// The smallest load that has rows: a tenth of a percent of TPC-H's.
+const TINY: [&str; 8] = ["--sf", "0.001", "--streams", "2", "--datanodes", "1", "--coordinators", "1"];
+
+fn bench(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_loxo"));
+    command.arg("bench").args(arguments);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+#[track_caller]
+fn succeeds(output: &Output) -> String {
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}\n{error}", String::from_utf8_lossy(&output.stdout));
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn json(path: &Path) -> Value {
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+fn page_in(dir: &TempDir) -> (PathBuf, String) {
+    let page = dir.path().join("report.html");
+    let name = page.to_str().unwrap().to_owned();
+    (page, name)
+}
+
+/// Of the elements that begin so, in the order of the page.
+fn values(page: &str, element: &str) -> Vec<f64> {
+    let value = |rest: &str| {
+        let tag = &rest[..rest.find('>').unwrap()];
+        let text = tag.split_once("data-value=\"")?.1.split_once('"')?.0;
+        Some(text.parse().unwrap())
+    };
+    page.split(element).skip(1).filter_map(value).collect()
+}
+
+fn list<'v>(value: &'v Value, name: &str) -> &'v [Value] {
+    value[name].as_array().map_or(&[], Vec::as_slice)
+}
+
+fn sorted(mut numbers: Vec<f64>) -> Vec<f64> {
+    numbers.sort_by(f64::total_cmp);
+    numbers
+}
+
+#[track_caller]
+fn the_page_shows_the_json(page: &str, report: &Value) {
+    let (shown, embedded) = page.split_once("<script type=\"application/json\" id=\"report\">").unwrap();
+    let embedded = embedded.split_once("</script>").unwrap().0.replace("<\\/", "</");
+    assert_eq!(&serde_json::from_str::<Value>(&embedded).unwrap(), report);
+    for elsewhere in ["http:", "https:", "src=", "url(", "@import", "<link", "<iframe"] {
+        assert!(!shown.contains(elsewhere), "the page needs something else: {elsewhere}");
+    }
+    let experiments = list(report, "experiments");
+    let number = |cell: &Value| cell["value"].as_f64();
+    let cells = |outcome: &Value| -> Vec<f64> {
+        list(outcome, "tables")
+            .iter()
+            .flat_map(|table| list(table, "rows"))
+            .flat_map(|row| row.as_array().unwrap())
+            .filter_map(number)
+            .collect()
+    };
+    let in_tables: Vec<f64> = experiments.iter().flat_map(cells).collect();
+    assert!(in_tables.len() > 10, "{in_tables:?}");
+    assert_eq!(values(shown, "<td class=\"n\""), in_tables);
+    let points = |outcome: &Value| -> Vec<f64> {
+        let series = list(outcome, "charts").iter().flat_map(|chart| list(chart, "series"));
+        series.flat_map(|series| list(series, "points")).filter_map(|point| point["y"].as_f64()).collect()
+    };
+    let drawn = [values(shown, "<circle"), values(shown, "<rect class=\"bar")].concat();
+    assert!(drawn.len() > 5, "{drawn:?}");
+    assert_eq!(sorted(drawn), sorted(experiments.iter().flat_map(points).collect()));
+}
+
+/// Debian's names, and others'.
+fn browser() -> Option<PathBuf> {
+    let names = ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"];
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).flat_map(|dir| names.map(|name| dir.join(name))).find(|file| file.exists())
+}
+
+/// Every chart has a size, and every bar and point lies within it.
+const LOOK: &str = r#"<script>
+let wrong = [], shapes = 0;
+const charts = document.querySelectorAll("svg");
+for (const svg of charts) {
+  const frame = svg.getBoundingClientRect();
+  if (frame.width < 200 || frame.height < 80) wrong.push("a chart of " + frame.width + "x" + frame.height);
+  for (const shape of svg.querySelectorAll("circle, rect.bar, text")) {
+    const box = shape.getBoundingClientRect();
+    shapes += shape.tagName == "text" ? 0 : 1;
+    if (box.left < frame.left - 1 || box.right > frame.right + 1 || box.top < frame.top - 1 || box.bottom > frame.bottom + 1)
+      wrong.push(shape.outerHTML);
+  }
+}
+document.body.setAttribute("data-found", charts.length + " charts, " + shapes + " shapes, wrong: " + wrong.length);
+document.body.setAttribute("data-wrong", wrong.slice(0, 3).join(" "));
+</script>"#;
+
+#[track_caller]
+fn a_browser_shows_it(page: &Path, charts: usize) {
+    let Some(browser) = browser() else {
+        eprintln!("SKIPPED: there is no Chromium (Debian's package chromium-headless-shell)");
+        return;
+    };
+    let text = std::fs::read_to_string(page).unwrap();
+    let looked = page.with_extension("looked.html");
+    std::fs::write(&looked, text.replace("</body>", &format!("{LOOK}</body>"))).unwrap();
+    let output = Command::new(&browser)
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--window-size=1200,2000", "--virtual-time-budget=2000"])
+        .arg(format!("--user-data-dir={}", page.with_extension("profile").display()))
+        .arg("--dump-dom")
+        .arg(format!("file://{}", looked.display()))
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let shown = succeeds(&output);
+    let found = shown.split_once("data-found=\"").expect("the script ran").1.split_once('"').unwrap().0;
+    assert!(found.starts_with(&format!("{charts} charts, ")) && found.ends_with("wrong: 0"), "{found}: {}", {
+        shown.split_once("data-wrong=\"").map_or("", |(_, rest)| &rest[..rest.len().min(600)])
+    });
+}
+
+/// Nobody has the clusters of that run on his command line, and their directories are gone.
+#[track_caller]
+fn nothing_is_left_of(pid: u32) {
+    let prefix = format!("loxo-bench-{pid}-");
+    let entries = |dir: &Path| std::fs::read_dir(dir).unwrap().flatten().map(|entry| entry.path()).collect::<Vec<_>>();
+    let left: Vec<PathBuf> =
+        entries(&std::env::temp_dir()).into_iter().filter(|path| path.to_string_lossy().contains(&prefix)).collect();
+    assert!(left.is_empty(), "{left:?}");
+    for process in entries(Path::new("/proc")) {
+        let line = std::fs::read(process.join("cmdline")).unwrap_or_default();
+        let line = String::from_utf8_lossy(&line).into_owned();
+        assert!(!line.contains(&prefix), "{line}");
+    }
+}
+
+#[test]
+fn a_page_shows_the_numbers_of_its_json() {
+    let dir = TempDir::new("bench").unwrap();
+    let (page, name) = page_in(&dir);
+    let arguments = [&["bulk", "--quick", "--rounds", "2", "--report", &name], &TINY[..]].concat();
+    let child = bench(&arguments).spawn().unwrap();
+    let pid = child.id();
+    let text = succeeds(&child.wait_with_output().unwrap());
+    nothing_is_left_of(pid);
+    assert!(text.contains("rows/s") && text.contains("Every load was counted"), "{text}");
+    let report = json(&page.with_extension("json"));
+    let [outcome] = list(&report, "experiments") else { panic!("{report}") };
+    assert_eq!((&outcome["complete"], list(outcome, "samples").len()), (&Value::Bool(true), 5));
+    assert!(!page.with_extension("steps").exists());
+    the_page_shows_the_json(&std::fs::read_to_string(&page).unwrap(), &report);
+    a_browser_shows_it(&page, list(outcome, "charts").len());
+
+    let own = page.with_extension("json").to_str().unwrap().to_owned();
+    let compared = succeeds(&bench(&["compare", &own, &own]).output().unwrap());
+    assert!(compared.contains("0 figures worse, 0 better"), "{compared}");
+    let planned = succeeds(&bench(&["plan", "--rate", "100M", "--from", &own]).output().unwrap());
+    assert!(planned.contains("PROJECTION") && planned.contains("100,000,000 rows/s"), "{planned}");
+}
+
+#[test]
+fn an_interrupted_run_leaves_nothing_running_and_goes_on() {
+    let dir = TempDir::new("bench").unwrap();
+    let (page, name) = page_in(&dir);
+    let arguments = [&["bulk", "--rounds", "8", "--report", &name], &TINY[..]].concat();
+    let child = bench(&arguments).spawn().unwrap();
+    let (pid, steps) = (child.id(), page.with_extension("steps"));
+    let deadline = Instant::now() + Duration::from_secs(180);
+    // The head, and two samples.
+    while std::fs::read_to_string(&steps).unwrap_or_default().lines().count() < 3 {
+        assert!(Instant::now() < deadline, "nothing was measured");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(Command::new("kill").args(["-INT", &pid.to_string()]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("interrupted") && said.contains("Repeat the command"), "{said}");
+    nothing_is_left_of(pid);
+    let report = json(&page.with_extension("json"));
+    the_page_of_a_part(&page, &report);
+    let first = list(&report["experiments"][0], "samples").to_vec();
+    assert!((2..16).contains(&first.len()), "{report}");
+
+    let other = [&["bulk", "--rounds", "7", "--report", &name], &TINY[..]].concat();
+    let refused = bench(&other).output().unwrap();
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("another command"), "{refused:?}");
+
+    let again = bench(&arguments).output().unwrap();
+    succeeds(&again);
+    let report = json(&page.with_extension("json"));
+    let outcome = &report["experiments"][0];
+    assert_eq!(outcome["complete"], Value::Bool(true));
+    // Eight rounds of two kinds of tables, and the check at the end.
+    let all = list(outcome, "samples");
+    assert_eq!(all.len(), 17);
+    assert_eq!(&all[..first.len()], &first[..]);
+    assert!(!steps.exists());
+}
+
+#[track_caller]
+fn the_page_of_a_part(page: &Path, report: &Value) {
+    let outcome = &report["experiments"][0];
+    assert_eq!(outcome["complete"], Value::Bool(false));
+    let text = std::fs::read_to_string(page).unwrap();
+    assert!(text.contains("did not come to its end"), "{text}");
+    the_page_shows_the_json(&text, report);
+}
