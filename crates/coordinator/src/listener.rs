@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use catalog::NodeId;
-use executor::{Configured, Context, Identity, Pool};
+use executor::{Configured, Context, Identity, Pool, Who};
 use pgerror::{PgError, Result, SqlState};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
@@ -25,6 +25,8 @@ const STOP_MAX: Duration = Duration::from_secs(5);
 #[allow(missing_docs)]
 pub struct CoordinatorOptions {
     pub name: String,
+    /// Another one for each coordinator: the process ids that clients are told begin with it.
+    pub number: u16,
     pub listen: SocketAddr,
     pub authentication: Authentication,
     pub tls: Option<TlsOptions>,
@@ -66,7 +68,8 @@ impl Coordinator {
         );
         context.survey().await?;
         let tls = options.tls.map(Tls::load).transpose()?;
-        let shared = Shared::new(&options.name, context, options.authentication, tls, options.clients_max);
+        let shared =
+            Shared::new(&options.name, context, options.authentication, tls, options.clients_max, options.number);
         Ok(Self { listener, shared: Arc::new(shared) })
     }
 
@@ -127,8 +130,16 @@ async fn serve_client(shared: Arc<Shared>, stream: TcpStream, peer: SocketAddr) 
             drop(stream);
             Ok(())
         }
-        Opening::Session { socket, session, is_dump, admitted: _admitted } => {
+        Opening::Session { socket, session, is_dump, application, admitted: _admitted } => {
             let key = shared.register(session.cancel_set(), rand::random());
+            session.activity().begins(Who {
+                pid: key.0,
+                user: session.identity().user.clone(),
+                database: session.identity().database.clone(),
+                application,
+                address: peer.ip().to_canonical().to_string(),
+                port: peer.port(),
+            });
             let client = Box::new(Client::new(shared.clone(), socket, session, is_dump, key));
             let result = query_id::of_session(shared.name(), key.0, client.run()).await;
             shared.forget(key);

@@ -64,7 +64,10 @@ impl Session {
         let result = match self.widen_for(plan).await {
             Ok(()) => {
                 let span = tracing::debug_span!("operator", plan = operator(plan));
-                Box::pin(self.dispatch(plan, call, output)).instrument(span).await
+                match self.leaves.asks_sessions {
+                    false => Box::pin(self.dispatch(plan, call, output)).instrument(span).await,
+                    true => Box::pin(self.dispatch_among_sessions(plan, call, output)).instrument(span).await,
+                }
             }
             Err(error) => Err(error),
         };

@@ -207,6 +207,11 @@ impl Session {
         self.links.cancel().clone()
     }
 
+    /// What the session tells others of itself.
+    pub fn activity(&self) -> &crate::backend::activity::Activity {
+        self.links.cancel().activity()
+    }
+
     /// The error that ends the present statement, if it is to end.
     pub fn check_cancel(&self) -> Result<()> {
         self.links.cancel().interrupt().check()
@@ -313,6 +318,7 @@ impl Session {
     /// Undoes [`Session::open_beside`].
     pub(crate) async fn close_beside(&mut self) {
         self.sink = self.home.into();
+        self.collect_notices();
         self.links.end_one(self.beside_home()).await;
     }
 

@@ -80,8 +80,14 @@ pub fn options(
         name: node.name.clone(),
         address: executor::Address { host: node.host.clone(), port: node.port },
     };
+    // One that a command starts for itself is not in the file.
+    let number = match config.coordinators.iter().position(|known| known.name == name) {
+        Some(place) => place as u16,
+        None => 256 + (std::process::id() % 256) as u16,
+    };
     Ok(CoordinatorOptions {
         name,
+        number,
         listen,
         authentication,
         datanodes: config.datanodes_by_id().map(configured).collect(),

@@ -18,6 +18,7 @@ use crate::facts::clock::{self, is_moment};
 use crate::facts::code;
 use crate::facts::setting_calls::constant_name;
 use crate::facts::values_drawn::is_remembered;
+use crate::parse::{is_about_sessions, is_one_nodes};
 use crate::rewrite::attributes;
 use crate::select::exact;
 use crate::select::shape::is_table_name;
@@ -278,6 +279,10 @@ impl Search<'_> {
 
     fn call(&mut self, call: &FuncCall) -> Result<()> {
         let Some(name) = tree::last_name(&call.funcname) else { return Ok(()) };
+        if is_about_sessions(call) {
+            self.facts.home = Some(format!("{name}()"));
+            return Ok(());
+        }
         if call.funcname.len() > 1 && tree::text_of(&call.funcname[0]).is_some_and(tree::is_temporary_schema) {
             self.facts.home = Some(format!("the temporary function {name}()"));
             self.facts.volatile.get_or_insert_with(|| format!("{name}()"));
@@ -453,6 +458,12 @@ impl Search<'_> {
             let is_known = self.ctx.catalog.relations().any(|relation| relation.name == name.relname);
             if !may_be_cte || is_known {
                 self.reads(what, name);
+            }
+            if is_one_nodes(name) && !may_be_cte {
+                self.refuse(
+                    format!("{what}, which reads \"{}\",", name.relname),
+                    "It would see one datanode's part: read it in the statement itself, or in PL/pgSQL that is called once, by itself.",
+                );
             }
             let is_by_path = name.schemaname.is_empty() && !may_be_cte && is_known;
             if is_by_path && !code::is_everywhere(self.ctx.catalog, name) {

@@ -1,19 +1,22 @@
-//! System views that would show one node's inner life: their names are led to views of ours with the same columns.
+//! System views and functions that would show one node's inner life: their names are led to ours, with the same columns.
 //!
+//! `pg_stat_activity`, `pg_locks` and the functions about sessions, which on a datanode tell of the coordinators' pools;
 //! `pg_prepared_xacts`, which on a datanode lists our gids, while users expect their own names; and `pg_trigger`, where a trigger
 //! that the coordinator runs looks as if it were switched off, with its kin in `information_schema`; and `pg_rewrite`, where a
-//! rule looks as if it were a replica's. In place of `pg_trigger` and `pg_rewrite` functions stand, for some clients read no other views than the system's (`restrict_nonsystem_relation_kind`). The text is changed
+//! rule looks as if it were a replica's. In place of most views functions stand, for some clients read no other views than the system's (`restrict_nonsystem_relation_kind`). The text is changed
 //! before it is parsed, so describing, planning and running it all mean the same view. A position that PostgreSQL
 //! reports behind the name is too large by the length of the schema's.
 
-use pg_query::protobuf::{ParseResult, RangeVar};
+use pg_query::protobuf::{FuncCall, ParseResult, RangeVar};
 use pg_query::{Node, NodeEnum};
 
 use super::scan;
-use crate::tree::{self, Ask};
+use crate::tree::{self, Ask, Ref};
 
 const CATALOG: &str = "pg_catalog";
-const VIEWS: [(&str, &str); 4] = [
+const VIEWS: [(&str, &str); 6] = [
+    (CATALOG, "pg_stat_activity"),
+    (CATALOG, "pg_locks"),
     (CATALOG, "pg_prepared_xacts"),
     (CATALOG, "pg_trigger"),
     (CATALOG, "pg_rewrite"),
@@ -21,22 +24,61 @@ const VIEWS: [(&str, &str); 4] = [
 ];
 const SCHEMA: &str = "loxo";
 /// Those that are functions.
-const FUNCTIONS: [&str; 2] = ["pg_trigger", "pg_rewrite"];
+const FUNCTIONS: [&str; 4] = ["pg_stat_activity", "pg_locks", "pg_trigger", "pg_rewrite"];
+/// Functions of PostgreSQL's about sessions.
+const CALLS: [&str; 4] = ["pg_backend_pid", "pg_blocking_pids", "pg_cancel_backend", "pg_terminate_backend"];
+
+/// Does the call want to know of all sessions of the cluster?
+pub(crate) fn is_about_sessions(call: &FuncCall) -> bool {
+    match call.funcname.as_slice() {
+        [schema, name] => {
+            let is_ours = |name: &str| CALLS.contains(&name) || FUNCTIONS[..2].contains(&name);
+            tree::text_of(schema) == Some(SCHEMA) && tree::text_of(name).is_some_and(is_ours)
+        }
+        _ => false,
+    }
+}
+
+/// Would a datanode that reads this show its own part of what the cluster has?
+pub(crate) fn is_one_nodes(name: &RangeVar) -> bool {
+    let is_meant = |(schema, view): &(&str, &str)| {
+        name.relname == *view && (name.schemaname == *schema || (name.schemaname.is_empty() && *schema == CATALOG))
+    };
+    VIEWS[..3].iter().any(is_meant)
+}
 
 /// The query string with other names in it, if it reads such a view.
 pub(super) fn redirect(sql: &str, parsed: &ParseResult) -> Option<String> {
-    replaced(sql, parsed, |name| {
-        let is_meant = |(schema, view): &&(&str, &str)| {
-            name.relname == *view && (name.schemaname == *schema || (name.schemaname.is_empty() && *schema == CATALOG))
-        };
-        let (_, view) = VIEWS.iter().find(is_meant).filter(|_| name.catalogname.is_empty())?;
-        Some(format!("{SCHEMA}.{view}{}", if FUNCTIONS.contains(view) { "()" } else { "" }))
-    })
+    replaced(
+        sql,
+        parsed,
+        |name| {
+            let is_meant = |(schema, view): &&(&str, &str)| {
+                name.relname == *view
+                    && (name.schemaname == *schema || (name.schemaname.is_empty() && *schema == CATALOG))
+            };
+            let (_, view) = VIEWS.iter().find(is_meant).filter(|_| name.catalogname.is_empty())?;
+            Some(format!("{SCHEMA}.{view}{}", if FUNCTIONS.contains(view) { "()" } else { "" }))
+        },
+        |call| {
+            let (schema, name) = match call.funcname.as_slice() {
+                [name] => (CATALOG, tree::text_of(name)?),
+                [schema, name] => (tree::text_of(schema)?, tree::text_of(name)?),
+                _ => return None,
+            };
+            (schema == CATALOG && CALLS.contains(&name)).then(|| format!("{SCHEMA}.{name}"))
+        },
+    )
 }
 
-/// The query string with other texts in the place of names of tables; `None` if there is nothing to be replaced. A WITH clause may
-/// define a bare name.
-pub(super) fn replaced(sql: &str, parsed: &ParseResult, by: impl Fn(&RangeVar) -> Option<String>) -> Option<String> {
+/// The query string with other texts in the place of names of tables and functions; `None` if there is nothing to be replaced. A
+/// WITH clause may define a bare name.
+pub(super) fn replaced(
+    sql: &str,
+    parsed: &ParseResult,
+    by: impl Fn(&RangeVar) -> Option<String>,
+    called: impl Fn(&FuncCall) -> Option<String>,
+) -> Option<String> {
     let mut places = Vec::new();
     for node in parsed.stmts.iter().filter_map(|raw| query(raw.stmt.as_deref())) {
         let (Ok(hidden), Ok(names)) = (node.with_names(), node.tables()) else { continue };
@@ -46,6 +88,14 @@ pub(super) fn replaced(sql: &str, parsed: &ParseResult, by: impl Fn(&RangeVar) -
                 places.push((start, !name.schemaname.is_empty(), text));
             }
         }
+        let walked = node.each(|node| {
+            if let Ref::FuncCall(call) = node
+                && let (Some(text), Ok(start)) = (called(call), usize::try_from(call.location))
+            {
+                places.push((start, call.funcname.len() > 1, text));
+            }
+        });
+        walked.ok()?;
     }
     if places.is_empty() {
         return None;
@@ -103,6 +153,10 @@ mod tests {
                 "SELECT 1; EXPLAIN SELECT (SELECT count(*) FROM loxo.pg_prepared_xacts p) FROM t",
             ),
             (
+                "SELECT pg_catalog . pg_terminate_backend(pid, 5) FROM pg_stat_activity WHERE pid <> pg_backend_pid()",
+                "SELECT loxo.pg_terminate_backend(pid, 5) FROM loxo.pg_stat_activity() WHERE pid <> loxo.pg_backend_pid()",
+            ),
+            (
                 "DECLARE c CURSOR FOR SELECT * FROM pg_prepared_xacts a JOIN pg_catalog.pg_prepared_xacts b USING (gid)",
                 "DECLARE c CURSOR FOR SELECT * FROM loxo.pg_prepared_xacts a JOIN loxo.pg_prepared_xacts b USING (gid)",
             ),
@@ -122,6 +176,7 @@ mod tests {
             "WITH pg_prepared_xacts AS (SELECT 1) SELECT * FROM pg_prepared_xacts",
             "GRANT SELECT ON pg_prepared_xacts TO PUBLIC",
             "SELECT * FROM pg_prepared_statements",
+            "SELECT mine.pg_backend_pid(), pg_backend_pid FROM t",
         ] {
             assert_eq!(redirected(sql), None, "{sql}");
         }

@@ -18,6 +18,7 @@ use super::deadlock::{self, Answers, Request};
 use super::global_snapshots::{GlobalSnapshots, Order, Seen, Step};
 use super::leader::Leadership;
 use super::message::{Message, PROTOCOL_VERSION};
+use super::questions::Questions;
 use super::{LEASE, MARGIN, keeper};
 use crate::control_point;
 use crate::datanodes::Datanodes;
@@ -297,6 +298,7 @@ pub(super) struct Hub {
     looked: u64,
     /// Where coordinators' answers to the last question about sessions go.
     owners: Option<Answers>,
+    questions: Questions,
     /// They could not be told something. They leave when everybody has been told.
     deaf: Vec<ClientId>,
 }
@@ -317,6 +319,7 @@ impl Hub {
             looks,
             looked: 0,
             owners: None,
+            questions: Questions::default(),
             deaf: Vec::new(),
         }
     }
@@ -341,6 +344,7 @@ impl Hub {
         self.answer_ready();
         self.advance_snapshots().await;
         self.drop_deaf();
+        self.answer_questions();
     }
 
     async fn advance_snapshots(&mut self) {
@@ -450,6 +454,12 @@ impl Hub {
                 // Nobody waits for an answer that comes too late.
                 let _ = self.owners.as_ref().map(|answers| answers.send((client, look, owners)));
             }
+            Message::Ask { request, question } => {
+                let all: Vec<ClientId> = self.clients.keys().copied().collect();
+                let id = self.questions.ask(client, request, all.iter().copied().collect());
+                all.into_iter().for_each(|one| self.tell(one, Message::Asked { id, question: question.clone() }));
+            }
+            Message::Reply { id, answer } => self.questions.reply(client, id, answer),
             Message::Goodbye => self.leave(client, End::Goodbye),
             other => {
                 warn!(client, message = ?other, "a coordinator said what only a gtm says");
@@ -493,6 +503,7 @@ impl Hub {
             i.waiting.remove(&client);
         });
         self.settle(|i| i.owner == client);
+        self.questions.leave(client);
     }
 
     fn drop_stuck(&mut self) {
@@ -523,11 +534,15 @@ impl Hub {
         ready.into_iter().for_each(|(owner, request)| self.tell(owner, Message::Ready(request)));
     }
 
+    fn answer_questions(&mut self) {
+        self.questions.ended().into_iter().for_each(|(asker, replies)| self.tell(asker, replies));
+    }
+
     /// When something happens without any message.
     fn next_deadline(&self) -> Option<Instant> {
         let unlooked = self.invalidations.values().filter(|i| i.look.is_none());
         let invalidation = unlooked.map(|i| if i.waiting.is_empty() { self.strangers_until } else { i.deadline });
-        invalidation.chain(self.snapshots.next_deadline()).min()
+        invalidation.chain(self.snapshots.next_deadline()).chain(self.questions.next_deadline()).min()
     }
 
     /// Queues a message; a client with a full queue, or gone, is dropped. Not at once: its leaving tells the others things of which

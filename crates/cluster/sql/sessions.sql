@@ -1,0 +1,115 @@
+
+-- Sessions of the whole cluster. Coordinators read these functions wherever a statement names PostgreSQL's of the same name, and put
+-- what the role may see into a setting for as long as the statement runs (executor, page `all_sessions`).
+
+CREATE FUNCTION loxo.sessions() RETURNS jsonb
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    shown text := nullif(current_setting('loxo.sessions', true), '');
+BEGIN
+    IF shown IS NULL THEN
+        RAISE feature_not_supported USING
+            MESSAGE = 'sessions of the cluster cannot be asked for here',
+            HINT = 'Ask in a statement of its own, not in COPY, a cursor or a default.';
+    END IF;
+    RETURN shown;
+END
+$$;
+COMMENT ON FUNCTION loxo.sessions() IS 'What a coordinator has put there for the present statement.';
+
+CREATE FUNCTION loxo.pg_stat_activity() RETURNS SETOF pg_catalog.pg_stat_activity
+    LANGUAGE sql SET search_path = pg_catalog, pg_temp
+    AS $$
+    SELECT r.*
+    FROM jsonb_array_elements(loxo.sessions() -> 'sessions') AS s (told)
+    LEFT JOIN pg_database AS d ON d.datname = s.told ->> 'datname'
+    LEFT JOIN pg_roles AS u ON u.rolname = s.told ->> 'usename'
+    CROSS JOIN LATERAL jsonb_populate_record(NULL::pg_catalog.pg_stat_activity, s.told || jsonb_build_object(
+        'datid', d.oid, 'usesysid', u.oid,
+        'backend_start', 'epoch'::timestamptz + (s.told ->> 'backend_start')::int8 * interval '1 us',
+        'xact_start', 'epoch'::timestamptz + (s.told ->> 'xact_start')::int8 * interval '1 us',
+        'query_start', 'epoch'::timestamptz + (s.told ->> 'query_start')::int8 * interval '1 us',
+        'state_change', 'epoch'::timestamptz + (s.told ->> 'state_change')::int8 * interval '1 us')) AS r
+$$;
+COMMENT ON FUNCTION loxo.pg_stat_activity() IS 'pg_stat_activity of the cluster: the sessions of all coordinators.';
+
+CREATE FUNCTION loxo.pg_locks() RETURNS SETOF pg_catalog.pg_locks
+    LANGUAGE sql SET search_path = pg_catalog, pg_temp
+    AS $$
+    SELECT r.*
+    FROM jsonb_array_elements(loxo.sessions() -> 'locks') AS s (told)
+    LEFT JOIN pg_database AS d ON d.datname = s.told ->> 'database'
+    CROSS JOIN LATERAL jsonb_populate_record(NULL::pg_catalog.pg_locks, s.told || jsonb_build_object(
+        'database', CASE WHEN s.told ->> 'database' = '0' THEN 0 ELSE d.oid END,
+        'relation', to_regclass(s.told ->> 'relation')::oid)) AS r
+$$;
+COMMENT ON FUNCTION loxo.pg_locks() IS
+    'pg_locks of all datanodes, with the process ids of sessions. NULL: a prepared transaction, or who came past the coordinators.';
+
+CREATE FUNCTION loxo.pg_backend_pid() RETURNS int4
+    LANGUAGE sql SET search_path = pg_catalog, pg_temp
+    AS $$ SELECT (loxo.sessions() ->> 'self')::int4 $$;
+COMMENT ON FUNCTION loxo.pg_backend_pid() IS 'The process id of the session, as its client was told.';
+
+CREATE FUNCTION loxo.pg_blocking_pids(pid int4) RETURNS int4[]
+    LANGUAGE sql STRICT SET search_path = pg_catalog, pg_temp
+    AS $$
+    SELECT coalesce((
+        SELECT array_agg(b.pid::int4)
+        FROM jsonb_array_elements(loxo.sessions() -> 'sessions') AS s (told), jsonb_array_elements_text(s.told -> 'blocked_by') AS b (pid)
+        WHERE (s.told ->> 'pid')::int4 = $1), '{}')
+$$;
+COMMENT ON FUNCTION loxo.pg_blocking_pids(int4) IS
+    'The sessions that block this one on any datanode. 0: a prepared transaction, or who came past the coordinators.';
+
+-- The coordinator takes the notice out, and judges once more who may.
+CREATE FUNCTION loxo.send_signal(pid int4, ends bool) RETURNS bool
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    meant pg_catalog.name := (
+        SELECT s.told OPERATOR(pg_catalog.->>) 'usename'
+        FROM pg_catalog.jsonb_array_elements(loxo.sessions() OPERATOR(pg_catalog.->) 'sessions') AS s (told)
+        WHERE (s.told OPERATOR(pg_catalog.->>) 'pid')::pg_catalog.int4 OPERATOR(pg_catalog.=) send_signal.pid);
+    denied text := CASE WHEN ends THEN 'permission denied to terminate process' ELSE 'permission denied to cancel query' END;
+BEGIN
+    IF meant IS NULL THEN
+        RAISE WARNING 'PID % is not a PostgreSQL backend process', pid;
+        RETURN false;
+    END IF;
+    IF (SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname OPERATOR(pg_catalog.=) meant) THEN
+        IF NOT (SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname OPERATOR(pg_catalog.=) current_user) THEN
+            RAISE insufficient_privilege USING MESSAGE = denied, DETAIL = CASE WHEN ends
+                THEN 'Only roles with the SUPERUSER attribute may terminate processes of roles with the SUPERUSER attribute.'
+                ELSE 'Only roles with the SUPERUSER attribute may cancel queries of roles with the SUPERUSER attribute.' END;
+        END IF;
+    ELSIF NOT (pg_catalog.pg_has_role(meant, 'USAGE') OR pg_catalog.pg_has_role('pg_signal_backend', 'USAGE')) THEN
+        RAISE insufficient_privilege USING MESSAGE = denied, DETAIL = CASE WHEN ends
+            THEN 'Only roles with privileges of the role whose process is being terminated or with privileges of the "pg_signal_backend" role may terminate this process.'
+            ELSE 'Only roles with privileges of the role whose query is being canceled or with privileges of the "pg_signal_backend" role may cancel this query.' END;
+    END IF;
+    RAISE INFO USING ERRCODE = 'LX010', MESSAGE = CASE WHEN ends THEN 0 OPERATOR(pg_catalog.-) pid ELSE pid END;
+    RETURN true;
+END
+$$;
+COMMENT ON FUNCTION loxo.send_signal(int4, bool) IS 'Tells the coordinator that a session is to be cancelled, or to end.';
+
+CREATE FUNCTION loxo.pg_cancel_backend(pid int4) RETURNS bool
+    LANGUAGE sql STRICT
+    AS $$ SELECT loxo.send_signal($1, false) $$;
+COMMENT ON FUNCTION loxo.pg_cancel_backend(int4) IS 'Cancels what a session of any coordinator does.';
+
+CREATE FUNCTION loxo.pg_terminate_backend(pid int4, timeout int8 DEFAULT 0) RETURNS bool
+    LANGUAGE plpgsql STRICT
+    AS $$
+BEGIN
+    IF timeout OPERATOR(pg_catalog.<>) 0 THEN
+        RAISE feature_not_supported USING
+            MESSAGE = 'pg_terminate_backend() with a timeout is not supported',
+            HINT = 'Leave the timeout out, and look at pg_stat_activity whether the session has gone.';
+    END IF;
+    RETURN loxo.send_signal(pid, true);
+END
+$$;
+COMMENT ON FUNCTION loxo.pg_terminate_backend(int4, int8) IS 'Ends a session of any coordinator.';
