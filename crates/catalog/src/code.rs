@@ -92,6 +92,8 @@ pub struct Leavings {
     pub asks_sessions: bool,
     /// … and of their locks.
     pub asks_locks: bool,
+    /// The same of the sizes of tables on all nodes.
+    pub asks_sizes: bool,
 }
 
 impl Leavings {
@@ -129,6 +131,7 @@ impl Leavings {
         self.any_setting |= other.any_setting;
         self.notifies |= other.notifies;
         self.asks_sessions |= other.asks_sessions;
+        self.asks_sizes |= other.asks_sizes;
         self.asks_locks |= other.asks_locks;
     }
 }

@@ -113,3 +113,106 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION loxo.pg_terminate_backend(int4, int8) IS 'Ends a session of any coordinator.';
+
+-- Figures of all nodes: numbers are added up, of times and texts the last counts.
+CREATE FUNCTION loxo.added_up(told jsonb, key text[]) RETURNS SETOF jsonb
+    LANGUAGE sql SET search_path = pg_catalog, pg_temp
+    AS $$
+    SELECT jsonb_object_agg(s.name, s.value)
+    FROM (
+        SELECT (SELECT array_agg(t.told ->> k) FROM unnest(key) AS k) AS of, c.name,
+               CASE WHEN bool_or(jsonb_typeof(c.value) = 'number')
+                   THEN to_jsonb(sum((c.value #>> '{}')::numeric) FILTER (WHERE jsonb_typeof(c.value) = 'number'))
+                   ELSE to_jsonb(max(c.value #>> '{}')) END AS value
+        FROM jsonb_array_elements(told) AS t (told), jsonb_each(t.told) AS c (name, value)
+        GROUP BY 1, 2) AS s
+    GROUP BY s.of
+$$;
+COMMENT ON FUNCTION loxo.added_up(jsonb, text[]) IS 'Rows of several nodes, one for each key.';
+
+CREATE FUNCTION loxo.pg_stat_all_tables() RETURNS SETOF pg_catalog.pg_stat_all_tables
+    LANGUAGE sql SET search_path = pg_catalog, pg_temp
+    AS $$
+    SELECT r.*
+    FROM loxo.added_up(loxo.sessions() -> 'tables', '{schemaname,relname}') AS s (told)
+    CROSS JOIN LATERAL jsonb_populate_record(NULL::pg_catalog.pg_stat_all_tables, s.told || jsonb_build_object(
+        'relid', to_regclass(format('%I.%I', s.told ->> 'schemaname', s.told ->> 'relname'))::oid)) AS r
+    UNION ALL
+    SELECT * FROM pg_catalog.pg_stat_all_tables
+    WHERE schemaname IN ('pg_catalog', 'information_schema', 'loxo') OR schemaname ~ '^pg_(toast|temp)'
+$$;
+COMMENT ON FUNCTION loxo.pg_stat_all_tables() IS
+    'pg_stat_all_tables of the cluster: users'' tables on all nodes, one copy of those that all have, and the primary datanode''s own.';
+
+CREATE FUNCTION loxo.pg_stat_user_tables() RETURNS SETOF pg_catalog.pg_stat_user_tables
+    LANGUAGE sql SET search_path = pg_catalog, pg_temp
+    AS $$
+    SELECT r.*
+    FROM loxo.added_up(loxo.sessions() -> 'tables', '{schemaname,relname}') AS s (told)
+    CROSS JOIN LATERAL jsonb_populate_record(NULL::pg_catalog.pg_stat_user_tables, s.told || jsonb_build_object(
+        'relid', to_regclass(format('%I.%I', s.told ->> 'schemaname', s.told ->> 'relname'))::oid)) AS r
+$$;
+COMMENT ON FUNCTION loxo.pg_stat_user_tables() IS 'The same for users'' tables.';
+
+CREATE FUNCTION loxo.pg_stat_database() RETURNS SETOF pg_catalog.pg_stat_database
+    LANGUAGE sql SET search_path = pg_catalog, pg_temp
+    AS $$
+    SELECT r.*
+    FROM loxo.added_up(loxo.sessions() -> 'databases', '{datname}') AS s (told)
+    CROSS JOIN LATERAL jsonb_populate_record(NULL::pg_catalog.pg_stat_database, s.told || jsonb_build_object(
+        'datid', (SELECT d.oid FROM pg_database AS d WHERE d.datname = s.told ->> 'datname'))) AS r
+    UNION ALL
+    SELECT * FROM pg_catalog.pg_stat_database WHERE datname IS NULL
+$$;
+COMMENT ON FUNCTION loxo.pg_stat_database() IS 'pg_stat_database, added up over all nodes.';
+
+CREATE FUNCTION loxo.size_of(relation regclass, at int4) RETURNS int8
+    LANGUAGE sql SET search_path = pg_catalog, pg_temp
+    AS $$
+    SELECT (loxo.sessions() -> 'sizes' -> format('%I.%I', n.nspname, c.relname) ->> at)::int8
+    FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE c.oid = relation
+$$;
+COMMENT ON FUNCTION loxo.size_of(regclass, int4) IS 'On all nodes; NULL for what only the primary datanode has.';
+
+CREATE FUNCTION loxo.pg_table_size(regclass) RETURNS int8
+    LANGUAGE sql STRICT SET search_path = pg_catalog, pg_temp
+    AS $$ SELECT coalesce(loxo.size_of($1, 0), pg_table_size($1)) $$;
+
+CREATE FUNCTION loxo.pg_indexes_size(regclass) RETURNS int8
+    LANGUAGE sql STRICT SET search_path = pg_catalog, pg_temp
+    AS $$ SELECT coalesce(loxo.size_of($1, 1), pg_indexes_size($1)) $$;
+
+CREATE FUNCTION loxo.pg_total_relation_size(regclass) RETURNS int8
+    LANGUAGE sql STRICT SET search_path = pg_catalog, pg_temp
+    AS $$ SELECT coalesce(loxo.size_of($1, 0) + loxo.size_of($1, 1), pg_total_relation_size($1)) $$;
+
+CREATE FUNCTION loxo.pg_relation_size(regclass) RETURNS int8
+    LANGUAGE sql STRICT SET search_path = pg_catalog, pg_temp
+    AS $$ SELECT coalesce(loxo.size_of($1, 2), pg_relation_size($1)) $$;
+
+CREATE FUNCTION loxo.pg_relation_size(relation regclass, fork text) RETURNS int8
+    LANGUAGE plpgsql STRICT SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    IF fork <> 'main' THEN
+        RAISE feature_not_supported USING
+            MESSAGE = format('pg_relation_size() of fork "%s" is not supported', fork),
+            HINT = 'Ask for the table''s size, or each node by EXECUTE DIRECT.';
+    END IF;
+    RETURN loxo.pg_relation_size(relation);
+END
+$$;
+
+-- Who may not connect to a database does not learn its size.
+CREATE FUNCTION loxo.pg_database_size(name) RETURNS int8
+    LANGUAGE sql STRICT
+    AS $$
+    SELECT CASE WHEN pg_catalog.pg_database_size($1) IS NOT NULL THEN (
+        SELECT pg_catalog.sum((s.told OPERATOR(pg_catalog.->>) 'size')::pg_catalog.int8)::pg_catalog.int8
+        FROM pg_catalog.jsonb_array_elements(loxo.sessions() OPERATOR(pg_catalog.->) 'databases') AS s (told)
+        WHERE s.told OPERATOR(pg_catalog.->>) 'datname' OPERATOR(pg_catalog.=) $1::pg_catalog.text) END
+$$;
+
+CREATE FUNCTION loxo.pg_database_size(oid) RETURNS int8
+    LANGUAGE sql STRICT
+    AS $$ SELECT loxo.pg_database_size(d.datname) FROM pg_catalog.pg_database AS d WHERE d.oid OPERATOR(pg_catalog.=) $1 $$;

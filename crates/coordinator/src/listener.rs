@@ -14,6 +14,7 @@ use crate::client::Client;
 use crate::protocol::startup::{self, Opening};
 use crate::query_id;
 use crate::shared::admission::Stranger;
+use crate::shared::figures::{Figures, LOGINS};
 use crate::shared::tls::{Tls, TlsOptions};
 use crate::shared::{Authentication, Shared};
 
@@ -86,6 +87,11 @@ impl Coordinator {
         Reloader(self.shared.clone())
     }
 
+    /// What there is to tell of it.
+    pub fn figures(&self) -> Figures {
+        Figures(self.shared.clone())
+    }
+
     /// What ends the sessions once nobody serves new ones.
     pub fn stopper(&self) -> Stopper {
         Stopper(self.shared.clone())
@@ -131,6 +137,9 @@ async fn serve_client(shared: Arc<Shared>, stream: TcpStream, peer: SocketAddr) 
             Ok(())
         }
         Opening::Session { socket, session, is_dump, application, admitted: _admitted } => {
+            LOGINS.count();
+            let user = session.identity().user.clone();
+            tracing::debug!(user, %peer, application, "a client has connected");
             let key = shared.register(session.cancel_set(), rand::random());
             session.activity().begins(Who {
                 pid: key.0,
@@ -143,6 +152,7 @@ async fn serve_client(shared: Arc<Shared>, stream: TcpStream, peer: SocketAddr) 
             let client = Box::new(Client::new(shared.clone(), socket, session, is_dump, key));
             let result = query_id::of_session(shared.name(), key.0, client.run()).await;
             shared.forget(key);
+            tracing::debug!(user, %peer, "a client has left");
             result
         }
         Opening::Nothing => Ok(()),

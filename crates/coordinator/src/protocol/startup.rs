@@ -17,6 +17,7 @@ use tokio::net::TcpStream;
 use crate::protocol::SNAPSHOT;
 use crate::protocol::socket::Socket;
 use crate::shared::admission::Admitted;
+use crate::shared::figures::REFUSED_LOGINS;
 use crate::shared::tls::Tls;
 use crate::shared::{Authentication, CancelKey, Shared};
 
@@ -211,6 +212,7 @@ async fn has_bytes(stream: &TcpStream) -> Result<bool> {
 fn log_failure(parameters: &[(String, String)], peer: SocketAddr, error: &PgError) {
     let user = parameters.iter().find(|(name, _)| name == "user").map_or("", |(_, user)| user);
     let (code, message) = (error.code(), error.message());
+    REFUSED_LOGINS.add(code.as_str(), 1);
     tracing::warn!(?user, %peer, code = code.as_str(), "login refused: {message}");
 }
 

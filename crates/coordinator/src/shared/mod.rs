@@ -3,6 +3,7 @@
 //! * [`Shared`]: the executor's context, cancel keys, whether the coordinator is about to end.
 //! * [`admission`]: how many clients there may be, and how many connections that have not said who they are.
 //! * [`tls`]: the certificate, and how a client's connection is encrypted.
+//! * [`figures`]: what is counted, and told to who asks.
 //! * [`caches`]: parsed texts and descriptions of statements.
 //!
 //! Invariant: nothing here outlives the coordinator. No session waits for another's statement here, but for long texts of others to be read.
@@ -20,6 +21,7 @@ use self::tls::Tls;
 
 pub(crate) mod admission;
 pub(crate) mod caches;
+pub(crate) mod figures;
 pub(crate) mod tls;
 
 /// How clients prove who they are.

@@ -43,7 +43,46 @@ fn a_dba_sees_all_sessions_and_ends_them() {
     the_blocked_one_is_found_and_the_blocker_ended(&cluster, &mut dba);
     what_runs_is_cancelled(&cluster, &mut dba);
     rights_are_postgresqls(&cluster, &mut dba);
+    sizes_are_of_all_nodes(&cluster, &mut dba);
     what_cannot_be_right_is_refused(&mut dba);
+}
+
+/// What all datanodes say, added up.
+fn on_all(cluster: &Cluster, sql: &str) -> i64 {
+    let one = |node| cluster.connect_datanode(node).expect("a session").scalar(sql).expect(sql);
+    (0..3).map(|node| one(node).parse::<i64>().expect("a number")).sum()
+}
+
+fn sizes_are_of_all_nodes(cluster: &Cluster, dba: &mut Client) {
+    dba.run("CREATE TABLE copied (k int PRIMARY KEY) DISTRIBUTE BY REPLICATION").expect("a table");
+    dba.run(
+        "INSERT INTO copied SELECT generate_series(1, 1000); INSERT INTO t SELECT g FROM generate_series(100, 9000) g",
+    )
+    .expect("rows");
+    dba.run("ANALYZE").expect("statistics");
+    for function in ["pg_table_size", "pg_indexes_size", "pg_total_relation_size", "pg_relation_size"] {
+        let of = |table: &str| format!("SELECT {function}(oid) FROM pg_class WHERE relname = '{table}'");
+        let all = on_all(cluster, &of("t"));
+        assert_eq!(dba.scalar(&of("t")).expect("a size"), all.to_string(), "{function}");
+        assert_eq!(dba.scalar(&format!("SELECT {function}('t')")).expect("a size"), all.to_string(), "{function}");
+        assert_eq!(dba.scalar(&of("copied")).expect("a size"), (on_all(cluster, &of("copied")) / 3).to_string());
+    }
+    let index = "SELECT pg_relation_size(oid) FROM pg_class WHERE relname = 't_pkey'";
+    assert_eq!(dba.scalar(index).expect("a size"), on_all(cluster, index).to_string());
+    let catalog = "SELECT pg_relation_size(oid) > 0 FROM pg_class WHERE relname = 'pg_class'";
+    assert_eq!(dba.scalar(catalog).expect("a size"), "t");
+    let database = "SELECT pg_database_size(current_database())";
+    let sizes = [on_all(cluster, database) as f64, dba.scalar(database).expect("a size").parse().expect("a number")];
+    assert!((sizes[0] - sizes[1]).abs() < sizes[0] / 20.0, "{sizes:?}");
+    let rows = "SELECT n_live_tup FROM pg_stat_user_tables WHERE relname = ";
+    until(dba, &format!("{rows}'t'"), "8931");
+    until(dba, &format!("{rows}'copied'"), "1000");
+    let of = "SELECT relid = 't'::regclass, last_analyze IS NOT NULL FROM pg_stat_all_tables WHERE relname = 't'";
+    assert_eq!(dba.strings(of).expect("a row"), [["t", "t"]]);
+    assert_eq!(
+        dba.scalar("SELECT xact_commit > 0 FROM pg_stat_database WHERE datname = 'postgres'").expect("a row"),
+        "t"
+    );
 }
 
 fn all_are_shown(cluster: &Cluster, dba: &mut Client) {
@@ -157,6 +196,9 @@ fn rights_are_postgresqls(cluster: &Cluster, dba: &mut Client) {
 }
 
 fn what_cannot_be_right_is_refused(dba: &mut Client) {
+    let own =
+        "EXECUTE DIRECT ON (dn1) 'SELECT count(*) > 0 FROM pg_stat_activity WHERE backend_type = ''checkpointer'''";
+    assert_eq!(dba.scalar(own).expect("a datanode's own view"), "t");
     dba.run("CREATE FUNCTION who() RETURNS bigint LANGUAGE sql AS 'SELECT count(*) FROM pg_stat_activity'")
         .expect("a function");
     for sql in [

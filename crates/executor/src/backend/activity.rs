@@ -160,6 +160,11 @@ impl Activity {
         self.ends.subscribe()
     }
 
+    /// The client's last text, or its beginning.
+    pub(crate) fn text(&self) -> String {
+        whole_characters(&self.lock().text)
+    }
+
     pub(crate) fn pid(&self) -> i32 {
         self.lock().who.pid
     }

@@ -1,5 +1,6 @@
 //! Statements that ask for the sessions of the whole cluster: `pg_stat_activity`, `pg_locks`, `pg_blocking_pids()`,
-//! `pg_backend_pid()`, and `pg_cancel_backend()` and `pg_terminate_backend()`, which mean sessions and no backends.
+//! `pg_backend_pid()`, and `pg_cancel_backend()` and `pg_terminate_backend()`, which mean sessions and no backends; and for figures of all
+//! nodes: sizes, `pg_stat_user_tables`, `pg_stat_database`.
 //!
 //! In their place stand functions of schema `loxo` (`sessions.sql`). Before such a statement runs, this coordinator asks all
 //! coordinators, by way of the gtm, for their sessions, and all datanodes for what their backends wait for. What the session's role
@@ -9,7 +10,7 @@
 //!
 //! Invariant: what the role may not see never reaches its backend; without the setting the functions refuse (0A000).
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -48,10 +49,40 @@ const LOCKS: &str = "SELECT l.pid, pg_catalog.to_jsonb(l) || pg_catalog.jsonb_bu
      LEFT JOIN pg_catalog.pg_class c ON c.oid = l.relation LEFT JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
      WHERE l.pid IS DISTINCT FROM pg_catalog.pg_backend_pid()";
 
+/// Kind, whether it is of a copy that all nodes have, name, and the figure.
+const FIGURES: &str = "WITH r AS (SELECT c.oid, pg_catalog.format('%I.%I', n.nspname, c.relname) AS name, \
+       EXISTS (SELECT FROM loxo.class k LEFT JOIN pg_catalog.pg_index i ON i.indexrelid = c.oid \
+         WHERE k.relid = coalesce(i.indrelid, c.oid) AND k.locator = 'R') AS copied \
+     FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
+     WHERE c.relkind IN ('r', 'm', 'i') AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'loxo') \
+       AND n.nspname !~ '^pg_(toast|temp)') \
+     SELECT 's', copied, name, pg_catalog.jsonb_build_array(pg_catalog.pg_table_size(oid), pg_catalog.pg_indexes_size(oid), \
+       pg_catalog.pg_relation_size(oid)) FROM r \
+     UNION ALL SELECT 't', r.copied, r.name, pg_catalog.to_jsonb(s) FROM r JOIN pg_catalog.pg_stat_all_tables s ON s.relid = r.oid \
+     UNION ALL SELECT 'd', false, d.datname, pg_catalog.to_jsonb(d) || pg_catalog.jsonb_build_object('size', \
+       pg_catalog.pg_database_size(d.datid)) FROM pg_catalog.pg_stat_database d WHERE d.datname IS NOT NULL";
+
 const SET: &str = "SET LOCAL loxo.sessions";
 
 /// Of the notices that say whom to signal.
 const SIGNAL: &str = "LX010";
+
+/// What the nodes tell of their tables and databases.
+#[derive(Default)]
+struct Figures {
+    /// Of a table, its indexes, its rows; added up, by name.
+    sizes: BTreeMap<String, [u64; 3]>,
+    /// Rows of `pg_stat_all_tables` and `pg_stat_database`, of each node.
+    tables: Vec<Value>,
+    databases: Vec<Value>,
+}
+
+impl Figures {
+    fn add_sizes(&mut self, name: String, more: [Option<u64>; 3]) {
+        let sizes = self.sizes.entry(name).or_default();
+        sizes.iter_mut().zip(more).for_each(|(size, more)| *size += more.unwrap_or_default());
+    }
+}
 
 struct Rights {
     sees_all: bool,
@@ -97,12 +128,19 @@ impl Session {
         self.atomically(async |session| {
             let home = session.home;
             let rights = Rights::read(&session.rows_on(home, RIGHTS).await?)?;
-            let all = session.all_sessions().await?;
+            let all = match session.leaves.asks_sessions {
+                true => session.all_sessions().await?,
+                false => Vec::new(),
+            };
             let locks = match session.leaves.asks_locks {
                 true => session.all_locks(&all).await,
                 false => Vec::new(),
             };
-            let shown = session.shown(&all, locks, &rights)?;
+            let figures = match session.leaves.asks_sizes {
+                true => session.all_figures().await?,
+                false => Figures::default(),
+            };
+            let shown = session.shown(&all, locks, figures, &rights);
             let set = format!("{SET} = {}", quote_literal(&shown));
             session.command_in(home, Mode::InBlock, &set).await?;
             // Wherever the last step runs.
@@ -204,15 +242,42 @@ impl Session {
         all
     }
 
-    fn shown(&self, all: &[Told], locks: Vec<Value>, rights: &Rights) -> Result<String> {
+    /// What tables and databases have on all nodes together.
+    async fn all_figures(&mut self) -> Result<Figures> {
+        let home = self.home;
+        let mut figures = Figures::default();
+        for (node, rows) in self.on_all_nodes(FIGURES).await {
+            let not_read = |_| PgError::protocol("a datanode's figures are not understood");
+            // A sum without one node's part would be wrong.
+            for row in rows? {
+                let [Some(kind), Some(copied), Some(name), Some(figure)] = row.as_slice() else { continue };
+                // A copy is as large as any other.
+                if copied.as_ref() == b"t" && node != home {
+                    continue;
+                }
+                let name = String::from_utf8_lossy(name).into_owned();
+                match kind.as_ref() {
+                    b"s" => figures.add_sizes(name, serde_json::from_slice(figure).map_err(not_read)?),
+                    b"t" => figures.tables.push(serde_json::from_slice(figure).map_err(not_read)?),
+                    _ => figures.databases.push(serde_json::from_slice(figure).map_err(not_read)?),
+                }
+            }
+        }
+        Ok(figures)
+    }
+
+    fn shown(&self, all: &[Told], locks: Vec<Value>, figures: Figures, rights: &Rights) -> String {
         let seen = |session: &Told| match rights.sees(session) {
             true => session.clone(),
             false => session.clone().for_strangers(),
         };
         let sessions: Vec<Told> = all.iter().map(seen).collect();
         let own = self.links.cancel().activity().pid();
-        let shown = json!({ "self": own, "sessions": sessions, "locks": locks });
-        Ok(shown.to_string())
+        let Figures { sizes, tables, databases } = figures;
+        json!({
+            "self": own, "sessions": sessions, "locks": locks, "sizes": sizes, "tables": tables, "databases": databases,
+        })
+        .to_string()
     }
 
     /// Process ids, those with a minus before them of sessions that are to end.

@@ -69,6 +69,7 @@ impl Session {
             reads_drawn: false,
             notifies: false,
             asks_sessions: false,
+            asks_sizes: false,
             asks_locks: false,
             ..self.leaves.clone()
         };

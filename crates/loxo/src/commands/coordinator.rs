@@ -30,8 +30,9 @@ const CLIENTS_MAX: usize = 1000;
 
 /// Runs the command.
 pub async fn run(arguments: Arguments) -> Result<()> {
-    super::log_to_stderr();
     let config = Config::load(&arguments.config)?;
+    let log = super::log::to_stderr(&config.log)?;
+    executor::default_log_min_duration(&config.log.min_duration)?;
     let own = config.coordinator(arguments.name.as_deref())?;
     let (host, port) = own.address()?;
     let listen = tokio::net::lookup_host((host.as_str(), port)).await?.next().ok_or_else(|| {
@@ -54,13 +55,14 @@ pub async fn run(arguments: Arguments) -> Result<()> {
     let shortage = cluster::open_files_shortage(config.datanodes.len(), own.pool_size, CLIENTS_MAX, allowed);
     shortage.into_iter().for_each(|warning| tracing::warn!("{warning}"));
     let coordinator = Coordinator::bind(options).await?;
+    super::tell_figures(own.metrics.as_deref(), coordinator.figures()).await?;
     tokio::spawn(async move {
         cluster::pool_warnings(&config).await.into_iter().for_each(|warning| tracing::warn!("{warning}"))
     });
     let (stopper, reloader) = (coordinator.stopper(), coordinator.reloader());
     tokio::select! {
         ended = coordinator.serve() => ended,
-        () = super::asked_to_stop(|| reloader.reload()) => {
+        () = super::asked_to_stop(|| log.reload(&arguments.config).and_then(|()| reloader.reload())) => {
             stopper.stop().await;
             Ok(())
         }

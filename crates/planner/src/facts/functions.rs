@@ -18,7 +18,7 @@ use crate::facts::clock::{self, is_moment};
 use crate::facts::code;
 use crate::facts::setting_calls::constant_name;
 use crate::facts::values_drawn::is_remembered;
-use crate::parse::{is_about_sessions, is_one_nodes};
+use crate::parse::{asks_cluster, is_one_nodes};
 use crate::rewrite::attributes;
 use crate::select::exact;
 use crate::select::shape::is_table_name;
@@ -279,7 +279,7 @@ impl Search<'_> {
 
     fn call(&mut self, call: &FuncCall) -> Result<()> {
         let Some(name) = tree::last_name(&call.funcname) else { return Ok(()) };
-        if is_about_sessions(call) {
+        if asks_cluster(call).is_some() {
             self.facts.home = Some(format!("{name}()"));
             return Ok(());
         }

@@ -14,9 +14,12 @@ use super::scan;
 use crate::tree::{self, Ask, Ref};
 
 const CATALOG: &str = "pg_catalog";
-const VIEWS: [(&str, &str); 6] = [
+const VIEWS: [(&str, &str); 9] = [
     (CATALOG, "pg_stat_activity"),
     (CATALOG, "pg_locks"),
+    (CATALOG, "pg_stat_all_tables"),
+    (CATALOG, "pg_stat_user_tables"),
+    (CATALOG, "pg_stat_database"),
     (CATALOG, "pg_prepared_xacts"),
     (CATALOG, "pg_trigger"),
     (CATALOG, "pg_rewrite"),
@@ -24,17 +27,50 @@ const VIEWS: [(&str, &str); 6] = [
 ];
 const SCHEMA: &str = "loxo";
 /// Those that are functions.
-const FUNCTIONS: [&str; 4] = ["pg_stat_activity", "pg_locks", "pg_trigger", "pg_rewrite"];
+const FUNCTIONS: [&str; 7] = [
+    "pg_stat_activity",
+    "pg_locks",
+    "pg_stat_all_tables",
+    "pg_stat_user_tables",
+    "pg_stat_database",
+    "pg_trigger",
+    "pg_rewrite",
+];
 /// Functions of PostgreSQL's about sessions.
 const CALLS: [&str; 4] = ["pg_backend_pid", "pg_blocking_pids", "pg_cancel_backend", "pg_terminate_backend"];
+/// … and about sizes. Of a table that a constant names, the nodes' sizes are added up by the plan.
+const SIZES: [&str; 5] =
+    ["pg_database_size", "pg_relation_size", "pg_table_size", "pg_indexes_size", "pg_total_relation_size"];
 
-/// Does the call want to know of all sessions of the cluster?
-pub(crate) fn is_about_sessions(call: &FuncCall) -> bool {
-    match call.funcname.as_slice() {
-        [schema, name] => {
-            let is_ours = |name: &str| CALLS.contains(&name) || FUNCTIONS[..2].contains(&name);
-            tree::text_of(schema) == Some(SCHEMA) && tree::text_of(name).is_some_and(is_ours)
-        }
+/// What of the cluster a call wants to know.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Asked {
+    Sessions,
+    Locks,
+    /// How large databases and tables are, and what happened to them.
+    Sizes,
+}
+
+/// What of the whole cluster the call wants to know.
+pub(crate) fn asks_cluster(call: &FuncCall) -> Option<Asked> {
+    let [schema, name] = call.funcname.as_slice() else { return None };
+    if tree::text_of(schema) != Some(SCHEMA) {
+        return None;
+    }
+    match tree::text_of(name)? {
+        "pg_stat_activity" => Some(Asked::Sessions),
+        "pg_locks" => Some(Asked::Locks),
+        name if CALLS.contains(&name) => Some(Asked::Sessions),
+        name if SIZES.contains(&name) || FUNCTIONS[2..5].contains(&name) => Some(Asked::Sizes),
+        _ => None,
+    }
+}
+
+/// Is it a constant, whatever it is cast to?
+fn is_constant(argument: Option<&Node>) -> bool {
+    match argument.and_then(|argument| argument.node.as_ref()) {
+        Some(NodeEnum::TypeCast(cast)) => is_constant(cast.arg.as_deref()),
+        Some(NodeEnum::AConst(_)) => true,
         _ => false,
     }
 }
@@ -44,7 +80,7 @@ pub(crate) fn is_one_nodes(name: &RangeVar) -> bool {
     let is_meant = |(schema, view): &(&str, &str)| {
         name.relname == *view && (name.schemaname == *schema || (name.schemaname.is_empty() && *schema == CATALOG))
     };
-    VIEWS[..3].iter().any(is_meant)
+    VIEWS[..6].iter().any(is_meant)
 }
 
 /// The query string with other names in it, if it reads such a view.
@@ -66,7 +102,8 @@ pub(super) fn redirect(sql: &str, parsed: &ParseResult) -> Option<String> {
                 [schema, name] => (tree::text_of(schema)?, tree::text_of(name)?),
                 _ => return None,
             };
-            (schema == CATALOG && CALLS.contains(&name)).then(|| format!("{SCHEMA}.{name}"))
+            let is_size = SIZES.contains(&name) && (name == SIZES[0] || !is_constant(call.args.first()));
+            (schema == CATALOG && (CALLS.contains(&name) || is_size)).then(|| format!("{SCHEMA}.{name}"))
         },
     )
 }
@@ -151,6 +188,10 @@ mod tests {
             (
                 "SELECT 1; EXPLAIN SELECT (SELECT count(*) FROM pg_prepared_xacts p) FROM t",
                 "SELECT 1; EXPLAIN SELECT (SELECT count(*) FROM loxo.pg_prepared_xacts p) FROM t",
+            ),
+            (
+                "SELECT pg_table_size(c.oid), pg_table_size('t'::regclass), pg_database_size('d') FROM pg_class c",
+                "SELECT loxo.pg_table_size(c.oid), pg_table_size('t'::regclass), loxo.pg_database_size('d') FROM pg_class c",
             ),
             (
                 "SELECT pg_catalog . pg_terminate_backend(pid, 5) FROM pg_stat_activity WHERE pid <> pg_backend_pid()",

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use pgerror::{PgError, Result};
@@ -23,6 +24,7 @@ use super::{LEASE, MARGIN, keeper};
 use crate::control_point;
 use crate::datanodes::Datanodes;
 use crate::deadlock::word::Word;
+use crate::figures;
 use crate::gid::Gid;
 use crate::identity::Roster;
 use crate::members::Members;
@@ -108,6 +110,7 @@ async fn stand_by_and_lead(options: GtmOptions, role: watch::Sender<Role>) -> In
         let (draws, drawing) = mpsc::channel(1);
         let (looks, looking) = watch::channel(0);
         role.send_replace(Some(events.clone()));
+        figures::LEADS.store(1, Ordering::Relaxed);
         let keep = async {
             let mut progress = keeper::Progress::default();
             loop {
@@ -128,6 +131,8 @@ async fn stand_by_and_lead(options: GtmOptions, role: watch::Sender<Role>) -> In
             error = leadership.hold(drawing, looking, events.clone()) => error,
         };
         role.send_replace(None);
+        figures::LEADS.store(0, Ordering::Relaxed);
+        figures::COORDINATORS.store(0, Ordering::Relaxed);
         warn!(%error, "this gtm does not lead any more");
     }
 }
@@ -353,6 +358,7 @@ impl Hub {
             match step {
                 Step::Grant => {
                     self.snapshots.grant();
+                    figures::GRANTED.count();
                     control_point!("snapshot-granted");
                 }
                 Step::Open => {
@@ -426,6 +432,7 @@ impl Hub {
     fn welcome(&mut self, id: ClientId, client: Client) {
         info!(client = id, name = client.name, "a coordinator has connected");
         self.clients.insert(id, client);
+        figures::COORDINATORS.store(self.clients.len() as u64, Ordering::Relaxed);
         let pending = self.invalidations.keys().copied().collect();
         self.tell(id, Message::Welcome { lease_ms: self.lease.as_millis() as u64, pending });
         if !self.deaf.contains(&id) {
@@ -493,6 +500,7 @@ impl Hub {
     fn leave(&mut self, client: ClientId, end: End) {
         self.arriving.retain(|(arriving, _)| *arriving != client);
         let Some(gone) = self.clients.remove(&client) else { return };
+        figures::COORDINATORS.store(self.clients.len() as u64, Ordering::Relaxed);
         info!(client, name = gone.name, ?end, "a coordinator has left");
         let lease_until = gone.last_pong + self.lease + MARGIN;
         if end != End::Goodbye {
