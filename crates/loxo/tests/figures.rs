@@ -76,7 +76,11 @@ fn every_figure_moves() {
     client.run("SELECT nothing FROM t").expect_err("no column");
     cluster.connect(0).expect("another session").run("SELECT 1").expect("a row");
     until("clients that are refused are counted", || {
-        testkit::wire::Client::connect_with(cluster.coordinators()[0], &[("user", "nobody_of_that_name")]).is_err()
+        testkit::wire::Client::connect_with(
+            cluster.coordinators()[0],
+            &[("user", "nobody_of_that_name"), ("database", "postgres")],
+        )
+        .is_err()
     });
     let after = figures(of_coordinator);
     let mut moved = vec![

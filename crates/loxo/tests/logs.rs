@@ -44,7 +44,8 @@ fn the_log_tells_what_is_asked_for() {
     client.run("CREATE TABLE t (k int PRIMARY KEY, v int) DISTRIBUTE BY HASH (k)").expect("a table");
     client.run("CREATE ROLE ann LOGIN").expect("a role");
 
-    Client::connect_with(cluster.coordinators()[0], &[("user", "nobody_here")]).expect_err("no such role");
+    Client::connect_with(cluster.coordinators()[0], &[("user", "nobody_here"), ("database", "postgres")])
+        .expect_err("no such role");
     let refused = line_with(&log, &["login refused", "nobody_here"]);
     assert_eq!((field(&refused, "level"), field(&refused, "code")), ("WARN".into(), "28000".into()));
     assert!(refused.contains("127.0.0.1"), "{refused}");
@@ -60,7 +61,8 @@ fn the_log_tells_what_is_asked_for() {
     client.run("ALTER ROLE ann PASSWORD 'open sesame'").expect("a password");
     client.run("RESET loxo.log_min_duration; SELECT 1815").expect("no more of it");
 
-    let mut ann = Client::connect_with(cluster.coordinators()[0], &[("user", "ann")]).expect("a session");
+    let mut ann = Client::connect_with(cluster.coordinators()[0], &[("user", "ann"), ("database", "postgres")])
+        .expect("a session");
     let denied = ann.run("SET loxo.log_min_duration = 0").expect_err("no superuser");
     assert_eq!(denied.code().as_str(), "42501");
     assert_eq!(client.run("SET loxo.log_min_duration = 'soon'").expect_err("no time").code().as_str(), "22023");

@@ -217,6 +217,8 @@ impl Search<'_> {
             Ref::LockingClause(_) => self.facts.locking = true,
             Ref::RangeTableSample(_) => self.facts.sample = true,
             Ref::CurrentOfExpr(_) => self.facts.current_of = true,
+            // In the statement's own text another name stands in its place: it comes out of a function's body.
+            Ref::RangeVar(name) if is_one_nodes(name) => self.refuse_one_nodes(name),
             Ref::ColumnRef(column) => {
                 if let Some(name) = tree::last_name(&column.fields).filter(|name| SYSTEM_COLUMNS.contains(name)) {
                     if name != "tableoid" || self.facts.system_column.is_none() {
@@ -459,12 +461,6 @@ impl Search<'_> {
             if !may_be_cte || is_known {
                 self.reads(what, name);
             }
-            if is_one_nodes(name) && !may_be_cte {
-                self.refuse(
-                    format!("{what}, which reads \"{}\",", name.relname),
-                    "It would see one datanode's part: read it in the statement itself, or in PL/pgSQL that is called once, by itself.",
-                );
-            }
             let is_by_path = name.schemaname.is_empty() && !may_be_cte && is_known;
             if is_by_path && !code::is_everywhere(self.ctx.catalog, name) {
                 if self.has_path {
@@ -501,6 +497,13 @@ impl Search<'_> {
         Ok(tree::is_about_rows(statement)
             && !targets.is_empty()
             && targets.iter().all(|target| self.ctx.is_temporary(target)))
+    }
+
+    fn refuse_one_nodes(&mut self, name: &protobuf::RangeVar) {
+        self.refuse(
+            format!("a function that reads \"{}\",", name.relname),
+            "It would see one datanode's part: read it in the statement itself, or in a DO block.",
+        );
     }
 
     fn refuse_path(&mut self, what: &str, table: &str) {
