@@ -88,6 +88,12 @@ pub struct Leavings {
     pub any_setting: bool,
     /// It may notify.
     pub notifies: bool,
+    /// It leaves nothing by this, but wants to know of all sessions of the cluster.
+    pub asks_sessions: bool,
+    /// … and of their locks.
+    pub asks_locks: bool,
+    /// The same of the sizes of tables on all nodes.
+    pub asks_sizes: bool,
 }
 
 impl Leavings {
@@ -124,5 +130,8 @@ impl Leavings {
         self.settings.extend(other.settings.iter().cloned());
         self.any_setting |= other.any_setting;
         self.notifies |= other.notifies;
+        self.asks_sessions |= other.asks_sessions;
+        self.asks_sizes |= other.asks_sizes;
+        self.asks_locks |= other.asks_locks;
     }
 }

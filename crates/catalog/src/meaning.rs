@@ -59,6 +59,8 @@ pub enum Meaning {
 type Row = (&'static str, &'static [&'static str], Meaning);
 
 const QUERY: Meaning = Meaning::Refused("It runs a query given as text: aggregate unnest(tsvector) in SQL instead.");
+const SESSIONS: Meaning =
+    Meaning::Refused("It would know one datanode's backends only: call it in the statement itself, not in a function.");
 const FILE: Meaning =
     Meaning::Refused("It would read or write a file of the datanode's host: use lo_from_bytea(), lo_get().");
 
@@ -153,6 +155,14 @@ const FUNCTIONS: &[Row] = &[
     ("ts_stat", &["text", "text"], QUERY),
     ("ts_rewrite", &["tsquery", "text"], Meaning::Refused("Use ts_rewrite(query, target, substitute).")),
     ("pg_listening_channels", &[], Meaning::Refused("A coordinator listens on connections of its own.")),
+    ("pg_backend_pid", &[], SESSIONS),
+    ("pg_blocking_pids", &["int4"], SESSIONS),
+    ("pg_safe_snapshot_blocking_pids", &["int4"], SESSIONS),
+    ("pg_cancel_backend", &["int4"], SESSIONS),
+    ("pg_terminate_backend", &["int4", "int8"], SESSIONS),
+    ("pg_log_backend_memory_contexts", &["int4"], SESSIONS),
+    ("pg_stat_get_activity", &["int4"], SESSIONS),
+    ("pg_lock_status", &[], SESSIONS),
     ("lo_import", &["text"], FILE),
     ("lo_import", &["text", "oid"], FILE),
     ("lo_export", &["oid", "text"], FILE),

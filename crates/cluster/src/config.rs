@@ -34,11 +34,52 @@ pub struct Config {
     pub coordinators: Vec<Coordinator>,
     #[serde(rename = "datanode", default)]
     pub datanodes: Vec<Datanode>,
+    #[serde(default)]
+    pub log: Log,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub local: Option<Local>,
     /// Where it was read from; relative paths inside are relative to its directory.
     #[serde(skip)]
     pub path: PathBuf,
+}
+
+/// `[log]`: what coordinators and gtms write to stderr.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct Log {
+    #[serde(default)]
+    pub format: LogFormat,
+    /// By module, as `LOXO_LOG` has it.
+    #[serde(default = "log_level")]
+    pub level: String,
+    /// `loxo.log_min_duration` of sessions that do not say.
+    #[serde(default = "log_min_duration")]
+    pub min_duration: String,
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Self { format: LogFormat::default(), level: log_level(), min_duration: log_min_duration() }
+    }
+}
+
+fn log_level() -> String {
+    "info".to_owned()
+}
+
+fn log_min_duration() -> String {
+    "-1".to_owned()
+}
+
+/// What a line of the log looks like.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+#[allow(missing_docs)]
+pub enum LogFormat {
+    #[default]
+    Text,
+    Json,
 }
 
 /// `[cluster]`: how coordinators log in to datanodes.
@@ -65,6 +106,9 @@ pub struct ClusterSection {
 pub struct Gtm {
     pub host: String,
     pub port: u16,
+    /// `host:port` where it tells its figures.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metrics: Option<String>,
 }
 
 /// How clients of a coordinator prove who they are.
@@ -91,6 +135,9 @@ pub struct Coordinator {
     /// Most connections to each datanode.
     #[serde(default = "pool_size")]
     pub pool_size: usize,
+    /// `host:port` where it tells its figures.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metrics: Option<String>,
     /// PEM: its certificate for TLS, and those that vouch for it. A relative path begins where this file is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls_certificate: Option<PathBuf>,

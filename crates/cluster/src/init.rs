@@ -13,7 +13,7 @@ use crate::config::{COORDINATOR_ID_FIRST, Config, Datanode, GTM_ID, Gtm, gtm_nam
 use crate::sql::{Session, literal};
 
 /// The schema `loxo` and the views `pgxc_…`, without rows.
-pub const METADATA_SQL: &str = include_str!("../sql/metadata.sql");
+pub const METADATA_SQL: &str = concat!(include_str!("../sql/metadata.sql"), include_str!("../sql/sessions.sql"));
 
 /// Two random keys in hexadecimal, one behind the other.
 const KEYS_SQL: &str = "SELECT string_agg(encode(uuid_send(gen_random_uuid()), 'hex'), '') FROM generate_series(1, 8)";

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use catalog::NodeId;
-use executor::{Configured, Context, Identity, Pool};
+use executor::{Configured, Context, Identity, Pool, Who};
 use pgerror::{PgError, Result, SqlState};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
@@ -14,6 +14,7 @@ use crate::client::Client;
 use crate::protocol::startup::{self, Opening};
 use crate::query_id;
 use crate::shared::admission::Stranger;
+use crate::shared::figures::{Figures, LOGINS};
 use crate::shared::tls::{Tls, TlsOptions};
 use crate::shared::{Authentication, Shared};
 
@@ -25,6 +26,8 @@ const STOP_MAX: Duration = Duration::from_secs(5);
 #[allow(missing_docs)]
 pub struct CoordinatorOptions {
     pub name: String,
+    /// Another one for each coordinator: the process ids that clients are told begin with it.
+    pub number: u16,
     pub listen: SocketAddr,
     pub authentication: Authentication,
     pub tls: Option<TlsOptions>,
@@ -66,7 +69,8 @@ impl Coordinator {
         );
         context.survey().await?;
         let tls = options.tls.map(Tls::load).transpose()?;
-        let shared = Shared::new(&options.name, context, options.authentication, tls, options.clients_max);
+        let shared =
+            Shared::new(&options.name, context, options.authentication, tls, options.clients_max, options.number);
         Ok(Self { listener, shared: Arc::new(shared) })
     }
 
@@ -81,6 +85,11 @@ impl Coordinator {
     /// What is told to read files again.
     pub fn reloader(&self) -> Reloader {
         Reloader(self.shared.clone())
+    }
+
+    /// What there is to tell of it.
+    pub fn figures(&self) -> Figures {
+        Figures(self.shared.clone())
     }
 
     /// What ends the sessions once nobody serves new ones.
@@ -127,11 +136,23 @@ async fn serve_client(shared: Arc<Shared>, stream: TcpStream, peer: SocketAddr) 
             drop(stream);
             Ok(())
         }
-        Opening::Session { socket, session, is_dump, admitted: _admitted } => {
+        Opening::Session { socket, session, is_dump, application, admitted: _admitted } => {
+            LOGINS.count();
+            let user = session.identity().user.clone();
+            tracing::debug!(user, %peer, application, "a client has connected");
             let key = shared.register(session.cancel_set(), rand::random());
+            session.activity().begins(Who {
+                pid: key.0,
+                user: session.identity().user.clone(),
+                database: session.identity().database.clone(),
+                application,
+                address: peer.ip().to_canonical().to_string(),
+                port: peer.port(),
+            });
             let client = Box::new(Client::new(shared.clone(), socket, session, is_dump, key));
             let result = query_id::of_session(shared.name(), key.0, client.run()).await;
             shared.forget(key);
+            tracing::debug!(user, %peer, "a client has left");
             result
         }
         Opening::Nothing => Ok(()),

@@ -37,6 +37,7 @@ mod shared;
 mod snapshot;
 mod transaction;
 
+pub use backend::activity::{Activity, Who};
 pub use backend::call::Order;
 pub use backend::call::{Call, Parameters};
 pub use backend::cancel::CancelSet;
@@ -61,8 +62,10 @@ pub use session::Session;
 pub use session::describe::Description;
 pub use session::encoding::is_foreign as is_foreign_encoding;
 pub use session::own_settings::{IDLE_IN_TRANSACTION, IDLE_SESSION, STATEMENT_TIMEOUT, own_setting_name};
+pub use session::slow::default_log_min_duration;
 pub use shared::catalog_load::Loaded;
 pub use shared::context::Context;
+pub use shared::figures::{count_plan, count_statement};
 pub use shared::long_texts::{Apart, is_lengthy};
 pub use shared::plan_validity::{PlanValidity, is_outdated};
 pub use txn::user_prepared::End;

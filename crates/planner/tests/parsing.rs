@@ -216,6 +216,14 @@ mod system_views {
                 "SELECT 1; EXPLAIN SELECT (SELECT count(*) FROM loxo.pg_prepared_xacts p) FROM t",
             ),
             (
+                "SELECT pg_table_size(c.oid), pg_table_size('t'::regclass), pg_database_size('d') FROM pg_class c",
+                "SELECT loxo.pg_table_size(c.oid), pg_table_size('t'::regclass), loxo.pg_database_size('d') FROM pg_class c",
+            ),
+            (
+                "SELECT pg_catalog . pg_terminate_backend(pid, 5) FROM pg_stat_activity WHERE pid <> pg_backend_pid()",
+                "SELECT loxo.pg_terminate_backend(pid, 5) FROM loxo.pg_stat_activity() WHERE pid <> loxo.pg_backend_pid()",
+            ),
+            (
                 "DECLARE c CURSOR FOR SELECT * FROM pg_prepared_xacts a JOIN pg_catalog.pg_prepared_xacts b USING (gid)",
                 "DECLARE c CURSOR FOR SELECT * FROM loxo.pg_prepared_xacts a JOIN loxo.pg_prepared_xacts b USING (gid)",
             ),
@@ -235,6 +243,7 @@ mod system_views {
             "WITH pg_prepared_xacts AS (SELECT 1) SELECT * FROM pg_prepared_xacts",
             "GRANT SELECT ON pg_prepared_xacts TO PUBLIC",
             "SELECT * FROM pg_prepared_statements",
+            "SELECT mine.pg_backend_pid(), pg_backend_pid FROM t",
         ] {
             assert_eq!(redirected(sql), None, "{sql}");
         }

@@ -24,6 +24,7 @@ use pgproto::{ConnectOptions, Connection, TransactionStatus};
 use crate::control_point;
 use crate::datanodes::Datanodes;
 use crate::decision::{self, Fate, HARDEN};
+use crate::figures;
 use crate::gate::Pass;
 use crate::gid::{Gid, GidSource, Kind};
 use crate::gtm::GtmClient;
@@ -101,6 +102,7 @@ pub async fn commit(
     let readers = join_all(readers.into_iter().map(end_snapshot));
     let Some(decider) = decider else {
         readers.await;
+        figures::READ_ONLY.count();
         return Ok(Outcome { committed: true, unresolved: Vec::new() });
     };
     match others.is_empty() {
@@ -170,7 +172,10 @@ async fn commit_one(writer: &mut Participant<'_>, tools: &CommitTools<'_>) -> Re
     let answer = command(writer.connection, "COMMIT", "COMMIT").await;
     drop(pass);
     match answer {
-        Answer::Done => Ok(Outcome { committed: true, unresolved: Vec::new() }),
+        Answer::Done => {
+            figures::ONE_NODE.count();
+            Ok(Outcome { committed: true, unresolved: Vec::new() })
+        }
         // It was said before COMMIT was read.
         Answer::Lost(error) if error.code() == SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT => {
             Err(ended_before(error))
@@ -229,6 +234,7 @@ async fn commit_several<'c>(
         abort(decider, others.into_iter().zip(is_prepared), Some(&gid)).await;
         return Err(error);
     }
+    figures::PREPARED.count();
     control_point!("prepared-all");
     let writers: Vec<u16> = nodes_of_others.iter().copied().chain([decider.node]).collect();
     let pass = match tools.interrupt.or(tools.gtm.enter(&writers, || tools.nodes)).await.and_then(|entered| entered) {
@@ -249,6 +255,7 @@ async fn commit_several<'c>(
             return Err(error);
         }
     };
+    figures::DECIDED.count();
     control_point!("decided");
     let finished = join_all(others.into_iter().map(|p| commit_prepared(p, &gid))).await;
     let mut unresolved: Vec<u16> = finished.into_iter().flatten().collect();
@@ -257,6 +264,11 @@ async fn commit_several<'c>(
     }
     let retried = unresolved.iter().map(|node| commit_prepared_elsewhere(*node, tools.nodes, &gid));
     unresolved = join_all(retried).await.into_iter().flatten().collect();
+    if unresolved.is_empty() {
+        figures::FINISHED.count()
+    } else {
+        figures::UNRESOLVED.count()
+    }
     control_point!("done");
     Ok(Outcome { committed: true, unresolved })
 }

@@ -34,6 +34,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::{Instant, timeout_at};
 
+use crate::figures;
 use crate::gid::Gid;
 use crate::gtm::client::Command;
 use crate::marks::Ajar;
@@ -85,6 +86,8 @@ struct State {
     last_id: u64,
     inside: HashMap<u64, Option<Exposed>>,
     seal: Option<Seal>,
+    /// Since when there is a seal.
+    shut_since: Option<Instant>,
     queue: VecDeque<(oneshot::Sender<Pass>, Pass)>,
     ajar: Option<Ajar>,
 }
@@ -106,6 +109,7 @@ impl Gate {
 
     /// Waits while a barrier is on, a second at most.
     pub(crate) async fn enter(&self) -> Pass {
+        let mut waits_since = None;
         loop {
             let queued = {
                 let mut state = self.core.lock();
@@ -120,7 +124,9 @@ impl Gate {
                 state.queue.push_back((admit, pass));
                 queued
             };
+            let since = *waits_since.get_or_insert_with(Instant::now);
             if let Ok(pass) = queued.await {
+                figures::GATE_WAITS.observe(since.elapsed());
                 return pass;
             }
         }
@@ -168,6 +174,7 @@ impl Core {
         state.last_id += 1;
         let seal = Seal(state.last_id);
         state.seal = Some(seal);
+        state.shut_since.get_or_insert_with(Instant::now);
         seal
     }
 
@@ -195,6 +202,9 @@ impl Core {
             return;
         }
         state.seal = None;
+        if let Some(since) = state.shut_since.take() {
+            figures::GATE_SHUT.observe(since.elapsed());
+        }
         if let Some(barrier) = ajar {
             state.ajar = Some(Ajar::new(barrier));
         }

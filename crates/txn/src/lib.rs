@@ -34,6 +34,7 @@ pub mod control;
 mod datanodes;
 pub mod deadlock;
 pub mod decision;
+pub mod figures;
 pub mod gate;
 pub mod gid;
 pub mod gtm;

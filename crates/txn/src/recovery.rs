@@ -53,6 +53,7 @@ use tracing::{info, warn};
 use crate::control_point;
 use crate::datanodes::Datanodes;
 use crate::decision::{self, Fate};
+use crate::figures;
 use crate::gid::{Gid, Kind};
 use crate::members::{MEMBERS_SQL, Members};
 
@@ -159,6 +160,8 @@ impl<'a> Passes<'a> {
             return Pass::Outdated(found.clone());
         }
         let report = self.recovery.pass().await;
+        figures::RESOLVED.add(report.resolved as u64);
+        figures::note_in_doubt(report.waiting.iter().map(|doubt| (doubt.gid, doubt.node)));
         if let (Some(over), Ok(_)) = (over, &found) {
             self.recovery.clear(over, &report).await;
         }

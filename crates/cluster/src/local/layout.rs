@@ -8,7 +8,7 @@ use pgerror::{PgError, Result, SqlState};
 
 use super::{DATANODE_PORT_OFFSET, GTM_PORT_OFFSET};
 use crate::check::pool_left;
-use crate::config::{Auth, ClusterSection, Config, Coordinator, Datanode, Gtm, Local, gtm_name, invalid};
+use crate::config::{Auth, ClusterSection, Config, Coordinator, Datanode, Gtm, Local, Log, gtm_name, invalid};
 use crate::disk;
 use crate::settings::{Machine, Profile, max_connections};
 use crate::sql::Endpoint;
@@ -89,7 +89,10 @@ impl Layout {
                 user: "postgres".to_owned(),
                 password_file: None,
             },
-            gtms: (0..gtms).map(|i| Gtm { host: host(), port: port + GTM_PORT_OFFSET + i as u16 }).collect(),
+            log: Log::default(),
+            gtms: (0..gtms)
+                .map(|i| Gtm { host: host(), port: port + GTM_PORT_OFFSET + i as u16, metrics: None })
+                .collect(),
             coordinators: Vec::new(),
             datanodes: (0..datanodes).map(datanode).collect(),
             local: Some(local.clone()),
@@ -156,7 +159,7 @@ impl Layout {
     /// With a second gtm.
     pub(crate) fn with_standby(mut self) -> Self {
         let port = self.local.port + GTM_PORT_OFFSET + self.config.gtms.len() as u16;
-        self.config.gtms.push(Gtm { host: "127.0.0.1".to_owned(), port });
+        self.config.gtms.push(Gtm { host: "127.0.0.1".to_owned(), port, metrics: None });
         self
     }
 
@@ -265,6 +268,7 @@ fn coordinator(port: u16, place: usize, pool_size: usize) -> Coordinator {
         listen: format!("127.0.0.1:{}", port + place as u16),
         pool_size,
         auth: Auth::Trust,
+        metrics: None,
         tls_certificate: None,
         tls_key: None,
         tls_required: false,

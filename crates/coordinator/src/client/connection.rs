@@ -19,6 +19,8 @@ pub(crate) struct Client {
     pub(super) skip_to_sync: bool,
     /// True once the coordinator is told to end.
     pub(super) stopping: watch::Receiver<bool>,
+    /// … or the session is.
+    pub(super) ending: watch::Receiver<bool>,
     /// Executions that wait for more of their kind.
     pub(super) waiting: Waiting,
 }
@@ -35,6 +37,7 @@ impl Client {
         backend::ready_for_query(socket.buffer(), b'I');
         Self {
             stopping: shared.stopping(),
+            ending: session.activity().ending(),
             statements: Statements::new(shared, socket, session, is_dump),
             skip_to_sync: false,
             waiting: Waiting::default(),
@@ -50,6 +53,7 @@ impl Client {
         let own = &mut self.statements.own;
         debug_assert!(self.waiting.is_empty(), "every execution has been answered");
         debug_assert!(own.is_between_statements(), "nothing of a statement outlives it");
+        own.session.activity().rests(own.session.status());
         backend::ready_for_query(own.socket.buffer(), own.session.status());
     }
 }

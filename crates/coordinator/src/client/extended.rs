@@ -74,6 +74,7 @@ impl Client {
 
     async fn parse(&mut self, body: Bytes) -> Result<()> {
         let parse = frontend::decode_parse(body)?;
+        self.own().session.activity().works(&parse.sql);
         text(&parse.name)?;
         if parse.name.is_empty() {
             // It is gone, whatever becomes of this one.
@@ -89,7 +90,8 @@ impl Client {
         if let Some(statement) = statements.first() {
             self.own().refuse_in_failed_block(&statement.kind)?;
         }
-        let prepared = self.own().prepare(statements.first().cloned(), parse.parameter_types).await?;
+        let mut prepared = self.own().prepare(statements.first().cloned(), parse.parameter_types).await?;
+        prepared.text = executor::Activity::beginning(&parse.sql).into();
         self.own().prepared.keep(parse.name, prepared)?;
         backend::bare(self.own().socket.buffer(), backend::tag::PARSE_COMPLETE);
         Ok(())
@@ -213,6 +215,7 @@ impl Client {
         let rows_max = usize::try_from(rows_max).ok().filter(|max| *max > 0);
         let mut portal = self.own().portals.take(&name)?;
         let prepared = portal.prepared.clone();
+        self.own().session.activity().works(&prepared.text);
         let Some(statement) = &prepared.statement else {
             backend::bare(self.own().socket.buffer(), backend::tag::EMPTY_QUERY);
             self.own().portals.put(name, portal);

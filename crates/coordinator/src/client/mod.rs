@@ -99,7 +99,7 @@ impl Client {
     async fn next_frame(&mut self, is_idle: bool) -> Result<Option<pgproto::Frame>> {
         let timeout = if is_idle { self.idle_timeout() } else { None };
         loop {
-            if *self.stopping.borrow() {
+            if *self.stopping.borrow() || *self.ending.borrow() {
                 return Err(stopped());
             }
             let own = &mut self.statements.own;
@@ -121,8 +121,13 @@ impl Client {
                     None => std::future::pending().await,
                 }
             };
-            let stopping = &mut self.stopping;
-            let told_to_stop = async { drop(stopping.wait_for(|stops| *stops).await) };
+            let (stopping, ending) = (&mut self.stopping, &mut self.ending);
+            let told_to_stop = async {
+                tokio::select! {
+                    _ = stopping.wait_for(|stops| *stops) => {}
+                    _ = ending.wait_for(|ends| *ends) => {}
+                }
+            };
             let filled = tokio::select! {
                 biased;
                 filled = own.socket.fill() => filled,

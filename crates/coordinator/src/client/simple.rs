@@ -14,7 +14,10 @@ impl Client {
     pub(crate) async fn query(&mut self, body: Bytes) -> Result<()> {
         self.own().session.statement_begins();
         let outcome = match frontend::decode_query(body) {
-            Ok(sql) => self.query_text(&sql).await,
+            Ok(sql) => {
+                self.own().session.activity().works(&sql);
+                self.query_text(&sql).await
+            }
             Err(error) => self.not_understood(error).await,
         };
         self.own().is_one_of_several = false;

@@ -12,6 +12,8 @@ use planner::Statement;
 pub(crate) struct Prepared {
     /// `None` for an empty query string.
     pub(crate) statement: Option<Statement>,
+    /// The beginning of the client's text; empty if SQL's PREPARE has made it.
+    pub(crate) text: Box<[u8]>,
     pub(crate) description: Arc<Description>,
     /// The schema's when it was described.
     pub(crate) schema_version: u64,

@@ -8,6 +8,8 @@ use executor::{CancelSet, Completion, Output, Spool};
 use pgerror::{PgError, Result, field};
 use pgproto::{Frame, FrameReader, FrameWriter, backend};
 
+use crate::shared::figures::ERRORS;
+
 /// Bytes of a client's further messages read ahead while a statement runs; more wait in the socket.
 const READ_AHEAD_BYTES: usize = 1024 * 1024;
 
@@ -131,6 +133,7 @@ impl Socket {
             Some(position) if offset > 0 => error.position(position + offset),
             _ => error,
         };
+        ERRORS.add(error.code().as_str(), 1);
         tracing::debug!(code = error.code().as_str(), "statement failed");
         backend::error(self.writer.buffer(), &error);
     }

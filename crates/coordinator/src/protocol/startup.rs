@@ -17,6 +17,7 @@ use tokio::net::TcpStream;
 use crate::protocol::SNAPSHOT;
 use crate::protocol::socket::Socket;
 use crate::shared::admission::Admitted;
+use crate::shared::figures::REFUSED_LOGINS;
 use crate::shared::tls::Tls;
 use crate::shared::{Authentication, CancelKey, Shared};
 
@@ -34,6 +35,8 @@ pub(crate) enum Opening {
         session: Box<Session>,
         /// The client is pg_dump.
         is_dump: bool,
+        /// `application_name`.
+        application: String,
         admitted: Admitted,
     },
     /// The stream is closed once the cancel has been passed on: that is what the client waits for.
@@ -54,9 +57,10 @@ pub(crate) async fn open(shared: &Arc<Shared>, stream: TcpStream, peer: SocketAd
     let negotiation = negotiate(shared, &mut reader, &mut writer, &channel, peer);
     let opened = tokio::time::timeout_at(deadline, negotiation).await;
     let error = match opened {
-        Ok(Ok(First::Session { session, admitted, is_dump })) => {
+        Ok(Ok(First::Session { session, admitted, is_dump, application })) => {
             reader.expect(frontend::length_max);
-            return Ok(Opening::Session { socket: Socket::new(reader, writer), session, is_dump, admitted });
+            let socket = Socket::new(reader, writer);
+            return Ok(Opening::Session { socket, session, is_dump, application, admitted });
         }
         Ok(Ok(First::Cancel(key))) => return Ok(Opening::Cancel { key, stream: (reader, writer) }),
         Ok(Ok(First::Nothing)) => return Ok(Opening::Nothing),
@@ -142,7 +146,7 @@ async fn word(stream: &mut TcpStream) -> Result<Option<u32>> {
 }
 
 enum First {
-    Session { session: Box<Session>, admitted: Admitted, is_dump: bool },
+    Session { session: Box<Session>, admitted: Admitted, is_dump: bool, application: String },
     Cancel(CancelKey),
     Nothing,
 }
@@ -166,8 +170,8 @@ async fn negotiate(
             negotiate_version(version, &parameters, writer);
             let is_dump = parameters.iter().any(|(name, value)| name == "application_name" && value == "pg_dump");
             let opened = authenticate(shared, &parameters, reader, writer, channel).await;
-            let (session, admitted) = opened.inspect_err(|error| log_failure(&parameters, peer, error))?;
-            Ok(First::Session { session: Box::new(session), admitted, is_dump })
+            let (session, admitted, application) = opened.inspect_err(|error| log_failure(&parameters, peer, error))?;
+            Ok(First::Session { session: Box::new(session), admitted, is_dump, application })
         }
         version => {
             let (major, minor) = (version >> 16, version & 0xffff);
@@ -208,6 +212,7 @@ async fn has_bytes(stream: &TcpStream) -> Result<bool> {
 fn log_failure(parameters: &[(String, String)], peer: SocketAddr, error: &PgError) {
     let user = parameters.iter().find(|(name, _)| name == "user").map_or("", |(_, user)| user);
     let (code, message) = (error.code(), error.message());
+    REFUSED_LOGINS.add(code.as_str(), 1);
     tracing::warn!(?user, %peer, code = code.as_str(), "login refused: {message}");
 }
 
@@ -280,7 +285,7 @@ async fn authenticate(
     reader: &mut FrameReader,
     writer: &mut FrameWriter,
     channel: &Channel,
-) -> Result<(Session, Admitted)> {
+) -> Result<(Session, Admitted, String)> {
     if matches!(channel, Channel::Plain) && shared.tls().is_some_and(Tls::is_required) {
         return Err(PgError::fatal(
             SqlState::INVALID_AUTHORIZATION,
@@ -329,7 +334,8 @@ async fn authenticate(
     for (name, value) in &reported {
         backend::parameter_status(out, name, value);
     }
-    Ok((session, admitted))
+    let application = reported.get("application_name").cloned().unwrap_or_default();
+    Ok((session, admitted, application))
 }
 
 /// Startup parameters other than the connection's own are settings, as are `-c name=value` in `options`.

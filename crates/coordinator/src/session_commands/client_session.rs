@@ -27,6 +27,8 @@ pub(crate) struct ClientSession {
     pub(crate) is_one_of_several: bool,
 }
 
+const APPLICATION: &str = "application_name";
+
 impl ClientSession {
     pub(crate) fn new(shared: Arc<Shared>, socket: Socket, session: Box<Session>) -> Self {
         Self {
@@ -51,6 +53,11 @@ impl ClientSession {
     /// Tells the client which of its reported settings have another value now.
     pub(crate) fn report_settings(&mut self) {
         if let Some(current) = self.session.home_parameters() {
+            if let Some(name) =
+                current.get(APPLICATION).filter(|name| self.socket.reported(APPLICATION) != Some(name.as_str()))
+            {
+                self.session.activity().is_of_application(name);
+            }
             self.socket.report(current);
         }
     }

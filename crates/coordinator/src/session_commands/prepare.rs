@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use executor::{Completion, Description};
+use executor::{Activity, Completion, Description};
 use pgerror::{PgError, Result, SqlState, field};
 use pgproto::backend::Field;
 use planner::parse::{Statement, StatementKind};
@@ -51,7 +51,9 @@ impl ClientSession {
             None => Arc::new(Description { parameters: types.clone(), fields: None }),
             Some(statement) => self.describe_statement(statement, &types).await?,
         };
-        Ok(Prepared { statement, description, schema_version: self.session.schema_version() })
+        let text = statement.as_ref().map_or("", |statement| &statement.sql).as_bytes();
+        let text = Activity::beginning(text).into();
+        Ok(Prepared { statement, text, description, schema_version: self.session.schema_version() })
     }
 
     /// A statement's description when its portal is asked for it: the cursor of a FETCH, or the

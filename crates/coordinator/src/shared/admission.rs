@@ -41,6 +41,11 @@ impl Admission {
         }
     }
 
+    /// How many there are.
+    pub(super) fn clients(&self) -> usize {
+        self.clients.load(Ordering::Relaxed)
+    }
+
     /// Returns when no client is left.
     pub(super) async fn all_gone(&self) {
         while self.clients.load(Ordering::Acquire) > 0 {

@@ -8,6 +8,8 @@ use executor::Description;
 use pgerror::Result;
 use planner::{Shape, Statement};
 
+use super::figures::{KNOWN_TEXTS, NEW_TEXTS};
+
 /// Parsed texts that come again: those without constants (BEGIN, COMMIT, statements with parameters) at once, others when they are
 /// met a second time. Shared by all sessions of a coordinator.
 #[derive(Default)]
@@ -34,8 +36,10 @@ impl StatementCache {
     pub(crate) fn parse(&self, sql: &str) -> Result<Arc<Vec<Statement>>> {
         let known = self.lock().parsed.get(sql).cloned();
         if let Some(statements) = known {
+            KNOWN_TEXTS.count();
             return Ok(statements);
         }
+        NEW_TEXTS.count();
         let statements = Arc::new(planner::parse(sql)?);
         let mut shape = Shape::default();
         let is_constant_free = shape.scan(sql.trim_ascii().trim_end_matches(';')) && shape.is_constant_free();

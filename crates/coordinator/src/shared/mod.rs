@@ -3,6 +3,7 @@
 //! * [`Shared`]: the executor's context, cancel keys, whether the coordinator is about to end.
 //! * [`admission`]: how many clients there may be, and how many connections that have not said who they are.
 //! * [`tls`]: the certificate, and how a client's connection is encrypted.
+//! * [`figures`]: what is counted, and told to who asks.
 //! * [`caches`]: parsed texts and descriptions of statements.
 //!
 //! Invariant: nothing here outlives the coordinator. No session waits for another's statement here, but for long texts of others to be read.
@@ -20,6 +21,7 @@ use self::tls::Tls;
 
 pub(crate) mod admission;
 pub(crate) mod caches;
+pub(crate) mod figures;
 pub(crate) mod tls;
 
 /// How clients prove who they are.
@@ -30,6 +32,11 @@ pub enum Authentication {
     /// SCRAM-SHA-256 against the datanodes' own verifiers.
     Scram,
 }
+
+/// Process ids of sessions are a coordinator's number and, in so many bits, the session's: no two coordinators give the same.
+const SESSION_BITS: u32 = 22;
+const SESSION_MASK: i32 = (1 << SESSION_BITS) - 1;
+const COORDINATORS_MAX: u16 = 1 << (31 - SESSION_BITS);
 
 /// Process id and secret of a session, by which another connection cancels its statement.
 pub(crate) type CancelKey = (i32, i32);
@@ -46,7 +53,9 @@ pub(crate) struct Shared {
     statements: StatementCache,
     apart: Apart,
     cancels: Mutex<HashMap<CancelKey, Arc<CancelSet>>>,
-    next_process_id: AtomicI32,
+    /// Added to the session's number.
+    first_process_id: i32,
+    next_session: AtomicI32,
     /// True from the moment when the coordinator is told to end.
     stopping: watch::Sender<bool>,
 }
@@ -58,6 +67,7 @@ impl Shared {
         authentication: Authentication,
         tls: Option<Tls>,
         clients_max: usize,
+        number: u16,
     ) -> Self {
         Self {
             name: name.into(),
@@ -69,7 +79,8 @@ impl Shared {
             statements: StatementCache::default(),
             apart: Apart::default(),
             cancels: Mutex::default(),
-            next_process_id: AtomicI32::new(1),
+            first_process_id: i32::from(number % COORDINATORS_MAX) << SESSION_BITS,
+            next_session: AtomicI32::new(1),
             stopping: watch::Sender::new(false),
         }
     }
@@ -109,9 +120,16 @@ impl Shared {
 
     /// A key under which this session can be cancelled.
     pub(crate) fn register(&self, cancel: Arc<CancelSet>, secret: i32) -> CancelKey {
-        let process_id = self.next_process_id.fetch_add(1, Ordering::Relaxed);
-        self.cancels().insert((process_id, secret), cancel);
-        (process_id, secret)
+        let mut cancels = self.cancels();
+        loop {
+            let session = self.next_session.fetch_add(1, Ordering::Relaxed) & SESSION_MASK;
+            let key = (self.first_process_id + session, secret);
+            // The numbers begin again some day.
+            if session != 0 && cancels.keys().all(|(process_id, _)| *process_id != key.0) {
+                cancels.insert(key, cancel);
+                return key;
+            }
+        }
     }
 
     /// The session has ended.

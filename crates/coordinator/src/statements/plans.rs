@@ -24,6 +24,7 @@ impl Statements {
                 Err(error) => return Some(self.ended_quickly(Err(error)).await),
             },
         };
+        executor::count_plan(false);
         let version = self.own.session.catalog_version();
         let result = self.watch(&quick.plan, quick.call.as_ref().unwrap_or(call), None).await;
         let result = match result {
@@ -201,6 +202,7 @@ impl Statements {
     }
 
     async fn plan(&mut self, statement: &Statement, call: &Call) -> Result<Plan> {
+        executor::count_plan(true);
         let cancel = self.own.session.cancel_set();
         self.own.socket.watch().during(&cancel, self.own.session.plan(statement, call, None)).await
     }
@@ -213,6 +215,9 @@ impl Statements {
         call: &Call,
         spool: Option<&mut Spool>,
     ) -> Result<Ran> {
+        if matches!(plan, Plan::CopyFrom(_) | Plan::CopyHome(_) | Plan::CopyTo(_) | Plan::Routine(_)) {
+            executor::count_statement(plan);
+        }
         match plan {
             Plan::CopyFrom(copy) => return self.own.copy_from(copy, statement).await.map(Ran::Done),
             Plan::CopyHome(copy) => return self.own.copy_home(copy, statement).await.map(Ran::Done),

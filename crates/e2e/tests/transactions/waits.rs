@@ -460,7 +460,11 @@ fn ordinary_roles_cannot_harm_others(test: &Test) {
 fn a_torn_transaction_is_not_committed(test: &Test) {
     let mut client = test.session(0);
     client.run("BEGIN; INSERT INTO t SELECT g, 'torn' FROM generate_series(1001, 1020) g; SAVEPOINT s").expect("rows");
-    client.run("SELECT pg_terminate_backend(pg_backend_pid()) FROM t WHERE k = 1001").expect_err("a datanode is lost");
+    let mut datanode = test.cluster.connect_datanode(1).expect("a session");
+    let backends = "SELECT count(pg_terminate_backend(pid, 10000)) > 0 FROM pg_stat_activity \
+                    WHERE state = 'idle in transaction' AND application_name = 'loxo'";
+    assert_eq!(datanode.scalar(backends).expect("an answer"), "t");
+    client.run("SELECT count(*) FROM t").expect_err("a datanode is lost");
     assert_eq!(refused(&mut client, "ROLLBACK TO s").0, "25P02");
     assert_eq!(client.run("COMMIT").expect("an answer").tag.as_deref(), Some("ROLLBACK"));
     assert_eq!(client.scalar("SELECT count(*) FROM t WHERE v = 'torn'").expect("a count"), "0");

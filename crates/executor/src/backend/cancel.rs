@@ -24,11 +24,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, SystemTime};
 
+use bytes::Bytes;
 use pgerror::{PgError, Result, SqlState};
 use pgproto::{CancelKey, ConnectOptions, Connection};
+use serde::{Deserialize, Serialize};
 use txn::deadlock::{Backend, DeadlockVictim, Owner, Sessions, cancel_if_waiting};
 use txn::{Datanodes, Interrupt};
 
+use crate::backend::activity::{Activity, Told};
 use crate::backend::slot::Slot;
 
 /// A breaker that has no connection by then gives up; the gtm will ask again.
@@ -71,6 +74,8 @@ pub struct CancelSet {
     /// Counts statements, for the timeout of one not to hit another.
     statement: AtomicU64,
     timer: Mutex<Option<tokio::task::AbortHandle>>,
+    /// What the session does.
+    activity: Activity,
 }
 
 impl CancelSet {
@@ -83,7 +88,18 @@ impl CancelSet {
             interrupt: Interrupt::new(),
             statement: AtomicU64::new(0),
             timer: Mutex::default(),
+            activity: Activity::new(),
         }
+    }
+
+    /// What the session tells of itself.
+    pub fn activity(&self) -> &Activity {
+        &self.activity
+    }
+
+    fn told(&self) -> Option<Told> {
+        let backends = self.lock().keys().map(|(slot, pid)| (slot.node().0, *pid)).collect();
+        self.activity.told(backends)
     }
 
     /// The present statement takes from, or gives to, the client what it could not take or give again.
@@ -257,6 +273,15 @@ impl CancelSet {
     }
 }
 
+/// What coordinators ask each other.
+#[derive(Serialize, Deserialize)]
+pub(crate) enum Question {
+    /// Which sessions are there? Answered by a list of [`Told`].
+    Sessions,
+    /// Cancels what the session does, or ends it.
+    Signal { pid: i32, ends: bool },
+}
+
 /// The sessions of a coordinator, as the gtm asks for them.
 pub(crate) struct Registry {
     /// The datanodes there are, as a superuser.
@@ -273,6 +298,10 @@ impl Registry {
     pub(crate) fn enter(self: &Arc<Self>, number: u64, session: &Arc<CancelSet>) -> Entry {
         self.lock().insert(number, Arc::downgrade(session));
         Entry { registry: self.clone(), number }
+    }
+
+    fn sessions(&self) -> Vec<Arc<CancelSet>> {
+        self.lock().values().filter_map(Weak::upgrade).collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<u64, Weak<CancelSet>>> {
@@ -319,6 +348,29 @@ impl Sessions for Registry {
                 tracing::warn!(?backend, %error, "could not break a deadlock");
             }
         });
+    }
+
+    fn answer(&self, question: &[u8]) -> Bytes {
+        match serde_json::from_slice(question) {
+            Ok(Question::Sessions) => {
+                let all: Vec<Told> = self.sessions().iter().filter_map(|session| session.told()).collect();
+                serde_json::to_vec(&all).unwrap_or_default().into()
+            }
+            Ok(Question::Signal { pid, ends }) => {
+                let meant = self.sessions().into_iter().filter(|session| session.activity.pid() == pid);
+                for session in meant {
+                    if ends {
+                        session.activity.end();
+                    }
+                    tokio::spawn(async move { session.cancel().await });
+                }
+                Bytes::new()
+            }
+            Err(error) => {
+                tracing::warn!(%error, "another coordinator is not understood");
+                Bytes::new()
+            }
+        }
     }
 }
 

@@ -12,11 +12,12 @@
 //! * [`request`]: one statement on one link, its answer as a stream of events; [`call`]: how it is to be run; [`portals`]: bound on
 //!   several nodes at one moment.
 //! * [`own_statements`], [`own_calls`]: statements of ours, and functions of schema `loxo`, called with a proof.
-//! * [`cancel`]: stopping a session from outside.
+//! * [`cancel`]: stopping a session from outside; [`activity`]: what it tells of itself.
 //!
 //! Invariants: nothing here knows a session; a link whose answer was not read to its end never returns to the pool, nor does one
 //! that may hold a session's state and was not asked; a link is used by the role that it was opened for.
 
+pub(crate) mod activity;
 pub(crate) mod call;
 pub(crate) mod cancel;
 pub(crate) mod isolation;

@@ -24,6 +24,7 @@ use crate::copy::convert::Converter;
 use crate::copy::feed::{Fed, Feed};
 use crate::copy::from::FRAME_BYTES;
 use crate::copy::input::read_line_again;
+use crate::shared::figures::COPIED_ROWS;
 
 /// Input bytes after which rows leave even if their frame is not full: a node's error then comes while its line is still
 /// among those that the router remembers.
@@ -374,6 +375,9 @@ impl Copy {
                 }
                 Err(error) => errors.push(self.with_input_line(error, writer.slot.node())),
             }
+        }
+        for (node, rows) in &counts {
+            COPIED_ROWS.add(&node.0.to_string(), *rows);
         }
         let rows = self
             .destinations

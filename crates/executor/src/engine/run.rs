@@ -25,6 +25,7 @@ use crate::backend::slot::Slot;
 use crate::block::Mode;
 use crate::engine::output::Output;
 use crate::session::Session;
+use crate::shared::figures::count_statement;
 
 /// How a statement ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,13 +59,18 @@ fn operator(plan: &Plan) -> String {
 impl Session {
     /// Runs a planned statement and sends its rows to `output`. On an error the block, if one is open, has failed.
     pub async fn run(&mut self, plan: &Plan, call: &Call, output: &mut Output<'_>) -> Result<Completion> {
+        count_statement(plan);
+        let began = std::time::Instant::now();
         let told = self.notices.len();
         self.notified |= self.leaves.notifies;
         self.note_write(plan.facts().writes);
         let result = match self.widen_for(plan).await {
             Ok(()) => {
                 let span = tracing::debug_span!("operator", plan = operator(plan));
-                Box::pin(self.dispatch(plan, call, output)).instrument(span).await
+                match self.leaves.asks_sessions || self.leaves.asks_sizes {
+                    false => Box::pin(self.dispatch(plan, call, output)).instrument(span).await,
+                    true => Box::pin(self.dispatch_among_sessions(plan, call, output)).instrument(span).await,
+                }
             }
             Err(error) => Err(error),
         };
@@ -87,6 +93,7 @@ impl Session {
             result => result,
         };
         self.note_failure(result.as_ref().err(), output.is_untouched());
+        self.log_if_slow(plan, began.elapsed(), result.as_ref().err());
         // LOCK TABLE is no query; the home node sees every schema change.
         if let Some(block) = self.block.as_mut().filter(|_| !matches!(plan, Plan::Ddl(_))) {
             block.has_queried = true;

@@ -63,7 +63,16 @@ impl Session {
             self.links.note_drawn(slot);
         }
         let at_home = self.leaves.at_home && is_home;
-        let leaves = Leavings { at_home, drawn: false, reads_drawn: false, notifies: false, ..self.leaves.clone() };
+        let leaves = Leavings {
+            at_home,
+            drawn: false,
+            reads_drawn: false,
+            notifies: false,
+            asks_sessions: false,
+            asks_sizes: false,
+            asks_locks: false,
+            ..self.leaves.clone()
+        };
         if leaves.is_nothing() {
             return;
         }

@@ -3,6 +3,7 @@
 //! * Here: its parts; [`acquire`]: a link made ready for a statement; [`ask`]: short questions and commands to nodes.
 //! * [`statement`]: the present statement's plan and its end; [`describe`]: what PostgreSQL says of one; [`leftovers`]: what
 //!   statements leave in backends; [`pipeline`], [`lending`]: what waits or is lent meanwhile.
+//! * [`slow`]: slow statements in the log.
 //! * [`set`], [`own_settings`], [`encoding`]: settings; [`search_path`], [`temp_names`]: what names mean; [`listen`]: notifications.
 //!
 //! Outside a transaction block a link is held for one statement. Inside one it is held, with a transaction open on it,
@@ -24,6 +25,7 @@ pub(crate) mod own_settings;
 pub(crate) mod pipeline;
 pub(crate) mod search_path;
 pub(crate) mod set;
+pub(crate) mod slow;
 pub(crate) mod statement;
 pub(crate) mod temp_names;
 
@@ -207,6 +209,11 @@ impl Session {
         self.links.cancel().clone()
     }
 
+    /// What the session tells others of itself.
+    pub fn activity(&self) -> &crate::backend::activity::Activity {
+        self.links.cancel().activity()
+    }
+
     /// The error that ends the present statement, if it is to end.
     pub fn check_cancel(&self) -> Result<()> {
         self.links.cancel().interrupt().check()
@@ -313,6 +320,7 @@ impl Session {
     /// Undoes [`Session::open_beside`].
     pub(crate) async fn close_beside(&mut self) {
         self.sink = self.home.into();
+        self.collect_notices();
         self.links.end_one(self.beside_home()).await;
     }
 

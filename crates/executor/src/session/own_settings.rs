@@ -1,5 +1,5 @@
-//! Settings that the coordinator obeys itself: the idle timeouts, `loxo.work_mem`, `loxo.few_rows`, `loxo.copy_helpers`, and
-//! `statement_timeout`, which the nodes obey too.
+//! Settings that the coordinator obeys itself: the idle timeouts, `loxo.work_mem`, `loxo.few_rows`, `loxo.copy_helpers`,
+//! `loxo.log_min_duration`, and `statement_timeout`, which the nodes obey too.
 //!
 //! A backend knows only how long it has been left alone, not whether the session works on another node meanwhile. Were it
 //! told, it would end a transaction whose client is not idle at all. So nobody but the coordinator counts the time, and
@@ -13,6 +13,7 @@ use pgerror::{PgError, Result, SqlState};
 use crate::backend::settings::duration;
 use crate::block::Replay;
 use crate::session::Session;
+use crate::session::slow::{self, LOG_MIN_DURATION};
 
 /// Between two statements of a block.
 pub const IDLE_IN_TRANSACTION: &str = "idle_in_transaction_session_timeout";
@@ -39,7 +40,8 @@ const COPY_HELPERS_DEFAULT: &str = "auto";
 /// Helpers of one COPY: what the router does itself leaves no work for more.
 pub(crate) const HELPERS_MAX: usize = 3;
 
-pub(crate) const NAMES: [&str; 5] = [IDLE_IN_TRANSACTION, IDLE_SESSION, WORK_MEM, FEW_ROWS, COPY_HELPERS];
+pub(crate) const NAMES: [&str; 6] =
+    [IDLE_IN_TRANSACTION, IDLE_SESSION, WORK_MEM, FEW_ROWS, COPY_HELPERS, LOG_MIN_DURATION];
 
 /// The setting of this name, if it is one of these.
 pub fn own_setting_name(name: &str) -> Option<&'static str> {
@@ -85,6 +87,10 @@ impl Session {
             WORK_MEM => drop(bytes(&value).ok_or_else(|| invalid_work_mem(&value))?),
             FEW_ROWS => drop(value.parse::<u32>().map_err(|_| invalid_few_rows(&value))?),
             COPY_HELPERS => check_copy_helpers(&value)?,
+            LOG_MIN_DURATION => {
+                slow::check(&value)?;
+                self.may_set_log().await?;
+            }
             _ => {}
         }
         self.note_own_setting(name, Some(value.clone()));
@@ -127,6 +133,7 @@ impl Session {
             WORK_MEM => Some(WORK_MEM_DEFAULT),
             FEW_ROWS => Some(FEW_ROWS_DEFAULT),
             COPY_HELPERS => Some(COPY_HELPERS_DEFAULT),
+            LOG_MIN_DURATION => Some(slow::default()),
             _ => None,
         })
     }

@@ -14,6 +14,7 @@ pub(crate) mod catalog_queries;
 pub(crate) mod context;
 pub(crate) mod cores;
 pub(crate) mod estimates;
+pub(crate) mod figures;
 pub(crate) mod long_texts;
 pub(crate) mod plan_validity;
 pub(crate) mod pressure;

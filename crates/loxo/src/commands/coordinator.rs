@@ -31,8 +31,9 @@ const CLIENTS_MAX: usize = 1000;
 
 /// Runs the command.
 pub async fn run(arguments: Arguments) -> Result<()> {
-    super::log_to_stderr();
     let config = Config::load(&arguments.config)?;
+    let log = super::log::to_stderr(&config.log)?;
+    executor::default_log_min_duration(&config.log.min_duration)?;
     let own = config.coordinator(arguments.name.as_deref())?;
     let (host, port) = own.address()?;
     let listen = tokio::net::lookup_host((host.as_str(), port)).await?.next().ok_or_else(|| {
@@ -55,6 +56,7 @@ pub async fn run(arguments: Arguments) -> Result<()> {
     let shortage = cluster::open_files_shortage(config.datanodes.len(), own.pool_size, CLIENTS_MAX, allowed);
     shortage.into_iter().for_each(|warning| tracing::warn!("{warning}"));
     let coordinator = Coordinator::bind(options).await?;
+    super::tell_figures(own.metrics.as_deref(), coordinator.figures()).await?;
     tokio::spawn(async move {
         cluster::pool_warnings(&config).await.into_iter().for_each(|warning| tracing::warn!("{warning}"))
     });
@@ -62,7 +64,7 @@ pub async fn run(arguments: Arguments) -> Result<()> {
     let (stopper, reloader) = (coordinator.stopper(), coordinator.reloader());
     tokio::select! {
         ended = coordinator.serve() => ended,
-        () = super::asked_to_stop(|| reloader.reload()) => {
+        () = super::asked_to_stop(|| log.reload(&arguments.config).and_then(|()| reloader.reload())) => {
             stopper.stop().await;
             Ok(())
         }
@@ -82,8 +84,14 @@ pub fn options(
         name: node.name.clone(),
         address: executor::Address { host: node.host.clone(), port: node.port },
     };
+    // One that a command starts for itself is not in the file.
+    let number = match config.coordinators.iter().position(|known| known.name == name) {
+        Some(place) => place as u16,
+        None => 256 + (std::process::id() % 256) as u16,
+    };
     Ok(CoordinatorOptions {
         name,
+        number,
         listen,
         authentication,
         datanodes: config.datanodes_by_id().map(configured).collect(),

@@ -27,16 +27,31 @@ pub struct Arguments {
     pub detached: bool,
 }
 
+struct Figures;
+
+impl metrics::Source for Figures {
+    fn page(&self) -> String {
+        let mut page = metrics::Page::default();
+        txn::figures::of_gtm(&mut page);
+        page.text()
+    }
+
+    fn health(&self) -> std::result::Result<String, String> {
+        Ok(if txn::figures::leads() { "leads" } else { "stands by" }.to_owned())
+    }
+}
+
 /// Runs the command.
 pub async fn run(arguments: Arguments) -> Result<()> {
-    super::log_to_stderr();
     let config = Config::load(&arguments.config)?;
+    let log = super::log::to_stderr(&config.log)?;
     let own = config.gtm(arguments.name.as_deref())?;
     let (host, port) = (own.host.as_str(), own.port);
     let listener = TcpListener::bind((host, port)).await.map_err(|error| {
         PgError::new(SqlState::CANNOT_CONNECT_NOW, format!("the gtm could not listen on {host}:{port}: {error}"))
             .hint("Another program uses this port: stop it or choose another port.")
     })?;
+    super::tell_figures(own.metrics.as_deref(), Figures).await?;
     let service = super::service_identity(&config)?;
     let roster = txn::Roster::new(config.cluster.id.clone(), service.database.clone());
     let options = |id, node: &cluster::Datanode| pgproto::ConnectOptions {
@@ -54,6 +69,6 @@ pub async fn run(arguments: Arguments) -> Result<()> {
     super::tell_service_manager(&[NotifyState::Ready]);
     tokio::select! {
         ended = txn::gtm::serve(listener, options) => ended,
-        () = super::asked_to_stop(|| Ok(())) => Ok(()),
+        () = super::asked_to_stop(|| log.reload(&arguments.config)) => Ok(()),
     }
 }

@@ -4,10 +4,8 @@ use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 
 use clap::Args;
-use pgerror::Result;
+use pgerror::{PgError, Result, SqlState};
 use sd_notify::NotifyState;
-use tracing_subscriber::fmt::format::{FmtSpan, Writer};
-use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 
 pub mod bench;
 pub mod check;
@@ -18,6 +16,7 @@ pub mod down;
 pub mod gtm;
 pub mod init;
 pub mod load;
+mod log;
 pub mod node;
 pub mod rebalance;
 pub mod status;
@@ -77,22 +76,15 @@ fn count(number: usize, what: &str) -> String {
     format!("{number} {what}{plural}")
 }
 
-/// What a server process has to say goes to stderr, which `loxo up` sends to a file; `LOXO_LOG` chooses how much.
-fn log_to_stderr() {
-    let filter = tracing_subscriber::EnvFilter::try_from_env("LOXO_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_timer(Stamp).with_span_events(FmtSpan::CLOSE);
-    log.with_writer(std::io::stderr).with_ansi(false).init();
-}
-
-/// Time, and in a session of a coordinator the id of the statement.
-struct Stamp;
-
-impl FormatTime for Stamp {
-    fn format_time(&self, writer: &mut Writer<'_>) -> std::fmt::Result {
-        SystemTime.format_time(writer)?;
-        ::coordinator::query_id().map_or(Ok(()), |id| write!(writer, " {id}"))
-    }
+/// Tells a server process' figures where the configuration says so.
+async fn tell_figures(address: Option<&str>, source: impl metrics::Source) -> Result<()> {
+    let Some(address) = address else { return Ok(()) };
+    let listener = tokio::net::TcpListener::bind(address).await.map_err(|error| {
+        PgError::new(SqlState::CANNOT_CONNECT_NOW, format!("could not tell figures on {address}: {error}"))
+            .hint("Choose another \"metrics\" in the configuration.")
+    })?;
+    tokio::spawn(metrics::serve(listener, std::sync::Arc::new(source)));
+    Ok(())
 }
 
 /// The superuser that servers of the cluster use for themselves.
@@ -111,7 +103,7 @@ fn tell_service_manager(states: &[NotifyState<'_>]) {
     }
 }
 
-/// SIGTERM or Ctrl-C. SIGHUP has certificates read again.
+/// SIGTERM or Ctrl-C. SIGHUP has certificates read again, and how much is logged.
 async fn asked_to_stop(reload: impl Fn() -> Result<()>) {
     let mut terminate = match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
         Ok(signal) => signal,
@@ -144,7 +136,7 @@ async fn outlive_other_signals(reload: impl Fn() -> Result<()>) -> std::convert:
                     tell_service_manager(&[NotifyState::Reloading, now]);
                 }
                 match reload() {
-                    Ok(()) => tracing::info!("SIGHUP: certificates were read again; the rest of the configuration is read at the start only"),
+                    Ok(()) => tracing::info!("SIGHUP: certificates and how much is logged were read again; the rest of the configuration is read at the start only"),
                     Err(error) => tracing::error!(%error, "SIGHUP: what was read before stays"),
                 }
                 tell_service_manager(&[NotifyState::Ready]);

@@ -20,7 +20,7 @@ use pgerror::Result;
 use crate::facts::bodies::statements_of;
 use crate::facts::builtins::{Class, class_of};
 use crate::facts::setting_calls::constant_name;
-use crate::parse::{Statement, StatementKind};
+use crate::parse::{Asked, Statement, StatementKind, asks_cluster};
 use crate::tree::{self, Ask, Get, Ref, Walk};
 
 /// What the statement itself and all code that it reaches may leave.
@@ -125,6 +125,11 @@ impl<'a> Search<'a> {
 
     fn call(&mut self, call: &FuncCall) {
         let Some(name) = tree::last_name(&call.funcname) else { return };
+        if let Some(asked) = asks_cluster(call) {
+            self.found.asks_sessions |= asked != Asked::Sizes;
+            self.found.asks_locks |= asked == Asked::Locks;
+            self.found.asks_sizes |= asked == Asked::Sizes;
+        }
         let catalog = self.catalog;
         catalog.functions(name).iter().for_each(|function| self.function(function));
         let schema = if call.funcname.len() > 1 { tree::text_of(&call.funcname[0]) } else { None };

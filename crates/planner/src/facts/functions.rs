@@ -18,6 +18,7 @@ use crate::facts::clock::{self, is_moment};
 use crate::facts::code;
 use crate::facts::setting_calls::constant_name;
 use crate::facts::values_drawn::is_remembered;
+use crate::parse::{asks_cluster, is_one_nodes};
 use crate::select::exact;
 use crate::select::shape::is_table_name;
 use crate::select::sizes::sized_table;
@@ -230,6 +231,8 @@ impl Search<'_> {
             Ref::LockingClause(_) => self.facts.locking = true,
             Ref::RangeTableSample(_) => self.facts.sample = true,
             Ref::CurrentOfExpr(_) => self.facts.current_of = true,
+            // In the statement's own text another name stands in its place: it comes out of a function's body.
+            Ref::RangeVar(name) if is_one_nodes(name) => self.refuse_one_nodes(name),
             Ref::ColumnRef(column) => {
                 if let Some(name) = tree::last_name(&column.fields).filter(|name| SYSTEM_COLUMNS.contains(name)) {
                     if name != "tableoid" || self.facts.system_column.is_none() {
@@ -292,6 +295,10 @@ impl Search<'_> {
 
     fn call(&mut self, call: &FuncCall) -> Result<()> {
         let Some(name) = tree::last_name(&call.funcname) else { return Ok(()) };
+        if asks_cluster(call).is_some() {
+            self.facts.home = Some(format!("{name}()"));
+            return Ok(());
+        }
         if call.funcname.len() > 1 && tree::text_of(&call.funcname[0]).is_some_and(tree::is_temporary_schema) {
             self.facts.home = Some(format!("the temporary function {name}()"));
             self.facts.volatile.get_or_insert_with(|| format!("{name}()"));
@@ -504,6 +511,13 @@ impl Search<'_> {
         Ok(tree::is_about_rows(statement)
             && !targets.is_empty()
             && targets.iter().all(|target| self.ctx.is_temporary(target)))
+    }
+
+    fn refuse_one_nodes(&mut self, name: &protobuf::RangeVar) {
+        self.refuse(
+            format!("a function that reads \"{}\",", name.relname),
+            "It would see one datanode's part: read it in the statement itself, or in a DO block.",
+        );
     }
 
     fn refuse_path(&mut self, what: &str, table: &str) {

@@ -30,6 +30,7 @@ pub use analysed::{Analysis, Undeclared, Uses};
 pub use executed::Executed;
 pub use marked::Marked;
 pub use statement::*;
+pub(crate) use system_views::{Asked, asks_cluster, is_one_nodes};
 
 /// Splits a query string into its statements; empty ones are left out.
 ///

@@ -1,19 +1,25 @@
-//! System views that would show one node's inner life: their names are led to views of ours with the same columns.
+//! System views and functions that would show one node's inner life: their names are led to ours, with the same columns.
 //!
+//! `pg_stat_activity`, `pg_locks` and the functions about sessions, which on a datanode tell of the coordinators' pools;
 //! `pg_prepared_xacts`, which on a datanode lists our gids, while users expect their own names; and `pg_trigger`, where a trigger
 //! that the coordinator runs looks as if it were switched off, with its kin in `information_schema`; and `pg_rewrite`, where a
-//! rule looks as if it were a replica's. In place of `pg_trigger` and `pg_rewrite` functions stand, for some clients read no other views than the system's (`restrict_nonsystem_relation_kind`). The text is changed
+//! rule looks as if it were a replica's. In place of most views functions stand, for some clients read no other views than the system's (`restrict_nonsystem_relation_kind`). The text is changed
 //! before it is parsed, so describing, planning and running it all mean the same view. A position that PostgreSQL
 //! reports behind the name is too large by the length of the schema's.
 
-use pg_query::protobuf::{ParseResult, RangeVar};
+use pg_query::protobuf::{FuncCall, ParseResult, RangeVar};
 use pg_query::{Node, NodeEnum};
 
 use super::scan;
-use crate::tree::{self, Ask};
+use crate::tree::{self, Ask, Ref};
 
 const CATALOG: &str = "pg_catalog";
-const VIEWS: [(&str, &str); 4] = [
+const VIEWS: [(&str, &str); 9] = [
+    (CATALOG, "pg_stat_activity"),
+    (CATALOG, "pg_locks"),
+    (CATALOG, "pg_stat_all_tables"),
+    (CATALOG, "pg_stat_user_tables"),
+    (CATALOG, "pg_stat_database"),
     (CATALOG, "pg_prepared_xacts"),
     (CATALOG, "pg_trigger"),
     (CATALOG, "pg_rewrite"),
@@ -21,22 +27,95 @@ const VIEWS: [(&str, &str); 4] = [
 ];
 const SCHEMA: &str = "loxo";
 /// Those that are functions.
-const FUNCTIONS: [&str; 2] = ["pg_trigger", "pg_rewrite"];
+const FUNCTIONS: [&str; 7] = [
+    "pg_stat_activity",
+    "pg_locks",
+    "pg_stat_all_tables",
+    "pg_stat_user_tables",
+    "pg_stat_database",
+    "pg_trigger",
+    "pg_rewrite",
+];
+/// Functions of PostgreSQL's about sessions.
+const CALLS: [&str; 4] = ["pg_backend_pid", "pg_blocking_pids", "pg_cancel_backend", "pg_terminate_backend"];
+/// … and about sizes. Of a table that a constant names, the nodes' sizes are added up by the plan.
+const SIZES: [&str; 5] =
+    ["pg_database_size", "pg_relation_size", "pg_table_size", "pg_indexes_size", "pg_total_relation_size"];
+
+/// What of the cluster a call wants to know.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Asked {
+    Sessions,
+    Locks,
+    /// How large databases and tables are, and what happened to them.
+    Sizes,
+}
+
+/// What of the whole cluster the call wants to know.
+pub(crate) fn asks_cluster(call: &FuncCall) -> Option<Asked> {
+    let [schema, name] = call.funcname.as_slice() else { return None };
+    if tree::text_of(schema) != Some(SCHEMA) {
+        return None;
+    }
+    match tree::text_of(name)? {
+        "pg_stat_activity" => Some(Asked::Sessions),
+        "pg_locks" => Some(Asked::Locks),
+        name if CALLS.contains(&name) => Some(Asked::Sessions),
+        name if SIZES.contains(&name) || FUNCTIONS[2..5].contains(&name) => Some(Asked::Sizes),
+        _ => None,
+    }
+}
+
+/// Is it a constant, whatever it is cast to?
+fn is_constant(argument: Option<&Node>) -> bool {
+    match argument.and_then(|argument| argument.node.as_ref()) {
+        Some(NodeEnum::TypeCast(cast)) => is_constant(cast.arg.as_deref()),
+        Some(NodeEnum::AConst(_)) => true,
+        _ => false,
+    }
+}
+
+/// Would a datanode that reads this show its own part of what the cluster has?
+pub(crate) fn is_one_nodes(name: &RangeVar) -> bool {
+    let is_meant = |(schema, view): &(&str, &str)| {
+        name.relname == *view && (name.schemaname == *schema || (name.schemaname.is_empty() && *schema == CATALOG))
+    };
+    VIEWS[..6].iter().any(is_meant)
+}
 
 /// The query string with other names in it, if it reads such a view.
 pub(super) fn redirect(sql: &str, parsed: &ParseResult) -> Option<String> {
-    replaced(sql, parsed, |name| {
-        let is_meant = |(schema, view): &&(&str, &str)| {
-            name.relname == *view && (name.schemaname == *schema || (name.schemaname.is_empty() && *schema == CATALOG))
-        };
-        let (_, view) = VIEWS.iter().find(is_meant).filter(|_| name.catalogname.is_empty())?;
-        Some(format!("{SCHEMA}.{view}{}", if FUNCTIONS.contains(view) { "()" } else { "" }))
-    })
+    replaced(
+        sql,
+        parsed,
+        |name| {
+            let is_meant = |(schema, view): &&(&str, &str)| {
+                name.relname == *view
+                    && (name.schemaname == *schema || (name.schemaname.is_empty() && *schema == CATALOG))
+            };
+            let (_, view) = VIEWS.iter().find(is_meant).filter(|_| name.catalogname.is_empty())?;
+            Some(format!("{SCHEMA}.{view}{}", if FUNCTIONS.contains(view) { "()" } else { "" }))
+        },
+        |call| {
+            let (schema, name) = match call.funcname.as_slice() {
+                [name] => (CATALOG, tree::text_of(name)?),
+                [schema, name] => (tree::text_of(schema)?, tree::text_of(name)?),
+                _ => return None,
+            };
+            let is_size = SIZES.contains(&name) && (name == SIZES[0] || !is_constant(call.args.first()));
+            (schema == CATALOG && (CALLS.contains(&name) || is_size)).then(|| format!("{SCHEMA}.{name}"))
+        },
+    )
 }
 
-/// The query string with other texts in the place of names of tables; `None` if there is nothing to be replaced. A WITH clause may
-/// define a bare name.
-pub(super) fn replaced(sql: &str, parsed: &ParseResult, by: impl Fn(&RangeVar) -> Option<String>) -> Option<String> {
+/// The query string with other texts in the place of names of tables and functions; `None` if there is nothing to be replaced. A
+/// WITH clause may define a bare name.
+pub(super) fn replaced(
+    sql: &str,
+    parsed: &ParseResult,
+    by: impl Fn(&RangeVar) -> Option<String>,
+    called: impl Fn(&FuncCall) -> Option<String>,
+) -> Option<String> {
     let mut places = Vec::new();
     for node in parsed.stmts.iter().filter_map(|raw| query(raw.stmt.as_deref())) {
         let (Ok(hidden), Ok(names)) = (node.with_names(), node.tables()) else { continue };
@@ -46,6 +125,14 @@ pub(super) fn replaced(sql: &str, parsed: &ParseResult, by: impl Fn(&RangeVar) -
                 places.push((start, !name.schemaname.is_empty(), text));
             }
         }
+        let walked = node.each(|node| {
+            if let Ref::FuncCall(call) = node
+                && let (Some(text), Ok(start)) = (called(call), usize::try_from(call.location))
+            {
+                places.push((start, call.funcname.len() > 1, text));
+            }
+        });
+        walked.ok()?;
     }
     if places.is_empty() {
         return None;

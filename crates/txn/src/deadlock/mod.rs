@@ -81,4 +81,7 @@ pub trait Sessions: Send + Sync {
 
     /// Cancels the victim if it is still in the wait that the chosen names. Must not block.
     fn carry_out(&self, chosen: DeadlockVictim);
+
+    /// The answer to a question of a coordinator's ([`GtmClient::ask_all`](crate::GtmClient::ask_all)). Must not block.
+    fn answer(&self, question: &[u8]) -> bytes::Bytes;
 }

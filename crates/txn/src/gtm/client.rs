@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use futures_util::future::select_ok;
 use pgerror::{PgError, Result, SqlState};
 use pgproto::{FrameReader, FrameWriter};
@@ -31,6 +32,8 @@ use crate::marks;
 
 /// Connecting and being welcomed must be over within this time.
 const CONNECT_MAX: Duration = Duration::from_secs(2);
+/// The answers of all coordinators to a question must be there within this time.
+const ANSWER_MAX: Duration = Duration::from_secs(5);
 /// Pause after all addresses were tried in vain: doubles from the first to the last.
 const BACKOFF_MIN: Duration = Duration::from_millis(50);
 const BACKOFF_MAX: Duration = Duration::from_millis(500);
@@ -95,7 +98,11 @@ pub(crate) enum Command {
     Snapshot { request: u64, answer: oneshot::Sender<Answer> },
     Taken { request: u64 },
     Unresolved(Exposed),
+    Ask { request: u64, question: Bytes, replies: oneshot::Sender<Replies> },
 }
+
+/// The answers of all coordinators, and how many have given none.
+type Replies = (Vec<Bytes>, u16);
 
 impl GtmClient {
     /// Starts connecting in the background, on the current runtime, to whichever gtm of `addresses` ("host:port") leads. `name` is
@@ -118,6 +125,7 @@ impl GtmClient {
             commands: inbox,
             waiting: HashMap::new(),
             snapshots: HashMap::new(),
+            questions: HashMap::new(),
             core: core.clone(),
             closing: None,
         };
@@ -193,6 +201,25 @@ impl GtmClient {
     pub fn set_sessions(&self, sessions: Arc<dyn Sessions>) {
         let was_unset = self.shared.sessions.set(sessions).is_ok();
         debug_assert!(was_unset);
+    }
+
+    /// Puts a question to all coordinators, this one among them; gives what [`Sessions::answer`] says of it on each.
+    ///
+    /// # Errors
+    /// 57P03 if the gtm is not reachable, or a coordinator does not answer in time: the others' answers are not all.
+    pub async fn ask_all(&self, question: Bytes) -> Result<Vec<Bytes>> {
+        let lost = || self.shared.unreachable("Without it the other coordinators cannot be asked.");
+        let request = self.shared.next_request.fetch_add(1, Ordering::Relaxed);
+        let (replies, answer) = oneshot::channel();
+        self.commands.send(Command::Ask { request, question, replies }).map_err(|_| lost())?;
+        match timeout(ANSWER_MAX, answer).await {
+            Ok(Ok((answers, 0))) => Ok(answers),
+            Ok(Ok((_, silent))) => {
+                let message = format!("{silent} of the coordinators did not answer");
+                Err(PgError::new(SqlState::CANNOT_CONNECT_NOW, message).hint("Repeat the statement."))
+            }
+            Ok(Err(_)) | Err(_) => Err(lost()),
+        }
     }
 
     /// Cheap; to be asked before each statement.
@@ -295,6 +322,8 @@ struct Task {
     waiting: HashMap<u64, oneshot::Sender<Result<()>>>,
     /// Requests for global snapshots that have not been answered.
     snapshots: HashMap<u64, oneshot::Sender<Answer>>,
+    /// Questions to all coordinators that have not been answered.
+    questions: HashMap<u64, oneshot::Sender<Replies>>,
     core: Arc<Core>,
     closing: Option<Closing>,
 }
@@ -448,6 +477,16 @@ impl Task {
                 let owners = self.shared.sessions.get().map(|sessions| sessions.owners(&backends)).unwrap_or_default();
                 link.send(Message::Deadlock(Word::Owners { look, owners })).await?;
             }
+            Message::Asked { id, question } => {
+                let answer = self.shared.sessions.get().map(|sessions| sessions.answer(&question)).unwrap_or_default();
+                link.send(Message::Reply { id, answer }).await?;
+            }
+            Message::Replies { request, silent, answers } => {
+                if let Some(waiting) = self.questions.remove(&request) {
+                    // Who has given up does not mind.
+                    let _ = waiting.send((answers, silent));
+                }
+            }
             Message::Deadlock(Word::Break(chosen)) => {
                 if let Some(sessions) = self.shared.sessions.get() {
                     sessions.carry_out(chosen);
@@ -505,6 +544,10 @@ impl Task {
                 link.send(Message::Taken(request)).await
             }
             Command::Unresolved(exposed) => link.send(Message::Unresolved(exposed)).await,
+            Command::Ask { request, question, replies } => {
+                self.questions.insert(request, replies);
+                link.send(Message::Ask { request, question }).await
+            }
         }
     }
 
@@ -520,6 +563,7 @@ impl Task {
             let _ = ready.send(Err(self.shared.no_invalidation()));
         }
         self.snapshots.clear();
+        self.questions.clear();
         // What was said to be shut stays shut until its time is over; what was not may open.
         if let Some(Closing { seal, drained: Some(_), .. }) = self.closing.take() {
             self.core.open(seal, None);
@@ -538,8 +582,8 @@ impl Task {
                         let _ = ready.send(Err(self.shared.no_invalidation()));
                     }
                     // A gtm that loses us, or begins to lead, looks for unresolved transactions by itself; a request for a global snapshot
-                    // learns by the drop of its sender that there is no gtm.
-                    Some(Command::Finish { .. } | Command::Snapshot { .. } | Command::Taken { .. } | Command::Unresolved(_)) => {}
+                    // learns by the drop of its sender that there is no gtm, and so does a question.
+                    Some(Command::Ask { .. } | Command::Finish { .. } | Command::Snapshot { .. } | Command::Taken { .. } | Command::Unresolved(_)) => {}
                     None => return Some(Over),
                 }
             }

@@ -13,7 +13,7 @@ use crate::deadlock::word::Word;
 use crate::gate::Exposed;
 
 /// Both sides must speak the same version; a cluster runs one version of loxo.
-pub const PROTOCOL_VERSION: u32 = 4;
+pub const PROTOCOL_VERSION: u32 = 5;
 
 /// Everything that is said, in both directions.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,11 +91,43 @@ pub enum Message {
     OpenAjar(u64),
     /// Coordinator: a transaction may be visible on some nodes and not yet on these.
     Unresolved(Exposed),
+    /// Coordinator: a question of its own to all coordinators, itself among them; the number is its own.
+    Ask {
+        /// The coordinator's number.
+        request: u64,
+        /// What only coordinators understand.
+        question: Bytes,
+    },
+    /// The gtm: the question of another, or of this one, under the gtm's number.
+    Asked {
+        /// The gtm's number.
+        id: u64,
+        /// As it came.
+        question: Bytes,
+    },
+    /// Coordinator: its answer to the question of this (the gtm's) number.
+    Reply {
+        /// The gtm's number.
+        id: u64,
+        /// What only coordinators understand.
+        answer: Bytes,
+    },
+    /// The gtm, to who asked: what the coordinators have said.
+    Replies {
+        /// The asker's number.
+        request: u64,
+        /// So many coordinators have not answered in time.
+        silent: u16,
+        /// In no order.
+        answers: Vec<Bytes>,
+    },
 }
 
 mod tag {
     pub const ACK: u8 = b'A';
     pub const ALIVE: u8 = b'a';
+    pub const ASK: u8 = b'Q';
+    pub const ASKED: u8 = b'K';
     pub const ASK_ROLE: u8 = b'q';
     pub const CLOSE: u8 = b'c';
     pub const CLOSED: u8 = b'd';
@@ -115,6 +147,8 @@ mod tag {
     pub const PONG: u8 = b'P';
     pub const READY: u8 = b'R';
     pub const REFUSED: u8 = b'E';
+    pub const REPLIES: u8 = b'L';
+    pub const REPLY: u8 = b'l';
     pub const ROLE: u8 = b'r';
     pub const SETTLED: u8 = b'S';
     pub const STANDBY: u8 = b'B';
@@ -160,6 +194,17 @@ impl Message {
                 body.put_u16(nodes.len() as u16);
                 nodes.iter().for_each(|node| body.put_u16(*node));
                 body.put_slice(gid.to_string().as_bytes());
+            }),
+            Message::Ask { request, question } => put_numbered(out, tag::ASK, *request, question),
+            Message::Asked { id, question } => put_numbered(out, tag::ASKED, *id, question),
+            Message::Reply { id, answer } => put_numbered(out, tag::REPLY, *id, answer),
+            Message::Replies { request, silent, answers } => put_frame(out, tag::REPLIES, |body| {
+                body.put_u64(*request);
+                body.put_u16(*silent);
+                for answer in answers {
+                    body.put_u32(answer.len() as u32);
+                    body.put_slice(answer);
+                }
             }),
             Message::Refused(text) => put_frame(out, tag::REFUSED, |body| body.put_slice(text.as_bytes())),
             Message::Hello { version, name } => put_frame(out, tag::HELLO, |body| {
@@ -210,6 +255,13 @@ impl Message {
                 let gid = text(&mut body)?.parse().map_err(|_| malformed())?;
                 Message::Unresolved(Exposed { gid, nodes })
             }
+            tag::ASK => Message::Ask { request: number(&mut body)?, question: body.split_to(body.len()) },
+            tag::ASKED => Message::Asked { id: number(&mut body)?, question: body.split_to(body.len()) },
+            tag::REPLY => Message::Reply { id: number(&mut body)?, answer: body.split_to(body.len()) },
+            tag::REPLIES => {
+                let (request, silent) = (number(&mut body)?, body.try_get_u16().map_err(|_| malformed())?);
+                Message::Replies { request, silent, answers: answers(&mut body)? }
+            }
             tag::REFUSED => Message::Refused(text(&mut body)?),
             tag::HELLO => {
                 let version = body.try_get_u32().map_err(|_| malformed())?;
@@ -227,6 +279,25 @@ impl Message {
         };
         if body.is_empty() { Ok(message) } else { Err(malformed()) }
     }
+}
+
+fn put_numbered(out: &mut BytesMut, tag: u8, number: u64, rest: &Bytes) {
+    put_frame(out, tag, |body| {
+        body.put_u64(number);
+        body.put_slice(rest);
+    });
+}
+
+fn answers(body: &mut Bytes) -> Result<Vec<Bytes>> {
+    let mut answers = Vec::new();
+    while !body.is_empty() {
+        let length = body.try_get_u32().map_err(|_| malformed())? as usize;
+        if length > body.len() {
+            return Err(malformed());
+        }
+        answers.push(body.split_to(length));
+    }
+    Ok(answers)
 }
 
 fn number(body: &mut Bytes) -> Result<u64> {
@@ -287,6 +358,10 @@ mod tests {
             Message::Taken(16),
             Message::Open(17),
             Message::OpenAjar(18),
+            Message::Ask { request: 19, question: "who?".into() },
+            Message::Asked { id: 20, question: Bytes::new() },
+            Message::Reply { id: 20, answer: "me".into() },
+            Message::Replies { request: 19, silent: 1, answers: vec!["me".into(), Bytes::new()] },
             Message::Unresolved(Exposed { gid: "loxo_1_0_700_00000000000000ff_1".parse().unwrap(), nodes: vec![1, 2] }),
         ] {
             assert_eq!(round_trip(&message).unwrap(), message);
@@ -302,6 +377,7 @@ mod tests {
             (b'?', b""),
             (tag::GRANTED, b"12345678"),
             (tag::GRANTED, b"123456781234567812345678x"),
+            (tag::REPLIES, b"12345678\0\0\0\0\0\x02x"),
             (tag::UNRESOLVED, b"\0\x02\0\x01"),
             (tag::UNRESOLVED, b"\0\x01\0\x01not a gid"),
         ] {

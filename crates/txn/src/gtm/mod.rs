@@ -37,6 +37,10 @@
 //! # Which datanodes there are
 //! The configuration tells the primary datanode; which others there are is in `loxo.node`, and may change while a gtm leads (page `members`).
 //!
+//! # Questions
+//! What coordinators ask each other (who has which sessions, end this one) goes through the gtm, which understands none of it
+//! (page `questions`).
+//!
 //! # Several gtms
 //! One leads (page `leader`); the others answer Hello with Standby and are ready to take over. All of them run recovery.
 
@@ -49,6 +53,7 @@ mod global_snapshots;
 mod keeper;
 mod leader;
 pub mod message;
+mod questions;
 pub mod server;
 
 pub use client::{CatalogState, GtmClient, InvalidationGuard, leads};

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use pgerror::{PgError, Result};
@@ -18,10 +19,12 @@ use super::deadlock::{self, Answers, Request};
 use super::global_snapshots::{GlobalSnapshots, Order, Seen, Step};
 use super::leader::Leadership;
 use super::message::{Message, PROTOCOL_VERSION};
+use super::questions::Questions;
 use super::{LEASE, MARGIN, keeper};
 use crate::control_point;
 use crate::datanodes::Datanodes;
 use crate::deadlock::word::Word;
+use crate::figures;
 use crate::gid::Gid;
 use crate::identity::Roster;
 use crate::members::Members;
@@ -107,6 +110,7 @@ async fn stand_by_and_lead(options: GtmOptions, role: watch::Sender<Role>) -> In
         let (draws, drawing) = mpsc::channel(1);
         let (looks, looking) = watch::channel(0);
         role.send_replace(Some(events.clone()));
+        figures::LEADS.store(1, Ordering::Relaxed);
         let keep = async {
             let mut progress = keeper::Progress::default();
             loop {
@@ -127,6 +131,8 @@ async fn stand_by_and_lead(options: GtmOptions, role: watch::Sender<Role>) -> In
             error = leadership.hold(drawing, looking, events.clone()) => error,
         };
         role.send_replace(None);
+        figures::LEADS.store(0, Ordering::Relaxed);
+        figures::COORDINATORS.store(0, Ordering::Relaxed);
         warn!(%error, "this gtm does not lead any more");
     }
 }
@@ -297,6 +303,7 @@ pub(super) struct Hub {
     looked: u64,
     /// Where coordinators' answers to the last question about sessions go.
     owners: Option<Answers>,
+    questions: Questions,
     /// They could not be told something. They leave when everybody has been told.
     deaf: Vec<ClientId>,
 }
@@ -317,6 +324,7 @@ impl Hub {
             looks,
             looked: 0,
             owners: None,
+            questions: Questions::default(),
             deaf: Vec::new(),
         }
     }
@@ -341,6 +349,7 @@ impl Hub {
         self.answer_ready();
         self.advance_snapshots().await;
         self.drop_deaf();
+        self.answer_questions();
     }
 
     async fn advance_snapshots(&mut self) {
@@ -349,6 +358,7 @@ impl Hub {
             match step {
                 Step::Grant => {
                     self.snapshots.grant();
+                    figures::GRANTED.count();
                     control_point!("snapshot-granted");
                 }
                 Step::Open => {
@@ -422,6 +432,7 @@ impl Hub {
     fn welcome(&mut self, id: ClientId, client: Client) {
         info!(client = id, name = client.name, "a coordinator has connected");
         self.clients.insert(id, client);
+        figures::COORDINATORS.store(self.clients.len() as u64, Ordering::Relaxed);
         let pending = self.invalidations.keys().copied().collect();
         self.tell(id, Message::Welcome { lease_ms: self.lease.as_millis() as u64, pending });
         if !self.deaf.contains(&id) {
@@ -450,6 +461,12 @@ impl Hub {
                 // Nobody waits for an answer that comes too late.
                 let _ = self.owners.as_ref().map(|answers| answers.send((client, look, owners)));
             }
+            Message::Ask { request, question } => {
+                let all: Vec<ClientId> = self.clients.keys().copied().collect();
+                let id = self.questions.ask(client, request, all.iter().copied().collect());
+                all.into_iter().for_each(|one| self.tell(one, Message::Asked { id, question: question.clone() }));
+            }
+            Message::Reply { id, answer } => self.questions.reply(client, id, answer),
             Message::Goodbye => self.leave(client, End::Goodbye),
             other => {
                 warn!(client, message = ?other, "a coordinator said what only a gtm says");
@@ -483,6 +500,7 @@ impl Hub {
     fn leave(&mut self, client: ClientId, end: End) {
         self.arriving.retain(|(arriving, _)| *arriving != client);
         let Some(gone) = self.clients.remove(&client) else { return };
+        figures::COORDINATORS.store(self.clients.len() as u64, Ordering::Relaxed);
         info!(client, name = gone.name, ?end, "a coordinator has left");
         let lease_until = gone.last_pong + self.lease + MARGIN;
         if end != End::Goodbye {
@@ -493,6 +511,7 @@ impl Hub {
             i.waiting.remove(&client);
         });
         self.settle(|i| i.owner == client);
+        self.questions.leave(client);
     }
 
     fn drop_stuck(&mut self) {
@@ -523,11 +542,15 @@ impl Hub {
         ready.into_iter().for_each(|(owner, request)| self.tell(owner, Message::Ready(request)));
     }
 
+    fn answer_questions(&mut self) {
+        self.questions.ended().into_iter().for_each(|(asker, replies)| self.tell(asker, replies));
+    }
+
     /// When something happens without any message.
     fn next_deadline(&self) -> Option<Instant> {
         let unlooked = self.invalidations.values().filter(|i| i.look.is_none());
         let invalidation = unlooked.map(|i| if i.waiting.is_empty() { self.strangers_until } else { i.deadline });
-        invalidation.chain(self.snapshots.next_deadline()).min()
+        invalidation.chain(self.snapshots.next_deadline()).chain(self.questions.next_deadline()).min()
     }
 
     /// Queues a message; a client with a full queue, or gone, is dropped. Not at once: its leaving tells the others things of which

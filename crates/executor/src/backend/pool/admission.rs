@@ -175,6 +175,12 @@ impl Admission {
         Arc::new(Self { slots: connections_max.max(1), state: Mutex::default() })
     }
 
+    /// How many stand in line.
+    pub(crate) fn waiting(&self) -> usize {
+        let state = self.lock();
+        state.any_line.len() + state.one_lines.values().map(VecDeque::len).sum::<usize>() + state.ahead.len()
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

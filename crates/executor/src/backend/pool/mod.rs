@@ -400,9 +400,28 @@ impl Pool {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// How many connections are used and idle, by address.
+    pub(crate) fn use_by_address(&self) -> HashMap<(String, u16), (usize, usize)> {
+        let mut all = HashMap::new();
+        for (address, limit) in self.limits.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            all.insert(address.clone(), (self.most() - limit.permits.available_permits(), 0));
+        }
+        for (key, links) in self.lock().iter() {
+            let (used, idle) = all.entry(key.address.clone()).or_default();
+            *used = used.saturating_sub(links.len());
+            *idle += links.len();
+        }
+        all
+    }
+
+    /// To one address.
+    fn most(&self) -> usize {
+        self.connections_max + self.connections_max / PER_EXTRA + 1
+    }
+
     fn limit(&self, address: &(String, u16)) -> Arc<Limit> {
         let mut limits = self.limits.lock().unwrap_or_else(PoisonError::into_inner);
-        let most = self.connections_max + self.connections_max / PER_EXTRA + 1;
+        let most = self.most();
         let new = || Limit { permits: Arc::new(Semaphore::new(most)), returned: Notify::new() };
         limits.entry(address.clone()).or_insert_with(|| Arc::new(new())).clone()
     }

@@ -39,6 +39,7 @@ use tokio::sync::Notify;
 use crate::backend::leased::LeasedConnection;
 use crate::backend::request::Event;
 use crate::engine::row_router::RowRouter;
+use crate::shared::figures::{EXCHANGED_BYTES, EXCHANGED_ROWS};
 use partitions::Partitions;
 use rows::FRAME_BYTES;
 
@@ -319,6 +320,8 @@ impl<'r> Mover<'_, 'r> {
             true => Ok((0, 0)),
             false => state.partitions.add(run),
         })?;
+        EXCHANGED_ROWS.add(rows as u64);
+        EXCHANGED_BYTES.add(bytes as u64);
         moved.rows += rows as u64;
         moved.bytes += bytes as u64;
         Ok(())

@@ -1,0 +1,220 @@
+//! Sessions of the whole cluster, as a DBA looks at them from any coordinator: `pg_stat_activity` and its kin, and who may end whom.
+
+use std::time::{Duration, Instant};
+
+use pgerror::{PgError, field};
+use testkit::Cluster;
+use testkit::wire::{Client, CopyInput};
+
+const SOON: Duration = Duration::from_secs(20);
+
+/// Asks until the answer is the expected one.
+fn until(client: &mut Client, sql: &str, expected: &str) {
+    let started = Instant::now();
+    loop {
+        let answer = client.scalar(sql).unwrap_or_else(|error| panic!("{sql}: {error:?}"));
+        if answer == expected {
+            return;
+        }
+        assert!(started.elapsed() < SOON, "{sql} says {answer}, not {expected}");
+    }
+}
+
+fn session(cluster: &Cluster, coordinator: usize, parameters: &[(&str, &str)]) -> Client {
+    let parameters = [&[("database", "postgres")], parameters].concat();
+    Client::connect_with(cluster.coordinators()[coordinator], &parameters).expect("a session")
+}
+
+fn refused(client: &mut Client, sql: &str) -> PgError {
+    client.run(sql).expect_err(sql)
+}
+
+#[test]
+fn a_dba_sees_all_sessions_and_ends_them() {
+    let cluster = Cluster::start(3, 2).expect("a cluster");
+    if !cluster.is_distributed() {
+        return;
+    }
+    let mut dba = cluster.connect(1).expect("a session");
+    dba.run("CREATE TABLE t (k int PRIMARY KEY, v int) DISTRIBUTE BY HASH (k)").expect("a table");
+    dba.run("INSERT INTO t SELECT g, 0 FROM generate_series(1, 30) g").expect("rows");
+    dba.run("CREATE ROLE ann LOGIN; CREATE ROLE bob LOGIN; GRANT ALL ON t TO ann, bob").expect("roles");
+
+    all_are_shown(&cluster, &mut dba);
+    the_blocked_one_is_found_and_the_blocker_ended(&cluster, &mut dba);
+    what_runs_is_cancelled(&cluster, &mut dba);
+    rights_are_postgresqls(&cluster, &mut dba);
+    sizes_are_of_all_nodes(&cluster, &mut dba);
+    what_cannot_be_right_is_refused(&mut dba);
+}
+
+/// What all datanodes say, added up.
+fn on_all(cluster: &Cluster, sql: &str) -> i64 {
+    let one = |node| cluster.connect_datanode(node).expect("a session").scalar(sql).expect(sql);
+    (0..3).map(|node| one(node).parse::<i64>().expect("a number")).sum()
+}
+
+fn sizes_are_of_all_nodes(cluster: &Cluster, dba: &mut Client) {
+    dba.run("CREATE TABLE copied (k int PRIMARY KEY) DISTRIBUTE BY REPLICATION").expect("a table");
+    dba.run(
+        "INSERT INTO copied SELECT generate_series(1, 1000); INSERT INTO t SELECT g FROM generate_series(100, 9000) g",
+    )
+    .expect("rows");
+    dba.run("ANALYZE").expect("statistics");
+    for function in ["pg_table_size", "pg_indexes_size", "pg_total_relation_size", "pg_relation_size"] {
+        let of = |table: &str| format!("SELECT {function}(oid) FROM pg_class WHERE relname = '{table}'");
+        let all = on_all(cluster, &of("t"));
+        assert_eq!(dba.scalar(&of("t")).expect("a size"), all.to_string(), "{function}");
+        assert_eq!(dba.scalar(&format!("SELECT {function}('t')")).expect("a size"), all.to_string(), "{function}");
+        assert_eq!(dba.scalar(&of("copied")).expect("a size"), (on_all(cluster, &of("copied")) / 3).to_string());
+    }
+    let index = "SELECT pg_relation_size(oid) FROM pg_class WHERE relname = 't_pkey'";
+    assert_eq!(dba.scalar(index).expect("a size"), on_all(cluster, index).to_string());
+    let catalog = "SELECT pg_relation_size(oid) > 0 FROM pg_class WHERE relname = 'pg_class'";
+    assert_eq!(dba.scalar(catalog).expect("a size"), "t");
+    let database = "SELECT pg_database_size(current_database())";
+    let sizes = [on_all(cluster, database) as f64, dba.scalar(database).expect("a size").parse().expect("a number")];
+    assert!((sizes[0] - sizes[1]).abs() < sizes[0] / 20.0, "{sizes:?}");
+    // Backends of the pool tell of their changes when they come to it.
+    let rows = |table: &str| format!("SELECT n_live_tup FROM pg_stat_user_tables WHERE relname = '{table}'");
+    let started = Instant::now();
+    while dba.scalar(&rows("t")).expect("a number") != on_all(cluster, &rows("t")).to_string() {
+        assert!(started.elapsed() < SOON, "rows of t");
+    }
+    let mut primary = cluster.connect_datanode(0).expect("a session");
+    while dba.scalar(&rows("copied")).expect("a number") != primary.scalar(&rows("copied")).expect("a number") {
+        assert!(started.elapsed() < SOON, "rows of copied");
+    }
+    let of = "SELECT relid = 't'::regclass, last_analyze IS NOT NULL FROM pg_stat_all_tables WHERE relname = 't'";
+    assert_eq!(dba.strings(of).expect("a row"), [["t", "t"]]);
+    assert_eq!(
+        dba.scalar("SELECT xact_commit > 0 FROM pg_stat_database WHERE datname = 'postgres'").expect("a row"),
+        "t"
+    );
+}
+
+fn all_are_shown(cluster: &Cluster, dba: &mut Client) {
+    let mut ann = session(cluster, 0, &[("user", "ann"), ("application_name", "till 1")]);
+    let pid = ann.backend_key.0;
+    assert_eq!(ann.scalar("SELECT pg_backend_pid()").expect("a number"), pid.to_string());
+    let own = dba.backend_key.0.to_string();
+    assert_eq!(dba.scalar("SELECT pg_catalog.pg_backend_pid()").expect("a number"), own);
+    assert_ne!(pid.to_string(), own, "of two coordinators");
+
+    ann.run("BEGIN; /* é */ UPDATE t SET v = 1 WHERE k = 7").expect("a change");
+    let row = dba
+        .strings(&format!(
+            "SELECT usename, usesysid = 'ann'::regrole, datname, datid <> 0, application_name, client_addr, client_port > 0, \
+             state, query, backend_type, xact_start <= clock_timestamp(), wait_event FROM pg_stat_activity WHERE pid = {pid}"
+        ))
+        .expect("a row");
+    let expected = [
+        "ann",
+        "t",
+        "postgres",
+        "t",
+        "till 1",
+        "127.0.0.1",
+        "t",
+        "idle in transaction",
+        "BEGIN; /* é */ UPDATE t SET v = 1 WHERE k = 7",
+        "client backend",
+        "t",
+        "ClientRead",
+    ];
+    assert_eq!(row, [expected]);
+    ann.run("SET application_name = 'till 2'").expect("a setting");
+    ann.run("ROLLBACK").expect("its end");
+    let now = format!("SELECT application_name || state FROM pg_stat_activity WHERE pid = {pid}");
+    assert_eq!(dba.scalar(&now).expect("a row"), "till 2idle");
+    // With tables of the user's, in a block, prepared, in a view.
+    let with_rows = "SELECT count(*) FROM t, pg_stat_activity a WHERE a.usename = 'ann'";
+    assert_eq!(dba.scalar(with_rows).expect("a count"), "30");
+    dba.run("BEGIN; CREATE VIEW who AS SELECT usename FROM pg_stat_activity WHERE state = 'active'").expect("a view");
+    assert_eq!(dba.scalar("SELECT usename FROM who").expect("a name"), "postgres");
+    dba.run("ROLLBACK").expect("its end");
+    let prepared = "SELECT query FROM pg_stat_activity WHERE pid = $1";
+    let answer = dba.extended(prepared, &[Some(&own)], CopyInput::default(), |_| false).expect("an answer");
+    assert_eq!(answer.rows[0][0].as_deref(), Some(prepared.as_bytes()), "{answer:?}");
+    drop(ann);
+    until(dba, &format!("SELECT count(*) FROM pg_stat_activity WHERE pid = {pid}"), "0");
+}
+
+fn the_blocked_one_is_found_and_the_blocker_ended(cluster: &Cluster, dba: &mut Client) {
+    let mut holder = session(cluster, 0, &[("user", "ann")]);
+    let mut waiter = session(cluster, 1, &[("user", "bob")]);
+    holder.run("BEGIN; UPDATE t SET v = 2").expect("a change of all rows");
+    waiter.send_query("UPDATE t SET v = 3 WHERE k = 11").expect("sent");
+    let (holds, waits) = (holder.backend_key.0, waiter.backend_key.0);
+    let blocked = "SELECT coalesce(string_agg(concat_ws(' ', pid, usename, pg_blocking_pids(pid), wait_event_type, query), ';'), '') \
+         FROM pg_stat_activity WHERE cardinality(pg_blocking_pids(pid)) > 0";
+    until(dba, blocked, &format!("{waits} bob {{{holds}}} Lock UPDATE t SET v = 3 WHERE k = 11"));
+    let wanted = format!("SELECT count(*) > 0 FROM pg_locks WHERE NOT granted AND pid = {waits}");
+    assert_eq!(dba.scalar(&wanted).expect("a lock"), "t");
+    let held = format!("SELECT count(*) FROM pg_locks WHERE granted AND relation = 't'::regclass AND pid = {holds}");
+    assert_eq!(dba.scalar(&held).expect("locks"), "3", "one on each node");
+    assert_eq!(dba.scalar(&format!("SELECT pg_terminate_backend({holds})")).expect("an answer"), "t");
+    let last = holder.last_words().expect("last words");
+    assert_eq!(last.code().as_str(), "57P01");
+    assert_eq!(waiter.wait().expect("an answer")[0].tag.as_deref(), Some("UPDATE 1"));
+    assert_eq!(dba.scalar("SELECT sum(v) FROM t").expect("a sum"), "3", "the other's change is undone");
+}
+
+fn what_runs_is_cancelled(cluster: &Cluster, dba: &mut Client) {
+    let mut sleeper = session(cluster, 0, &[("user", "ann")]);
+    let pid = sleeper.backend_key.0;
+    sleeper.send_query("SELECT pg_sleep(600)").expect("sent");
+    until(dba, &format!("SELECT concat(state, wait_event) FROM pg_stat_activity WHERE pid = {pid}"), "activePgSleep");
+    assert_eq!(dba.scalar(&format!("SELECT pg_cancel_backend({pid})")).expect("an answer"), "t");
+    let answers = sleeper.wait().expect("an answer");
+    assert_eq!(answers[0].error.as_ref().expect("an error").code().as_str(), "57014");
+    assert_eq!(sleeper.scalar("SELECT 1").expect("it lives"), "1");
+    dba.run(&format!("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE pid = {pid}")).expect("idle");
+    assert_eq!(sleeper.scalar("SELECT 1").expect("it lives"), "1");
+    let answer = dba.simple("SELECT pg_cancel_backend(2147483647)").expect("an answer");
+    assert_eq!(answer.notices[0].message(), "PID 2147483647 is not a PostgreSQL backend process");
+}
+
+fn rights_are_postgresqls(cluster: &Cluster, dba: &mut Client) {
+    let mut ann = session(cluster, 0, &[("user", "ann")]);
+    let mut bob = session(cluster, 1, &[("user", "bob")]);
+    bob.run("SELECT 'secret'").expect("a row");
+    let (of_bob, of_dba) = (bob.backend_key.0, dba.backend_key.0);
+    let hidden = ann.strings(&format!(
+        "SELECT usename, query, state IS NULL, client_addr IS NULL FROM pg_stat_activity WHERE pid = {of_bob}"
+    ));
+    assert_eq!(hidden.expect("a row"), [["bob", "<insufficient privilege>", "t", "t"]]);
+    let leaks = format!(
+        "SELECT position('sec' || 'ret' IN current_setting('loxo.sessions')) > 0 FROM pg_stat_activity WHERE pid = {of_bob}"
+    );
+    assert_eq!(ann.scalar(&leaks).expect("a value"), "f");
+    let denied = refused(&mut ann, &format!("SELECT pg_terminate_backend({of_bob})"));
+    assert_eq!((denied.code().as_str(), &*denied.message()), ("42501", "permission denied to terminate process"));
+    assert!(denied.text(field::DETAIL).contains("pg_signal_backend"), "{denied:?}");
+    let denied = refused(&mut ann, &format!("SELECT pg_cancel_backend({of_dba})"));
+    assert!(denied.text(field::DETAIL).contains("SUPERUSER"), "{denied:?}");
+    // Who writes the note himself ends nobody.
+    let note = format!(
+        "DO $$ BEGIN PERFORM pg_backend_pid(); RAISE INFO USING ERRCODE = 'LX010', MESSAGE = '-{of_bob}'; END $$"
+    );
+    ann.run(&note).expect("a note");
+    dba.run("GRANT pg_signal_backend TO ann").expect("a right");
+    assert_eq!(ann.scalar(&format!("SELECT pg_terminate_backend({of_bob})")).expect("an answer"), "t");
+    assert_eq!(bob.last_words().expect("last words").code().as_str(), "57P01");
+    assert_eq!(dba.scalar("SELECT 1").expect("it lives"), "1");
+}
+
+fn what_cannot_be_right_is_refused(dba: &mut Client) {
+    let own =
+        "EXECUTE DIRECT ON (dn1) 'SELECT count(*) > 0 FROM pg_stat_activity WHERE backend_type = ''checkpointer'''";
+    assert_eq!(dba.scalar(own).expect("a datanode's own view"), "t");
+    dba.run("CREATE FUNCTION who() RETURNS bigint LANGUAGE sql AS 'SELECT count(*) FROM pg_stat_activity'")
+        .expect("a function");
+    for sql in [
+        "SELECT who() FROM t",
+        "COPY (SELECT pid FROM pg_stat_activity) TO STDOUT",
+        "SELECT pg_terminate_backend(1, 5)",
+    ] {
+        assert_eq!(refused(dba, sql).code().as_str(), "0A000", "{sql}");
+    }
+}

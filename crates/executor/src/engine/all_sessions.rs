@@ -1,0 +1,330 @@
+//! Statements that ask for the sessions of the whole cluster: `pg_stat_activity`, `pg_locks`, `pg_blocking_pids()`,
+//! `pg_backend_pid()`, and `pg_cancel_backend()` and `pg_terminate_backend()`, which mean sessions and no backends; and for figures of all
+//! nodes: sizes, `pg_stat_user_tables`, `pg_stat_database`.
+//!
+//! In their place stand functions of schema `loxo` (`sessions.sql`). Before such a statement runs, this coordinator asks all
+//! coordinators, by way of the gtm, for their sessions, and all datanodes for what their backends wait for. What the session's role
+//! may see of that is put into a setting of the home node's backend, which the functions read, until the statement is done. Whom to
+//! cancel or to end the functions say in notices, which are taken out when the statement has run, and judged once more: anybody can
+//! raise such a notice, so it does nothing for who has not the right to.
+//!
+//! Invariant: what the role may not see never reaches its backend; without the setting the functions refuse (0A000).
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::time::Duration;
+
+use bytes::Bytes;
+use catalog::{NodeId, quote_literal};
+use futures_util::future::join_all;
+use pgerror::{PgError, Result, SqlState};
+use planner::Plan;
+use serde_json::{Value, json};
+
+use crate::backend::activity::Told;
+use crate::backend::call::Call;
+use crate::backend::cancel::Question;
+use crate::block::{Mode, Replay};
+use crate::engine::output::Output;
+use crate::engine::run::Completion;
+use crate::session::Session;
+
+/// A datanode that does not answer by then is left out, which the client is told.
+const NODE_MAX: Duration = Duration::from_secs(2);
+
+/// What the role may see and do, as PostgreSQL judges it in `pg_stat_get_activity()` and `pg_signal_backend()`.
+const RIGHTS: &str = "SELECT pg_catalog.pg_has_role('pg_read_all_stats', 'USAGE'), pg_catalog.pg_has_role('pg_signal_backend', 'USAGE'), \
+     (SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname OPERATOR(pg_catalog.=) current_user), \
+     pg_catalog.array_to_json(ARRAY(SELECT rolname FROM pg_catalog.pg_roles WHERE pg_catalog.pg_has_role(oid, 'USAGE'))), \
+     pg_catalog.array_to_json(ARRAY(SELECT rolname FROM pg_catalog.pg_roles WHERE rolsuper))";
+
+const WAITS: &str = "SELECT pid, wait_event_type, wait_event, state, \
+     CASE WHEN wait_event_type = 'Lock' THEN pg_catalog.array_to_json(pg_catalog.pg_blocking_pids(pid)) END \
+     FROM pg_catalog.pg_stat_activity WHERE backend_type = 'client backend'";
+
+/// Object ids are each node's own, so names travel.
+const LOCKS: &str = "SELECT l.pid, pg_catalog.to_jsonb(l) || pg_catalog.jsonb_build_object( \
+       'database', CASE WHEN l.database = 0 THEN '0' ELSE d.datname END, \
+       'relation', CASE WHEN c.oid IS NOT NULL THEN pg_catalog.format('%I.%I', n.nspname, c.relname) END) \
+     FROM pg_catalog.pg_locks l LEFT JOIN pg_catalog.pg_database d ON d.oid = l.database \
+     LEFT JOIN pg_catalog.pg_class c ON c.oid = l.relation LEFT JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
+     WHERE l.pid IS DISTINCT FROM pg_catalog.pg_backend_pid()";
+
+/// Kind, whether it is of a copy that all nodes have, name, and the figure.
+const FIGURES: &str = "WITH r AS (SELECT c.oid, pg_catalog.format('%I.%I', n.nspname, c.relname) AS name, \
+       EXISTS (SELECT FROM loxo.class k LEFT JOIN pg_catalog.pg_index i ON i.indexrelid = c.oid \
+         WHERE k.relid = coalesce(i.indrelid, c.oid) AND k.locator = 'R') AS copied \
+     FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
+     WHERE c.relkind IN ('r', 'm', 'i') AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'loxo') \
+       AND n.nspname !~ '^pg_(toast|temp)') \
+     SELECT 's', copied, name, pg_catalog.jsonb_build_array(pg_catalog.pg_table_size(oid), pg_catalog.pg_indexes_size(oid), \
+       pg_catalog.pg_relation_size(oid)) FROM r \
+     UNION ALL SELECT 't', r.copied, r.name, pg_catalog.to_jsonb(s) FROM r JOIN pg_catalog.pg_stat_all_tables s ON s.relid = r.oid \
+     UNION ALL SELECT 'd', false, d.datname, pg_catalog.to_jsonb(d) || pg_catalog.jsonb_build_object('size', \
+       pg_catalog.pg_database_size(d.datid)) FROM pg_catalog.pg_stat_database d WHERE d.datname IS NOT NULL";
+
+const SET: &str = "SET LOCAL loxo.sessions";
+
+/// Of the notices that say whom to signal.
+const SIGNAL: &str = "LX010";
+
+/// What the nodes tell of their tables and databases.
+#[derive(Default)]
+struct Figures {
+    /// Of a table, its indexes, its rows; added up, by name.
+    sizes: BTreeMap<String, [u64; 3]>,
+    /// Rows of `pg_stat_all_tables` and `pg_stat_database`, of each node.
+    tables: Vec<Value>,
+    databases: Vec<Value>,
+}
+
+impl Figures {
+    fn add_sizes(&mut self, name: String, more: [Option<u64>; 3]) {
+        let sizes = self.sizes.entry(name).or_default();
+        sizes.iter_mut().zip(more).for_each(|(size, more)| *size += more.unwrap_or_default());
+    }
+}
+
+struct Rights {
+    sees_all: bool,
+    signals_all: bool,
+    is_superuser: bool,
+    /// Roles whose rights it has.
+    roles: HashSet<String>,
+    superusers: HashSet<String>,
+}
+
+impl Rights {
+    fn read(rows: &[Vec<Option<Bytes>>]) -> Result<Self> {
+        let lost = || PgError::internal("a datanode does not say what a role may do");
+        let [row] = rows else { return Err(lost()) };
+        let is = |at: usize| row.get(at).and_then(Option::as_deref) == Some(b"t");
+        let names = |at: usize| -> Result<HashSet<String>> {
+            let list = row.get(at).and_then(Option::as_deref).ok_or_else(lost)?;
+            serde_json::from_slice(list).map_err(|_| lost())
+        };
+        Ok(Self { sees_all: is(0), signals_all: is(1), is_superuser: is(2), roles: names(3)?, superusers: names(4)? })
+    }
+
+    fn sees(&self, session: &Told) -> bool {
+        self.sees_all || self.roles.contains(&session.usename)
+    }
+
+    fn signals(&self, session: &Told) -> bool {
+        match self.superusers.contains(&session.usename) {
+            true => self.is_superuser,
+            false => self.signals_all || self.roles.contains(&session.usename),
+        }
+    }
+}
+
+impl Session {
+    /// Runs a plan of which some part asks for all sessions.
+    pub(crate) async fn dispatch_among_sessions(
+        &mut self,
+        plan: &Plan,
+        call: &Call,
+        output: &mut Output<'_>,
+    ) -> Result<Completion> {
+        self.atomically(async |session| {
+            let home = session.home;
+            let rights = Rights::read(&session.rows_on(home, RIGHTS).await?)?;
+            let all = match session.leaves.asks_sessions {
+                true => session.all_sessions().await?,
+                false => Vec::new(),
+            };
+            let locks = match session.leaves.asks_locks {
+                true => session.all_locks(&all).await,
+                false => Vec::new(),
+            };
+            let figures = match session.leaves.asks_sizes {
+                true => session.all_figures().await?,
+                false => Figures::default(),
+            };
+            let shown = session.shown(&all, locks, figures, &rights);
+            let set = format!("{SET} = {}", quote_literal(&shown));
+            session.command_in(home, Mode::InBlock, &set).await?;
+            // Wherever the last step runs.
+            if let Some(block) = &mut session.block {
+                block.replay.push(Replay::Set(set, false));
+            }
+            let done = Box::pin(session.dispatch(plan, call, output)).await;
+            if let Some(block) = &mut session.block {
+                block.replay.retain(|step| !matches!(step, Replay::Set(sql, _) if sql.starts_with(SET)));
+            }
+            let signals = session.take_signals();
+            session.send_signals(&signals, &all, &rights).await?;
+            let done = done?;
+            if !session.block.as_ref().is_some_and(|block| block.is_own) {
+                session.command_in(home, Mode::InBlock, &format!("{SET} = ''")).await?;
+            }
+            Ok(done)
+        })
+        .await
+    }
+
+    /// Those of all coordinators, with what they wait for.
+    async fn all_sessions(&mut self) -> Result<Vec<Told>> {
+        let asked = self.context.gtm.ask_all(question(&Question::Sessions)?);
+        let (answers, waits) = tokio::join!(asked, self.on_all_nodes(WAITS));
+        let not_understood = |_| PgError::protocol("another coordinator is not understood");
+        let mut all = Vec::new();
+        for answer in answers? {
+            all.extend(serde_json::from_slice::<Vec<Told>>(&answer).map_err(not_understood)?);
+        }
+        all.sort_by_key(|session| session.pid);
+        if let Some(twice) = all.windows(2).find(|two| two[0].pid == two[1].pid) {
+            let message = format!("two coordinators have a session with process id {}", twice[0].pid);
+            return Err(
+                PgError::internal(message).hint("Give each coordinator a name of its own in the configuration.")
+            );
+        }
+        let pids = pids(&all);
+        let places: HashMap<i32, usize> = all.iter().enumerate().map(|(at, session)| (session.pid, at)).collect();
+        for (node, row) in self.answered(waits) {
+            let [Some(pid), kind, event, state, blockers] = row.as_slice() else { continue };
+            let Some(at) = number(pid).and_then(|pid| pids.get(&(node.0, pid)).copied()) else { continue };
+            let Some(session) = places.get(&at).and_then(|at| all.get_mut(*at)) else { continue };
+            let (kind, event) = (text(kind.as_ref()), text(event.as_ref()));
+            // A lock is what counts; what a backend waits for that has nothing to do does not.
+            if kind.as_deref() == Some("Lock")
+                || session.wait_event_type.is_none() && state.as_deref() == Some(b"active")
+            {
+                (session.wait_event_type, session.wait_event) = (kind, event);
+            }
+            let blockers: Vec<i32> =
+                blockers.as_ref().and_then(|list| serde_json::from_slice(list).ok()).unwrap_or_default();
+            let own = session.pid;
+            let blocked_by = blockers.iter().map(|pid| pids.get(&(node.0, *pid)).copied().unwrap_or(0));
+            session.blocked_by.extend(blocked_by.filter(|pid| *pid != own));
+        }
+        for session in &mut all {
+            session.blocked_by.sort_unstable();
+            session.blocked_by.dedup();
+            if session.wait_event_type.is_none() && session.state.as_deref().is_some_and(|state| state != "active") {
+                (session.wait_event_type, session.wait_event) = (Some("Client".into()), Some("ClientRead".into()));
+            }
+        }
+        Ok(all)
+    }
+
+    /// The locks on all nodes, by the sessions that have them or want them.
+    async fn all_locks(&mut self, sessions: &[Told]) -> Vec<Value> {
+        let (pids, locks) = (pids(sessions), self.on_all_nodes(LOCKS).await);
+        let lock = |(node, row): (NodeId, Vec<Option<Bytes>>)| {
+            let [pid, Some(lock)] = row.as_slice() else { return None };
+            let mut lock: Value = serde_json::from_slice(lock).ok()?;
+            lock["pid"] = json!(pid.as_ref().and_then(number).and_then(|pid| pids.get(&(node.0, pid))));
+            Some(lock)
+        };
+        self.answered(locks).into_iter().filter_map(lock).collect()
+    }
+
+    async fn on_all_nodes(&self, sql: &str) -> Vec<(NodeId, Result<Vec<Vec<Option<Bytes>>>>)> {
+        let ask = |node: NodeId| async move {
+            let slow = |_| PgError::connection("it did not answer within 2 s");
+            let asked = tokio::time::timeout(NODE_MAX, self.context.query_as_service(node, sql)).await;
+            (node, asked.map_err(slow).and_then(|rows| rows))
+        };
+        join_all(self.context.nodes().into_iter().map(ask)).await
+    }
+
+    fn answered(&mut self, nodes: Vec<(NodeId, Result<Vec<Vec<Option<Bytes>>>>)>) -> Vec<(NodeId, Vec<Option<Bytes>>)> {
+        let mut all = Vec::new();
+        for (node, rows) in nodes {
+            match rows {
+                Ok(rows) => all.extend(rows.into_iter().map(|row| (node, row))),
+                Err(error) => {
+                    let message = format!("datanode {} is left out: {}", node.0, error.message());
+                    self.notice(&PgError::with_severity("WARNING", SqlState::CONNECTION_FAILURE, message));
+                }
+            }
+        }
+        all
+    }
+
+    /// What tables and databases have on all nodes together.
+    async fn all_figures(&mut self) -> Result<Figures> {
+        let home = self.home;
+        let mut figures = Figures::default();
+        for (node, rows) in self.on_all_nodes(FIGURES).await {
+            let not_read = |_| PgError::protocol("a datanode's figures are not understood");
+            // A sum without one node's part would be wrong.
+            for row in rows? {
+                let [Some(kind), Some(copied), Some(name), Some(figure)] = row.as_slice() else { continue };
+                // A copy is as large as any other.
+                if copied.as_ref() == b"t" && node != home {
+                    continue;
+                }
+                let name = String::from_utf8_lossy(name).into_owned();
+                match kind.as_ref() {
+                    b"s" => figures.add_sizes(name, serde_json::from_slice(figure).map_err(not_read)?),
+                    b"t" => figures.tables.push(serde_json::from_slice(figure).map_err(not_read)?),
+                    _ => figures.databases.push(serde_json::from_slice(figure).map_err(not_read)?),
+                }
+            }
+        }
+        Ok(figures)
+    }
+
+    fn shown(&self, all: &[Told], locks: Vec<Value>, figures: Figures, rights: &Rights) -> String {
+        let seen = |session: &Told| match rights.sees(session) {
+            true => session.clone(),
+            false => session.clone().for_strangers(),
+        };
+        let sessions: Vec<Told> = all.iter().map(seen).collect();
+        let own = self.links.cancel().activity().pid();
+        let Figures { sizes, tables, databases } = figures;
+        json!({
+            "self": own, "sessions": sessions, "locks": locks, "sizes": sizes, "tables": tables, "databases": databases,
+        })
+        .to_string()
+    }
+
+    /// Process ids, those with a minus before them of sessions that are to end.
+    fn take_signals(&mut self) -> Vec<i32> {
+        self.collect_notices();
+        let mut signals = Vec::new();
+        self.notices.retain(|frame| {
+            let notice = PgError::decode_body(frame.body.clone());
+            let is_signal = notice.code().as_str() == SIGNAL;
+            if is_signal {
+                signals.extend(notice.message().parse::<i32>());
+            }
+            !is_signal
+        });
+        signals
+    }
+
+    async fn send_signals(&mut self, signals: &[i32], all: &[Told], rights: &Rights) -> Result<()> {
+        for signal in signals {
+            let (pid, ends) = (signal.saturating_abs(), *signal < 0);
+            let meant = all.iter().find(|session| session.pid == pid);
+            if meant.is_some_and(|session| rights.signals(session)) {
+                self.context.gtm.ask_all(question(&Question::Signal { pid, ends })?).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn question(question: &Question) -> Result<Bytes> {
+    let lost = |_| PgError::internal("a question cannot be written");
+    serde_json::to_vec(question).map(Bytes::from).map_err(lost)
+}
+
+/// Whose backends they are.
+fn pids(sessions: &[Told]) -> HashMap<(u16, i32), i32> {
+    let of_one = |session: &Told| {
+        let pid = session.pid;
+        session.backends.iter().map(move |backend| (*backend, pid)).collect::<Vec<_>>()
+    };
+    sessions.iter().flat_map(of_one).collect()
+}
+
+fn text(value: Option<&Bytes>) -> Option<String> {
+    value.map(|value| String::from_utf8_lossy(value).into_owned())
+}
+
+fn number(value: &Bytes) -> Option<i32> {
+    std::str::from_utf8(value).ok()?.parse().ok()
+}

@@ -1,0 +1,135 @@
+//! `/metrics` and `/health` of a coordinator and a gtm: each figure moves when what it counts happens.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use testkit::wire::CopyInput;
+use testkit::{Cluster, free_ports};
+
+const SOON: Duration = Duration::from_secs(20);
+
+/// Status and body.
+fn get(port: u16, path: &str) -> (String, String) {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("the port of figures");
+    stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes()).expect("a request");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
+    (head.split(' ').nth(1).expect("a status").to_owned(), body.to_owned())
+}
+
+/// The figures, by name and labels.
+fn figures(port: u16) -> BTreeMap<String, f64> {
+    let (status, page) = get(port, "/metrics");
+    assert_eq!(status, "200");
+    let lines = page.lines().filter(|line| !line.starts_with('#'));
+    let figure = |line: &str| {
+        let (name, value) = line.rsplit_once(' ').expect("a name and a value");
+        (name.to_owned(), value.parse().unwrap_or_else(|_| panic!("{line}")))
+    };
+    lines.map(figure).collect()
+}
+
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !is_so() {
+        assert!(started.elapsed() < SOON, "{what}");
+    }
+}
+
+#[test]
+fn every_figure_moves() {
+    let cluster = Cluster::start(3, 1).expect("a cluster");
+    let base = free_ports(&[0, 1]).expect("ports");
+    let (of_coordinator, of_gtm) = (base, base + 1);
+    cluster.loxo(&["down"]).expect("it ends");
+    let path = cluster.dir().join("cluster.toml");
+    let file = std::fs::read_to_string(&path).expect("the configuration");
+    let file =
+        file.replace("[[coordinator]]\n", &format!("[[coordinator]]\nmetrics = \"127.0.0.1:{of_coordinator}\"\n"));
+    let file = file.replace("[[gtm]]\n", &format!("[[gtm]]\nmetrics = \"127.0.0.1:{of_gtm}\"\n"));
+    std::fs::write(&path, file).expect("written");
+    cluster.up().expect("it starts");
+    let mut client = cluster.connect(0).expect("a session");
+    client.run("CREATE TABLE t (k int PRIMARY KEY, v int) DISTRIBUTE BY HASH (k)").expect("a table");
+    client.run("CREATE TABLE u (k int PRIMARY KEY, v int) DISTRIBUTE BY HASH (k)").expect("a table");
+    until("the gtm is heard of", || get(of_coordinator, "/health") == ("200".into(), "ok\n".into()));
+    assert_eq!(get(of_gtm, "/health"), ("200".into(), "leads\n".into()));
+    assert_eq!(get(of_gtm, "/").0, "404");
+
+    let before = figures(of_coordinator);
+    let rows: Vec<String> = (1..=3000).map(|k| format!("{k}\t{}\n", k % 7)).collect();
+    let rows = rows.concat();
+    client.simple_copy("COPY t FROM STDIN", CopyInput { frames: &[rows.as_bytes()], fail: false }).expect("rows");
+    client.run("INSERT INTO u SELECT k, v FROM t").expect("rows");
+    client.run("SET loxo.few_rows = 0").expect("a setting");
+    client.run("SELECT count(*) FROM t JOIN u ON t.v = u.v + 1 AND t.k < 50 AND u.k < 50").expect("a join");
+    for k in [1, 2] {
+        client.run(&format!("SELECT v FROM t WHERE k = {k}")).expect("a row");
+    }
+    client.run("SELECT sum(v) FROM t").expect("a sum");
+    client.run("BEGIN; UPDATE t SET v = 0 WHERE k = 1; COMMIT").expect("one node");
+    client.run("BEGIN; UPDATE t SET v = 0; COMMIT").expect("all nodes");
+    client.run("BEGIN; SELECT sum(v) FROM t; COMMIT").expect("a read");
+    client.run("SELECT nothing FROM t").expect_err("no column");
+    cluster.connect(0).expect("another session").run("SELECT 1").expect("a row");
+    until("clients that are refused are counted", || {
+        testkit::wire::Client::connect_with(
+            cluster.coordinators()[0],
+            &[("user", "nobody_of_that_name"), ("database", "postgres")],
+        )
+        .is_err()
+    });
+    let after = figures(of_coordinator);
+    let mut moved = vec![
+        "loxo_logins_total".to_owned(),
+        "loxo_errors_total{sqlstate=\"42703\"}".to_owned(),
+        "loxo_texts_total{cache=\"miss\"}".to_owned(),
+        "loxo_plans_total{source=\"shape\"}".to_owned(),
+        "loxo_plans_total{source=\"planner\"}".to_owned(),
+        "loxo_exchange_rows_total".to_owned(),
+        "loxo_exchange_bytes_total".to_owned(),
+        "loxo_gate_shut_seconds_count".to_owned(),
+        "loxo_gate_shut_seconds_sum".to_owned(),
+    ];
+    moved.extend(["forward", "copy_from"].map(|plan| format!("loxo_statements_total{{plan=\"{plan}\"}}")));
+    moved.extend(
+        ["read_only", "one_node", "prepared", "decided", "finished"]
+            .map(|phase| format!("loxo_commits_total{{phase=\"{phase}\"}}")),
+    );
+    moved.extend([0, 1, 2].map(|node| format!("loxo_copy_rows_total{{node=\"{node}\"}}")));
+    for name in moved {
+        let value = |page: &BTreeMap<String, f64>| page.get(&name).copied().unwrap_or_default();
+        assert!(value(&after) > value(&before), "{name}: {} and then {}; {after:?}", value(&before), value(&after));
+    }
+    assert!(after.keys().any(|name| name.starts_with("loxo_logins_refused_total")), "{after:?}");
+    let copied: f64 = [0, 1, 2].iter().map(|node| after[&format!("loxo_copy_rows_total{{node=\"{node}\"}}")]).sum();
+    assert_eq!(copied, 3000.0);
+    assert_eq!(after["loxo_clients"], 1.0);
+    assert!(after["loxo_pool_connections{node=\"0\",state=\"idle\"}"] >= 1.0, "{after:?}");
+    client.run("BEGIN; UPDATE t SET v = 1 WHERE k = 1").expect("a change");
+    let used = figures(of_coordinator);
+    let used: f64 =
+        [0, 1, 2].iter().map(|node| used[&format!("loxo_pool_connections{{node=\"{node}\",state=\"used\"}}")]).sum();
+    assert!(used >= 1.0);
+    client.run("ROLLBACK").expect("its end");
+
+    let gtm = figures(of_gtm);
+    assert_eq!((gtm["loxo_gtm_leads"], gtm["loxo_gtm_coordinators"], gtm["loxo_in_doubt"]), (1.0, 1.0, 0.0));
+    assert!(gtm["loxo_gtm_snapshots_total"] > 0.0, "{gtm:?}");
+    in_doubt_is_told(&cluster, of_gtm);
+}
+
+/// A transaction whose commit point is away stays in doubt.
+fn in_doubt_is_told(cluster: &Cluster, of_gtm: u16) {
+    let mut datanode = cluster.connect_datanode(1).expect("a session");
+    datanode
+        .run("BEGIN; CREATE TABLE held (); PREPARE TRANSACTION 'loxo_1_77_700_00000000000000ff_1'")
+        .expect("prepared");
+    until("a transaction in doubt", || figures(of_gtm)["loxo_in_doubt"] == 1.0);
+    until("it gets older", || figures(of_gtm)["loxo_in_doubt_age_seconds"] > 0.5);
+    datanode.run("ROLLBACK PREPARED 'loxo_1_77_700_00000000000000ff_1'").expect("its end");
+    until("no more of it", || figures(of_gtm)["loxo_in_doubt"] == 0.0);
+}

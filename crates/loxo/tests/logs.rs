@@ -1,0 +1,82 @@
+//! The log of a coordinator: JSON, how much of it, slow statements, and what is never in it.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use testkit::Cluster;
+use testkit::wire::Client;
+
+const SOON: Duration = Duration::from_secs(20);
+
+/// The first line with all of this in it.
+fn line_with(log: &Path, words: &[&str]) -> String {
+    let started = Instant::now();
+    loop {
+        let text = std::fs::read_to_string(log).expect("a log");
+        if let Some(line) = text.lines().find(|line| words.iter().all(|word| line.contains(word))) {
+            return line.to_owned();
+        }
+        assert!(started.elapsed() < SOON, "{words:?} is in no line of {text}");
+    }
+}
+
+fn field(line: &str, name: &str) -> serde_json::Value {
+    let line: serde_json::Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+    line[name].clone()
+}
+
+#[test]
+fn the_log_tells_what_is_asked_for() {
+    let cluster = Cluster::start(2, 1).expect("a cluster");
+    cluster.loxo(&["down"]).expect("it ends");
+    let path = cluster.dir().join("cluster.toml");
+    let before = std::fs::read_to_string(&path).expect("the configuration");
+    let configured = |level: &str| {
+        let quiet = before.replace("format = \"text\"", "format = \"json\"");
+        quiet.replace("level = \"info\"", &format!("level = \"{level}\""))
+    };
+    assert_ne!(configured("info"), before, "{before}");
+    std::fs::write(&path, configured("info")).expect("written");
+    cluster.up().expect("it starts");
+    let log = cluster.dir().join("log/coord1.log");
+    let mut client = cluster.connect(0).expect("a session");
+    client.run("CREATE TABLE t (k int PRIMARY KEY, v int) DISTRIBUTE BY HASH (k)").expect("a table");
+    client.run("CREATE ROLE ann LOGIN").expect("a role");
+
+    Client::connect_with(cluster.coordinators()[0], &[("user", "nobody_here"), ("database", "postgres")])
+        .expect_err("no such role");
+    let refused = line_with(&log, &["login refused", "nobody_here"]);
+    assert_eq!((field(&refused, "level"), field(&refused, "code")), ("WARN".into(), "28000".into()));
+    assert!(refused.contains("127.0.0.1"), "{refused}");
+
+    assert_eq!(client.scalar("SHOW loxo.log_min_duration").expect("a value"), "-1");
+    client.run("SET loxo.log_min_duration = 0").expect("a superuser");
+    client.run("SELECT sum(v) FROM t WHERE v <> 4711").expect("a sum");
+    let slow = line_with(&log, &["slow statement", "4711"]);
+    assert_eq!(field(&slow, "text"), "SELECT sum(v) FROM t WHERE v <> 4711");
+    assert!(field(&slow, "plan").as_str().is_some_and(|plan| plan.contains("Gather")), "{slow}");
+    assert!(field(&slow, "duration_ms").as_f64().is_some_and(|ms| ms > 0.0), "{slow}");
+    assert!(field(&slow, "query_id").as_str().is_some_and(|id| id.starts_with("coord1-")), "{slow}");
+    client.run("ALTER ROLE ann PASSWORD 'open sesame'").expect("a password");
+    client.run("RESET loxo.log_min_duration; SELECT 1815").expect("no more of it");
+
+    let mut ann = Client::connect_with(cluster.coordinators()[0], &[("user", "ann"), ("database", "postgres")])
+        .expect("a session");
+    let denied = ann.run("SET loxo.log_min_duration = 0").expect_err("no superuser");
+    assert_eq!(denied.code().as_str(), "42501");
+    assert_eq!(client.run("SET loxo.log_min_duration = 'soon'").expect_err("no time").code().as_str(), "22023");
+
+    std::fs::write(&path, configured("info,coordinator::listener=debug")).expect("written");
+    for pid in cluster.coordinator_pids().expect("a coordinator") {
+        let status = Command::new("kill").args(["-HUP", &pid.to_string()]).status();
+        assert!(status.expect("kill").success());
+    }
+    line_with(&log, &["SIGHUP"]);
+    drop(cluster.connect(0).expect("another session"));
+    let came = line_with(&log, &["a client has connected"]);
+    assert_eq!(field(&came, "user"), "postgres");
+    line_with(&log, &["a client has left"]);
+    let all = std::fs::read_to_string(&log).expect("a log");
+    assert!(!all.contains("sesame") && !all.contains("1815"), "{all}");
+}

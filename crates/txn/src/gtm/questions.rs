@@ -1,0 +1,76 @@
+//! Questions that a coordinator puts to all coordinators by way of the gtm, which understands neither them nor the answers.
+//!
+//! Who does not answer in time, or is not connected any more, is counted as silent: who asks is not to take the others' answers
+//! for all.
+
+use std::collections::{BTreeMap, HashSet};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::time::Instant;
+
+use super::message::Message;
+use super::server::ClientId;
+
+/// A coordinator that does not answer by then is silent.
+const ANSWER_MAX: Duration = Duration::from_secs(1);
+
+struct Question {
+    asker: ClientId,
+    /// The asker's number.
+    request: u64,
+    waiting: HashSet<ClientId>,
+    answers: Vec<Bytes>,
+    silent: u16,
+    deadline: Instant,
+}
+
+/// Those that have not been answered.
+#[derive(Default)]
+pub(super) struct Questions {
+    open: BTreeMap<u64, Question>,
+    last: u64,
+}
+
+impl Questions {
+    /// Somebody asks all these; gives the number of his question.
+    pub(super) fn ask(&mut self, asker: ClientId, request: u64, all: HashSet<ClientId>) -> u64 {
+        self.last += 1;
+        let deadline = Instant::now() + ANSWER_MAX;
+        let question = Question { asker, request, waiting: all, answers: Vec::new(), silent: 0, deadline };
+        self.open.insert(self.last, question);
+        self.last
+    }
+
+    pub(super) fn reply(&mut self, client: ClientId, id: u64, answer: Bytes) {
+        if let Some(question) = self.open.get_mut(&id).filter(|question| question.waiting.contains(&client)) {
+            question.waiting.remove(&client);
+            question.answers.push(answer);
+        }
+    }
+
+    pub(super) fn leave(&mut self, client: ClientId) {
+        self.open.retain(|_, question| question.asker != client);
+        for question in self.open.values_mut() {
+            question.silent += u16::from(question.waiting.remove(&client));
+        }
+    }
+
+    /// Ends those that are answered, or will not be; gives what their askers are to be told.
+    pub(super) fn ended(&mut self) -> Vec<(ClientId, Message)> {
+        let now = Instant::now();
+        let is_over = |question: &Question| question.waiting.is_empty() || question.deadline <= now;
+        let ids: Vec<u64> = self.open.iter().filter(|(_, question)| is_over(question)).map(|(id, _)| *id).collect();
+        let ended = ids.into_iter().filter_map(|id| self.open.remove(&id));
+        let told = |question: Question| {
+            let silent = question.silent + question.waiting.len() as u16;
+            let Question { asker, request, answers, .. } = question;
+            (asker, Message::Replies { request, silent, answers })
+        };
+        ended.map(told).collect()
+    }
+
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        self.open.values().map(|question| question.deadline).min()
+    }
+}
