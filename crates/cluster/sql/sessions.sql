@@ -11,7 +11,7 @@ BEGIN
     IF shown IS NULL THEN
         RAISE feature_not_supported USING
             MESSAGE = 'sessions of the cluster cannot be asked for here',
-            HINT = 'Ask in a statement of its own, not in COPY, a cursor or a default.';
+            HINT = 'Ask in a statement of its own, not in COPY, CREATE TABLE AS or a default.';
     END IF;
     RETURN shown;
 END

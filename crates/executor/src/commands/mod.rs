@@ -2,8 +2,10 @@
 //!
 //! * [`plan`]: planning with the session's catalog.
 //! * [`cursors`]: DECLARE and what it keeps; [`cluster_command`]: node groups, EXECUTE DIRECT.
+//! * [`all_sessions`]: statements that ask for sessions, sizes and statistics of the whole cluster.
 //! * Here: the start and the end of a session, SHOW, DISCARD, evaluation of arguments.
 
+pub(crate) mod all_sessions;
 pub(crate) mod cluster_command;
 pub(crate) mod cursors;
 pub(crate) mod plan;

@@ -14,7 +14,6 @@
 //! Invariants: rows are moved as bytes and looked into only for their distribution key, or for sort keys that the nodes put in front;
 //! every buffer is bounded, and a slow receiver slows the sender down.
 
-pub(crate) mod all_sessions;
 pub(crate) mod estimates;
 pub(crate) mod exchange;
 pub(crate) mod explain;
