@@ -9,9 +9,10 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use executor::{Apart, CancelSet, Context};
+use pgproto::hba::Rules;
 use tokio::sync::watch;
 
 use self::admission::Admission;
@@ -23,12 +24,14 @@ pub(crate) mod caches;
 pub(crate) mod tls;
 
 /// How clients prove who they are.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Authentication {
     /// Not at all. For loopback only.
     Trust,
     /// SCRAM-SHA-256 against the datanodes' own verifiers.
     Scram,
+    /// As the first of these that fits a client has it.
+    Rules(Rules),
 }
 
 /// Process id and secret of a session, by which another connection cancels its statement.
@@ -39,7 +42,7 @@ pub(crate) struct Shared {
     /// The coordinator's.
     name: Arc<str>,
     context: Arc<Context>,
-    authentication: Authentication,
+    authentication: RwLock<Arc<Authentication>>,
     tls: Option<Tls>,
     admission: Arc<Admission>,
     descriptions: DescriptionCache,
@@ -62,7 +65,7 @@ impl Shared {
         Self {
             name: name.into(),
             context: Arc::new(context),
-            authentication,
+            authentication: RwLock::new(Arc::new(authentication)),
             tls,
             admission: Arc::new(Admission::new(clients_max)),
             descriptions: DescriptionCache::default(),
@@ -82,8 +85,13 @@ impl Shared {
         &self.context
     }
 
-    pub(crate) fn authentication(&self) -> Authentication {
-        self.authentication
+    pub(crate) fn authentication(&self) -> Arc<Authentication> {
+        self.authentication.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// For clients to come.
+    pub(crate) fn set_authentication(&self, authentication: Authentication) {
+        *self.authentication.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(authentication);
     }
 
     pub(crate) fn tls(&self) -> Option<&Tls> {

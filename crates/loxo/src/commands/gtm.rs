@@ -31,12 +31,15 @@ pub async fn run(arguments: Arguments) -> Result<()> {
     super::log_to_stderr();
     let config = Config::load(&arguments.config)?;
     let own = config.gtm(arguments.name.as_deref())?;
+    config.check_gtm(own)?;
+    let secured = config.mutual(arguments.name.as_deref().unwrap_or("gtm"))?;
     let (host, port) = (own.host.as_str(), own.port);
     let listener = TcpListener::bind((host, port)).await.map_err(|error| {
         PgError::new(SqlState::CANNOT_CONNECT_NOW, format!("the gtm could not listen on {host}:{port}: {error}"))
             .hint("Another program uses this port: stop it or choose another port.")
     })?;
     let service = super::service_identity(&config)?;
+    let encryption = config.encryption()?;
     let roster = txn::Roster::new(config.cluster.id.clone(), service.database.clone());
     let options = |id, node: &cluster::Datanode| pgproto::ConnectOptions {
         host: node.host.clone(),
@@ -45,11 +48,12 @@ pub async fn run(arguments: Arguments) -> Result<()> {
         database: service.database.clone(),
         secret: service.secret.clone(),
         parameters: txn::own_parameters("loxo gtm"),
+        encryption: encryption.clone(),
         proof: Some(roster.proof(id)),
     };
     let datanodes: txn::Datanodes = config.datanodes_by_id().map(|(id, node)| (id, options(id, node))).collect();
     roster.survey(&datanodes).await?;
-    let options = txn::GtmOptions { roster: Some(roster), ..txn::GtmOptions::new(datanodes) };
+    let options = txn::GtmOptions { roster: Some(roster), secured, ..txn::GtmOptions::new(datanodes) };
     tokio::select! {
         ended = txn::gtm::serve(listener, options) => ended,
         () = super::asked_to_stop(|| Ok(())) => Ok(()),

@@ -103,7 +103,7 @@ fn service_identity(config: &cluster::Config) -> Result<executor::Identity> {
     })
 }
 
-/// SIGTERM or Ctrl-C. SIGHUP has certificates read again.
+/// SIGTERM or Ctrl-C. SIGHUP has certificates and rules read again.
 async fn asked_to_stop(reload: impl Fn() -> Result<()>) {
     let mut terminate = match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
         Ok(signal) => signal,
@@ -132,7 +132,7 @@ async fn outlive_other_signals(reload: impl Fn() -> Result<()>) -> std::convert:
         let name = tokio::select! {
             _ = next(&mut hangup) => {
                 match reload() {
-                    Ok(()) => tracing::info!("SIGHUP: certificates were read again; the rest of the configuration is read at the start only"),
+                    Ok(()) => tracing::info!("SIGHUP: certificates and rules were read again; the rest of the configuration is read at the start only"),
                     Err(error) => tracing::error!(%error, "SIGHUP: what was read before stays"),
                 }
                 continue;

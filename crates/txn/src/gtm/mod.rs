@@ -48,6 +48,7 @@ pub mod global_snapshot;
 mod global_snapshots;
 mod keeper;
 mod leader;
+mod link;
 pub mod message;
 pub mod server;
 

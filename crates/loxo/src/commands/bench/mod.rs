@@ -547,7 +547,7 @@ async fn start(up: UpOptions) -> Result<Target> {
     let datanodes = layout.parts().into_iter().filter(|part| part.kind == Kind::Datanode);
     Ok(Target {
         coordinators: layout.config().coordinator_uris()?,
-        datanodes: datanodes.map(|part| layout.endpoint(&part).uri()).collect(),
+        datanodes: datanodes.map(|part| Ok(layout.endpoint(&part)?.uri())).collect::<Result<_>>()?,
         dir: layout.dir().to_owned(),
         distributed: true,
     })
