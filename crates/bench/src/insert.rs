@@ -10,8 +10,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use futures_util::future::try_join_all;
 use conninfo::Target;
+use futures_util::future::try_join_all;
 use pgerror::{PgError, Result, SqlState};
 use pgproto::{Connection, frontend};
 use tokio_postgres::Client;

@@ -261,7 +261,11 @@ fn check_configuration(config: &Config, report: &mut Report) {
     for node in config.datanodes.iter().filter(|node| !is_loopback(&node.host)) {
         if config.cluster.sslmode == SslMode::Disable {
             let hint = "Set sslmode = \"verify-full\" and sslrootcert in [cluster], or use a private network.";
-            report.warning(&node.name, format!("is reached over the network at {} without encryption", node.host), hint);
+            report.warning(
+                &node.name,
+                format!("is reached over the network at {} without encryption", node.host),
+                hint,
+            );
         }
     }
 }

@@ -62,11 +62,16 @@ impl Config {
             let Hba { kind, database, user, address, method, map } = rule;
             Line { kind, databases: database.words(), users: user.words(), address, method, map: map.as_deref() }
         };
-        let unknown = self.hba.iter().filter_map(|rule| rule.map.as_ref()).find(|name| self.maps.iter().all(|map| map.name != **name));
+        let unknown = self
+            .hba
+            .iter()
+            .filter_map(|rule| rule.map.as_ref())
+            .find(|name| self.maps.iter().all(|map| map.name != **name));
         if let Some(name) = unknown {
             return Err(invalid(format!("there is no [[map]] \"{name}\"")));
         }
-        let mapping = |map: &Map| Mapping { map: map.name.clone(), certificate: map.certificate.clone(), user: map.user.clone() };
+        let mapping =
+            |map: &Map| Mapping { map: map.name.clone(), certificate: map.certificate.clone(), user: map.user.clone() };
         Rules::parse(self.hba.iter().map(line), self.maps.iter().map(mapping).collect()).map(Some)
     }
 
@@ -75,12 +80,16 @@ impl Config {
         for coordinator in &self.coordinators {
             let name = &coordinator.name;
             if coordinator.auth == Auth::Trust {
-                return Err(invalid(format!("[[hba]] decides who gets in, not auth = \"trust\" of coordinator \"{name}\""))
-                    .hint("Leave one of them out."));
+                return Err(invalid(format!(
+                    "[[hba]] decides who gets in, not auth = \"trust\" of coordinator \"{name}\""
+                ))
+                .hint("Leave one of them out."));
             }
             if rules.ask_for_certificates() && coordinator.tls_client_ca.is_none() {
-                return Err(invalid(format!("coordinator \"{name}\" cannot verify the certificates that [[hba]] asks for"))
-                    .hint("Add tls_client_ca to it, the path of a PEM file."));
+                return Err(invalid(format!(
+                    "coordinator \"{name}\" cannot verify the certificates that [[hba]] asks for"
+                ))
+                .hint("Add tls_client_ca to it, the path of a PEM file."));
             }
         }
         Ok(())

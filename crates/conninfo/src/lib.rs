@@ -60,7 +60,9 @@ impl Target {
             _ => return Err(invalid("a URI names one host; give several URIs instead".to_owned())),
         };
         if config.get_channel_binding() == ChannelBinding::Require {
-            return Err(invalid("channel_binding=require is not supported here".to_owned()).hint("Use sslmode=verify-full."));
+            return Err(
+                invalid("channel_binding=require is not supported here".to_owned()).hint("Use sslmode=verify-full.")
+            );
         }
         if config.get_ssl_negotiation() != SslNegotiation::Postgres {
             return Err(invalid("sslnegotiation=direct is not supported here".to_owned()).hint("Leave it out."));
@@ -73,7 +75,11 @@ impl Target {
             user: user.to_owned(),
             database: config.get_dbname().unwrap_or(user).to_owned(),
             secret: password.map(Secret::Password),
-            parameters: config.get_options().map(|options| ("options".to_owned(), options.to_owned())).into_iter().collect(),
+            parameters: config
+                .get_options()
+                .map(|options| ("options".to_owned(), options.to_owned()))
+                .into_iter()
+                .collect(),
             encryption: self.encryption.clone(),
             proof: None,
         })
@@ -133,7 +139,8 @@ mod tests {
     use super::*;
 
     fn options(text: &str, environment: &[(&str, &str)]) -> Result<ConnectOptions> {
-        let lookup = |name: &str| environment.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
+        let lookup =
+            |name: &str| environment.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
         Target::parse_with(text, &lookup)?.options()
     }
 

@@ -70,7 +70,8 @@ fn a_cluster_is_secured_as_the_page_says() {
     }
     let mut client = server.connect().unwrap();
     assert_eq!(client.strings("SELECT count(*) FROM t").unwrap(), [["1000"]]);
-    let plain = "SELECT count(*) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE usename <> 'postgres' AND NOT ssl";
+    let plain =
+        "SELECT count(*) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE usename <> 'postgres' AND NOT ssl";
     assert_eq!(client.strings(plain).unwrap(), [["0"]]);
 }
 
@@ -96,7 +97,11 @@ fn run(dir: &Path, server: &Server, text: &str) {
     let path = format!("{}:{}", loxo.display(), std::env::var("PATH").unwrap());
     let mut shell = Command::new("bash");
     shell.args(["-euo", "pipefail", "-c", text]).current_dir(dir).env("PATH", path);
-    shell.env("PGDATA", server.data_dir()).envs([("PGHOST", "127.0.0.1"), ("PGUSER", "postgres"), ("PGDATABASE", "postgres")]);
+    shell.env("PGDATA", server.data_dir()).envs([
+        ("PGHOST", "127.0.0.1"),
+        ("PGUSER", "postgres"),
+        ("PGDATABASE", "postgres"),
+    ]);
     let output = shell.env("PGPORT", server.port().to_string()).output().unwrap();
     let said = [&output.stdout[..], &output.stderr[..]].concat();
     assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&said));

@@ -258,7 +258,8 @@ impl Connection {
                 (0, _) => return Ok(()),
                 (3, _) => match &options.secret {
                     Some(scram::Secret::Password(_)) if !way.is_secure() => {
-                        let text = "the server asks for the password itself, and nothing shows that it is the one meant";
+                        let text =
+                            "the server asks for the password itself, and nothing shows that it is the one meant";
                         return Err(PgError::fatal(SqlState::INVALID_AUTHORIZATION, text)
                             .hint("Use scram-sha-256 in its pg_hba.conf, or sslmode=verify-full."));
                     }

@@ -136,7 +136,8 @@ impl Rules {
         let Attempt { user, database, peer, is_encrypted, .. } = attempt;
         let channel = if *is_encrypted { "SSL encryption" } else { "no encryption" };
         let text = format!("{beginning} \"{peer}\", user \"{user}\", database \"{database}\", {channel}");
-        Err(PgError::fatal(SqlState::INVALID_AUTHORIZATION, text).hint("The rules are [[hba]] of the cluster's configuration."))
+        Err(PgError::fatal(SqlState::INVALID_AUTHORIZATION, text)
+            .hint("The rules are [[hba]] of the cluster's configuration."))
     }
 
     /// May whoever has a certificate with this common name be the user?
@@ -155,8 +156,14 @@ impl Rule {
             "host" => Channel::Any,
             "hostssl" => Channel::Encrypted,
             "hostnossl" => Channel::Plain,
-            "local" => return Err(invalid("a coordinator has no Unix socket").hint("Use host with address = \"samehost\".")),
-            other => return Err(invalid(&format!("\"{other}\" is no type")).hint("The types are host, hostssl and hostnossl.")),
+            "local" => {
+                return Err(invalid("a coordinator has no Unix socket").hint("Use host with address = \"samehost\"."));
+            }
+            other => {
+                return Err(
+                    invalid(&format!("\"{other}\" is no type")).hint("The types are host, hostssl and hostnossl.")
+                );
+            }
         };
         let origin = Origin::parse(line.address)?;
         let map = line.map.map(str::to_owned);
@@ -300,7 +307,8 @@ fn invalid(text: &str) -> PgError {
 }
 
 fn unknown(word: &str) -> PgError {
-    invalid(&format!("\"{word}\" is not supported")).hint("Write names, or all; for users also +role, for databases sameuser.")
+    invalid(&format!("\"{word}\" is not supported"))
+        .hint("Write names, or all; for users also +role, for databases sameuser.")
 }
 
 #[cfg(test)]
@@ -341,7 +349,8 @@ mod tests {
         ])
         .unwrap();
         let refused = |rest: &str| Err(rest.to_owned());
-        let ends = |user: &str, peer: &str, channel: &str| format!("\"{peer}\", user \"{user}\", database \"d\", {channel}");
+        let ends =
+            |user: &str, peer: &str, channel: &str| format!("\"{peer}\", user \"{user}\", database \"d\", {channel}");
         let rejects = |end: String| refused(&format!("pg_hba.conf rejects connection for host {end}"));
         let nothing = |end: String| refused(&format!("no pg_hba.conf entry for host {end}"));
         assert_eq!(judge(&rules, "a", "192.168.0.7", false), rejects(ends("a", "192.168.0.7", "no encryption")));

@@ -29,8 +29,8 @@ mod unix;
 pub mod x509;
 
 pub use connection::{CancelKey, ConnectOptions, Connection, Proof, Question, Rows, TransactionStatus};
-pub use tls::Encryption;
 pub use frame::{Frame, FrameReader, FrameWriter};
+pub use tls::Encryption;
 
 /// An object id as it stands in messages.
 pub type Oid = u32;

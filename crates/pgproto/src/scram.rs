@@ -278,12 +278,13 @@ impl Server {
         is_bound: bool,
     ) -> Result<Self> {
         let text = std::str::from_utf8(client_first).map_err(|_| malformed("It is not UTF-8"))?;
-        let began = [UNBOUND, NOT_OFFERED, BOUND].into_iter().find(|start| text.starts_with(start)).ok_or_else(|| {
-            PgError::fatal(
-                SqlState::FEATURE_NOT_SUPPORTED,
-                "this channel binding, or an authorization identity, is not supported",
-            )
-        })?;
+        let began =
+            [UNBOUND, NOT_OFFERED, BOUND].into_iter().find(|start| text.starts_with(start)).ok_or_else(|| {
+                PgError::fatal(
+                    SqlState::FEATURE_NOT_SUPPORTED,
+                    "this channel binding, or an authorization identity, is not supported",
+                )
+            })?;
         if began == NOT_OFFERED && binding.is_some() {
             // Somebody in between may have hidden from the client that it can be used.
             return Err(PgError::fatal(SqlState::INVALID_AUTHORIZATION, "SCRAM channel binding negotiation error")

@@ -95,7 +95,9 @@ impl Layout {
                 sslkey: None,
                 tls_directory: None,
             },
-            gtms: (0..gtms).map(|i| Gtm { host: host(), port: port + GTM_PORT_OFFSET + i as u16, insecure: false }).collect(),
+            gtms: (0..gtms)
+                .map(|i| Gtm { host: host(), port: port + GTM_PORT_OFFSET + i as u16, insecure: false })
+                .collect(),
             coordinators: Vec::new(),
             hba: Vec::new(),
             maps: Vec::new(),
@@ -244,10 +246,12 @@ impl Layout {
             user: self.config.cluster.user.clone(),
             database: self.config.cluster.database.clone(),
             password: None,
-            encryption: self.config.coordinators.iter().find(|known| known.name == part.name).map_or(
-                Ok(Encryption::Plain),
-                |coordinator| self.config.pinned(coordinator),
-            )?,
+            encryption: self
+                .config
+                .coordinators
+                .iter()
+                .find(|known| known.name == part.name)
+                .map_or(Ok(Encryption::Plain), |coordinator| self.config.pinned(coordinator))?,
             environment: Vec::new(),
         })
     }

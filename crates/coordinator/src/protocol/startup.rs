@@ -461,10 +461,7 @@ fn check_certificate(rules: &Rules, method: &Method, channel: &Channel, user: &s
         Channel::Plain => None,
     };
     let Some(name) = shown else {
-        return Err(PgError::fatal(
-            SqlState::INVALID_AUTHORIZATION,
-            "connection requires a valid client certificate",
-        ));
+        return Err(PgError::fatal(SqlState::INVALID_AUTHORIZATION, "connection requires a valid client certificate"));
     };
     match name.as_deref().is_some_and(|name| rules.is_user(name, user, map.as_deref())) {
         true => Ok(()),

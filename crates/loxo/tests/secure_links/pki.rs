@@ -13,7 +13,9 @@ pub struct Authority {
 impl Authority {
     pub fn new(dir: &Path, name: &'static str) -> Self {
         let authority = Self { dir: dir.to_owned(), name };
-        openssl(authority.command("req", name).args(["-x509", "-days", "30"]).arg("-out").arg(authority.file(name, "crt")));
+        openssl(
+            authority.command("req", name).args(["-x509", "-days", "30"]).arg("-out").arg(authority.file(name, "crt")),
+        );
         authority
     }
 

@@ -19,8 +19,8 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout, timeout_at};
 use tracing::{debug, info, warn};
 
 use super::global_snapshot::Answer;
-use super::{PING_INTERVAL, link};
 use super::message::{Message, PROTOCOL_VERSION};
+use super::{PING_INTERVAL, link};
 use crate::clock;
 use crate::control_point;
 use crate::datanodes::Datanodes;
