@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use conninfo::Target;
+use conninfo::Target as Place;
 use futures_util::future::try_join_all;
 use pgerror::{PgError, Result, SqlState};
 use pgproto::{Connection, frontend};
@@ -258,7 +258,7 @@ struct Writer {
 
 impl Writer {
     async fn connect(server: &Server, number: u64, shape: Shape, spread: Spread) -> Result<Self> {
-        let mut connection = Connection::connect(&Target::parse(&server.uri)?.options()?).await?;
+        let mut connection = Connection::connect(&Place::parse(&server.uri)?.options()?).await?;
         if shape == Shape::Pipeline {
             frontend::parse(connection.out(), b"row", b"INSERT INTO bench_insert VALUES ($1, $2, $3, $4)", &[]);
             connection.sync();

@@ -21,6 +21,13 @@ pub struct Hba {
     pub map: Option<String>,
 }
 
+impl Hba {
+    fn line(&self) -> Line<'_> {
+        let Self { kind, database, user, address, method, map } = self;
+        Line { kind, databases: database.words(), users: user.words(), address, method, map: map.as_deref() }
+    }
+}
+
 /// `"a"`, or `["a", "b"]`.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(untagged, expecting = "a name in quotes, or several in brackets")]
@@ -58,10 +65,6 @@ impl Config {
                 false => Err(invalid("there are maps, but no [[hba]] that uses them".to_owned())),
             };
         }
-        let line = |rule| -> Line<'_> {
-            let Hba { kind, database, user, address, method, map } = rule;
-            Line { kind, databases: database.words(), users: user.words(), address, method, map: map.as_deref() }
-        };
         let unknown = self
             .hba
             .iter()
@@ -72,7 +75,7 @@ impl Config {
         }
         let mapping =
             |map: &Map| Mapping { map: map.name.clone(), certificate: map.certificate.clone(), user: map.user.clone() };
-        Rules::parse(self.hba.iter().map(line), self.maps.iter().map(mapping).collect()).map(Some)
+        Rules::parse(self.hba.iter().map(Hba::line), self.maps.iter().map(mapping).collect()).map(Some)
     }
 
     pub(crate) fn validate_hba(&self) -> Result<()> {
