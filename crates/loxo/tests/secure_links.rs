@@ -6,7 +6,8 @@ mod pki;
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -145,7 +146,7 @@ fn only_encrypted(server: &Server, authority: &Authority) {
     for (name, kind, to) in
         [("server", "crt", "server.crt"), ("server", "key", "server.key"), ("root", "crt", "root.crt")]
     {
-        pki::copy_for(&data, &authority.file(name, kind), &data.join(to));
+        copy_for(&data, &authority.file(name, kind), &data.join(to));
     }
     let mut client = server.connect().unwrap();
     client.run("CREATE ROLE svc SUPERUSER LOGIN PASSWORD 'it''s secret'").unwrap();
@@ -369,7 +370,7 @@ fn a_gtm_hears_only_who_has_a_certificate_of_the_cluster() {
     assert!(!talks_to_gtm(&hosts, None), "without a certificate");
 
     // Another authority's, one that is out of date; and then its own.
-    Authority::of(&hosts.file("tls"), "ca").issue("late", "", -1);
+    Authority { dir: hosts.file("tls"), name: "ca" }.issue("late", "", -1);
     assert!(!talks_to_gtm(&hosts, Some("stranger")));
     assert!(!talks_to_gtm(&hosts, Some("tls/late")));
     assert!(talks_to_gtm(&hosts, Some("tls/coord1")));
@@ -444,4 +445,12 @@ fn make_verifiers_equal(hosts: &Hosts) {
 
 fn one(client: &mut Client, sql: &str) -> String {
     client.strings(sql).unwrap().remove(0).remove(0)
+}
+
+/// A copy that belongs to whoever owns a file or directory, and is nobody else's to read.
+fn copy_for(owner: &Path, from: &Path, to: &Path) {
+    std::fs::copy(from, to).unwrap();
+    std::fs::set_permissions(to, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let changed = Command::new("chown").arg("--reference").arg(owner).arg(to).status().unwrap();
+    assert!(changed.success());
 }

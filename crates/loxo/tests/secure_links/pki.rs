@@ -1,13 +1,12 @@
 //! A private authority, made with openssl.
 
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Its files are in a directory: `NAME.crt` and `NAME.key`.
 pub struct Authority {
-    dir: PathBuf,
-    name: &'static str,
+    pub dir: PathBuf,
+    pub name: &'static str,
 }
 
 impl Authority {
@@ -19,15 +18,12 @@ impl Authority {
         authority
     }
 
-    /// One that is there.
-    pub fn of(dir: &Path, name: &'static str) -> Self {
-        Self { dir: dir.to_owned(), name }
-    }
-
     /// For somebody of this name, and hosts like `DNS:localhost`; valid for so many days.
     pub fn issue(&self, name: &str, hosts: &str, days: i32) {
         let request = self.file(name, "csr");
         let mut ask = self.command("req", name);
+        // Without any extension it would be of X.509's version 1.
+        ask.args(["-addext", "keyUsage=digitalSignature"]);
         if !hosts.is_empty() {
             ask.args(["-addext", &format!("subjectAltName={hosts}")]);
         }
@@ -54,12 +50,4 @@ impl Authority {
 fn openssl(command: &mut Command) {
     let output = command.output().expect("openssl runs");
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
-}
-
-/// A copy that belongs to whoever owns a file or directory, and is nobody else's to read.
-pub fn copy_for(owner: &Path, from: &Path, to: &Path) {
-    std::fs::copy(from, to).unwrap();
-    std::fs::set_permissions(to, PermissionsExt::from_mode(0o600)).unwrap();
-    let changed = Command::new("chown").arg("--reference").arg(owner).arg(to).status().unwrap();
-    assert!(changed.success());
 }
