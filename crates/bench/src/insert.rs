@@ -10,11 +10,11 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use conninfo::Target as Place;
 use futures_util::future::try_join_all;
 use pgerror::{PgError, Result, SqlState};
-use pgproto::{ConnectOptions, Connection, frontend};
+use pgproto::{Connection, frontend};
 use tokio_postgres::Client;
-use tokio_postgres::config::Host;
 
 use crate::load::Target;
 use crate::suite::{Experiment, Figure, Readings, Samples, Sheet, Stage, Step, settings};
@@ -350,7 +350,7 @@ struct Writer {
 
 impl Writer {
     async fn connect(server: &Server, number: u64, shape: Shape, spread: Spread) -> Result<Self> {
-        let mut connection = Connection::connect(&connect_options(&server.uri)?).await?;
+        let mut connection = Connection::connect(&Place::parse(&server.uri)?.options()?).await?;
         if shape == Shape::Pipeline {
             frontend::parse(connection.out(), b"row", b"INSERT INTO bench_insert VALUES ($1, $2, $3, $4)", &[]);
             connection.sync();
@@ -435,21 +435,4 @@ impl Writer {
         };
         self.connection.execute(&sql).await.map(drop)
     }
-}
-
-fn connect_options(uri: &str) -> Result<ConnectOptions> {
-    let config: tokio_postgres::Config = uri.parse().map_err(sql::error)?;
-    let host = match config.get_hosts().first() {
-        Some(Host::Tcp(name)) => name.clone(),
-        _ => return Err(PgError::new(SqlState::CONFIG_FILE_ERROR, format!("\"{uri}\" names no host"))),
-    };
-    Ok(ConnectOptions {
-        host,
-        port: config.get_ports().first().copied().unwrap_or(5432),
-        user: config.get_user().unwrap_or("postgres").to_owned(),
-        database: config.get_dbname().unwrap_or("postgres").to_owned(),
-        secret: None,
-        parameters: Vec::new(),
-        proof: None,
-    })
 }

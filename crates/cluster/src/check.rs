@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use futures_util::future::join_all;
 use pgerror::Result;
 
-use crate::config::{Config, Datanode, POOL_SIZE, is_loopback};
+use crate::config::{Config, Datanode, POOL_SIZE, SslMode, gtm_name, is_loopback};
 use crate::postgres::{MAJOR_MAX, MAJOR_MIN};
 use crate::sql::Session;
 
@@ -248,18 +248,24 @@ fn check_configuration(config: &Config, report: &mut Report) {
     {
         report.error("cluster", format!("password_file: {e}"), "The file holds the password in its first line.");
     }
-    if config.gtms.iter().any(|gtm| !is_loopback(&gtm.host)) {
-        let hint = "Let only the coordinators' hosts reach it: a firewall or a private network.";
-        report.warning("gtm", "listens on a network address and does not ask who connects", hint);
+    let doors = config.gtms.iter().enumerate().map(|(at, gtm)| (gtm_name(at), config.check_gtm(gtm)));
+    let others = config.coordinators.iter().map(|own| (own.name.clone(), config.check_coordinator(own)));
+    for (name, refusal) in doors.chain(others) {
+        if let Err(error) = refusal {
+            report.error(&name, error.message(), error.text(pgerror::field::HINT));
+        }
     }
-    for node in config.datanodes.iter().filter(|n| !is_loopback(&n.host)) {
-        let hint = "Connections to datanodes are not encrypted: use a private network.";
-        report.warning(&node.name, format!("is reached over the network at {}", node.host), hint);
+    if let Err(error) = config.encryption() {
+        report.error("cluster", error.to_string(), "Connections to datanodes need these files.");
     }
-    for coordinator in &config.coordinators {
-        if !coordinator.is_loopback().unwrap_or(true) {
-            let hint = "Coordinators do not speak TLS yet: use a private network or a tunnel.";
-            report.warning(&coordinator.name, format!("listens on {} without TLS", coordinator.listen), hint);
+    for node in config.datanodes.iter().filter(|node| !is_loopback(&node.host)) {
+        if config.cluster.sslmode == SslMode::Disable {
+            let hint = "Set sslmode = \"verify-full\" and sslrootcert in [cluster], or use a private network.";
+            report.warning(
+                &node.name,
+                format!("is reached over the network at {} without encryption", node.host),
+                hint,
+            );
         }
     }
 }

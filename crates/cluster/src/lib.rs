@@ -21,8 +21,10 @@
 //! - Nothing here depends on the planner, the executor or the coordinator: this room only starts their binary.
 
 mod audit;
+pub mod certificates;
 mod check;
 mod config;
+mod config_hba;
 mod disk;
 mod init;
 pub mod join;
@@ -33,12 +35,11 @@ mod proc;
 mod progress;
 pub mod settings;
 pub mod sql;
-mod tls;
 mod upgrade;
 
 pub use audit::{Audit, Repair, audit};
 pub use check::{Finding, Level, check, open_files_shortage, pool_warnings};
-pub use config::{Auth, ClusterSection, Config, Coordinator, Datanode, Gtm, Local, Log, LogFormat};
+pub use config::{Auth, ClusterSection, Config, Coordinator, Datanode, Gtm, Local, Log, LogFormat, SslMode};
 pub use init::{METADATA_SQL, init};
 pub use proc::{detach, interrupted, raise_open_files};
 pub use progress::Progress;

@@ -3,16 +3,15 @@
 //! A narrow door, so that the client library behind it can be exchanged without touching its callers.
 
 use std::future::poll_fn;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use conninfo::connector::Connector;
 use pgerror::{PgError, Result, SqlState, field};
+use pgproto::Encryption;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_postgres::config::SslMode;
 use tokio_postgres::{AsyncMessage, Connection, NoTls, SimpleQueryMessage};
-
-use crate::tls::Pinned;
 
 /// A server that does not answer a connection attempt within this time counts as unreachable.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -29,8 +28,9 @@ pub struct Endpoint {
     pub user: String,
     pub database: String,
     pub password: Option<String>,
-    /// PEM file of the certificate that the server must show; without one the connection is not encrypted.
-    pub certificate: Option<PathBuf>,
+    pub encryption: Encryption,
+    /// The same for programs of PostgreSQL: variables of libpq.
+    pub environment: Vec<(&'static str, String)>,
 }
 
 impl Endpoint {
@@ -67,16 +67,16 @@ impl Session {
         }
         let notices = Arc::new(Mutex::new(Vec::new()));
         let attempt = async {
-            match &to.certificate {
+            match to.encryption.tls() {
                 None => {
                     let (client, connection) = config.connect(NoTls).await.map_err(|e| translate(&e, &place))?;
                     tokio::spawn(hear(connection, notices.clone()));
                     Ok::<_, PgError>(client)
                 }
-                Some(path) => {
+                Some(tls) => {
                     config.ssl_mode(SslMode::Require);
-                    let pinned = Pinned::load(path)?;
-                    let (client, connection) = config.connect(pinned).await.map_err(|e| translate(&e, &place))?;
+                    let connector = Connector::new(tls.clone());
+                    let (client, connection) = config.connect(connector).await.map_err(|e| translate(&e, &place))?;
                     tokio::spawn(hear(connection, notices.clone()));
                     Ok(client)
                 }
@@ -186,7 +186,8 @@ mod tests {
             user: "u".into(),
             database: "d".into(),
             password: None,
-            certificate: None,
+            encryption: Encryption::Plain,
+            environment: Vec::new(),
         };
         assert_eq!(endpoint.uri(), "postgresql://u@[::1]:5433/d");
     }

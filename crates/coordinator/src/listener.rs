@@ -7,6 +7,8 @@ use std::time::Duration;
 use catalog::NodeId;
 use executor::{Configured, Context, Identity, Pool, Who};
 use pgerror::{PgError, Result, SqlState};
+use pgproto::Encryption;
+use pgproto::tls::Mutual;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
@@ -38,6 +40,10 @@ pub struct CoordinatorOptions {
     pub service: Identity,
     /// `host:port`.
     pub gtms: Vec<String>,
+    /// The certificate that gtms ask for.
+    pub secured: Option<Mutual>,
+    /// Of connections to datanodes.
+    pub encryption: Encryption,
     pub cluster_id: Option<String>,
     /// Connections to each datanode.
     pub pool_size: usize,
@@ -58,12 +64,12 @@ impl Coordinator {
                 .hint("Another program uses this port: stop it or choose another port.")
         })?;
         let roster = txn::Roster::new(options.cluster_id, options.service.database.clone());
-        let gtm = txn::GtmClient::connect(options.gtms, &options.name);
+        let gtm = txn::GtmClient::connect_secured(options.gtms, &options.name, options.secured);
         let context = Context::new(
             options.datanodes,
             options.primary,
             options.service,
-            Pool::new(options.pool_size, roster),
+            Pool::new(options.pool_size, roster, options.encryption),
             gtm,
             txn::GidSource::new(),
         );
@@ -163,9 +169,12 @@ async fn serve_client(shared: Arc<Shared>, stream: TcpStream, peer: SocketAddr) 
 pub struct Reloader(Arc<Shared>);
 
 impl Reloader {
-    /// Certificate and key, for connections to come. Those that were there stay if the new ones cannot be used.
-    pub fn reload(&self) -> Result<()> {
-        self.0.tls().map_or(Ok(()), Tls::reload)
+    /// Certificate and key, and how clients prove who they are, for connections to come. All that was there stays if the certificate cannot
+    /// be used.
+    pub fn reload(&self, authentication: Authentication) -> Result<()> {
+        self.0.tls().map_or(Ok(()), Tls::reload)?;
+        self.0.set_authentication(authentication);
+        Ok(())
     }
 }
 

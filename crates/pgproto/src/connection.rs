@@ -16,8 +16,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::backend::{self, tag};
-use crate::dial;
+use crate::dial::{self, Opened, Way};
 use crate::frame::{Cursor, Frame, FrameReader, FrameWriter};
+use crate::tls::Encryption;
 use crate::{frontend, scram};
 use bytes::{Bytes, BytesMut};
 use pgerror::{PgError, Result, SqlState, field};
@@ -35,6 +36,7 @@ pub struct ConnectOptions {
     pub secret: Option<scram::Secret>,
     /// Further startup parameters, e.g. `application_name`.
     pub parameters: Vec<(String, String)>,
+    pub encryption: Encryption,
     /// How the server shows that it is the one meant; `None` takes any.
     pub proof: Option<Arc<dyn Proof>>,
 }
@@ -88,6 +90,7 @@ pub struct CancelKey {
     pub port: u16,
     pub process_id: i32,
     pub secret: Bytes,
+    encryption: Encryption,
     given_up: Arc<GivenUp>,
 }
 
@@ -109,8 +112,8 @@ impl GivenUp {
 
 impl CancelKey {
     /// Of a backend.
-    pub fn new(host: &str, port: u16, process_id: i32, secret: Bytes) -> Self {
-        Self { host: host.to_owned(), port, process_id, secret, given_up: Arc::default() }
+    pub fn new(host: &str, port: u16, process_id: i32, secret: Bytes, encryption: Encryption) -> Self {
+        Self { host: host.to_owned(), port, process_id, secret, encryption, given_up: Arc::default() }
     }
 
     /// Asks the server to cancel what that backend is doing. A server that does not even take that in time is given up: its
@@ -131,7 +134,7 @@ impl CancelKey {
 
     /// Asks the server to cancel what that backend is doing. Errors are of no use to anyone: the statement ends anyway.
     async fn send(&self) -> Result<()> {
-        let (mut reader, mut writer) = dial::open(&self.host, self.port).await?;
+        let Opened { mut reader, mut writer, .. } = dial::open(&self.host, self.port, &self.encryption).await?;
         frontend::cancel_request(writer.buffer(), self.process_id, &self.secret);
         writer.flush().await?;
         // The server closes the connection once the signal is sent; waiting for that keeps a late cancel from hitting
@@ -177,8 +180,12 @@ impl Connection {
         match tokio::time::timeout(CONNECT_TIMEOUT, attempt).await {
             Ok(Ok(connection)) => Ok(connection),
             Ok(Err(error)) if error.code() == SqlState::CONNECTION_FAILURE => {
+                let hint = match error.get(field::HINT) {
+                    Some(_) => error.text(field::HINT).into_owned(),
+                    None => "Is the server running there? See `loxo status`.".to_owned(),
+                };
                 Err(PgError::connection(format!("could not connect to the datanode at {place}: {}", error.message()))
-                    .hint("Is the server running there? See `loxo status`."))
+                    .hint(hint))
             }
             Ok(Err(error)) => Err(error),
             Err(_) => Err(PgError::connection(format!("the datanode at {place} did not answer within 10 s"))),
@@ -186,12 +193,12 @@ impl Connection {
     }
 
     async fn connect_inner(options: &ConnectOptions) -> Result<Self> {
-        let (reader, writer) = dial::open(&options.host, options.port).await?;
+        let Opened { reader, writer, way } = dial::open(&options.host, options.port, &options.encryption).await?;
         let mut this = Self {
             reader,
             writer,
             parameters: HashMap::new(),
-            cancel_key: CancelKey::new(&options.host, options.port, 0, Bytes::new()),
+            cancel_key: CancelKey::new(&options.host, options.port, 0, Bytes::new(), options.encryption.clone()),
             status: TransactionStatus::Idle,
             syncs_owed: 1,
             broken: false,
@@ -202,7 +209,7 @@ impl Connection {
         parameters.extend(options.parameters.iter().map(|(name, value)| (name.as_str(), value.as_str())));
         frontend::startup(this.out(), &parameters);
         this.flush().await?;
-        this.authenticate(options).await?;
+        this.authenticate(options, &way).await?;
         loop {
             let frame = this.recv().await?;
             match frame.tag {
@@ -236,7 +243,7 @@ impl Connection {
         })
     }
 
-    async fn authenticate(&mut self, options: &ConnectOptions) -> Result<()> {
+    async fn authenticate(&mut self, options: &ConnectOptions, way: &Way) -> Result<()> {
         let mut exchange: Option<scram::Client> = None;
         loop {
             let frame = self.recv().await?;
@@ -250,6 +257,12 @@ impl Connection {
             match (cursor.u32()?, &mut exchange) {
                 (0, _) => return Ok(()),
                 (3, _) => match &options.secret {
+                    Some(scram::Secret::Password(_)) if !way.is_secure() => {
+                        let text =
+                            "the server asks for the password itself, and nothing shows that it is the one meant";
+                        return Err(PgError::fatal(SqlState::INVALID_AUTHORIZATION, text)
+                            .hint("Use scram-sha-256 in its pg_hba.conf, or sslmode=verify-full."));
+                    }
                     Some(scram::Secret::Password(password)) => {
                         answer.extend_from_slice(password.as_bytes());
                         answer.extend_from_slice(&[0]);
@@ -258,9 +271,9 @@ impl Connection {
                 },
                 (10, _) => {
                     let secret = options.secret.clone().ok_or_else(|| no_password(options))?;
-                    let client = scram::Client::new(secret);
+                    let client = scram_client(secret, &cursor.rest(), way)?;
                     let first = client.first();
-                    answer.extend_from_slice(scram::MECHANISM.as_bytes());
+                    answer.extend_from_slice(client.mechanism().as_bytes());
                     answer.extend_from_slice(&[0]);
                     answer.extend_from_slice(&(first.len() as u32).to_be_bytes());
                     answer.extend_from_slice(first.as_bytes());
@@ -575,6 +588,34 @@ pub enum Run {
     /// Whole frames in one slice, and their number.
     Frames(Bytes, usize),
     Other(Frame),
+}
+
+/// The best of the mechanisms that a server offers.
+fn scram_client(secret: scram::Secret, offer: &[u8], way: &Way) -> Result<scram::Client> {
+    let offers = |name: &str| offer.split(|byte| *byte == 0).any(|offered| offered == name.as_bytes());
+    let binding = match way {
+        Way::Encrypted(peer) => peer.binding.as_ref(),
+        Way::Socket | Way::Plain => None,
+    };
+    let client = scram::Client::new(secret, binding, offers(scram::MECHANISM_PLUS));
+    match offers(client.mechanism()) {
+        true => Ok(client),
+        false => Err(PgError::new(
+            SqlState::FEATURE_NOT_SUPPORTED,
+            "none of the server's SASL authentication mechanisms are supported",
+        )),
+    }
+}
+
+impl Way {
+    /// Can a password be said aloud?
+    fn is_secure(&self) -> bool {
+        match self {
+            Way::Socket => true,
+            Way::Plain => false,
+            Way::Encrypted(peer) => peer.is_verified,
+        }
+    }
 }
 
 fn no_password(options: &ConnectOptions) -> PgError {

@@ -1,13 +1,14 @@
 //! Opens the stream to a server: TCP, or the Unix socket of one on the same machine, which costs the processors less.
 //!
-//! As in libpq a host that begins with `/` is the directory of the socket.
+//! As in libpq a host that begins with `/` is the directory of the socket, over which nothing is encrypted.
 
 use std::time::Duration;
 
-use pgerror::Result;
+use pgerror::{PgError, Result};
 use tokio::net::{TcpStream, UnixStream};
 
 use crate::frame::{FrameReader, FrameWriter};
+use crate::tls::{self, Encryption, Peer};
 use crate::unix;
 
 /// Of a connection over which nothing has come; see [`notice_dead_host`].
@@ -27,19 +28,49 @@ pub(crate) fn place(host: &str, port: u16) -> String {
     }
 }
 
-/// Connects; nothing is sent yet.
-pub(crate) async fn open(host: &str, port: u16) -> Result<(FrameReader, FrameWriter)> {
+/// A stream to a server, over which nothing of the protocol proper has been said yet.
+pub(crate) struct Opened {
+    pub(crate) reader: FrameReader,
+    pub(crate) writer: FrameWriter,
+    pub(crate) way: Way,
+}
+
+/// What a connection goes over.
+pub(crate) enum Way {
+    /// To a server on this machine.
+    Socket,
+    Plain,
+    Encrypted(Peer),
+}
+
+/// Connects, and has the connection encrypted if that is asked for.
+pub(crate) async fn open(host: &str, port: u16, encryption: &Encryption) -> Result<Opened> {
     if host.starts_with('/') {
         let stream = UnixStream::connect(place(host, port)).await?;
         rustix::net::sockopt::set_socket_send_buffer_size(&stream, SEND_BUFFER_BYTES).map_err(std::io::Error::from)?;
         let (read, write) = unix::split(stream.into_std()?)?;
-        return Ok((FrameReader::new(read), FrameWriter::new(write)));
+        return Ok(Opened { reader: FrameReader::new(read), writer: FrameWriter::new(write), way: Way::Socket });
     }
-    let stream = TcpStream::connect((host, port)).await?;
+    let mut stream = TcpStream::connect((host, port)).await?;
     stream.set_nodelay(true)?;
     notice_dead_host(&stream).map_err(std::io::Error::from)?;
+    if let Some(tls) = encryption.tls() {
+        if tls::ask(&mut stream).await? {
+            let (stream, peer) = tls.connect(stream, host).await.map_err(|error| {
+                PgError::connection(format!("TLS: {error}"))
+                    .hint("Compare sslmode, sslrootcert, sslcert and sslkey with the server's certificate and its pg_hba.conf.")
+            })?;
+            let (read, write) = tokio::io::split(stream);
+            let (reader, writer) = (FrameReader::new(read), FrameWriter::new(write));
+            return Ok(Opened { reader, writer, way: Way::Encrypted(peer) });
+        }
+        if matches!(encryption, Encryption::Required(_)) {
+            return Err(PgError::connection("server does not support SSL, but SSL was required")
+                .hint("Set ssl = on in its postgresql.conf."));
+        }
+    }
     let (read, write) = stream.into_split();
-    Ok((FrameReader::new(read), FrameWriter::new(write)))
+    Ok(Opened { reader: FrameReader::new(read), writer: FrameWriter::new(write), way: Way::Plain })
 }
 
 /// A machine that is gone without a word breaks the connection within half a minute, also while an answer is waited for that

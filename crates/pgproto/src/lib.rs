@@ -9,6 +9,8 @@
 //! * [`frontend`]: messages a client sends (builders) and their decoding on the server side.
 //! * [`backend`]: messages a server sends (builders) and their decoding on the client side.
 //! * [`connection`]: a connection to a datanode as a state machine that owns its socket; no task of its own.
+//! * [`tls`]: what a server must show before anything is said to it, as `sslmode` has it; TLS among our own processes.
+//! * [`hba`]: which rule is for a client, and how he must prove who he is.
 //! * [`scram`]: SCRAM-SHA-256, both ends, so that a session can log in to a datanode with what the client proved.
 //!
 //! Invariants: nothing is made UTF-8 on the way; a frame longer than [`frame::FRAME_BYTES_MAX`] is refused before memory is
@@ -20,11 +22,15 @@ pub mod connection;
 mod dial;
 pub mod frame;
 pub mod frontend;
+pub mod hba;
 pub mod scram;
+pub mod tls;
 mod unix;
+pub mod x509;
 
 pub use connection::{CancelKey, ConnectOptions, Connection, Proof, Question, Rows, TransactionStatus};
 pub use frame::{Frame, FrameReader, FrameWriter};
+pub use tls::Encryption;
 
 /// An object id as it stands in messages.
 pub type Oid = u32;

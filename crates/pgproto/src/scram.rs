@@ -1,4 +1,4 @@
-//! SCRAM-SHA-256 (RFC 5802, RFC 7677), both ends; the server's also with channel binding to its certificate (RFC 5929).
+//! SCRAM-SHA-256 (RFC 5802, RFC 7677), both ends, also with channel binding to the server's certificate (RFC 5929).
 //!
 //! The server end works from the verifier that PostgreSQL keeps in `pg_authid.rolpassword`
 //! (`SCRAM-SHA-256$iterations:salt$StoredKey:ServerKey`). A client's proof reveals its ClientKey to whoever holds the
@@ -12,12 +12,18 @@ use pgerror::{PgError, Result, SqlState};
 use rand::RngCore;
 use sha2::{Digest, Sha256, Sha384, Sha512};
 
+use crate::x509::element;
+
 /// The mechanism's name in SASL messages.
 pub const MECHANISM: &str = "SCRAM-SHA-256";
 /// The same with channel binding.
 pub const MECHANISM_PLUS: &str = "SCRAM-SHA-256-PLUS";
 /// What a client says first that binds itself to the server's certificate.
 const BOUND: &str = "p=tls-server-end-point,,";
+/// … that could, but was not offered it: the server will notice if it has been hidden from the client.
+const NOT_OFFERED: &str = "y,,";
+/// … that cannot.
+const UNBOUND: &str = "n,,";
 /// More rounds than this in a server's challenge would only burn our time.
 const ITERATIONS_MAX: u32 = 1_000_000;
 /// PostgreSQL's own number for new verifiers.
@@ -102,6 +108,10 @@ fn attribute(message: &str, name: char) -> Option<&str> {
 /// The client's half of an exchange with a datanode.
 pub struct Client {
     secret: Secret,
+    /// How the first message begins.
+    began: &'static str,
+    /// What the server must have shown, as the last message repeats it.
+    channel: String,
     client_first_bare: String,
     nonce: String,
     auth_message: Vec<u8>,
@@ -109,11 +119,19 @@ pub struct Client {
 }
 
 impl Client {
-    /// Starts an exchange; the user's name travels in the startup packet.
-    pub fn new(secret: Secret) -> Self {
+    /// Starts an exchange; the user's name travels in the startup packet. `binding`: of the connection, if it is encrypted;
+    /// `is_offered`: the server knows [`MECHANISM_PLUS`].
+    pub fn new(secret: Secret, binding: Option<&ChannelBinding>, is_offered: bool) -> Self {
         let nonce = nonce();
+        let (began, bound) = match binding {
+            Some(binding) if is_offered => (BOUND, &binding.0[..]),
+            Some(_) => (NOT_OFFERED, &[][..]),
+            None => (UNBOUND, &[][..]),
+        };
         Self {
             secret,
+            began,
+            channel: BASE64.encode([began.as_bytes(), bound].concat()),
             client_first_bare: format!("n=,r={nonce}"),
             nonce,
             auth_message: Vec::new(),
@@ -121,9 +139,14 @@ impl Client {
         }
     }
 
+    /// The name of what it does.
+    pub fn mechanism(&self) -> &'static str {
+        if self.began == BOUND { MECHANISM_PLUS } else { MECHANISM }
+    }
+
     /// client-first-message.
     pub fn first(&self) -> String {
-        format!("n,,{}", self.client_first_bare)
+        format!("{}{}", self.began, self.client_first_bare)
     }
 
     /// Takes server-first-message, gives client-final-message.
@@ -144,7 +167,7 @@ impl Client {
             Secret::Keys(keys) => keys.clone(),
             Secret::Password(password) => Keys::of_password(password, &salt, iterations),
         };
-        let without_proof = format!("c=biws,r={nonce}");
+        let without_proof = format!("c={},r={nonce}", self.channel);
         self.auth_message = format!("{},{text},{without_proof}", self.client_first_bare).into_bytes();
         let signature = hmac(&sha256(&keys.client_key), &[&self.auth_message]);
         self.server_key = keys.server_key;
@@ -216,10 +239,10 @@ impl ChannelBinding {
     pub fn of_certificate(der: &[u8]) -> Option<Self> {
         const RSA: [u8; 8] = [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01];
         const ECDSA: [u8; 7] = [0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03];
-        let (certificate, _) = element(der)?;
-        let (_, after_content) = element(certificate)?;
-        let (algorithm, _) = element(after_content)?;
-        let (oid, _) = element(algorithm)?;
+        let (_, certificate, _) = element(der)?;
+        let (_, _, after_content) = element(certificate)?;
+        let (_, algorithm, _) = element(after_content)?;
+        let (_, oid, _) = element(algorithm)?;
         let hash = match (oid.strip_prefix(&RSA), oid.strip_prefix(&ECDSA)) {
             (Some([4 | 5 | 11]), _) | (_, Some([2])) => Sha256::digest(der).to_vec(),
             (Some([12]), _) | (_, Some([3])) => Sha384::digest(der).to_vec(),
@@ -228,19 +251,11 @@ impl ChannelBinding {
         };
         Some(Self(hash))
     }
-}
 
-/// Content of the first element of DER, and what comes after the element.
-fn element(der: &[u8]) -> Option<(&[u8], &[u8])> {
-    let (&first, rest) = der.get(1..)?.split_first()?;
-    let (length, rest) = match first {
-        short @ 0..0x80 => (usize::from(short), rest),
-        long => {
-            let (length, rest) = rest.split_at_checked(usize::from(long & 0x7f))?;
-            (length.iter().try_fold(0_usize, |sum, byte| Some(sum.checked_mul(256)? + usize::from(*byte)))?, rest)
-        }
-    };
-    rest.split_at_checked(length)
+    /// The hash.
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
 }
 
 /// The server's half of an exchange with a client.
@@ -263,13 +278,14 @@ impl Server {
         is_bound: bool,
     ) -> Result<Self> {
         let text = std::str::from_utf8(client_first).map_err(|_| malformed("It is not UTF-8"))?;
-        let began = ["n,,", "y,,", BOUND].into_iter().find(|start| text.starts_with(start)).ok_or_else(|| {
-            PgError::fatal(
-                SqlState::FEATURE_NOT_SUPPORTED,
-                "this channel binding, or an authorization identity, is not supported",
-            )
-        })?;
-        if began == "y,," && binding.is_some() {
+        let began =
+            [UNBOUND, NOT_OFFERED, BOUND].into_iter().find(|start| text.starts_with(start)).ok_or_else(|| {
+                PgError::fatal(
+                    SqlState::FEATURE_NOT_SUPPORTED,
+                    "this channel binding, or an authorization identity, is not supported",
+                )
+            })?;
+        if began == NOT_OFFERED && binding.is_some() {
             // Somebody in between may have hidden from the client that it can be used.
             return Err(PgError::fatal(SqlState::INVALID_AUTHORIZATION, "SCRAM channel binding negotiation error")
                 .detail("The client supports SCRAM channel binding but thinks the server does not.  However, this server does support channel binding."));
@@ -334,8 +350,19 @@ mod tests {
     }
 
     fn exchange(secret: Secret, verifier: Verifier) -> Result<Keys> {
-        let mut client = Client::new(secret);
-        let server = Server::new(verifier, client.first().as_bytes(), None, false)?;
+        bound_exchange(secret, verifier, [None, None], true)
+    }
+
+    /// What the client and the server take their channel for; whether the client hears of the better mechanism.
+    fn bound_exchange(
+        secret: Secret,
+        verifier: Verifier,
+        [of_client, of_server]: [Option<&ChannelBinding>; 2],
+        is_heard: bool,
+    ) -> Result<Keys> {
+        let mut client = Client::new(secret, of_client, of_server.is_some() && is_heard);
+        let is_bound = client.mechanism() == MECHANISM_PLUS;
+        let server = Server::new(verifier, client.first().as_bytes(), of_server, is_bound)?;
         let answer = client.respond(server.first().as_bytes())?;
         let (last, keys) = server.finish(answer.as_bytes(), "u")?;
         client.finish(last.as_bytes())?;
@@ -346,6 +373,21 @@ mod tests {
     fn the_right_password_gives_keys_that_log_in_again() {
         let keys = exchange(Secret::Password("s3cret".into()), verifier("s3cret")).unwrap();
         exchange(Secret::Keys(keys), verifier("s3cret")).unwrap();
+    }
+
+    #[test]
+    fn both_ends_see_the_same_certificate_or_there_is_no_login() {
+        let [one, other] = [1, 2].map(|byte| ChannelBinding(vec![byte; 32]));
+        let exchange = |bindings, is_heard| {
+            bound_exchange(Secret::Password("s3cret".into()), verifier("s3cret"), bindings, is_heard).map(drop)
+        };
+        assert!(exchange([Some(&one), Some(&one)], true).is_ok());
+        // A server without it, and a client that cannot.
+        assert!(exchange([Some(&one), None], true).is_ok());
+        assert!(exchange([None, Some(&one)], true).is_ok());
+        for (bindings, is_heard) in [([Some(&one), Some(&other)], true), ([Some(&one), Some(&one)], false)] {
+            assert_eq!(exchange(bindings, is_heard).unwrap_err().code(), SqlState::INVALID_AUTHORIZATION);
+        }
     }
 
     #[test]

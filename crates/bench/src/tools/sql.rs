@@ -2,16 +2,14 @@
 
 use std::error::Error;
 
+use conninfo::Target;
 use pgerror::{PgError, Result, SqlState};
-use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
+use tokio_postgres::{Client, SimpleQueryMessage};
 
 /// Connects and lets the connection run in the background until the client is dropped.
 pub(crate) async fn connect(uri: &str) -> Result<Client> {
-    let (client, connection) =
-        tokio_postgres::connect(uri, NoTls).await.map_err(|e| error(e).hint(format!("Is there a server at {uri}?")))?;
-    // Its error reaches every waiting request of the client too.
-    tokio::spawn(connection);
-    Ok(client)
+    let target = Target::parse(uri)?;
+    target.connect().await.map_err(|e| error(e).hint(format!("Is there a server at {uri}?")))
 }
 
 /// Runs statements that return nothing of interest.

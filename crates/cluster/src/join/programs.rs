@@ -66,6 +66,7 @@ impl Programs {
         let mut command = run_as(&self.bin.join(program), None);
         command.args(["--no-password", "--host", &at.host, "--port", &at.port.to_string(), "--username", &at.user]);
         command.env("PGOPTIONS", OPTIONS).env("PGCONNECT_TIMEOUT", "10").env("PGAPPNAME", "loxo");
+        command.envs(at.environment.iter().map(|(name, value)| (name, value)));
         if let Some(password) = &at.password {
             command.env("PGPASSWORD", password);
         }

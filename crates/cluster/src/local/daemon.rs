@@ -88,7 +88,7 @@ fn said_since_start(log: &Path) -> String {
 pub(super) async fn answers(layout: &Layout, part: &Part) -> Result<()> {
     match part.kind {
         Kind::Gtm => role(part).await.map(drop),
-        Kind::Datanode | Kind::Coordinator => Session::connect(&layout.endpoint(part)).await?.run("SELECT 1").await,
+        Kind::Datanode | Kind::Coordinator => Session::connect(&layout.endpoint(part)?).await?.run("SELECT 1").await,
     }
 }
 

@@ -5,10 +5,11 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use pgerror::{PgError, Result, SqlState};
+use pgproto::Encryption;
 
 use super::{DATANODE_PORT_OFFSET, GTM_PORT_OFFSET};
 use crate::check::pool_left;
-use crate::config::{Auth, ClusterSection, Config, Coordinator, Datanode, Gtm, Local, Log, gtm_name, invalid};
+use crate::config::{Auth, ClusterSection, Config, Coordinator, Datanode, Gtm, Local, Log, SslMode, gtm_name, invalid};
 use crate::disk;
 use crate::settings::{Machine, Profile, max_connections};
 use crate::sql::Endpoint;
@@ -88,12 +89,19 @@ impl Layout {
                 database: "postgres".to_owned(),
                 user: "postgres".to_owned(),
                 password_file: None,
+                sslmode: SslMode::Disable,
+                sslrootcert: None,
+                sslcert: None,
+                sslkey: None,
+                tls_directory: None,
             },
             log: Log::default(),
             gtms: (0..gtms)
-                .map(|i| Gtm { host: host(), port: port + GTM_PORT_OFFSET + i as u16, metrics: None })
+                .map(|i| Gtm { host: host(), port: port + GTM_PORT_OFFSET + i as u16, metrics: None, insecure: false })
                 .collect(),
             coordinators: Vec::new(),
+            hba: Vec::new(),
+            maps: Vec::new(),
             datanodes: (0..datanodes).map(datanode).collect(),
             local: Some(local.clone()),
             path: config_path(dir),
@@ -159,7 +167,7 @@ impl Layout {
     /// With a second gtm.
     pub(crate) fn with_standby(mut self) -> Self {
         let port = self.local.port + GTM_PORT_OFFSET + self.config.gtms.len() as u16;
-        self.config.gtms.push(Gtm { host: "127.0.0.1".to_owned(), port, metrics: None });
+        self.config.gtms.push(Gtm { host: "127.0.0.1".to_owned(), port, metrics: None, insecure: false });
         self
     }
 
@@ -232,20 +240,21 @@ impl Layout {
     }
 
     /// How to log in to a part; meaningless for the gtm, which does not speak SQL.
-    pub fn endpoint(&self, part: &Part) -> Endpoint {
-        Endpoint {
+    pub fn endpoint(&self, part: &Part) -> Result<Endpoint> {
+        Ok(Endpoint {
             host: "127.0.0.1".to_owned(),
             port: part.port,
             user: self.config.cluster.user.clone(),
             database: self.config.cluster.database.clone(),
             password: None,
-            certificate: self.certificate(part),
-        }
-    }
-
-    fn certificate(&self, part: &Part) -> Option<PathBuf> {
-        let coordinator = self.config.coordinators.iter().find(|coordinator| coordinator.name == part.name)?;
-        coordinator.tls().map(|(certificate, _)| self.config.beside(certificate))
+            encryption: self
+                .config
+                .coordinators
+                .iter()
+                .find(|known| known.name == part.name)
+                .map_or(Ok(Encryption::Plain), |coordinator| self.config.pinned(coordinator))?,
+            environment: Vec::new(),
+        })
     }
 
     /// The process of a part, if it runs.
@@ -271,7 +280,9 @@ fn coordinator(port: u16, place: usize, pool_size: usize) -> Coordinator {
         metrics: None,
         tls_certificate: None,
         tls_key: None,
+        tls_client_ca: None,
         tls_required: false,
+        insecure: false,
     }
 }
 

@@ -83,7 +83,7 @@ pub async fn status(dir: &Path) -> Result<Status> {
     for part in layout.parts() {
         let status = part_status(&layout, &part).await;
         if part.kind == Kind::Datanode && status.state == State::Running {
-            let session = Session::connect(&layout.endpoint(&part)).await?;
+            let session = Session::connect(&layout.endpoint(&part)?).await?;
             if part.name == layout.config().primary().name {
                 rebalance = membership::unfinished(&session).await?;
             }
@@ -135,7 +135,7 @@ async fn version(layout: &Layout, part: &Part) -> Result<String> {
         daemon::answers(layout, part).await?;
         return Ok(format!("loxo {}", env!("CARGO_PKG_VERSION")));
     }
-    let session = Session::connect(&layout.endpoint(part)).await?;
+    let session = Session::connect(&layout.endpoint(part)?).await?;
     let version = session.value("SHOW server_version").await?.unwrap_or_default();
     Ok(format!("PostgreSQL {}", version.split(' ').next().unwrap_or_default()))
 }

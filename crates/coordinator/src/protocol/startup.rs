@@ -1,5 +1,6 @@
 //! From the first byte of a connection to its first ReadyForQuery.
 
+use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use executor::{Identity, Session, Settings, SnapshotMode, own_setting_name};
 use pgerror::{PgError, Result, SqlState};
 use pgproto::frame::Cursor;
 use pgproto::frontend::{self, request};
-use pgproto::scram::ChannelBinding;
+use pgproto::hba::{Attempt, Method, Rules};
 use pgproto::{FrameReader, FrameWriter, backend, scram};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -18,7 +19,7 @@ use crate::protocol::SNAPSHOT;
 use crate::protocol::socket::Socket;
 use crate::shared::admission::Admitted;
 use crate::shared::figures::REFUSED_LOGINS;
-use crate::shared::tls::Tls;
+use crate::shared::tls::{Encrypted, Tls};
 use crate::shared::{Authentication, CancelKey, Shared};
 
 /// A client has this long to authenticate (`authentication_timeout`).
@@ -48,13 +49,14 @@ pub(crate) enum Opening {
 /// Answers the startup packet and authenticates.
 pub(crate) async fn open(shared: &Arc<Shared>, stream: TcpStream, peer: SocketAddr) -> Result<Opening> {
     let deadline = tokio::time::Instant::now() + AUTHENTICATION_TIMEOUT;
+    let ends = Addresses { peer, own: stream.local_addr()? };
     let secured = tokio::time::timeout_at(deadline, secured(shared.tls(), stream)).await;
-    let Some(ends) = secured.unwrap_or_else(|_| Err(PgError::connection("no startup packet came in time")))? else {
+    let Some(opened) = secured.unwrap_or_else(|_| Err(PgError::connection("no startup packet came in time")))? else {
         return Ok(Opening::Nothing);
     };
-    let Ends { mut reader, mut writer, channel } = ends;
+    let Ends { mut reader, mut writer, channel } = opened;
     reader.limit(MESSAGE_BYTES_MAX);
-    let negotiation = negotiate(shared, &mut reader, &mut writer, &channel, peer);
+    let negotiation = negotiate(shared, &mut reader, &mut writer, &channel, ends);
     let opened = tokio::time::timeout_at(deadline, negotiation).await;
     let error = match opened {
         Ok(Ok(First::Session { session, admitted, is_dump, application })) => {
@@ -83,7 +85,14 @@ struct Ends {
 
 enum Channel {
     Plain,
-    Encrypted(Option<ChannelBinding>),
+    Encrypted(Encrypted),
+}
+
+/// Of both ends of a client's connection.
+#[derive(Clone, Copy)]
+struct Addresses {
+    peer: SocketAddr,
+    own: SocketAddr,
 }
 
 /// Lays TLS under the connection if the client asks for it and the coordinator has a certificate. `None`: the client has left.
@@ -93,8 +102,8 @@ async fn secured(tls: Option<&Tls>, mut stream: TcpStream) -> Result<Option<Ends
     /// A request for encryption: its own length and a code. No more is read, so that nothing but TLS can follow it.
     const REQUEST_BYTES: u32 = 8;
     let encrypted = async |tls: &Tls, stream, is_direct| {
-        let (reader, writer, binding) = tls.accept(stream, is_direct).await?;
-        Ok(Some(Ends { reader, writer, channel: Channel::Encrypted(binding) }))
+        let (reader, writer, encrypted) = tls.accept(stream, is_direct).await?;
+        Ok(Some(Ends { reader, writer, channel: Channel::Encrypted(encrypted) }))
     };
     let mut first = [0];
     if stream.peek(&mut first).await? == 1 && first[0] == HANDSHAKE {
@@ -156,7 +165,7 @@ async fn negotiate(
     reader: &mut FrameReader,
     writer: &mut FrameWriter,
     channel: &Channel,
-    peer: SocketAddr,
+    ends: Addresses,
 ) -> Result<First> {
     let Some(packet) = startup_packet(reader).await? else { return Ok(First::Nothing) };
     let mut cursor = Cursor::new(packet);
@@ -169,8 +178,8 @@ async fn negotiate(
             let parameters = startup_parameters(cursor)?;
             negotiate_version(version, &parameters, writer);
             let is_dump = parameters.iter().any(|(name, value)| name == "application_name" && value == "pg_dump");
-            let opened = authenticate(shared, &parameters, reader, writer, channel).await;
-            let (session, admitted, application) = opened.inspect_err(|error| log_failure(&parameters, peer, error))?;
+            let opened = authenticate(shared, &parameters, reader, writer, channel, ends).await;
+            let (session, admitted, application) = opened.inspect_err(|error| log_failure(&parameters, ends.peer, error))?;
             Ok(First::Session { session: Box::new(session), admitted, is_dump, application })
         }
         version => {
@@ -285,6 +294,7 @@ async fn authenticate(
     reader: &mut FrameReader,
     writer: &mut FrameWriter,
     channel: &Channel,
+    ends: Addresses,
 ) -> Result<(Session, Admitted, String)> {
     if matches!(channel, Channel::Plain) && shared.tls().is_some_and(Tls::is_required) {
         return Err(PgError::fatal(
@@ -298,13 +308,24 @@ async fn authenticate(
         PgError::fatal(SqlState::INVALID_AUTHORIZATION, "no PostgreSQL user name specified in startup packet")
     })?;
     let database = find("database").filter(|name| !name.is_empty()).unwrap_or_else(|| user.clone());
-    let secret = match shared.authentication() {
-        Authentication::Trust => {
+    let method = match &*shared.authentication() {
+        Authentication::Trust => Method::Trust,
+        Authentication::Scram => Method::Scram,
+        Authentication::Rules(rules) => {
+            let is_encrypted = matches!(channel, Channel::Encrypted(_));
+            let (peer, own) = (ends.peer.ip().to_canonical(), ends.own.ip());
+            let attempt = Attempt { user: &user, database: &database, peer, own, is_encrypted };
+            let method = rules.judge(&attempt, &roles_of(shared, rules, &user).await?)?.clone();
+            check_certificate(rules, &method, channel, &user)?;
+            method
+        }
+    };
+    let secret = match method {
+        // The coordinator can be nobody on the datanodes but itself, unless they ask for nothing either.
+        Method::Trust | Method::Certificate { .. } => {
             shared.context().service().secret.clone().filter(|_| shared.context().service().user == user)
         }
-        Authentication::Scram => {
-            Some(scram::Secret::Keys(scram_exchange(shared, &user, reader, writer, channel).await?))
-        }
+        Method::Scram => Some(scram::Secret::Keys(scram_exchange(shared, &user, reader, writer, channel).await?)),
     };
     backend::authentication(writer.buffer(), 0, b"");
     let own = &shared.context().service().database;
@@ -422,6 +443,41 @@ fn command_line_settings(options: &str) -> Result<Vec<(String, String)>> {
     Ok(settings)
 }
 
+/// All roles that a user is a member of, himself among them, if the rules name any (`is_member_of_role_nosuper`).
+async fn roles_of(shared: &Arc<Shared>, rules: &Rules, user: &str) -> Result<HashSet<String>> {
+    if !rules.ask_for_roles() {
+        return Ok(HashSet::new());
+    }
+    let sql = format!(
+        "WITH RECURSIVE found (oid) AS (SELECT oid FROM pg_catalog.pg_authid WHERE rolname = {} UNION \
+         SELECT m.roleid FROM pg_catalog.pg_auth_members AS m JOIN found ON m.member = found.oid) \
+         SELECT a.rolname FROM pg_catalog.pg_authid AS a JOIN found USING (oid)",
+        catalog::quote_literal(user)
+    );
+    let rows = shared.context().query_as_service(shared.context().home(), &sql).await?;
+    let names = rows.into_iter().filter_map(|row| row.into_iter().next().flatten());
+    Ok(names.map(|name| String::from_utf8_lossy(&name).into_owned()).collect())
+}
+
+/// If that is how the client has to prove who he is.
+fn check_certificate(rules: &Rules, method: &Method, channel: &Channel, user: &str) -> Result<()> {
+    let Method::Certificate { map } = method else { return Ok(()) };
+    let shown = match channel {
+        Channel::Encrypted(Encrypted { certificate, .. }) => certificate.as_ref(),
+        Channel::Plain => None,
+    };
+    let Some(name) = shown else {
+        return Err(PgError::fatal(SqlState::INVALID_AUTHORIZATION, "connection requires a valid client certificate"));
+    };
+    match name.as_deref().is_some_and(|name| rules.is_user(name, user, map.as_deref())) {
+        true => Ok(()),
+        false => Err(PgError::fatal(
+            SqlState::INVALID_AUTHORIZATION,
+            format!("certificate authentication failed for user \"{user}\""),
+        )),
+    }
+}
+
 async fn scram_exchange(
     shared: &Arc<Shared>,
     user: &str,
@@ -439,7 +495,7 @@ async fn scram_exchange(
     let verifier = stored.as_deref().and_then(scram::Verifier::parse).unwrap_or_else(|| scram::Verifier::mock(user));
 
     let binding = match channel {
-        Channel::Encrypted(binding) => binding.as_ref(),
+        Channel::Encrypted(encrypted) => encrypted.binding.as_ref(),
         Channel::Plain => None,
     };
     // The better one first.

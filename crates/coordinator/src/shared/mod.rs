@@ -10,9 +10,10 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use executor::{Apart, CancelSet, Context};
+use pgproto::hba::Rules;
 use tokio::sync::watch;
 
 use self::admission::Admission;
@@ -25,12 +26,14 @@ pub(crate) mod figures;
 pub(crate) mod tls;
 
 /// How clients prove who they are.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Authentication {
     /// Not at all. For loopback only.
     Trust,
     /// SCRAM-SHA-256 against the datanodes' own verifiers.
     Scram,
+    /// As the first of these that fits a client has it.
+    Rules(Rules),
 }
 
 /// Process ids of sessions are a coordinator's number and, in so many bits, the session's: no two coordinators give the same.
@@ -46,7 +49,7 @@ pub(crate) struct Shared {
     /// The coordinator's.
     name: Arc<str>,
     context: Arc<Context>,
-    authentication: Authentication,
+    authentication: RwLock<Arc<Authentication>>,
     tls: Option<Tls>,
     admission: Arc<Admission>,
     descriptions: DescriptionCache,
@@ -72,7 +75,7 @@ impl Shared {
         Self {
             name: name.into(),
             context: Arc::new(context),
-            authentication,
+            authentication: RwLock::new(Arc::new(authentication)),
             tls,
             admission: Arc::new(Admission::new(clients_max)),
             descriptions: DescriptionCache::default(),
@@ -93,8 +96,13 @@ impl Shared {
         &self.context
     }
 
-    pub(crate) fn authentication(&self) -> Authentication {
-        self.authentication
+    pub(crate) fn authentication(&self) -> Arc<Authentication> {
+        self.authentication.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// For clients to come.
+    pub(crate) fn set_authentication(&self, authentication: Authentication) {
+        *self.authentication.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(authentication);
     }
 
     pub(crate) fn tls(&self) -> Option<&Tls> {

@@ -10,23 +10,18 @@
 //!
 //! Invariant: not a byte that came in the clear after SSLRequest is taken for one that came encrypted.
 
-use std::io;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use pgerror::{PgError, Result, SqlState};
 use pgproto::scram::ChannelBinding;
-use pgproto::{FrameReader, FrameWriter};
+use pgproto::tls::{ALPN, files};
+use pgproto::{FrameReader, FrameWriter, x509};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
-
-/// As registered for PostgreSQL's protocol.
-const ALPN: &[u8] = b"postgresql";
+use tokio_rustls::rustls::server::WebPkiClientVerifier;
 
 /// Where certificate and key lie, and whether a client may do without.
 #[derive(Clone, Debug)]
@@ -35,6 +30,8 @@ pub struct TlsOptions {
     pub certificate: PathBuf,
     /// PEM, readable for nobody but the coordinator.
     pub key: PathBuf,
+    /// PEM: authorities that sign clients' certificates. Without them clients are not asked for any.
+    pub client_ca: Option<PathBuf>,
     /// Clients without TLS are refused.
     pub required: bool,
 }
@@ -49,6 +46,14 @@ pub(crate) struct Tls {
 struct Present {
     config: Arc<ServerConfig>,
     binding: Option<ChannelBinding>,
+}
+
+/// What is known of an encrypted connection.
+pub(crate) struct Encrypted {
+    /// What SCRAM binds itself to.
+    pub(crate) binding: Option<ChannelBinding>,
+    /// The client has shown a certificate that is verified: its common name, if it has one.
+    pub(crate) certificate: Option<Option<String>>,
 }
 
 impl Tls {
@@ -73,7 +78,7 @@ impl Tls {
         &self,
         stream: TcpStream,
         is_direct: bool,
-    ) -> Result<(FrameReader, FrameWriter, Option<ChannelBinding>)> {
+    ) -> Result<(FrameReader, FrameWriter, Encrypted)> {
         let Present { config, binding } = self.present.read().unwrap_or_else(PoisonError::into_inner).clone();
         let stream = TlsAcceptor::from(config).accept(stream).await?;
         if is_direct && stream.get_ref().1.alpn_protocol() != Some(ALPN) {
@@ -82,41 +87,34 @@ impl Tls {
                 "received direct SSL connection request without ALPN protocol negotiation extension",
             ));
         }
+        let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
+        let certificate = shown.map(|certificate| x509::common_name(certificate));
         let (read, write) = tokio::io::split(stream);
-        Ok((FrameReader::new(read), FrameWriter::new(write), binding))
+        Ok((FrameReader::new(read), FrameWriter::new(write), Encrypted { binding, certificate }))
     }
 }
 
 impl Present {
     fn load(options: &TlsOptions) -> Result<Self> {
-        let TlsOptions { certificate, key, .. } = options;
-        let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(certificate)
-            .and_then(Iterator::collect)
-            .map_err(|error| unusable("certificate", certificate, &error))?;
+        let TlsOptions { certificate, key, client_ca, .. } = options;
+        let chain = files::certificates(certificate)?;
         let binding = chain.first().and_then(|own| ChannelBinding::of_certificate(own));
-        check_private(key)?;
-        let own_key = PrivateKeyDer::from_pem_file(key).map_err(|error| unusable("key", key, &error))?;
-        let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        let own_key = files::key(key)?;
+        let provider = Arc::new(ring::default_provider());
+        let verifier = match client_ca {
+            None => WebPkiClientVerifier::no_client_auth(),
+            Some(path) => {
+                WebPkiClientVerifier::builder_with_provider(files::authorities(path)?.store(), provider.clone())
+                    .allow_unauthenticated()
+                    .build()
+                    .map_err(|error| files::unusable("certificate", path, &error))?
+            }
+        };
+        let config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
-            .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, own_key));
-        let mut config = config.map_err(|error| unusable("certificate", certificate, &error))?;
+            .and_then(|builder| builder.with_client_cert_verifier(verifier).with_single_cert(chain, own_key));
+        let mut config = config.map_err(|error| files::unusable("certificate", certificate, &error))?;
         config.alpn_protocols = vec![ALPN.to_vec()];
         Ok(Self { config: Arc::new(config), binding })
     }
-}
-
-/// As PostgreSQL has it: nobody else may read the key, unless it is root's, and the group's to read (`check_ssl_key_file_permissions`).
-fn check_private(key: &Path) -> Result<()> {
-    let found = std::fs::metadata(key).map_err(|error| unusable("key", key, &error))?;
-    let open_to = if found.uid() == 0 { 0o037 } else { 0o077 };
-    match found.mode() & open_to {
-        0 => Ok(()),
-        _ => Err(unusable("key", key, &io::Error::other("others may read or write it"))
-            .hint("chmod 0600, or 0640 if root owns it.")),
-    }
-}
-
-fn unusable(what: &str, path: &Path, why: &dyn std::fmt::Display) -> PgError {
-    let text = format!("the TLS {what} \"{}\" cannot be used: {why}", path.display());
-    PgError::new(SqlState::CONFIG_FILE_ERROR, text)
 }

@@ -381,7 +381,7 @@ mod tests {
     use super::*;
 
     fn key(process_id: i32) -> CancelKey {
-        CancelKey::new("127.0.0.1", 1, process_id, bytes::Bytes::new())
+        CancelKey::new("127.0.0.1", 1, process_id, bytes::Bytes::new(), pgproto::Encryption::Plain)
     }
 
     #[test]

@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use conninfo::Target;
 use copyfmt::{BINARY_HEADER, BINARY_TRAILER, CopyOptions, Eol, Format};
 use futures_util::FutureExt;
 use pgerror::{PgError, Result, SqlState};
 use pgproto::backend::{self, tag};
-use pgproto::scram::Secret;
 use pgproto::{ConnectOptions, Connection, frontend};
-use tokio_postgres::config::Host;
 
 use crate::files::cut::{BLOCK_BYTES, Piece};
 use crate::files::input::Source;
@@ -35,39 +34,15 @@ async fn open(options: ConnectOptions) -> Result<Connection> {
 }
 
 fn parse(uri: &str) -> Result<ConnectOptions> {
-    let invalid = |what: String| {
-        PgError::new(SqlState::INVALID_PARAMETER_VALUE, what)
-            .hint("Write for example postgresql://me@host:5433/postgres.")
-    };
-    let config: tokio_postgres::Config = uri.parse().map_err(|e| invalid(format!("not a connection URI: {e}")))?;
-    let host = match config.get_hosts() {
-        [Host::Tcp(host)] => host.clone(),
-        [] => "localhost".to_owned(),
-        [Host::Unix(_)] => return Err(invalid("connections over Unix sockets are not supported".to_owned())),
-        _ => return Err(invalid("a URI names one host; give several URIs instead".to_owned())),
-    };
-    let user = config.get_user().map(str::to_owned).or_else(|| std::env::var("USER").ok());
-    let user = user.ok_or_else(|| invalid("the connection URI names no user".to_owned()))?;
-    let given = config.get_password().map(|bytes| String::from_utf8_lossy(bytes).into_owned());
-    let password = given.or_else(|| std::env::var("PGPASSWORD").ok());
-    let mut parameters = vec![
-        ("application_name".to_owned(), "loxo load".to_owned()),
-        ("client_encoding".to_owned(), "UTF8".to_owned()),
+    let mut options = Target::parse(uri)?.options()?;
+    let own = [
+        ("application_name", "loxo load"),
+        ("client_encoding", "UTF8"),
         // They are not shown; and while a block is written nobody reads, so many long ones could block both sides.
-        ("client_min_messages".to_owned(), "error".to_owned()),
+        ("client_min_messages", "error"),
     ];
-    if let Some(options) = config.get_options() {
-        parameters.push(("options".to_owned(), options.to_owned()));
-    }
-    Ok(ConnectOptions {
-        host,
-        port: config.get_ports().first().copied().unwrap_or(5432),
-        database: config.get_dbname().unwrap_or(&user).to_owned(),
-        user,
-        secret: password.map(Secret::Password),
-        parameters,
-        proof: None,
-    })
+    options.parameters.extend(own.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    Ok(options)
 }
 
 /// The one value of a query; an error if there is none.

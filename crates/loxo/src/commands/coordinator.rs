@@ -1,7 +1,7 @@
 //! `loxo coordinator`.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use cluster::{Auth, Config};
 use coordinator::{Authentication, Coordinator, CoordinatorOptions, TlsOptions};
@@ -35,23 +35,23 @@ pub async fn run(arguments: Arguments) -> Result<()> {
     let log = super::log::to_stderr(&config.log)?;
     executor::default_log_min_duration(&config.log.min_duration)?;
     let own = config.coordinator(arguments.name.as_deref())?;
+    config.check_coordinator(own)?;
     let (host, port) = own.address()?;
     let listen = tokio::net::lookup_host((host.as_str(), port)).await?.next().ok_or_else(|| {
         PgError::new(SqlState::CONFIG_FILE_ERROR, format!("the host name \"{host}\" of {} has no address", own.name))
     })?;
-    let authentication = match own.auth {
-        Auth::Trust => Authentication::Trust,
-        Auth::Scram => Authentication::Scram,
-    };
-    let mut options = options(&config, own.name.clone(), listen, authentication, own.pool_size)?;
+    let authentication = authentication(&config, own)?;
+    let mut options = options(&config, &own.name, own.name.clone(), listen, authentication, own.pool_size)?;
     options.tls = own.tls().map(|(certificate, key)| TlsOptions {
         certificate: config.beside(certificate),
         key: config.beside(key),
+        client_ca: own.tls_client_ca.as_deref().map(|path| config.beside(path)),
         required: own.tls_required,
     });
     for (configured, node) in options.datanodes.iter_mut().zip(&config.datanodes) {
         configured.address.host = config.shortest_way(node);
     }
+    let name = own.name.clone();
     let allowed = cluster::raise_open_files();
     let shortage = cluster::open_files_shortage(config.datanodes.len(), own.pool_size, CLIENTS_MAX, allowed);
     shortage.into_iter().for_each(|warning| tracing::warn!("{warning}"));
@@ -64,16 +64,35 @@ pub async fn run(arguments: Arguments) -> Result<()> {
     let (stopper, reloader) = (coordinator.stopper(), coordinator.reloader());
     tokio::select! {
         ended = coordinator.serve() => ended,
-        () = super::asked_to_stop(|| log.reload(&arguments.config).and_then(|()| reloader.reload())) => {
+        () = super::asked_to_stop(|| {
+            log.reload(&arguments.config)?;
+            reloader.reload(read_again(&arguments.config, &name)?)
+        }) => {
             stopper.stop().await;
             Ok(())
         }
     }
 }
 
-/// Of a coordinator of this cluster.
+/// How the coordinator's clients prove who they are.
+fn authentication(config: &Config, own: &cluster::Coordinator) -> Result<Authentication> {
+    Ok(match (config.hba()?, own.auth) {
+        (Some(rules), _) => Authentication::Rules(rules),
+        (None, Auth::Trust) => Authentication::Trust,
+        (None, Auth::Scram) => Authentication::Scram,
+    })
+}
+
+/// The same, as the file has it now.
+fn read_again(path: &Path, name: &str) -> Result<Authentication> {
+    let config = Config::load(path)?;
+    authentication(&config, config.coordinator(Some(name))?)
+}
+
+/// Of a coordinator of this cluster. `certificate`: the name of the one that gtms ask for.
 pub fn options(
     config: &Config,
+    certificate: &str,
     name: String,
     listen: SocketAddr,
     authentication: Authentication,
@@ -98,6 +117,8 @@ pub fn options(
         primary: catalog::NodeId(config.datanodes.iter().position(|node| node.primary).unwrap_or(0) as u16),
         service: super::service_identity(config)?,
         gtms: config.gtm_addresses(),
+        secured: config.mutual(certificate)?,
+        encryption: config.encryption()?,
         cluster_id: config.cluster.id.clone(),
         pool_size,
         tls: None,

@@ -55,7 +55,9 @@ pub async fn run(arguments: Arguments) -> Result<()> {
     let datanodes = layout.parts().into_iter().filter(|part| part.kind == Kind::Datanode);
     bench::demo::run(&bench::DemoOptions {
         coordinators: layout.config().coordinator_uris()?,
-        datanodes: datanodes.map(|part| (part.name.clone(), layout.endpoint(&part).uri())).collect(),
+        datanodes: datanodes
+            .map(|part| Ok((part.name.clone(), layout.endpoint(&part)?.uri())))
+            .collect::<Result<_>>()?,
         scale_factor: arguments.sf,
         streams: arguments.streams,
         distributed: true,

@@ -26,7 +26,14 @@ impl Direct {
         let authentication = if password.is_some() { Authentication::Scram } else { Authentication::Trust };
         let name = format!("load{}", std::process::id());
         let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let options = super::coordinator::options(config, name, listen, authentication, POOL_SIZE)?;
+        let options = super::coordinator::options(
+            config,
+            cluster::certificates::LOADER,
+            name,
+            listen,
+            authentication,
+            POOL_SIZE,
+        )?;
         let coordinator = Coordinator::bind(options).await?;
         let mut words = vec![
             ("host", Ipv4Addr::LOCALHOST.to_string()),

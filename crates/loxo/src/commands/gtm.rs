@@ -46,6 +46,8 @@ pub async fn run(arguments: Arguments) -> Result<()> {
     let config = Config::load(&arguments.config)?;
     let log = super::log::to_stderr(&config.log)?;
     let own = config.gtm(arguments.name.as_deref())?;
+    config.check_gtm(own)?;
+    let secured = config.mutual(arguments.name.as_deref().unwrap_or("gtm"))?;
     let (host, port) = (own.host.as_str(), own.port);
     let listener = TcpListener::bind((host, port)).await.map_err(|error| {
         PgError::new(SqlState::CANNOT_CONNECT_NOW, format!("the gtm could not listen on {host}:{port}: {error}"))
@@ -53,6 +55,7 @@ pub async fn run(arguments: Arguments) -> Result<()> {
     })?;
     super::tell_figures(own.metrics.as_deref(), Figures).await?;
     let service = super::service_identity(&config)?;
+    let encryption = config.encryption()?;
     let roster = txn::Roster::new(config.cluster.id.clone(), service.database.clone());
     let options = |id, node: &cluster::Datanode| pgproto::ConnectOptions {
         host: node.host.clone(),
@@ -61,11 +64,12 @@ pub async fn run(arguments: Arguments) -> Result<()> {
         database: service.database.clone(),
         secret: service.secret.clone(),
         parameters: txn::own_parameters("loxo gtm"),
+        encryption: encryption.clone(),
         proof: Some(roster.proof(id)),
     };
     let datanodes: txn::Datanodes = config.datanodes_by_id().map(|(id, node)| (id, options(id, node))).collect();
     roster.survey(&datanodes).await?;
-    let options = txn::GtmOptions { roster: Some(roster), ..txn::GtmOptions::new(datanodes) };
+    let options = txn::GtmOptions { roster: Some(roster), secured, ..txn::GtmOptions::new(datanodes) };
     super::tell_service_manager(&[NotifyState::Ready]);
     tokio::select! {
         ended = txn::gtm::serve(listener, options) => ended,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use cluster::Config;
-use pgerror::Result;
+use pgerror::{PgError, Result, SqlState};
 
 /// Prepare empty PostgreSQL servers to be the datanodes of a new cluster
 ///
@@ -12,6 +12,7 @@ use pgerror::Result;
 #[derive(clap::Args)]
 #[command(after_help = "Example:
   loxo check --config /etc/loxo.toml && loxo init --config /etc/loxo.toml
+  loxo init --certificates --config /etc/loxo.toml for a coordinator that was added; expired ones are removed by hand before
   loxo init --upgrade --config /etc/loxo.toml      for a new version of loxo; stop gtms and coordinators first
 
 docs/configuration.md describes the file.")]
@@ -22,6 +23,9 @@ pub struct Arguments {
     /// Bring the metadata of a cluster that exists up to this version
     #[arg(long)]
     upgrade: bool,
+    /// Only make the certificates of gtms and coordinators that are missing in tls_directory
+    #[arg(long, conflicts_with = "upgrade")]
+    certificates: bool,
 }
 
 /// Runs the command.
@@ -32,6 +36,16 @@ pub async fn run(arguments: Arguments) -> Result<()> {
             Some(layout) => format!("the metadata of layout {layout} were upgraded\n"),
             None => "the metadata are up to date\n".to_owned(),
         });
+    }
+    let made = cluster::certificates::make(&config)?;
+    super::print(&made.iter().map(|path| format!("made {}\n", path.display())).collect::<String>())?;
+    if arguments.certificates {
+        return match (config.cluster.tls_directory, made.is_empty()) {
+            (None, _) => Err(PgError::new(SqlState::CONFIG_FILE_ERROR, "the configuration names no tls_directory")
+                .hint("Add tls_directory = \"tls\" to [cluster].")),
+            (_, true) => super::print("all certificates are there\n"),
+            (_, false) => Ok(()),
+        };
     }
     let id = cluster::init(&config).await?;
     let datanodes = super::count(config.datanodes.len(), "datanode");

@@ -103,7 +103,7 @@ fn tell_service_manager(states: &[NotifyState<'_>]) {
     }
 }
 
-/// SIGTERM or Ctrl-C. SIGHUP has certificates read again, and how much is logged.
+/// SIGTERM or Ctrl-C. SIGHUP has certificates, rules and how much is logged read again.
 async fn asked_to_stop(reload: impl Fn() -> Result<()>) {
     let mut terminate = match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
         Ok(signal) => signal,
@@ -136,7 +136,7 @@ async fn outlive_other_signals(reload: impl Fn() -> Result<()>) -> std::convert:
                     tell_service_manager(&[NotifyState::Reloading, now]);
                 }
                 match reload() {
-                    Ok(()) => tracing::info!("SIGHUP: certificates and how much is logged were read again; the rest of the configuration is read at the start only"),
+                    Ok(()) => tracing::info!("SIGHUP: certificates, rules and how much is logged were read again; the rest of the configuration is read at the start only"),
                     Err(error) => tracing::error!(%error, "SIGHUP: what was read before stays"),
                 }
                 tell_service_manager(&[NotifyState::Ready]);

@@ -13,15 +13,15 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use futures_util::future::select_ok;
 use pgerror::{PgError, Result, SqlState};
+use pgproto::tls::Mutual;
 use pgproto::{FrameReader, FrameWriter};
-use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout, timeout_at};
 use tracing::{debug, info, warn};
 
-use super::PING_INTERVAL;
 use super::global_snapshot::Answer;
 use super::message::{Message, PROTOCOL_VERSION};
+use super::{PING_INTERVAL, link};
 use crate::clock;
 use crate::control_point;
 use crate::datanodes::Datanodes;
@@ -74,6 +74,8 @@ pub(super) struct Shared {
     addresses: RwLock<Arc<[String]>>,
     /// So many of them are the configuration's.
     configured: usize,
+    /// The certificate to show; without one connections are not encrypted.
+    secured: Option<Mutual>,
     /// End of the lease, in µs of [`clock`].
     lease_until_us: AtomicU64,
     pub(super) next_request: AtomicU64,
@@ -106,12 +108,18 @@ type Replies = (Vec<Bytes>, u16);
 
 impl GtmClient {
     /// Starts connecting in the background, on the current runtime, to whichever gtm of `addresses` ("host:port") leads. `name` is
-    /// for the gtm's log.
+    /// for the gtm's log. Not encrypted: for gtms of this machine.
     pub fn connect(addresses: Vec<String>, name: impl Into<String>) -> Self {
+        Self::connect_secured(addresses, name, None)
+    }
+
+    /// The same; with a certificate of the cluster, which gtms of other machines ask for.
+    pub fn connect_secured(addresses: Vec<String>, name: impl Into<String>, secured: Option<Mutual>) -> Self {
         let (view_sender, view) = watch::channel(View::default());
         let (commands, inbox) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared {
             configured: addresses.len(),
+            secured,
             addresses: RwLock::new(addresses.into()),
             lease_until_us: AtomicU64::new(0),
             next_request: AtomicU64::new(1),
@@ -296,11 +304,10 @@ impl Shared {
     }
 }
 
-/// Does the gtm at this address ("host:port") lead? An error if there is none.
+/// Does the gtm at this address ("host:port") of this machine lead? An error if there is none.
 pub async fn leads(address: &str) -> Result<bool> {
     let ask = async {
-        let (read, write) = TcpStream::connect(address).await?.into_split();
-        let (mut reader, mut writer) = (FrameReader::new(read), FrameWriter::new(write));
+        let (mut reader, mut writer) = link::connect(address, None).await?;
         Message::AskRole.encode(writer.buffer());
         writer.flush().await?;
         match reader.next().await?.map(Message::decode) {
@@ -611,10 +618,7 @@ async fn find_leader(shared: &Arc<Shared>, name: &str) -> Result<Welcome> {
 /// Connects and is welcomed, within [`CONNECT_MAX`].
 async fn open(shared: &Arc<Shared>, address: &str, name: &str) -> Result<Welcome> {
     let attempt = async {
-        let stream = TcpStream::connect(address).await?;
-        stream.set_nodelay(true)?;
-        let (read, write) = stream.into_split();
-        let (reader, writer) = (FrameReader::new(read), FrameWriter::new(write));
+        let (reader, writer) = link::connect(address, shared.secured.as_ref()).await?;
         let mut link =
             Link { shared: shared.clone(), reader, writer, lease: Duration::ZERO, last_heard: Instant::now() };
         link.send(Message::Hello { version: PROTOCOL_VERSION, name: name.to_owned() }).await?;

@@ -52,6 +52,7 @@ pub mod global_snapshot;
 mod global_snapshots;
 mod keeper;
 mod leader;
+mod link;
 pub mod message;
 mod questions;
 pub mod server;

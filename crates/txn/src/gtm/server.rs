@@ -8,8 +8,10 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use pgerror::{PgError, Result};
+use pgproto::frame::FRAME_BYTES_MAX;
+use pgproto::tls::Mutual;
 use pgproto::{FrameReader, FrameWriter};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -20,7 +22,7 @@ use super::global_snapshots::{GlobalSnapshots, Order, Seen, Step};
 use super::leader::Leadership;
 use super::message::{Message, PROTOCOL_VERSION};
 use super::questions::Questions;
-use super::{LEASE, MARGIN, keeper};
+use super::{LEASE, MARGIN, keeper, link};
 use crate::control_point;
 use crate::datanodes::Datanodes;
 use crate::deadlock::word::Word;
@@ -32,6 +34,8 @@ use crate::recovery;
 
 /// A new connection must say Hello within this time.
 const HELLO_MAX: Duration = Duration::from_secs(5);
+/// Longest first message.
+const HELLO_BYTES_MAX: usize = 1024;
 /// Messages that may wait for one coordinator; one that falls further behind is disconnected.
 const OUTBOX_MESSAGES_MAX: usize = 256;
 /// Messages that may wait for the hub; the connections then stop reading.
@@ -46,6 +50,8 @@ pub struct GtmOptions {
     pub datanodes: Datanodes,
     /// Proves that a server is a datanode which is not in `datanodes`; without it any is taken.
     pub roster: Option<Arc<Roster>>,
+    /// Coordinators must show a certificate of the cluster; without this everybody is heard who can connect.
+    pub secured: Option<Mutual>,
     /// Pause between two passes of recovery.
     pub recovery_interval: Duration,
     /// How long a coordinator may trust its cached catalog without hearing from the gtm. The same on every gtm of a cluster.
@@ -55,7 +61,7 @@ pub struct GtmOptions {
 impl GtmOptions {
     /// Recovery every second, leases of 2 s.
     pub fn new(datanodes: Datanodes) -> Self {
-        Self { datanodes, roster: None, recovery_interval: Duration::from_secs(1), lease: LEASE }
+        Self { datanodes, roster: None, secured: None, recovery_interval: Duration::from_secs(1), lease: LEASE }
     }
 }
 
@@ -65,7 +71,7 @@ impl GtmOptions {
 pub async fn serve(listener: TcpListener, options: GtmOptions) -> Result<()> {
     let (role, seen) = watch::channel(None);
     tokio::select! {
-        ended = accept(listener, seen, options.lease) => ended,
+        ended = accept(listener, seen, options.secured.clone(), options.lease) => ended,
         never = stand_by_and_lead(options, role) => match never {},
     }
 }
@@ -73,14 +79,26 @@ pub async fn serve(listener: TcpListener, options: GtmOptions) -> Result<()> {
 /// Where coordinators' messages go; `None` while another gtm leads.
 type Role = Option<mpsc::Sender<Event>>;
 
-async fn accept(listener: TcpListener, role: watch::Receiver<Role>, lease: Duration) -> Result<()> {
+async fn accept(
+    listener: TcpListener,
+    role: watch::Receiver<Role>,
+    secured: Option<Mutual>,
+    lease: Duration,
+) -> Result<()> {
     let (mut tasks, mut next_client) = (JoinSet::new(), 0);
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => {
+                Ok((stream, peer)) => {
                     next_client += 1;
-                    tasks.spawn(attend(stream, next_client, role.clone(), lease));
+                    let (client, role, secured) = (next_client, role.clone(), secured.clone());
+                    tasks.spawn(async move {
+                        match timeout(HELLO_MAX, link::accept(stream, secured.as_ref())).await {
+                            Ok(Ok((reader, writer))) => attend(reader, writer, client, role, lease).await,
+                            Ok(Err(error)) => warn!(%peer, "a connection was refused: {}", error.message()),
+                            Err(_) => warn!(%peer, "a connection was refused: no handshake came in time"),
+                        }
+                    });
                 }
                 Err(error) => {
                     // Out of file descriptors, most likely: it passes, and accept would fail again at once.
@@ -96,7 +114,7 @@ async fn accept(listener: TcpListener, role: watch::Receiver<Role>, lease: Durat
 }
 
 async fn stand_by_and_lead(options: GtmOptions, role: watch::Sender<Role>) -> Infallible {
-    let GtmOptions { datanodes, roster, recovery_interval, lease } = options;
+    let GtmOptions { datanodes, roster, recovery_interval, lease, .. } = options;
     let members = Members::new(datanodes, roster);
     loop {
         // Recovery needs no leader, and the primary datanode, where one is chosen, may be the only one that is down.
@@ -184,12 +202,14 @@ pub enum End {
 }
 
 /// Attends to one connection from its Hello to its end.
-async fn attend(stream: TcpStream, client: ClientId, role: watch::Receiver<Role>, lease: Duration) {
-    if stream.set_nodelay(true).is_err() {
-        return;
-    }
-    let (read, write) = stream.into_split();
-    let (mut reader, mut writer) = (FrameReader::new(read), FrameWriter::new(write));
+async fn attend(
+    mut reader: FrameReader,
+    mut writer: FrameWriter,
+    client: ClientId,
+    role: watch::Receiver<Role>,
+    lease: Duration,
+) {
+    reader.limit(HELLO_BYTES_MAX);
     let first = match timeout(HELLO_MAX, reader.next()).await {
         Ok(Ok(Some(frame))) => Message::decode(frame),
         _ => return,
@@ -206,6 +226,7 @@ async fn attend(stream: TcpStream, client: ClientId, role: watch::Receiver<Role>
         }
         (Err(_), _) => return,
     };
+    reader.limit(FRAME_BYTES_MAX);
     let (outbox, outgoing) = mpsc::channel(OUTBOX_MESSAGES_MAX);
     if events.send(Event::Joined { client, name, outbox }).await.is_err() {
         return;

@@ -109,6 +109,7 @@ impl Server {
             database: "postgres".into(),
             secret: None,
             parameters: Vec::new(),
+            encryption: pgproto::Encryption::Plain,
             proof: None,
         }
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use catalog::NodeId;
 use pgerror::{PgError, Result, SqlState};
+use pgproto::Encryption;
 use txn::gtm::{CatalogState, GtmClient};
 
 use crate::backend::cancel::Registry;
@@ -51,8 +52,9 @@ impl Cluster {
         gids: txn::GidSource,
     ) -> Self {
         let members = Arc::new(Members::new(datanodes));
-        let (known, user, roster) = (members.clone(), service.clone(), pool.roster().clone());
-        let registry = Arc::new(Registry::new(move || own_options(&known.present(), &user, &roster)));
+        let (known, user) = (members.clone(), service.clone());
+        let (roster, encryption) = (pool.roster().clone(), pool.encryption().clone());
+        let registry = Arc::new(Registry::new(move || own_options(&known.present(), &user, &roster, &encryption)));
         gtm.set_sessions(registry.clone());
         pool.roster().follow(gtm.clone());
         Self {
@@ -135,12 +137,12 @@ impl Cluster {
 
     /// How to reach every datanode as somebody.
     pub(crate) fn connect_options(&self, identity: &Identity) -> txn::Datanodes {
-        connect_options(&self.members.present(), identity, &[], self.pool.roster())
+        connect_options(&self.members.present(), identity, &[], self.pool.roster(), self.pool.encryption())
     }
 
     /// How to reach every datanode for statements of our own.
     pub(crate) fn own_options(&self) -> txn::Datanodes {
-        own_options(&self.members.present(), &self.service, self.pool.roster())
+        own_options(&self.members.present(), &self.service, self.pool.roster(), self.pool.encryption())
     }
 
     /// A link of the service user for statements of our own. No session ever gets it, not even one of the same user.
@@ -242,8 +244,9 @@ pub(crate) fn own_options(
     datanodes: &BTreeMap<NodeId, Address>,
     service: &Identity,
     roster: &Arc<txn::Roster>,
+    encryption: &Encryption,
 ) -> txn::Datanodes {
-    connect_options(datanodes, service, &txn::own_parameters("loxo"), roster)
+    connect_options(datanodes, service, &txn::own_parameters("loxo"), roster, encryption)
 }
 
 fn connect_options(
@@ -251,6 +254,7 @@ fn connect_options(
     identity: &Identity,
     parameters: &[(String, String)],
     roster: &Arc<txn::Roster>,
+    encryption: &Encryption,
 ) -> txn::Datanodes {
     let options = |node: u16, address: &Address| pgproto::ConnectOptions {
         host: address.host.clone(),
@@ -259,6 +263,7 @@ fn connect_options(
         database: identity.database.clone(),
         secret: identity.secret.clone(),
         parameters: parameters.to_vec(),
+        encryption: encryption.clone(),
         proof: Some(roster.proof(node)),
     };
     datanodes.iter().map(|(node, address)| (node.0, options(node.0, address))).collect()

@@ -24,7 +24,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use catalog::NodeId;
 use pgerror::{PgError, Result, SqlState};
-use pgproto::{ConnectOptions, Connection, scram};
+use pgproto::{ConnectOptions, Connection, Encryption, scram};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use txn::Roster;
 
@@ -220,12 +220,18 @@ pub struct Pool {
     limits: Mutex<HashMap<(String, u16), Arc<Limit>>>,
     connections_max: usize,
     roster: Arc<Roster>,
+    encryption: Encryption,
 }
 
 impl Pool {
     /// A pool that opens at most `connections_max` connections to each node, to no servers but those of this roster.
-    pub fn new(connections_max: usize, roster: Arc<Roster>) -> Self {
-        Self { idle: Mutex::default(), limits: Mutex::default(), connections_max, roster }
+    pub fn new(connections_max: usize, roster: Arc<Roster>, encryption: Encryption) -> Self {
+        Self { idle: Mutex::default(), limits: Mutex::default(), connections_max, roster, encryption }
+    }
+
+    /// Of all connections to datanodes.
+    pub(crate) fn encryption(&self) -> &Encryption {
+        &self.encryption
     }
 
     /// Which servers the datanodes are.
@@ -334,6 +340,7 @@ impl Pool {
             database: identity.database.clone(),
             secret: identity.secret.clone(),
             parameters,
+            encryption: self.encryption.clone(),
             proof: Some(self.roster.proof(node.0)),
         };
         let prepare = |connection: &mut Connection| {

@@ -1,0 +1,188 @@
+//! `[[hba]]`: the first rule that fits a client decides, and how he proves who he is.
+
+#[path = "secure_links/pki.rs"]
+mod pki;
+
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use pki::Authority;
+use testkit::{Server, ServerOptions, TempDir};
+
+const SOON: Duration = Duration::from_secs(30);
+
+const RULES: &str = r#"
+[[hba]]
+type = "host"
+database = "all"
+user = ["mallory", "postgres"]
+address = "all"
+method = "reject"
+[[hba]]
+type = "hostssl"
+database = "postgres"
+user = "+staff"
+address = "127.0.0.0/8"
+method = "cert"
+[[hba]]
+type = "hostssl"
+database = "all"
+user = "reports"
+address = "samehost"
+method = "cert"
+map = "programs"
+[[hba]]
+type = "hostssl"
+database = "all"
+user = "app"
+address = "127.0.0.1/32"
+method = "scram-sha-256"
+[[map]]
+name = "programs"
+certificate = "ann"
+user = "reports"
+"#;
+
+struct Ruled {
+    dir: TempDir,
+    _server: Server,
+    daemons: Vec<Child>,
+    port: u16,
+}
+
+impl Ruled {
+    fn start() -> Self {
+        let server = Server::start(&ServerOptions::default()).unwrap();
+        let dir = TempDir::new("rules").unwrap();
+        let authority = Authority::new(dir.path(), "root");
+        authority.issue("server", "DNS:localhost", 30);
+        ["ann", "bob"].iter().for_each(|name| authority.issue(name, "", 30));
+        authority.issue("late", "", -1);
+        Authority::new(dir.path(), "other").issue("foreign", "", 30);
+        let roles = "CREATE ROLE staff; CREATE ROLE ann LOGIN IN ROLE staff; CREATE ROLE bob LOGIN; CREATE ROLE reports LOGIN; \
+                     CREATE ROLE mallory LOGIN PASSWORD 'secret'; CREATE ROLE app LOGIN PASSWORD 'secret'";
+        server.connect().unwrap().run(roles).unwrap();
+        let port = testkit::free_ports(&[0, 1]).unwrap();
+        let base = format!(
+            "[cluster]\nname = \"test\"\n[gtm]\nhost = \"127.0.0.1\"\nport = {}\n\
+             [[coordinator]]\nname = \"coord1\"\nlisten = \"127.0.0.1:{port}\"\n\
+             tls_certificate = \"server.crt\"\ntls_key = \"server.key\"\ntls_client_ca = \"root.crt\"\n\
+             [[datanode]]\nname = \"dn1\"\nhost = \"127.0.0.1\"\nport = {}\n",
+            port + 1,
+            server.port()
+        );
+        dir.write("base.toml", base.as_bytes()).unwrap();
+        let mut ruled = Self { dir, _server: server, daemons: Vec::new(), port };
+        ruled.rule(RULES);
+        assert!(ruled.loxo("init").output().unwrap().status.success());
+        let log = std::fs::File::create(ruled.file("log")).unwrap();
+        ruled.daemons.push(ruled.loxo("gtm").stderr(Stdio::null()).spawn().unwrap());
+        ruled.daemons.push(ruled.loxo("coordinator").stderr(log).spawn().unwrap());
+        until("it listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
+        ruled
+    }
+
+    fn rule(&self, rules: &str) {
+        let base = std::fs::read_to_string(self.file("base.toml")).unwrap();
+        std::fs::write(self.file("loxo.toml"), base + rules).unwrap();
+    }
+
+    fn read_again(&self) {
+        assert!(Command::new("kill").args(["-HUP", &self.daemons[1].id().to_string()]).status().unwrap().success());
+    }
+
+    fn loxo(&self, what: &str) -> Command {
+        let mut loxo = Command::new(env!("CARGO_BIN_EXE_loxo"));
+        loxo.arg(what).arg("--config").arg(self.file("loxo.toml"));
+        loxo
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn psql(&self, user: &str, options: &str) -> Output {
+        let connection = format!("host=127.0.0.1 port={} user={user} dbname=postgres {options}", self.port);
+        let mut psql = Command::new("psql");
+        psql.env("PGPASSWORD", "secret").current_dir(self.dir.path());
+        psql.args(["-X", "-q", "-At", &connection, "-c", "SELECT current_user"]).output().unwrap()
+    }
+
+    #[track_caller]
+    fn admits(&self, user: &str, options: &str) {
+        let output = self.psql(user, options);
+        assert!(output.status.success(), "{user} {options}: {}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), user);
+    }
+
+    #[track_caller]
+    fn refuses(&self, user: &str, options: &str, words: &str) {
+        let output = self.psql(user, options);
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && text.contains(words), "{user} {options}: {text}");
+    }
+}
+
+impl Drop for Ruled {
+    fn drop(&mut self) {
+        for daemon in &mut self.daemons {
+            let _ = daemon.kill();
+            let _ = daemon.wait();
+        }
+    }
+}
+
+fn until(what: &str, is_so: impl Fn() -> bool) {
+    let since = Instant::now();
+    while !is_so() {
+        assert!(since.elapsed() < SOON, "not in time: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn with(name: &str) -> String {
+    format!("sslmode=require sslcert={name}.crt sslkey={name}.key")
+}
+
+#[test]
+fn the_first_rule_that_fits_decides() {
+    let ruled = Ruled::start();
+    ruled.admits("app", "sslmode=require");
+    let words = "no pg_hba.conf entry for host \"127.0.0.1\", user \"app\", database \"postgres\", no encryption";
+    ruled.refuses("app", "sslmode=disable", words);
+    ruled.refuses("app", "sslmode=require password=wrong", "password authentication failed");
+    ruled.refuses(
+        "mallory",
+        "sslmode=require",
+        "pg_hba.conf rejects connection for host \"127.0.0.1\", user \"mallory\"",
+    );
+    ruled.refuses("nobody", "sslmode=require", "no pg_hba.conf entry");
+
+    // By certificates; a member of the role.
+    ruled.admits("ann", &with("ann"));
+    ruled.refuses("ann", "sslmode=require", "connection requires a valid client certificate");
+    ruled.refuses("ann", &with("bob"), "certificate authentication failed for user \"ann\"");
+    ruled.refuses("bob", &with("bob"), "no pg_hba.conf entry");
+    ruled.refuses("ann", &with("late"), "alert");
+    ruled.refuses("ann", &with("foreign"), "alert");
+    // By a map.
+    ruled.admits("reports", &with("ann"));
+    ruled.refuses("reports", &with("bob"), "certificate authentication failed");
+
+    // Other rules, for clients to come.
+    ruled.rule(&RULES.replace("\"+staff\"", "\"bob\""));
+    ruled.read_again();
+    until("bob is let in", || ruled.psql("bob", &with("bob")).status.success());
+    ruled.refuses("ann", &with("ann"), "no pg_hba.conf entry");
+    // A file with a mistake: the rules that were there stay.
+    ruled.rule(&RULES.replace("\"+staff\"", "\"/regular expression\""));
+    ruled.read_again();
+    until("it is in the log", || {
+        std::fs::read_to_string(ruled.file("log")).unwrap().contains("what was read before stays")
+    });
+    ruled.admits("bob", &with("bob"));
+    let output = ruled.loxo("check").output().unwrap();
+    assert!(String::from_utf8_lossy(&output.stderr).contains("rule 2 of [[hba]]"), "{output:?}");
+}

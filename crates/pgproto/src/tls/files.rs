@@ -1,0 +1,80 @@
+//! Certificates and keys out of PEM files.
+
+use std::fmt::Display;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use pgerror::{PgError, Result, SqlState};
+use tokio_rustls::rustls::RootCertStore;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+/// Whom to believe who somebody is.
+#[derive(Debug)]
+pub struct Authorities {
+    store: Arc<RootCertStore>,
+    certificates: Vec<CertificateDer<'static>>,
+}
+
+impl Authorities {
+    /// As rustls wants them.
+    pub fn store(&self) -> Arc<RootCertStore> {
+        self.store.clone()
+    }
+
+    /// Is the certificate itself in the file? So are those that a server has signed for itself.
+    pub(super) fn contain(&self, certificate: &CertificateDer<'_>) -> bool {
+        self.certificates.iter().any(|known| **known == **certificate)
+    }
+}
+
+/// All certificates of a file, as authorities.
+pub fn authorities(path: &Path) -> Result<Authorities> {
+    let certificates = certificates(path)?;
+    let mut store = RootCertStore::empty();
+    for certificate in &certificates {
+        store.add(certificate.clone()).map_err(|error| unusable("certificate", path, &error))?;
+    }
+    Ok(Authorities { store: Arc::new(store), certificates })
+}
+
+/// The first certificate of a file.
+pub fn certificate(path: &Path) -> Result<CertificateDer<'static>> {
+    CertificateDer::from_pem_file(path).map_err(|error| unusable("certificate", path, &error))
+}
+
+/// All certificates of a file: somebody's own, then those that vouch for it. There is one at least.
+pub fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
+    let found: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(path)
+        .and_then(Iterator::collect)
+        .map_err(|error| unusable("certificate", path, &error))?;
+    match found.is_empty() {
+        true => Err(unusable("certificate", path, &"there is none in the file")),
+        false => Ok(found),
+    }
+}
+
+/// A key that nobody else may read.
+pub fn key(path: &Path) -> Result<PrivateKeyDer<'static>> {
+    check_private(path)?;
+    PrivateKeyDer::from_pem_file(path).map_err(|error| unusable("key", path, &error))
+}
+
+/// As PostgreSQL has it: nobody else may read the key, unless it is root's, and the group's to read (`check_ssl_key_file_permissions`).
+fn check_private(key: &Path) -> Result<()> {
+    let found = std::fs::metadata(key).map_err(|error| unusable("key", key, &error))?;
+    let open_to = if found.uid() == 0 { 0o037 } else { 0o077 };
+    match found.mode() & open_to {
+        0 => Ok(()),
+        _ => Err(unusable("key", key, &io::Error::other("others may read or write it"))
+            .hint("chmod 0600, or 0640 if root owns it.")),
+    }
+}
+
+/// F0000.
+pub fn unusable(what: &str, path: &Path, why: &dyn Display) -> PgError {
+    let text = format!("the TLS {what} \"{}\" cannot be used: {why}", path.display());
+    PgError::new(SqlState::CONFIG_FILE_ERROR, text)
+}
