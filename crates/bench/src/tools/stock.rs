@@ -37,7 +37,6 @@ pub(crate) struct Pattern {
     user: (u32, u32),
     /// Process id of the datanode's postmaster.
     pub(crate) postmaster: u32,
-    pub(crate) version: String,
 }
 
 impl Pattern {
@@ -66,7 +65,6 @@ impl Pattern {
             settings: settings.filter(|(name, _)| !PRIVATE_SETTINGS.contains(&name.as_str())).collect(),
             user: (owner.uid(), owner.gid()),
             postmaster,
-            version: sql::scalar(datanode, "SHOW server_version").await?,
         })
     }
 

@@ -132,6 +132,8 @@ impl Session {
         let fill =
             self.plan_text(&format!("INSERT INTO {copy} ({columns}) SELECT {columns} FROM ONLY {table}")).await?;
         self.run_plan(&fill, &Call::default(), &mut Output::nowhere()).await?;
+        // What follows changes these tables itself.
+        self.plan_holds_to_the_end().await?;
         self.note_placement(plan, target.name.clone()).await?;
         let mut back = format!("INSERT INTO {table} ({columns}) OVERRIDING SYSTEM VALUE SELECT {columns} FROM {copy}");
         match rows_of_other_nodes(plan) {
