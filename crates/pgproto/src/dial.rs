@@ -66,7 +66,7 @@ pub(crate) async fn open(host: &str, port: u16, encryption: &Encryption) -> Resu
         }
         if matches!(encryption, Encryption::Required(_)) {
             return Err(PgError::connection("server does not support SSL, but SSL was required")
-                .hint("Set ssl = on in its postgresql.conf."));
+                .hint("Set ssl = on in its postgresql.conf; a coordinator needs tls_certificate and tls_key."));
         }
     }
     let (read, write) = stream.into_split();

@@ -115,7 +115,7 @@ proptest! {
         if let Ok(server) = scram::Server::new(scram::Verifier::parse(&VERIFIER).unwrap(), &first, None, false) {
             prop_assert!(server.finish(&last, "u").is_err());
         }
-        let mut client = scram::Client::new(scram::Secret::Password("secret".into()));
+        let mut client = scram::Client::new(scram::Secret::Password("secret".into()), None, false);
         prop_assert!(client.respond(&first).is_err());
         prop_assert!(client.finish(&last).is_err());
     }
