@@ -179,7 +179,8 @@ async fn negotiate(
             negotiate_version(version, &parameters, writer);
             let is_dump = parameters.iter().any(|(name, value)| name == "application_name" && value == "pg_dump");
             let opened = authenticate(shared, &parameters, reader, writer, channel, ends).await;
-            let (session, admitted, application) = opened.inspect_err(|error| log_failure(&parameters, ends.peer, error))?;
+            let (session, admitted, application) =
+                opened.inspect_err(|error| log_failure(&parameters, ends.peer, error))?;
             Ok(First::Session { session: Box::new(session), admitted, is_dump, application })
         }
         version => {

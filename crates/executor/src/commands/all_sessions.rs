@@ -28,6 +28,9 @@ use crate::engine::output::Output;
 use crate::engine::run::Completion;
 use crate::session::Session;
 
+/// What a node answers, text by column.
+type Rows = Vec<Vec<Option<Bytes>>>;
+
 /// A datanode that does not answer by then is left out, which the client is told.
 const NODE_MAX: Duration = Duration::from_secs(2);
 
@@ -219,7 +222,7 @@ impl Session {
         self.answered(locks).into_iter().filter_map(lock).collect()
     }
 
-    async fn on_all_nodes(&self, sql: &str) -> Vec<(NodeId, Result<Vec<Vec<Option<Bytes>>>>)> {
+    async fn on_all_nodes(&self, sql: &str) -> Vec<(NodeId, Result<Rows>)> {
         let ask = |node: NodeId| async move {
             let slow = |_| PgError::connection("it did not answer within 2 s");
             let asked = tokio::time::timeout(NODE_MAX, self.context.query_as_service(node, sql)).await;
@@ -228,7 +231,7 @@ impl Session {
         join_all(self.context.nodes().into_iter().map(ask)).await
     }
 
-    fn answered(&mut self, nodes: Vec<(NodeId, Result<Vec<Vec<Option<Bytes>>>>)>) -> Vec<(NodeId, Vec<Option<Bytes>>)> {
+    fn answered(&mut self, nodes: Vec<(NodeId, Result<Rows>)>) -> Vec<(NodeId, Vec<Option<Bytes>>)> {
         let mut all = Vec::new();
         for (node, rows) in nodes {
             match rows {
