@@ -78,7 +78,7 @@ pub struct Leavings {
     pub drawn: bool,
     /// It leaves nothing by this, but wants these values.
     pub reads_drawn: bool,
-    /// The same wherever the code runs: what a language or a library keeps.
+    /// It leaves something wherever the code runs: what a language or a library keeps.
     pub hidden: bool,
     /// Temporary objects, locks, cursors, prepared statements, channels, the role: PostgreSQL tells which.
     pub told: bool,

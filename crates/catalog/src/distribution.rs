@@ -66,7 +66,7 @@ impl Distribution {
         }
     }
 
-    /// The same columns, of the same types?
+    /// Are the keys of both the same columns, of the same types?
     fn has_key_of(&self, other: &Distribution) -> bool {
         let key = |distribution: &Distribution| -> Vec<_> {
             distribution.key().iter().map(|column| (column.number, column.key_type)).collect()

@@ -40,7 +40,7 @@ impl Catalog {
     }
 }
 
-/// The same distribution over the present map, if that is another one.
+/// This distribution over the present map, if that is another one.
 fn over(distribution: &Distribution, maps: &std::collections::HashMap<MapId, Arc<BucketMap>>) -> Option<Distribution> {
     let other = |id: &MapId, before: &Arc<BucketMap>| maps.get(id).filter(|now| !Arc::ptr_eq(now, before)).cloned();
     match distribution {

@@ -1,6 +1,6 @@
 //! The cluster's configuration file (TOML); every field is described in `docs/configuration.md`.
 //!
-//! The same format serves real hosts (written by a person) and local clusters (written by `loxo up` as
+//! One format serves real hosts (written by a person) and local clusters (written by `loxo up` as
 //! `D/cluster.toml`, with the table `[local]` added).
 
 use std::collections::{BTreeMap, HashSet};
@@ -595,7 +595,7 @@ impl Config {
         ))
     }
 
-    /// The same for a coordinator.
+    /// How to reach a coordinator with the cluster's user and database.
     pub fn coordinator_endpoint(&self, coordinator: &Coordinator) -> Result<Endpoint> {
         let (host, port) = coordinator.address()?;
         Ok(Endpoint { encryption: self.pinned(coordinator)?, environment: Vec::new(), ..self.endpoint(&host, port)? })

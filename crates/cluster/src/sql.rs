@@ -55,7 +55,7 @@ impl Session {
         Self::connect_with(to, "").await
     }
 
-    /// The same with settings, as `-c name=value`.
+    /// [`Session::connect`] with settings, as `-c name=value`.
     pub(crate) async fn connect_with(to: &Endpoint, settings: &str) -> Result<Self> {
         let place = format!("{}:{}", to.host, to.port);
         let mut config = tokio_postgres::Config::new();

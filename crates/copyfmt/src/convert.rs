@@ -45,7 +45,7 @@ pub(crate) enum Codec {
     Uuid,
     /// The text as it is, which the datanode parses.
     Json,
-    /// The same behind a version number.
+    /// The text behind a version number.
     Jsonb,
     /// Always PostgreSQL's work.
     Unknown,

@@ -34,11 +34,11 @@ pub fn until_resolved(cluster: &Cluster, limit: Duration) -> Result<Duration> {
     wait(cluster, limit, PREPARED)
 }
 
-/// The same, and that none runs any more. (A client that left in the middle of its commit may be forgotten, its transaction
+/// Waits until no datanode holds a prepared transaction and none runs any more. (A client that left in the middle of its commit may be forgotten, its transaction
 /// may still run.) Then every row lies where it belongs.
 ///
 /// # Errors
-/// The same; what `loxo check --data` finds.
+/// Those of [`until_resolved`]; what `loxo check --data` finds.
 pub fn until_quiet(cluster: &Cluster, limit: Duration) -> Result<Duration> {
     let waited = wait(cluster, limit, &format!("{PREPARED} UNION ALL {RUNNING}"))?;
     match cluster.wrong_rows() {

@@ -13,7 +13,7 @@ pub(crate) fn create(cluster: &Cluster, name: &str, columns: &str, key: &str) ->
     make(cluster, name, columns, &format!("HASH ({key})"))
 }
 
-/// The same with a copy of all rows on each datanode.
+/// Drops what an earlier run left and makes the table with a copy of all rows on each datanode.
 pub(crate) fn create_replicated(cluster: &Cluster, name: &str, columns: &str) -> Result<()> {
     make(cluster, name, columns, "REPLICATION")
 }

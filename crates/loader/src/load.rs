@@ -220,7 +220,7 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// The same for the same command.
+    /// One name for each command line.
     fn default_name(&self, schema: &str) -> String {
         let files = input::files(&self.sources);
         // It is part of a key, whose length is limited.

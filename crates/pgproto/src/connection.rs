@@ -170,7 +170,7 @@ impl Connection {
         Self::connect_and(options, |_| {}).await
     }
 
-    /// The same; what `queue` queues travels with the question about the server, and its answers are the caller's to read.
+    /// [`Connection::connect`], and what `queue` queues travels with the question about the server, and its answers are the caller's to read.
     pub async fn connect_and(options: &ConnectOptions, queue: impl FnOnce(&mut Self) + Send) -> Result<Self> {
         let place = dial::place(&options.host, options.port);
         let attempt = async {

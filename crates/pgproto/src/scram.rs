@@ -16,7 +16,7 @@ use crate::x509::element;
 
 /// The mechanism's name in SASL messages.
 pub const MECHANISM: &str = "SCRAM-SHA-256";
-/// The same with channel binding.
+/// The mechanism's name with channel binding.
 pub const MECHANISM_PLUS: &str = "SCRAM-SHA-256-PLUS";
 /// What a client says first that binds itself to the server's certificate.
 const BOUND: &str = "p=tls-server-end-point,,";

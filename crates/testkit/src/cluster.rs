@@ -40,7 +40,7 @@ impl Cluster {
         Self::start_with(datanodes, coordinators, &[])
     }
 
-    /// The same with more arguments of `loxo up`, e.g. `["--gtm-standby"]`.
+    /// [`Cluster::start`] with more arguments of `loxo up`, e.g. `["--gtm-standby"]`.
     ///
     /// # Errors
     /// What `loxo up` printed, as detail.
@@ -87,7 +87,7 @@ impl Cluster {
         self.up_with(&[])
     }
 
-    /// The same with environment variables, which what is started now inherits: the orders of control points, say.
+    /// [`Cluster::up`] with environment variables, which what is started now inherits: the orders of control points, say.
     ///
     /// # Errors
     /// What `loxo up` printed, as detail.
@@ -111,7 +111,7 @@ impl Cluster {
         if self.is_distributed() { run(&mut self.loxo_command(arguments)) } else { Ok(String::new()) }
     }
 
-    /// The same for who runs it himself; a stock server has no such commands.
+    /// Another `loxo` command on this cluster for who runs it himself; a stock server has no such commands.
     pub fn loxo_command(&self, arguments: &[&str]) -> Command {
         let Backing::Loxo { loxo, .. } = &self.backing else { return Command::new("false") };
         let mut command = Command::new(loxo);

@@ -4,7 +4,7 @@
 pub struct Rng(u64);
 
 impl Rng {
-    /// The same seed gives the same numbers on every machine.
+    /// One seed gives the same numbers on every machine.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }

@@ -27,7 +27,7 @@ pub fn check(crate_root: &str, floors: &[&str]) {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// The same of a crate that is on its way there: so many uses of what is above are left, and the largest circle has so many files.
+/// [`check`] of a crate that is on its way there: so many uses of what is above are left, and the largest circle has so many files.
 /// Who makes one of the numbers smaller writes it down.
 ///
 /// # Panics

@@ -156,7 +156,7 @@ impl Client {
         self.simple_copy(sql, CopyInput::default())
     }
 
-    /// The same, with data for COPY FROM STDIN.
+    /// Runs one statement by the simple protocol, with data for COPY FROM STDIN.
     ///
     /// # Errors
     /// Only when the connection breaks.
@@ -476,7 +476,7 @@ impl Client {
         }
     }
 
-    /// The same, with the tag of a notification that was taken in.
+    /// The next message, or the tag of a notification that was taken in.
     fn receive_or_hear(&mut self) -> Result<(u8, Bytes)> {
         loop {
             if let Some((tag, mut body)) = self.buffered()? {

@@ -154,7 +154,7 @@ pub(super) async fn stop(layout: &Layout, name: &str) -> Result<()> {
     end(layout, name, &STOP_LADDER).await
 }
 
-/// The same without a checkpoint, for a server whose data are not wanted any more.
+/// Stops a server without a checkpoint, since its data are not wanted any more.
 pub(super) async fn stop_at_once(layout: &Layout, name: &str) -> Result<()> {
     end(layout, name, &STOP_LADDER[1..]).await
 }

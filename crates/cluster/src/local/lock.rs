@@ -32,7 +32,7 @@ impl Lock {
         Ok(Self { _file: file })
     }
 
-    /// The same for a command that has done too much already to give up because another one is at work for a moment.
+    /// Takes the lock for a command that has done too much already to give up because another one is at work for a moment.
     pub(super) async fn wait(dir: &Path) -> Result<Self> {
         loop {
             match Self::take(dir) {

@@ -71,7 +71,7 @@ pub(crate) async fn coordinator(config: &Config) -> Result<Session> {
     coordinator_for(config, "").await
 }
 
-/// The same with settings, as `-c name=value`.
+/// [`coordinator`] with settings, as `-c name=value`.
 async fn coordinator_for(config: &Config, settings: &str) -> Result<Session> {
     let mut refusal = PgError::connection("the configuration names no coordinator");
     for coordinator in &config.coordinators {

@@ -31,7 +31,7 @@ impl Runner {
         })
     }
 
-    /// The same of statements.
+    /// Runs statements as any others of the session; gives their rows.
     pub(super) fn captured_of<'s>(
         &'s mut self,
         statements: &'s [Statement],

@@ -245,7 +245,7 @@ enum Rest {
     Statement(Statement, Call),
     /// A statement that may need as much as the first.
     Whole(Statement, Call),
-    /// The same, with the command tag of the whole if it is another.
+    /// Such a statement, with the command tag of the whole if it is another.
     Tagged(Statement, Call, Option<String>),
     /// A table that is made, and filled with the rows.
     Plan(Box<planner::DdlPlan>),

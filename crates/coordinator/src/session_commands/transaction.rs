@@ -154,7 +154,7 @@ impl ClientSession {
         Err(PgError::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, format!("{what} can only be used in transaction blocks")))
     }
 
-    /// The same of LOCK TABLE and DECLARE CURSOR, which PostgreSQL runs among several statements of one message too.
+    /// 25P01 outside a block for LOCK TABLE and DECLARE CURSOR, which PostgreSQL runs among several statements of one message too.
     pub(super) fn require_block_or_several(&self, what: &str) -> Result<()> {
         if self.is_one_of_several { Ok(()) } else { self.require_block(what) }
     }

@@ -174,7 +174,7 @@ impl Statements {
         }
     }
 
-    /// The same for an error whose place, if it has one, is in the user's text.
+    /// The error of a text of the user's own, with the place in it that the home node gives.
     pub(super) async fn placed(&mut self, sql: &str, error: PgError) -> PgError {
         match error.code().as_str().starts_with("22") && !has_place(&error) {
             true => self.own.session.as_read_by_home(sql, error).await,

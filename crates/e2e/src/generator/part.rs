@@ -9,7 +9,7 @@ pub enum Part {
     Text(String),
     /// A constant: the n-th value of its kind.
     Value(Kind, usize),
-    /// The same without its type, which is that of what it is compared with or put into.
+    /// A constant without its type, which is that of what it is compared with or put into.
     Untyped(Kind, usize),
     /// One after the other.
     Seq(Vec<Part>),

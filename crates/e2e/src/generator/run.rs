@@ -182,7 +182,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// The same text on both sides at once.
+    /// Runs one text on both sides at once.
     fn both(&mut self, sql: &str) -> Result<(Answer, Answer)> {
         self.pair.cluster.send_query(sql)?;
         self.pair.reference.send_query(sql)?;
@@ -191,7 +191,7 @@ impl Session<'_> {
         Ok((expected, actual))
     }
 
-    /// The same text on both sides; neither may fail.
+    /// Runs one text on both sides; neither may fail.
     fn command(&mut self, sql: &str) -> Result<()> {
         let (expected, actual) = self.both(sql)?;
         expected.error.map_or(Ok(()), Err)?;

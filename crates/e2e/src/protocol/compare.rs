@@ -5,9 +5,9 @@ use super::stream::{ENCRYPTED, END, Said};
 /// What a comparison has found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The same.
+    /// Both sides answer alike.
     Same,
-    /// The same up to a place from which on the two may differ, and why.
+    /// They answer alike up to a place from which on the two may differ, and why.
     LeftOut(&'static str),
     /// Not the same: where.
     Different(String),

@@ -48,7 +48,7 @@ impl Call {
         Self { describe: true, ..Self::default() }
     }
 
-    /// The same parameters with other result formats, without a description.
+    /// This call with other result formats, without a description.
     pub(crate) fn with_formats(&self, result_formats: Vec<i16>) -> Self {
         Self {
             parameters: Some(self.parameters.clone().unwrap_or_default()),
@@ -74,7 +74,7 @@ impl Call {
         types.iter().map(|oid| declared(*oid)).collect()
     }
 
-    /// The same for a fragment of the statement. Where it does not mention a parameter whose type is left to be inferred, there
+    /// Types to declare for a fragment of the statement. Where it does not mention a parameter whose type is left to be inferred, there
     /// is nothing to infer it from: any type will do that takes the value as it was bound.
     pub(crate) fn fragment_types(&self, fragment: &str) -> Vec<u32> {
         const BYTEA: u32 = 17;

@@ -28,7 +28,7 @@ use crate::backend::pool::{Link, StatementKey};
 /// a transaction that is prepared somewhere must not wait for anyone.
 const WROTE: &[u8] = b"SET CONSTRAINTS ALL IMMEDIATE; SELECT pg_catalog.pg_current_xact_id_if_assigned()";
 
-/// The same of a node that has to settle first.
+/// [`WROTE`] for a node that has to settle first.
 const SETTLED_AND_WROTE: &[u8] = b"SET CONSTRAINTS ALL IMMEDIATE; SELECT pg_catalog.pg_current_xact_id_if_assigned(), \
     (SELECT loxo.settle() FROM pg_catalog.pg_prepared_xact() LIMIT 1)";
 

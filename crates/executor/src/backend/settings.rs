@@ -53,7 +53,7 @@ impl Settings {
         }
     }
 
-    /// The same for what a backend turned out to have. A name that was set keeps its place among the others: it may have been set
+    /// Remembers what a backend turned out to have. A name that was set keeps its place among the others: it may have been set
     /// by another role than the present one, who had the right to.
     pub(crate) fn adopt(&mut self, name: &str, command: String) {
         match self.commands.iter_mut().find(|(known, _)| known == name && !is_who(known)) {
@@ -212,7 +212,7 @@ impl Settings {
         hasher.finish().max(1)
     }
 
-    /// The same of what unqualified names depend on.
+    /// A fingerprint of what unqualified names depend on.
     pub(crate) fn path_fingerprint(&self) -> u64 {
         let about_names: Vec<_> =
             self.commands.iter().filter(|(name, _)| is_who(name) || name == "search_path").collect();
@@ -232,7 +232,7 @@ impl Settings {
         self.replay_after(&[])
     }
 
-    /// The same with these commands before the session's own.
+    /// [`Settings::replay`] with these commands before the session's own.
     pub(crate) fn replay_after(&self, first: &[String]) -> String {
         let own = self.commands.iter().map(|(_, command)| command);
         let heard_of = (!self.placeholders.is_empty()).then(|| hear_of(&self.placeholders));

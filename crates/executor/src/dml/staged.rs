@@ -57,7 +57,7 @@ impl Session {
         Ok(done)
     }
 
-    /// The same for a part of a statement.
+    /// [`Session::insert_staged`] for a part of a statement.
     pub(crate) async fn insert_part(
         &mut self,
         insert: &InsertStaged,
@@ -410,7 +410,7 @@ pub(crate) fn without_copy_context(error: PgError) -> PgError {
     }
 }
 
-/// The same for what triggers have said meanwhile.
+/// Takes COPY out of the notices that triggers have sent meanwhile.
 fn tell_of_insert(leased: &mut LeasedConnection) {
     let told = |frame: Frame| {
         let mut body = BytesMut::new();

@@ -106,7 +106,7 @@ impl Session {
         Ok(done)
     }
 
-    /// The same for a part of a statement.
+    /// [`Session::staged_dml_in_block`] for a part of a statement.
     pub(crate) async fn change_part(
         &mut self,
         change: &StagedDml,

@@ -149,7 +149,7 @@ impl Session {
         self.answers_of(&parts, call, output).await
     }
 
-    /// The same text on several nodes.
+    /// A statement that may change something, as one text on several nodes.
     pub(crate) async fn write_on_several_nodes(
         &mut self,
         scatter: &Scatter,

@@ -82,7 +82,7 @@ fn merged(explain: &Explain) -> Option<Scatter> {
     gather.merged().map(Merge::scatter)
 }
 
-/// The same without what needs ANALYZE.
+/// This EXPLAIN without what needs ANALYZE.
 fn without_analyze(explain: &Explain) -> Explain {
     const OF_ANALYZE: [&str; 4] = ["analyze", "timing", "wal", "serialize"];
     let options = explain.options.iter().filter(|(name, _)| !OF_ANALYZE.contains(&name.as_str())).cloned().collect();

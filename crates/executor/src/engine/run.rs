@@ -252,7 +252,7 @@ impl Session {
         self.answers_on(&nodes, call, output).await
     }
 
-    /// The same, whatever they have been sent.
+    /// The answers of these nodes, whatever they have been sent.
     pub(crate) async fn answers_on(
         &mut self,
         nodes: &[impl Copy + Into<Slot>],

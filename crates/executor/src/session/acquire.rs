@@ -39,7 +39,7 @@ impl Session {
         }
     }
 
-    /// The same for many rows.
+    /// [`Session::acquire_for_independent`] for many rows.
     pub(crate) async fn acquire_for_independent_rows(&mut self, node: NodeId, extended: bool) -> Result<()> {
         self.enter_node(node.into()).await?;
         // A transaction that keeps its snapshot can settle before it only.

@@ -43,7 +43,7 @@ impl Session {
         self.leaves.add(&planner::leavings(statement, catalog));
     }
 
-    /// The same for a text that is not planned.
+    /// Notes what a text may leave that is not planned.
     pub(crate) fn note_leavings_of(&mut self, sql: &str) {
         let unknown = Leavings { any_setting: true, ..Leavings::told() };
         let (Ok(statements), Some(loaded)) = (planner::parse(sql), self.context.current_catalog()) else {

@@ -47,7 +47,7 @@ impl Session {
         }
     }
 
-    /// The same if nobody need be asked.
+    /// [`Session::search_path`] if nobody need be asked.
     pub(crate) fn known_search_path(&self, catalog: &Catalog) -> Option<Path> {
         match self.shares_path() {
             true => self.context.search_paths.get(catalog.schema_version(), &self.path_key()),

@@ -96,7 +96,7 @@ impl Session {
         Ok(())
     }
 
-    /// The same after `SET transaction_read_only`.
+    /// To be called after `SET transaction_read_only` inside a block.
     pub async fn read_only_may_have_changed(&mut self) -> Result<()> {
         if self.in_block() {
             let read_only = self.show_on_home("transaction_read_only").await? == "on";

@@ -122,7 +122,7 @@ impl Session {
         validity.compare(&now.catalog)
     }
 
-    /// The same before the statement's own transaction commits, after which it is too late to ask.
+    /// [`Session::plan_holds`] before the statement's own transaction commits, after which it is too late to ask.
     pub async fn plan_holds_to_the_end(&mut self) -> Result<()> {
         let holds = self.plan_holds().await;
         self.validity = None;

@@ -42,7 +42,7 @@ impl PlanValidity {
         Arc::new(Self { loaded: loaded.clone(), sql: sql.into(), is_under_snapshot: false })
     }
 
-    /// The same for the rest of a statement whose snapshots were taken before the plan was found to hold.
+    /// What counts for the rest of a statement whose snapshots were taken before the plan was found to hold.
     pub(crate) fn under_snapshot(&self) -> Arc<Self> {
         Arc::new(Self { loaded: self.loaded.clone(), sql: self.sql.clone(), is_under_snapshot: true })
     }

@@ -81,7 +81,7 @@ impl Session {
         self.begin_read_locked(nodes, &Locks::of(None, texts)).await
     }
 
-    /// The same with these tables locked.
+    /// [`Session::begin_read`] with these tables locked.
     pub(crate) async fn begin_read_locked(&mut self, nodes: &[NodeId], locks: &Locks) -> Result<Read> {
         let (suspended, settings) = match self.block.take() {
             None => (None, Vec::new()),

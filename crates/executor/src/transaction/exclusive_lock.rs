@@ -65,7 +65,7 @@ impl Session {
         self.links.broadcast(nodes, "ROLLBACK TO SAVEPOINT loxo_alone; RELEASE SAVEPOINT loxo_alone").await
     }
 
-    /// The same in a transaction that has no snapshot yet.
+    /// [`Session::keep_writers_off`] in a transaction that has no snapshot yet.
     pub(crate) async fn lock_before_snapshot(&mut self, nodes: &[NodeId], tables: &[String]) -> Result<()> {
         self.set_snapshotless(true);
         self.keep_writers_off(nodes, tables).await?;

@@ -107,7 +107,7 @@ impl Session {
         self.call_on_all(&others, &raise).await
     }
 
-    /// The same for a transaction that changes bucket maps and nothing else of the catalog.
+    /// [`Session::raise_version`] for a transaction that changes bucket maps and nothing else of the catalog.
     pub(crate) async fn raise_version_for_maps(&mut self) -> Result<()> {
         const RAISE: &str = "UPDATE loxo.catalog_version SET version = version OPERATOR(pg_catalog.+) 1, \
                              moves = moves OPERATOR(pg_catalog.+) 1";

@@ -51,7 +51,7 @@ impl Session {
         }
     }
 
-    /// The same for a body that the coordinator runs: its expressions are the home node's, wherever its rows are.
+    /// [`Session::widen_for`] for a body that the coordinator runs: its expressions are the home node's, wherever its rows are.
     pub async fn widen_for_body(&mut self) -> Result<()> {
         let reached = self.widen_for_several().await;
         if reached.is_err() {
@@ -62,7 +62,7 @@ impl Session {
         reached
     }
 
-    /// The same for what needs several datanodes.
+    /// [`Session::widen_for`] for what needs several datanodes.
     pub(crate) async fn widen_for_several(&mut self) -> Result<()> {
         match self.block.as_ref().map(|block| block.node_span) {
             Some(NodeSpan::SingleNode(None)) => self.widen().await,

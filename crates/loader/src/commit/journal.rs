@@ -60,7 +60,7 @@ impl Journal {
         Ok(journal)
     }
 
-    /// The same; the table may be missing.
+    /// Of the load of this name, in this schema; the table may be missing.
     pub(crate) fn named(schema: &str, load: String) -> Self {
         Self { table: format!("{}.{TABLE}", identifier(schema)), load }
     }

@@ -87,7 +87,7 @@ pub enum Message {
     Taken(u64),
     /// The gtm: the barrier of this (the gtm's) number is over.
     Open(u64),
-    /// The same, but somebody may still be taking snapshots in it.
+    /// The gtm: that barrier is over, but somebody may still be taking snapshots in it.
     OpenAjar(u64),
     /// Coordinator: a transaction may be visible on some nodes and not yet on these.
     Unresolved(Exposed),

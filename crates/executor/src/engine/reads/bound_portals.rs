@@ -40,7 +40,7 @@ impl Session {
         nodes.len() > 1 && self.is_consistent() && self.isolation() == Some(Isolation::ReadCommitted)
     }
 
-    /// The same SELECT on several nodes, wherever the session is.
+    /// A SELECT as one text on several nodes, wherever the session is.
     pub(crate) async fn read_several_nodes(
         &mut self,
         scatter: &Scatter,

@@ -77,7 +77,7 @@ impl Session {
         }
     }
 
-    /// The same with the tables that the block has changed.
+    /// [`Session::exchanges`] with the tables that the block has changed.
     pub(crate) fn exchanges_but<'t>(&self, changed: &'t [ChangedTable]) -> Exchanges<'t> {
         match self.readers_differ() {
             true => Exchanges::SeeingNot(changed),

@@ -214,7 +214,7 @@ impl Session {
         self.run_on(node, &format!("ALTER TABLE pg_temp.{name} {}", columns.join(", "))).await.map(drop)
     }
 
-    /// The same on the home node.
+    /// Makes an empty temp table of these columns on the home node.
     pub async fn create_temp_at_home(&mut self, table: &str, definitions: &[String]) -> Result<()> {
         self.create_temp(self.home, table, definitions).await
     }
@@ -243,7 +243,7 @@ impl Session {
         Ok(self.links.finish_all(&started).await?.pop().flatten())
     }
 
-    /// The same on several nodes, with the rows of `filled`. Gives those that have still to be waited for.
+    /// Makes a temp table of a query on several nodes, with the rows of `filled`. Gives those that have still to be waited for.
     pub(crate) async fn start_temp_as(
         &mut self,
         nodes: &[impl Copy + Into<Slot>],

@@ -137,7 +137,7 @@ pub(crate) fn rename_stage(error: PgError, stage: &Stage) -> PgError {
     rename_from(error, &stage.table, &stage.target)
 }
 
-/// The same for a stage of the usual name.
+/// An error about a stage table of the usual name is meant for the target.
 pub(crate) fn rename(error: PgError, target: &catalog::Relation) -> PgError {
     rename_from(error, "loxo_stage", target)
 }

@@ -170,7 +170,7 @@ impl Session {
         }
     }
 
-    /// The same for a statement that names functions of this meaning, if a user's function has such a name too: elsewhere it means
+    /// The statement as PostgreSQL reads it if it names functions of this meaning and a user's function has such a name too: elsewhere it means
     /// PostgreSQL's own.
     pub async fn read_by_postgresql(
         &mut self,
