@@ -8,12 +8,10 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use pgerror::{PgError, Result, SqlState};
-use pgproto::Encryption;
-use pgproto::tls::{self, Files, Mutual};
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::certificates::Pair;
 use crate::config_hba::{Hba, Map};
+use crate::config_tls::SslMode;
 use crate::disk;
 use crate::settings::Profile;
 use crate::sql::Endpoint;
@@ -118,59 +116,6 @@ pub struct ClusterSection {
     /// Where certificates are by which coordinators and gtms know each other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls_directory: Option<PathBuf>,
-}
-
-/// libpq's, but for the values that fall back to no encryption.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "kebab-case")]
-#[allow(missing_docs)]
-pub enum SslMode {
-    #[default]
-    Disable,
-    Require,
-    VerifyCa,
-    VerifyFull,
-}
-
-impl SslMode {
-    fn is_disable(&self) -> bool {
-        *self == SslMode::Disable
-    }
-
-    fn word(self) -> &'static str {
-        match self {
-            SslMode::Disable => "disable",
-            SslMode::Require => "require",
-            SslMode::VerifyCa => "verify-ca",
-            SslMode::VerifyFull => "verify-full",
-        }
-    }
-}
-
-impl From<SslMode> for tls::SslMode {
-    fn from(mode: SslMode) -> Self {
-        match mode {
-            SslMode::Disable => tls::SslMode::Disable,
-            SslMode::Require => tls::SslMode::Require,
-            SslMode::VerifyCa => tls::SslMode::VerifyCa,
-            SslMode::VerifyFull => tls::SslMode::VerifyFull,
-        }
-    }
-}
-
-impl ClusterSection {
-    fn validate_tls(&self) -> Result<()> {
-        let is_half = self.sslcert.is_some() != self.sslkey.is_some();
-        let is_unused = self.sslmode.is_disable() && (self.sslrootcert.is_some() || self.sslcert.is_some());
-        let is_blind = matches!(self.sslmode, SslMode::VerifyCa | SslMode::VerifyFull) && self.sslrootcert.is_none();
-        let problem = match (is_half, is_unused, is_blind) {
-            (true, ..) => ("sslcert and sslkey go together", "Write both, paths of PEM files."),
-            (_, true, _) => ("certificates for datanodes are named, and not used", "Add sslmode = \"verify-full\"."),
-            (.., true) => ("sslmode verifies certificates, but no authority is named", "Add sslrootcert."),
-            _ => return Ok(()),
-        };
-        Err(invalid(format!("[cluster]: {}", problem.0)).hint(problem.1))
-    }
 }
 
 /// `[gtm]`: where a gtm listens and coordinators reach it. One of them leads, the others stand by.
@@ -531,71 +476,7 @@ impl Config {
         })
     }
 
-    /// Of connections to datanodes.
-    pub fn encryption(&self) -> Result<Encryption> {
-        let ClusterSection { sslmode, sslrootcert, sslcert, sslkey, .. } = &self.cluster;
-        let path = |path: &PathBuf| self.beside(path);
-        let own = sslcert.as_ref().map(path).zip(sslkey.as_ref().map(path));
-        Encryption::load((*sslmode).into(), &Files { root: sslrootcert.as_ref().map(path), own })
-    }
-
-    /// The same for programs of PostgreSQL. What the caller's environment has would decide otherwise.
-    fn ssl_environment(&self) -> Vec<(&'static str, String)> {
-        let ClusterSection { sslmode, sslrootcert, sslcert, sslkey, .. } = &self.cluster;
-        let files = [("PGSSLROOTCERT", sslrootcert), ("PGSSLCERT", sslcert), ("PGSSLKEY", sslkey)];
-        let files = files.into_iter().filter_map(|(name, path)| Some((name, self.beside(path.as_ref()?))));
-        let files = files.map(|(name, path)| (name, path.to_string_lossy().into_owned()));
-        [("PGSSLMODE", sslmode.word().to_owned())].into_iter().chain(files).collect()
-    }
-
-    /// Where the certificates of coordinators and gtms are.
-    pub(crate) fn tls_directory(&self) -> Option<PathBuf> {
-        self.cluster.tls_directory.as_deref().map(|directory| self.beside(directory))
-    }
-
-    /// What a coordinator or a gtm shows to the others; `None`: they do not ask each other.
-    pub fn mutual(&self, name: &str) -> Result<Option<Mutual>> {
-        let Some(directory) = self.tls_directory() else { return Ok(None) };
-        let (authority, own) = (Pair::authority(&directory), Pair::of(&directory, name));
-        let mutual = Mutual::load(&authority.certificate, &own.certificate, &own.key);
-        mutual.map(Some).map_err(|error| match error.get(pgerror::field::HINT) {
-            Some(_) => error,
-            None => error.hint("\"loxo init --certificates\" makes those that are missing; copy them to this host."),
-        })
-    }
-
-    /// Only whoever has the coordinator's certificate is it.
-    pub(crate) fn pinned(&self, coordinator: &Coordinator) -> Result<Encryption> {
-        match coordinator.tls() {
-            None => Ok(Encryption::Plain),
-            Some((certificate, _)) => Encryption::pinned(&self.beside(certificate))
-                .map_err(|error| error.hint("Copy the coordinator's certificate to this host; not the key.")),
-        }
-    }
-
-    /// May the gtm listen where the file says?
-    pub fn check_gtm(&self, gtm: &Gtm) -> Result<()> {
-        if is_loopback(&gtm.host) || gtm.insecure || self.cluster.tls_directory.is_some() {
-            return Ok(());
-        }
-        Err(invalid(format!("the gtm would obey everybody who can connect to {}:{}", gtm.host, gtm.port)).hint(
-            "Add tls_directory = \"tls\" to [cluster] and run \"loxo init --certificates\"; or, where only the cluster's \
-             hosts can connect, insecure = true to [gtm].",
-        ))
-    }
-
-    /// May the coordinator?
-    pub fn check_coordinator(&self, coordinator: &Coordinator) -> Result<()> {
-        if coordinator.is_loopback()? || coordinator.insecure || coordinator.tls().is_some() {
-            return Ok(());
-        }
-        let Coordinator { name, listen, .. } = coordinator;
-        Err(invalid(format!("coordinator \"{name}\" would serve other hosts without encryption on {listen}")).hint(
-            "Add tls_certificate and tls_key to it; or, where nobody can listen to the network, insecure = true.",
-        ))
-    }
-
-    /// How to reach a coordinator with the cluster's user and database.
+    /// The same for a coordinator.
     pub fn coordinator_endpoint(&self, coordinator: &Coordinator) -> Result<Endpoint> {
         let (host, port) = coordinator.address()?;
         Ok(Endpoint { encryption: self.pinned(coordinator)?, environment: Vec::new(), ..self.endpoint(&host, port)? })

@@ -25,6 +25,7 @@ pub mod certificates;
 mod check;
 mod config;
 mod config_hba;
+mod config_tls;
 mod disk;
 mod init;
 pub mod join;
@@ -39,7 +40,8 @@ mod upgrade;
 
 pub use audit::{Audit, Repair, audit};
 pub use check::{Finding, Level, check, open_files_shortage, pool_warnings};
-pub use config::{Auth, ClusterSection, Config, Coordinator, Datanode, Gtm, Local, Log, LogFormat, SslMode};
+pub use config::{Auth, ClusterSection, Config, Coordinator, Datanode, Gtm, Local, Log, LogFormat};
+pub use config_tls::SslMode;
 pub use init::{METADATA_SQL, init};
 pub use proc::{detach, interrupted, raise_open_files};
 pub use progress::Progress;

@@ -12,17 +12,16 @@
 use std::collections::HashMap;
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::backend::{self, tag};
+use crate::cancel::CancelKey;
 use crate::dial::{self, Opened, Way};
 use crate::frame::{Cursor, Frame, FrameReader, FrameWriter};
 use crate::tls::Encryption;
 use crate::{frontend, scram};
 use bytes::{Bytes, BytesMut};
 use pgerror::{PgError, Result, SqlState, field};
-use tokio::sync::Notify;
 
 /// Where and as whom to connect.
 #[derive(Clone, Debug)]
@@ -60,8 +59,6 @@ pub struct Question {
 
 /// Longest wait for a datanode to accept and authenticate.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Longest wait for a server to take a cancel request.
-const CANCEL_MAX: Duration = Duration::from_secs(2);
 /// The status byte of ReadyForQuery.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs)]
@@ -79,68 +76,6 @@ impl TransactionStatus {
             TransactionStatus::InTransaction => b'T',
             TransactionStatus::Failed => b'E',
         }
-    }
-}
-
-/// What a CancelRequest needs.
-#[derive(Clone, Debug)]
-#[allow(missing_docs)]
-pub struct CancelKey {
-    pub host: String,
-    pub port: u16,
-    pub process_id: i32,
-    pub secret: Bytes,
-    encryption: Encryption,
-    given_up: Arc<GivenUp>,
-}
-
-/// Somebody has asked the owner of a connection not to wait for its server any longer.
-#[derive(Debug, Default)]
-struct GivenUp {
-    is_asked: AtomicBool,
-    asked: Notify,
-}
-
-impl GivenUp {
-    async fn comes(&self) -> PgError {
-        while !self.is_asked.load(Ordering::Acquire) {
-            self.asked.notified().await;
-        }
-        PgError::connection("the datanode did not answer when its statement was to be cancelled")
-    }
-}
-
-impl CancelKey {
-    /// Of a backend.
-    pub fn new(host: &str, port: u16, process_id: i32, secret: Bytes, encryption: Encryption) -> Self {
-        Self { host: host.to_owned(), port, process_id, secret, encryption, given_up: Arc::default() }
-    }
-
-    /// Asks the server to cancel what that backend is doing. A server that does not even take that in time is given up: its
-    /// connection breaks, so a cancel that comes late can hit nobody else. False if the request may still come to the backend.
-    pub async fn cancel(&self) -> bool {
-        let sent = tokio::time::timeout(CANCEL_MAX, self.send()).await;
-        if sent.is_err() {
-            self.give_up();
-        }
-        matches!(sent, Ok(Ok(())))
-    }
-
-    /// Has whoever waits for an answer on the connection wait no longer (08006).
-    pub fn give_up(&self) {
-        self.given_up.is_asked.store(true, Ordering::Release);
-        self.given_up.asked.notify_one();
-    }
-
-    /// Asks the server to cancel what that backend is doing. Errors are of no use to anyone: the statement ends anyway.
-    async fn send(&self) -> Result<()> {
-        let Opened { mut reader, mut writer, .. } = dial::open(&self.host, self.port, &self.encryption).await?;
-        frontend::cancel_request(writer.buffer(), self.process_id, &self.secret);
-        writer.flush().await?;
-        // The server closes the connection once the signal is sent; waiting for that keeps a late cancel from hitting
-        // the backend's next statement.
-        let _ = reader.fill().await;
-        Ok(())
     }
 }
 

@@ -18,6 +18,7 @@
 //! is broken for good and says so.
 
 pub mod backend;
+mod cancel;
 pub mod connection;
 mod dial;
 pub mod frame;
@@ -28,7 +29,8 @@ pub mod tls;
 mod unix;
 pub mod x509;
 
-pub use connection::{CancelKey, ConnectOptions, Connection, Proof, Question, Rows, TransactionStatus};
+pub use cancel::CancelKey;
+pub use connection::{ConnectOptions, Connection, Proof, Question, Rows, TransactionStatus};
 pub use frame::{Frame, FrameReader, FrameWriter};
 pub use tls::Encryption;
 

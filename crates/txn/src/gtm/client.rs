@@ -8,20 +8,19 @@ use std::collections::{BTreeSet, HashMap};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::future::select_ok;
 use pgerror::{PgError, Result, SqlState};
 use pgproto::tls::Mutual;
-use pgproto::{FrameReader, FrameWriter};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout, timeout_at};
 use tracing::{debug, info, warn};
 
 use super::global_snapshot::Answer;
-use super::message::{Message, PROTOCOL_VERSION};
-use super::{PING_INTERVAL, link};
+use super::message::Message;
+use super::PING_INTERVAL;
+use super::welcome::{Link, Welcome, find_leader};
 use crate::clock;
 use crate::control_point;
 use crate::datanodes::Datanodes;
@@ -30,8 +29,6 @@ use crate::deadlock::word::Word;
 use crate::gate::{Core, Exposed, Gate, HOLD, Pass, Seal};
 use crate::marks;
 
-/// Connecting and being welcomed must be over within this time.
-const CONNECT_MAX: Duration = Duration::from_secs(2);
 /// The answers of all coordinators to a question must be there within this time.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 /// Pause after all addresses were tried in vain: doubles from the first to the last.
@@ -75,9 +72,9 @@ pub(super) struct Shared {
     /// So many of them are the configuration's.
     configured: usize,
     /// The certificate to show; without one connections are not encrypted.
-    secured: Option<Mutual>,
+    pub(super) secured: Option<Mutual>,
     /// End of the lease, in µs of [`clock`].
-    lease_until_us: AtomicU64,
+    pub(super) lease_until_us: AtomicU64,
     pub(super) next_request: AtomicU64,
     /// For the gtm's questions about deadlocks.
     sessions: OnceLock<Arc<dyn Sessions>>,
@@ -283,7 +280,7 @@ impl Drop for InvalidationGuard {
 }
 
 impl Shared {
-    fn addresses(&self) -> Arc<[String]> {
+    pub(super) fn addresses(&self) -> Arc<[String]> {
         self.addresses.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -302,21 +299,6 @@ impl Shared {
     fn no_invalidation(&self) -> PgError {
         self.unreachable("Without it the other coordinators cannot be told that the catalog changes.")
     }
-}
-
-/// Does the gtm at this address ("host:port") of this machine lead? An error if there is none.
-pub async fn leads(address: &str) -> Result<bool> {
-    let ask = async {
-        let (mut reader, mut writer) = link::connect(address, None).await?;
-        Message::AskRole.encode(writer.buffer());
-        writer.flush().await?;
-        match reader.next().await?.map(Message::decode) {
-            Some(Ok(Message::Role(leads))) => Ok(leads == 1),
-            _ => Err(PgError::protocol(format!("there is no gtm of this version at {address}"))),
-        }
-    };
-    let silent = |_| PgError::connection(format!("the gtm at {address} does not answer"));
-    timeout(CONNECT_MAX, ask).await.map_err(silent)?
 }
 
 /// The background task.
@@ -345,22 +327,6 @@ struct Closing {
 
 /// The last clone of the client is gone.
 struct Over;
-
-/// The connection and what keeps it alive.
-struct Link {
-    shared: Arc<Shared>,
-    reader: FrameReader,
-    writer: FrameWriter,
-    lease: Duration,
-    last_heard: Instant,
-}
-
-impl Drop for Link {
-    fn drop(&mut self) {
-        // Before the socket is closed, however that comes about.
-        self.shared.lease_until_us.store(0, Ordering::Release);
-    }
-}
 
 impl Task {
     async fn run(mut self) {
@@ -598,48 +564,6 @@ impl Task {
     }
 }
 
-/// A gtm that leads.
-struct Welcome {
-    link: Link,
-    pending: Vec<u64>,
-    address: String,
-}
-
-/// Asks all gtms at once: one that stands still must not hold up the way to the one that leads.
-async fn find_leader(shared: &Arc<Shared>, name: &str) -> Result<Welcome> {
-    let addresses = shared.addresses();
-    if addresses.is_empty() {
-        return Err(PgError::connection("no gtm is configured"));
-    }
-    let attempts = addresses.iter().map(|address| Box::pin(open(shared, address, name)));
-    select_ok(attempts).await.map(|(welcome, _)| welcome)
-}
-
-/// Connects and is welcomed, within [`CONNECT_MAX`].
-async fn open(shared: &Arc<Shared>, address: &str, name: &str) -> Result<Welcome> {
-    let attempt = async {
-        let (reader, writer) = link::connect(address, shared.secured.as_ref()).await?;
-        let mut link =
-            Link { shared: shared.clone(), reader, writer, lease: Duration::ZERO, last_heard: Instant::now() };
-        link.send(Message::Hello { version: PROTOCOL_VERSION, name: name.to_owned() }).await?;
-        match link.next().await? {
-            Message::Welcome { lease_ms, pending } => {
-                link.lease = Duration::from_millis(lease_ms);
-                Ok(Welcome { link, pending, address: address.to_owned() })
-            }
-            Message::Standby => Err(PgError::protocol("it stands by for another gtm")),
-            Message::Refused(text) => Err(PgError::protocol(text)),
-            _ => Err(PgError::protocol("the gtm did not say welcome")),
-        }
-    };
-    let error = match timeout(CONNECT_MAX, attempt).await {
-        Ok(Ok(welcome)) => return Ok(welcome),
-        Ok(Err(error)) => format!("could not connect to the gtm at {address}: {}", error.message()),
-        Err(_) => format!("the gtm at {address} does not answer"),
-    };
-    Err(PgError::connection(error))
-}
-
 /// Comes when the barrier's gate is drained. Cancel-safe.
 async fn drained(closing: &mut Option<Closing>) -> Vec<Exposed> {
     let Some(Closing { drained: slot @ Some(_), .. }) = closing else { return std::future::pending().await };
@@ -649,19 +573,4 @@ async fn drained(closing: &mut Option<Closing>) -> Vec<Exposed> {
     };
     *slot = None;
     overdue
-}
-
-impl Link {
-    async fn send(&mut self, message: Message) -> Result<()> {
-        message.encode(self.writer.buffer());
-        let limit = self.lease.max(CONNECT_MAX);
-        timeout(limit, self.writer.flush()).await.map_err(|_| PgError::connection("the gtm does not read"))?
-    }
-
-    /// The next message. Cancel-safe.
-    async fn next(&mut self) -> Result<Message> {
-        let frame = self.reader.next().await?.ok_or_else(|| PgError::connection("the gtm closed the connection"))?;
-        self.last_heard = Instant::now();
-        Message::decode(frame)
-    }
 }

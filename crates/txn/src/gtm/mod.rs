@@ -56,10 +56,12 @@ mod link;
 pub mod message;
 mod questions;
 pub mod server;
+mod welcome;
 
-pub use client::{CatalogState, GtmClient, InvalidationGuard, leads};
+pub use client::{CatalogState, GtmClient, InvalidationGuard};
 pub use global_snapshot::{GlobalSnapshot, SETTLE_SQL, SNAPSHOT_SQL};
 pub use server::{GtmOptions, serve};
+pub use welcome::leads;
 
 use std::time::Duration;
 
