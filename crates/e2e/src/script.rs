@@ -24,6 +24,8 @@ pub struct Statement {
     pub session: Option<String>,
     /// `-- differs`, as `refused`.
     pub differs: Option<Vec<String>>,
+    /// `-- may differ`, as `refused`.
+    pub may_differ: Option<Vec<String>>,
     /// `-- deadlock`: the statement closes a circle of waits, which one of those in it has to leave.
     pub deadlock: bool,
     /// `-- hears`: the session waits for a notification after this statement.
@@ -131,6 +133,7 @@ fn directive(line: &str, number: usize, next: &mut Statement) {
         }
         ("ordered", None) => next.ordered = true,
         ("differs", value) => next.differs = Some(value.map_or(Vec::new(), list)),
+        ("may differ", value) => next.may_differ = Some(value.map_or(Vec::new(), list)),
         ("deadlock", None) => next.deadlock = true,
         ("hears", None) => next.hears = true,
         (word, None) if word.starts_with('@') => next.session = Some(word[1..].to_owned()),

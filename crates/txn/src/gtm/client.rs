@@ -17,9 +17,9 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout, timeout_at};
 use tracing::{debug, info, warn};
 
+use super::PING_INTERVAL;
 use super::global_snapshot::Answer;
 use super::message::Message;
-use super::PING_INTERVAL;
 use super::welcome::{Link, Welcome, find_leader};
 use crate::clock;
 use crate::control_point;
