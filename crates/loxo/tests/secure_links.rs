@@ -272,15 +272,15 @@ fn nobody_in_between_gets_anything() {
     let mut relay = Command::new("python3");
     relay.args(["-c", RELAY, &own_port.to_string(), &hosts.servers[0].port().to_string()]);
     let mut relay = relay.current_dir(hosts.dir.path()).stdout(Stdio::piped()).spawn().unwrap();
-    let mut ready = [0];
-    relay.stdout.take().unwrap().read_exact(&mut ready).unwrap();
+    // Held to the end: an unbuffered python writes the line in two parts, and fails if nobody listens to the second.
+    let mut ready = relay.stdout.take().unwrap();
+    hosts.daemons.push(relay);
+    ready.read_exact(&mut [0]).unwrap();
     hosts.configure("sslmode = \"require\"", "localhost", Some(own_port));
     hosts.fails(&["init"], "channel binding");
     hosts.client_hears("channel binding");
     hosts.configure("sslmode = \"verify-ca\"\nsslrootcert = \"root.crt\"", "localhost", Some(own_port));
     hosts.client_hears("UnknownIssuer");
-    relay.kill().unwrap();
-    relay.wait().unwrap();
 }
 
 /// Ends TLS with a certificate of its own, and begins another TLS connection to the server.
@@ -388,16 +388,9 @@ fn a_gtm_hears_only_who_has_a_certificate_of_the_cluster() {
         "-key",
         "tls/coord1.key",
     ]);
-    let mut impostor = impostor
-        .current_dir(hosts.dir.path())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
+    impostor.current_dir(hosts.dir.path()).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    hosts.daemons.push(impostor.spawn().unwrap());
     until("the impostor is found out", || hosts.log("coordinator").contains("extended key usage"));
-    impostor.kill().unwrap();
-    impostor.wait().unwrap();
 }
 
 /// Does the gtm take a TLS connection, and wait for a Hello?
