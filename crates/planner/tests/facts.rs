@@ -376,3 +376,72 @@ mod builtins {
         }
     }
 }
+
+/// Triggers that may give a row another distribution key are run by the coordinator.
+mod key_setters {
+    use catalog::NodeId;
+    use planner::{Effect, Exchanges, Plan, SessionFacts, Stop};
+
+    /// Is it so for a function with this body, on a table distributed by `p_a` and `p_b`?
+    fn sets(body: &str) -> bool {
+        let catalog = super::common::catalog_but(
+            |_| {},
+            |function| {
+                if function.name == "rounds" {
+                    let (head, _) = function.definition.split_once("BEGIN").unwrap();
+                    function.definition = format!("{head}{body}$function$");
+                }
+            },
+        );
+        let sql = "CREATE TRIGGER r BEFORE INSERT ON pairs FOR EACH ROW EXECUTE FUNCTION rounds()";
+        let path = ["public".to_owned()];
+        let session = SessionFacts {
+            home: NodeId(0),
+            search_path: &path,
+            temp_relations: &[],
+            temp_views: &[],
+            temp_code: &[],
+            temp_functions: &[],
+            parameters: &[],
+            describe: None,
+            in_transaction: false,
+            clock: None,
+            now: None,
+            exchanges: Exchanges::Seeing,
+            estimates: None,
+            few_rows: 0.0,
+            stop: Stop::default(),
+        };
+        match planner::plan(&planner::parse(sql).unwrap()[0], &catalog, &session).unwrap() {
+            Plan::Ddl(plan) => plan.effects.iter().any(|effect| matches!(effect, Effect::CaptureOthers { .. })),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_key_is_set_by_assignment_into_and_return() {
+        assert!(sets("BEGIN NEW.p_a := NEW.p_a + 1; RETURN NEW; END"));
+        assert!(sets("BEGIN NEW.p_a[1] := NEW.p_a + 1; RETURN NEW; END"));
+        assert!(sets("BEGIN IF true THEN new.\"p_b\" = 1; END IF; RETURN NEW; END"));
+        assert!(sets("BEGIN SELECT 1, 2 INTO STRICT NEW.p_c, NEW.p_a; RETURN NEW; END"));
+        assert!(sets("BEGIN FOR NEW.p_a IN SELECT 1 LOOP NULL; END LOOP; RETURN NEW; END"));
+        assert!(sets("BEGIN NEW := jsonb_populate_record(NEW, '{}'); RETURN NEW; END"));
+        assert!(sets("BEGIN NULL; EXCEPTION WHEN OTHERS THEN NEW.p_a := 1; RETURN NEW; END"));
+        assert!(sets("DECLARE r pairs; BEGIN RETURN r; END"));
+        assert!(sets("DECLARE new pairs; BEGIN new.p_c := 1; RETURN new; END"));
+        assert!(sets("DECLARE r ALIAS FOR new; BEGIN r.p_a := 1; RETURN NEW; END"));
+        assert!(sets("BEGIN f.NEW.p_a := 1; RETURN NEW; END"));
+        assert!(sets("BEGIN GET DIAGNOSTICS n = ROW_COUNT, NEW.p_a = ROW_COUNT; RETURN NEW; END"));
+    }
+
+    #[test]
+    fn it_is_not_set_by_reading_it() {
+        assert!(!sets("BEGIN IF NEW.p_a = 5 THEN NEW.p_c := NEW.p_a; END IF; RETURN NEW; END"));
+        assert!(!sets("BEGIN IF NEW IS DISTINCT FROM OLD THEN NEW.p_c = 7; END IF; RETURN COALESCE(NEW, OLD); END"));
+        assert!(!sets("BEGIN SELECT NEW.p_a, 2 INTO x, NEW.p_c; RETURN NULL; END"));
+        assert!(!sets("BEGIN RAISE NOTICE '%', NEW.p_a; RETURN OLD; END"));
+        assert!(!sets(
+            "DECLARE call int; BEGIN call := 1; RETURN CASE WHEN tg_op = 'DELETE' THEN old ELSE new END; END"
+        ));
+    }
+}

@@ -387,11 +387,15 @@ fn which_inserts_look_at_nothing_but_their_row() {
         "{text}"
     );
     assert!(text.ends_with(", ($14, $13), ($16, $15)"), "{text}");
-    let wide = common::catalog_but(|table| {
-        let more = (5..=600).map(|number| Column { number, name: format!("c{number}"), ..table.columns[1].clone() });
-        let more: Vec<Column> = if table.name == "orders" { more.collect() } else { Vec::new() };
-        table.columns.extend(more);
-    });
+    let wide = common::catalog_but(
+        |table| {
+            let more =
+                (5..=600).map(|number| Column { number, name: format!("c{number}"), ..table.columns[1].clone() });
+            let more: Vec<Column> = if table.name == "orders" { more.collect() } else { Vec::new() };
+            table.columns.extend(more);
+        },
+        |_| {},
+    );
     let values: Vec<String> = (1..=600).map(|number| format!("${number}")).collect();
     let sizes: Vec<usize> = texts(&format!("INSERT INTO orders VALUES ({})", values.join(",")), &wide)
         .into_iter()
@@ -442,11 +446,14 @@ fn nothing_of_the_user_s_may_happen_at_a_snapshot_independent_insert() {
     };
     assert!(is_independent(&common::catalog()));
     for (number, act) in acts.iter().enumerate() {
-        let changed = common::catalog_but(|table| {
-            if table.name == "orders" {
-                act(table)
-            }
-        });
+        let changed = common::catalog_but(
+            |table| {
+                if table.name == "orders" {
+                    act(table)
+                }
+            },
+            |_| {},
+        );
         assert!(!is_independent(&changed), "change {number}");
     }
 }

@@ -10,6 +10,7 @@ use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result, SqlState};
 
 use crate::context::{Context, Named};
+use crate::facts::functions::SYSTEM_COLUMNS;
 use crate::parse::{characters, scan};
 use crate::session::SessionFacts;
 use crate::tree::{self, Get, Ref, Walk};
@@ -242,9 +243,8 @@ impl Search<'_> {
 
 /// All names that may mean something in the statement's FROM: columns, tables, aliases. `None` if not all of them are known.
 pub fn names_in_from(sql: &str, catalog: &Catalog, session: &SessionFacts<'_>) -> Result<Option<HashSet<String>>> {
-    const SYSTEM: [&str; 7] = ["ctid", "xmin", "xmax", "cmin", "cmax", "tableoid", "oid"];
     let ctx = Context::new(catalog, session, None);
-    let mut names: Option<HashSet<String>> = Some(SYSTEM.iter().map(|name| (*name).to_owned()).collect());
+    let mut names: Option<HashSet<String>> = Some(SYSTEM_COLUMNS.map(str::to_owned).into());
     let mut add = |name: &str| {
         if let Some(names) = &mut names {
             names.insert(name.to_owned());

@@ -57,28 +57,61 @@ fn only_statement(sql: &str) -> Result<Statement> {
 
 /// `None`: as any other statement.
 pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Option<OfRows>> {
-    match (&statement.kind, statement.node()) {
-        (StatementKind::Copy(copy), _) if !copy.is_from => match &copy.subject {
-            CopySubject::Query(query) if is_kept(ctx, query)? => {
-                let is_volatile = calls_volatile(ctx, query)?;
+    if let StatementKind::Copy(copy) = &statement.kind {
+        return match &copy.subject {
+            CopySubject::Query(query) if !copy.is_from && is_kept(ctx, query)? => {
+                let is_volatile = query.node().map_or(Ok(true), |node| per_row::calls_volatile(ctx, node))?;
                 Ok(Some(OfRows { query: query.sql.to_string(), fills: None, is_volatile, may_write: true }))
             }
             _ => Ok(None),
+        };
+    }
+    let Some((query, plan)) = filled(ctx, statement, |query| calls_here(ctx, query))? else { return Ok(None) };
+    let is_volatile = per_row::calls_volatile(ctx, &query)?;
+    Ok(Some(OfRows { query: tree::deparse(&query)?, fills: Some(Box::new(plan)), is_volatile, may_write: true }))
+}
+
+/// How a query is run that reads views [with their owners' rights](crate::rewrite::owner_reads).
+pub(crate) fn over_views(ctx: &Context<'_>, statement: &Statement) -> Result<Option<OfRows>> {
+    // What the views themselves call is not VOLATILE, or they are not read so.
+    let is_volatile = |query: &NodeEnum| Ok::<_, PgError>(facts(ctx, query)?.volatile.is_some());
+    let read = match &statement.kind {
+        StatementKind::Copy(copy) => match &copy.subject {
+            CopySubject::Query(query) => query,
+            CopySubject::Relation { .. } => return Ok(None),
         },
+        StatementKind::DeclareCursor(declare) => &declare.inner,
+        _ => {
+            let Some((query, plan)) = filled(ctx, statement, |_| Ok(true))? else { return Ok(None) };
+            let (is_volatile, fills) = (is_volatile(&query)?, Some(Box::new(plan)));
+            return Ok(Some(OfRows { query: tree::deparse(&query)?, fills, is_volatile, may_write: false }));
+        }
+    };
+    let is_volatile = read.node().map_or(Ok(true), is_volatile)?;
+    Ok(Some(OfRows { query: read.sql.to_string(), fills: None, is_volatile, may_write: false }))
+}
+
+/// The query that fills a table or materialized view, if it is one that is `meant`, and the plan that makes what it fills.
+fn filled(
+    ctx: &Context<'_>,
+    statement: &Statement,
+    is_meant: impl Fn(&NodeEnum) -> Result<bool>,
+) -> Result<Option<(NodeEnum, DdlPlan)>> {
+    match (&statement.kind, statement.node()) {
         (StatementKind::CreateTableAs, Some(node)) => {
             let create = crate::ddl::normal_form(node)?;
-            let query = create.query.as_deref().and_then(|query| query.node.as_ref());
-            match query.filter(|_| create.into.as_ref().is_some_and(|into| !into.skip_data)) {
-                Some(query) if calls_here(ctx, query)? => {
-                    filled(ctx, query, crate::ddl::filled_apart(ctx, statement, node)?)
+            let is_filled = create.into.as_ref().is_some_and(|into| !into.skip_data);
+            match create.query.as_deref().and_then(|query| query.node.as_ref()).filter(|_| is_filled) {
+                Some(query) if is_meant(query)? => {
+                    Ok(crate::ddl::filled_apart(ctx, statement, node)?.map(|plan| (query.clone(), plan)))
                 }
                 _ => Ok(None),
             }
         }
         (StatementKind::RefreshMaterializedView, Some(NodeEnum::RefreshMatViewStmt(refresh))) => {
             match crate::ddl::refreshed_query(ctx, refresh)? {
-                Some(query) if calls_here(ctx, &query)? => match crate::ddl::plan(ctx, statement)? {
-                    Plan::Ddl(plan) => filled(ctx, &query, Some(*plan)),
+                Some(query) if is_meant(&query)? => match crate::ddl::plan(ctx, statement)? {
+                    Plan::Ddl(plan) => Ok(Some((query, *plan))),
                     _ => Ok(None),
                 },
                 _ => Ok(None),
@@ -86,52 +119,6 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Of
         }
         _ => Ok(None),
     }
-}
-
-/// The same for a query that reads views [with their owners' rights](crate::rewrite::owner_reads).
-pub(crate) fn over_views(ctx: &Context<'_>, statement: &Statement) -> Result<Option<OfRows>> {
-    // What the views themselves call is not VOLATILE, or they are not read so.
-    let is_volatile = |query: &NodeEnum| Ok::<_, PgError>(facts(ctx, query)?.volatile.is_some());
-    let inner = |query: &Statement| -> Result<Option<OfRows>> {
-        let is_volatile = query.node().map_or(Ok(true), is_volatile)?;
-        Ok(Some(OfRows { query: query.sql.to_string(), fills: None, is_volatile, may_write: false }))
-    };
-    let filled = |query: &NodeEnum, plan: Option<DdlPlan>| -> Result<Option<OfRows>> {
-        let Some(plan) = plan else { return Ok(None) };
-        let is_volatile = is_volatile(query)?;
-        Ok(Some(OfRows { query: tree::deparse(query)?, fills: Some(Box::new(plan)), is_volatile, may_write: false }))
-    };
-    match (&statement.kind, statement.node()) {
-        (StatementKind::Copy(copy), _) => match &copy.subject {
-            CopySubject::Query(query) => inner(query),
-            CopySubject::Relation { .. } => Ok(None),
-        },
-        (StatementKind::DeclareCursor(declare), _) => inner(&declare.inner),
-        (StatementKind::CreateTableAs, Some(node)) => {
-            let create = crate::ddl::normal_form(node)?;
-            match create.query.as_deref().and_then(|query| query.node.as_ref()) {
-                Some(query) => filled(query, crate::ddl::filled_apart(ctx, statement, node)?),
-                None => Ok(None),
-            }
-        }
-        (StatementKind::RefreshMaterializedView, Some(NodeEnum::RefreshMatViewStmt(refresh))) => {
-            match (crate::ddl::refreshed_query(ctx, refresh)?, crate::ddl::plan(ctx, statement)?) {
-                (Some(query), Plan::Ddl(plan)) => filled(&query, Some(*plan)),
-                _ => Ok(None),
-            }
-        }
-        _ => Ok(None),
-    }
-}
-
-fn filled(ctx: &Context<'_>, query: &NodeEnum, plan: Option<DdlPlan>) -> Result<Option<OfRows>> {
-    let Some(plan) = plan else { return Ok(None) };
-    let is_volatile = per_row::calls_volatile(ctx, query)?;
-    Ok(Some(OfRows { query: tree::deparse(query)?, fills: Some(Box::new(plan)), is_volatile, may_write: true }))
-}
-
-fn calls_volatile(ctx: &Context<'_>, query: &Statement) -> Result<bool> {
-    query.node().map_or(Ok(true), |node| per_row::calls_volatile(ctx, node))
 }
 
 /// Does the coordinator have to run a function that the query calls?
@@ -166,7 +153,7 @@ fn is_run_here(ctx: &Context<'_>, query: &Statement) -> Result<bool> {
     Ok(may_be && crate::plan_in_steps(ctx, query).is_some())
 }
 
-/// The same for a cursor, whose rows are then computed when it is declared.
+/// How a cursor is declared whose rows are then computed.
 pub(crate) fn of_cursor(ctx: &Context<'_>, declare: &DeclareCursor) -> Result<Option<OfRows>> {
     let Some(query) = declare.inner.node() else { return Ok(None) };
     if !calls_here(ctx, query)? || !is_run_here(ctx, &declare.inner)? {

@@ -2,8 +2,7 @@
 //! aggregates there that belong to the level.
 
 use pg_query::protobuf::{
-    self, CoercionForm, ColumnRef, FuncCall, JoinExpr, JoinType, ResTarget, RowExpr, SelectStmt, SubLink, TypeCast,
-    WindowDef,
+    self, CoercionForm, ColumnRef, FuncCall, JoinExpr, JoinType, RowExpr, SelectStmt, SubLink, TypeCast, WindowDef,
 };
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
@@ -101,23 +100,23 @@ fn has(select: &SelectStmt, is_such: impl Fn(Ref<'_>) -> bool) -> Result<bool> {
     Ok(found)
 }
 
-/// The grouping expressions with ordinals and aliases replaced. `None` with grouping sets.
-pub(crate) fn plain_group(select: &SelectStmt, is_input: impl Fn(&str) -> bool) -> Option<Vec<&Node>> {
+/// The grouping expressions with ordinals replaced. `None` with grouping sets.
+pub(crate) fn plain_group(select: &SelectStmt) -> Option<Vec<&Node>> {
     if select.group_clause.iter().any(|g| matches!(g.node, Some(NodeEnum::GroupingSet(_)))) {
         return None;
     }
-    select.group_clause.iter().map(|g| by_position_or_name(select, g, &is_input)).collect()
+    select.group_clause.iter().map(|item| by_position(select, item)).collect()
 }
 
-/// All expressions that some grouping set groups by, with ordinals and aliases replaced.
-pub(crate) fn grouped_in_sets(select: &SelectStmt, is_input: impl Fn(&str) -> bool) -> Option<Vec<&Node>> {
+/// All expressions that some grouping set groups by, with ordinals replaced.
+pub(crate) fn grouped_in_sets(select: &SelectStmt) -> Option<Vec<&Node>> {
     let mut found: Vec<&Node> = Vec::new();
     let mut pending: Vec<&Node> = select.group_clause.iter().rev().collect();
     while let Some(item) = pending.pop() {
         match &item.node {
             Some(NodeEnum::GroupingSet(set)) => pending.extend(set.content.iter().rev()),
             Some(NodeEnum::RowExpr(row)) if is_list(row) => pending.extend(row.args.iter().rev()),
-            _ => found.push(by_position_or_name(select, item, &is_input)?),
+            _ => found.push(by_position(select, item)?),
         }
     }
     Some(found)
@@ -128,19 +127,9 @@ pub(crate) fn is_list(row: &RowExpr) -> bool {
     row.row_format == CoercionForm::CoerceImplicitCast as i32
 }
 
-/// An item of GROUP BY or DISTINCT ON: a number counts output columns; a name is an input column before an output alias.
-fn by_position_or_name<'a>(
-    select: &'a SelectStmt,
-    item: &'a Node,
-    is_input: &impl Fn(&str) -> bool,
-) -> Option<&'a Node> {
-    if let Some(position) = ordinal(item) {
-        return target_value(select, position);
-    }
-    match bare_name(item) {
-        Some(name) if !is_input(name) => Some(aliased(select, name).unwrap_or(item)),
-        _ => Some(item),
-    }
+/// An item of GROUP BY or DISTINCT ON: a number counts output columns; PostgreSQL prints no name of an output there.
+fn by_position<'a>(select: &'a SelectStmt, item: &'a Node) -> Option<&'a Node> {
+    ordinal(item).map_or(Some(item), |position| target_value(select, position))
 }
 
 /// The expression of the n-th output column (1-based); `None` if a star stands before it.
@@ -150,12 +139,6 @@ pub(crate) fn target_value(select: &SelectStmt, position: usize) -> Option<&Node
         return None;
     }
     tree::value_of(before.last()?)
-}
-
-/// The expression whose output name this is.
-pub(crate) fn aliased<'a>(select: &'a SelectStmt, name: &str) -> Option<&'a Node> {
-    let is_meant = |target: &&ResTarget| tree::output_name(target) == name;
-    select.target_list.iter().filter_map(|target| target.get()).find(is_meant)?.val.as_deref()
 }
 
 /// A bare integer constant: the number of an output column.
@@ -181,9 +164,9 @@ pub(crate) fn bare_name(node: &Node) -> Option<&str> {
 }
 
 /// DISTINCT ON's expressions, or all output expressions for plain DISTINCT.
-pub(crate) fn distinct_expressions(select: &SelectStmt, is_input: impl Fn(&str) -> bool) -> Vec<&Node> {
-    if select.distinct_clause.iter().any(|n| n.node.is_some()) {
-        return select.distinct_clause.iter().filter_map(|d| by_position_or_name(select, d, &is_input)).collect();
+pub(crate) fn distinct_expressions(select: &SelectStmt) -> Vec<&Node> {
+    if has_distinct_on(select) {
+        return select.distinct_clause.iter().filter_map(|item| by_position(select, item)).collect();
     }
     (1..=select.target_list.len()).filter_map(|i| target_value(select, i)).collect()
 }

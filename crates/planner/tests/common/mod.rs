@@ -105,11 +105,11 @@ impl Table {
 }
 
 pub fn catalog() -> Catalog {
-    catalog_but(|_| {})
+    catalog_but(|_| {}, |_| {})
 }
 
-/// The same with tables changed.
-pub fn catalog_but(change: impl Fn(&mut Relation)) -> Catalog {
+/// The same with tables and functions changed.
+pub fn catalog_but(change: impl Fn(&mut Relation), change_function: impl Fn(&mut Function)) -> Catalog {
     let mut builder = Builder::new(1, 150_000);
     // What `executor::load` asks PostgreSQL 15 for.
     builder.builtins(Builtins::from_lines(include_str!("builtins.tsv")).unwrap().into());
@@ -207,10 +207,6 @@ pub fn catalog_but(change: impl Fn(&mut Relation)) -> Catalog {
         arguments: (0, Some(0)),
         leavings: Default::default(),
     };
-    builder.function(function(16501, "count_orders", "SELECT count(*) FROM orders", "sql"));
-    builder.function(function(16502, "count_nations", "SELECT count(*) FROM nation", "sql"));
-    builder.function(function(16503, "harmless", "BEGIN RETURN 1 + 1; END", "plpgsql"));
-    builder.function(function(16504, "dynamic", "BEGIN EXECUTE 'SELECT 1'; RETURN 1; END", "plpgsql"));
     let trigger = |oid, name: &str, body: &str| Function {
         definition: format!(
             "CREATE OR REPLACE FUNCTION public.{name}()\n RETURNS trigger\n LANGUAGE plpgsql\nAS $function${body}$function$"
@@ -218,17 +214,19 @@ pub fn catalog_but(change: impl Fn(&mut Relation)) -> Catalog {
         is_trigger: true,
         ..function(oid, name, "", "plpgsql")
     };
-    builder.function(trigger(
-        16505,
-        "logs",
-        "BEGIN INSERT INTO events VALUES (NEW.o_orderkey, TG_OP); RETURN NEW; END",
-    ));
-    builder.function(trigger(
-        16506,
-        "looks",
-        "BEGIN NEW.n := (SELECT n_name FROM nation WHERE n_key = 1); RETURN NEW; END",
-    ));
-    builder.function(trigger(16507, "rounds", "BEGIN NEW.o_total := round(NEW.o_total); RETURN NEW; END"));
-    builder.function(trigger(16508, "renumbers", "BEGIN NEW.o_orderkey := NEW.o_orderkey + 1; RETURN NEW; END"));
+    let functions = [
+        function(16501, "count_orders", "SELECT count(*) FROM orders", "sql"),
+        function(16502, "count_nations", "SELECT count(*) FROM nation", "sql"),
+        function(16503, "harmless", "BEGIN RETURN 1 + 1; END", "plpgsql"),
+        function(16504, "dynamic", "BEGIN EXECUTE 'SELECT 1'; RETURN 1; END", "plpgsql"),
+        trigger(16505, "logs", "BEGIN INSERT INTO events VALUES (NEW.o_orderkey, TG_OP); RETURN NEW; END"),
+        trigger(16506, "looks", "BEGIN NEW.n := (SELECT n_name FROM nation WHERE n_key = 1); RETURN NEW; END"),
+        trigger(16507, "rounds", "BEGIN NEW.o_total := round(NEW.o_total); RETURN NEW; END"),
+        trigger(16508, "renumbers", "BEGIN NEW.o_orderkey := NEW.o_orderkey + 1; RETURN NEW; END"),
+    ];
+    for mut function in functions {
+        change_function(&mut function);
+        builder.function(function);
+    }
     builder.build()
 }

@@ -519,12 +519,12 @@ ExchangePlan over [0 1 2]
 SELECT c.c_name, sum(k.k_paid) AS sum, avg((k.k_paid * (2)::numeric)) AS mean, count(*) AS count, count(DISTINCT c.c_nation) AS count, max(k.k_page) AS max FROM (public.clicks k JOIN public.customer c ON ((k.k_user = c.c_custkey))) WHERE (k.k_page = 'a'::text) GROUP BY c.c_name HAVING (min(k.k_page) > 'b'::text) ORDER BY (count(*)), (sum(k.k_paid)) DESC
 ----
 ExchangePlan over [0 1 2]
-  loxo_x1 from [0 1 2] to all of [0 1 2]
-    SELECT c_custkey, c_name, c_nation FROM public.customer c
+  loxo_x1 from [0 1 2] to hash of column 0 Int8 over [0 1 2]
+    SELECT k.k_user, sum(k.k_paid) AS loxo_p1, sum(k.k_paid * 2::numeric) AS loxo_p2, count(k.k_paid * 2::numeric) AS loxo_p3, count(*) AS loxo_p4, max(k.k_page) AS loxo_p5, min(k.k_page) AS loxo_p6 FROM public.clicks k WHERE k.k_page = 'a'::text GROUP BY k.k_user
   Gather on 0
-    SELECT loxo_c1 AS c_name, sum(loxo_c2) AS sum, avg(loxo_c2 * 2::numeric) AS mean, count(*) AS count, count(DISTINCT loxo_c3) AS count, max(loxo_c4) AS max FROM loxo_g1 GROUP BY loxo_c1 HAVING min(loxo_c4) > 'b'::text ORDER BY count(*), sum(loxo_c2) DESC
+    SELECT loxo_c1 AS c_name, sum(loxo_c2) AS sum, sum(loxo_c3)::numeric / sum(loxo_c4) AS mean, COALESCE(sum(loxo_c5), 0)::bigint AS count, count(DISTINCT loxo_c6) AS count, max(loxo_c7) AS max FROM loxo_g1 GROUP BY loxo_c1 HAVING min(loxo_c8) > 'b'::text ORDER BY COALESCE(sum(loxo_c5), 0)::bigint, sum(loxo_c2) DESC
     loxo_g1 from [0 1 2]
-      SELECT c.c_name AS loxo_c1, k.k_paid AS loxo_c2, c.c_nation AS loxo_c3, k.k_page AS loxo_c4 FROM public.clicks k JOIN loxo_x1 c ON k.k_user = c.c_custkey WHERE k.k_page = 'a'::text
+      SELECT c.c_name AS loxo_c1, k.loxo_p1 AS loxo_c2, k.loxo_p2 AS loxo_c3, k.loxo_p3 AS loxo_c4, k.loxo_p4 AS loxo_c5, c.c_nation AS loxo_c6, k.loxo_p5 AS loxo_c7, k.loxo_p6 AS loxo_c8 FROM loxo_x1 k JOIN public.customer c ON k.k_user = c.c_custkey
 
 -- estimated 90000: SELECT c_custkey, c_name, c_nation FROM public.customer
 -- estimated 9000: SELECT clicks.k_user FROM public.clicks
@@ -538,4 +538,12 @@ ExchangePlan over [0 1 2]
     SELECT loxo_c1 AS c_name, sum(loxo_c2)::loxo_type_of_1_2 AS sum, sum(loxo_c3)::loxo_type_of_1_3 AS sum FROM loxo_g1 GROUP BY loxo_c1
     loxo_g1 from [0 1 2]
       SELECT customer.c_name AS loxo_c1, sum(clicks.k_paid) AS loxo_c2, sum(customer.c_nation) AS loxo_c3 FROM public.clicks JOIN loxo_x1 customer ON clicks.k_user = customer.c_custkey GROUP BY 1
+
+SELECT customer.c_name, orders.o_total FROM (public.customer JOIN public.orders ON ((customer.c_custkey = orders.o_custkey))) WHERE ((orders.o_total > (10)::numeric) AND (orders.o_total > (10)::numeric))
+----
+ExchangePlan over [0 1 2]
+  loxo_x1 from [0 1 2] to hash of column 0 Int8 over [0 1 2]
+    SELECT o_custkey, o_total FROM public.orders WHERE orders.o_total > 10::numeric AND orders.o_total > 10::numeric
+  Scatter to [0 1 2]
+    SELECT customer.c_name, orders.o_total FROM public.customer JOIN loxo_x1 orders ON customer.c_custkey = orders.o_custkey
 

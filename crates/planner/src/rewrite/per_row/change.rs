@@ -64,11 +64,9 @@ pub(super) fn update(draft: &mut Draft<'_>, update: &UpdateStmt) -> Result<Split
     let Some(target) = &update.relation else { return Ok(None) };
     let in_rest = draft.calls_in(&update.target_list)? || draft.calls_in(&update.where_clause)?;
     if !in_rest {
-        let split = returning(draft, update.returning_clause.as_ref(), |clause| {
+        return returning_of_rows(draft, target, update.returning_clause.as_ref(), |clause| {
             UpdateStmt { returning_clause: Some(clause), ..update.clone() }.into_tree()
-        })?;
-        draft.fails |= split.is_some() && touches(draft, target)?;
-        return Ok(split);
+        });
     }
     if !update.from_clause.is_empty() || update.with_clause.is_some() {
         return Ok(None);
@@ -89,29 +87,36 @@ pub(super) fn update(draft: &mut Draft<'_>, update: &UpdateStmt) -> Result<Split
         }
     }
     rest.from_clause = vec![rows_item()];
-    rest.where_clause = tree::conjunction(changed.conditions.clone()).map(Box::new);
-    changed.one_by_one(draft, target, update.returning_clause.as_ref())?;
-    Ok(Some((changed.rows(draft, target), rest.into_tree())))
+    let (rows, condition) = changed.split(draft, target, update.returning_clause.as_ref())?;
+    rest.where_clause = condition;
+    Ok(Some((rows, rest.into_tree())))
 }
 
 pub(super) fn delete(draft: &mut Draft<'_>, delete: &DeleteStmt) -> Result<Split> {
     let Some(target) = &delete.relation else { return Ok(None) };
     if !draft.calls_in(&delete.where_clause)? {
-        let split = returning(draft, delete.returning_clause.as_ref(), |clause| {
+        return returning_of_rows(draft, target, delete.returning_clause.as_ref(), |clause| {
             DeleteStmt { returning_clause: Some(clause), ..delete.clone() }.into_tree()
-        })?;
-        draft.fails |= split.is_some() && touches(draft, target)?;
-        return Ok(split);
+        });
     }
     if !delete.using_clause.is_empty() || delete.with_clause.is_some() {
         return Ok(None);
     }
     let Some(changed) = Changed::of(draft, target, delete.where_clause.as_deref())? else { return Ok(None) };
-    let mut rest = delete.clone();
-    rest.using_clause = vec![rows_item()];
-    rest.where_clause = tree::conjunction(changed.conditions.clone()).map(Box::new);
-    changed.one_by_one(draft, target, delete.returning_clause.as_ref())?;
-    Ok(Some((changed.rows(draft, target), rest.into_tree())))
+    let (rows, where_clause) = changed.split(draft, target, delete.returning_clause.as_ref())?;
+    Ok(Some((rows, DeleteStmt { using_clause: vec![rows_item()], where_clause, ..delete.clone() }.into_tree())))
+}
+
+/// A change of any number of rows whose RETURNING has calls, and nothing else of it.
+fn returning_of_rows(
+    draft: &mut Draft<'_>,
+    target: &RangeVar,
+    clause: Option<&ReturningClause>,
+    with: impl FnOnce(ReturningClause) -> NodeEnum,
+) -> Result<Split> {
+    let split = returning(draft, clause, with)?;
+    draft.fails |= split.is_some() && touches(draft, target)?;
+    Ok(split)
 }
 
 fn touches(draft: &Draft<'_>, target: &RangeVar) -> Result<bool> {
@@ -165,30 +170,31 @@ impl Changed {
         Ok(Some(Self { conditions, early, when }))
     }
 
-    /// A function that changes a row that is to be changed is an error in PostgreSQL, which nobody here finds.
-    fn one_by_one(&self, draft: &mut Draft<'_>, target: &RangeVar, returning: Option<&ReturningClause>) -> Result<()> {
+    /// The rows, which nobody else changes from here on, and the condition of the rest.
+    fn split(
+        self,
+        draft: &mut Draft<'_>,
+        target: &RangeVar,
+        returning: Option<&ReturningClause>,
+    ) -> Result<(NodeEnum, Option<Box<Node>>)> {
+        // A function that changes a row that is to be changed is an error in PostgreSQL, which nobody here finds.
         if touches(draft, target)? {
             draft.fails |= !read_only(draft.ctx, &draft.functions)?;
             one_by_one(draft, target, returning)?;
         }
-        Ok(())
-    }
-
-    /// The rows, which nobody else changes from here on.
-    fn rows(&self, draft: &mut Draft<'_>, target: &RangeVar) -> NodeEnum {
         let locking = protobuf::LockingClause {
             locked_rels: Vec::new(),
             strength: protobuf::LockClauseStrength::LcsForupdate as i32,
             wait_policy: protobuf::LockWaitPolicy::LockWaitBlock as i32,
         };
-        SelectStmt {
+        let rows = SelectStmt {
             target_list: draft.targets(),
             from_clause: vec![tree::node(NodeEnum::RangeVar(target.clone()))],
-            where_clause: tree::conjunction(self.early.clone()).map(Box::new),
+            where_clause: tree::conjunction(self.early).map(Box::new),
             locking_clause: vec![tree::node(NodeEnum::LockingClause(locking))],
             ..tree::empty_select()
-        }
-        .into_tree()
+        };
+        Ok((rows.into_tree(), tree::conjunction(self.conditions).map(Box::new)))
     }
 }
 

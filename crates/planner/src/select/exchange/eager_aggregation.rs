@@ -172,7 +172,7 @@ struct Separation<'a> {
 
 impl Separation<'_> {
     fn ahead(&self) -> Result<Option<Ahead>> {
-        let is_plain_group = shape::plain_group(self.select, |_| false).is_some();
+        let is_plain_group = shape::plain_group(self.select).is_some();
         let is_grouped = is_plain_group && shape::windows(self.select)?.is_empty();
         let has_others = shape::has_json_aggregate(self.select)? || outer_aggregates::any(self.ctx, self.select)?;
         if !is_grouped || has_others || !shape::is_aggregated(self.ctx, self.select)? {
@@ -388,6 +388,7 @@ fn is_product(value: &Node) -> bool {
                 && [&e.lexpr, &e.rexpr].into_iter().flatten().all(|side| is_product(side))
         }
         Some(NodeEnum::ColumnRef(_) | NodeEnum::AConst(_)) => true,
+        Some(NodeEnum::TypeCast(cast)) => cast.arg.get::<AConst>().is_some(),
         _ => false,
     }
 }

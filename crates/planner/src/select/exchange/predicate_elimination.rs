@@ -54,30 +54,3 @@ fn always() -> Node {
     let val = Some(a_const::Val::Boolval(Boolean { boolval: true }));
     tree::node(NodeEnum::AConst(pg_query::protobuf::AConst { isnull: false, location: -1, val }))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn condition(query: &SelectStmt, at: usize) -> Node {
-        tree::conjuncts(query.where_clause.as_deref())[at].clone()
-    }
-
-    #[test]
-    fn a_condition_found_once_is_removed() {
-        let query = tree::parse_select("SELECT a FROM t LEFT JOIN u ON u.k = t.k WHERE a > 1 AND b < 2").unwrap();
-        let left = without(&query, &[condition(&query, 0)]).unwrap().unwrap();
-        assert_eq!(tree::deparse_select(&left).unwrap(), "SELECT a FROM t LEFT JOIN u ON u.k = t.k WHERE b < 2");
-    }
-
-    #[test]
-    fn a_condition_found_twice_or_never_stays() {
-        let query = tree::parse_select("SELECT a FROM t WHERE a > 1").unwrap();
-        let once = condition(&query, 0);
-        let mut twice = query.clone();
-        twice.where_clause = Some(Box::new(tree::and(vec![once.clone(), once.clone()])));
-        assert!(without(&twice, std::slice::from_ref(&once)).unwrap().is_none());
-        let other = tree::parse_select("SELECT a FROM t WHERE b").unwrap();
-        assert!(without(&other, &[once]).unwrap().is_none());
-    }
-}

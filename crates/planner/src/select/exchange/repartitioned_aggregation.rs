@@ -120,13 +120,12 @@ impl Search<'_> {
 
     /// The columns that every grouping, DISTINCT and window of the last text has in common and that can be hashed.
     fn key_of(&self, last: &SelectStmt, columns: &[Column]) -> Result<Vec<KeyColumn>> {
-        let is_input = |name: &str| columns.iter().any(|column| column.name == name);
         let mut lists = Vec::new();
         if shape::is_aggregated(self.ctx, last)? {
-            lists.push(shape::plain_group(last, is_input).unwrap_or_default());
+            lists.push(shape::plain_group(last).unwrap_or_default());
         }
         if !last.distinct_clause.is_empty() {
-            lists.push(shape::distinct_expressions(last, is_input));
+            lists.push(shape::distinct_expressions(last));
         }
         for window in shape::windows(last)? {
             lists.push(window.unwrap_or_default());

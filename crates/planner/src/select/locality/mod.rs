@@ -339,14 +339,13 @@ impl<'a> Analyzer<'a> {
             !split.key.is_empty() && split.key.iter().all(|k| terms.iter().any(|t| body.equal.same(*t, *k)))
         };
         if shape::is_aggregated(self.ctx, select)? {
-            let group = shape::plain_group(select, |name| self.is_input_column(name, body));
+            let group = shape::plain_group(select);
             if !group.is_some_and(|g| covers(&g)) {
                 return Ok(Some("aggregation over rows of several nodes"));
             }
         }
         if !select.distinct_clause.is_empty() {
-            let distinct = shape::distinct_expressions(select, |name| self.is_input_column(name, body));
-            if !covers(&distinct) {
+            if !covers(&shape::distinct_expressions(select)) {
                 return Ok(Some("DISTINCT over rows of several nodes"));
             }
         }
@@ -356,12 +355,6 @@ impl<'a> Analyzer<'a> {
             }
         }
         Ok(None)
-    }
-
-    /// Does a bare name mean an input column (and not just an output alias)?
-    pub fn is_input_column(&self, name: &str, body: &Body) -> bool {
-        let fields = vec![tree::string(name)];
-        terms::resolve_here(&self.leaves, &body.scope, &pg_query::protobuf::ColumnRef { fields, location: -1 }).is_ok()
     }
 
     /// Output columns with the terms they show. `None` if a star hides some.

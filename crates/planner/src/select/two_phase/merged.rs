@@ -8,7 +8,7 @@
 //! The query is a sub-select so that what it computes is computed once: the key is of the value that the user gets.
 
 use catalog::{NodeId, Oid};
-use pg_query::protobuf::{ColumnRef, LimitOption, ResTarget, SelectStmt, SortBy, SortByDir, SortByNulls};
+use pg_query::protobuf::{ColumnRef, LimitOption, SelectStmt, SortBy, SortByDir, SortByNulls};
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
@@ -51,7 +51,7 @@ pub(super) fn merge(
         return Ok(None);
     };
     let key = |(by, at): &(SortBy, usize)| {
-        let value = target_value(rows, *at)?;
+        let value = shape::target_value(rows, *at)?;
         merge_key(by, *at, key_type(analyzer, body, value)?)
     };
     let Some(keys) = sort.iter().map(key).collect::<Option<Vec<MergeKey>>>() else { return Ok(None) };
@@ -108,11 +108,6 @@ fn row_count(clause: &Option<Box<Node>>) -> Option<Option<RowCount>> {
         }
         Some(node) => constant(node).and_then(|count| u64::try_from(count).ok()).map(RowCount::Constant).map(Some),
     }
-}
-
-/// The value of the n-th column (1-based) of a list without stars.
-fn target_value(rows: &SelectStmt, position: usize) -> Option<&Node> {
-    rows.target_list.get(position.checked_sub(1)?)?.get::<ResTarget>().and_then(|target| target.val.as_deref())
 }
 
 fn merge_key(by: &SortBy, at: usize, of: KeyType) -> Option<MergeKey> {

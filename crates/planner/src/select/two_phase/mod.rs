@@ -184,8 +184,7 @@ fn rows_done_plan(
     are_final: bool,
 ) -> Result<Option<Planned>> {
     let Some(values) = output_values(select) else { return Ok(None) };
-    let is_input = |name: &str| analyzer.is_input_column(name, body);
-    let Some(group) = shape::plain_group(select, is_input) else { return Ok(None) };
+    let Some(group) = shape::plain_group(select) else { return Ok(None) };
     let group: Vec<Node> = group.into_iter().cloned().collect();
     let mut fragment = select.clone();
     fragment.group_clause = group;

@@ -47,10 +47,9 @@ impl<'a> Upper<'a> {
         split: &'a Split,
         partial: bool,
     ) -> Result<Self> {
-        let is_input = |name: &str| analyzer.is_input_column(name, body);
-        let plain = shape::plain_group(select, is_input);
+        let plain = shape::plain_group(select);
         let has_sets = plain.is_none();
-        let group = plain.or_else(|| shape::grouped_in_sets(select, is_input));
+        let group = plain.or_else(|| shape::grouped_in_sets(select));
         // Outside the sets that group by it a constant is NULL, and which ones of the query are meant PostgreSQL alone knows.
         let has_grouped_constant = has_sets && !group.iter().flatten().all(|item| names_a_column(item));
         Ok(Self {
@@ -87,16 +86,15 @@ impl<'a> Upper<'a> {
         let grouped = self.grouping.len();
         last.target_list = self.targets(select)?;
         last.sort_clause = self.sort(select)?;
-        let names: Vec<String> = select.target_list.iter().map(target_name).collect();
         for clause in [&mut last.window_clause, &mut last.distinct_clause] {
             for item in clause.iter_mut().filter(|i| i.node.is_some()) {
-                self.upper_item(item, &names)?;
+                self.upper_item(item)?;
             }
         }
         if let Some(having) = &mut last.having_clause {
             self.expression(having)?;
         }
-        last.group_clause = if self.has_sets { self.sets(&select.group_clause, &names)? } else { group_columns };
+        last.group_clause = if self.has_sets { self.sets(&select.group_clause)? } else { group_columns };
         if self.impossible {
             return Ok(None);
         }
@@ -159,30 +157,24 @@ impl<'a> Upper<'a> {
     }
 
     /// GROUP BY with sets, as it is over the temp table.
-    fn sets(&mut self, items: &[Node], names: &[String]) -> Result<Vec<Node>> {
+    fn sets(&mut self, items: &[Node]) -> Result<Vec<Node>> {
         let mut items = items.to_vec();
         for item in &mut items {
             match &mut item.node {
-                Some(NodeEnum::GroupingSet(set)) => set.content = self.sets(&set.content, names)?,
-                Some(NodeEnum::RowExpr(row)) if shape::is_list(row) => row.args = self.sets(&row.args, names)?,
-                _ => self.upper_item(item, names)?,
+                Some(NodeEnum::GroupingSet(set)) => set.content = self.sets(&set.content)?,
+                Some(NodeEnum::RowExpr(row)) if shape::is_list(row) => row.args = self.sets(&row.args)?,
+                _ => self.upper_item(item)?,
             }
         }
         Ok(items)
     }
 
-    /// An item of GROUP BY sets, DISTINCT ON or WINDOW: numbers and output names stay, unless the name is an input column.
-    fn upper_item(&mut self, item: &mut Node, names: &[String]) -> Result<()> {
-        if shape::ordinal(item).is_some() {
-            return Ok(());
+    /// An item of GROUP BY sets, DISTINCT ON or WINDOW: numbers stay.
+    fn upper_item(&mut self, item: &mut Node) -> Result<()> {
+        match shape::ordinal(item) {
+            Some(_) => Ok(()),
+            None => self.expression(item),
         }
-        if let Some(name) = shape::bare_name(item)
-            && names.iter().any(|n| n == name)
-            && !self.analyzer.is_input_column(name, self.body)
-        {
-            return Ok(());
-        }
-        self.expression(item)
     }
 
     /// Replaces what the nodes compute by columns of the temp table.
