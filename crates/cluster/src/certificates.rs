@@ -89,6 +89,12 @@ pub fn make(config: &Config) -> Result<Vec<PathBuf>> {
 }
 
 fn sign(authority: &Pair, own: &Pair, name: &str, is_server: bool) -> Result<()> {
+    let shown = pgproto::tls::files::certificate(&authority.certificate)?;
+    if pgproto::x509::common_name(&shown).as_deref() != Some(AUTHORITY_NAME) {
+        let text = format!("\"{}\" is an authority of your own", authority.certificate.display());
+        let hint = format!("Sign {} with it.", own.certificate.display());
+        return Err(PgError::new(SqlState::CONFIG_FILE_ERROR, text).hint(hint));
+    }
     let text = disk::read(&authority.key).map_err(|error| {
         error.hint(format!("Sign {} with the authority of your own, or bring its key here.", own.certificate.display()))
     })?;

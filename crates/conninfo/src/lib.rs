@@ -171,6 +171,9 @@ mod tests {
         assert!(matches!(options("postgresql://u@h", &[]).unwrap().encryption, Encryption::Preferred(_)));
         assert!(options("postgresql://u@h?sslmode=verify-full", &[]).unwrap_err().to_string().contains("sslrootcert"));
         assert!(options("postgresql://u@h?sslmode=sometimes", &[]).unwrap_err().to_string().contains("sometimes"));
+        assert!(options("host=h user=u sslmode=''", &[]).is_err(), "libpq takes no empty one either");
+        assert!(options("postgresql://u@h?ssl%6Dode=verify-full", &[]).is_err(), "sslrootcert is missing");
+        assert!(options("postgresql://u@h?sslcert=/c", &[]).unwrap_err().to_string().contains("private key"));
         let missing = options("postgresql://u@h?sslmode=verify-ca&sslrootcert=/no/such/file", &[]).unwrap_err();
         assert!(missing.to_string().contains("/no/such/file"));
         for unknown in ["sslcrl=x", "channel_binding=require", "sslnegotiation=direct&sslmode=require"] {

@@ -27,7 +27,8 @@ impl Words {
             "sslkey" => &mut self.key,
             _ => return false,
         };
-        *place = (!value.is_empty()).then(|| value.to_owned());
+        // An empty file is none; an empty mode is wrong.
+        *place = (name == "sslmode" || !value.is_empty()).then(|| value.to_owned());
         true
     }
 
@@ -49,6 +50,10 @@ impl Words {
             return Err(invalid("sslrootcert=system is not supported".to_owned())
                 .hint("Name the system's file, for example /etc/ssl/certs/ca-certificates.crt."));
         }
+        if let (Some(certificate), None) = (&certificate, &key) {
+            return Err(invalid(format!("certificate present, but not private key: \"{}\"", certificate.display()))
+                .hint("Set sslkey."));
+        }
         Encryption::load(mode, &Files { root, own: certificate.zip(key) })
     }
 }
@@ -67,7 +72,7 @@ fn out_of_uri(uri: &str) -> Result<(String, Words)> {
     let mut others = Vec::new();
     for pair in query.split('&') {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        if !words.keep(name, &decoded(value)?) {
+        if !words.keep(&decoded(name)?, &decoded(value)?) {
             others.push(pair);
         }
     }

@@ -172,6 +172,13 @@ impl Reloader {
     /// Certificate and key, and how clients prove who they are, for connections to come. All that was there stays if the certificate cannot
     /// be used.
     pub fn reload(&self, authentication: Authentication) -> Result<()> {
+        if let Authentication::Rules(rules) = &authentication
+            && rules.ask_for_certificates()
+            && !self.0.tls().is_some_and(Tls::asks_clients)
+        {
+            let text = "the rules ask for certificates, and this coordinator has begun without tls_client_ca";
+            return Err(PgError::new(SqlState::CONFIG_FILE_ERROR, text).hint("Start the coordinator again."));
+        }
         self.0.tls().map_or(Ok(()), Tls::reload)?;
         self.0.set_authentication(authentication);
         Ok(())

@@ -17,7 +17,7 @@ const RULES: &str = r#"
 [[hba]]
 type = "host"
 database = "all"
-user = ["mallory", "postgres"]
+user = ["mallory", "postgres", "long_long_long_long_long_long_long_long_long_long_long_long_nam"]
 address = "all"
 method = "reject"
 [[hba]]
@@ -67,7 +67,7 @@ impl Ruled {
         let port = testkit::free_ports(&[0, 1]).unwrap();
         let base = format!(
             "[cluster]\nname = \"test\"\n[gtm]\nhost = \"127.0.0.1\"\nport = {}\n\
-             [[coordinator]]\nname = \"coord1\"\nlisten = \"127.0.0.1:{port}\"\n\
+             [[coordinator]]\nname = \"coord1\"\nlisten = \"0.0.0.0:{port}\"\n\
              tls_certificate = \"server.crt\"\ntls_key = \"server.key\"\ntls_client_ca = \"root.crt\"\n\
              [[datanode]]\nname = \"dn1\"\nhost = \"127.0.0.1\"\nport = {}\n",
             port + 1,
@@ -159,6 +159,9 @@ fn the_first_rule_that_fits_decides() {
         "pg_hba.conf rejects connection for host \"127.0.0.1\", user \"mallory\"",
     );
     ruled.refuses("nobody", "sslmode=require", "no pg_hba.conf entry");
+    // PostgreSQL cuts what is longer than a name can be.
+    let long = "long_long_long_long_long_long_long_long_long_long_long_long_nam";
+    ruled.refuses(&format!("{long}e"), "sslmode=require", "pg_hba.conf rejects connection");
 
     // By certificates; a member of the role.
     ruled.admits("ann", &with("ann"));
@@ -183,6 +186,16 @@ fn the_first_rule_that_fits_decides() {
         std::fs::read_to_string(ruled.file("log")).unwrap().contains("what was read before stays")
     });
     ruled.admits("bob", &with("bob"));
+    // So they do for a file that would trust everybody on loopback addresses: it listens to others, until it is started again.
+    let base = std::fs::read_to_string(ruled.file("base.toml")).unwrap();
+    let trusting = base.replace("0.0.0.0", "127.0.0.1").replace("tls_certificate", "auth = \"trust\"\ntls_certificate");
+    std::fs::write(ruled.file("loxo.toml"), trusting).unwrap();
+    ruled.read_again();
+    until("it is in the log", || {
+        std::fs::read_to_string(ruled.file("log")).unwrap().contains("this coordinator listens on 0.0.0.0")
+    });
+    ruled.refuses("ann", "sslmode=require", "no pg_hba.conf entry");
+    ruled.rule(&RULES.replace("\"+staff\"", "\"/regular expression\""));
     let output = ruled.loxo("check").output().unwrap();
     assert!(String::from_utf8_lossy(&output.stderr).contains("rule 2 of [[hba]]"), "{output:?}");
 }

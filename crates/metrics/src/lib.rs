@@ -76,6 +76,9 @@ impl Default for Histogram {
     }
 }
 
+/// Labels of one figure; what comes after them is counted together.
+const LABELS_MAX: usize = 1000;
+
 /// Counters by something of which there are few, for what happens seldom: an error, the end of a COPY.
 #[derive(Debug, Default)]
 pub struct ByLabel(Mutex<BTreeMap<String, u64>>);
@@ -89,6 +92,7 @@ impl ByLabel {
     /// So many more of it.
     pub fn add(&self, label: &str, number: u64) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let label = if all.len() < LABELS_MAX || all.contains_key(label) { label } else { "other" };
         match all.get_mut(label) {
             Some(known) => *known += number,
             None => drop(all.insert(label.to_owned(), number)),

@@ -185,6 +185,9 @@ impl Rule {
         if line.map.is_some() && line.method != "cert" {
             return Err(invalid("a map is for the method cert"));
         }
+        if line.databases.is_empty() || line.users.is_empty() {
+            return Err(invalid("it names no database, or no user").hint("Write \"all\", or leave the rule out."));
+        }
         let databases = line.databases.iter().map(|word| Database::parse(word)).collect::<Result<_>>()?;
         let users = line.users.iter().map(|word| User::parse(word)).collect::<Result<_>>()?;
         Ok(Self { channel, databases, users, origin, method })
@@ -240,9 +243,11 @@ impl User {
     }
 }
 
-/// A name that is no regular expression and no file.
+/// A name that is no regular expression, no file and no list, and has no quotes: in pg_hba.conf that would be something else, and
+/// here a rule that fits nobody.
 fn named(word: &str, before: &str) -> Result<String> {
-    match word.is_empty() || word.starts_with(['/', '@', '+']) {
+    let means_more = word.starts_with(['/', '@', '+']) || word.contains(['"', ',']) || word.trim() != word;
+    match word.is_empty() || means_more {
         true => Err(unknown(&format!("{before}{word}"))),
         false => Ok(word.to_owned()),
     }
@@ -374,6 +379,9 @@ mod tests {
             ["host", "replication", "all", "all", "reject"],
             ["host", "all", "/^a", "all", "reject"],
             ["host", "all", "+", "all", "reject"],
+            ["host", "all", "mallory,eve", "all", "reject"],
+            ["host", "all", "\"Mallory\"", "all", "reject"],
+            ["host", "all", "mallory ", "all", "reject"],
             ["host", "all", "all", "samenet", "reject"],
             ["host", "all", "all", "10.0.0.0", "reject"],
             ["host", "all", "all", "10.0.0.0/33", "reject"],
@@ -385,5 +393,14 @@ mod tests {
         ] {
             assert!(rules(&[wrong]).is_err(), "{wrong:?}");
         }
+        let nobody = Line {
+            kind: "host",
+            databases: &["all".to_owned()],
+            users: &[],
+            address: "all",
+            method: "reject",
+            map: None,
+        };
+        assert!(Rules::parse([nobody].into_iter(), Vec::new()).is_err());
     }
 }

@@ -5,12 +5,14 @@
 const SEQUENCE: u8 = 0x30;
 const SET: u8 = 0x31;
 const OBJECT_ID: u8 = 0x06;
+const BOOLEAN: u8 = 0x01;
 const VERSION: u8 = 0xa0;
 const EXTENSIONS: u8 = 0xa3;
 /// UTF8String, PrintableString, IA5String.
 const TEXTS: [u8; 3] = [0x0c, 0x13, 0x16];
 const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
 const ALTERNATIVE_NAMES: &[u8] = &[0x55, 0x1d, 0x11];
+const BASIC_CONSTRAINTS: &[u8] = &[0x55, 0x1d, 0x13];
 
 /// Tag and content of the first element, and what comes after it.
 pub(crate) fn element(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
@@ -82,13 +84,29 @@ pub(crate) fn only_common_name(certificate: &[u8]) -> Option<String> {
 }
 
 fn has_alternative_names(certificate: &[u8]) -> Option<bool> {
+    Some(extensions(certificate)?.iter().flatten().any(|(kind, _)| *kind == ALTERNATIVE_NAMES))
+}
+
+/// May it sign others? A root without extensions was made when that was not said yet (`check_ca` of OpenSSL).
+pub(crate) fn is_authority(certificate: &[u8]) -> bool {
+    let says_so = || {
+        let Some(extensions) = extensions(certificate)? else {
+            let fields = fields(certificate)?;
+            return Some(fields.get(2)? == fields.get(4)?);
+        };
+        let (_, rest) = extensions.into_iter().find(|(kind, _)| *kind == BASIC_CONSTRAINTS)?;
+        // It may be marked as critical.
+        let (_, value) = elements(rest)?.pop()?;
+        Some(expect(expect(value, SEQUENCE)?.0, BOOLEAN)?.0 == [0xff])
+    };
+    says_so().unwrap_or(false)
+}
+
+/// Their kinds, and what comes after these; `None` inside: it has none.
+#[expect(clippy::type_complexity)]
+fn extensions(certificate: &[u8]) -> Option<Option<Vec<(&[u8], &[u8])>>> {
     let fields = fields(certificate)?;
-    let Some((_, extensions)) = fields.iter().find(|(tag, _)| *tag == EXTENSIONS) else { return Some(false) };
-    let (extensions, _) = expect(extensions, SEQUENCE)?;
-    for (_, extension) in elements(extensions)? {
-        if expect(extension, OBJECT_ID)?.0 == ALTERNATIVE_NAMES {
-            return Some(true);
-        }
-    }
-    Some(false)
+    let Some((_, extensions)) = fields.iter().find(|(tag, _)| *tag == EXTENSIONS) else { return Some(None) };
+    let extensions = elements(expect(extensions, SEQUENCE)?.0)?;
+    extensions.into_iter().map(|(_, extension)| expect(extension, OBJECT_ID)).collect::<Option<Vec<_>>>().map(Some)
 }

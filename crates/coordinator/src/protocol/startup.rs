@@ -28,6 +28,7 @@ const AUTHENTICATION_TIMEOUT: Duration = Duration::from_secs(60);
 const STARTUP_BYTES_MAX: usize = 10_004;
 /// Of any message of a client that is not authenticated yet (`PQ_SMALL_MESSAGE_LIMIT`).
 const MESSAGE_BYTES_MAX: usize = 10_000;
+const NAME_BYTES_MAX: usize = 63;
 
 /// What a connection turned out to be.
 pub(crate) enum Opening {
@@ -51,7 +52,8 @@ pub(crate) async fn open(shared: &Arc<Shared>, stream: TcpStream, peer: SocketAd
     let deadline = tokio::time::Instant::now() + AUTHENTICATION_TIMEOUT;
     let ends = Addresses { peer, own: stream.local_addr()? };
     let secured = tokio::time::timeout_at(deadline, secured(shared.tls(), stream)).await;
-    let Some(opened) = secured.unwrap_or_else(|_| Err(PgError::connection("no startup packet came in time")))? else {
+    let secured = secured.unwrap_or_else(|_| Err(PgError::connection("no startup packet came in time")));
+    let Some(opened) = secured.inspect_err(|error| log_failure(&[], peer, error))? else {
         return Ok(Opening::Nothing);
     };
     let Ends { mut reader, mut writer, channel } = opened;
@@ -69,7 +71,11 @@ pub(crate) async fn open(shared: &Arc<Shared>, stream: TcpStream, peer: SocketAd
         Ok(Err(error)) => {
             error.with(pgerror::field::SEVERITY, "FATAL").with(pgerror::field::SEVERITY_LOCALIZED, "FATAL")
         }
-        Err(_) => PgError::fatal(SqlState::INVALID_AUTHORIZATION, "canceling authentication due to timeout"),
+        Err(_) => {
+            let late = PgError::fatal(SqlState::INVALID_AUTHORIZATION, "canceling authentication due to timeout");
+            log_failure(&[], peer, &late);
+            late
+        }
     };
     backend::error(writer.buffer(), &error);
     writer.shutdown().await?;
@@ -218,10 +224,17 @@ async fn has_bytes(stream: &TcpStream) -> Result<bool> {
     }
 }
 
-/// An attack on passwords shows in the log.
+/// Names are cut to what PostgreSQL keeps of them (`NAMEDATALEN`) before anybody is asked who that is (`ProcessStartupPacket`).
+fn cut(mut name: String) -> String {
+    let end = (0..=name.len().min(NAME_BYTES_MAX)).rev().find(|at| name.is_char_boundary(*at));
+    name.truncate(end.unwrap_or(0));
+    name
+}
+
+/// An attack on passwords shows in the log. What the client has said stays on the line.
 fn log_failure(parameters: &[(String, String)], peer: SocketAddr, error: &PgError) {
     let user = parameters.iter().find(|(name, _)| name == "user").map_or("", |(_, user)| user);
-    let (code, message) = (error.code(), error.message());
+    let (code, message) = (error.code(), error.message().replace(['\n', '\r'], " "));
     REFUSED_LOGINS.add(code.as_str(), 1);
     tracing::warn!(?user, %peer, code = code.as_str(), "login refused: {message}");
 }
@@ -305,10 +318,10 @@ async fn authenticate(
         .hint("Connect with sslmode=require or better."));
     }
     let find = |wanted: &str| parameters.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.clone());
-    let user = find("user").filter(|user| !user.is_empty()).ok_or_else(|| {
+    let user = find("user").map(cut).filter(|user| !user.is_empty()).ok_or_else(|| {
         PgError::fatal(SqlState::INVALID_AUTHORIZATION, "no PostgreSQL user name specified in startup packet")
     })?;
-    let database = find("database").filter(|name| !name.is_empty()).unwrap_or_else(|| user.clone());
+    let database = find("database").map(cut).filter(|name| !name.is_empty()).unwrap_or_else(|| user.clone());
     let method = match &*shared.authentication() {
         Authentication::Trust => Method::Trust,
         Authentication::Scram => Method::Scram,
@@ -493,7 +506,10 @@ async fn scram_exchange(
     );
     let rows = shared.context().query_as_service(shared.context().home(), &sql).await?;
     let stored = rows.first().and_then(|row| row.first()?.clone()).map(|v| String::from_utf8_lossy(&v).into_owned());
-    let verifier = stored.as_deref().and_then(scram::Verifier::parse).unwrap_or_else(|| scram::Verifier::mock(user));
+    let verifier = match stored.as_deref().and_then(scram::Verifier::parse) {
+        Some(verifier) => verifier,
+        None => scram::Verifier::mock(shared.context().seal().await?.salt_of(user)),
+    };
 
     let binding = match channel {
         Channel::Encrypted(encrypted) => encrypted.binding.as_ref(),

@@ -69,6 +69,11 @@ impl Tls {
         Ok(())
     }
 
+    /// Are clients asked for certificates?
+    pub(crate) fn asks_clients(&self) -> bool {
+        self.options.client_ca.is_some()
+    }
+
     pub(crate) fn is_required(&self) -> bool {
         self.options.required
     }
@@ -115,6 +120,7 @@ impl Present {
             .and_then(|builder| builder.with_client_cert_verifier(verifier).with_single_cert(chain, own_key));
         let mut config = config.map_err(|error| files::unusable("certificate", certificate, &error))?;
         config.alpn_protocols = vec![ALPN.to_vec()];
+        files::resume_nothing(&mut config);
         Ok(Self { config: Arc::new(config), binding })
     }
 }

@@ -65,8 +65,8 @@ pub async fn run(arguments: Arguments) -> Result<()> {
     tokio::select! {
         ended = coordinator.serve() => ended,
         () = super::asked_to_stop(|| {
-            log.reload(&arguments.config)?;
-            reloader.reload(read_again(&arguments.config, &name)?)
+            reloader.reload(read_again(&arguments.config, &name, listen)?)?;
+            log.reload(&arguments.config)
         }) => {
             stopper.stop().await;
             Ok(())
@@ -83,10 +83,15 @@ fn authentication(config: &Config, own: &cluster::Coordinator) -> Result<Authent
     })
 }
 
-/// The same, as the file has it now.
-fn read_again(path: &Path, name: &str) -> Result<Authentication> {
+/// What the file has now. The coordinator goes on to listen where it does.
+fn read_again(path: &Path, name: &str, listen: SocketAddr) -> Result<Authentication> {
     let config = Config::load(path)?;
-    authentication(&config, config.coordinator(Some(name))?)
+    let found = authentication(&config, config.coordinator(Some(name))?)?;
+    if matches!(found, Authentication::Trust) && !listen.ip().is_loopback() {
+        let text = format!("auth = \"trust\" is for loopback addresses, and this coordinator listens on {listen}");
+        return Err(PgError::new(SqlState::CONFIG_FILE_ERROR, text).hint("Start the coordinator again."));
+    }
+    Ok(found)
 }
 
 /// Of a coordinator of this cluster. `certificate`: the name of the one that gtms ask for.

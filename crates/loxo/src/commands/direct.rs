@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use cluster::Config;
 use coordinator::{Authentication, Coordinator};
-use pgerror::Result;
+use pgerror::{PgError, Result, SqlState};
 
 /// Connections to each datanode; a stream needs two.
 const POOL_SIZE: usize = 64;
@@ -23,6 +23,11 @@ impl Direct {
     /// Starts it.
     pub async fn start(config: &Config) -> Result<Self> {
         let password = config.password()?;
+        if password.is_none() && config.cluster.sslcert.is_some() {
+            let text = "everybody on this host could use the datanodes' certificate while rows are loaded directly";
+            return Err(PgError::new(SqlState::CONFIG_FILE_ERROR, text)
+                .hint("Set password_file in [cluster], or load without --direct."));
+        }
         let authentication = if password.is_some() { Authentication::Scram } else { Authentication::Trust };
         let name = format!("load{}", std::process::id());
         let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));

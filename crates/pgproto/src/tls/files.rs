@@ -7,9 +7,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use pgerror::{PgError, Result, SqlState};
-use tokio_rustls::rustls::RootCertStore;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::server::NoServerSessionStorage;
+use tokio_rustls::rustls::{RootCertStore, ServerConfig};
+
+use crate::x509;
 
 /// Whom to believe who somebody is.
 #[derive(Debug)]
@@ -30,11 +33,11 @@ impl Authorities {
     }
 }
 
-/// All certificates of a file, as authorities.
+/// All certificates of a file: authorities those that may sign others, the rest for whoever shows just them.
 pub fn authorities(path: &Path) -> Result<Authorities> {
     let certificates = certificates(path)?;
     let mut store = RootCertStore::empty();
-    for certificate in &certificates {
+    for certificate in certificates.iter().filter(|one| x509::is_authority(one)) {
         store.add(certificate.clone()).map_err(|error| unusable("certificate", path, &error))?;
     }
     Ok(Authorities { store: Arc::new(store), certificates })
@@ -71,6 +74,12 @@ fn check_private(key: &Path) -> Result<()> {
         _ => Err(unusable("key", key, &io::Error::other("others may read or write it"))
             .hint("chmod 0600, or 0640 if root owns it.")),
     }
+}
+
+/// As in PostgreSQL: whoever comes again shows the certificate again, which may be out of date by then.
+pub fn resume_nothing(server: &mut ServerConfig) {
+    server.session_storage = Arc::new(NoServerSessionStorage {});
+    server.send_tls13_tickets = 0;
 }
 
 /// F0000.

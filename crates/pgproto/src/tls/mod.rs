@@ -128,6 +128,7 @@ impl Encryption {
 pub struct Tls {
     config: Arc<ClientConfig>,
     is_verified: bool,
+    asks_for_name: bool,
 }
 
 impl fmt::Debug for Tls {
@@ -147,7 +148,7 @@ pub struct Peer {
 
 impl Tls {
     fn new(check: Check, own: Option<&(PathBuf, PathBuf)>) -> Result<Self> {
-        let is_verified = check.is_any();
+        let (is_verified, asks_for_name) = (check.is_any(), matches!(check, Check::AuthorityAndName(_)));
         let provider = Arc::new(ring::default_provider());
         let builder = ClientConfig::builder_with_provider(provider.clone())
             .with_safe_default_protocol_versions()
@@ -163,7 +164,7 @@ impl Tls {
         config.alpn_protocols = vec![ALPN.to_vec()];
         // PostgreSQL resumes no sessions.
         config.resumption = Resumption::disabled();
-        Ok(Self { config: Arc::new(config), is_verified })
+        Ok(Self { config: Arc::new(config), is_verified, asks_for_name })
     }
 
     /// The handshake, with a server that expects it.
@@ -172,14 +173,26 @@ impl Tls {
         stream: S,
         host: &str,
     ) -> io::Result<(TlsStream<S>, Peer)> {
-        // What is no name is in no certificate either; it may still be that nobody asks.
-        let nameless = || ServerName::IpAddress(IpAddr::V4([0; 4].into()));
-        let name = ServerName::try_from(host.to_owned()).unwrap_or_else(|_| nameless());
+        let name = match ServerName::try_from(host.to_owned()) {
+            Ok(name) => name,
+            Err(_) if !self.asks_for_name => nameless(),
+            Err(_) => {
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidInput,
+                    format!("no certificate can be for \"{host}\""),
+                ));
+            }
+        };
         let stream = TlsConnector::from(self.config.clone()).connect(name, stream).await?;
         let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
         let binding = shown.and_then(|certificate| ChannelBinding::of_certificate(certificate));
         Ok((stream, Peer { binding, is_verified: self.is_verified }))
     }
+}
+
+/// A handshake wants a name, also where nobody looks at it.
+fn nameless() -> ServerName<'static> {
+    ServerName::IpAddress(IpAddr::V4([0; 4].into()))
 }
 
 /// Asks a PostgreSQL server for encryption. False: it has none.
@@ -221,12 +234,13 @@ impl Mutual {
         let verifier = WebPkiClientVerifier::builder_with_provider(roots.store(), provider.clone())
             .build()
             .map_err(|error| files::unusable("certificate", authority, &error))?;
-        let server = ServerConfig::builder_with_provider(provider.clone())
+        let mut server = ServerConfig::builder_with_provider(provider.clone())
             .with_safe_default_protocol_versions()
             .map_err(|error| unusable(&error))?
             .with_client_cert_verifier(verifier)
             .with_single_cert(chain.clone(), key.clone_key())
             .map_err(|error| unusable(&error))?;
+        files::resume_nothing(&mut server);
         let mut client = ClientConfig::builder_with_provider(provider.clone())
             .with_safe_default_protocol_versions()
             .map_err(|error| unusable(&error))?
@@ -243,8 +257,7 @@ impl Mutual {
     where
         S: AsyncRead + AsyncWrite + Send + Sync + Unpin + 'static,
     {
-        let nameless = ServerName::IpAddress(IpAddr::V4([0; 4].into()));
-        Ok(halves(TlsConnector::from(self.client.clone()).connect(nameless, stream).await?))
+        Ok(halves(TlsConnector::from(self.client.clone()).connect(nameless(), stream).await?))
     }
 
     /// Encrypts as the one who was connected to.
