@@ -135,6 +135,17 @@ fn rows_without_a_key_get_evenly_spread_and_stay_what_they_are() {
     }
     assert_eq!(sums(&mut client), rows);
     assert_eq!(cluster.wrong_rows(), None);
+    // Partitions have left it together with their parent, so it is read and written.
+    assert_eq!(client.scalar("SELECT count(*) FROM parted").unwrap(), "900");
+    for number in 0..6 {
+        let mut other = cluster.connect(0).unwrap();
+        other.run(&format!("INSERT INTO parted VALUES (1, {number}), (7, {number})")).unwrap();
+    }
+    let counts = [spread(&cluster, "parted_one"), spread(&cluster, "parted_rest")];
+    assert!(counts.iter().all(|counts| counts[2] == 0), "{counts:?}");
+    assert_eq!(client.scalar("SELECT count(*) FROM parted").unwrap(), "912");
+    client.run("DROP NODE dn3").unwrap();
+    assert_eq!(client.scalar("SELECT count(*) FROM parted").unwrap(), "912");
 }
 
 /// Readers see each row once, writers each that they mean, and nobody gets an error.

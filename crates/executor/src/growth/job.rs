@@ -177,7 +177,7 @@ impl<'c> Job<'c> {
         }
         if let Some((table, from, to)) = to_be_emptied(catalog, wanted) {
             let rows = self.rows_of(table.oid, wanted);
-            let batch = Batch::of_leaving(self.context, table, (from, to), rows, &mut self.tail).await?;
+            let batch = Batch::of_leaving(self.context, catalog, table, (from, to), rows, &mut self.tail).await?;
             return Ok(Some(Work::Batch(batch)));
         }
         match self.next_surplus(catalog, wanted).await? {

@@ -107,9 +107,11 @@ impl Session {
     async fn note_lost(&self, lost: &[NodeId], are_lost: bool) -> Result<()> {
         let ids = id_array(lost);
         let sql = match are_lost {
+            // What coordinators have been told every datanode had by then. The primary one may be further already.
             true => format!(
-                "INSERT INTO loxo.lost_datanode (id, generation) SELECT m.id, g.last_value \
-                 FROM pg_catalog.unnest({ids}) AS m (id), loxo.generation AS g ON CONFLICT (id) DO NOTHING"
+                "INSERT INTO loxo.lost_datanode (id, generation) SELECT m.id, {} \
+                 FROM pg_catalog.unnest({ids}) AS m (id) ON CONFLICT (id) DO NOTHING",
+                self.context.gtm.known_generation()
             ),
             false => format!("DELETE FROM loxo.lost_datanode WHERE id OPERATOR(pg_catalog.=) ANY ({ids})"),
         };

@@ -16,7 +16,6 @@ use crate::backend::own_calls::OwnCall;
 use crate::backend::pool::Address;
 use crate::backend::settings::Settings;
 use crate::growth::rows::{ENDS, Travel};
-use crate::growth::scattered::scattered_on;
 use crate::session::Session;
 use crate::shared::catalog_load::{Row, number, text};
 
@@ -253,7 +252,8 @@ impl Session {
     async fn let_leave(&mut self, catalog: &Catalog, id: NodeId) -> Result<()> {
         let mut tables: Vec<String> = catalog
             .relations()
-            .filter(|table| table.kind == RelationKind::Table && table.distribution.nodes().contains(&id))
+            .filter(|table| table.kind == RelationKind::Table)
+            .filter(|table| table.distribution.nodes().contains(&id) || is_scattered(table))
             .map(|table| format!("ONLY {}", table.qualified_name()))
             .collect();
         tables.sort();
@@ -266,7 +266,8 @@ impl Session {
             if !tables.is_empty() {
                 this.run_on(id, &format!("{LOCK_WAIT}; LOCK TABLE {} IN EXCLUSIVE MODE", tables.join(", "))).await?;
             }
-            for table in scattered_on(catalog, id) {
+            // Also those that have left it.
+            for table in catalog.relations().filter(|table| table.kind == RelationKind::Table && is_scattered(table)) {
                 let name = table.qualified_name();
                 if !this.rows_on(id, &format!("SELECT FROM ONLY {name} LIMIT 1")).await?.is_empty() {
                     return Err(holds(&format!("rows of table {name}"), id.0, catalog));
@@ -288,8 +289,17 @@ impl Session {
         });
         let left = left.await;
         // A sequence keeps what it was set to.
-        if let (Err(_), Some(value)) = (&left, generation) {
-            self.context.query_as_service(id, &format!("SELECT pg_catalog.setval('loxo.generation', {value})")).await?;
+        // Unless it may have left, or a fence has come since and raised all others as far.
+        if let (Err(error), Some((before, ahead))) = (&left, generation)
+            && error.code() != SqlState::STATEMENT_COMPLETION_UNKNOWN
+        {
+            let back = format!(
+                "DO $$ BEGIN LOCK TABLE loxo.fence IN EXCLUSIVE MODE; PERFORM pg_catalog.setval('loxo.generation', {before}) \
+                 FROM loxo.generation WHERE last_value OPERATOR(pg_catalog.=) {ahead}; END $$"
+            );
+            if let Err(error) = self.context.query_as_service(id, &back).await {
+                tracing::warn!(%error, node = id.0, "the generation of a datanode that stays could not be set back");
+            }
         }
         left
     }
@@ -310,15 +320,20 @@ impl Session {
     }
 
     /// Nobody decides there any more: the node is ahead of all others by more than they will ever catch up, and by so little that a
-    /// fence can put them all in front if we die before the commit. Gives the generation that it had.
-    async fn shut_out(&mut self, id: NodeId) -> Result<i64> {
+    /// fence can put them all in front if we die before the commit. Gives the generation that it had, and has.
+    async fn shut_out(&mut self, id: NodeId) -> Result<(i64, i64)> {
         self.run_on(id, "LOCK TABLE loxo.fence IN EXCLUSIVE MODE").await?;
         let rows = self.rows_on(id, GENERATION).await?;
         let value: i64 = rows.first().map(|row| number(row, 0)).transpose()?.unwrap_or_default();
         let ahead = value.saturating_add_unsigned(GENERATIONS_AHEAD * txn::marks::GENERATION);
         self.run_on(id, &format!("SELECT pg_catalog.setval('loxo.generation', {ahead})")).await?;
-        Ok(value)
+        Ok((value, ahead))
     }
+}
+
+/// May its rows be anywhere?
+fn is_scattered(table: &Relation) -> bool {
+    matches!(table.distribution, Distribution::RoundRobin { .. })
 }
 
 /// Tables that new datanodes get a part in: those on all datanodes there are.

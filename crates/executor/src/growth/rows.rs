@@ -62,6 +62,13 @@ pub(crate) struct Passed {
     pub(crate) bytes: u64,
 }
 
+impl Passed {
+    pub(super) fn add(&mut self, more: Passed) {
+        self.rows += more.rows;
+        self.bytes += more.bytes;
+    }
+}
+
 impl Session {
     /// Runs both COPYs within the block, and has the rows of the first go into the second.
     pub(crate) async fn pass_rows(

@@ -11,6 +11,9 @@
 //!           COMMIT; all coordinators look anew where rows are first
 //! ```
 //!
+//! Tables with parents leave a node together with these and all that these have: PostgreSQL reads and writes children through a
+//! parent, and planners want one list of nodes for all. So the last step of one takes the last rows of all.
+//!
 //! Pages are taken from the end, so that no step reads what earlier ones have left behind, and a vacuum can give them back.
 //!
 //! What is to move is known to the job alone: whoever carries it on counts anew.
@@ -20,7 +23,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use catalog::{Catalog, Distribution, NodeId, Oid, Relation, RelationKind, quote_literal};
+use catalog::{Catalog, Distribution, NodeId, Oid, Persistence, Relation, RelationKind, quote_literal};
 use pgerror::{PgError, Result};
 
 use crate::growth::journal::Wanted;
@@ -136,9 +139,31 @@ fn nodes_of(table: &Relation) -> &[NodeId] {
 
 /// Tables without a key whose rows lie on this node, among others.
 pub(crate) fn scattered_on(catalog: &Catalog, node: NodeId) -> impl Iterator<Item = &Arc<Relation>> {
-    catalog
-        .relations()
-        .filter(move |relation| relation.kind != RelationKind::PartitionedTable && nodes_of(relation).contains(&node))
+    catalog.relations().filter(move |relation| has_rows(relation) && nodes_of(relation).contains(&node))
+}
+
+fn has_rows(table: &Relation) -> bool {
+    table.kind != RelationKind::PartitionedTable
+}
+
+/// The table, and all that read it or that it reads as parent or child.
+fn family<'c>(catalog: &'c Catalog, table: &'c Relation) -> Vec<&'c Relation> {
+    let mut family = vec![table];
+    let mut at = 0;
+    while let Some(member) = family.get(at).copied() {
+        let is_near = |other: &&Arc<Relation>| {
+            member.parents.contains(&other.oid)
+                || other.parents.contains(&member.oid) && other.persistence != Persistence::Temporary
+        };
+        for other in catalog.relations().filter(is_near) {
+            if family.iter().all(|known| known.oid != other.oid) {
+                family.push(other);
+            }
+        }
+        at += 1;
+    }
+    family.sort_by_key(|member| member.qualified_name());
+    family
 }
 
 /// A table without a key on a node that is to be emptied, that node, and one that stays.
@@ -178,6 +203,8 @@ pub(crate) struct Batch<'c> {
     rows_max: u64,
     /// The table is to leave the node.
     pub(crate) leaves: bool,
+    /// All that leave the node with it, if these are the last rows.
+    leaving: Vec<&'c Relation>,
 }
 
 impl<'c> Batch<'c> {
@@ -192,28 +219,39 @@ impl<'c> Batch<'c> {
         let table = catalog.relation_by_oid(surplus.table).ok_or_else(|| PgError::internal("a table is gone"))?;
         let (from, to, rows) = (surplus.from, surplus.to, surplus.rows.min(rows).min(ROWS_MAX));
         let found = tail.find(context, table, from, rows).await?;
-        Ok(Self { table, from, to, rows, pages: found.pages, rows_max: rows, leaves: false })
+        Ok(Self { table, from, to, rows, pages: found.pages, rows_max: rows, leaves: false, leaving: Vec::new() })
     }
 
     /// Rows of a node that the table is to leave: with the last ones it does.
     pub(crate) async fn of_leaving(
         context: &Context,
+        catalog: &'c Catalog,
         table: &'c Relation,
         (from, to): (NodeId, NodeId),
         rows: u64,
         tail: &mut Tail,
     ) -> Result<Self> {
         let rows = rows.min(ROWS_MAX);
-        let found = tail.find(context, table, from, rows).await?;
-        // Others go on to insert rows there, wherever there is room: the last step takes those that come before it has its lock, too.
-        let (pages, rows_max) = match found.are_all {
-            true => {
-                give_back_pages(context, table, from).await;
-                (0..PAGES_MAX, ROWS_MAX)
+        let leaving = family(catalog, table);
+        for table in leaving.iter().filter(|member| has_rows(member)) {
+            let Found { pages, are_all } = tail.find(context, table, from, rows).await?;
+            if !are_all {
+                return Ok(Self { table, from, to, rows, pages, rows_max: rows, leaves: true, leaving: Vec::new() });
             }
-            false => (found.pages, rows),
-        };
-        Ok(Self { table, from, to, rows, pages, rows_max, leaves: true })
+        }
+        // Others go on to insert rows there, wherever there is room: the last step takes those that come before it has its lock, too.
+        for member in leaving.iter().filter(|member| has_rows(member)) {
+            give_back_pages(context, member, from).await;
+        }
+        Ok(Self { table, from, to, rows, pages: 0..PAGES_MAX, rows_max: ROWS_MAX, leaves: true, leaving })
+    }
+
+    /// Those with rows to move.
+    fn members(&self) -> Vec<&'c Relation> {
+        match self.leaving.is_empty() {
+            true => vec![self.table],
+            false => self.leaving.iter().copied().filter(|member| has_rows(member)).collect(),
+        }
     }
 }
 
@@ -286,29 +324,36 @@ impl Session {
         batch: &Batch<'_>,
         patience: Duration,
     ) -> Result<Taken> {
-        let (table, from, to) = (batch.table, batch.from, batch.to);
-        let name = table.qualified_name();
+        let (from, to, members) = (batch.from, batch.to, batch.members());
+        let names: Vec<String> = members.iter().map(|member| member.qualified_name()).collect();
         self.atomically(async |this| {
             // The list of nodes may become shorter.
             let changes = if batch.leaves { Changes::Schema } else { Changes::Maps };
             this.begin_move(catalog, (from, to), changes, patience).await?;
-            let noise = this.noise(&[table], from, to).await?;
-            this.lock(from, std::iter::once(name.as_str())).await?;
+            let noise = this.noise(&members, from, to).await?;
+            this.lock(from, names.iter().map(String::as_str)).await?;
             let begun = Instant::now();
-            this.quieten(table, &noise).await?;
-            let passed = this.pass_batch(batch, &name).await?;
-            this.let_sound(table, &noise).await?;
+            let (mut passed, mut are_left) = (Passed::default(), !batch.leaving.is_empty());
+            for (member, name) in members.iter().zip(&names) {
+                this.quieten(member, &noise).await?;
+                passed.add(this.pass_batch(batch, member, name).await?);
+                this.let_sound(member, &noise).await?;
+                are_left &= this.rows_on(from, &format!("SELECT FROM ONLY {name} LIMIT 1")).await?.is_empty();
+            }
             txn::control_point!("scattered-rows-moved");
-            let is_left =
-                batch.leaves && this.rows_on(from, &format!("SELECT FROM ONLY {name} LIMIT 1")).await?.is_empty();
-            let nodes = match is_left {
-                true => format!("pg_catalog.array_remove(nodes, {}::pg_catalog.int2)", from.0),
-                // Plans notice by the row's writer that rows have moved.
-                false => "nodes".to_owned(),
+            // Plans notice by the row's writer that rows have moved.
+            let (nodes, of) = match are_left {
+                true => (
+                    format!("pg_catalog.array_remove(nodes, {}::pg_catalog.int2)", from.0),
+                    batch.leaving.iter().map(|member| member.qualified_name()).collect(),
+                ),
+                false => ("nodes".to_owned(), names),
             };
+            let of: Vec<String> = of.iter().map(|name| quote_literal(name)).collect();
             let sql = format!(
-                "UPDATE loxo.class SET nodes = {nodes} WHERE relid OPERATOR(pg_catalog.=) {}::pg_catalog.regclass",
-                quote_literal(&name)
+                "UPDATE loxo.class SET nodes = {nodes} \
+                 WHERE relid OPERATOR(pg_catalog.=) ANY (ARRAY[{}]::pg_catalog.regclass[])",
+                of.join(", ")
             );
             this.run_on_members(&sql).await?;
             this.note_scattered(passed, !batch.leaves).await?;
@@ -320,8 +365,8 @@ impl Session {
         .await
     }
 
-    async fn pass_batch(&mut self, batch: &Batch<'_>, name: &str) -> Result<Passed> {
-        let (table, from, to) = (batch.table, batch.from, batch.to);
+    async fn pass_batch(&mut self, batch: &Batch<'_>, table: &Relation, name: &str) -> Result<Passed> {
+        let (from, to) = (batch.from, batch.to);
         let (travel, hash) = (Travel::of(table), self.row_hash(table).await?);
         let some = format!(
             "ctid OPERATOR(pg_catalog.=) ANY (ARRAY(SELECT ctid FROM ONLY {name} WHERE {} LIMIT {}))",
