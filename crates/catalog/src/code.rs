@@ -92,8 +92,10 @@ pub struct Leavings {
     pub asks_sessions: bool,
     /// … and of their locks.
     pub asks_locks: bool,
-    /// The same of the sizes of tables on all nodes.
+    /// The sizes of tables on all nodes.
     pub asks_sizes: bool,
+    /// What happened to tables and databases on all nodes.
+    pub asks_statistics: bool,
 }
 
 impl Leavings {
@@ -132,6 +134,7 @@ impl Leavings {
         self.notifies |= other.notifies;
         self.asks_sessions |= other.asks_sessions;
         self.asks_sizes |= other.asks_sizes;
+        self.asks_statistics |= other.asks_statistics;
         self.asks_locks |= other.asks_locks;
     }
 }

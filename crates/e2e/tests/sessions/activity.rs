@@ -43,6 +43,8 @@ fn a_dba_sees_all_sessions_and_ends_them() {
     all_are_shown(&cluster, &mut dba);
     the_blocked_one_is_found_and_the_blocker_ended(&cluster, &mut dba);
     what_runs_is_cancelled(&cluster, &mut dba);
+    who_catches_everything_is_ended_too(&cluster, &mut dba);
+    texts_of_others_are_no_commands(&cluster, &mut dba);
     rights_are_postgresqls(&cluster, &mut dba);
     sizes_are_of_all_nodes(&cluster, &mut dba);
     what_cannot_be_right_is_refused(&mut dba);
@@ -85,6 +87,23 @@ fn sizes_are_of_all_nodes(cluster: &Cluster, dba: &mut Client) {
     while dba.scalar(&rows("copied")).expect("a number") != primary.scalar(&rows("copied")).expect("a number") {
         assert!(started.elapsed() < SOON, "rows of copied");
     }
+    // Of copies that the primary datanode has none of.
+    dba.run("CREATE NODE GROUP pair WITH (dn2, dn3)").expect("a group");
+    dba.run("CREATE TABLE apart (k int PRIMARY KEY) DISTRIBUTE BY REPLICATION TO GROUP pair").expect("a table");
+    dba.run("INSERT INTO apart SELECT generate_series(1, 5000); ANALYZE apart").expect("rows");
+    let size = "SELECT pg_table_size(oid) FROM pg_class WHERE relname = 'apart'";
+    let mut second = cluster.connect_datanode(1).expect("a session");
+    assert_eq!(dba.scalar(size).expect("a size"), second.scalar(size).expect("a size"));
+    while dba.scalar(&rows("apart")).expect("a number") != "5000" {
+        assert!(started.elapsed() < SOON, "rows of apart");
+    }
+    // Statistics wait for nobody who has locked a table, themselves above all.
+    dba.run("CREATE TABLE parted (k int) PARTITION BY LIST (k) DISTRIBUTE BY ROUNDROBIN").expect("a table");
+    let all = "SELECT string_agg(relname, ' ' ORDER BY relname) FROM pg_stat_user_tables";
+    dba.run("BEGIN; TRUNCATE copied").expect("a lock");
+    assert_eq!(dba.scalar(all).expect("names"), "apart copied parted t");
+    assert_eq!(dba.scalar("SELECT pg_database_size(current_database()) > 0").expect("a size"), "t");
+    dba.run("ROLLBACK").expect("its end");
     let of = "SELECT relid = 't'::regclass, last_analyze IS NOT NULL FROM pg_stat_all_tables WHERE relname = 't'";
     assert_eq!(dba.strings(of).expect("a row"), [["t", "t"]]);
     assert_eq!(
@@ -173,6 +192,36 @@ fn what_runs_is_cancelled(cluster: &Cluster, dba: &mut Client) {
     assert_eq!(sleeper.scalar("SELECT 1").expect("it lives"), "1");
     let answer = dba.simple("SELECT pg_cancel_backend(2147483647)").expect("an answer");
     assert_eq!(answer.notices[0].message(), "PID 2147483647 is not a PostgreSQL backend process");
+}
+
+/// PostgreSQL's FATAL cannot be caught.
+fn who_catches_everything_is_ended_too(cluster: &Cluster, dba: &mut Client) {
+    let mut stubborn = session(cluster, 0, &[("user", "ann")]);
+    let pid = stubborn.backend_key.0;
+    let catches =
+        "DO $$ BEGIN LOOP BEGIN PERFORM pg_sleep(1); EXCEPTION WHEN query_canceled THEN NULL; END; END LOOP; END $$";
+    stubborn.send_query(catches).expect("sent");
+    until(dba, &format!("SELECT concat(state, wait_event) FROM pg_stat_activity WHERE pid = {pid}"), "activePgSleep");
+    assert_eq!(dba.scalar(&format!("SELECT pg_cancel_backend({pid})")).expect("an answer"), "t");
+    until(dba, &format!("SELECT state FROM pg_stat_activity WHERE pid = {pid}"), "active");
+    assert_eq!(dba.scalar(&format!("SELECT pg_terminate_backend({pid})")).expect("an answer"), "t");
+    until(dba, &format!("SELECT count(*) FROM pg_stat_activity WHERE pid = {pid}"), "0");
+}
+
+/// What a client sends is in the list that is shown to others. Some encodings have characters whose last byte is a backslash.
+fn texts_of_others_are_no_commands(cluster: &Cluster, dba: &mut Client) {
+    let mut ann = session(cluster, 0, &[("user", "ann")]);
+    let text = "SELECT 1 /* ぃ\\';ALTER ROLE ann SUPERUSER;-- */";
+    ann.run(text).expect("a row");
+    let query = format!("SELECT query FROM pg_stat_activity WHERE pid = {}", ann.backend_key.0);
+    assert_eq!(dba.scalar(&query).expect("a text"), text);
+    for encoding in ["SJIS", "BIG5", "GBK", "GB18030", "UHC", "JOHAB", "LATIN1"] {
+        let mut other = session(cluster, 1, &[("user", "postgres")]);
+        other.run(&format!("SET client_encoding = '{encoding}'")).expect("an encoding");
+        let row = other.strings("SELECT count(*) > 1 FROM pg_stat_activity").expect("a row");
+        assert_eq!(row, [["t"]], "{encoding}");
+    }
+    assert_eq!(dba.scalar("SELECT rolsuper FROM pg_roles WHERE rolname = 'ann'").expect("a role"), "f");
 }
 
 fn rights_are_postgresqls(cluster: &Cluster, dba: &mut Client) {

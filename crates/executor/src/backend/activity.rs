@@ -169,6 +169,12 @@ impl Activity {
         self.lock().who.pid
     }
 
+    /// Is it this session, that began then? A coordinator that is started anew gives the same numbers.
+    pub(crate) fn is(&self, pid: i32, backend_start: Option<i64>) -> bool {
+        let doing = self.lock();
+        doing.who.pid == pid && Some(doing.backend_start) == backend_start
+    }
+
     /// `None` before the session has begun.
     pub(crate) fn told(&self, backends: Vec<(u16, i32)>) -> Option<Told> {
         let doing = self.lock();

@@ -128,6 +128,18 @@ impl CancelSet {
         self.cancel_backends().await;
     }
 
+    /// Ends the session: at once, or when its statement has ended. One that goes on, though it has been cancelled, loses its backends:
+    /// PostgreSQL's FATAL cannot be caught either.
+    async fn end(&self) {
+        self.activity.end();
+        let statement = self.statement.load(Ordering::Relaxed);
+        self.cancel().await;
+        tokio::time::sleep(OBEY_MAX).await;
+        if self.statement.load(Ordering::Relaxed) == statement {
+            self.lock().values().for_each(|working| working.key.give_up());
+        }
+    }
+
     /// What ends the waits of the present statement.
     pub(crate) fn interrupt(&self) -> &Interrupt {
         &self.interrupt
@@ -137,6 +149,10 @@ impl CancelSet {
     pub(crate) fn statement_begins(self: &Arc<Self>, limit: Option<Duration>, is_alone: bool) {
         self.is_alone.store(is_alone, Ordering::Relaxed);
         self.interrupt.clear();
+        if *self.activity.ending().borrow() {
+            self.interrupt
+                .raise(PgError::new(SqlState::ADMIN_SHUTDOWN, "terminating connection due to administrator command"));
+        }
         if let Some(limit) = limit {
             let timer = tokio::spawn(self.clone().time_out(limit, self.statement.load(Ordering::Relaxed)));
             self.set_timer(Some(timer.abort_handle()));
@@ -278,8 +294,8 @@ impl CancelSet {
 pub(crate) enum Question {
     /// Which sessions are there? Answered by a list of [`Told`].
     Sessions,
-    /// Cancels what the session does, or ends it.
-    Signal { pid: i32, ends: bool },
+    /// Cancels what the session does that began then, or ends it.
+    Signal { pid: i32, backend_start: Option<i64>, ends: bool },
 }
 
 /// The sessions of a coordinator, as the gtm asks for them.
@@ -356,13 +372,13 @@ impl Sessions for Registry {
                 let all: Vec<Told> = self.sessions().iter().filter_map(|session| session.told()).collect();
                 serde_json::to_vec(&all).unwrap_or_default().into()
             }
-            Ok(Question::Signal { pid, ends }) => {
-                let meant = self.sessions().into_iter().filter(|session| session.activity.pid() == pid);
+            Ok(Question::Signal { pid, backend_start, ends }) => {
+                let meant = self.sessions().into_iter().filter(|session| session.activity.is(pid, backend_start));
                 for session in meant {
-                    if ends {
-                        session.activity.end();
+                    match ends {
+                        true => drop(tokio::spawn(async move { session.end().await })),
+                        false => drop(tokio::spawn(async move { session.cancel().await })),
                     }
-                    tokio::spawn(async move { session.cancel().await });
                 }
                 Bytes::new()
             }

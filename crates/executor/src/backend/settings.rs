@@ -256,11 +256,12 @@ pub fn duration(text: &str) -> Option<Duration> {
     Some(Duration::from_millis(number.saturating_mul(milliseconds)))
 }
 
-/// Makes a backend know them, without another value than it has.
+/// Makes a backend know them, without another value than it has: a library that is loaded later and asks for a number would not
+/// take an empty text.
 fn hear_of(placeholders: &Placeholders) -> String {
     let names: Vec<String> = placeholders.iter().map(|name| quote_literal(name)).collect();
     format!(
-        "SELECT pg_catalog.set_config(n, '', false) FROM pg_catalog.unnest(ARRAY[{}]) n \
+        "SELECT pg_catalog.set_config(n, '', true) FROM pg_catalog.unnest(ARRAY[{}]) n \
          WHERE pg_catalog.current_setting(n, true) IS NULL",
         names.join(", ")
     )

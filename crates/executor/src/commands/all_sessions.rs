@@ -23,6 +23,7 @@ use serde_json::{Value, json};
 use crate::backend::activity::Told;
 use crate::backend::call::Call;
 use crate::backend::cancel::Question;
+use crate::backend::slot::Slot;
 use crate::block::{Mode, Replay};
 use crate::engine::output::Output;
 use crate::engine::run::Completion;
@@ -49,20 +50,25 @@ const LOCKS: &str = "SELECT l.pid, pg_catalog.to_jsonb(l) || pg_catalog.jsonb_bu
        'database', CASE WHEN l.database = 0 THEN '0' ELSE d.datname END, \
        'relation', CASE WHEN c.oid IS NOT NULL THEN pg_catalog.format('%I.%I', n.nspname, c.relname) END) \
      FROM pg_catalog.pg_locks l LEFT JOIN pg_catalog.pg_database d ON d.oid = l.database \
-     LEFT JOIN pg_catalog.pg_class c ON c.oid = l.relation LEFT JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
+     LEFT JOIN pg_catalog.pg_class c ON c.oid = l.relation AND d.datname = pg_catalog.current_database() LEFT JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
      WHERE l.pid IS DISTINCT FROM pg_catalog.pg_backend_pid()";
 
-/// Kind, whether it is of a copy that all nodes have, name, and the figure.
-const FIGURES: &str = "WITH r AS (SELECT c.oid, pg_catalog.format('%I.%I', n.nspname, c.relname) AS name, \
-       EXISTS (SELECT FROM loxo.class k LEFT JOIN pg_catalog.pg_index i ON i.indexrelid = c.oid \
-         WHERE k.relid = coalesce(i.indrelid, c.oid) AND k.locator = 'R') AS copied \
+/// Users' tables and indexes, and of what is replicated the nodes that have a copy.
+const RELATIONS: &str = "WITH r AS (SELECT c.oid, pg_catalog.format('%I.%I', n.nspname, c.relname) AS name, \
+       (SELECT pg_catalog.array_to_json(k.nodes) FROM loxo.class k LEFT JOIN pg_catalog.pg_index i ON i.indexrelid = c.oid \
+         WHERE k.relid = coalesce(i.indrelid, c.oid) AND k.locator = 'R') AS copies \
      FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
-     WHERE c.relkind IN ('r', 'm', 'i') AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'loxo') \
-       AND n.nspname !~ '^pg_(toast|temp)') \
-     SELECT 's', copied, name, pg_catalog.jsonb_build_array(pg_catalog.pg_table_size(oid), pg_catalog.pg_indexes_size(oid), \
-       pg_catalog.pg_relation_size(oid)) FROM r \
-     UNION ALL SELECT 't', r.copied, r.name, pg_catalog.to_jsonb(s) FROM r JOIN pg_catalog.pg_stat_all_tables s ON s.relid = r.oid \
-     UNION ALL SELECT 'd', false, d.datname, pg_catalog.to_jsonb(d) || pg_catalog.jsonb_build_object('size', \
+     WHERE c.relkind IN ('r', 'm', 'p', 'i') AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'loxo') \
+       AND n.nspname !~ '^pg_(toast|temp)')";
+
+/// Kind, copies, name, and the figure. Like PostgreSQL's functions it waits for who has locked a whole table.
+const SIZES: &str = "SELECT 's', copies, name, pg_catalog.jsonb_build_array(pg_catalog.pg_table_size(oid), \
+       pg_catalog.pg_indexes_size(oid), pg_catalog.pg_relation_size(oid)) FROM r";
+
+/// Waits for nobody.
+const STATISTICS: &str = "SELECT 't', r.copies, r.name, pg_catalog.to_jsonb(s) \
+       FROM r JOIN pg_catalog.pg_stat_all_tables s ON s.relid = r.oid \
+     UNION ALL SELECT 'd', NULL, d.datname, pg_catalog.to_jsonb(d) || pg_catalog.jsonb_build_object('size', \
        pg_catalog.pg_database_size(d.datid)) FROM pg_catalog.pg_stat_database d WHERE d.datname IS NOT NULL";
 
 const SET: &str = "SET LOCAL loxo.sessions";
@@ -136,16 +142,19 @@ impl Session {
                 false => Vec::new(),
             };
             let locks = match session.leaves.asks_locks {
-                true => session.all_locks(&all).await,
+                true => session.all_locks(&all).await?,
                 false => Vec::new(),
             };
-            let figures = match session.leaves.asks_sizes {
-                true => session.all_figures().await?,
-                false => Figures::default(),
-            };
+            let mut figures = Figures::default();
+            for (are_asked, sql) in [(session.leaves.asks_sizes, SIZES), (session.leaves.asks_statistics, STATISTICS)] {
+                if are_asked {
+                    session.add_figures(&mut figures, &format!("{RELATIONS} {sql}")).await?;
+                }
+            }
             let shown = session.shown(&all, locks, figures, &rights);
-            let set = format!("{SET} = {}", quote_literal(&shown));
+            let set = format!("{SET} = {}", quote_literal(&in_ascii(&shown)));
             session.command_in(home, Mode::InBlock, &set).await?;
+            session.on_others_begun(&set).await?;
             // Wherever the last step runs.
             if let Some(block) = &mut session.block {
                 block.replay.push(Replay::Set(set, false));
@@ -158,11 +167,22 @@ impl Session {
             session.send_signals(&signals, &all, &rights).await?;
             let done = done?;
             if !session.block.as_ref().is_some_and(|block| block.is_own) {
-                session.command_in(home, Mode::InBlock, &format!("{SET} = ''")).await?;
+                let clear = format!("{SET} = ''");
+                session.command_in(home, Mode::InBlock, &clear).await?;
+                session.on_others_begun(&clear).await?;
             }
             Ok(done)
         })
         .await
+    }
+
+    /// Nodes that are in the block already.
+    async fn on_others_begun(&mut self, sql: &str) -> Result<()> {
+        let home = Slot::from(self.home);
+        for slot in self.links.begun().into_iter().filter(|slot| *slot != home) {
+            self.command_in(slot, Mode::InBlock, sql).await?;
+        }
+        Ok(())
     }
 
     /// Those of all coordinators, with what they wait for.
@@ -211,15 +231,16 @@ impl Session {
     }
 
     /// The locks on all nodes, by the sessions that have them or want them.
-    async fn all_locks(&mut self, sessions: &[Told]) -> Vec<Value> {
+    async fn all_locks(&mut self, sessions: &[Told]) -> Result<Vec<Value>> {
         let (pids, locks) = (pids(sessions), self.on_all_nodes(LOCKS).await);
         let lock = |(node, row): (NodeId, Vec<Option<Bytes>>)| {
-            let [pid, Some(lock)] = row.as_slice() else { return None };
-            let mut lock: Value = serde_json::from_slice(lock).ok()?;
+            let not_read = || PgError::protocol("a datanode's locks are not understood");
+            let [pid, Some(lock)] = row.as_slice() else { return Err(not_read()) };
+            let mut lock: Value = serde_json::from_slice(lock).map_err(|_| not_read())?;
             lock["pid"] = json!(pid.as_ref().and_then(number).and_then(|pid| pids.get(&(node.0, pid))));
-            Some(lock)
+            Ok(lock)
         };
-        self.answered(locks).into_iter().filter_map(lock).collect()
+        self.answered(locks).into_iter().map(lock).collect()
     }
 
     async fn on_all_nodes(&self, sql: &str) -> Vec<(NodeId, Result<Rows>)> {
@@ -246,16 +267,18 @@ impl Session {
     }
 
     /// What tables and databases have on all nodes together.
-    async fn all_figures(&mut self) -> Result<Figures> {
+    async fn add_figures(&mut self, figures: &mut Figures, sql: &str) -> Result<()> {
         let home = self.home;
-        let mut figures = Figures::default();
-        for (node, rows) in self.on_all_nodes(FIGURES).await {
+        for (node, rows) in self.on_all_nodes(sql).await {
             let not_read = |_| PgError::protocol("a datanode's figures are not understood");
             // A sum without one node's part would be wrong.
             for row in rows? {
-                let [Some(kind), Some(copied), Some(name), Some(figure)] = row.as_slice() else { continue };
+                let [Some(kind), copies, Some(name), Some(figure)] = row.as_slice() else { continue };
                 // A copy is as large as any other.
-                if copied.as_ref() == b"t" && node != home {
+                let copies: Vec<u16> =
+                    copies.as_ref().map_or(Ok(Vec::new()), |list| serde_json::from_slice(list)).map_err(not_read)?;
+                let shown = if copies.contains(&home.0) { Some(&home.0) } else { copies.iter().min() };
+                if shown.is_some_and(|shown| *shown != node.0) {
                     continue;
                 }
                 let name = String::from_utf8_lossy(name).into_owned();
@@ -266,7 +289,7 @@ impl Session {
                 }
             }
         }
-        Ok(figures)
+        Ok(())
     }
 
     fn shown(&self, all: &[Told], locks: Vec<Value>, figures: Figures, rights: &Rights) -> String {
@@ -302,8 +325,9 @@ impl Session {
         for signal in signals {
             let (pid, ends) = (signal.saturating_abs(), *signal < 0);
             let meant = all.iter().find(|session| session.pid == pid);
-            if meant.is_some_and(|session| rights.signals(session)) {
-                self.context.gtm.ask_all(question(&Question::Signal { pid, ends })?).await?;
+            if let Some(session) = meant.filter(|session| rights.signals(session)) {
+                let signal = Question::Signal { pid, backend_start: session.backend_start, ends };
+                self.context.gtm.ask_all(question(&signal)?).await?;
             }
         }
         Ok(())
@@ -313,6 +337,22 @@ impl Session {
 fn question(question: &Question) -> Result<Bytes> {
     let lost = |_| PgError::internal("a question cannot be written");
     serde_json::to_vec(question).map(Bytes::from).map_err(lost)
+}
+
+/// The same JSON whatever the client encoding of a link is: what others have written could end the literal in some.
+fn in_ascii(json: &str) -> String {
+    let mut ascii = String::with_capacity(json.len());
+    for character in json.chars() {
+        match character.is_ascii() {
+            true => ascii.push(character),
+            false => {
+                for unit in character.encode_utf16(&mut [0; 2]) {
+                    ascii.push_str(&format!("\\u{unit:04x}"));
+                }
+            }
+        }
+    }
+    ascii
 }
 
 /// Whose backends they are.

@@ -70,6 +70,7 @@ impl Session {
             notifies: false,
             asks_sessions: false,
             asks_sizes: false,
+            asks_statistics: false,
             asks_locks: false,
             ..self.leaves.clone()
         };

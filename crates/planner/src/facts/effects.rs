@@ -126,9 +126,10 @@ impl<'a> Search<'a> {
     fn call(&mut self, call: &FuncCall) {
         let Some(name) = tree::last_name(&call.funcname) else { return };
         if let Some(asked) = asks_cluster(call) {
-            self.found.asks_sessions |= asked != Asked::Sizes;
+            self.found.asks_sessions |= matches!(asked, Asked::Sessions | Asked::Locks);
             self.found.asks_locks |= asked == Asked::Locks;
             self.found.asks_sizes |= asked == Asked::Sizes;
+            self.found.asks_statistics |= asked == Asked::Statistics;
         }
         let catalog = self.catalog;
         catalog.functions(name).iter().for_each(|function| self.function(function));

@@ -47,8 +47,10 @@ const SIZES: [&str; 5] =
 pub(crate) enum Asked {
     Sessions,
     Locks,
-    /// How large databases and tables are, and what happened to them.
+    /// How large tables are.
     Sizes,
+    /// What happened to databases and tables, and how large databases are.
+    Statistics,
 }
 
 /// What of the whole cluster the call wants to know.
@@ -61,7 +63,8 @@ pub(crate) fn asks_cluster(call: &FuncCall) -> Option<Asked> {
         "pg_stat_activity" => Some(Asked::Sessions),
         "pg_locks" => Some(Asked::Locks),
         name if CALLS.contains(&name) => Some(Asked::Sessions),
-        name if SIZES.contains(&name) || FUNCTIONS[2..5].contains(&name) => Some(Asked::Sizes),
+        name if name == SIZES[0] || FUNCTIONS[2..5].contains(&name) => Some(Asked::Statistics),
+        name if SIZES.contains(&name) => Some(Asked::Sizes),
         _ => None,
     }
 }
@@ -77,10 +80,11 @@ fn is_constant(argument: Option<&Node>) -> bool {
 
 /// Would a datanode that reads this show its own part of what the cluster has?
 pub(crate) fn is_one_nodes(name: &RangeVar) -> bool {
-    let is_meant = |(schema, view): &(&str, &str)| {
-        name.relname == *view && (name.schemaname == *schema || (name.schemaname.is_empty() && *schema == CATALOG))
-    };
-    VIEWS[..6].iter().any(is_meant)
+    VIEWS[..6].iter().any(|view| is_meant(name, view))
+}
+
+fn is_meant(name: &RangeVar, (schema, view): &(&str, &str)) -> bool {
+    name.relname == *view && (name.schemaname == *schema || (name.schemaname.is_empty() && *schema == CATALOG))
 }
 
 /// The query string with other names in it, if it reads such a view.
@@ -89,11 +93,8 @@ pub(super) fn redirect(sql: &str, parsed: &ParseResult) -> Option<String> {
         sql,
         parsed,
         |name| {
-            let is_meant = |(schema, view): &&(&str, &str)| {
-                name.relname == *view
-                    && (name.schemaname == *schema || (name.schemaname.is_empty() && *schema == CATALOG))
-            };
-            let (_, view) = VIEWS.iter().find(is_meant).filter(|_| name.catalogname.is_empty())?;
+            let found = VIEWS.iter().find(|view| is_meant(name, view));
+            let (_, view) = found.filter(|_| name.catalogname.is_empty())?;
             Some(format!("{SCHEMA}.{view}{}", if FUNCTIONS.contains(view) { "()" } else { "" }))
         },
         |call| {
