@@ -333,3 +333,60 @@ fn copies_go_on_and_triggers_fire_once_while_rows_move() {
     assert_eq!([count(&mut mover, "t"), count(&mut mover, "told")], [2 * inserted; 2]);
     assert_eq!(cluster.wrong_rows(), None);
 }
+
+/// What somebody has written runs with his rights, or not at all.
+#[test]
+fn functions_of_a_role_do_not_run_as_a_superuser() {
+    let cluster = Cluster::start(2, 1).unwrap();
+    let mut client = cluster.connect(0).unwrap();
+    client.run("CREATE ROLE mallory LOGIN; GRANT CREATE ON SCHEMA public TO mallory").unwrap();
+    let session = [("user", "mallory"), ("database", "postgres")];
+    let mut mallory = Client::connect_with(cluster.coordinators()[0], &session).unwrap();
+    mallory
+        .run("CREATE FUNCTION f(int) RETURNS bool LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN $1 > 0; END'")
+        .unwrap();
+    mallory.run("CREATE DOMAIN positive AS int CHECK (f(VALUE))").unwrap();
+    mallory.run("CREATE TYPE pair AS (a int, b positive)").unwrap();
+    mallory.run("CREATE OPERATOR !!! (FUNCTION = f, RIGHTARG = int)").unwrap();
+    let calling = [
+        "CREATE TABLE t (k int PRIMARY KEY CHECK (f(k)))",
+        "CREATE TABLE t (k int PRIMARY KEY CHECK (!!! k))",
+        "CREATE TABLE t (k int PRIMARY KEY, g bool GENERATED ALWAYS AS (f(k)) STORED)",
+        "CREATE TABLE t (k int PRIMARY KEY); CREATE INDEX ON t (f(k))",
+        "CREATE TABLE t (k int PRIMARY KEY); CREATE INDEX ON t (k) WHERE f(k)",
+        "CREATE TABLE t (k int PRIMARY KEY, v positive)",
+        "CREATE TABLE t (k int PRIMARY KEY, v positive[])",
+        "CREATE TABLE t (k int PRIMARY KEY, v pair)",
+    ];
+    for sql in calling {
+        for part in sql.split("; ") {
+            mallory.run(part).unwrap_or_else(|error| panic!("{part}: {error}"));
+        }
+        let error = client.run("ALTER CLUSTER REPAIR t").expect_err(sql);
+        assert_eq!(error.code(), SqlState::FEATURE_NOT_SUPPORTED, "{sql}");
+        assert!(error.message().contains("f(integer) of role \"mallory\""), "{sql}: {error}");
+        mallory.run("DROP TABLE t").unwrap();
+    }
+    // What is not called when rows come is nobody's harm.
+    let harmless = "CREATE TABLE t (k int PRIMARY KEY, v bool DEFAULT f(1)) DISTRIBUTE BY HASH (k)";
+    mallory.run(harmless).unwrap();
+    mallory.run("INSERT INTO t SELECT generate_series(1, 100)").unwrap();
+    mallory.run("CREATE VIEW v AS SELECT f(k) FROM t").unwrap();
+    rebalance(&mut client, "ALTER CLUSTER REBALANCE WITHOUT NODE (dn2)");
+    mallory.run("ALTER TABLE t ADD CHECK (f(k))").unwrap();
+    client.run("ALTER CLUSTER REBALANCE").unwrap();
+    let failed = "SELECT state, message FROM pgxc_rebalance";
+    let deadline = Instant::now() + DONE_MAX;
+    let found = loop {
+        let found = client.strings(failed).unwrap().remove(0);
+        if found[0] != "running" || Instant::now() > deadline {
+            break found;
+        }
+        std::thread::sleep(POLL);
+    };
+    assert_eq!(found[0], "failed", "{found:?}");
+    assert!(found[1].contains("ALTER FUNCTION public.f(integer) OWNER TO"), "{found:?}");
+    client.run("ALTER FUNCTION f OWNER TO postgres").unwrap();
+    rebalance(&mut client, "ALTER CLUSTER REBALANCE");
+    assert_eq!(cluster.wrong_rows(), None);
+}

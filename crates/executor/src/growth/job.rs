@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use catalog::{Catalog, Distribution, MapId, NodeId, Oid};
-use pgerror::{PgError, Result, SqlState};
+use pgerror::{PgError, Result, SqlState, field};
 use pgproto::Connection;
 use tokio::time::{Instant, sleep};
 
@@ -278,8 +278,11 @@ impl<'c> Job<'c> {
         ]
         .contains(&error.code());
         tracing::info!(%error, "a step of the rebalance was taken back");
-        if !is_in_the_way && self.failures >= FAILURES_MAX {
-            return self.session.note_end("failed", Some(&error.message())).await;
+        // What is refused is so until somebody does something about it.
+        let is_refused = error.code() == SqlState::FEATURE_NOT_SUPPORTED;
+        if is_refused || !is_in_the_way && self.failures >= FAILURES_MAX {
+            let message = [&*error.message(), &*error.text(field::HINT)].join(". ");
+            return self.session.note_end("failed", Some(message.trim_end_matches(". "))).await;
         }
         journal::note_wait(self.context, &error.message()).await?;
         if error.code() == SqlState::LOCK_NOT_AVAILABLE {

@@ -16,7 +16,8 @@
 //!
 //! * [`nodes`]: CREATE, ALTER and DROP NODE; [`lost`]: DROP NODE of one that does not answer; [`rows`]: rows that go from one link to another as they are.
 //! * [`journal`]: what is wanted, and how far it is; [`job`]: who carries it on; [`step`]: one move; [`slices`]: where a
-//!   bucket's rows are found; [`sums`]: whether what has come is what has gone; [`quiet`]: triggers and rules that would act on it.
+//!   bucket's rows are found; [`sums`]: whether what has come is what has gone; [`quiet`]: triggers and rules that would act on it;
+//!   [`users_code`]: functions that must not run then.
 //! * [`scattered`]: rows that may be on any node of their table, and are to be on another one.
 //! * [`repair`]: rows that came to a wrong place by whatever way; [`verdicts`]: which of them are at the right one already.
 //!
@@ -34,4 +35,5 @@ pub(crate) mod scattered;
 pub(crate) mod slices;
 pub(crate) mod step;
 mod sums;
+mod users_code;
 pub(crate) mod verdicts;

@@ -207,6 +207,7 @@ impl Session {
         let is_replicated = matches!(table.distribution, Distribution::Replicated { .. });
         if is_replicated && table.kind == RelationKind::Table {
             self.run_on(self.home, &format!("LOCK TABLE ONLY {name} IN SHARE MODE")).await?;
+            self.refuse_users_code(&[table]).await?;
             let travel = Travel::of(table);
             let what = if travel.columns.is_empty() { name.clone() } else { format!("{name} ({})", travel.columns) };
             let triggers = self.always_firing(id, &name).await?;

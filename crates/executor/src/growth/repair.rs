@@ -88,6 +88,7 @@ impl Session {
     async fn repair(&mut self, catalog: &Catalog, table: &Relation) -> Result<Vec<String>> {
         self.atomically(async |this| {
             this.keep_still(catalog, table).await?;
+            this.refuse_users_code(&[table]).await?;
             match &table.distribution {
                 Distribution::Replicated { nodes } => this.repair_copies(catalog, table, nodes).await,
                 Distribution::RoundRobin { nodes } => this.repair_scattered(catalog, table, nodes).await,

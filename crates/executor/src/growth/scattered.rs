@@ -332,6 +332,7 @@ impl Session {
             this.begin_move(catalog, (from, to), changes, patience).await?;
             let noise = this.noise(&members, from, to).await?;
             this.lock(from, names.iter().map(String::as_str)).await?;
+            this.refuse_users_code(&members).await?;
             let begun = Instant::now();
             let (mut passed, mut are_left) = (Passed::default(), !batch.leaving.is_empty());
             for (member, name) in members.iter().zip(&names) {

@@ -77,6 +77,7 @@ impl Session {
                 let noise = this.noise(&relations, step.from, step.to).await?;
                 let sums = this.sums_sql(&tables, &step.buckets).await?;
                 this.lock(step.from, tables.iter().map(|moving| moving.name.as_str())).await?;
+                this.refuse_users_code(&relations).await?;
                 let begun = Instant::now();
                 let passed = this.pass_tables(&tables, step, &noise, (&mut counter.connection, &sums)).await?;
                 let moving = begun.elapsed();
