@@ -88,7 +88,9 @@ pub struct Leavings {
     pub any_setting: bool,
     /// It may notify.
     pub notifies: bool,
-    /// It leaves nothing by this, but wants to know of all sessions of the cluster.
+    /// It leaves nothing by this, but wants to know the session's number.
+    pub asks_own: bool,
+    /// … of all sessions of the cluster.
     pub asks_sessions: bool,
     /// … and of their locks.
     pub asks_locks: bool,
@@ -122,6 +124,11 @@ impl Leavings {
         *self == Self::default()
     }
 
+    /// Does it want to know something of the whole cluster?
+    pub fn asks(&self) -> bool {
+        self.asks_own || self.asks_sessions || self.asks_sizes || self.asks_statistics
+    }
+
     /// Both.
     pub fn add(&mut self, other: &Self) {
         self.at_home |= other.at_home;
@@ -132,6 +139,7 @@ impl Leavings {
         self.settings.extend(other.settings.iter().cloned());
         self.any_setting |= other.any_setting;
         self.notifies |= other.notifies;
+        self.asks_own |= other.asks_own;
         self.asks_sessions |= other.asks_sessions;
         self.asks_sizes |= other.asks_sizes;
         self.asks_statistics |= other.asks_statistics;

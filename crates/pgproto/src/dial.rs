@@ -57,15 +57,20 @@ pub(crate) async fn open(host: &str, port: u16, encryption: &Encryption) -> Resu
     if let Some(tls) = encryption.tls() {
         if tls::ask(&mut stream).await? {
             let (stream, peer) = tls.connect(stream, host).await.map_err(|error| {
-                PgError::connection(format!("TLS: {error}"))
-                    .hint("Compare sslmode, sslrootcert, sslcert and sslkey with the server's certificate and its pg_hba.conf.")
+                // What rustls does not take was said by somebody: no broken connection, no silence.
+                let text = format!("TLS: {error}");
+                let failed = match error.kind() {
+                    std::io::ErrorKind::InvalidData => PgError::protocol(text),
+                    _ => PgError::connection(text),
+                };
+                failed.hint("Compare sslmode, sslrootcert, sslcert and sslkey with the server's certificate and its pg_hba.conf.")
             })?;
             let (read, write) = tokio::io::split(stream);
             let (reader, writer) = (FrameReader::new(read), FrameWriter::new(write));
             return Ok(Opened { reader, writer, way: Way::Encrypted(peer) });
         }
         if matches!(encryption, Encryption::Required(_)) {
-            return Err(PgError::connection("server does not support SSL, but SSL was required")
+            return Err(PgError::protocol("server does not support SSL, but SSL was required")
                 .hint("Set ssl = on in its postgresql.conf; a coordinator needs tls_certificate and tls_key."));
         }
     }

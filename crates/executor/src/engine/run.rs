@@ -67,8 +67,7 @@ impl Session {
         let result = match self.widen_for(plan).await {
             Ok(()) => {
                 let span = tracing::debug_span!("operator", plan = operator(plan));
-                let leaves = &self.leaves;
-                match leaves.asks_sessions || leaves.asks_sizes || leaves.asks_statistics {
+                match self.leaves.asks() {
                     false => Box::pin(self.dispatch(plan, call, output)).instrument(span).await,
                     true => Box::pin(self.dispatch_among_sessions(plan, call, output)).instrument(span).await,
                 }

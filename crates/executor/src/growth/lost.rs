@@ -155,9 +155,10 @@ fn id_array(ids: &[NodeId]) -> String {
     format!("'{{{}}}'::pg_catalog.int2[]", ids.join(","))
 }
 
-/// Nobody says anything, or it is not the datanode who does.
+/// Nobody says anything, or it is not the datanode who does. A server whose certificate is out of date does say something.
 fn is_silence(error: &PgError) -> bool {
-    error.code().as_str().starts_with("08") || error.code() == SqlState::CONFIG_FILE_ERROR
+    let is_broken = error.code().as_str().starts_with("08") && error.code() != SqlState::PROTOCOL_VIOLATION;
+    is_broken || error.code() == SqlState::CONFIG_FILE_ERROR
 }
 
 /// The metadata without the nodes.

@@ -68,6 +68,7 @@ impl Session {
             drawn: false,
             reads_drawn: false,
             notifies: false,
+            asks_own: false,
             asks_sessions: false,
             asks_sizes: false,
             asks_statistics: false,

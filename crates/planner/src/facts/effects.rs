@@ -126,6 +126,7 @@ impl<'a> Search<'a> {
     fn call(&mut self, call: &FuncCall) {
         let Some(name) = tree::last_name(&call.funcname) else { return };
         if let Some(asked) = asks_cluster(call) {
+            self.found.asks_own |= asked == Asked::Own;
             self.found.asks_sessions |= matches!(asked, Asked::Sessions | Asked::Locks);
             self.found.asks_locks |= asked == Asked::Locks;
             self.found.asks_sizes |= asked == Asked::Sizes;

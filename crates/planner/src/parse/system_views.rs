@@ -26,16 +26,8 @@ const VIEWS: [(&str, &str); 9] = [
     ("information_schema", "triggers"),
 ];
 const SCHEMA: &str = "loxo";
-/// Those that are functions.
-const FUNCTIONS: [&str; 7] = [
-    "pg_stat_activity",
-    "pg_locks",
-    "pg_stat_all_tables",
-    "pg_stat_user_tables",
-    "pg_stat_database",
-    "pg_trigger",
-    "pg_rewrite",
-];
+/// Ours of this name are views; the others are functions.
+const PLAIN: [&str; 2] = ["pg_prepared_xacts", "triggers"];
 /// Functions of PostgreSQL's about sessions.
 const CALLS: [&str; 4] = ["pg_backend_pid", "pg_blocking_pids", "pg_cancel_backend", "pg_terminate_backend"];
 /// … and about sizes. Of a table that a constant names, the nodes' sizes are added up by the plan.
@@ -45,6 +37,8 @@ const SIZES: [&str; 5] =
 /// What of the cluster a call wants to know.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Asked {
+    /// The session's own number.
+    Own,
     Sessions,
     Locks,
     /// How large tables are.
@@ -62,8 +56,9 @@ pub(crate) fn asks_cluster(call: &FuncCall) -> Option<Asked> {
     match tree::text_of(name)? {
         "pg_stat_activity" => Some(Asked::Sessions),
         "pg_locks" => Some(Asked::Locks),
+        name if name == CALLS[0] => Some(Asked::Own),
         name if CALLS.contains(&name) => Some(Asked::Sessions),
-        name if name == SIZES[0] || FUNCTIONS[2..5].contains(&name) => Some(Asked::Statistics),
+        name if name == SIZES[0] || VIEWS[2..5].iter().any(|(_, view)| *view == name) => Some(Asked::Statistics),
         name if SIZES.contains(&name) => Some(Asked::Sizes),
         _ => None,
     }
@@ -95,7 +90,7 @@ pub(super) fn redirect(sql: &str, parsed: &ParseResult) -> Option<String> {
         |name| {
             let found = VIEWS.iter().find(|view| is_meant(name, view));
             let (_, view) = found.filter(|_| name.catalogname.is_empty())?;
-            Some(format!("{SCHEMA}.{view}{}", if FUNCTIONS.contains(view) { "()" } else { "" }))
+            Some(format!("{SCHEMA}.{view}{}", if PLAIN.contains(view) { "" } else { "()" }))
         },
         |call| {
             let (schema, name) = match call.funcname.as_slice() {

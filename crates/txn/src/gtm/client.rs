@@ -13,7 +13,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use pgerror::{PgError, Result, SqlState};
 use pgproto::tls::Mutual;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout, timeout_at};
 use tracing::{debug, info, warn};
 
@@ -29,6 +29,8 @@ use crate::deadlock::word::Word;
 use crate::gate::{Core, Exposed, Gate, HOLD, Pass, Seal};
 use crate::marks;
 
+/// Questions of sessions at the same time.
+const QUESTIONS_MAX: usize = 4;
 /// The answers of all coordinators to a question must be there within this time.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 /// Pause after all addresses were tried in vain: doubles from the first to the last.
@@ -76,6 +78,8 @@ pub(super) struct Shared {
     /// End of the lease, in µs of [`clock`].
     pub(super) lease_until_us: AtomicU64,
     pub(super) next_request: AtomicU64,
+    /// Questions to all coordinators, whose answers may be long, take turns: what a gtm has to say besides is not to wait for them.
+    questions: Semaphore,
     /// For the gtm's questions about deadlocks.
     sessions: OnceLock<Arc<dyn Sessions>>,
 }
@@ -120,6 +124,7 @@ impl GtmClient {
             addresses: RwLock::new(addresses.into()),
             lease_until_us: AtomicU64::new(0),
             next_request: AtomicU64::new(1),
+            questions: Semaphore::new(QUESTIONS_MAX),
             sessions: OnceLock::new(),
         });
         let core = Arc::<Core>::default();
@@ -214,6 +219,7 @@ impl GtmClient {
     /// 57P03 if the gtm is not reachable, or a coordinator does not answer in time: the others' answers are not all.
     pub async fn ask_all(&self, question: Bytes) -> Result<Vec<Bytes>> {
         let lost = || self.shared.unreachable("Without it the other coordinators cannot be asked.");
+        let _turn = self.shared.questions.acquire().await;
         let request = self.shared.next_request.fetch_add(1, Ordering::Relaxed);
         let (replies, answer) = oneshot::channel();
         self.commands.send(Command::Ask { request, question, replies }).map_err(|_| lost())?;
