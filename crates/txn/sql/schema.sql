@@ -158,7 +158,7 @@ CREATE TABLE loxo.lost_datanode (
     generation int8 NOT NULL
 );
 COMMENT ON TABLE loxo.lost_datanode IS
-    'Datanodes that have left, or are about to, without being asked: nobody asks them any more, and what they alone could decide is committed. Generation: that of the primary datanode then; a server that has an earlier one is an old copy.';
+    'Datanodes that have left, or are about to, without being asked: nobody asks them any more, and what they alone could decide is committed. Generation: one that every datanode had by then; a server that has an earlier one is an old copy.';
 GRANT SELECT ON loxo.lost_datanode TO PUBLIC;
 
 -- settle() waits and changes nothing, so it is for everybody, and what coordinators call wants a proof.

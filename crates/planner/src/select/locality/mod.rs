@@ -344,10 +344,8 @@ impl<'a> Analyzer<'a> {
                 return Ok(Some("aggregation over rows of several nodes"));
             }
         }
-        if !select.distinct_clause.is_empty() {
-            if !covers(&shape::distinct_expressions(select)) {
-                return Ok(Some("DISTINCT over rows of several nodes"));
-            }
+        if !select.distinct_clause.is_empty() && !covers(&shape::distinct_expressions(select)) {
+            return Ok(Some("DISTINCT over rows of several nodes"));
         }
         for window in shape::windows(select)? {
             if !window.is_some_and(|partition| covers(&partition)) {
