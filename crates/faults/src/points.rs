@@ -31,6 +31,8 @@ pub const RESOLVED_MAX: Duration = Duration::from_secs(5);
 const SERVED_MAX: Duration = Duration::from_secs(20);
 /// A point that no transaction comes to within this belongs to another process.
 const REACHED_MAX: Duration = Duration::from_secs(6);
+/// Rows without a bucket move after all that have one.
+const REACHED_BY_MOVES_MAX: Duration = Duration::from_secs(40);
 /// Writers and readers go on so long while the victim is dead.
 const AFTERMATH: Duration = Duration::from_millis(300);
 /// Once in so many rounds a datanode stays dead for longer than any commit waits for it.
@@ -220,7 +222,7 @@ impl<'a> Runner<'a> {
         let (rng, cluster) = (&mut self.rng, self.cluster);
         let (seen, (reached, back)) = self.table.run(port, others, |control| {
             with_moves(cluster, at.needs_moves, || {
-                let reached = strike(cluster, &armed, point, fault, &go, rng);
+                let reached = strike(cluster, &armed, at, fault, &go, rng);
                 if at.needs_moves {
                     // Whoever comes to the point too late for this round is not to stay there: the moves go on to their end.
                     let _ = fs::write(&go, "");
@@ -306,9 +308,9 @@ fn log(cluster: &Cluster, name: &str) -> Vec<u8> {
 }
 
 /// Waits until one of the victims says that it is at the point; kills a datanode there if that is the fault.
-fn strike(cluster: &Cluster, armed: &[Armed], point: &str, fault: Fault, go: &Path, rng: &mut Rng) -> Result<bool> {
-    let said = format!("control point {point} reached");
-    let deadline = Instant::now() + REACHED_MAX;
+fn strike(cluster: &Cluster, armed: &[Armed], point: &Point, fault: Fault, go: &Path, rng: &mut Rng) -> Result<bool> {
+    let said = format!("control point {} reached", point.name);
+    let deadline = Instant::now() + if point.needs_moves { REACHED_BY_MOVES_MAX } else { REACHED_MAX };
     let reached = || {
         armed.iter().any(|armed| {
             let log = log(cluster, &armed.name);

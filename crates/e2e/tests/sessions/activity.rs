@@ -104,6 +104,17 @@ fn sizes_are_of_all_nodes(cluster: &Cluster, dba: &mut Client) {
     assert_eq!(dba.scalar(all).expect("names"), "apart copied parted t");
     assert_eq!(dba.scalar("SELECT pg_database_size(current_database()) > 0").expect("a size"), "t");
     dba.run("ROLLBACK").expect("its end");
+    dba.run("BEGIN; CREATE TABLE fresh (k int PRIMARY KEY)").expect("a table");
+    let own = "SELECT pg_table_size(oid) FROM pg_class WHERE relname = 'fresh'";
+    assert_eq!(refused(dba, own).code().as_str(), "0A000", "others do not see it yet");
+    dba.run("ROLLBACK").expect("its end");
+    // Who may not connect to a database does not learn its size.
+    dba.run("REVOKE CONNECT ON DATABASE template1 FROM PUBLIC").expect("a right");
+    let mut ann = session(cluster, 0, &[("user", "ann")]);
+    let sizes = "SELECT current_setting('loxo.sessions')::jsonb -> 'databases' @> '[{\"datname\": \"template1\"}]', \
+         jsonb_path_exists(current_setting('loxo.sessions')::jsonb, '$.databases[*] ? (@.datname == \"template1\").size'), \
+         pg_database_size('postgres') > 0";
+    assert_eq!(ann.strings(sizes).expect("a row"), [["t", "f", "t"]]);
     let of = "SELECT relid = 't'::regclass, last_analyze IS NOT NULL FROM pg_stat_all_tables WHERE relname = 't'";
     assert_eq!(dba.strings(of).expect("a row"), [["t", "t"]]);
     assert_eq!(

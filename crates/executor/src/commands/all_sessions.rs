@@ -39,7 +39,9 @@ const NODE_MAX: Duration = Duration::from_secs(2);
 const RIGHTS: &str = "SELECT pg_catalog.pg_has_role('pg_read_all_stats', 'USAGE'), pg_catalog.pg_has_role('pg_signal_backend', 'USAGE'), \
      (SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname OPERATOR(pg_catalog.=) current_user), \
      pg_catalog.array_to_json(ARRAY(SELECT rolname FROM pg_catalog.pg_roles WHERE pg_catalog.pg_has_role(oid, 'USAGE'))), \
-     pg_catalog.array_to_json(ARRAY(SELECT rolname FROM pg_catalog.pg_roles WHERE rolsuper))";
+     pg_catalog.array_to_json(ARRAY(SELECT rolname FROM pg_catalog.pg_roles WHERE rolsuper)), \
+     pg_catalog.array_to_json(ARRAY(SELECT datname FROM pg_catalog.pg_database WHERE pg_catalog.has_database_privilege(oid, 'CONNECT') \
+       OR pg_catalog.pg_has_role('pg_read_all_stats', 'USAGE')))";
 
 const WAITS: &str = "SELECT pid, wait_event_type, wait_event, state, \
      CASE WHEN wait_event_type = 'Lock' THEN pg_catalog.array_to_json(pg_catalog.pg_blocking_pids(pid)) END \
@@ -100,6 +102,8 @@ struct Rights {
     /// Roles whose rights it has.
     roles: HashSet<String>,
     superusers: HashSet<String>,
+    /// Databases whose sizes it may know.
+    databases: HashSet<String>,
 }
 
 impl Rights {
@@ -111,7 +115,14 @@ impl Rights {
             let list = row.get(at).and_then(Option::as_deref).ok_or_else(lost)?;
             serde_json::from_slice(list).map_err(|_| lost())
         };
-        Ok(Self { sees_all: is(0), signals_all: is(1), is_superuser: is(2), roles: names(3)?, superusers: names(4)? })
+        Ok(Self {
+            sees_all: is(0),
+            signals_all: is(1),
+            is_superuser: is(2),
+            roles: names(3)?,
+            superusers: names(4)?,
+            databases: names(5)?,
+        })
     }
 
     fn sees(&self, session: &Told) -> bool {
@@ -136,6 +147,11 @@ impl Session {
     ) -> Result<Completion> {
         self.atomically(async |session| {
             let home = session.home;
+            // What others are asked for does not know the tables of this transaction.
+            if session.leaves.asks_sizes && session.block.as_ref().is_some_and(|block| block.version_raised) {
+                return Err(PgError::unsupported("sizes of tables in a transaction block that has changed the schema")
+                    .hint("Ask after COMMIT, or for one table by its name: pg_table_size('name')."));
+            }
             let rights = Rights::read(&session.rows_on(home, RIGHTS).await?)?;
             let all = match session.leaves.asks_sessions {
                 true => session.all_sessions().await?,
@@ -299,7 +315,13 @@ impl Session {
         };
         let sessions: Vec<Told> = all.iter().map(seen).collect();
         let own = self.links.cancel().activity().pid();
-        let Figures { sizes, tables, databases } = figures;
+        let Figures { sizes, tables, mut databases } = figures;
+        for database in &mut databases {
+            let is_known = database["datname"].as_str().is_some_and(|name| rights.databases.contains(name));
+            if let Some(figures) = database.as_object_mut().filter(|_| !is_known) {
+                figures.remove("size");
+            }
+        }
         json!({
             "self": own, "sessions": sessions, "locks": locks, "sizes": sizes, "tables": tables, "databases": databases,
         })
