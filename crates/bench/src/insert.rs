@@ -172,13 +172,15 @@ impl Experiment for Insert {
     }
 
     fn settings(&self) -> Vec<(String, String)> {
-        let InsertOptions { clients, seconds, rounds, nodes, .. } = &self.0;
+        let InsertOptions { clients, seconds, rounds, shapes, nodes } = &self.0;
+        let shapes = shapes.iter().map(|shape| shape.name()).collect::<Vec<_>>().join(", ");
         let nodes = nodes.iter().map(u16::to_string).collect::<Vec<_>>().join(", ");
         settings(&[
             ("clients", clients),
             ("seconds of a round", seconds),
             ("rounds", rounds),
             ("datanodes", &nodes),
+            ("shapes", &shapes),
             ("rows of a transaction", &ROWS),
         ])
     }

@@ -123,9 +123,12 @@ impl Load {
         KINDS.into_iter().filter(|(kind, _)| if *kind == "logged" { self.0.logged } else { self.0.unlogged })
     }
 
+    fn ways(&self) -> &'static [Way] {
+        if self.0.all_ways.is_some() { &Way::ALL } else { &Way::ALL[..2] }
+    }
+
     fn points(&self, kind: &str) -> Vec<String> {
-        let all = if self.0.all_ways.is_some() { &Way::ALL[..] } else { &Way::ALL[..2] };
-        all.iter().map(|way| format!("{kind}: {}", way.name())).collect()
+        self.ways().iter().map(|way| format!("{kind}: {}", way.name())).collect()
     }
 
     /// The samples as the two sides, and all ways.
@@ -182,6 +185,8 @@ impl Experiment for Load {
 
     fn settings(&self) -> Vec<(String, String)> {
         let LoadOptions { scale_factor, columns, format, rounds, streams, stdin, .. } = &self.0;
+        let (kinds, ways) = (self.kinds().map(|(kind, _)| kind), self.ways().iter().map(|way| way.name()));
+        let (kinds, ways) = (kinds.collect::<Vec<_>>().join(", "), ways.collect::<Vec<_>>().join(", "));
         let streams = streams.map_or("one a datanode".to_owned(), |streams| streams.to_string());
         let input = if *stdin { "stdin" } else { "server-side files" };
         settings(&[
@@ -190,6 +195,8 @@ impl Experiment for Load {
             ("format", &format.name()),
             ("streams", &streams),
             ("input", &input),
+            ("tables", &kinds),
+            ("ways", &ways),
             ("rounds", rounds),
         ])
     }
@@ -289,7 +296,7 @@ impl Bench {
             coordinator_pids,
             coordinators: connect_all(&uris).await?,
             files,
-            rows,
+            rows: rows.iter().sum(),
             bytes,
             dir,
         };

@@ -33,22 +33,22 @@ pub struct LoadReport {
 
 impl LoadReport {
     fn rows_per_second(&self, measured: &Measured) -> Vec<f64> {
-        measured.seconds.iter().map(|seconds| self.rows as f64 / seconds.max(1e-9)).collect()
+        measured.seconds.iter().map(|seconds| self.rows as f64 / seconds).collect()
     }
 
     fn per_million(&self, cpu: &[f64]) -> Vec<f64> {
         cpu.iter().map(|seconds| seconds * 1e6 / self.rows.max(1) as f64).collect()
     }
 
-    /// Rows a second through the cluster, divided by the stock servers'.
+    /// Rows a second through the cluster, divided by the stock servers'; no number if a side was not measured.
     pub fn ratio(&self, stock: &Measured, cluster: &Measured) -> f64 {
-        median(&stock.seconds) / median(&cluster.seconds)
+        measured_median(&stock.seconds) / measured_median(&cluster.seconds)
     }
 
-    /// Processor time of the stock servers, divided by that of the whole cluster.
+    /// Processor time of the stock servers, divided by that of the whole cluster; no number if a side was not measured.
     pub fn work_ratio(&self, stock: &Measured, cluster: &Measured) -> f64 {
-        let cluster = median(&cluster.server_cpu) + median(&cluster.coordinator_cpu);
-        median(&stock.server_cpu) / cluster.max(1e-9)
+        let cluster = measured_median(&cluster.server_cpu) + measured_median(&cluster.coordinator_cpu);
+        measured_median(&stock.server_cpu) / cluster
     }
 
     fn table(&self) -> Table {
@@ -113,7 +113,7 @@ impl LoadReport {
     pub fn sheet(&self) -> Sheet {
         let ratio = |(kind, stock, cluster): &(&'static str, Measured, Measured)| {
             let (by_time, by_work) = (self.ratio(stock, cluster), self.work_ratio(stock, cluster));
-            (by_time.is_finite() && by_time > 0.0).then(|| {
+            (by_time.is_finite() && by_work.is_finite()).then(|| {
                 format!("{kind}: {by_time:.2} times the stock servers by the clock, {by_work:.2} by processor time.")
             })
         };
@@ -123,6 +123,10 @@ impl LoadReport {
             charts: vec![self.chart()],
         }
     }
+}
+
+fn measured_median(values: &[f64]) -> f64 {
+    if values.is_empty() { f64::NAN } else { median(values) }
 }
 
 impl fmt::Display for LoadReport {
@@ -145,6 +149,15 @@ mod tests {
         let measured = vec![("logged", side(&[2.0, 9.0, 2.0]), side(&[1.0, 1.0, 8.0]))];
         let report = LoadReport { measured, ..of_rows(1_000_000) };
         assert_eq!(report.table().rows[0][3], Cell::number(2.0, 2));
+    }
+
+    #[test]
+    fn a_side_that_was_not_measured_has_no_ratio() {
+        let stock = Measured { seconds: vec![2.0], server_cpu: vec![1.0], ..Measured::default() };
+        let report = LoadReport { measured: vec![("logged", stock, Measured::default())], ..of_rows(1_000_000) };
+        let row: Vec<String> = report.table().rows[0].iter().map(Cell::shown).collect();
+        assert_eq!((row[3].as_str(), row[7].as_str()), ("–", "–"), "{row:?}");
+        assert!(report.sheet().findings.is_empty());
     }
 
     #[test]

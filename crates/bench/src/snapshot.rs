@@ -65,9 +65,8 @@ struct Latencies {
 /// The experiment.
 pub struct Snapshot(pub SnapshotOptions);
 
-/// Field order is drop order: the writers end before their scripts go.
+/// What both modes need.
 pub struct Bench {
-    writers: Writers,
     options: SnapshotOptions,
     client: Client,
     pgbench: PathBuf,
@@ -112,8 +111,10 @@ impl Experiment for Snapshot {
     }
 
     async fn step(&self, bench: &mut Bench, step: &Step) -> Result<Readings> {
+        // Only now: those of another build's cluster would be in the way of this one's.
+        let mut writers = bench.start_writers()?;
         let seen = bench.read(&step.point, step.round).await?;
-        bench.writers.must_run()?;
+        writers.must_run()?;
         Ok(Readings::default()
             .figure("median_ms", seen.median_ms)
             .figure("p95_ms", seen.p95_ms)
@@ -121,7 +122,6 @@ impl Experiment for Snapshot {
     }
 
     async fn finish(&self, bench: Bench) -> Result<Option<String>> {
-        drop(bench.writers);
         let sum = sql::number(&bench.client, "SELECT sum(n) FROM bench_snapshot").await?;
         if sum != u64::from(ACCOUNTS) * 1000 {
             return Err(PgError::internal(format!("money was made or lost: the accounts hold {sum}")));
@@ -161,9 +161,7 @@ impl Bench {
         sql::run(&client, &format!("INSERT INTO bench_snapshot SELECT g, 1000 FROM generate_series(1, {ACCOUNTS}) g"))
             .await?;
         let (options, pgbench, uri) = (options.clone(), pattern.program("pgbench"), uri.clone());
-        let mut bench = Self { writers: Writers(None), options, client, pgbench, uri, dir };
-        bench.writers = bench.start_writers()?;
-        Ok(bench)
+        Ok(Self { options, client, pgbench, uri, dir })
     }
 
     fn start_writers(&self) -> Result<Writers> {
@@ -172,8 +170,8 @@ impl Bench {
         }
         let clients = self.options.writers.to_string();
         let script = self.script("transfer.sql", TRANSFER)?;
-        // It is stopped at the end; the time is for the case that nobody is left to do so.
-        let seconds = (self.options.seconds as usize * self.options.rounds * MODES.len() * 4 + 60).to_string();
+        // It is stopped after the read; the time is for the case that nobody is left to do so.
+        let seconds = (self.options.seconds + 60).to_string();
         let mut command = Command::new(&self.pgbench);
         command.args(["--no-vacuum", "--jobs=2", "--client", &clients, "--time", &seconds, "--file"]);
         command.arg(script).arg(&self.uri).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

@@ -231,7 +231,7 @@ impl Bench {
                 false => "SELECT checkpoints_timed + checkpoints_req FROM pg_stat_bgwriter",
             },
             files,
-            rows,
+            rows: rows.iter().sum(),
             bytes,
             _dir: dir,
         })

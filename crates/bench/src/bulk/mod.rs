@@ -271,7 +271,7 @@ impl Bench {
             false => {
                 let BulkOptions { scale_factor, columns, streams, .. } = *options;
                 let (files, rows, bytes) = write_files(scale_factor, columns, Format::Csv, dir.path(), streams).await?;
-                Input::Files { files, rows, bytes }
+                Input::Files { files, rows: rows.iter().sum(), bytes }
             }
         };
         Ok(Self {

@@ -26,6 +26,8 @@ use crate::tools::waits::{Class, Watch};
 const BATCH: usize = 1000;
 /// Rows that a process loads by INSERT are so many times fewer.
 const INSERT_SHARE: u64 = 10;
+/// Connections to a server beside those of the processes: who looks, who checkpoints, and what the cluster needs.
+const OTHER_CONNECTIONS: u64 = 15;
 
 /// What to measure.
 #[derive(Clone, Debug)]
@@ -209,7 +211,10 @@ pub struct Bench {
     cluster: Place,
     /// One a process, with as many rows each, give or take an order's.
     files: Vec<PathBuf>,
-    insert_rows: usize,
+    /// Of each file.
+    rows: Vec<u64>,
+    /// Of a file, by INSERT.
+    insert_rows: u64,
     _server: StockServer,
     _dir: WorkDir,
 }
@@ -219,15 +224,17 @@ impl Bench {
         if target.coordinators.is_empty() || target.datanodes.is_empty() {
             return Err(PgError::new(SqlState::CONFIG_FILE_ERROR, "the benchmark needs a coordinator and a datanode"));
         }
+        let most = options.processes.iter().copied().max().unwrap_or(1);
         let mut patterns = Vec::new();
         for datanode in connect_all(&target.datanodes).await? {
+            must_bear(&datanode, most).await?;
             patterns.push(Pattern::of(&datanode).await?);
         }
         let dir = patterns[0].make_dir(Path::new(&format!("{}-bench-{}", target.dir.display(), std::process::id())))?;
         let server = StockServer::start(&patterns[0], dir.path(), "stock")?;
-        let most = options.processes.iter().copied().max().unwrap_or(1);
         let scale_factor = (options.rows * u64::from(most)) as f64 / estimated_rows(1.0) as f64;
-        let (files, ..) = write_files(scale_factor, Columns::Seven, Format::Csv, dir.path(), usize::from(most)).await?;
+        let (files, rows, _) =
+            write_files(scale_factor, Columns::Seven, Format::Csv, dir.path(), usize::from(most)).await?;
         let stock = Place {
             uris: vec![server.uri.clone()],
             servers: vec![server.uri.clone()],
@@ -242,8 +249,8 @@ impl Bench {
             coordinators: cpu::find(&target.dir, &["coordinator", "gtm"])?,
             clause: if target.distributed { "DISTRIBUTE BY HASH (l_orderkey)" } else { "" },
         };
-        let insert_rows = (options.rows / INSERT_SHARE) as usize;
-        Ok(Self { stock, cluster, files, insert_rows, _server: server, _dir: dir })
+        let insert_rows = options.rows / INSERT_SHARE;
+        Ok(Self { stock, cluster, files, rows, insert_rows, _server: server, _dir: dir })
     }
 
     async fn round(&self, method: Method, processes: usize, side: Side) -> Result<Readings> {
@@ -270,8 +277,9 @@ impl Bench {
             rows += sql::number(&clients[0], &format!("SELECT count(*) FROM {}", table(number))).await?;
             sql::run(&clients[0], &format!("DROP TABLE {}", table(number))).await?;
         }
-        if rows == 0 {
-            return Err(PgError::internal("no rows were loaded"));
+        let sent = self.sent(method, processes);
+        if rows != sent {
+            return Err(PgError::internal(format!("{sent} rows were sent and {rows} are there")));
         }
         let per_million = 1e6 / rows as f64;
         let mut readings = Readings::default()
@@ -283,6 +291,12 @@ impl Bench {
             readings = readings.figure(&format!("share, {}", class.name()), class.share(&waits));
         }
         Ok(readings)
+    }
+
+    /// Rows of all processes together.
+    fn sent(&self, method: Method, processes: usize) -> u64 {
+        let most = if method.is_copy() { u64::MAX } else { self.insert_rows };
+        self.rows.iter().take(processes).map(|rows| most.min(*rows)).sum()
     }
 
     /// What each process sends.
@@ -298,12 +312,24 @@ impl Bench {
                 }
                 Method::Inserts | Method::Transactions => {
                     let lines = std::fs::read_to_string(file)?;
-                    let lines: Vec<&str> = lines.lines().take(self.insert_rows).collect();
+                    let lines: Vec<&str> = lines.lines().take(self.insert_rows as usize).collect();
                     Ok(lines.chunks(BATCH).flat_map(|batch| inserts(&table, batch, method)).collect())
                 }
             }
         };
         self.files.iter().take(processes).enumerate().map(of_process).collect()
+    }
+}
+
+/// The stock server has the datanode's settings; there every process has a connection of its own.
+async fn must_bear(datanode: &Client, processes: u16) -> Result<()> {
+    let allowed = sql::number(datanode, "SHOW max_connections").await?.saturating_sub(OTHER_CONNECTIONS);
+    match u64::from(processes) <= allowed {
+        true => Ok(()),
+        false => Err(PgError::new(
+            SqlState::TOO_MANY_CONNECTIONS,
+            format!("{processes} processes are more than max_connections of the servers allows: {allowed} at most"),
+        )),
     }
 }
 

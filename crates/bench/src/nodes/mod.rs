@@ -67,8 +67,10 @@ impl Experiment for Nodes {
     }
 
     fn settings(&self) -> Vec<(String, String)> {
-        let NodesOptions { rows, statements, clients, seconds, .. } = &self.0;
+        let NodesOptions { sizes, rows, statements, clients, seconds } = &self.0;
+        let sizes = sizes.iter().map(u16::to_string).collect::<Vec<_>>().join(", ");
         settings(&[
+            ("datanodes", &sizes),
             ("rows", rows),
             ("statements of a kind", statements),
             ("clients", clients),

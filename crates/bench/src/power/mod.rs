@@ -21,7 +21,7 @@ use pgerror::{PgError, Result, SqlState};
 use tokio_postgres::Client;
 
 use crate::load::Target;
-use crate::suite::{Experiment, Figure, Readings, Samples, Sheet, Stage, Step, measure_once, settings};
+use crate::suite::{Experiment, Figure, Readings, Samples, Sheet, Stage, Step, WRONG, measure_once, settings};
 use crate::tools::cpu;
 use crate::tools::sql;
 use crate::tools::stock::{Pattern, StockServer, WorkDir};
@@ -46,7 +46,7 @@ pub struct PowerOptions {
     pub work_mem: String,
     /// A query that takes longer is given up.
     pub timeout_seconds: u32,
-    /// Use the tables that the cluster has already, and leave them there.
+    /// Use the tables that a run before has left in the cluster, and leave them there.
     pub keep_tables: bool,
 }
 
@@ -71,11 +71,16 @@ impl PowerOptions {
 }
 
 const BLOCK_BYTES: usize = 512 * 1024;
+/// Of the cluster's tables, which must not be mistaken for somebody's.
+const SCHEMA: &str = "bench_power";
+/// Word of a sample: an error in place of rows.
+const FAILED: &str = "failed";
 
 /// Runs the benchmark on the cluster that `start` brings up (or finds running).
 ///
 /// # Errors
-/// A server's error while loading, or SQLSTATE 57014 after Ctrl-C. A query that fails is no error but part of the report.
+/// A server's error while loading, a wrong answer, or SQLSTATE 57014 after Ctrl-C. A query that fails is no error but part of the
+/// report.
 pub async fn run(options: &PowerOptions, start: impl AsyncFnOnce() -> Result<Target>) -> Result<PowerReport> {
     let target = start().await?;
     let datanodes = target.datanodes.len() as u16;
@@ -117,14 +122,17 @@ impl Experiment for Power {
     }
 
     fn settings(&self) -> Vec<(String, String)> {
-        let PowerOptions { scale_factor, layout, rounds, work_mem, .. } = &self.options;
+        let PowerOptions { scale_factor, layout, rounds, queries, work_mem, timeout_seconds, .. } = &self.options;
         let nodes = self.nodes.iter().map(u16::to_string).collect::<Vec<_>>().join(", ");
+        let queries = queries.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
         settings(&[
             ("scale factor", scale_factor),
             ("layout", &report::layout_name(*layout)),
             ("datanodes", &nodes),
+            ("queries", &queries),
             ("rounds", rounds),
             ("work_mem", work_mem),
+            ("seconds before a query is given up", timeout_seconds),
         ])
     }
 
@@ -166,6 +174,7 @@ impl Experiment for Power {
         if !self.options.keep_tables {
             sides.drop_tables().await?;
         }
+        // Answers are judged one by one.
         Ok(None)
     }
 
@@ -232,14 +241,13 @@ impl Sides {
     }
 
     async fn load(&self, layout: Option<Layout>) -> Result<()> {
-        let cluster_too = match self.options.keep_tables {
-            true => sql::run(&self.cluster, "SELECT FROM lineitem LIMIT 0").await.is_err(),
-            false => true,
-        };
-        let sides: Vec<(&Client, Option<Layout>)> = match cluster_too {
-            true => vec![(&self.plain, None), (&self.cluster, layout)],
-            false => vec![(&self.plain, None)],
-        };
+        let mut sides: Vec<(&Client, Option<Layout>)> = vec![(&self.plain, None)];
+        if !(self.options.keep_tables && self.has_tables().await?) {
+            self.drop_tables().await?;
+            sql::run(&self.cluster, &format!("CREATE SCHEMA {SCHEMA}")).await?;
+            sides.push((&self.cluster, layout));
+        }
+        sql::run(&self.cluster, &format!("SET search_path = {SCHEMA}")).await?;
         for table in &TABLES {
             for (client, layout) in &sides {
                 sql::run(client, &table.create_sql(*layout)).await?;
@@ -257,46 +265,66 @@ impl Sides {
         Ok(())
     }
 
-    async fn drop_tables(&self) -> Result<()> {
-        for table in TABLES.iter().rev() {
-            sql::run(&self.cluster, &format!("DROP TABLE {}", table.name)).await?;
-        }
-        Ok(())
+    /// Whole ones: lineitem is the last one that is filled.
+    async fn has_tables(&self) -> Result<bool> {
+        let exists = format!("SELECT count(to_regclass('{SCHEMA}.lineitem'))");
+        let any = format!("SELECT count(*) FROM (SELECT 1 FROM {SCHEMA}.lineitem LIMIT 1) AS first");
+        Ok(sql::number(&self.cluster, &exists).await? == 1 && sql::number(&self.cluster, &any).await? == 1)
     }
 
+    async fn drop_tables(&self) -> Result<()> {
+        sql::run(&self.cluster, &format!("DROP SCHEMA IF EXISTS {SCHEMA} CASCADE")).await
+    }
+
+    /// A view that the query needs is there while it is measured.
     async fn measure(&self, query: &Query) -> Result<Readings> {
-        for client in [&self.plain, &self.cluster] {
-            if let Some(before) = &query.before {
-                sql::run(client, before).await?;
+        let around = async |statement: &Option<String>| {
+            for client in [&self.plain, &self.cluster] {
+                if let Some(statement) = statement {
+                    sql::run(client, statement).await?;
+                }
             }
-        }
-        let (expected, stock) = timed(&self.plain, query).await?;
-        let (_, stock_with_workers) = timed(&self.workers, query).await?;
+            Ok::<_, PgError>(())
+        };
+        around(&query.before).await?;
+        let measured = self.measure_sides(query).await;
+        around(&query.after).await?;
+        measured
+    }
+
+    async fn measure_sides(&self, query: &Query) -> Result<Readings> {
+        let (expected, stock, stock_with_workers) = match self.on_one_server(query).await {
+            Ok(measured) => measured,
+            Err(error) if error.code() == SqlState::QUERY_CANCELED => {
+                return Ok(Readings::default().word(FAILED, format!("one server: {}", error.message())));
+            }
+            Err(error) => return Err(error),
+        };
         let before = cpu::each_seconds(&self.processes)?;
         let found = timed(&self.cluster, query).await;
         let used: Vec<f64> = cpu::each_seconds(&self.processes)?.iter().zip(before).map(|(a, b)| a - b).collect();
         let (datanodes, others) = used.split_at(self.datanodes.min(used.len()));
-        let mut readings = Readings::default()
+        let readings = Readings::default()
             .figure("stock", stock)
             .figure("stock_with_workers", stock_with_workers)
             .figure("cluster_cpu", used.iter().sum())
             .figure("critical_cpu", datanodes.iter().copied().fold(0.0, f64::max) + others.iter().sum::<f64>());
-        let problem = match found {
-            Ok((rows, seconds)) => {
-                readings = readings.figure("cluster", seconds);
-                self.judge(query.number, expected, rows).map(|how| ("wrong", how))
-            }
-            Err(error) => Some(("failed", format!("{} ({})", error.message(), error.code()))),
+        let (rows, seconds) = match found {
+            Ok(found) => found,
+            Err(error) => return Ok(readings.word(FAILED, format!("{} ({})", error.message(), error.code()))),
         };
-        for client in [&self.plain, &self.cluster] {
-            if let Some(after) = &query.after {
-                sql::run(client, after).await?;
-            }
-        }
-        Ok(match problem {
-            Some((name, how)) => readings.word(name, how),
+        let readings = readings.figure("cluster", seconds);
+        Ok(match self.judge(query.number, expected, rows) {
+            Some(how) => readings.word(WRONG, how),
             None => readings,
         })
+    }
+
+    /// Rows, and seconds without and with workers.
+    async fn on_one_server(&self, query: &Query) -> Result<(Vec<Vec<String>>, f64, f64)> {
+        let (rows, seconds) = timed(&self.plain, query).await?;
+        let (_, seconds_with_workers) = timed(&self.workers, query).await?;
+        Ok((rows, seconds, seconds_with_workers))
     }
 
     /// How the rows differ from those that are right.

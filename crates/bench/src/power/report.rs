@@ -3,8 +3,8 @@
 use std::fmt;
 
 use super::tables::Layout;
-use super::{PowerOptions, point};
-use crate::suite::{Cell, Chart, Samples, Sheet, Table};
+use super::{FAILED, PowerOptions, point};
+use crate::suite::{Cell, Chart, Samples, Sheet, Table, WRONG};
 
 /// Are the cluster's rows right?
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -50,7 +50,7 @@ impl PowerReport {
         let times = |number: &usize| {
             let point = point(datanodes, *number);
             let fastest = |figure| samples.values(&point, figure).into_iter().reduce(f64::min);
-            let verdict = match (samples.word(&point, "wrong"), samples.word(&point, "failed")) {
+            let verdict = match (samples.word(&point, WRONG), samples.word(&point, FAILED)) {
                 (Some(how), _) => Verdict::Wrong(how.to_owned()),
                 (None, Some(error)) => Verdict::Failed(error.to_owned()),
                 (None, None) => Verdict::Right,
@@ -65,7 +65,8 @@ impl PowerReport {
                 verdict,
             }
         };
-        let queries = options.queries.iter().map(times).filter(|query| query.stock.is_some());
+        let queries =
+            options.queries.iter().map(times).filter(|query| query.stock.is_some() || query.verdict != Verdict::Right);
         Self { datanodes, queries: queries.collect() }
     }
 
@@ -74,23 +75,36 @@ impl PowerReport {
         self.queries.iter().filter(|query| query.verdict == Verdict::Right).count()
     }
 
-    /// Sum of the times of one column.
-    fn sum(&self, time: impl Fn(&QueryTimes) -> Option<f64>) -> f64 {
-        self.queries.iter().filter_map(time).sum()
+    /// Numbers of the queries that every side has answered.
+    fn answered(&self) -> Vec<usize> {
+        let is_answered = |query: &&QueryTimes| {
+            query.cluster.is_some() && query.stock.is_some() && query.stock_with_workers.is_some()
+        };
+        self.queries.iter().filter(is_answered).map(|query| query.number).collect()
+    }
+
+    /// Sum of one column over some queries.
+    fn sum(&self, numbers: &[usize], time: impl Fn(&QueryTimes) -> Option<f64>) -> f64 {
+        self.queries.iter().filter(|query| numbers.contains(&query.number)).filter_map(time).sum()
     }
 
     fn table(&self) -> Table {
         let mut table = Table::new(format!("Milliseconds, {} datanodes", self.datanodes), &COLUMNS);
-        self.queries.iter().for_each(|query| table.push(query.cells()));
+        // Also those that have failed, and so have no number.
+        table.rows.extend(self.queries.iter().map(QueryTimes::cells));
+        let answered = self.answered();
         let sums = QueryTimes {
-            stock: Some(self.sum(|query| query.stock)),
-            stock_with_workers: Some(self.sum(|query| query.stock_with_workers)),
-            cluster: Some(self.sum(|query| query.cluster)),
-            cluster_cpu: Some(self.sum(|query| query.cluster_cpu)),
+            stock: Some(self.sum(&answered, |query| query.stock)),
+            stock_with_workers: Some(self.sum(&answered, |query| query.stock_with_workers)),
+            cluster: Some(self.sum(&answered, |query| query.cluster)),
+            cluster_cpu: Some(self.sum(&answered, |query| query.cluster_cpu)),
             ..QueryTimes::default()
         };
         let mut cells = sums.cells();
-        cells[0] = Cell::text("sum");
+        cells[0] = Cell::text(match self.queries.len() - answered.len() {
+            0 => "sum".to_owned(),
+            failed => format!("sum without the {failed} that failed"),
+        });
         cells[7] = Cell::text(format!("{} of {} right", self.right(), self.queries.len()));
         table.push(cells);
         table
@@ -142,16 +156,16 @@ pub(super) fn layout_name(layout: Layout) -> &'static str {
 pub(super) fn sheet(reports: &[PowerReport]) -> Sheet {
     let measured: Vec<&PowerReport> = reports.iter().filter(|report| !report.queries.is_empty()).collect();
     let finding = |report: &&PowerReport| {
-        let (cluster, stock, workers) = (
-            report.sum(|query| query.cluster),
-            report.sum(|query| query.stock),
-            report.sum(|query| query.stock_with_workers),
-        );
+        let (right, all, answered) = (report.right(), report.queries.len(), report.answered());
+        let answers = format!("{} datanodes: {right} of {all} answers right", report.datanodes);
+        if answered.is_empty() {
+            return format!("{answers}.");
+        }
+        let cluster = report.sum(&answered, |query| query.cluster);
+        let stock = report.sum(&answered, |query| query.stock);
+        let workers = report.sum(&answered, |query| query.stock_with_workers);
         format!(
-            "{} datanodes: {} of {} answers right; the sum of the times is {:.2} of one server without workers and {:.2} with them.",
-            report.datanodes,
-            report.right(),
-            report.queries.len(),
+            "{answers}; the sum of the times is {:.2} of one server without workers and {:.2} with them.",
             cluster / stock,
             cluster / workers
         )
@@ -164,7 +178,11 @@ pub(super) fn sheet(reports: &[PowerReport]) -> Sheet {
     if let [first, _, ..] = measured.as_slice() {
         let columns = ["datanodes", "CPU s, all processes", "against the first", "critical path, CPU s", "speed-up"];
         let mut table = Table::new("All queries together", &columns);
-        let both = |report: &PowerReport| (report.sum(|q| q.cluster_cpu), report.sum(|q| q.critical_cpu));
+        let in_all = |number: &usize| measured.iter().all(|report| report.answered().contains(number));
+        let numbers: Vec<usize> = first.answered().into_iter().filter(in_all).collect();
+        let both = |report: &PowerReport| {
+            (report.sum(&numbers, |query| query.cluster_cpu), report.sum(&numbers, |query| query.critical_cpu))
+        };
         let (first_cpu, first_path) = both(first);
         for report in &measured {
             let (cpu, path) = both(report);
@@ -191,5 +209,35 @@ impl fmt::Display for QueryTimes {
 impl fmt::Display for PowerReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.table().fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_that_failed_is_in_no_sum() {
+        let times = |number, cluster: Option<f64>, stock| QueryTimes {
+            number,
+            stock,
+            stock_with_workers: stock,
+            cluster,
+            cluster_cpu: Some(1.0),
+            verdict: if cluster.is_some() { Verdict::Right } else { Verdict::Failed("no".to_owned()) },
+            ..QueryTimes::default()
+        };
+        let queries = vec![times(1, Some(1.0), Some(2.0)), times(2, None, Some(100.0)), times(3, None, None)];
+        let report = PowerReport { datanodes: 2, queries };
+        let rows: Vec<Vec<String>> =
+            report.table().rows.iter().map(|row| row.iter().map(Cell::shown).collect()).collect();
+        assert_eq!(rows[2], ["Q3", "–", "–", "–", "–", "–", "1,000", "failed: no"]);
+        let sum = ["sum without the 2 that failed", "2,000", "2,000", "1,000", "0.50", "0.50", "1,000", "1 of 3 right"];
+        assert_eq!(rows[3], sum);
+        let findings = sheet(&[report]).findings;
+        assert!(
+            findings[0].contains("1 of 3 answers right") && findings[0].contains("0.50 of one server"),
+            "{findings:?}"
+        );
     }
 }

@@ -67,7 +67,11 @@ impl Scale {
         let all =
             || chart.series.iter().flat_map(|series| &series.points).map(|point| point.x).filter(|x| x.is_finite());
         let (low, high) = (all().fold(f64::MAX, f64::min), all().fold(f64::MIN, f64::max));
-        let (low, high) = if low < high { (low, high) } else { (low.min(1.0), low.min(1.0) + 1.0) };
+        let (low, high) = match low.total_cmp(&high) {
+            std::cmp::Ordering::Less => (low, high),
+            std::cmp::Ordering::Equal => (low - 0.5, low + 0.5),
+            std::cmp::Ordering::Greater => (0.0, 1.0),
+        };
         Self { low, high, from, to, logarithmic: chart.x.logarithmic && low > 0.0 }
     }
 
@@ -362,6 +366,18 @@ mod tests {
         let scale = Scale::vertical(&logarithmic);
         assert_eq!((scale.low, scale.high, scale.ticks().len()), (10.0, 100.0, 2));
         assert_eq!((short(1_500_000.0), short(2500.0), short(0.25)), ("1.5M".into(), "2500".into(), "0.25".into()));
+    }
+
+    #[test]
+    fn a_single_point_is_in_the_middle() {
+        let mut chart = chart(Kind::Lines);
+        chart.series.iter_mut().for_each(|series| series.points.retain(|point| point.x == 1.0));
+        for logarithmic in [false, true] {
+            chart.x.logarithmic = logarithmic;
+            let scale = Scale::horizontal(&chart);
+            assert_eq!((scale.low, scale.high), (0.5, 1.5));
+            assert!((scale.from..scale.to).contains(&scale.place(1.0)));
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Runs an experiment: starts its clusters, takes every step on every build by turns, and leaves nothing running.
 
-use std::collections::BTreeMap;
-use std::time::{Instant, SystemTime};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant, SystemTime};
 
 use pgerror::{PgError, Result, SqlState};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -23,6 +23,10 @@ const OTHERS_SHARE_MAX: f64 = 0.1;
 const VERSION: &str = "server_version";
 const CHECK: &str = "check";
 const START: &str = "cluster_start_s";
+/// A Ctrl-C that ends a program of ours is told to us so much later at most.
+const SIGNAL_LATER_MAX: Duration = Duration::from_millis(50);
+/// Word of a sample whose answer is wrong, and how: the run goes on, and ends with an error.
+pub const WRONG: &str = "wrong";
 
 /// What came of it: an outcome in any case, with what was measured until then, and why it ended if it did too early.
 pub struct Run {
@@ -30,6 +34,8 @@ pub struct Run {
     pub outcome: Outcome,
     /// An error of a server or of a check, or SQLSTATE 57014 after Ctrl-C.
     pub ended: Result<()>,
+    /// By Ctrl-C or SIGTERM: a server gives statements up with the same SQLSTATE.
+    pub is_interrupted: bool,
 }
 
 /// Takes all steps of an experiment that the journal does not know yet.
@@ -43,24 +49,26 @@ pub async fn drive<E: Experiment>(
     builds: &[&str],
     journal: &mut Journal,
 ) -> Result<Run> {
+    let mut signals = Signals::catch()?;
     let (began, begun, load_before) = (Instant::now(), utc(SystemTime::now()), Load::look().await?);
     let stages = experiment.stages();
     let steps = stages.iter().map(|stage| stage.steps.len()).sum::<usize>() * builds.len();
     let mut samples = journal.of(experiment.name());
-    if !experiment.is_resumable() && samples.len() < steps {
-        journal.forget(experiment.name())?;
+    let count_taken = |samples: &[Sample]| samples.iter().filter(|sample| sample.point != CHECK).count();
+    if !experiment.is_resumable() && count_taken(&samples) < steps {
+        journal.forget(experiment.name(), |_| true)?;
         samples.clear();
     }
     let driver = Driver { experiment, clusters, builds };
     let left: Vec<Stage> = stages.iter().filter_map(|stage| driver.left(stage, &samples)).collect();
-    let taken = samples.iter().filter(|sample| sample.point != CHECK).count();
+    let taken = count_taken(&samples);
     if taken > 0 {
         eprintln!("{}: {taken} of {steps} measurements are there already", experiment.name());
     }
     let expected = left.iter().map(|stage| driver.expected(stage)).sum();
     let mut taking = Taking {
         progress: Progress::new(experiment.name(), steps, taken, expected),
-        signals: Signals::catch()?,
+        signals: &mut signals,
         journal,
         samples,
     };
@@ -73,6 +81,11 @@ pub async fn drive<E: Experiment>(
     }
     let samples = std::mem::take(&mut taking.samples);
     drop(taking);
+    if let (Ok(()), Some(error)) = (&ended, wrong_answers(&samples)) {
+        journal.forget(experiment.name(), |_| true)?;
+        ended = Err(error);
+    }
+    let load_after = Load::look().await?;
     let mut outcome = Outcome {
         name: experiment.name().to_owned(),
         title: experiment.title(),
@@ -84,16 +97,18 @@ pub async fn drive<E: Experiment>(
         seconds: began.elapsed().as_secs_f64(),
         complete: ended.is_ok(),
         load_before,
-        load_after: Load::look().await?,
-        others_cores: Spread::of(&samples.iter().map(|sample| sample.others_cores).collect::<Vec<_>>()),
+        load_after,
+        others_cores: others_cores(&samples),
         findings: Vec::new(),
         figures: experiment.figures(),
         tables: Vec::new(),
         charts: Vec::new(),
         samples,
     };
-    describe(experiment, &mut outcome);
-    Ok(Run { outcome, ended })
+    describe(experiment, &mut outcome, ended.as_ref().err());
+    // One that has come when all was measured ends what the caller has still to do.
+    let ended = ended.and(signals.or(async { Ok(()) }).await);
+    Ok(Run { outcome, ended, is_interrupted: signals.have_come })
 }
 
 /// All samples of an experiment on a cluster that runs.
@@ -105,28 +120,47 @@ pub async fn measure_once<E: Experiment>(experiment: &E, target: Target) -> Resu
     run.ended.map(|()| Samples::of(&run.outcome.samples, THIS))
 }
 
+/// An error that names every wrong answer.
+fn wrong_answers(samples: &[Sample]) -> Option<PgError> {
+    let wrong = |sample: &Sample| Some(format!("{}: {}", sample.point, sample.readings.words.get(WRONG)?));
+    let all: BTreeSet<String> = samples.iter().filter_map(wrong).collect();
+    let all: Vec<String> = all.into_iter().collect();
+    (!all.is_empty()).then(|| PgError::internal(format!("wrong answers: {}", all.join("; "))))
+}
+
+/// Of all steps; a check is none.
+fn others_cores(samples: &[Sample]) -> Spread {
+    let steps = samples.iter().filter(|sample| sample.point != CHECK);
+    Spread::of(&steps.map(|sample| sample.others_cores).collect::<Vec<_>>())
+}
+
 /// What follows from the samples.
-fn describe<E: Experiment>(experiment: &E, outcome: &mut Outcome) {
+fn describe<E: Experiment>(experiment: &E, outcome: &mut Outcome, error: Option<&PgError>) {
     let of_this = Samples::of(&outcome.samples, THIS);
     let sheet = experiment.sheet(&of_this);
     (outcome.findings, outcome.tables, outcome.charts) = (sheet.findings, sheet.tables, sheet.charts);
     outcome.server_version =
         outcome.samples.iter().find_map(|s| s.readings.words.get(VERSION)).cloned().unwrap_or_default();
-    outcome.findings.extend(of_this.at(CHECK).filter_map(|sample| sample.readings.words.get(CHECK)).cloned());
+    for sample in of_this.at(CHECK) {
+        let checked = sample.readings.words.get(CHECK).filter(|text| !outcome.findings.contains(text));
+        outcome.findings.extend(checked.cloned());
+    }
     if outcome.samples.iter().any(|sample| sample.build == AGAINST) {
         let table = builds_table(&outcome.figures, &outcome.samples);
         outcome.tables.insert(0, table);
     }
+    if let Some(error) = error {
+        outcome.findings.push("This run did not come to its end: what was measured until then is here.".to_owned());
+        outcome.findings.push(format!("It ended with: {error}"));
+    }
     let Spread { median, max, .. } = outcome.others_cores;
     if median > OTHERS_SHARE_MAX * cores() as f64 {
-        outcome.findings.push(format!(
+        let text = format!(
             "Other programs had {median:.1} of {} cores during a step (median; at most {max:.1}): times and rates are worse than \
              on a quiet machine, ratios less so.",
             cores()
-        ));
-    }
-    if !outcome.complete {
-        outcome.findings.push("This run did not come to its end: what was measured until then is here.".to_owned());
+        );
+        outcome.findings.insert(0, text);
     }
 }
 
@@ -139,7 +173,7 @@ struct Driver<'a, E, C> {
 /// What a run changes as it goes on.
 struct Taking<'a> {
     progress: Progress,
-    signals: Signals,
+    signals: &'a mut Signals,
     journal: &'a mut Journal,
     samples: Vec<Sample>,
 }
@@ -167,24 +201,27 @@ impl<E: Experiment, C: Clusters> Driver<'_, E, C> {
         self.start_seconds(stage) + stage.steps.iter().map(|step| step.seconds).sum::<f64>() * self.builds.len() as f64
     }
 
-    /// Whatever happens, the clusters are stopped.
+    /// Whatever happens, the clusters are stopped. A build that has taken all steps needs none.
     async fn stage(&self, stage: &Stage, taking: &mut Taking<'_>) -> Result<()> {
-        let measured = self.on_clusters(stage, taking).await;
+        let is_left = |build: &&str| stage.steps.iter().any(|step| !knows(&taking.samples, step, build));
+        let builds: Vec<&str> = self.builds.iter().copied().filter(is_left).collect();
+        let measured = self.on_clusters(stage, &builds, taking).await;
         let mut stopped = Ok(());
-        for build in self.builds.iter().copied() {
+        for build in builds {
             taking.progress.doing("stopping the cluster");
             stopped = stopped.and(self.clusters.stop(build).await);
         }
         measured.and(stopped)
     }
 
-    async fn on_clusters(&self, stage: &Stage, taking: &mut Taking<'_>) -> Result<()> {
+    async fn on_clusters(&self, stage: &Stage, builds: &[&str], taking: &mut Taking<'_>) -> Result<()> {
         let mut sides = Vec::new();
-        for build in self.builds.iter().copied() {
+        for build in builds.iter().copied() {
             taking.progress.doing(&format!("starting {}", stage.name));
             let starting = Instant::now();
             // It notices Ctrl-C itself, and takes back what it has started.
-            let target = self.clusters.start(stage, build).await?;
+            let started = self.clusters.start(stage, build).await;
+            let target = taking.signals.or(async { started }).await?;
             let start_seconds = Some(starting.elapsed().as_secs_f64());
             taking.progress.doing(&format!("preparing {}", stage.name));
             let bench = taking.signals.or(self.experiment.prepare(stage, &target)).await?;
@@ -202,7 +239,11 @@ impl<E: Experiment, C: Clusters> Driver<'_, E, C> {
         }
         for side in sides {
             taking.progress.doing("checking what was stored");
-            if let Some(text) = taking.signals.or(self.experiment.finish(side.bench)).await? {
+            let checked = taking.signals.or(self.experiment.finish(side.bench)).await;
+            if checked.is_err() {
+                self.must_be_checked(stage, taking)?;
+            }
+            if let Some(text) = checked? {
                 let words = BTreeMap::from([(CHECK.to_owned(), text), (VERSION.to_owned(), side.version)]);
                 let readings = Readings { words, ..Readings::default() };
                 let (point, build) = (CHECK.to_owned(), side.build.to_owned());
@@ -211,6 +252,15 @@ impl<E: Experiment, C: Clusters> Driver<'_, E, C> {
             }
         }
         Ok(())
+    }
+
+    /// A repeated command must come to the check again: after an interruption with the last step, else with all of them.
+    fn must_be_checked(&self, stage: &Stage, taking: &mut Taking<'_>) -> Result<()> {
+        let is_last = |sample: &Sample| {
+            stage.steps.last().is_some_and(|last| (&*sample.point, sample.round) == (&*last.point, last.round))
+        };
+        let is_interrupted = taking.signals.have_come;
+        taking.journal.forget(self.experiment.name(), |sample| !is_interrupted || is_last(sample))
     }
 
     async fn take(
@@ -279,21 +329,34 @@ fn in_short(figures: &[super::result::Figure], sample: &Sample) -> String {
 struct Signals {
     interrupt: Signal,
     terminate: Signal,
+    have_come: bool,
 }
 
 impl Signals {
     fn catch() -> Result<Self> {
-        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+        let (interrupt, terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+        Ok(Self { interrupt, terminate, have_come: false })
+    }
+
+    async fn come(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+        self.have_come = true;
     }
 
     /// Does the work, or gives it up. A program that the same Ctrl-C has ended is no error of its own.
     async fn or<T>(&mut self, work: impl Future<Output = Result<T>>) -> Result<T> {
-        let interrupted = || PgError::new(SqlState::QUERY_CANCELED, "the benchmark was interrupted");
-        tokio::select! {
+        let done = tokio::select! {
             biased;
-            _ = self.interrupt.recv() => Err(interrupted()),
-            _ = self.terminate.recv() => Err(interrupted()),
-            result = work => result,
+            () = self.come() => None,
+            result = work => Some(result),
+        };
+        match done {
+            Some(Ok(value)) => Ok(value),
+            Some(Err(error)) if tokio::time::timeout(SIGNAL_LATER_MAX, self.come()).await.is_err() => Err(error),
+            _ => Err(PgError::new(SqlState::QUERY_CANCELED, "the benchmark was interrupted")),
         }
     }
 }
@@ -311,5 +374,24 @@ mod tests {
         assert!(knows(&samples, &step, THIS));
         assert!(!knows(&samples, &step, AGAINST));
         assert!(!knows(&samples, &Step { round: 1, ..step }, THIS));
+    }
+
+    fn sample(point: &str, others_cores: f64, word: Option<&str>) -> Sample {
+        let readings = word.into_iter().fold(Readings::default(), |readings, word| readings.word(WRONG, word));
+        let (point, build) = (point.to_owned(), THIS.to_owned());
+        Sample { point, build, round: 1, seconds: 1.0, others_cores, readings }
+    }
+
+    #[test]
+    fn a_check_does_not_say_how_busy_the_machine_is() {
+        let samples = [sample("p", 1.0, None), sample(CHECK, 0.0, None), sample(CHECK, 0.0, None)];
+        assert_eq!(others_cores(&samples), Spread { median: 1.0, min: 1.0, max: 1.0 });
+    }
+
+    #[test]
+    fn a_run_with_a_wrong_answer_fails() {
+        assert!(wrong_answers(&[sample("Q1", 0.0, None)]).is_none());
+        let samples = [sample("Q1", 0.0, None), sample("Q2", 0.0, Some("2 rows")), sample("Q2", 0.0, Some("2 rows"))];
+        assert_eq!(wrong_answers(&samples).unwrap().message(), "wrong answers: Q2: 2 rows");
     }
 }

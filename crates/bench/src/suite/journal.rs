@@ -93,12 +93,12 @@ impl Journal {
         Ok(())
     }
 
-    /// What is known of an experiment is of no use.
+    /// What is known of an experiment and is so is of no use.
     ///
     /// # Errors
     /// When the file cannot be written.
-    pub fn forget(&mut self, experiment: &str) -> Result<()> {
-        self.known.retain(|line| line.experiment != experiment);
+    pub fn forget(&mut self, experiment: &str, is_so: impl Fn(&Sample) -> bool) -> Result<()> {
+        self.known.retain(|line| line.experiment != experiment || !is_so(&line.sample));
         if let Some((path, file)) = &mut self.file {
             let text = std::fs::read_to_string(&*path)?;
             let head = text.lines().next().unwrap_or_default();
@@ -159,7 +159,9 @@ mod tests {
         let journal = Journal::open(&path, "plan").unwrap();
         assert_eq!((journal.of("a").len(), journal.len()), (2, 3));
         let mut journal = journal;
-        journal.forget("a").unwrap();
+        journal.forget("a", |sample| sample.round == 2).unwrap();
+        assert_eq!(journal.of("a"), [sample("p", 1)]);
+        journal.forget("a", |_| true).unwrap();
         drop(journal);
         let journal = Journal::open(&path, "plan").unwrap();
         assert_eq!((journal.of("b").len(), journal.len()), (1, 1));

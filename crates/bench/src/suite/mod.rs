@@ -27,7 +27,7 @@ mod result;
 mod text;
 
 pub use compare::{Comparison, compare};
-pub use drive::{Run, drive, measure_once};
+pub use drive::{Run, WRONG, drive, measure_once};
 pub use experiment::{Clusters, Experiment, Given, Stage, Step, settings};
 pub use journal::Journal;
 pub use machine::{Load, Machine, cores, utc};

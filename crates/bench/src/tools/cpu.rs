@@ -40,6 +40,15 @@ pub fn each_seconds(roots: &[u32]) -> Result<Vec<f64>> {
     Ok(roots.iter().map(|root| tree_seconds_of(&processes, &[*root])).collect())
 }
 
+/// CPU seconds of this process and its descendants, but for `without` and theirs: a cluster that this process has started consists
+/// of its children.
+///
+/// # Errors
+/// When /proc cannot be read.
+pub fn own_seconds(without: &[u32]) -> Result<f64> {
+    Ok(own_seconds_of(&processes()?, std::process::id(), without))
+}
+
 /// CPU seconds of this process's children that have ended and were waited for.
 ///
 /// # Errors
@@ -87,6 +96,12 @@ pub fn tree_memory(roots: &[u32]) -> Result<f64> {
 
 fn tree_seconds_of(processes: &HashMap<u32, Stat>, roots: &[u32]) -> f64 {
     let ours = processes.iter().filter(|(pid, _)| belongs(processes, roots, **pid));
+    ours.map(|(_, stat)| stat.ticks).sum::<u64>() as f64 / TICKS_PER_SECOND
+}
+
+fn own_seconds_of(processes: &HashMap<u32, Stat>, own: u32, without: &[u32]) -> f64 {
+    let is_ours = |pid: u32| belongs(processes, &[own], pid) && !belongs(processes, without, pid);
+    let ours = processes.iter().filter(|(pid, _)| is_ours(**pid));
     ours.map(|(_, stat)| stat.ticks).sum::<u64>() as f64 / TICKS_PER_SECOND
 }
 
@@ -160,6 +175,22 @@ mod tests {
     fn a_name_with_blanks_and_parentheses() {
         let line = "42 (a b) c) S 7 42 42 0 -1 4194560 1 2 3 4 10 20 30 40 20 0 1 0 5";
         assert_eq!(parse(line), Some(Stat { parent: 7, ticks: 100, ticks_of_children: 70 }));
+    }
+
+    #[test]
+    fn a_cluster_that_we_have_started_is_not_our_own_work() {
+        let stat = |parent, ticks| Stat { parent, ticks, ticks_of_children: 0 };
+        // 7 has started a gtm (8), a coordinator (9), whose worker is 10, and a helper of its own (11).
+        let processes = HashMap::from([
+            (1, stat(0, 10_000)),
+            (7, stat(1, 100)),
+            (8, stat(7, 1000)),
+            (9, stat(7, 2000)),
+            (10, stat(9, 4000)),
+            (11, stat(7, 50)),
+        ]);
+        assert_eq!(own_seconds_of(&processes, 7, &[8, 9]), 1.5);
+        assert_eq!(own_seconds_of(&processes, 7, &[]), 71.5);
     }
 
     #[test]

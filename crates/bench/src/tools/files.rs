@@ -7,29 +7,29 @@ use tokio::task::JoinSet;
 
 use crate::lineitem::{Blocks, Columns, Format};
 
-/// One file a stream; gives the files, and the rows and bytes of all.
+/// One file a stream; gives the files, the rows of each, and the bytes of all.
 pub(crate) async fn write_files(
     scale_factor: f64,
     columns: Columns,
     format: Format,
     dir: &Path,
     streams: usize,
-) -> Result<(Vec<PathBuf>, u64, u64)> {
+) -> Result<(Vec<PathBuf>, Vec<u64>, u64)> {
     let mut tasks = JoinSet::new();
     for part in 1..=streams {
         let path = dir.join(format!("lineitem{part:03}"));
         let blocks = Blocks::new(scale_factor, part, streams, columns, format);
         tasks.spawn_blocking(move || write_file(blocks, path));
     }
-    let (mut files, mut rows, mut bytes) = (Vec::new(), 0, 0);
+    let (mut files, mut bytes) = (Vec::new(), 0);
     while let Some(joined) = tasks.join_next().await {
         let written = joined.map_err(|e| PgError::internal(e.to_string()))?;
         let (file, file_rows, file_bytes) = written?;
-        rows += file_rows;
         bytes += file_bytes;
-        files.push(file);
+        files.push((file, file_rows));
     }
     files.sort();
+    let (files, rows) = files.into_iter().unzip();
     Ok((files, rows, bytes))
 }
 

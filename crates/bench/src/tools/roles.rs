@@ -41,11 +41,12 @@ impl Roles {
     }
 
     pub(crate) fn used(&self) -> Result<Used> {
+        let servers = [&self.datanodes[..], &self.coordinators, &self.gtm].concat();
         Ok(Used {
             datanodes: cpu::each_seconds(&self.datanodes)?,
             coordinators: cpu::each_seconds(&self.coordinators)?,
             gtm: cpu::tree_seconds(&self.gtm)?,
-            loader: cpu::tree_seconds(&[std::process::id()])?,
+            loader: cpu::own_seconds(&servers)?,
             machine: cpu::machine_seconds()?,
         })
     }

@@ -11,7 +11,7 @@ use cluster::settings::Profile;
 use pgerror::Result;
 
 use super::arguments::AllArguments;
-use super::experiments::growing;
+use super::experiments::{grow_has_one_build, growing};
 use super::reporter::{Reporter, plan};
 
 /// In the order in which they run.
@@ -31,6 +31,9 @@ pub(super) const NAMES: [&str; 12] = [
 ];
 
 pub(super) async fn run(arguments: &AllArguments) -> Result<()> {
+    if arguments.common.against.is_some() && arguments.only.iter().any(|name| name == "grow") {
+        return Err(grow_has_one_build());
+    }
     let is_quick = arguments.common.quick;
     let bulk =
         |options: BulkOptions, question| Bulk { options: if is_quick { options.quick() } else { options }, question };
@@ -49,23 +52,23 @@ pub(super) async fn run(arguments: &AllArguments) -> Result<()> {
     let nodes = Nodes(if is_quick { NodesOptions::quick() } else { NodesOptions::full() });
     let grow = growing(if is_quick { GrowOptions::quick() } else { GrowOptions::full() }, false);
     let plans = [
-        plan(&bulk_rate),
-        plan(&scaling),
-        plan(&concurrency),
-        plan(&sustained),
-        plan(&load),
-        plan(&power),
-        plan(&tpcb),
-        plan(&insert),
-        plan(&snapshot),
-        plan(&small),
-        plan(&nodes),
-        plan(&grow),
+        planned(&bulk_rate)?,
+        planned(&scaling)?,
+        planned(&concurrency)?,
+        planned(&sustained)?,
+        planned(&load)?,
+        planned(&power)?,
+        planned(&tpcb)?,
+        planned(&insert)?,
+        planned(&snapshot)?,
+        planned(&small)?,
+        planned(&nodes)?,
+        planned(&grow)?,
     ];
     let mut all = All { arguments, reporter: Reporter::begin(&arguments.common, &plans).await? };
     all.run(&bulk_rate).await?;
     all.run(&scaling).await?;
-    all.run_as(&concurrency, Profile::Bulk).await?;
+    all.run(&concurrency).await?;
     all.run(&sustained).await?;
     all.run(&load).await?;
     all.run(&power).await?;
@@ -74,11 +77,19 @@ pub(super) async fn run(arguments: &AllArguments) -> Result<()> {
     all.run(&snapshot).await?;
     all.run(&small).await?;
     all.run(&nodes).await?;
-    // This program would add its own datanodes to the other build's cluster.
     if arguments.common.against.is_none() {
         all.run(&grow).await?;
     }
     all.reporter.finish()
+}
+
+/// Of the clusters that an experiment gets.
+fn profile(name: &str) -> Profile {
+    if name == "concurrency" { Profile::Bulk } else { Profile::Default }
+}
+
+fn planned<E: Experiment>(experiment: &E) -> Result<String> {
+    plan(experiment, None, profile(experiment.name()))
 }
 
 struct All<'a> {
@@ -87,17 +98,13 @@ struct All<'a> {
 }
 
 impl All<'_> {
-    async fn run<E: Experiment>(&mut self, experiment: &E) -> Result<()> {
-        self.run_as(experiment, Profile::Default).await
-    }
-
     /// If it is wanted.
-    async fn run_as<E: Experiment>(&mut self, experiment: &E, profile: Profile) -> Result<()> {
+    async fn run<E: Experiment>(&mut self, experiment: &E) -> Result<()> {
         let (name, only) = (experiment.name(), &self.arguments.only);
         if !only.is_empty() && !only.iter().any(|wanted| wanted == name) {
             return Ok(());
         }
         let quick = if self.arguments.common.quick { " --quick" } else { "" };
-        self.reporter.run(experiment, &format!("loxo bench {name}{quick}"), None, profile).await
+        self.reporter.run(experiment, &format!("loxo bench {name}{quick}"), None, profile(name)).await
     }
 }

@@ -47,7 +47,8 @@ pub(super) struct LoadArguments {
     pub(super) stdin: bool,
     /// Measure also: one stock server alone, stock servers with rows that are binary and split already, loxo load, and that
     /// with --direct; all by turns
-    #[arg(long)]
+    // It is this build's "loxo load" that is measured.
+    #[arg(long, conflicts_with = "against")]
     pub(super) all_ways: bool,
     /// Measure logged tables only
     #[arg(long, conflicts_with = "unlogged_only")]
@@ -192,7 +193,7 @@ pub(super) struct PowerArguments {
     /// Give a query up after so many seconds
     #[arg(long, default_value_t = 300)]
     pub(super) timeout: u32,
-    /// Use tables that are there already, and leave them there
+    /// Use the tables that a run with --keep has left in the schema bench_power, and leave them there
     #[arg(long)]
     pub(super) keep: bool,
 }
@@ -356,7 +357,7 @@ pub(super) struct BulkLoad {
     /// Datanodes of new clusters, one after the other
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=100))]
     pub(super) datanodes: Vec<u16>,
-    /// Coordinators that take part, by turns
+    /// Coordinators that take part, by turns [default: 1,2,3, for scaling 1,2; with --dir those of them that are there]
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=50))]
     pub(super) coordinators: Vec<u16>,
     /// Columns of lineitem: 7 or 16

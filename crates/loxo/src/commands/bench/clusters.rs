@@ -74,8 +74,9 @@ impl Clusters for Local {
     }
 }
 
+/// To its end: a terminal's Ctrl-C is for this program, which then stops what the other one has started.
 async fn run(command: &mut Command) -> Result<()> {
-    let output = command.stdin(Stdio::null()).output().await?;
+    let output = command.stdin(Stdio::null()).process_group(0).output().await?;
     let failed = || {
         let program = command.as_std().get_program().to_string_lossy();
         let why = String::from_utf8_lossy(&output.stderr).trim().to_owned();
@@ -86,12 +87,14 @@ async fn run(command: &mut Command) -> Result<()> {
 
 /// The cluster in a directory, whoever has made it.
 fn target(dir: &Path) -> Result<Target> {
+    // As its processes have it on their command lines.
+    let dir = dir.canonicalize()?;
     let config = Config::load(&dir.join("cluster.toml"))?;
     let datanodes = config.datanodes.iter().map(|node| Ok(config.endpoint(&node.host, node.port)?.uri()));
     Ok(Target {
         coordinators: config.coordinator_uris()?,
         datanodes: datanodes.collect::<Result<_>>()?,
-        dir: dir.to_owned(),
+        dir,
         distributed: true,
     })
 }
@@ -99,6 +102,11 @@ fn target(dir: &Path) -> Result<Target> {
 /// How many datanodes the cluster in a directory has.
 pub(super) fn size(dir: &Path) -> Result<u16> {
     Ok(Config::load(&dir.join("cluster.toml"))?.datanodes.len() as u16)
+}
+
+/// How many coordinators it has.
+pub(super) fn coordinators(dir: &Path) -> Result<u16> {
+    Ok(Config::load(&dir.join("cluster.toml"))?.coordinators.len() as u16)
 }
 
 /// What this program is.

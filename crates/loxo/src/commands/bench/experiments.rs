@@ -6,13 +6,13 @@ use bench::{
     Nodes, NodesOptions, Power, PowerOptions, Question, Small, SmallOptions, Snapshot, SnapshotOptions, Sustained,
     SustainedOptions, Target, Tpcb, TpcbOptions,
 };
-use pgerror::Result;
+use pgerror::{PgError, Result, SqlState};
 
 use super::arguments::{
     BulkArguments, BulkLoad, ConcurrencyArguments, GrowArguments, InsertArguments, LoadArguments, NodesArguments,
     PowerArguments, ScalingArguments, SmallArguments, SnapshotArguments, SustainedArguments, TpcbArguments,
 };
-use super::clusters::size;
+use super::clusters::{coordinators, size};
 use super::membership::Here;
 
 fn chosen<T: Clone>(list: &[T], default: Vec<T>) -> Vec<T> {
@@ -116,6 +116,13 @@ pub(super) fn grow(arguments: &GrowArguments) -> Result<Grow<impl Fn(&Target) ->
     Ok(growing(options, arguments.dir.is_some()))
 }
 
+/// Why it takes no --against.
+pub(super) fn grow_has_one_build() -> PgError {
+    let text =
+        "two builds cannot be compared by \"grow\": this program would add its own datanodes to the other's cluster";
+    PgError::new(SqlState::FEATURE_NOT_SUPPORTED, text)
+}
+
 pub(super) fn growing(options: GrowOptions, keeps_cluster: bool) -> Grow<impl Fn(&Target) -> Here> {
     Grow { options, keeps_cluster, datanodes: |target: &Target| Here::new(&target.dir) }
 }
@@ -135,6 +142,10 @@ pub(super) fn bulk(arguments: &BulkArguments) -> Result<Bulk> {
     let mut options = loads(&arguments.load, if arguments.common.quick { defaults.quick() } else { defaults });
     if let Some(dir) = &arguments.dir {
         options.datanodes = vec![size(dir)?];
+        if arguments.load.coordinators.is_empty() {
+            let there = coordinators(dir)?;
+            options.coordinators.retain(|count| *count <= there);
+        }
     }
     Ok(Bulk { options, question: Question::Rate })
 }

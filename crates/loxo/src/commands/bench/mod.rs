@@ -80,10 +80,7 @@ pub async fn run(arguments: Arguments) -> Result<()> {
         }
         Command::Grow(arguments) => {
             if arguments.common.against.is_some() {
-                return Err(PgError::new(
-                    SqlState::FEATURE_NOT_SUPPORTED,
-                    "--against is not supported by \"loxo bench grow\": this program would add its own datanodes to the other's cluster",
-                ));
+                return Err(experiments::grow_has_one_build());
             }
             one(&arguments.common, &experiments::grow(&arguments)?, arguments.dir, Profile::Default).await
         }
@@ -105,7 +102,8 @@ pub async fn run(arguments: Arguments) -> Result<()> {
 }
 
 async fn one<E: Experiment>(common: &Common, experiment: &E, dir: Option<PathBuf>, profile: Profile) -> Result<()> {
-    let mut reporter = Reporter::begin(common, &[reporter::plan(experiment)]).await?;
+    let plan = reporter::plan(experiment, dir.as_deref(), profile)?;
+    let mut reporter = Reporter::begin(common, &[plan]).await?;
     let command: Vec<String> = std::env::args().skip(1).collect();
     reporter.run(experiment, &format!("loxo {}", command.join(" ")), dir, profile).await?;
     reporter.finish()

@@ -10,6 +10,12 @@ use pgerror::{PgError, Result, SqlState};
 use super::clusters::{self, Local};
 use crate::commands::print;
 
+/// Figures, samples of a run that has not ended, and a file that is being written.
+const BESIDE: [&str; 3] = [JSON, STEPS, PART];
+const JSON: &str = "json";
+const STEPS: &str = "steps";
+const PART: &str = "part";
+
 /// What every experiment takes.
 #[derive(clap::Args)]
 pub(super) struct Common {
@@ -17,7 +23,7 @@ pub(super) struct Common {
     #[arg(long)]
     pub(super) quick: bool,
     /// Write a report there, and its JSON beside; an interrupted run goes on when the command is repeated
-    #[arg(long, value_name = "FILE.html")]
+    #[arg(long, value_name = "FILE.html", value_parser = page)]
     pub(super) report: Option<PathBuf>,
     /// Forget what an interrupted run has measured
     #[arg(long, requires = "report")]
@@ -28,6 +34,19 @@ pub(super) struct Common {
     /// Print JSON
     #[arg(long)]
     pub(super) json: bool,
+}
+
+/// Not one of the files that are written beside the page.
+fn page(text: &str) -> std::result::Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    let taken = path.extension().filter(|name| BESIDE.iter().any(|beside| name == beside));
+    match (taken, path.file_name()) {
+        (Some(name), _) => {
+            Err(format!("the page cannot end in .{}: a file of that name lies beside it", name.display()))
+        }
+        (None, None) => Err("not the name of a file".to_owned()),
+        (None, Some(_)) => Ok(path),
+    }
 }
 
 /// One run of the command.
@@ -52,7 +71,7 @@ impl Reporter {
         let build = clusters::this_build()?;
         let journal = match &common.report {
             Some(page) => {
-                let path = page.with_extension("steps");
+                let path = page.with_extension(STEPS);
                 if common.afresh && path.exists() {
                     std::fs::remove_file(&path)?;
                 }
@@ -97,7 +116,7 @@ impl Reporter {
         self.write()?;
         match run.ended {
             Ok(()) => Ok(()),
-            Err(error) if error.code() == SqlState::QUERY_CANCELED => Err(self.kept_so_far(error)),
+            Err(error) if run.is_interrupted => Err(self.kept_so_far(error)),
             Err(error) => {
                 eprintln!("{}: {error}", experiment.name());
                 self.failed.get_or_insert(error);
@@ -119,11 +138,11 @@ impl Reporter {
         let Some(page) = &self.page else { return Ok(()) };
         let write = |path: &Path, text: String| {
             // A reader sees the old report or the new one.
-            let part = path.with_extension("part");
+            let part = path.with_extension(PART);
             let done = std::fs::write(&part, text).and_then(|()| std::fs::rename(&part, path));
             done.map_err(|e| PgError::new(SqlState::IO_ERROR, format!("cannot write {}: {e}", path.display())))
         };
-        write(&page.with_extension("json"), self.report.to_json())?;
+        write(&page.with_extension(JSON), self.report.to_json())?;
         write(page, self.report.to_html())
     }
 
@@ -133,7 +152,7 @@ impl Reporter {
             print(&self.report.to_json())?;
         }
         if let Some(page) = &self.page {
-            eprintln!("the report is {}, its figures {}", page.display(), page.with_extension("json").display());
+            eprintln!("the report is {}, its figures {}", page.display(), page.with_extension(JSON).display());
         }
         match self.failed {
             Some(error) => Err(error),
@@ -142,8 +161,12 @@ impl Reporter {
     }
 }
 
-/// What an experiment depends on, in a line.
-pub(super) fn plan<E: Experiment>(experiment: &E) -> String {
+/// What an experiment's figures depend on, in a line.
+pub(super) fn plan<E: Experiment>(experiment: &E, kept: Option<&Path>, profile: Profile) -> Result<String> {
     let settings: Vec<String> = experiment.settings().iter().map(|(name, value)| format!("{name} {value}")).collect();
-    format!("{}: {}", experiment.name(), settings.join(", "))
+    let cluster = match kept {
+        Some(dir) => format!("the cluster in {}", std::path::absolute(dir)?.display()),
+        None => format!("new clusters of the profile {profile}"),
+    };
+    Ok(format!("{}: {}; {cluster}", experiment.name(), settings.join(", ")))
 }
