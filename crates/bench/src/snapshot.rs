@@ -6,16 +6,20 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use pgerror::{PgError, Result, SqlState};
 use tokio_postgres::Client;
 
-use crate::load::Target;
+use crate::load::{Target, connect_all};
 use crate::suite::{Cell, Chart, Experiment, Figure, Readings, Samples, Sheet, Stage, Step, Table, settings};
 use crate::tools::sql;
 use crate::tools::stock::{Pattern, WorkDir};
 
 const ACCOUNTS: u32 = 10_000;
+/// How long one waits at most for servers to give up what the writers were at.
+const SETTLE_MAX: Duration = Duration::from_secs(2);
+const SETTLE_LOOK: Duration = Duration::from_millis(10);
 
 const TRANSFER: &str = "\
 \\set from random(1, 10000)
@@ -69,6 +73,7 @@ pub struct Snapshot(pub SnapshotOptions);
 pub struct Bench {
     options: SnapshotOptions,
     client: Client,
+    datanodes: Vec<Client>,
     pgbench: PathBuf,
     uri: String,
     dir: WorkDir,
@@ -115,6 +120,8 @@ impl Experiment for Snapshot {
         let mut writers = bench.start_writers()?;
         let seen = bench.read(&step.point, step.round).await?;
         writers.must_run()?;
+        drop(writers);
+        bench.settle().await?;
         Ok(Readings::default()
             .figure("median_ms", seen.median_ms)
             .figure("p95_ms", seen.p95_ms)
@@ -149,10 +156,11 @@ impl Experiment for Snapshot {
 
 impl Bench {
     async fn prepare(options: &SnapshotOptions, target: &Target) -> Result<Self> {
-        let (Some(uri), Some(datanode)) = (target.coordinators.first(), target.datanodes.first()) else {
+        let (Some(uri), Some(_)) = (target.coordinators.first(), target.datanodes.first()) else {
             return Err(PgError::new(SqlState::CONFIG_FILE_ERROR, "the benchmark needs a coordinator and a datanode"));
         };
-        let pattern = Pattern::of(&sql::connect(datanode).await?).await?;
+        let datanodes = connect_all(&target.datanodes).await?;
+        let pattern = Pattern::of(&datanodes[0]).await?;
         let work = format!("{}-bench-{}", target.dir.display(), std::process::id());
         let dir = pattern.make_dir(Path::new(&work))?;
         let client = sql::connect(uri).await?;
@@ -161,7 +169,7 @@ impl Bench {
         sql::run(&client, &format!("INSERT INTO bench_snapshot SELECT g, 1000 FROM generate_series(1, {ACCOUNTS}) g"))
             .await?;
         let (options, pgbench, uri) = (options.clone(), pattern.program("pgbench"), uri.clone());
-        Ok(Self { options, client, pgbench, uri, dir })
+        Ok(Self { options, client, datanodes, pgbench, uri, dir })
     }
 
     fn start_writers(&self) -> Result<Writers> {
@@ -202,6 +210,20 @@ impl Bench {
             }
         }
         latencies(&log).ok_or_else(|| PgError::internal("pgbench has logged no reads"))
+    }
+
+    /// Until the writers' transactions are gone: the next step must not pay for them. Others may use a cluster that goes on running.
+    async fn settle(&self) -> Result<()> {
+        let active = "SELECT count(*) FROM pg_stat_activity \
+                      WHERE backend_type = 'client backend' AND state <> 'idle' AND pid <> pg_backend_pid() \
+                      AND application_name NOT LIKE 'loxo gtm%'";
+        let until = Instant::now() + SETTLE_MAX;
+        for datanode in &self.datanodes {
+            while sql::number(datanode, active).await? > 0 && Instant::now() < until {
+                tokio::time::sleep(SETTLE_LOOK).await;
+            }
+        }
+        Ok(())
     }
 
     fn script(&self, name: &str, text: &str) -> Result<PathBuf> {
