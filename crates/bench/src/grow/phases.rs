@@ -11,14 +11,14 @@ use super::report::{Alone, GrowReport, Phase, Second};
 use super::workload::{BALANCE, Shared, Workload};
 use super::{Datanodes, GrowOptions};
 use crate::lineitem::{Blocks, Columns, Format, estimated_rows};
-use crate::load::Target;
+use crate::load::{TABLE, Target};
 use crate::tools::copy_in::{self, Cancel};
 use crate::tools::progress::Progress;
 use crate::tools::sql;
 use crate::tools::stats::grouped;
 use crate::verify::ordered_md5;
 
-const TABLES: &str = "bench_account, lineitem";
+const TABLES: &str = "bench_account, bench_lineitem";
 /// Between two looks at the journal.
 const STEP_LOOK: Duration = Duration::from_millis(20);
 const SECOND: Duration = Duration::from_secs(1);
@@ -57,16 +57,16 @@ impl<'a, D: Datanodes> Bench<'a, D> {
             format!("INSERT INTO bench_account SELECT g, {BALANCE}, 0 FROM generate_series(1, {}) g", options.accounts);
         sql::run(&client, &fill).await?;
         let lineitem =
-            format!("CREATE TABLE lineitem {} DISTRIBUTE BY HASH (l_orderkey)", Columns::Sixteen.definition());
+            format!("CREATE TABLE {TABLE} {} DISTRIBUTE BY HASH (l_orderkey)", Columns::Sixteen.definition());
         sql::run(&client, &lineitem).await?;
         let rows = load(&client, options.scale_factor).await?;
         eprintln!("lineitem has {} rows; its primary key, statistics, MD5", grouped(rows));
-        sql::run(&client, "ALTER TABLE lineitem ADD PRIMARY KEY (l_orderkey, l_linenumber)").await?;
+        sql::run(&client, &format!("ALTER TABLE {TABLE} ADD PRIMARY KEY (l_orderkey, l_linenumber)")).await?;
         sql::run(&client, "ANALYZE").await?;
         let report = GrowReport {
             options: options.clone(),
             lineitem: rows,
-            md5: vec![ordered_md5(&client, "lineitem").await?],
+            md5: vec![ordered_md5(&client, TABLE).await?],
             ..GrowReport::default()
         };
         Ok(Self { target, datanodes, client, primary, report })
@@ -132,7 +132,7 @@ impl<'a, D: Datanodes> Bench<'a, D> {
         self.report.money = sql::number(&self.client, &sum("balance")).await?;
         self.report.changes = sql::number(&self.client, &sum("changes")).await?;
         self.report.accounts = sql::number(&self.client, "SELECT count(DISTINCT id) FROM bench_account").await?;
-        self.report.md5.push(ordered_md5(&self.client, "lineitem").await?);
+        self.report.md5.push(ordered_md5(&self.client, TABLE).await?);
         Ok(())
     }
 
@@ -178,9 +178,9 @@ impl<'a, D: Datanodes> Bench<'a, D> {
             broken = self.note_steps(&mut steps) => broken.map(|never| match never {})?,
         }
         let (rows_moved, seconds) = self.moved().await?;
-        let lineitem = sql::number(&sql::connect(&uri).await?, "SELECT count(*) FROM lineitem").await?;
+        let lineitem = sql::number(&sql::connect(&uri).await?, &format!("SELECT count(*) FROM {TABLE}")).await?;
         self.report.alone = Alone { lineitem, rows_moved, seconds, steps };
-        self.report.md5.push(ordered_md5(&self.client, "lineitem").await?);
+        self.report.md5.push(ordered_md5(&self.client, TABLE).await?);
         if keeps_cluster {
             self.datanodes.remove(&name).await?;
         }
@@ -218,7 +218,7 @@ impl<'a, D: Datanodes> Bench<'a, D> {
 async fn load(client: &Client, scale_factor: f64) -> Result<u64> {
     let (progress, cancel) = (Progress::new(), Cancel::default());
     let blocks = copy_in::generate(Blocks::new(scale_factor, 1, 1, Columns::Sixteen, Format::Csv));
-    let copy = format!("COPY lineitem FROM STDIN {}", Format::Csv.options());
+    let copy = format!("COPY {TABLE} FROM STDIN {}", Format::Csv.options());
     tokio::select! {
         rows = copy_in::copy_blocks(client, &copy, blocks, &progress, &cancel) => rows,
         never = progress.show(estimated_rows(scale_factor)) => match never {},

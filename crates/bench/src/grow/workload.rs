@@ -26,8 +26,8 @@ const CONNECT_PAUSE: Duration = Duration::from_millis(50);
 const QUERIES: [&str; 2] = [
     "SELECT l_returnflag, l_linestatus, sum(l_quantity), sum(l_extendedprice), sum(l_extendedprice * (1 - l_discount)), \
      sum(l_extendedprice * (1 - l_discount) * (1 + l_tax)), avg(l_quantity), avg(l_extendedprice), avg(l_discount), count(*) \
-     FROM lineitem WHERE l_shipdate <= date '1998-12-01' - interval '90 days' GROUP BY 1, 2 ORDER BY 1, 2",
-    "SELECT sum(l_extendedprice * l_discount) FROM lineitem WHERE l_shipdate >= date '1994-01-01' \
+     FROM bench_lineitem WHERE l_shipdate <= date '1998-12-01' - interval '90 days' GROUP BY 1, 2 ORDER BY 1, 2",
+    "SELECT sum(l_extendedprice * l_discount) FROM bench_lineitem WHERE l_shipdate >= date '1994-01-01' \
      AND l_shipdate < date '1995-01-01' AND l_discount BETWEEN 0.05 AND 0.07 AND l_quantity < 24",
 ];
 
