@@ -75,10 +75,11 @@ impl PowerReport {
         self.queries.iter().filter(|query| query.verdict == Verdict::Right).count()
     }
 
-    /// Numbers of the queries that every side has answered.
+    /// Numbers of the queries that every side has answered in all rounds.
     fn answered(&self) -> Vec<usize> {
         let is_answered = |query: &&QueryTimes| {
-            query.cluster.is_some() && query.stock.is_some() && query.stock_with_workers.is_some()
+            let has_failed = matches!(query.verdict, Verdict::Failed(_));
+            !has_failed && query.cluster.is_some() && query.stock.is_some() && query.stock_with_workers.is_some()
         };
         self.queries.iter().filter(is_answered).map(|query| query.number).collect()
     }
