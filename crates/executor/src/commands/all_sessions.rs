@@ -148,7 +148,7 @@ impl Session {
         self.atomically(async |session| {
             let home = session.home;
             // What others are asked for does not know the tables of this transaction.
-            if session.leaves.asks_sizes && session.block.as_ref().is_some_and(|block| block.version_raised) {
+            if session.leaves.asks_sizes && session.block.as_ref().is_some_and(|block| block.hides_schema()) {
                 return Err(PgError::unsupported("sizes of tables in a transaction block that has changed the schema")
                     .hint("Ask after COMMIT, or for one table by its name: pg_table_size('name')."));
             }
