@@ -37,6 +37,10 @@ const TABLES: &[&str] = &[
     "CREATE TABLE parted_one PARTITION OF parted FOR VALUES IN (1)",
     "CREATE TABLE parted_rest PARTITION OF parted DEFAULT",
     "INSERT INTO parted SELECT 1 + v % 3, v FROM generate_series(1, 900) AS v",
+    "CREATE TABLE elder (k int, v int) DISTRIBUTE BY ROUNDROBIN",
+    "CREATE TABLE heir () INHERITS (elder)",
+    "INSERT INTO elder SELECT v, v FROM generate_series(1, 300) AS v",
+    "INSERT INTO heir SELECT v, v FROM generate_series(1, 300) AS v",
     "CREATE TABLE nothing () DISTRIBUTE BY ROUNDROBIN",
     "INSERT INTO nothing SELECT FROM generate_series(1, 99)",
     "CREATE TABLE \"Odd \"\"name\" (\"K y\" int, gone int, \"select\" text) DISTRIBUTE BY ROUNDROBIN",
@@ -137,6 +141,8 @@ fn rows_without_a_key_get_evenly_spread_and_stay_what_they_are() {
     assert_eq!(cluster.wrong_rows(), None);
     // Partitions have left it together with their parent, so it is read and written.
     assert_eq!(client.scalar("SELECT count(*) FROM parted").unwrap(), "900");
+    assert_eq!(client.scalar("SELECT count(*) FROM elder").unwrap(), "600");
+    assert_eq!(["elder", "heir"].map(|table| spread(&cluster, table)[2]), [0, 0]);
     for number in 0..6 {
         let mut other = cluster.connect(0).unwrap();
         other.run(&format!("INSERT INTO parted VALUES (1, {number}), (7, {number})")).unwrap();

@@ -84,16 +84,17 @@ pub(crate) fn only_common_name(certificate: &[u8]) -> Option<String> {
 }
 
 fn has_alternative_names(certificate: &[u8]) -> Option<bool> {
-    Some(extensions(certificate)?.iter().flatten().any(|(kind, _)| *kind == ALTERNATIVE_NAMES))
+    Some(extensions(certificate)?.iter().any(|(kind, _)| *kind == ALTERNATIVE_NAMES))
 }
 
 /// May it sign others? A root without extensions was made when that was not said yet (`check_ca` of OpenSSL).
 pub(crate) fn is_authority(certificate: &[u8]) -> bool {
     let says_so = || {
-        let Some(extensions) = extensions(certificate)? else {
+        let extensions = extensions(certificate)?;
+        if extensions.is_empty() {
             let fields = fields(certificate)?;
             return Some(fields.get(2)? == fields.get(4)?);
-        };
+        }
         let (_, rest) = extensions.into_iter().find(|(kind, _)| *kind == BASIC_CONSTRAINTS)?;
         // It may be marked as critical.
         let (_, value) = elements(rest)?.pop()?;
@@ -102,11 +103,9 @@ pub(crate) fn is_authority(certificate: &[u8]) -> bool {
     says_so().unwrap_or(false)
 }
 
-/// Their kinds, and what comes after these; `None` inside: it has none.
-#[expect(clippy::type_complexity)]
-fn extensions(certificate: &[u8]) -> Option<Option<Vec<(&[u8], &[u8])>>> {
+/// Their kinds, and what comes after these.
+fn extensions(certificate: &[u8]) -> Option<Vec<(&[u8], &[u8])>> {
     let fields = fields(certificate)?;
-    let Some((_, extensions)) = fields.iter().find(|(tag, _)| *tag == EXTENSIONS) else { return Some(None) };
-    let extensions = elements(expect(extensions, SEQUENCE)?.0)?;
-    extensions.into_iter().map(|(_, extension)| expect(extension, OBJECT_ID)).collect::<Option<Vec<_>>>().map(Some)
+    let Some((_, extensions)) = fields.iter().find(|(tag, _)| *tag == EXTENSIONS) else { return Some(Vec::new()) };
+    elements(expect(extensions, SEQUENCE)?.0)?.into_iter().map(|(_, extension)| expect(extension, OBJECT_ID)).collect()
 }

@@ -255,7 +255,7 @@ fn rights_are_postgresqls(cluster: &Cluster, dba: &mut Client) {
     assert!(denied.text(field::DETAIL).contains("SUPERUSER"), "{denied:?}");
     // Who writes the note himself ends nobody.
     let note = format!(
-        "DO $$ BEGIN PERFORM pg_backend_pid(); RAISE INFO USING ERRCODE = 'LX010', MESSAGE = '-{of_bob}'; END $$"
+        "DO $$ BEGIN PERFORM pg_blocking_pids(0); RAISE INFO USING ERRCODE = 'LX010', MESSAGE = '-{of_bob}'; END $$"
     );
     ann.run(&note).expect("a note");
     dba.run("GRANT pg_signal_backend TO ann").expect("a right");

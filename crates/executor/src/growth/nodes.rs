@@ -7,6 +7,8 @@
 //!
 //! The copies are made by a session of the service user: the caller's settings have no part in it.
 
+use std::sync::Arc;
+
 use catalog::{Catalog, Distribution, MapId, Node, NodeId, Relation, RelationKind, quote_identifier, quote_literal};
 use pgerror::{PgError, Result, SqlState};
 use planner::parse::NodeOptions;
@@ -16,6 +18,7 @@ use crate::backend::own_calls::OwnCall;
 use crate::backend::pool::Address;
 use crate::backend::settings::Settings;
 use crate::growth::rows::{ENDS, Travel};
+use crate::growth::scattered::scattered;
 use crate::session::Session;
 use crate::shared::catalog_load::{Row, number, text};
 
@@ -251,12 +254,12 @@ impl Session {
     }
 
     async fn let_leave(&mut self, catalog: &Catalog, id: NodeId) -> Result<()> {
-        let mut tables: Vec<String> = catalog
-            .relations()
-            .filter(|table| table.kind == RelationKind::Table)
-            .filter(|table| table.distribution.nodes().contains(&id) || is_scattered(table))
-            .map(|table| format!("ONLY {}", table.qualified_name()))
-            .collect();
+        let is_concerned = |table: &&Arc<Relation>| {
+            let is_scattered = matches!(table.distribution, Distribution::RoundRobin { .. });
+            table.kind == RelationKind::Table && (is_scattered || table.distribution.nodes().contains(&id))
+        };
+        let mut tables: Vec<String> =
+            catalog.relations().filter(is_concerned).map(|table| format!("ONLY {}", table.qualified_name())).collect();
         tables.sort();
         let mut generation = None;
         let left = self.atomically(async |this| {
@@ -268,7 +271,7 @@ impl Session {
                 this.run_on(id, &format!("{LOCK_WAIT}; LOCK TABLE {} IN EXCLUSIVE MODE", tables.join(", "))).await?;
             }
             // Also those that have left it.
-            for table in catalog.relations().filter(|table| table.kind == RelationKind::Table && is_scattered(table)) {
+            for table in scattered(catalog) {
                 let name = table.qualified_name();
                 if !this.rows_on(id, &format!("SELECT FROM ONLY {name} LIMIT 1")).await?.is_empty() {
                     return Err(holds(&format!("rows of table {name}"), id.0, catalog));
@@ -330,11 +333,6 @@ impl Session {
         self.run_on(id, &format!("SELECT pg_catalog.setval('loxo.generation', {ahead})")).await?;
         Ok((value, ahead))
     }
-}
-
-/// May its rows be anywhere?
-fn is_scattered(table: &Relation) -> bool {
-    matches!(table.distribution, Distribution::RoundRobin { .. })
 }
 
 /// Tables that new datanodes get a part in: those on all datanodes there are.

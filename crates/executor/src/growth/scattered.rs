@@ -23,7 +23,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use catalog::{Catalog, Distribution, NodeId, Oid, Persistence, Relation, RelationKind, quote_literal};
+use catalog::{Catalog, Distribution, NodeId, Oid, Relation, RelationKind, quote_literal};
 use pgerror::{PgError, Result};
 
 use crate::growth::journal::Wanted;
@@ -138,22 +138,28 @@ fn nodes_of(table: &Relation) -> &[NodeId] {
 }
 
 /// Tables without a key whose rows lie on this node, among others.
-pub(crate) fn scattered_on(catalog: &Catalog, node: NodeId) -> impl Iterator<Item = &Arc<Relation>> {
-    catalog.relations().filter(move |relation| has_rows(relation) && nodes_of(relation).contains(&node))
+fn scattered_on(catalog: &Catalog, node: NodeId) -> impl Iterator<Item = &Arc<Relation>> {
+    scattered(catalog).filter(move |table| nodes_of(table).contains(&node))
+}
+
+/// All tables with rows of their own and without a key.
+pub(super) fn scattered(catalog: &Catalog) -> impl Iterator<Item = &Arc<Relation>> {
+    catalog.relations().filter(|table| has_rows(table) && !nodes_of(table).is_empty())
 }
 
 fn has_rows(table: &Relation) -> bool {
     table.kind != RelationKind::PartitionedTable
 }
 
-/// The table, and all that read it or that it reads as parent or child.
+/// The table, and all that read it or that it reads as parent or child and that are on the same nodes: rows of others do not belong
+/// where its rows go.
 fn family<'c>(catalog: &'c Catalog, table: &'c Relation) -> Vec<&'c Relation> {
     let mut family = vec![table];
     let mut at = 0;
     while let Some(member) = family.get(at).copied() {
         let is_near = |other: &&Arc<Relation>| {
-            member.parents.contains(&other.oid)
-                || other.parents.contains(&member.oid) && other.persistence != Persistence::Temporary
+            let is_related = member.parents.contains(&other.oid) || other.parents.contains(&member.oid);
+            is_related && nodes_of(other) == nodes_of(table)
         };
         for other in catalog.relations().filter(is_near) {
             if family.iter().all(|known| known.oid != other.oid) {

@@ -216,10 +216,13 @@ impl GtmClient {
     /// Puts a question to all coordinators, this one among them; gives what [`Sessions::answer`] says of it on each.
     ///
     /// # Errors
-    /// 57P03 if the gtm is not reachable, or a coordinator does not answer in time: the others' answers are not all.
+    /// 57P03 if the gtm is not reachable, a coordinator does not answer in time (the others' answers are not all), or too many ask.
     pub async fn ask_all(&self, question: Bytes) -> Result<Vec<Bytes>> {
         let lost = || self.shared.unreachable("Without it the other coordinators cannot be asked.");
-        let _turn = self.shared.questions.acquire().await;
+        let Ok(_turn) = timeout(ANSWER_MAX, self.shared.questions.acquire()).await else {
+            let message = "too many sessions ask all coordinators at the same time";
+            return Err(PgError::new(SqlState::CANNOT_CONNECT_NOW, message).hint("Repeat the statement."));
+        };
         let request = self.shared.next_request.fetch_add(1, Ordering::Relaxed);
         let (replies, answer) = oneshot::channel();
         self.commands.send(Command::Ask { request, question, replies }).map_err(|_| lost())?;
