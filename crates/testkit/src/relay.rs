@@ -19,18 +19,19 @@ pub struct Relay {
 
 impl Relay {
     /// In front of a server on a port of this machine. Queries with the text `besides` in them are not counted: a process asks them
-    /// from time to time, whatever its clients do.
+    /// from time to time, whatever its clients do. Nor are the first `opening` requests of each connection: a pool opens one when all
+    /// others are in use, also for such a query.
     ///
     /// # Errors
     /// When no port is free.
-    pub fn start(to: u16, besides: &'static str) -> Result<Self> {
+    pub fn start(to: u16, besides: &'static str, opening: u64) -> Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0))?;
         let relay = Self { port: listener.local_addr()?.port(), requests: Arc::default() };
         let requests = relay.requests.clone();
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
                 let requests = requests.clone();
-                thread::spawn(move || connect(client, to, Messages::new(besides), &requests));
+                thread::spawn(move || connect(client, to, Messages::new(besides, opening), &requests));
             }
         });
         Ok(relay)
@@ -74,6 +75,8 @@ fn pass(mut from: TcpStream, mut to: TcpStream, mut see: impl FnMut(&[u8])) {
 /// The messages of a client, cut anywhere.
 struct Messages {
     besides: &'static str,
+    /// How many requests of this connection still belong to its opening.
+    opening: u64,
     is_started: bool,
     head: Vec<u8>,
     body: Vec<u8>,
@@ -82,8 +85,8 @@ struct Messages {
 }
 
 impl Messages {
-    fn new(besides: &'static str) -> Self {
-        Self { besides, is_started: false, head: Vec::new(), body: Vec::new(), rest: 0 }
+    fn new(besides: &'static str, opening: u64) -> Self {
+        Self { besides, opening, is_started: false, head: Vec::new(), body: Vec::new(), rest: 0 }
     }
 
     fn take(&mut self, mut bytes: &[u8], requests: &AtomicU64) {
@@ -108,8 +111,12 @@ impl Messages {
             self.body.extend_from_slice(&bytes[..taken]);
             bytes = &bytes[taken..];
             if self.rest == 0 {
-                if self.is_started && matches!(self.head[0], b'Q' | b'S' | b'H' | b'F') && !self.is_besides() {
-                    requests.fetch_add(1, Ordering::SeqCst);
+                if self.is_started && matches!(self.head[0], b'Q' | b'S' | b'H' | b'F') {
+                    match self.opening {
+                        0 if self.is_besides() => {}
+                        0 => _ = requests.fetch_add(1, Ordering::SeqCst),
+                        _ => self.opening -= 1,
+                    }
                 }
                 self.is_started |= self.head[4..].starts_with(&PROTOCOL_3);
                 self.head.clear();
@@ -132,10 +139,10 @@ mod tests {
         let mut bytes = b"\0\0\0\x08\x04\xd2\x16\x2f\0\0\0\x0e\0\x03\0\0user\0\0".to_vec();
         bytes.extend(b"Q\0\0\0\x0bSELECT\0P\0\0\0\x08SSS\0S\0\0\0\x04H\0\0\0\x04X\0\0\0\x04");
         for length in 1..bytes.len() {
-            for (besides, expected) in [("", 3), ("LEC", 2), ("SSS", 3)] {
-                let (mut messages, requests) = (Messages::new(besides), AtomicU64::new(0));
+            for (besides, opening, expected) in [("", 0, 3), ("LEC", 0, 2), ("SSS", 0, 3), ("", 2, 1), ("LEC", 1, 2)] {
+                let (mut messages, requests) = (Messages::new(besides, opening), AtomicU64::new(0));
                 bytes.chunks(length).for_each(|chunk| messages.take(chunk, &requests));
-                assert_eq!(requests.into_inner(), expected, "pieces of {length} bytes, besides {besides:?}");
+                assert_eq!(requests.into_inner(), expected, "pieces of {length} bytes, besides {besides:?}, opening {opening}");
             }
         }
     }
