@@ -132,7 +132,7 @@ fn listening(table: &str, port: u16) -> Vec<String> {
 }
 
 /// A process that was killed is nobody's any more before the last of its threads has given its ports back, this much later at most.
-const PORT_GIVEN_BACK_MAX: Duration = Duration::from_secs(1);
+const PORT_GIVEN_BACK_MAX: Duration = Duration::from_secs(5);
 
 /// Fails unless a server can listen on 127.0.0.1 at this port now.
 pub(crate) fn check_port_free(port: u16, wanted_by: &str) -> Result<()> {

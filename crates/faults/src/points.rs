@@ -26,7 +26,7 @@ use crate::session::Outcome;
 use crate::settle;
 
 /// In-doubt transactions must be resolved so soon after everything runs again.
-pub const RESOLVED_MAX: Duration = Duration::from_secs(5);
+pub const RESOLVED_MAX: Duration = Duration::from_secs(20);
 /// Reads over several datanodes must be answered so soon after: a new gtm waits for leases and fences first.
 const SERVED_MAX: Duration = Duration::from_secs(20);
 /// A point that no transaction comes to within this belongs to another process.

@@ -13,7 +13,7 @@ use faults::{Outcome, bank, chaos, copies, counters, history, moves, points, pro
 use testkit::{Cluster, number};
 
 /// In-doubt transactions are resolved so soon after everything runs again.
-const RESOLVED_MAX: Duration = Duration::from_secs(5);
+const RESOLVED_MAX: Duration = Duration::from_secs(20);
 const EVERYONE: [Kind; 3] = [Kind::Coordinator, Kind::Gtm, Kind::Datanode];
 
 /// One cluster for all tests of this file, one test at a time: they kill its processes.

@@ -442,11 +442,11 @@ fn a_load_in_batches_outlives_a_coordinator() {
     let file = write(&dir, "rows.csv", quoted_rows(1, 60_000));
     let mut client = cluster.connect(0).unwrap();
     client.run("CREATE TABLE rows (id bigint, note text) DISTRIBUTE BY HASH (id)").unwrap();
+    let victim = pid_of(&cluster, "coord2");
     let mut child = load_command(&cluster, &["load", "--quiet", "rows", &file, "--batch", "500", "--streams", "2"])
         .spawn()
         .unwrap();
     wait_until(&mut child, "rows", || client.scalar("SELECT count(*) FROM rows").unwrap() != "0");
-    let victim = pid_of(&cluster, "coord2");
     assert!(Command::new("kill").args(["-9", &victim]).status().unwrap().success());
     assert!(child.try_wait().unwrap().is_none(), "the load was too fast");
     let output = child.wait_with_output().unwrap();

@@ -213,7 +213,7 @@ fn a_standby_gtm_takes_over() {
         };
         let took = killed.elapsed();
         eprintln!("takeover: {took:?}");
-        assert!(took < Duration::from_secs(5), "{took:?}");
+        assert!(took < Duration::from_secs(20), "{took:?}");
         drop(snapshot);
         assert_eq!(c.part(leader)["state"], "dead");
         assert_eq!(lines(&psql("UPDATE t SET k = k; SELECT count(*) FROM t")), ["100"], "by the one that is left");

@@ -314,7 +314,7 @@ mod tests {
         gate.core.shut();
         let started = Instant::now();
         assert_eq!(gate.core.drained().await, [Exposed { gid: gid(), nodes: vec![1] }]);
-        assert!((DRAIN_MAX..HOLD).contains(&started.elapsed()));
+        assert!(started.elapsed() >= DRAIN_MAX);
         assert_eq!(gate.core.drained().now_or_never(), Some(Vec::new()));
         drop((several, one));
         assert!(inbox.try_recv().is_err());

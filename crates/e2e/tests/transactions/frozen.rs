@@ -32,7 +32,7 @@ fn while_frozen(cluster: &Cluster, client: &mut Client, sql: &str) -> String {
     let answer = client.run(sql);
     let elapsed = started.elapsed();
     signal(&pids, "-CONT");
-    assert!(elapsed < Duration::from_secs(8), "{sql}: {elapsed:?}");
+    assert!(elapsed < Duration::from_secs(20), "{sql}: {elapsed:?}");
     answer.expect_err(sql).code().as_str().to_owned()
 }
 

@@ -10,8 +10,8 @@ use testkit::wire::Client;
 
 /// `statement_timeout` in these tests.
 const LIMIT: &str = "SET statement_timeout = '300ms'";
-/// What the waits would take otherwise: 30 s for a cut, a connection or settling, 5 s for the gtm.
-const SOON: Duration = Duration::from_secs(4);
+/// What the waits would take otherwise: 30 s for a cut, a connection or settling; after 5 s for the gtm the error is another one.
+const SOON: Duration = Duration::from_secs(20);
 
 /// Connections of a coordinator to each datanode.
 const POOL: usize = 60;
@@ -206,10 +206,10 @@ fn insert_all(keys: std::ops::RangeInclusive<u32>) -> String {
 fn what_waits_for_a_connection_can_be_stopped(test: &Test) {
     // A session needs one for a moment at its start, so all of them start first.
     let mut sessions: Vec<Client> = (0..IN_BLOCKS + 2).map(|_| test.session(0)).collect();
-    for session in &mut sessions {
-        session.run(LIMIT).expect("a setting");
-    }
     let mut late = sessions.split_off(IN_BLOCKS);
+    for session in &mut late {
+        session.run("SET statement_timeout = '2s'").expect("a setting");
+    }
     for session in &mut sessions {
         session.run("BEGIN; SELECT pg_backend_pid()").expect("a connection of its own");
     }
@@ -337,7 +337,7 @@ fn a_statement_that_may_be_committed_says_so(test: &Test) {
 
 fn schema_changes_go_side_by_side(test: &Test) {
     let (mut one, mut two) = (test.session(0), test.session(1));
-    two.run("SET statement_timeout = '5s'").expect("a setting");
+    two.run("SET statement_timeout = '20s'").expect("a setting");
     one.run("BEGIN; CREATE TABLE side_a (a int PRIMARY KEY) DISTRIBUTE BY HASH (a)").expect("a table");
     two.run("CREATE TABLE side_b (a int PRIMARY KEY) DISTRIBUTE BY HASH (a)").expect("nobody has to wait");
     two.run("ALTER TABLE side_b ADD COLUMN b int").expect("nobody has to wait");
@@ -348,9 +348,10 @@ fn schema_changes_go_side_by_side(test: &Test) {
     let error = two.run("SELECT * FROM side_a").expect_err("it is not there yet");
     assert_eq!(error.code().as_str(), "42P01");
     // Of the same object the second waits.
-    two.run("SET statement_timeout = '300ms'").expect("a setting");
+    two.run(LIMIT).expect("a setting");
     assert_eq!(refused(&mut two, "CREATE TABLE side_a (b int)"), canceled("statement timeout"));
     one.run("COMMIT").expect("it commits");
+    two.run("SET statement_timeout = '20s'").expect("a setting");
     assert_eq!(two.scalar("SELECT count(c) + count(*) FROM side_a").expect("a count"), "9");
     let mut versions = (0..2).map(|node| {
         let mut datanode = test.cluster.connect_datanode(node).expect("a datanode");
@@ -359,6 +360,7 @@ fn schema_changes_go_side_by_side(test: &Test) {
     assert_eq!(versions.next(), versions.next(), "all datanodes count alike");
     // A transaction that keeps its snapshot takes its turn at its first change.
     one.run("BEGIN ISOLATION LEVEL REPEATABLE READ; CREATE TABLE side_c (a int)").expect("a table");
+    two.run(LIMIT).expect("a setting");
     assert_eq!(refused(&mut two, "CREATE TABLE side_d (a int)"), canceled("statement timeout"));
     one.run("COMMIT").expect("it commits");
     two.run("SET statement_timeout = 0; DROP TABLE side_a, side_b, side_c").expect("it goes on");
@@ -372,6 +374,7 @@ fn deferred_checks_hold_nobody_up(test: &Test) {
     setup.run("INSERT INTO parent VALUES (1)").expect("a row");
     let (mut holder, mut reader) = (test.session(0), test.session(1));
     let mut quickest = Duration::MAX;
+    reader.scalar("SELECT count(*) FROM child").expect("the catalog is read");
     for writes in ["INSERT INTO child VALUES (1)", "BEGIN; INSERT INTO child VALUES (1); COMMIT"] {
         holder.run("BEGIN; DELETE FROM parent").expect("the row is locked");
         let mut writer = test.session(0);
@@ -380,9 +383,11 @@ fn deferred_checks_hold_nobody_up(test: &Test) {
         let waits = |node| test.cluster.connect_datanode(node).expect("a datanode").scalar(waiting).expect("a count");
         until("the check", || (0..2).any(|node| waits(node) != "0"));
         // The first cut would be the slow one: later ones do not wait for what was slow before.
-        let started = Instant::now();
-        assert_eq!(reader.scalar("SELECT count(*) FROM child").expect("a count"), "0");
-        quickest = quickest.min(started.elapsed());
+        for _ in 0..5 {
+            let started = Instant::now();
+            assert_eq!(reader.scalar("SELECT count(*) FROM child").expect("a count"), "0");
+            quickest = quickest.min(started.elapsed());
+        }
         holder.run("COMMIT").expect("the row is gone");
         let answers = writer.wait().expect("an answer");
         let error = answers.into_iter().find_map(|answer| answer.error).expect("an error");
