@@ -96,8 +96,10 @@ pub struct Leavings {
     pub asks_locks: bool,
     /// The sizes of tables on all nodes.
     pub asks_sizes: bool,
-    /// What happened to tables and databases on all nodes.
-    pub asks_statistics: bool,
+    /// The sizes of databases.
+    pub asks_databases: bool,
+    /// What all nodes show in these views of PostgreSQL.
+    pub asks_views: BTreeSet<String>,
 }
 
 impl Leavings {
@@ -126,7 +128,7 @@ impl Leavings {
 
     /// Does it want to know something of the whole cluster?
     pub fn asks(&self) -> bool {
-        self.asks_own || self.asks_sessions || self.asks_sizes || self.asks_statistics
+        self.asks_own || self.asks_sessions || self.asks_sizes || self.asks_databases || !self.asks_views.is_empty()
     }
 
     /// Both.
@@ -142,7 +144,8 @@ impl Leavings {
         self.asks_own |= other.asks_own;
         self.asks_sessions |= other.asks_sessions;
         self.asks_sizes |= other.asks_sizes;
-        self.asks_statistics |= other.asks_statistics;
+        self.asks_databases |= other.asks_databases;
+        self.asks_views.extend(other.asks_views.iter().cloned());
         self.asks_locks |= other.asks_locks;
     }
 }

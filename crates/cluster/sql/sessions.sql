@@ -114,58 +114,6 @@ END
 $$;
 COMMENT ON FUNCTION loxo.pg_terminate_backend(int4, int8) IS 'Ends a session of any coordinator.';
 
--- Figures of all nodes: numbers are added up, of times and texts the last counts.
-CREATE FUNCTION loxo.added_up(told jsonb, key text[]) RETURNS SETOF jsonb
-    LANGUAGE sql SET search_path = pg_catalog, pg_temp
-    AS $$
-    SELECT jsonb_object_agg(s.name, s.value)
-    FROM (
-        SELECT (SELECT array_agg(t.told ->> k) FROM unnest(key) AS k) AS of, c.name,
-               CASE WHEN bool_or(jsonb_typeof(c.value) = 'number')
-                   THEN to_jsonb(sum((c.value #>> '{}')::numeric) FILTER (WHERE jsonb_typeof(c.value) = 'number'))
-                   ELSE to_jsonb(max(c.value #>> '{}')) END AS value
-        FROM jsonb_array_elements(told) AS t (told), jsonb_each(t.told) AS c (name, value)
-        GROUP BY 1, 2) AS s
-    GROUP BY s.of
-$$;
-COMMENT ON FUNCTION loxo.added_up(jsonb, text[]) IS 'Rows of several nodes, one for each key.';
-
-CREATE FUNCTION loxo.pg_stat_all_tables() RETURNS SETOF pg_catalog.pg_stat_all_tables
-    LANGUAGE sql SET search_path = pg_catalog, pg_temp
-    AS $$
-    SELECT r.*
-    FROM loxo.added_up(loxo.sessions() -> 'tables', '{schemaname,relname}') AS s (told)
-    CROSS JOIN LATERAL jsonb_populate_record(NULL::pg_catalog.pg_stat_all_tables, s.told || jsonb_build_object(
-        'relid', to_regclass(format('%I.%I', s.told ->> 'schemaname', s.told ->> 'relname'))::oid)) AS r
-    UNION ALL
-    SELECT * FROM pg_catalog.pg_stat_all_tables
-    WHERE schemaname IN ('pg_catalog', 'information_schema', 'loxo') OR schemaname ~ '^pg_(toast|temp)'
-$$;
-COMMENT ON FUNCTION loxo.pg_stat_all_tables() IS
-    'pg_stat_all_tables of the cluster: users'' tables on all nodes, one copy of those that all have, and the primary datanode''s own.';
-
-CREATE FUNCTION loxo.pg_stat_user_tables() RETURNS SETOF pg_catalog.pg_stat_user_tables
-    LANGUAGE sql SET search_path = pg_catalog, pg_temp
-    AS $$
-    SELECT r.*
-    FROM loxo.added_up(loxo.sessions() -> 'tables', '{schemaname,relname}') AS s (told)
-    CROSS JOIN LATERAL jsonb_populate_record(NULL::pg_catalog.pg_stat_user_tables, s.told || jsonb_build_object(
-        'relid', to_regclass(format('%I.%I', s.told ->> 'schemaname', s.told ->> 'relname'))::oid)) AS r
-$$;
-COMMENT ON FUNCTION loxo.pg_stat_user_tables() IS 'The same for users'' tables.';
-
-CREATE FUNCTION loxo.pg_stat_database() RETURNS SETOF pg_catalog.pg_stat_database
-    LANGUAGE sql SET search_path = pg_catalog, pg_temp
-    AS $$
-    SELECT r.*
-    FROM loxo.added_up(loxo.sessions() -> 'databases', '{datname}') AS s (told)
-    CROSS JOIN LATERAL jsonb_populate_record(NULL::pg_catalog.pg_stat_database, s.told || jsonb_build_object(
-        'datid', (SELECT d.oid FROM pg_database AS d WHERE d.datname = s.told ->> 'datname'))) AS r
-    UNION ALL
-    SELECT * FROM pg_catalog.pg_stat_database WHERE datname IS NULL
-$$;
-COMMENT ON FUNCTION loxo.pg_stat_database() IS 'pg_stat_database, added up over all nodes.';
-
 CREATE FUNCTION loxo.size_of(relation regclass, at int4) RETURNS int8
     LANGUAGE sql SET search_path = pg_catalog, pg_temp
     AS $$
@@ -207,10 +155,8 @@ $$;
 CREATE FUNCTION loxo.pg_database_size(name) RETURNS int8
     LANGUAGE sql STRICT
     AS $$
-    SELECT CASE WHEN pg_catalog.pg_database_size($1) IS NOT NULL THEN (
-        SELECT pg_catalog.sum((s.told OPERATOR(pg_catalog.->>) 'size')::pg_catalog.int8)::pg_catalog.int8
-        FROM pg_catalog.jsonb_array_elements(loxo.sessions() OPERATOR(pg_catalog.->) 'databases') AS s (told)
-        WHERE s.told OPERATOR(pg_catalog.->>) 'datname' OPERATOR(pg_catalog.=) $1::pg_catalog.text) END
+    SELECT CASE WHEN pg_catalog.pg_database_size($1) IS NOT NULL
+        THEN (loxo.sessions() OPERATOR(pg_catalog.->) 'databases' OPERATOR(pg_catalog.->>) $1::pg_catalog.text)::pg_catalog.int8 END
 $$;
 
 CREATE FUNCTION loxo.pg_database_size(oid) RETURNS int8

@@ -224,6 +224,10 @@ mod system_views {
                 "SELECT loxo.pg_terminate_backend(pid, 5) FROM loxo.pg_stat_activity() WHERE pid <> loxo.pg_backend_pid()",
             ),
             (
+                "SELECT * FROM loxo_node_pg_stat_wal, pg_catalog.loxo_table_skew s, pg_statio_user_tables",
+                "SELECT * FROM loxo.loxo_node_pg_stat_wal(), loxo.loxo_table_skew() s, loxo.pg_statio_user_tables()",
+            ),
+            (
                 "DECLARE c CURSOR FOR SELECT * FROM pg_prepared_xacts a JOIN pg_catalog.pg_prepared_xacts b USING (gid)",
                 "DECLARE c CURSOR FOR SELECT * FROM loxo.pg_prepared_xacts a JOIN loxo.pg_prepared_xacts b USING (gid)",
             ),
@@ -242,7 +246,7 @@ mod system_views {
             "SELECT * FROM mine.pg_prepared_xacts",
             "WITH pg_prepared_xacts AS (SELECT 1) SELECT * FROM pg_prepared_xacts",
             "GRANT SELECT ON pg_prepared_xacts TO PUBLIC",
-            "SELECT * FROM pg_prepared_statements",
+            "SELECT * FROM pg_prepared_statements, pg_stat_ssl, loxo_node_x, public.loxo_table_skew",
             "SELECT mine.pg_backend_pid(), pg_backend_pid FROM t",
         ] {
             assert_eq!(redirected(sql), None, "{sql}");

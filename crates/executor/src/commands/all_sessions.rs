@@ -1,16 +1,16 @@
 //! Statements that ask for the sessions of the whole cluster: `pg_stat_activity`, `pg_locks`, `pg_blocking_pids()`,
 //! `pg_backend_pid()`, and `pg_cancel_backend()` and `pg_terminate_backend()`, which mean sessions and no backends; and for figures of all
-//! nodes: sizes, `pg_stat_user_tables`, `pg_stat_database`.
+//! nodes: sizes, `pg_stat_user_tables` and other views of statistics.
 //!
-//! In their place stand functions of schema `loxo` (`sessions.sql`). Before such a statement runs, this coordinator asks all
-//! coordinators, by way of the gtm, for their sessions, and all datanodes for what their backends wait for. What the session's role
-//! may see of that is put into a setting of the home node's backend, which the functions read, until the statement is done. Whom to
+//! In their place stand functions of schema `loxo` (`sessions.sql`, `statistics.sql`). Before such a statement runs, this coordinator
+//! asks all coordinators, by way of the gtm, for their sessions, and all datanodes for what their backends wait for. Views of
+//! statistics are read in the session's own backends, so each node shows in them what the role may see there. What it may see of that is put into a setting of the home node's backend, which the functions read, until the statement is done. Whom to
 //! cancel or to end the functions say in notices, which are taken out when the statement has run, and judged once more: anybody can
 //! raise such a notice, so it does nothing for who has not the right to.
 //!
 //! Invariant: what the role may not see never reaches its backend; without the setting the functions refuse (0A000).
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -25,12 +25,13 @@ use crate::backend::call::Call;
 use crate::backend::cancel::Question;
 use crate::backend::slot::Slot;
 use crate::block::{Mode, Replay};
+use crate::commands::statistics::Figures;
 use crate::engine::output::Output;
 use crate::engine::run::Completion;
 use crate::session::Session;
 
 /// What a node answers, text by column.
-type Rows = Vec<Vec<Option<Bytes>>>;
+pub(super) type Rows = Vec<Vec<Option<Bytes>>>;
 
 /// A datanode that does not answer by then is left out, which the client is told.
 const NODE_MAX: Duration = Duration::from_secs(2);
@@ -55,47 +56,12 @@ const LOCKS: &str = "SELECT l.pid, pg_catalog.to_jsonb(l) || pg_catalog.jsonb_bu
      LEFT JOIN pg_catalog.pg_class c ON c.oid = l.relation AND d.datname = pg_catalog.current_database() LEFT JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
      WHERE l.pid IS DISTINCT FROM pg_catalog.pg_backend_pid()";
 
-/// Users' tables and indexes, and of what is replicated the nodes that have a copy.
-const RELATIONS: &str = "WITH r AS (SELECT c.oid, pg_catalog.format('%I.%I', n.nspname, c.relname) AS name, \
-       (SELECT pg_catalog.array_to_json(k.nodes) FROM loxo.class k LEFT JOIN pg_catalog.pg_index i ON i.indexrelid = c.oid \
-         WHERE k.relid = coalesce(i.indrelid, c.oid) AND k.locator = 'R') AS copies \
-     FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
-     WHERE c.relkind IN ('r', 'm', 'p', 'i') AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'loxo') \
-       AND n.nspname !~ '^pg_(toast|temp)')";
-
-/// Kind, copies, name, and the figure. Like PostgreSQL's functions it waits for who has locked a whole table.
-const SIZES: &str = "SELECT 's', copies, name, pg_catalog.jsonb_build_array(pg_catalog.pg_table_size(oid), \
-       pg_catalog.pg_indexes_size(oid), pg_catalog.pg_relation_size(oid)) FROM r";
-
-/// Waits for nobody.
-const STATISTICS: &str = "SELECT 't', r.copies, r.name, pg_catalog.to_jsonb(s) \
-       FROM r JOIN pg_catalog.pg_stat_all_tables s ON s.relid = r.oid \
-     UNION ALL SELECT 'd', NULL, d.datname, pg_catalog.to_jsonb(d) || pg_catalog.jsonb_build_object('size', \
-       pg_catalog.pg_database_size(d.datid)) FROM pg_catalog.pg_stat_database d WHERE d.datname IS NOT NULL";
-
 const SET: &str = "SET LOCAL loxo.sessions";
 
 /// Of the notices that say whom to signal.
 const SIGNAL: &str = "LX010";
 
-/// What the nodes tell of their tables and databases.
-#[derive(Default)]
-struct Figures {
-    /// Of a table, its indexes, its rows; added up, by name.
-    sizes: BTreeMap<String, [u64; 3]>,
-    /// Rows of `pg_stat_all_tables` and `pg_stat_database`, of each node.
-    tables: Vec<Value>,
-    databases: Vec<Value>,
-}
-
-impl Figures {
-    fn add_sizes(&mut self, name: String, more: [Option<u64>; 3]) {
-        let sizes = self.sizes.entry(name).or_default();
-        sizes.iter_mut().zip(more).for_each(|(size, more)| *size += more.unwrap_or_default());
-    }
-}
-
-struct Rights {
+pub(super) struct Rights {
     sees_all: bool,
     signals_all: bool,
     is_superuser: bool,
@@ -103,7 +69,7 @@ struct Rights {
     roles: HashSet<String>,
     superusers: HashSet<String>,
     /// Databases whose sizes it may know.
-    databases: HashSet<String>,
+    pub(super) databases: HashSet<String>,
 }
 
 impl Rights {
@@ -161,12 +127,7 @@ impl Session {
                 true => session.all_locks(&all).await?,
                 false => Vec::new(),
             };
-            let mut figures = Figures::default();
-            for (are_asked, sql) in [(session.leaves.asks_sizes, SIZES), (session.leaves.asks_statistics, STATISTICS)] {
-                if are_asked {
-                    session.add_figures(&mut figures, &format!("{RELATIONS} {sql}")).await?;
-                }
-            }
+            let figures = session.figures(&rights).await?;
             let shown = session.shown(&all, locks, figures, &rights);
             let set = format!("{SET} = {}", quote_literal(&in_ascii(&shown)));
             session.command_in(home, Mode::InBlock, &set).await?;
@@ -259,7 +220,7 @@ impl Session {
         self.answered(locks).into_iter().map(lock).collect()
     }
 
-    async fn on_all_nodes(&self, sql: &str) -> Vec<(NodeId, Result<Rows>)> {
+    pub(super) async fn on_all_nodes(&self, sql: &str) -> Vec<(NodeId, Result<Rows>)> {
         let ask = |node: NodeId| async move {
             let slow = |_| PgError::connection("it did not answer within 2 s");
             let asked = tokio::time::timeout(NODE_MAX, self.context.query_as_service(node, sql)).await;
@@ -282,32 +243,6 @@ impl Session {
         all
     }
 
-    /// What tables and databases have on all nodes together.
-    async fn add_figures(&mut self, figures: &mut Figures, sql: &str) -> Result<()> {
-        let home = self.home;
-        for (node, rows) in self.on_all_nodes(sql).await {
-            let not_read = |_| PgError::protocol("a datanode's figures are not understood");
-            // A sum without one node's part would be wrong.
-            for row in rows? {
-                let [Some(kind), copies, Some(name), Some(figure)] = row.as_slice() else { continue };
-                // A copy is as large as any other.
-                let copies: Vec<u16> =
-                    copies.as_ref().map_or(Ok(Vec::new()), |list| serde_json::from_slice(list)).map_err(not_read)?;
-                let shown = if copies.contains(&home.0) { Some(&home.0) } else { copies.iter().min() };
-                if shown.is_some_and(|shown| *shown != node.0) {
-                    continue;
-                }
-                let name = String::from_utf8_lossy(name).into_owned();
-                match kind.as_ref() {
-                    b"s" => figures.add_sizes(name, serde_json::from_slice(figure).map_err(not_read)?),
-                    b"t" => figures.tables.push(serde_json::from_slice(figure).map_err(not_read)?),
-                    _ => figures.databases.push(serde_json::from_slice(figure).map_err(not_read)?),
-                }
-            }
-        }
-        Ok(())
-    }
-
     fn shown(&self, all: &[Told], locks: Vec<Value>, figures: Figures, rights: &Rights) -> String {
         let seen = |session: &Told| match rights.sees(session) {
             true => session.clone(),
@@ -315,15 +250,9 @@ impl Session {
         };
         let sessions: Vec<Told> = all.iter().map(seen).collect();
         let own = self.links.cancel().activity().pid();
-        let Figures { sizes, tables, mut databases } = figures;
-        for database in &mut databases {
-            let is_known = database["datname"].as_str().is_some_and(|name| rights.databases.contains(name));
-            if let Some(figures) = database.as_object_mut().filter(|_| !is_known) {
-                figures.remove("size");
-            }
-        }
+        let Figures { sizes, databases, views } = figures;
         json!({
-            "self": own, "sessions": sessions, "locks": locks, "sizes": sizes, "tables": tables, "databases": databases,
+            "self": own, "sessions": sessions, "locks": locks, "sizes": sizes, "databases": databases, "views": views,
         })
         .to_string()
     }

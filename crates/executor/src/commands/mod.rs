@@ -9,6 +9,7 @@ pub(crate) mod all_sessions;
 pub(crate) mod cluster_command;
 pub(crate) mod cursors;
 pub(crate) mod plan;
+mod statistics;
 
 use std::collections::HashMap;
 

@@ -71,7 +71,8 @@ impl Session {
             asks_own: false,
             asks_sessions: false,
             asks_sizes: false,
-            asks_statistics: false,
+            asks_databases: false,
+            asks_views: Default::default(),
             asks_locks: false,
             ..self.leaves.clone()
         };

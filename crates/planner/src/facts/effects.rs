@@ -127,10 +127,13 @@ impl<'a> Search<'a> {
         let Some(name) = tree::last_name(&call.funcname) else { return };
         if let Some(asked) = asks_cluster(call) {
             self.found.asks_own |= asked == Asked::Own;
-            self.found.asks_sessions |= matches!(asked, Asked::Sessions | Asked::Locks);
+            self.found.asks_sessions |= matches!(asked, Asked::Sessions | Asked::Locks | Asked::Backends(_));
             self.found.asks_locks |= asked == Asked::Locks;
             self.found.asks_sizes |= asked == Asked::Sizes;
-            self.found.asks_statistics |= asked == Asked::Statistics;
+            self.found.asks_databases |= asked == Asked::Databases;
+            if let Asked::View(view) | Asked::Backends(view) = asked {
+                self.found.asks_views.insert(view.to_owned());
+            }
         }
         let catalog = self.catalog;
         catalog.functions(name).iter().for_each(|function| self.function(function));

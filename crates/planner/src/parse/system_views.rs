@@ -1,11 +1,12 @@
 //! System views and functions that would show one node's inner life: their names are led to ours, with the same columns.
 //!
-//! `pg_stat_activity`, `pg_locks` and the functions about sessions, which on a datanode tell of the coordinators' pools;
+//! `pg_stat_activity`, `pg_locks` and the functions about sessions, which on a datanode tell of the coordinators' pools; views and
+//! functions about what tables, indexes and databases hold and what happened to them, which know one datanode's part;
 //! `pg_prepared_xacts`, which on a datanode lists our gids, while users expect their own names; and `pg_trigger`, where a trigger
 //! that the coordinator runs looks as if it were switched off, with its kin in `information_schema`; and `pg_rewrite`, where a
-//! rule looks as if it were a replica's. In place of most views functions stand, for some clients read no other views than the system's (`restrict_nonsystem_relation_kind`). The text is changed
-//! before it is parsed, so describing, planning and running it all mean the same view. A position that PostgreSQL
-//! reports behind the name is too large by the length of the schema's.
+//! rule looks as if it were a replica's. In place of most views functions stand, for some clients read no other views than the
+//! system's (`restrict_nonsystem_relation_kind`). The text is changed before it is parsed, so describing, planning and running it
+//! all mean the same view. A position that PostgreSQL reports behind the name is too large by the length of the schema's.
 
 use pg_query::protobuf::{FuncCall, ParseResult, RangeVar};
 use pg_query::{Node, NodeEnum};
@@ -14,12 +15,21 @@ use super::scan;
 use crate::tree::{self, Ask, Ref};
 
 const CATALOG: &str = "pg_catalog";
-const VIEWS: [(&str, &str); 9] = [
-    (CATALOG, "pg_stat_activity"),
-    (CATALOG, "pg_locks"),
-    (CATALOG, "pg_stat_all_tables"),
-    (CATALOG, "pg_stat_user_tables"),
-    (CATALOG, "pg_stat_database"),
+/// What a datanode would show its own part of: functions of ours are read instead.
+const OF_ALL_NODES: &str = "pg_locks pg_stat_activity pg_stat_archiver pg_stat_bgwriter pg_stat_database pg_stat_database_conflicts \
+     pg_stat_replication pg_stat_slru pg_stat_user_functions pg_stat_wal pg_stat_all_indexes pg_stat_user_indexes pg_stat_all_tables \
+     pg_stat_user_tables pg_statio_all_indexes pg_statio_user_indexes pg_statio_all_sequences pg_statio_user_sequences \
+     pg_statio_all_tables pg_statio_user_tables pg_stat_progress_analyze pg_stat_progress_basebackup pg_stat_progress_cluster \
+     pg_stat_progress_copy pg_stat_progress_create_index pg_stat_progress_vacuum";
+/// Views of ours that PostgreSQL does not have: what each node shows in its own, and how tables lie on the nodes.
+const OF_EACH_NODE: &str = "loxo_node_pg_stat";
+const OWN_PREFIX: &str = "loxo_node_";
+const SKEW: &str = "loxo_table_skew";
+const ROWS: &str = "pg_stat_user_tables";
+/// Backends in them have the process ids of their sessions.
+const PROGRESS: &str = "pg_stat_progress_";
+/// What a datanode has more of than users made.
+const OTHERS: [(&str, &str); 4] = [
     (CATALOG, "pg_prepared_xacts"),
     (CATALOG, "pg_trigger"),
     (CATALOG, "pg_rewrite"),
@@ -36,19 +46,23 @@ const SIZES: [&str; 5] =
 
 /// What of the cluster a call wants to know.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Asked {
+pub(crate) enum Asked<'a> {
     /// The session's own number.
     Own,
     Sessions,
     Locks,
     /// How large tables are.
     Sizes,
-    /// What happened to databases and tables, and how large databases are.
-    Statistics,
+    /// How large databases are.
+    Databases,
+    /// What all nodes show in a view of PostgreSQL.
+    View(&'a str),
+    /// … and whose backends these are.
+    Backends(&'a str),
 }
 
 /// What of the whole cluster the call wants to know.
-pub(crate) fn asks_cluster(call: &FuncCall) -> Option<Asked> {
+pub(crate) fn asks_cluster(call: &FuncCall) -> Option<Asked<'_>> {
     let [schema, name] = call.funcname.as_slice() else { return None };
     if tree::text_of(schema) != Some(SCHEMA) {
         return None;
@@ -56,10 +70,14 @@ pub(crate) fn asks_cluster(call: &FuncCall) -> Option<Asked> {
     match tree::text_of(name)? {
         "pg_stat_activity" => Some(Asked::Sessions),
         "pg_locks" => Some(Asked::Locks),
+        SKEW => Some(Asked::View(ROWS)),
         name if name == CALLS[0] => Some(Asked::Own),
         name if CALLS.contains(&name) => Some(Asked::Sessions),
-        name if name == SIZES[0] || VIEWS[2..5].iter().any(|(_, view)| *view == name) => Some(Asked::Statistics),
+        name if name == SIZES[0] => Some(Asked::Databases),
         name if SIZES.contains(&name) => Some(Asked::Sizes),
+        name if name.starts_with(PROGRESS) => Some(Asked::Backends(name)),
+        name if has_own_of_all_nodes(name) => Some(Asked::View(name)),
+        name if name.starts_with(OF_EACH_NODE) => name.strip_prefix(OWN_PREFIX).map(Asked::View),
         _ => None,
     }
 }
@@ -75,11 +93,24 @@ fn is_constant(argument: Option<&Node>) -> bool {
 
 /// Would a datanode that reads this show its own part of what the cluster has?
 pub(crate) fn is_one_nodes(name: &RangeVar) -> bool {
-    VIEWS[..6].iter().any(|view| is_meant(name, view))
+    is_of_all_nodes(name) || is_meant(name, &OTHERS[0])
+}
+
+fn has_own_of_all_nodes(view: &str) -> bool {
+    OF_ALL_NODES.split(' ').any(|name| name == view)
+}
+
+fn is_of_all_nodes(name: &RangeVar) -> bool {
+    let view = name.relname.as_str();
+    is_in(name, CATALOG) && (has_own_of_all_nodes(view) || view == SKEW || view.starts_with(OF_EACH_NODE))
 }
 
 fn is_meant(name: &RangeVar, (schema, view): &(&str, &str)) -> bool {
-    name.relname == *view && (name.schemaname == *schema || (name.schemaname.is_empty() && *schema == CATALOG))
+    name.relname == *view && is_in(name, schema)
+}
+
+fn is_in(name: &RangeVar, schema: &str) -> bool {
+    name.schemaname == schema || (name.schemaname.is_empty() && schema == CATALOG)
 }
 
 /// The query string with other names in it, if it reads such a view.
@@ -88,9 +119,10 @@ pub(super) fn redirect(sql: &str, parsed: &ParseResult) -> Option<String> {
         sql,
         parsed,
         |name| {
-            let found = VIEWS.iter().find(|view| is_meant(name, view));
-            let (_, view) = found.filter(|_| name.catalogname.is_empty())?;
-            Some(format!("{SCHEMA}.{view}{}", if PLAIN.contains(view) { "" } else { "()" }))
+            let is_other = OTHERS.iter().any(|view| is_meant(name, view));
+            let view = Some(name.relname.as_str()).filter(|_| name.catalogname.is_empty());
+            let view = view.filter(|_| is_other || is_of_all_nodes(name))?;
+            Some(format!("{SCHEMA}.{view}{}", if PLAIN.contains(&view) { "" } else { "()" }))
         },
         |call| {
             let (schema, name) = match call.funcname.as_slice() {

@@ -1,0 +1,115 @@
+//! Figures of all nodes, for statements that ask for sizes or read PostgreSQL's views of statistics (page `all_sessions`).
+//!
+//! How they are added up is said in `statistics.sql`; only sizes are added up here.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use catalog::{NodeId, quote_literal};
+use pgerror::{PgError, Result};
+use serde_json::{Value, json};
+
+use crate::commands::all_sessions::{Rights, Rows};
+use crate::session::Session;
+
+/// Users' tables and indexes, and of what is replicated the nodes that have a copy. Like PostgreSQL's functions about sizes it waits
+/// for who has locked a whole table.
+const SIZES: &str = "SELECT c.copies, c.name, pg_catalog.jsonb_build_array( \
+       pg_catalog.pg_table_size(c.oid), pg_catalog.pg_indexes_size(c.oid), pg_catalog.pg_relation_size(c.oid)) \
+     FROM (SELECT c.oid, pg_catalog.format('%I.%I', n.nspname, c.relname) AS name, \
+         (SELECT pg_catalog.array_to_json(k.nodes) FROM loxo.class k LEFT JOIN pg_catalog.pg_index i ON i.indexrelid = c.oid \
+           WHERE k.relid = coalesce(i.indrelid, c.oid) AND k.locator = 'R') AS copies \
+       FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
+       WHERE c.relkind IN ('r', 'm', 'p', 'i') AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'loxo') \
+         AND n.nspname !~ '^pg_(toast|temp)') c";
+
+const DATABASES: &str = "SELECT datname, pg_catalog.pg_database_size(oid) FROM pg_catalog.pg_database";
+
+/// What the nodes tell, as `loxo.sessions()` gives it to those who read it.
+#[derive(Default)]
+pub(super) struct Figures {
+    /// Of a table, its indexes, its rows; added up, by name.
+    pub(super) sizes: BTreeMap<String, [u64; 3]>,
+    /// Sizes of databases, added up, by name.
+    pub(super) databases: BTreeMap<String, u64>,
+    /// Of each view the rows of each node.
+    pub(super) views: BTreeMap<String, Vec<Value>>,
+}
+
+impl Session {
+    /// What the statement asks for.
+    ///
+    /// # Errors
+    /// Those of the nodes: a sum without one's part would be wrong.
+    pub(super) async fn figures(&mut self, rights: &Rights) -> Result<Figures> {
+        let mut figures = Figures::default();
+        if self.leaves.asks_sizes {
+            figures.sizes = added_sizes(self.on_all_nodes(SIZES).await, self.home)?;
+        }
+        if self.leaves.asks_databases {
+            figures.databases = added_databases(self.on_all_nodes(DATABASES).await, rights)?;
+        }
+        for view in self.leaves.asks_views.clone() {
+            let rows = self.rows_of_view(&view).await?;
+            figures.views.insert(view, rows);
+        }
+        Ok(figures)
+    }
+
+    /// Each node's in a view of PostgreSQL, as the session's role sees them.
+    async fn rows_of_view(&mut self, view: &str) -> Result<Vec<Value>> {
+        let sql = format!("SELECT pg_catalog.jsonb_agg(v) FROM loxo.own_statistics({}) AS v", quote_literal(view));
+        let mut all = Vec::new();
+        for node in self.context.nodes() {
+            let answer = self.rows_on(node, &sql).await?;
+            let rows = answer.into_iter().flatten().next().flatten();
+            let rows: Vec<Value> =
+                rows.map_or(Ok(Vec::new()), |rows| serde_json::from_slice(&rows)).map_err(not_read)?;
+            all.push(json!({ "node": node.0, "rows": rows }));
+        }
+        Ok(all)
+    }
+}
+
+fn added_sizes(nodes: Vec<(NodeId, Result<Rows>)>, home: NodeId) -> Result<BTreeMap<String, [u64; 3]>> {
+    let mut all: BTreeMap<String, [u64; 3]> = BTreeMap::new();
+    for (node, rows) in nodes {
+        for row in rows? {
+            let [copies, Some(name), Some(sizes)] = row.as_slice() else { continue };
+            // A copy is as large as any other.
+            let copies: Vec<u16> =
+                copies.as_ref().map_or(Ok(Vec::new()), |list| serde_json::from_slice(list)).map_err(not_read)?;
+            let shown = if copies.contains(&home.0) { Some(&home.0) } else { copies.iter().min() };
+            if shown.is_some_and(|shown| *shown != node.0) {
+                continue;
+            }
+            let more: [Option<u64>; 3] = serde_json::from_slice(sizes).map_err(not_read)?;
+            let sizes = all.entry(text(name)).or_default();
+            sizes.iter_mut().zip(more).for_each(|(size, more)| *size += more.unwrap_or_default());
+        }
+    }
+    Ok(all)
+}
+
+fn added_databases(nodes: Vec<(NodeId, Result<Rows>)>, rights: &Rights) -> Result<BTreeMap<String, u64>> {
+    let mut all = BTreeMap::new();
+    for (_, rows) in nodes {
+        for row in rows? {
+            let [Some(name), Some(size)] = row.as_slice() else { continue };
+            let name = text(name);
+            if rights.databases.contains(&name) {
+                let size: u64 = serde_json::from_slice(size).map_err(not_read)?;
+                *all.entry(name).or_default() += size;
+            }
+        }
+    }
+    Ok(all)
+}
+
+fn text(value: &Bytes) -> String {
+    String::from_utf8_lossy(value).into_owned()
+}
+
+fn not_read(_: serde_json::Error) -> PgError {
+    PgError::protocol("a datanode's figures are not understood")
+}
