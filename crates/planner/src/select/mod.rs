@@ -326,7 +326,7 @@ pub(crate) fn source_of_insert(ctx: &Context<'_>, query: &NodeEnum, straight: bo
 }
 
 /// A string, NULL or parameter without a cast.
-fn is_bare(value: &Node) -> bool {
+pub(crate) fn is_bare(value: &Node) -> bool {
     match &value.node {
         Some(NodeEnum::ParamRef(_)) => true,
         Some(NodeEnum::AConst(constant)) => constant.isnull || matches!(constant.val, Some(a_const::Val::Sval(_))),

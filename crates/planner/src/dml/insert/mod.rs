@@ -26,6 +26,7 @@ use crate::tree::{self, Ask, Get, Syntax};
 mod overriding;
 mod staged;
 pub(in crate::dml) mod tail;
+mod values;
 
 /// Plans an INSERT.
 pub(crate) fn insert(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
@@ -118,23 +119,49 @@ fn into_home(ctx: &Context<'_>, statement: &Statement, insert: &InsertStmt, fact
     if facts.modifying_cte {
         return Err(PgError::unsupported("a data-modifying WITH").hint("Run the data changes one by one."));
     }
-    let (inputs, source) = source(ctx, insert, query, false)?;
     let mut rewritten = insert.clone();
-    rewritten.select_stmt = tree::parse_select(&source.text)?.into_box();
+    let (inputs, types) = match is_list(insert) {
+        true => values::compute_apart(ctx, &mut rewritten, !has_what_functions_read(facts, node))?,
+        false => {
+            let (inputs, source) = source(ctx, insert, query, false)?;
+            rewritten.select_stmt = tree::parse_select(&source.text)?.into_box();
+            (inputs, source.types)
+        }
+    };
     let text = tree::deparse(&rewritten.into_tree())?;
     Ok(Plan::Gather(Gather {
         node,
         inputs,
-        final_sql: FinalSql { text, types: source.types },
+        final_sql: FinalSql { text, types },
         writes: true,
         merge: None,
         lent: Vec::new(),
     }))
 }
 
+/// Is it a list of VALUES and nothing more? Then each value may be DEFAULT, and has a type of its own.
+fn is_list(insert: &InsertStmt) -> bool {
+    insert.select_stmt.get::<SelectStmt>().is_some_and(|query| {
+        !query.values_lists.is_empty()
+            && query.with_clause.is_none()
+            && query.sort_clause.is_empty()
+            && query.limit_count.is_none()
+            && query.limit_offset.is_none()
+    })
+}
+
 /// What an INSERT over rows of several nodes reads on the home node. A `ROW(…)` in VALUES has the type of its column only where it is
 /// assigned to that, so such rows are not made elsewhere.
 fn source(ctx: &Context<'_>, insert: &InsertStmt, query: &NodeEnum, straight: bool) -> Result<(Vec<Input>, FinalSql)> {
+    // WITH stood before INSERT, so each value has a type of its own.
+    if let NodeEnum::SelectStmt(list) = query
+        && (list.values_lists.len() > 1 || list.values_lists.iter().any(has_default))
+    {
+        return Err(PgError::unsupported(
+            "WITH and VALUES of several rows, or with DEFAULT, that need other nodes' rows",
+        )
+        .hint("Insert the rows one by one, or write INSERT … SELECT."));
+    }
     match row_parts::has_records(insert) {
         true => select::copied(ctx, query).map(|gather| (gather.inputs, gather.final_sql)),
         false => select::source_of_insert(ctx, query, straight),
@@ -262,15 +289,7 @@ impl Insert<'_> {
 
     /// The rows of a bare VALUES list.
     fn rows(&self) -> Option<Vec<Vec<Value<'_>>>> {
-        let query = self.insert.select_stmt.get::<SelectStmt>()?;
-        if query.values_lists.is_empty()
-            || query.with_clause.is_some()
-            || !query.sort_clause.is_empty()
-            || query.limit_count.is_some()
-            || query.limit_offset.is_some()
-        {
-            return None;
-        }
+        let query = self.insert.select_stmt.get::<SelectStmt>().filter(|_| is_list(self.insert))?;
         query.values_lists.iter().map(row_values).collect()
     }
 
@@ -522,6 +541,10 @@ impl Insert<'_> {
 
 pub(crate) fn is_identity(column: &Column) -> bool {
     matches!(column.generated, Generated::IdentityAlways | Generated::IdentityByDefault)
+}
+
+fn has_default(row: &Node) -> bool {
+    row_values(row).is_some_and(|values| values.iter().any(|value| matches!(value, Value::Default)))
 }
 
 fn row_values(row: &Node) -> Option<Vec<Value<'_>>> {

@@ -4,7 +4,7 @@ use catalog::Column;
 use pg_query::protobuf::{InsertStmt, OverridingKind};
 use pgerror::{PgError, Result};
 
-use super::{Insert, Markers, Value, is_identity, overriding, source, tail};
+use super::{Insert, Markers, Value, is_identity, is_list, overriding, source, tail, values};
 use crate::dml::{check_functions_at_home, has_what_functions_read, row_parts, stage};
 use crate::facts::tables::Clauses;
 use crate::plan::{Direct, FinalSql, Input, InsertStaged, Plan, RowColumn};
@@ -54,6 +54,7 @@ impl Insert<'_> {
         let is_bare = self.overridden().is_empty()
             && tail::text(self.insert).is_ok_and(|tail| tail.is_empty())
             && !self.insert.cols.iter().any(row_parts::is_part)
+            && !is_list(self.insert)
             && !row_parts::has_records(self.insert);
         let given: Option<Vec<&Column>> =
             self.given_columns().into_iter().map(|name| self.relation.column(name)).collect();
@@ -90,6 +91,9 @@ impl Insert<'_> {
             }
         } else if reads_nothing {
             return Ok(Default::default());
+        }
+        if is_list(fill) {
+            return values::compute_apart(self.ctx, fill, !has_what_functions_read(&self.facts, self.ctx.home()));
         }
         let Some(query) = fill.select_stmt.as_deref().and_then(|n| n.node.clone()) else {
             return Ok(Default::default());
