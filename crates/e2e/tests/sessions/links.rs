@@ -376,3 +376,22 @@ fn who_may_connect(admin: &mut Client, side: &Side) {
     assert_eq!(anew.scalar("SELECT count(*) FROM pg_class WHERE relowner = 'u'::regrole").expect("a count"), "0");
     assert!(anew.run("SELECT * FROM a.t").is_err(), "the new role has no rights of the old one");
 }
+
+/// The sub-select takes a second connection to the primary datanode, beside the one that draws the value: later statements have the
+/// one or the other.
+#[test]
+fn a_value_drawn_over_another_connection_is_told_at_once() {
+    let cluster = Cluster::start(3, 1).expect("a cluster");
+    let mut client = cluster.connect(0).expect("a session");
+    client.run("CREATE TABLE doc (id serial PRIMARY KEY, v text) DISTRIBUTE BY HASH (id)").expect("a table");
+    let body = "DO $$ DECLARE n int; BEGIN INSERT INTO doc (v) VALUES ('z'); n := (SELECT count(*) FROM doc); END $$";
+    // A wait for values that nobody tells would end after 30 s.
+    client.run("SET statement_timeout = '15s'").expect("a setting");
+    for (looks, expected) in [("SELECT lastval()", "1"), ("SELECT currval('doc_id_seq')", "2")] {
+        client.run(body).expect("a row");
+        assert_eq!(client.scalar(looks).expect("a value"), expected, "{looks}");
+        client.run("DO $$ BEGIN EXECUTE 'SELECT 1'; END $$").expect("no wait");
+    }
+    let mut other = cluster.connect(0).expect("a session");
+    assert_eq!(other.run("SELECT lastval()").expect_err("not its own").code().as_str(), "55000");
+}

@@ -19,7 +19,7 @@ use crate::backend::pool::admission::{Ticket, admit};
 use crate::backend::pool::cluster::Cluster;
 use crate::backend::pool::login::Login;
 use crate::backend::pool::sequence_values::{DrawnValues, Elsewhere};
-use crate::backend::pool::{Identity, Link};
+use crate::backend::pool::{Identity, Link, Pool};
 use crate::backend::settings::Settings;
 use crate::backend::slot::{Slot, slots};
 
@@ -364,11 +364,15 @@ impl Links {
 
     /// What the held link to the home node does not have of what the session has drawn; `None` if it has all. Of links that rest nobody
     /// knows which is the later one.
-    pub(crate) async fn drawn_elsewhere(&mut self) -> Result<Option<Elsewhere>> {
+    pub(crate) async fn drawn_elsewhere(&mut self, pool: &Pool) -> Result<Option<Elsewhere>> {
         if self.have_resting() {
             return Ok(None);
         }
         let here = self.leased.get(self.home).and_then(|leased| leased.link.drawn.as_ref());
+        // Nobody else may come for a link that rests in the pool.
+        for drawn in self.drawn.untold(here) {
+            pool.tell_drawn(&drawn).await;
+        }
         self.cancel.interrupt().or(self.drawn.elsewhere(here)).await
     }
 

@@ -321,7 +321,7 @@ impl Session {
         let leased = self.links.link(self.home)?;
         leased.flush().await?;
         leased.skip_preamble().await?;
-        let Some(elsewhere) = self.links.drawn_elsewhere().await? else { return Ok(None) };
+        let Some(elsewhere) = self.links.drawn_elsewhere(self.context.pool()).await? else { return Ok(None) };
         let with_drawn = planner::with_values_drawn(statement, catalog, &elsewhere.remembered)?;
         let left = planner::leavings(with_drawn.as_ref().unwrap_or(statement), catalog);
         if left.reads_drawn && !left.drawn && self.links.drawn().present().is_none() {

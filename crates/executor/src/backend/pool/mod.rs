@@ -286,7 +286,7 @@ impl Pool {
             let returned = limit.returned.notified();
             tokio::pin!(returned);
             returned.as_mut().enable();
-            let own = drawn.and_then(|drawn| self.pop_own(key, drawn));
+            let own = drawn.and_then(|drawn| self.pop_own(drawn, |of| of.is_alike(key)));
             if let Some(link) = own.or_else(|| {
                 self.pop_alive(key, |links| links.iter().rposition(|link| fits(link) && link.has_no_owner()))
             }) {
@@ -433,12 +433,21 @@ impl Pool {
         limits.entry(address.clone()).or_insert_with(|| Arc::new(new())).clone()
     }
 
+    /// A session wants the values in a backend whose link may rest here, and not the link.
+    pub(crate) async fn tell_drawn(&self, drawn: &Arc<Drawn>) {
+        if let Some(link) = self.pop_own(drawn, |_| true)
+            && let Some(link) = link.without_drawn().await
+        {
+            self.give_back(link);
+        }
+    }
+
     /// The link with the session's values. It may have been opened under another login.
-    fn pop_own(&self, key: &Key, drawn: &Arc<Drawn>) -> Option<Link> {
+    fn pop_own(&self, drawn: &Arc<Drawn>, is_meant: impl Fn(&Key) -> bool) -> Option<Link> {
         let is_own = |link: &Link| link.drawn.as_ref().is_some_and(|here| here.is_of(Some(drawn)));
         let keys: Vec<Key> = {
             let idle = self.lock();
-            let has_own = |(of, links): &(&Key, &Vec<Link>)| of.is_alike(key) && links.iter().any(is_own);
+            let has_own = |(of, links): &(&Key, &Vec<Link>)| is_meant(of) && links.iter().any(is_own);
             idle.iter().filter(has_own).map(|(of, _)| of.clone()).collect()
         };
         keys.iter().find_map(|key| self.pop_alive(key, |links| links.iter().rposition(is_own)))

@@ -175,6 +175,12 @@ impl DrawnValues {
         !self.older.is_empty() || self.were_lost || self.remembered != ValuesDrawn::default()
     }
 
+    /// Whose backends have yet to tell their values before [`elsewhere`](Self::elsewhere) is known.
+    pub(crate) fn untold(&self, here: Option<&DrawnHere>) -> Vec<Arc<Drawn>> {
+        let present = self.present.iter().filter(|_| !self.is_here(here));
+        self.older.iter().chain(present).filter(|drawn| drawn.are_in_backend()).cloned().collect()
+    }
+
     /// What the link that the session holds does not have; `None` if that has all.
     pub(crate) async fn elsewhere(&mut self, here: Option<&DrawnHere>) -> Option<Elsewhere> {
         if !self.is_here(here) {
