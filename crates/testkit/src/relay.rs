@@ -142,7 +142,11 @@ mod tests {
             for (besides, opening, expected) in [("", 0, 3), ("LEC", 0, 2), ("SSS", 0, 3), ("", 2, 1), ("LEC", 1, 2)] {
                 let (mut messages, requests) = (Messages::new(besides, opening), AtomicU64::new(0));
                 bytes.chunks(length).for_each(|chunk| messages.take(chunk, &requests));
-                assert_eq!(requests.into_inner(), expected, "pieces of {length} bytes, besides {besides:?}, opening {opening}");
+                assert_eq!(
+                    requests.into_inner(),
+                    expected,
+                    "pieces of {length} bytes, besides {besides:?}, opening {opening}"
+                );
             }
         }
     }

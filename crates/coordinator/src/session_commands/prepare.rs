@@ -110,6 +110,7 @@ impl ClientSession {
             | StatementKind::Merge
             | StatementKind::Call => {}
             StatementKind::Show { .. } | StatementKind::Explain(_) => {}
+            StatementKind::DeclareCursor(_) | StatementKind::CreateTableAs if statement.parameters > 0 => {}
             StatementKind::Execute { name, .. } => {
                 // That there is no such statement is said when it is run.
                 return bare(self.prepared.get(name.as_bytes()).and_then(|found| found.description.fields.clone()));

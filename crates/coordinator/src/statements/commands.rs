@@ -27,6 +27,12 @@ impl Statements {
                 matches!(&ran, Ran::Done(Completion::Tag(tag)) if tag == "CREATE TABLE AS" && statement.skips_data());
             return Ok(Some(if counts { Ran::Done(Completion::tag("SELECT 0")) } else { ran }));
         }
+        // What makes the table on all nodes takes no parameters.
+        if statement.kind == StatementKind::CreateTableAs && statement.parameters > 0 {
+            let statement = statement.with_constants(&self.bound(statement.parameters, call).await?)?;
+            let call = Call { parameters: Some(Arc::default()), ..call.clone() };
+            return Box::pin(self.execute_inner(&statement, &call)).await.map(Some);
+        }
         let done = match &statement.kind {
             StatementKind::Execute { name, arguments } => {
                 return self.execute_named(name, arguments, call).await.map(Some);
@@ -95,6 +101,13 @@ impl Statements {
         Box::pin(self.execute_inner(&statement, &call)).await
     }
 
+    /// The values of so many parameters as constants in SQL.
+    async fn bound(&mut self, count: usize, call: &Call) -> Result<Vec<String>> {
+        let parameters: Vec<String> = (1..=count).map(|number| format!("${number}")).collect();
+        let call = Call { parameters: call.parameters.clone(), ..Call::simple() };
+        self.values_of(&format!("SELECT {}", parameters.join(", ")), &call).await
+    }
+
     /// A prepared statement with the values of its arguments.
     async fn arguments_of(&mut self, name: &str, arguments: &[String]) -> Result<(Arc<Prepared>, Vec<Option<Bytes>>)> {
         let prepared = self.own.prepared.find(name.as_bytes())?;
@@ -123,7 +136,12 @@ impl Statements {
         if is_for_home {
             return Ok(arguments.to_vec());
         }
-        let (_, (fields, rows)) = self.runner().captured(&sql, &Call::simple()).await?;
+        self.values_of(&sql, &Call::simple()).await
+    }
+
+    /// The only row of a query, as constants in SQL.
+    async fn values_of(&mut self, sql: &str, call: &Call) -> Result<Vec<String>> {
+        let (_, (fields, rows)) = self.runner().captured(sql, call).await?;
         let types: Vec<u32> = fields.iter().flatten().map(|field| field.type_oid).collect();
         self.own.session.constants(&rows.into_iter().next().unwrap_or_default(), &types).await
     }

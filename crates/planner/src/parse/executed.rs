@@ -1,5 +1,5 @@
 //! `CREATE TABLE … AS EXECUTE` and `EXPLAIN EXECUTE`: the query of a prepared statement in its place. Which query that is only
-//! the session knows.
+//! the session knows. And constants in the place of parameters.
 
 use pg_query::protobuf::{ExecuteStmt, ParamRef};
 use pg_query::{Node, NodeEnum};
@@ -32,26 +32,45 @@ impl Statement {
 
     /// The statement with the prepared one instead of EXECUTE, and constants instead of its parameters.
     pub fn with_executed(&self, prepared: &Statement, constants: &[String]) -> Result<Statement> {
-        let constants: Vec<Node> = constants.iter().map(|text| tree::parse_expression(text)).collect::<Result<_>>()?;
         let (Some(mut outer), Some(mut query)) = (self.node().cloned(), prepared.node().cloned()) else {
             return Err(PgError::internal("EXECUTE of something else than SQL"));
         };
         if prepared.kind != StatementKind::Select && !matches!(outer, NodeEnum::ExplainStmt(_)) {
             return Err(PgError::new(SqlState::WRONG_OBJECT_TYPE, "prepared statement is not a SELECT"));
         }
-        query.rewrite(&mut |node: &mut Node| {
-            let Some(parameter) = node.get::<ParamRef>() else { return Ok(true) };
-            let at = usize::try_from(parameter.number - 1).ok();
-            *node =
-                at.and_then(|at| constants.get(at)).cloned().ok_or_else(|| PgError::internal("a missing argument"))?;
-            Ok(false)
-        })?;
+        put(constants, &mut query)?;
         if let Some(place) = held_mut(&mut outer) {
             place.node = Some(query);
         }
-        let rewritten = super::build(&tree::deparse(&outer)?, outer)?;
+        self.of_tree(outer)
+    }
+
+    /// The statement with constants instead of its parameters.
+    pub fn with_constants(&self, constants: &[String]) -> Result<Statement> {
+        let mut tree =
+            self.node().cloned().ok_or_else(|| PgError::internal("parameters of something else than SQL"))?;
+        match held_mut(&mut tree).and_then(|query| query.node.as_mut()) {
+            Some(query) => put(constants, query)?,
+            None => put(constants, &mut tree)?,
+        }
+        self.of_tree(tree)
+    }
+
+    fn of_tree(&self, tree: NodeEnum) -> Result<Statement> {
+        let rewritten = super::build(&tree::deparse(&tree)?, tree)?;
         Ok(Statement { clause: self.clause.clone(), ..rewritten })
     }
+}
+
+/// In the place of parameters.
+fn put(constants: &[String], tree: &mut NodeEnum) -> Result<()> {
+    let constants: Vec<Node> = constants.iter().map(|text| tree::parse_expression(text)).collect::<Result<_>>()?;
+    tree.rewrite(&mut |node: &mut Node| {
+        let Some(parameter) = node.get::<ParamRef>() else { return Ok(true) };
+        let at = usize::try_from(parameter.number - 1).ok();
+        *node = at.and_then(|at| constants.get(at)).cloned().ok_or_else(|| PgError::internal("a missing argument"))?;
+        Ok(false)
+    })
 }
 
 /// Where EXECUTE may stand.
