@@ -85,3 +85,10 @@ CREATE PROCEDURE in_loop() LANGUAGE plpgsql AS $$ DECLARE r record; BEGIN FOR r 
 CALL in_loop();
 SELECT * FROM t ORDER BY k;
 SELECT what, count(*) FROM log GROUP BY what ORDER BY what;
+-- The first statement fails on one node: the others go on, and nobody is told of a failed transaction.
+CREATE TABLE fails_first (id int PRIMARY KEY) /*dist: hash(id) | replication*/;
+INSERT INTO fails_first VALUES (1), (2), (3);
+DO $$ BEGIN BEGIN INSERT INTO fails_first VALUES (1); EXCEPTION WHEN unique_violation THEN NULL; END; COMMIT; END $$;
+DO $$ BEGIN BEGIN INSERT INTO fails_first VALUES (2); EXCEPTION WHEN unique_violation THEN PERFORM set_config('app.caught', 'yes', false); END; INSERT INTO fails_first VALUES (4); COMMIT; END $$;
+SELECT count(*), current_setting('app.caught') FROM fails_first;
+DROP TABLE fails_first;

@@ -106,6 +106,10 @@ impl Session {
     /// its end.
     async fn copy_left_settings(&mut self) -> Result<()> {
         let is_open = |status| status == TransactionStatus::InTransaction;
+        // A node that has failed takes no settings. They are copied when it has gone back to its savepoint.
+        if self.links.iter().any(|(_, leased)| leased.link.connection.status() == TransactionStatus::Failed) {
+            return Ok(());
+        }
         let asked = self.links.nodes_where(|leased| {
             let connection = &leased.link.connection;
             leased.asks_settings && leased.begun && connection.is_settled() && is_open(connection.status())
