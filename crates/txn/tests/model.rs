@@ -1,7 +1,7 @@
 //! A model of commit and recovery, checked exhaustively: one commit point, two participants, a coordinator that may die,
 //! datanodes that may crash, two recovery agents and one that clears up decisions, every interleaving of their steps.
 //!
-//! The rules of `src/commit.rs` and `src/recovery.rs` hold in all states; and each of them is needed: without it the
+//! The rules of `src/commit.rs` and `src/recovery/mod.rs` hold in all states; and each of them is needed: without it the
 //! checker finds the transaction that is split (so the model is able to fail).
 
 use std::hash::Hash;

@@ -363,8 +363,7 @@ fn statement_and_lock_timeouts(both: &Both) {
         &[
             "SET statement_timeout = '100ms'",
             "SELECT pg_sleep(60)",
-            // Long enough for it to come to the lock: the error says where it waited.
-            "SET statement_timeout = '2s'",
+            "SET statement_timeout = '2s'", // The error says at which row it waited.
             "UPDATE t SET v = 'waits'",
             "BEGIN",
             "UPDATE t SET v = 'waits' WHERE k = 1",
@@ -402,8 +401,7 @@ fn idle_timeouts(both: &Both) {
         let mut pair = both.pair();
         let mut ends = Vec::new();
         for client in [&mut pair.reference, &mut pair.cluster] {
-            // The server's clock begins after the last statement, this one before it.
-            let mut started = Instant::now();
+            let mut started = Instant::now(); // Before the last statement, behind which the server's clock begins.
             for statement in setup.split("; ") {
                 started = Instant::now();
                 client.simple(statement).expect("an answer");

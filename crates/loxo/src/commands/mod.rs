@@ -11,7 +11,6 @@ pub mod bench;
 pub mod check;
 pub mod coordinator;
 pub mod demo;
-mod direct;
 pub mod down;
 pub mod gtm;
 pub mod init;
@@ -20,7 +19,6 @@ mod log;
 pub mod node;
 pub mod rebalance;
 pub mod status;
-mod summary;
 pub mod unload;
 pub mod up;
 

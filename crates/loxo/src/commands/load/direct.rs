@@ -31,7 +31,7 @@ impl Direct {
         let authentication = if password.is_some() { Authentication::Scram } else { Authentication::Trust };
         let name = format!("load{}", std::process::id());
         let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let options = super::coordinator::options(
+        let options = crate::commands::coordinator::options(
             config,
             cluster::certificates::LOADER,
             name,

@@ -57,8 +57,8 @@ pub fn text(summary: &Summary, used: &Cpu) -> String {
         summary.seconds,
         summary.rows as f64 / seconds,
         summary.bytes as f64 / 1e6 / seconds,
-        super::count(summary.files, "file"),
-        super::count(summary.streams, "stream"),
+        crate::commands::count(summary.files, "file"),
+        crate::commands::count(summary.streams, "stream"),
     );
     // Writing to a String cannot fail.
     if summary.rejected > 0 {
@@ -76,7 +76,12 @@ pub fn text(summary: &Summary, used: &Cpu) -> String {
         None => text.push('\n'),
     }
     if summary.indexes > 0 {
-        let _ = writeln!(text, "{} made again in {:.1} s", super::indexes(summary.indexes), summary.index_seconds);
+        let _ = writeln!(
+            text,
+            "{} made again in {:.1} s",
+            crate::commands::indexes(summary.indexes),
+            summary.index_seconds
+        );
     }
     if summary.seen.samples() > 0 {
         let _ = writeln!(text, "COPYs on the datanodes: {}", waits(&summary.seen));

@@ -7,9 +7,12 @@ use cluster::local::Layout;
 use loader::{Batch, Copy, LoadOptions};
 use pgerror::{PgError, Result, SqlState};
 
+use self::direct::Direct;
+use self::summary::Cpu;
 use super::DirArgument;
-use super::direct::Direct;
-use super::summary::{self, Cpu};
+
+mod direct;
+mod summary;
 
 /// Load files into a table: CSV, text, binary or Parquet, plain or compressed, over several COPYs at once
 ///
