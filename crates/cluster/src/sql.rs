@@ -20,7 +20,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const NOTICES_MAX: usize = 10_000;
 
 /// Where and as whom to connect.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[allow(missing_docs)]
 pub struct Endpoint {
     pub host: String,
@@ -31,6 +31,13 @@ pub struct Endpoint {
     pub encryption: Encryption,
     /// The same for programs of PostgreSQL: variables of libpq.
     pub environment: Vec<(&'static str, String)>,
+}
+
+/// The password is in no log.
+impl std::fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.uri())
+    }
 }
 
 impl Endpoint {
