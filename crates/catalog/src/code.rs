@@ -34,6 +34,8 @@ pub struct Code {
 #[allow(missing_docs)]
 pub struct CodeFacts {
     pub change: Option<PgError>,
+    /// No constraint, default or index is computed for a row that goes.
+    pub delete: Option<PgError>,
     pub read: Option<PgError>,
 }
 

@@ -38,6 +38,11 @@ pub(crate) fn check_change(ctx: &Context<'_>, relation: &Relation) -> Result<()>
     facts(ctx, relation).and_then(|facts| facts.change.clone()).map_or(Ok(()), Err)
 }
 
+/// May they be deleted there?
+pub(crate) fn check_delete(ctx: &Context<'_>, relation: &Relation) -> Result<()> {
+    facts(ctx, relation).and_then(|facts| facts.delete.clone()).map_or(Ok(()), Err)
+}
+
 /// May the rows of this table be read where they are?
 pub(crate) fn check_read(ctx: &Context<'_>, relation: &Relation) -> Result<()> {
     facts(ctx, relation).and_then(|facts| facts.read.clone()).map_or(Ok(()), Err)
@@ -88,8 +93,10 @@ fn judge(catalog: &Catalog, relation: &Relation, code: &Code) -> CodeFacts {
         || judge.first(&code.expressions, "a constraint, default or index", EXPRESSION_HINT, judge_expression);
     let of_policy = judge.first(&code.policies, "a policy", POLICY_FUNCTION_HINT, judge_policy);
     let of_policy = of_policy.or_else(|| judge.policy_tables(&code.policy_tables));
+    let delete = of_trigger().or_else(of_key);
     CodeFacts {
-        change: of_trigger().or_else(of_key).or_else(of_expression).or_else(|| of_policy.clone()),
+        change: delete.clone().or_else(of_expression).or_else(|| of_policy.clone()),
+        delete: delete.or_else(|| of_policy.clone()),
         read: of_policy,
     }
 }

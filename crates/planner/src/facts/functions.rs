@@ -197,7 +197,9 @@ impl Search<'_> {
             let found = match node {
                 Ref::RangeVar(name) => code::check_named(&self.ctx, name, code::check_read),
                 _ => code::changed(node).map_or(Ok(()), |name| {
-                    code::check_named(&self.ctx, name, code::check_change)
+                    let is_delete = matches!(node, Ref::DeleteStmt(_));
+                    let check = if is_delete { code::check_delete } else { code::check_change };
+                    code::check_named(&self.ctx, name, check)
                         .and_then(|()| code::check_temporary(&self.ctx, name))
                 }),
             };
