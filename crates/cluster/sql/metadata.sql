@@ -49,8 +49,7 @@ COMMENT ON TABLE loxo.class IS
     'Distributed tables: H hash, M modulo (both with key_columns and map_id), R replicated, N round robin (both with nodes). '
     'By default: no clause said so, a constraint may make it replicated.';
 
--- The journal of the last rebalance. Only the row on the primary datanode counts; who holds a SHARE UPDATE EXCLUSIVE lock on the
--- table there carries the job on.
+-- The journal of the last rebalance. Only the row on the primary datanode counts.
 CREATE TABLE loxo.rebalance (
     one           bool PRIMARY KEY DEFAULT true CHECK (one),
     without       int2[] NOT NULL,
@@ -70,6 +69,10 @@ CREATE TABLE loxo.rebalance (
 );
 COMMENT ON TABLE loxo.rebalance IS
     'What ALTER CLUSTER REBALANCE has asked for last, and how far it is. Without: datanodes that are to be emptied. Level: tables without a key are to have as many rows on each of their datanodes. Rate: at most so many rows a second. Idle: how long it was paused, or had failed.';
+
+-- No table: VACUUM and ANALYZE of everything would wait for it.
+CREATE VIEW loxo.rebalancing AS SELECT true AS one;
+COMMENT ON VIEW loxo.rebalancing IS 'Who holds a SHARE UPDATE EXCLUSIVE lock on it on the primary datanode carries the rebalance on.';
 
 CREATE TABLE loxo.catalog_version (
     one     bool PRIMARY KEY DEFAULT true CHECK (one),

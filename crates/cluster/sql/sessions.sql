@@ -18,6 +18,15 @@ END
 $$;
 COMMENT ON FUNCTION loxo.sessions() IS 'What a coordinator has put there for the present statement.';
 
+-- to_regclass() wants USAGE on the schema, which who reads statistics need not have.
+CREATE FUNCTION loxo.relation_id(name text) RETURNS oid
+    LANGUAGE sql STABLE STRICT SET search_path = pg_catalog, pg_temp
+    AS $$
+    SELECT c.oid FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+    WHERE c.relname = (parse_ident(name))[2] AND n.nspname = (parse_ident(name))[1]
+$$;
+COMMENT ON FUNCTION loxo.relation_id(text) IS 'Of a name with its schema, both quoted where they must be.';
+
 CREATE FUNCTION loxo.pg_stat_activity() RETURNS SETOF pg_catalog.pg_stat_activity
     LANGUAGE sql SET search_path = pg_catalog, pg_temp
     AS $$
@@ -42,7 +51,7 @@ CREATE FUNCTION loxo.pg_locks() RETURNS SETOF pg_catalog.pg_locks
     LEFT JOIN pg_database AS d ON d.datname = s.told ->> 'database'
     CROSS JOIN LATERAL jsonb_populate_record(NULL::pg_catalog.pg_locks, s.told || jsonb_build_object(
         'database', CASE WHEN s.told ->> 'database' = '0' THEN 0 ELSE d.oid END,
-        'relation', to_regclass(s.told ->> 'relation')::oid)) AS r
+        'relation', loxo.relation_id(s.told ->> 'relation'))) AS r
 $$;
 COMMENT ON FUNCTION loxo.pg_locks() IS
     'pg_locks of all datanodes, with the process ids of sessions. NULL: a prepared transaction, or who came past the coordinators.';

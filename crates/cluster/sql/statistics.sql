@@ -10,7 +10,9 @@ CREATE FUNCTION loxo.with_names(told jsonb) RETURNS jsonb
         WHEN c.id = '0' THEN '0'
         WHEN c.name = 'datid' THEN (SELECT d.datname::text FROM pg_database AS d WHERE d.oid = c.id::oid)
         WHEN c.name = 'usesysid' THEN (SELECT u.rolname::text FROM pg_roles AS u WHERE u.oid = c.id::oid)
-        WHEN c.name = 'funcid' THEN (SELECT p.oid::regprocedure::text FROM pg_proc AS p WHERE p.oid = c.id::oid)
+        WHEN c.name = 'funcid' THEN (
+            SELECT format('%I.%I(%s)', n.nspname, p.proname, pg_get_function_identity_arguments(p.oid))
+            FROM pg_proc AS p JOIN pg_namespace AS n ON n.oid = p.pronamespace WHERE p.oid = c.id::oid)
         ELSE (SELECT format('%I.%I', n.nspname, r.relname)
               FROM pg_class AS r JOIN pg_namespace AS n ON n.oid = r.relnamespace WHERE r.oid = c.id::oid) END), '{}')
     FROM jsonb_each_text(told) AS c (name, id)
@@ -25,8 +27,11 @@ CREATE FUNCTION loxo.with_ids(told jsonb) RETURNS jsonb
         WHEN c.of = '0' THEN 0::oid
         WHEN c.name = 'datid' THEN (SELECT d.oid FROM pg_database AS d WHERE d.datname = c.of)
         WHEN c.name = 'usesysid' THEN (SELECT u.oid FROM pg_roles AS u WHERE u.rolname = c.of)
-        WHEN c.name = 'funcid' THEN to_regprocedure(c.of)::oid
-        ELSE to_regclass(c.of)::oid END), '{}')
+        WHEN c.name = 'funcid' THEN (
+            SELECT p.oid FROM pg_proc AS p JOIN pg_namespace AS n ON n.oid = p.pronamespace
+            WHERE p.proname = told ->> 'funcname' AND n.nspname = told ->> 'schemaname'
+                AND format('%I.%I(%s)', n.nspname, p.proname, pg_get_function_identity_arguments(p.oid)) = c.of)
+        ELSE loxo.relation_id(c.of) END), '{}')
     FROM jsonb_each_text(told) AS c (name, of)
     WHERE c.name IN ('datid', 'usesysid', 'funcid', 'relid', 'indexrelid', 'index_relid', 'cluster_index_relid')
 $$;
@@ -63,7 +68,7 @@ CREATE FUNCTION loxo.added_statistics(view text, key text[]) RETURNS SETOF jsonb
     counted AS (
         SELECT t.told
         FROM loxo.told_statistics(view) AS t CROSS JOIN home
-        LEFT JOIN loxo.class AS c ON c.relid = to_regclass(t.told ->> 'relid') AND c.locator = 'R'
+        LEFT JOIN loxo.class AS c ON c.relid = loxo.relation_id(t.told ->> 'relid') AND c.locator = 'R'
         WHERE t.id = CASE
             WHEN t.told ->> 'schemaname' ~ '^(pg_.*|information_schema|loxo)$' THEN home.id
             WHEN c.nodes IS NULL THEN t.id
@@ -160,7 +165,7 @@ CREATE FUNCTION loxo.loxo_table_skew() RETURNS TABLE (
     SELECT t.told ->> 'schemaname', t.told ->> 'relname', count(*), sum(r.live), min(r.live), max(r.live),
            round(max(r.live) / nullif(avg(r.live), 0), 2)
     FROM loxo.told_statistics('pg_stat_user_tables') AS t
-    JOIN loxo.class AS c ON c.relid = to_regclass(t.told ->> 'relid') AND c.locator <> 'R'
+    JOIN loxo.class AS c ON c.relid = loxo.relation_id(t.told ->> 'relid') AND c.locator <> 'R'
     LEFT JOIN loxo.bucket_map AS m ON m.id = c.map_id
     CROSS JOIN LATERAL (SELECT (t.told ->> 'n_live_tup')::int8 AS live) AS r
     WHERE t.id = ANY (coalesce(c.nodes, m.nodes))

@@ -217,6 +217,11 @@ fn what_a_rebalance_is_told_it_does() {
         assert!(Instant::now() < deadline, "nothing moves");
         std::thread::sleep(POLL);
     }
+    // It takes half a minute, for which nobody waits.
+    client.run("SET statement_timeout = '15s'").unwrap();
+    client.run("ANALYZE").unwrap();
+    client.run("VACUUM").unwrap();
+    client.run("RESET statement_timeout").unwrap();
     client.run("ALTER CLUSTER REBALANCE PAUSE").unwrap();
     assert_eq!(client.strings("SELECT state FROM pgxc_rebalance").unwrap(), [["paused"]]);
     assert_eq!(client.strings("SELECT count(*) FROM t").unwrap(), [["5000"]]);
@@ -367,10 +372,54 @@ fn functions_of_a_role_do_not_run_as_a_superuser() {
         assert!(error.message().contains("f(integer) of role \"mallory\""), "{sql}: {error}");
         mallory.run("DROP TABLE t").unwrap();
     }
-    // What is not called when rows come is nobody's harm.
-    let harmless = "CREATE TABLE t (k int PRIMARY KEY, v bool DEFAULT f(1)) DISTRIBUTE BY HASH (k)";
+    // PostgreSQL's own that can be led to users' code, or ask who calls.
+    for sql in [
+        "CREATE TYPE mood AS ENUM ('a')",
+        "CREATE FUNCTION js(mood) RETURNS json LANGUAGE plpgsql AS 'BEGIN RETURN ''{}''; END'",
+        "CREATE CAST (mood AS json) WITH FUNCTION js(mood)",
+    ] {
+        mallory.run(sql).unwrap();
+    }
+    let led = [
+        ("to_json", "CREATE TABLE t (k int PRIMARY KEY, m mood, CHECK (to_json(m) IS NOT NULL))"),
+        (
+            "query_to_xml",
+            "CREATE TABLE t (k int PRIMARY KEY CHECK (query_to_xml('SELECT f(1)', true, true, '') IS NOT NULL))",
+        ),
+        (
+            "schema_to_xml",
+            "CREATE TABLE t (k int PRIMARY KEY CHECK (schema_to_xml('public', true, true, '') IS NOT NULL))",
+        ),
+        (
+            "pg_read_file",
+            "CREATE TABLE t (k int PRIMARY KEY); ALTER TABLE t ADD CHECK (pg_read_file('f') IS NOT NULL) NOT VALID",
+        ),
+        ("random", "CREATE DOMAIN lucky AS int CHECK (random() >= 0); CREATE TABLE t (k int PRIMARY KEY, v lucky[])"),
+    ];
+    for (function, sql) in led {
+        for part in sql.split("; ") {
+            mallory.run(part).unwrap_or_else(|error| panic!("{part}: {error}"));
+        }
+        let error = client.run("ALTER CLUSTER REPAIR t").expect_err(sql);
+        assert_eq!(error.code(), SqlState::FEATURE_NOT_SUPPORTED, "{sql}");
+        assert!(error.message().contains(&format!("function {function}(")), "{sql}: {error}");
+        mallory.run("DROP TABLE t").unwrap();
+    }
+    // What is not called when rows come is nobody's harm, nor what says by its types what it does.
+    let harmless = "CREATE TABLE t (k int PRIMARY KEY, v bool DEFAULT f(1), \
+         CHECK (k < 1000 AND now() IS NOT NULL AND length(k::text) BETWEEN 1 AND 9)) DISTRIBUTE BY HASH (k)";
     mallory.run(harmless).unwrap();
     mallory.run("INSERT INTO t SELECT generate_series(1, 100)").unwrap();
+    // A superuser who distributes a table anew writes its rows, too.
+    mallory.run("CREATE TABLE other (k int PRIMARY KEY); INSERT INTO other VALUES (1)").unwrap();
+    mallory.run("CREATE INDEX ON other (f(k))").unwrap();
+    for sql in [
+        "ALTER TABLE other DISTRIBUTE BY REPLICATION",
+        "CREATE TABLE child (k int PRIMARY KEY, o int REFERENCES other)",
+    ] {
+        assert_eq!(client.run(sql).expect_err(sql).code(), SqlState::FEATURE_NOT_SUPPORTED);
+    }
+    mallory.run("ALTER TABLE other DISTRIBUTE BY REPLICATION; DROP TABLE other").unwrap();
     mallory.run("CREATE VIEW v AS SELECT f(k) FROM t").unwrap();
     rebalance(&mut client, "ALTER CLUSTER REBALANCE WITHOUT NODE (dn2)");
     mallory.run("ALTER TABLE t ADD CHECK (f(k))").unwrap();

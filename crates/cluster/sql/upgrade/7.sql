@@ -37,6 +37,10 @@ CREATE TABLE loxo.rebalance (
 COMMENT ON TABLE loxo.rebalance IS
     'What ALTER CLUSTER REBALANCE has asked for last, and how far it is. Without: datanodes that are to be emptied. Level: tables without a key are to have as many rows on each of their datanodes. Rate: at most so many rows a second. Idle: how long it was paused, or had failed.';
 
+-- No table: VACUUM and ANALYZE of everything would wait for it.
+CREATE VIEW loxo.rebalancing AS SELECT true AS one;
+COMMENT ON VIEW loxo.rebalancing IS 'Who holds a SHARE UPDATE EXCLUSIVE lock on it on the primary datanode carries the rebalance on.';
+
 CREATE TABLE loxo.lost_datanode (
     id         int2 PRIMARY KEY,
     generation int8 NOT NULL
@@ -44,7 +48,7 @@ CREATE TABLE loxo.lost_datanode (
 COMMENT ON TABLE loxo.lost_datanode IS
     'Datanodes that have left, or are about to, without being asked: nobody asks them any more, and what they alone could decide is committed. Generation: one that every datanode had by then; a server that has an earlier one is an old copy.';
 
-GRANT SELECT ON loxo.next_datanode, loxo.rebalance, loxo.lost_datanode TO PUBLIC;
+GRANT SELECT ON loxo.next_datanode, loxo.rebalance, loxo.rebalancing, loxo.lost_datanode TO PUBLIC;
 
 SET LOCAL allow_system_table_mods = on;
 

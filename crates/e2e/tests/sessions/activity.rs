@@ -168,6 +168,19 @@ fn statistics_are_of_all_nodes(cluster: &Cluster, dba: &mut Client) {
     }
     assert_eq!(dba.scalar("SELECT count(*) FROM loxo_table_skew WHERE relname = 'copied'").expect("a number"), "0");
     progress_has_the_sessions_number(cluster, dba);
+    // Statistics are for who may not use the schemas, too.
+    dba.run("CREATE SCHEMA closed; CREATE TABLE closed.x (k int PRIMARY KEY) DISTRIBUTE BY HASH (k)").expect("a table");
+    let (mut ann, mut bob) = (session(cluster, 0, &[("user", "ann")]), session(cluster, 1, &[("user", "bob")]));
+    dba.run("BEGIN; LOCK TABLE closed.x").expect("a lock");
+    for view in
+        ["pg_locks", "pg_stat_user_tables", "pg_stat_all_tables", "pg_stat_all_indexes", "pg_statio_user_indexes"]
+    {
+        assert_ne!(ann.scalar(&format!("SELECT count(*) FROM {view}")).expect(view), "0");
+    }
+    dba.run("ROLLBACK").expect("its end");
+    for view in ["loxo_table_skew", "loxo_node_pg_stat_sys_tables", "loxo_node_pg_stat_user_tables"] {
+        assert_ne!(bob.scalar(&format!("SELECT count(*) FROM {view}")).expect(view), "0");
+    }
     dba.run("RESET loxo.few_rows").expect("a setting");
 }
 

@@ -91,6 +91,11 @@ impl Session {
             self.schema_changed();
             return Ok(());
         }
+        // Unlike PostgreSQL's ALTER TABLE it is the caller, not the owner, who writes the rows again.
+        let rows = self.rows_on(self.home, "SHOW is_superuser").await?;
+        if rows.iter().flatten().flatten().any(|value| value.as_ref() == b"on") {
+            self.refuse_users_code(&[&plan.target]).await?;
+        }
         let triggers = self.triggers_of(&table).await?;
         for (name, _) in &triggers {
             self.on_every_node(&format!("ALTER TABLE {table} DISABLE TRIGGER {name}")).await?;

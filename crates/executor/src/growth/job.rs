@@ -70,7 +70,7 @@ async fn look(context: &Arc<Context>) -> Result<()> {
     }
     let mut lock = context.service_link(context.home()).await?;
     let locked =
-        lock.connection.execute("BEGIN; LOCK TABLE loxo.rebalance IN SHARE UPDATE EXCLUSIVE MODE NOWAIT").await;
+        lock.connection.execute("BEGIN; LOCK TABLE loxo.rebalancing IN SHARE UPDATE EXCLUSIVE MODE NOWAIT").await;
     match locked {
         Ok(_) => {
             let done = Job::new(context).run(&mut lock.connection).await;

@@ -15,7 +15,8 @@ use crate::session::Session;
 /// words that depend on a setting.
 pub(crate) const ENDS: &str = "SET LOCAL search_path = pg_catalog, pg_temp; SET LOCAL session_replication_role = replica; \
      SET LOCAL row_security = off; SET LOCAL statement_timeout = 0; SET LOCAL DateStyle = 'ISO'; \
-     SET LOCAL IntervalStyle = 'iso_8601'; SET LOCAL extra_float_digits = 3; SET LOCAL bytea_output = 'hex'; SET LOCAL jit = off";
+     SET LOCAL IntervalStyle = 'iso_8601'; SET LOCAL extra_float_digits = 3; SET LOCAL bytea_output = 'hex'; SET LOCAL jit = off; \
+     SET LOCAL array_nulls = on; SET LOCAL xmloption = 'content'";
 
 /// How a table's rows travel.
 pub(crate) struct Travel {

@@ -4,6 +4,11 @@
 //! policies. But COPY also evaluates CHECKs, checks of domains, generated columns, keys of partitions and expressions of indexes.
 //! What a function of somebody's does in these it would do as a superuser. So a table stays where it is as long as such a function
 //! belongs to another role than a superuser. (PostgreSQL has the same choice to make for a superuser's own COPY, and leaves it to him.)
+//!
+//! Functions of PostgreSQL's own can be led to users' code, too, or do what the role that wrote the expression may not: `to_json()`
+//! looks for a cast, `query_to_xml()` runs a text, `pg_read_file()` asks who calls. `pg_depend` knows nothing of them, but the stored
+//! expressions name them. In what another role than a superuser has made, functions are left that are IMMUTABLE, or PostgreSQL's
+//! own, STABLE, PARALLEL SAFE and of arguments whose types say what is done with them; and that this role may execute.
 
 use catalog::Relation;
 use pgerror::{PgError, Result, SqlState};
@@ -16,10 +21,18 @@ impl Session {
     ///
     /// # Errors
     /// 0A000 with the first such function.
-    pub(super) async fn refuse_users_code(&mut self, tables: &[&Relation]) -> Result<()> {
+    pub(crate) async fn refuse_users_code(&mut self, tables: &[&Relation]) -> Result<()> {
         let rows = self.rows_on(self.home, &planner::own_text(&functions_sql(tables))?).await?;
         let Some(row) = rows.first() else { return Ok(()) };
-        let (function, role) = (text(row, 0)?, text(row, 1)?);
+        let (function, role, is_own) = (text(row, 0)?, text(row, 1)?, text(row, 2)? == "t");
+        if !is_own {
+            let what = format!(
+                "{function} in an expression of role \"{role}\" would run as a superuser if rows of a table with it moved"
+            );
+            return Err(PgError::new(SqlState::FEATURE_NOT_SUPPORTED, what).hint(
+                "Take the constraint away, or have a superuser own the table, or the domain, if it is to be trusted.",
+            ));
+        }
         let what = format!(
             "function {function} of role \"{role}\" would run as a superuser if rows of a table that calls it moved"
         );
@@ -29,7 +42,7 @@ impl Session {
 }
 
 /// What tables use by their columns' types, constraints, indexes and generated columns, and what that uses in its turn; of it the
-/// functions whose owners are no superusers.
+/// functions whose owners are no superusers (true), and what else may not be trusted (false).
 fn functions_sql(tables: &[&Relation]) -> String {
     let oids: Vec<String> = tables.iter().map(|table| table.oid.to_string()).collect();
     format!(
@@ -55,10 +68,40 @@ fn functions_sql(tables: &[&Relation]) -> String {
                              SELECT FROM pg_catalog.pg_attrdef AS f \
                              JOIN pg_catalog.pg_attribute AS a ON a.attrelid = f.adrelid AND a.attnum = f.adnum \
                              WHERE f.oid = d.objid AND a.attgenerated <> '')) \
-             ) AS n (classid, objid)) \
-         SELECT p.oid::regprocedure::text, r.rolname FROM used AS u \
+             ) AS n (classid, objid)), \
+         expressions (owner, tree) AS ( \
+             SELECT coalesce(t.relowner, y.typowner), c.conbin::text FROM used AS u \
+             JOIN pg_catalog.pg_constraint AS c ON u.classid = 'pg_catalog.pg_constraint'::regclass::oid AND c.oid = u.objid \
+             LEFT JOIN pg_catalog.pg_class AS t ON t.oid = c.conrelid LEFT JOIN pg_catalog.pg_type AS y ON y.oid = c.contypid \
+             UNION ALL \
+             SELECT t.relowner, f.adbin::text FROM used AS u \
+             JOIN pg_catalog.pg_attrdef AS f ON u.classid = 'pg_catalog.pg_attrdef'::regclass::oid AND f.oid = u.objid \
+             JOIN pg_catalog.pg_class AS t ON t.oid = f.adrelid \
+             UNION ALL \
+             SELECT t.relowner, concat(i.indexprs, i.indpred) FROM used AS u \
+             JOIN pg_catalog.pg_index AS i ON u.classid = 'pg_catalog.pg_class'::regclass::oid AND i.indexrelid = u.objid \
+             JOIN pg_catalog.pg_class AS t ON t.oid = i.indrelid \
+             UNION ALL \
+             SELECT t.relowner, k.partexprs::text FROM used AS u \
+             JOIN pg_catalog.pg_partitioned_table AS k ON u.classid = 'pg_catalog.pg_class'::regclass::oid AND k.partrelid = u.objid \
+             JOIN pg_catalog.pg_class AS t ON t.oid = k.partrelid), \
+         calls (owner, name, function) AS ( \
+             SELECT r.oid, r.rolname, m.found[1]::oid FROM expressions AS e JOIN pg_catalog.pg_roles AS r ON r.oid = e.owner AND NOT r.rolsuper \
+             CROSS JOIN LATERAL regexp_matches(e.tree, ':(?:funcid|opfuncid|hashfuncid|negfuncid) ([1-9][0-9]*)', 'g') AS m (found)) \
+         SELECT p.oid::regprocedure::text, r.rolname, true FROM used AS u \
          JOIN pg_catalog.pg_proc AS p ON u.classid = 'pg_catalog.pg_proc'::regclass::oid AND p.oid = u.objid \
-         JOIN pg_catalog.pg_roles AS r ON r.oid = p.proowner AND NOT r.rolsuper ORDER BY 1 LIMIT 1",
+         JOIN pg_catalog.pg_roles AS r ON r.oid = p.proowner AND NOT r.rolsuper \
+         UNION ALL \
+         SELECT concat('function ', p.oid::regprocedure), c.name, false FROM calls AS c JOIN pg_catalog.pg_proc AS p ON p.oid = c.function \
+         WHERE NOT has_function_privilege(c.owner, p.oid, 'EXECUTE') \
+             OR p.provolatile = 'v' \
+             OR p.provolatile = 's' AND (p.oid >= 16384 OR p.proparallel <> 's' OR EXISTS ( \
+                 SELECT FROM unnest(p.proargtypes) AS a (oid) JOIN pg_catalog.pg_type AS y ON y.oid = a.oid \
+                 WHERE y.typtype = 'p' OR y.typname LIKE 'reg%')) \
+         UNION ALL \
+         SELECT 'a JSON constructor', r.rolname, false FROM expressions AS e JOIN pg_catalog.pg_roles AS r ON r.oid = e.owner AND NOT r.rolsuper \
+         WHERE e.tree ~ '[{{]JSON[A-Z]*EXPR ' \
+         ORDER BY 1 LIMIT 1",
         oids = oids.join(",")
     )
 }

@@ -199,8 +199,7 @@ impl Search<'_> {
                 _ => code::changed(node).map_or(Ok(()), |name| {
                     let is_delete = matches!(node, Ref::DeleteStmt(_));
                     let check = if is_delete { code::check_delete } else { code::check_change };
-                    code::check_named(&self.ctx, name, check)
-                        .and_then(|()| code::check_temporary(&self.ctx, name))
+                    code::check_named(&self.ctx, name, check).and_then(|()| code::check_temporary(&self.ctx, name))
                 }),
             };
             if let Err(error) = found {

@@ -36,6 +36,10 @@ fn qualify(node: &mut Node) -> Result<bool> {
                 qualify_name(&mut name.names);
             }
         }
+        // A temporary table of that name would come first. Others without a schema are WITH items, or ours.
+        Some(NodeEnum::RangeVar(name)) if name.schemaname.is_empty() && name.relname.starts_with("pg_") => {
+            name.schemaname = "pg_catalog".to_owned();
+        }
         Some(NodeEnum::SubLink(link)) if !link.oper_name.is_empty() => qualify_name(&mut link.oper_name),
         Some(NodeEnum::JoinExpr(join)) if !join.using_clause.is_empty() => return Err(unqualifiable("USING")),
         _ => {}
