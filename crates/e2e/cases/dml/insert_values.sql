@@ -14,6 +14,9 @@ INSERT INTO t (id, x) VALUES (19, (SELECT x FROM p WHERE id = 99)), (20, (SELECT
 INSERT INTO t (id, x) VALUES (19, (SELECT x FROM p WHERE id = 3) + 1), (35, (SELECT x FROM p WHERE id = 4)) ON CONFLICT (id) DO UPDATE SET x = excluded.x RETURNING id, x;
 WITH w AS (SELECT max(x) AS m FROM p) INSERT INTO t (id, x) VALUES (21, (SELECT m FROM w));
 WITH w AS (SELECT max(x) AS m FROM p) INSERT INTO t (id, x, s) SELECT 22, m, 'with' FROM w;
+-- A query like any other, whose columns have one type each.
+INSERT INTO t (id, x) VALUES (23, 5), (24, (SELECT max(x) FROM p)) ORDER BY 1;
+INSERT INTO t (id, x) VALUES (25, 5), (26, (SELECT max(x) FROM p)), (27, 6) ORDER BY 1 LIMIT 2;
 PREPARE more (int, text) AS INSERT INTO t (id, x, s) VALUES ($1, DEFAULT, (SELECT $2 || min(x) FROM p)), ($1 + 1, (SELECT max(x) FROM p), $2);
 EXECUTE more (41, 'least ');
 EXECUTE more (43, 'least ');

@@ -155,6 +155,7 @@ fn is_list(insert: &InsertStmt) -> bool {
 fn source(ctx: &Context<'_>, insert: &InsertStmt, query: &NodeEnum, straight: bool) -> Result<(Vec<Input>, FinalSql)> {
     // WITH stood before INSERT, so each value has a type of its own.
     if let NodeEnum::SelectStmt(list) = query
+        && list.with_clause.is_some()
         && (list.values_lists.len() > 1 || list.values_lists.iter().any(has_default))
     {
         return Err(PgError::unsupported(
