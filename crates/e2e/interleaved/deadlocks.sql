@@ -5,9 +5,12 @@ CREATE TABLE pair (id int PRIMARY KEY, v text) /*dist: hash(id)*/;
 INSERT INTO pair SELECT g, '' FROM generate_series(1, 8) g;
 
 -- @a
+-- It looks later than the other, however late it comes to wait.
+SET deadlock_timeout = '1min';
 BEGIN;
 UPDATE pair SET v = 'a' WHERE id = 1;
 -- @b
+SET deadlock_timeout = '5s';
 BEGIN;
 UPDATE pair SET v = 'b' WHERE id = 2;
 UPDATE pair SET v = 'b' WHERE id = 1;

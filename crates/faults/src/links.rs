@@ -231,7 +231,7 @@ impl<'a> Detours<'a> {
         let (mut rng, mut report) = (Rng::new(seed), Report::default());
         loop {
             let (calm, fault) = (between(&mut rng, CALM_MS), between(&mut rng, FAULT_MS));
-            if Instant::now() + calm >= end {
+            if Instant::now() + calm >= end && !report.faults.is_empty() {
                 return report;
             }
             thread::sleep(calm);

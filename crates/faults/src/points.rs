@@ -194,10 +194,11 @@ impl<'a> Runner<'a> {
         let kinds = self.owners.get(name).map_or(point.kinds.to_vec(), |kind| vec![*kind]);
         let visit = if self.rare.contains(name) { 1 } else { 1 + self.rng.below(VISITS_MAX) };
         let visits = if visit == 1 { vec![1] } else { vec![visit, 1] };
-        let tries = kinds.iter().flat_map(|kind| visits.iter().map(|visit| (*kind, *visit)));
+        let tries: Vec<_> = kinds.iter().flat_map(|kind| visits.iter().map(|visit| (*kind, *visit))).collect();
         let mut last = None;
-        for (kind, number) in tries {
-            let round = self.attempt(point, fault, (kind, number))?;
+        // All once more, and longer, before it is said that nobody comes.
+        for (patience, (kind, number)) in [1, 5].iter().flat_map(|times| tries.iter().map(move |one| (*times, *one))) {
+            let round = self.attempt(point, fault, (kind, number), patience)?;
             if round.victim.is_some() {
                 self.owners.insert(name.clone(), kind);
                 if number < visit {
@@ -210,7 +211,7 @@ impl<'a> Runner<'a> {
         last.ok_or_else(|| failure("no process to try".to_owned()))
     }
 
-    fn attempt(&mut self, at: &Point, fault: Fault, (kind, visit): (Kind, usize)) -> Result<Round> {
+    fn attempt(&mut self, at: &Point, fault: Fault, (kind, visit): (Kind, usize), patience: u32) -> Result<Round> {
         let point = at.name.as_str();
         let go = self.cluster.scratch().join("go");
         // What an earlier round left would let everyone pass.
@@ -222,7 +223,7 @@ impl<'a> Runner<'a> {
         let (rng, cluster) = (&mut self.rng, self.cluster);
         let (seen, (reached, back)) = self.table.run(port, others, |control| {
             with_moves(cluster, at.needs_moves, || {
-                let reached = strike(cluster, &armed, at, fault, &go, rng);
+                let reached = strike(cluster, &armed, at, fault, &go, rng, patience);
                 if at.needs_moves {
                     // Whoever comes to the point too late for this round is not to stay there: the moves go on to their end.
                     let _ = fs::write(&go, "");
@@ -308,9 +309,17 @@ fn log(cluster: &Cluster, name: &str) -> Vec<u8> {
 }
 
 /// Waits until one of the victims says that it is at the point; kills a datanode there if that is the fault.
-fn strike(cluster: &Cluster, armed: &[Armed], point: &Point, fault: Fault, go: &Path, rng: &mut Rng) -> Result<bool> {
+fn strike(
+    cluster: &Cluster,
+    armed: &[Armed],
+    point: &Point,
+    fault: Fault,
+    go: &Path,
+    rng: &mut Rng,
+    patience: u32,
+) -> Result<bool> {
     let said = format!("control point {} reached", point.name);
-    let deadline = Instant::now() + if point.needs_moves { REACHED_BY_MOVES_MAX } else { REACHED_MAX };
+    let deadline = Instant::now() + patience * if point.needs_moves { REACHED_BY_MOVES_MAX } else { REACHED_MAX };
     let reached = || {
         armed.iter().any(|armed| {
             let log = log(cluster, &armed.name);

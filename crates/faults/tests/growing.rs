@@ -11,7 +11,7 @@ use faults::{bank, settle};
 use testkit::{Cluster, Rng, number, seed};
 
 /// As everywhere; and whoever waits for a lock of somebody who died must give up first.
-const RESOLVED_MAX: Duration = Duration::from_secs(10);
+const RESOLVED_MAX: Duration = Duration::from_secs(30);
 const FAULTS: std::ops::RangeInclusive<usize> = 1..=3;
 
 #[test]

@@ -49,8 +49,13 @@ fn sums_are_right_at_any_moment() {
     bank_in_peace(&cluster(), duration());
 }
 
+/// Where nothing dies, nothing is waited for in vain, however slow the machine.
+fn patient(options: bank::Options) -> bank::Options {
+    bank::Options { setup: "SET lock_timeout = '30s'".into(), ..options }
+}
+
 fn bank_in_peace(cluster: &Cluster, duration: Duration) {
-    let options = bank::Options::new(duration, seed());
+    let options = patient(bank::Options::new(duration, seed()));
     bank::create(cluster, &options).expect("tables");
     let (report, ()) = bank::run(cluster, &options, |_| ());
     eprintln!("{report}");
@@ -97,7 +102,7 @@ fn sums_are_right_while_links_break() {
 #[test]
 fn sums_are_right_while_rows_move() {
     let cluster = cluster();
-    let options = bank::Options::new(duration() * 2, seed());
+    let options = patient(bank::Options::new(duration() * 2, seed()));
     bank::create(&cluster, &options).expect("tables");
     let (report, moved) = bank::run(&cluster, &options, |end| moves::back_and_forth(&cluster, || Instant::now() < end));
     eprintln!("{report}\n{}", moved.expect("rows move"));

@@ -108,7 +108,9 @@ fn every_figure_moves() {
     assert!(after.keys().any(|name| name.starts_with("loxo_logins_refused_total")), "{after:?}");
     let copied: f64 = [0, 1, 2].iter().map(|node| after[&format!("loxo_copy_rows_total{{node=\"{node}\"}}")]).sum();
     assert_eq!(copied, 3000.0);
-    assert!(after["loxo_pool_connections{node=\"0\",state=\"idle\"}"] >= 1.0, "{after:?}");
+    // The look for a rebalance may have the only one just now.
+    let idle = "loxo_pool_connections{node=\"0\",state=\"idle\"}";
+    until("an idle connection", || figures(of_coordinator)[idle] >= 1.0);
     client.run("BEGIN; UPDATE t SET v = 1 WHERE k = 1").expect("a change");
     let used = figures(of_coordinator);
     let used: f64 =
@@ -116,8 +118,12 @@ fn every_figure_moves() {
     assert!(used >= 1.0);
     client.run("ROLLBACK").expect("its end");
 
+    // What a pass of recovery met in the middle of its commit counts until the next one.
+    until("a leader, a coordinator, nothing in doubt", || {
+        let gtm = figures(of_gtm);
+        (gtm["loxo_gtm_leads"], gtm["loxo_gtm_coordinators"], gtm["loxo_in_doubt"]) == (1.0, 1.0, 0.0)
+    });
     let gtm = figures(of_gtm);
-    assert_eq!((gtm["loxo_gtm_leads"], gtm["loxo_gtm_coordinators"], gtm["loxo_in_doubt"]), (1.0, 1.0, 0.0));
     assert!(gtm["loxo_gtm_snapshots_total"] > 0.0, "{gtm:?}");
     in_doubt_is_told(&cluster, of_gtm);
 }

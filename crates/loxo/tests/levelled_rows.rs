@@ -252,6 +252,13 @@ fn it_is_a_job_that_pauses_and_outlives_its_coordinator() {
     };
     levelled(&mut client, 0);
     client.run("ALTER CLUSTER REBALANCE PAUSE").unwrap();
+    // A step that was on its way still counts; who works has the lock.
+    let (mut primary, deadline) = (cluster.connect_datanode(0).unwrap(), Instant::now() + DONE_MAX);
+    let works = "SELECT count(*) FROM pg_locks WHERE relation = 'loxo.rebalancing'::regclass";
+    while primary.scalar(works).unwrap() != "0" {
+        assert!(Instant::now() < deadline, "somebody works on");
+        std::thread::sleep(POLL);
+    }
     let rows = client.scalar("SELECT rows_levelled FROM pgxc_rebalance").unwrap();
     let status = cluster.loxo(&["status"]).unwrap();
     assert!(status.contains(" rows levelled, ") && status.contains(" left"), "{status}");

@@ -305,7 +305,12 @@ fn killed_again_and_again_a_load_in_batches_loses_and_doubles_nothing() {
         let output = child.wait_with_output().unwrap();
         match output.status.code() {
             None => kills += 1,
-            Some(0) => break,
+            Some(0) if kills >= 3 => break,
+            // It was too fast to be killed: all of it once more.
+            Some(0) => {
+                client.run("TRUNCATE killed").unwrap();
+                client.run("DELETE FROM loxo_load_progress WHERE load LIKE '%.killed %'").unwrap();
+            }
             Some(_) => panic!("{}", String::from_utf8_lossy(&output.stderr)),
         }
     }
@@ -337,7 +342,12 @@ fn several_readers_of_one_file_killed_again_and_again_lose_and_double_nothing() 
         let output = child.wait_with_output().unwrap();
         match output.status.code() {
             None => kills += 1,
-            Some(0) => break,
+            Some(0) if kills >= 1 => break,
+            // It was too fast to be killed: all of it once more.
+            Some(0) => {
+                client.run("TRUNCATE ranges").unwrap();
+                client.run("DELETE FROM loxo_load_progress WHERE load LIKE '%.ranges %'").unwrap();
+            }
             Some(_) => panic!("{}", String::from_utf8_lossy(&output.stderr)),
         }
     }
@@ -383,7 +393,12 @@ fn a_load_killed_while_it_commits_is_finished_or_undone() {
             let count = client.scalar("SELECT count(*) FROM decided").unwrap();
             assert_eq!(count, if said.contains("is loaded") { rows.to_string() } else { "0".to_owned() }, "{said}");
         }
-        assert!(client.strings(find).unwrap().is_empty());
+        // One that was on its way when the load died may come after that.
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        while let Some(name) = client.strings(find).unwrap().pop() {
+            assert!(std::time::Instant::now() < deadline, "{name:?} is left");
+            finish(&name[0]);
+        }
         if killed >= 4 {
             return;
         }
@@ -400,10 +415,13 @@ fn streams_do_not_wait_for_each_other_for_ever() {
     let data: String = (1..40_000).map(|id| row(if id == 5_000 || id == 15_000 { 0 } else { id })).collect();
     let file = write(&dir, "twice.csv", data);
     let uri = format!("{}?options=-c%20lock_timeout%3D1s", cluster().coordinator_uris()[0]);
-    fails_saying(
-        &["twice", &file, "--streams", "3", "--to", &uri],
-        &["lock timeout", "rows with the same key", "--streams 1"],
-    );
+    // One stream may have had both pieces, if the others were slow to connect: then the server says it.
+    let arguments = ["twice", &file, "--streams", "3", "--to", &uri];
+    let mut said = (0..10).map(|_| String::from_utf8_lossy(&load(&arguments).stderr).into_owned());
+    let said = said.find(|said| !said.contains("duplicate key")).expect("two streams");
+    for part in ["lock timeout", "rows with the same key", "--streams 1"] {
+        assert!(said.contains(part), "{said}");
+    }
     fails_saying(&["twice", &file, "--streams", "1"], &[&format!("{file}:15000: duplicate key value")]);
     assert_eq!(client.scalar("SELECT count(*) FROM twice").unwrap(), "0");
 }
@@ -442,13 +460,21 @@ fn a_load_in_batches_outlives_a_coordinator() {
     let file = write(&dir, "rows.csv", quoted_rows(1, 60_000));
     let mut client = cluster.connect(0).unwrap();
     client.run("CREATE TABLE rows (id bigint, note text) DISTRIBUTE BY HASH (id)").unwrap();
-    let victim = pid_of(&cluster, "coord2");
-    let mut child = load_command(&cluster, &["load", "--quiet", "rows", &file, "--batch", "500", "--streams", "2"])
-        .spawn()
-        .unwrap();
-    wait_until(&mut child, "rows", || client.scalar("SELECT count(*) FROM rows").unwrap() != "0");
-    assert!(Command::new("kill").args(["-9", &victim]).status().unwrap().success());
-    assert!(child.try_wait().unwrap().is_none(), "the load was too fast");
+    let arguments = ["load", "--quiet", "rows", &file, "--batch", "500", "--streams", "2"];
+    let mut tries = 0..5;
+    let child = loop {
+        tries.next().expect("the load is always too fast");
+        let victim = pid_of(&cluster, "coord2");
+        let mut child = load_command(&cluster, &arguments).spawn().unwrap();
+        wait_until(&mut child, "rows", || client.scalar("SELECT count(*) FROM rows").unwrap() != "0");
+        assert!(Command::new("kill").args(["-9", &victim]).status().unwrap().success());
+        if child.try_wait().unwrap().is_none() {
+            break child;
+        }
+        cluster.up().unwrap();
+        client.run("TRUNCATE rows").unwrap();
+        client.run("DELETE FROM loxo_load_progress").unwrap();
+    };
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let sql = "SELECT count(*) || ' ' || count(DISTINCT id) FROM rows";
@@ -481,8 +507,12 @@ fn a_load_in_batches_outlives_broken_connections_of_the_datanodes() {
             false
         });
         let output = child.wait_with_output().unwrap();
-        if output.status.success() {
+        if output.status.success() && killed >= 3 {
             break;
+        }
+        if output.status.success() {
+            client.run("TRUNCATE rows").unwrap();
+            client.run("DELETE FROM loxo_load_progress").unwrap();
         }
     }
     assert!(killed >= 3, "only {killed} backends were ended");

@@ -201,7 +201,10 @@ async fn no_fence_passes_a_datanode_by_that_joins_meanwhile() {
     primary.execute("COMMIT").await.unwrap();
 
     let now = newer_snapshot(&client, before).await.to_string();
-    assert_eq!(*bumped.lock().unwrap(), [[now.clone(), now.clone(), now]]);
+    // Another fence may follow, after a lease that the machine has slept through.
+    let bumped = bumped.lock().unwrap();
+    assert!(bumped.contains(&vec![now; 3]), "{bumped:?}");
+    assert!(bumped.iter().all(|found| found.iter().all(|one| *one == found[0])), "{bumped:?}");
 }
 
 /// The gtm has no reason to look at it but this report, and does not know of the datanode.

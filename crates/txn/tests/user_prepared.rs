@@ -207,7 +207,7 @@ const PREPARE_POINTS: [(&str, bool); 4] =
 async fn settled(nodes: &Nodes, kept: bool) {
     let deadline = std::time::Instant::now() + common::PATIENCE;
     recover(nodes).await;
-    while !kept && nodes.prepared().await > 0 {
+    while !kept && (nodes.in_transaction().await || nodes.prepared().await > 0) {
         assert!(std::time::Instant::now() < deadline);
         recover(nodes).await;
     }

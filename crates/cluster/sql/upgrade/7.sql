@@ -84,6 +84,108 @@ $$;
 COMMENT ON FUNCTION loxo.begin_schema_change(bytea) IS
     'Last step of a schema change before its commit: makes the catalog''s version grow, one transaction after the other. Gives the datanodes.';
 
+-- 'schema.table'::regclass wants USAGE on the schema, which who changes a table through a view need not have.
+CREATE FUNCTION loxo.relation(name text) RETURNS regclass
+    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    found oid := loxo.relation_id(name);
+BEGIN
+    IF found IS NULL THEN
+        RAISE undefined_table USING MESSAGE = format('relation "%s" does not exist', array_to_string(parse_ident(name), '.'));
+    END IF;
+    RETURN found;
+END
+$$;
+COMMENT ON FUNCTION loxo.relation(text) IS 'Of a name with its schema, both quoted where they must be.';
+
+-- DELETE is a right on whole tables.
+CREATE FUNCTION loxo.has_some_right(role name, relation oid, wanted text) RETURNS bool
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+    AS $$
+    SELECT has_table_privilege(role, relation, wanted)
+        OR coalesce(has_any_column_privilege(role, relation, nullif(concat_ws(', ', VARIADIC array_remove(string_to_array(wanted, ', '), 'DELETE')), '')), false)
+$$;
+COMMENT ON FUNCTION loxo.has_some_right(name, oid, text) IS 'Whether a role has one of these rights on the relation, or on some columns of it.';
+
+-- Whoever is asked about a view's tables needs a right on each: the view's owner, or with security_invoker who is asked about the view.
+CREATE FUNCTION loxo.reaches(role name, relation regclass, wanted text) RETURNS bool
+    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+    AS $$
+    WITH RECURSIVE above(top, asked) AS (
+        SELECT relation::oid, ARRAY[relation::oid]
+        UNION
+        SELECT v.oid, CASE WHEN i.invoker THEN a.asked || v.oid ELSE ARRAY[v.oid] END
+        FROM above AS a
+        JOIN pg_depend AS d ON d.refclassid = 'pg_class'::regclass AND d.refobjid = a.top AND d.classid = 'pg_rewrite'::regclass
+        JOIN pg_rewrite AS r ON r.oid = d.objid AND r.ev_type = '1' AND r.ev_class <> a.top
+        JOIN pg_class AS v ON v.oid = r.ev_class AND v.relkind = 'v'
+        CROSS JOIN LATERAL (
+            SELECT coalesce(bool_or(o.option_value::bool), false)
+            FROM pg_options_to_table(v.reloptions) AS o WHERE o.option_name = 'security_invoker') AS i (invoker)
+        WHERE i.invoker OR (SELECT bool_and(loxo.has_some_right(pg_get_userbyid(v.relowner), u.one, wanted)) FROM unnest(a.asked) AS u (one)))
+    SELECT EXISTS (
+        SELECT FROM above AS a
+        WHERE (SELECT bool_and(loxo.has_some_right(role, u.one, wanted)) FROM unnest(a.asked) AS u (one)))
+$$;
+COMMENT ON FUNCTION loxo.reaches(name, regclass, text) IS
+    'Whether a role has one of these rights on the table, or on some columns of it, by itself or through views.';
+
+-- LOCK TABLE asks for rights on the whole table; an UPDATE needs them on some columns only, and on what it reads SELECT.
+CREATE OR REPLACE FUNCTION loxo.keep_writers_off(proof bytea, relation regclass, writes bool) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    caller name := CASE current_setting('role') WHEN 'none' THEN session_user ELSE current_setting('role') END;
+    wanted text := CASE WHEN writes THEN 'INSERT, UPDATE, DELETE' ELSE 'SELECT' END;
+BEGIN
+    PERFORM loxo.check_proof('keep_writers_off', proof);
+    IF NOT loxo.reaches(caller, relation, wanted) THEN
+        RAISE insufficient_privilege USING
+            MESSAGE = format('permission denied for table %s', (SELECT c.relname FROM pg_class AS c WHERE c.oid = relation));
+    END IF;
+    EXECUTE format('LOCK TABLE %s IN %s MODE', relation, CASE WHEN writes THEN 'SHARE ROW EXCLUSIVE' ELSE 'SHARE' END);
+END
+$$;
+COMMENT ON FUNCTION loxo.keep_writers_off(bytea, regclass, bool) IS
+    'Locks a replicated table that the transaction writes, or reads for that, against other writers.';
+
+-- The other copies of a replicated table get the rows that the first one tells of. Who has rights on some columns only, or on a view,
+-- changes them through a view of ours, which is the table's owner's: names of the table would want USAGE on its schema. No code of
+-- users runs there.
+CREATE FUNCTION loxo.lend_change(proof bytea, relation regclass, view name, rights text) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    caller name := CASE current_setting('role') WHEN 'none' THEN session_user ELSE current_setting('role') END;
+BEGIN
+    PERFORM loxo.check_proof('lend_change', proof);
+    EXECUTE format('CREATE VIEW loxo.%I AS SELECT %s FROM ONLY %s', view, (
+        SELECT concat_ws(', ', string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum), 'ctid AS "loxo:place"')
+        FROM pg_attribute AS a WHERE a.attrelid = relation AND a.attnum > 0 AND NOT a.attisdropped), relation);
+    EXECUTE format('ALTER VIEW loxo.%I OWNER TO %I', view, (SELECT pg_get_userbyid(c.relowner) FROM pg_class AS c WHERE c.oid = relation));
+    EXECUTE format('GRANT %s ON loxo.%I TO %I', rights, view, caller);
+END
+$$;
+COMMENT ON FUNCTION loxo.lend_change(bytea, regclass, name, text) IS
+    'Lets the caller change a table with its owner''s rights, by a view of this name in schema loxo, until loxo.take_back().';
+
+-- Who inserts into all copies at once comes to the first one before, as all do who write copies. LOCK TABLE asks for rights on the
+-- whole table.
+CREATE OR REPLACE FUNCTION loxo.join_writers(proof bytea, relation regclass) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    caller name := CASE current_setting('role') WHEN 'none' THEN session_user ELSE current_setting('role') END;
+BEGIN
+    PERFORM loxo.check_proof('join_writers', proof);
+    IF loxo.reaches(caller, relation, 'INSERT') THEN
+        EXECUTE format('LOCK TABLE %s IN ROW EXCLUSIVE MODE', relation);
+    END IF;
+END
+$$;
+COMMENT ON FUNCTION loxo.join_writers(bytea, regclass) IS 'Locks a replicated table as INSERT does, for those who may insert.';
+
 CREATE OR REPLACE FUNCTION loxo.register_table(
         proof bytea, relation regclass, locator "char", key_columns name[], map_id int4, nodes int2[], by_default bool) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
@@ -219,6 +321,7 @@ $$;
 COMMENT ON FUNCTION loxo.last_value_drawn(oid[], int8) IS
     'lastval() of a session that has drawn this value of one of these sequences in another backend before.';
 
-REVOKE EXECUTE ON FUNCTION loxo.begin_schema_change, loxo.known_map_over, loxo.values_drawn, loxo.value_drawn,
-    loxo.last_value_drawn FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION loxo.begin_schema_change, loxo.values_drawn, loxo.value_drawn, loxo.last_value_drawn TO PUBLIC;
+REVOKE EXECUTE ON FUNCTION loxo.lend_change, loxo.begin_schema_change, loxo.known_map_over, loxo.values_drawn, loxo.value_drawn,
+    loxo.last_value_drawn, loxo.has_some_right, loxo.reaches FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION loxo.lend_change, loxo.begin_schema_change, loxo.values_drawn, loxo.value_drawn, loxo.last_value_drawn TO PUBLIC;
+COMMENT ON FUNCTION loxo.take_back(bytea, name[]) IS 'Drops the views that loxo.lend() or loxo.lend_change() has made.';

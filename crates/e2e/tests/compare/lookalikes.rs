@@ -235,6 +235,7 @@ fn errors_do_not_show_a_proof(cluster: &Cluster) {
     assert_eq!(error.code().as_str(), "55P03", "{error}");
     assert_eq!(error.get(field::WHERE), None, "{error}");
     holder.run("ROLLBACK").expect("no lock");
+    client.run("RESET lock_timeout").expect("a setting");
     client.run("INSERT INTO lent (v) SELECT v FROM source").expect("rows");
     let error = client.run("INSERT INTO lent (id) SELECT v FROM source").expect_err("another column");
     assert_eq!(error.code().as_str(), "42501", "{error}");

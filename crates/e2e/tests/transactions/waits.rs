@@ -3,6 +3,7 @@
 //! that has lost a part of itself is never committed.
 
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use testkit::Cluster;
@@ -98,13 +99,27 @@ fn what_waits_for_the_gtm_can_be_stopped(test: &Test) {
     limited.run("BEGIN ISOLATION LEVEL REPEATABLE READ").expect("a block");
     assert_eq!(refused(&mut limited, "SELECT v FROM t WHERE k = 1"), canceled("statement timeout"));
     limited.run("ROLLBACK").expect("its end");
+    limited.run("SET statement_timeout = '20s'").expect("a setting");
     limited.run("SELECT v FROM t WHERE k = 1").expect("one node needs no gtm");
+    limited.run(LIMIT).expect("a setting");
     for sql in waits {
         patient.send_query(sql).expect("it goes out");
         until(sql, || test.is_busy());
         let (started, key) = (Instant::now(), patient.backend_key);
-        Client::cancel(test.cluster.coordinators()[1], key).expect("the request goes out");
-        let error = patient.wait().expect("an answer").pop().and_then(|answer| answer.error).expect("an error");
+        // Others may have been busy: a request that comes before the statement hits nothing.
+        let (port, is_over) = (test.cluster.coordinators()[1], AtomicBool::new(false));
+        let answers = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) && started.elapsed() < SOON {
+                    Client::cancel(port, key).expect("the request goes out");
+                    std::thread::sleep(Duration::from_millis(50));
+                }
+            });
+            let answers = patient.wait();
+            is_over.store(true, Ordering::Relaxed);
+            answers
+        });
+        let error = answers.expect("an answer").pop().and_then(|answer| answer.error).expect("an error");
         assert_eq!((error.code().as_str().to_owned(), error.message().into_owned()), canceled("user request"), "{sql}");
         assert!(started.elapsed() < SOON, "{sql}: {:?}", started.elapsed());
     }
@@ -216,12 +231,14 @@ fn what_waits_for_a_connection_can_be_stopped(test: &Test) {
     for session in &mut late {
         assert_eq!(refused(session, "BEGIN; SELECT pg_backend_pid()"), canceled("statement timeout"));
         session.run("ROLLBACK").expect("the end of the block");
+        session.run("SET statement_timeout = '20s'").expect("a setting");
         session
             .run("SELECT v FROM t WHERE k = 1")
             .expect("a statement on one datanode, which does not wait behind blocks");
+        session.run("SET statement_timeout = '2s'").expect("a setting");
     }
     drop(sessions);
-    until("a free connection", || late[0].run("BEGIN; SELECT pg_backend_pid(); COMMIT").is_ok());
+    until("a free connection", || late[0].run("ROLLBACK; BEGIN; SELECT pg_backend_pid(); COMMIT").is_ok());
 }
 
 /// Each holds a connection to one node while it waits for one to the other, half of them the other way round.
@@ -323,6 +340,7 @@ fn a_statement_that_may_be_committed_says_so(test: &Test) {
     };
     for sql in ["UPDATE t SET v = 'maybe' WHERE k = $key", "UPDATE t SET v = v || '!' WHERE k = $key RETURNING v"] {
         standby("nobody");
+        until_commits_wait(test);
         client.send_query(&sql.replace("$key", &key(1))).expect("it goes out");
         let mut other = test.cluster.connect_datanode(1).expect("a datanode");
         let terminate = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity \
@@ -333,6 +351,21 @@ fn a_statement_that_may_be_committed_says_so(test: &Test) {
         standby("");
     }
     assert_eq!(client.scalar(&format!("SELECT v FROM t WHERE k = {}", key(1))).expect("a value"), "maybe!");
+}
+
+/// The second datanode's checkpointer comes to the setting when it has time.
+fn until_commits_wait(test: &Test) {
+    let mut look = test.cluster.connect_datanode(1).expect("a datanode");
+    let mut probes = Vec::new();
+    until("a commit that waits", || {
+        let mut probe = test.cluster.connect_datanode(1).expect("a datanode");
+        let commits = "SET synchronous_commit = on; SELECT pg_logical_emit_message(true, 'probe', '')";
+        probe.send_query(commits).expect("it goes out");
+        probes.push(probe);
+        let cancelled = "SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity \
+             WHERE wait_event = 'SyncRep' AND query LIKE '%emit_message%' AND pid <> pg_backend_pid()";
+        look.scalar(cancelled).expect("a count") != "0"
+    });
 }
 
 fn schema_changes_go_side_by_side(test: &Test) {

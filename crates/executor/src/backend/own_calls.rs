@@ -20,9 +20,9 @@ impl OwnCall {
         Self { function, arguments: arguments.into() }
     }
 
-    /// About a table, by its name in SQL; `more` arguments follow, with their comma.
+    /// About a table, by its name in SQL with the schema; `more` arguments follow, with their comma.
     pub(crate) fn about(function: &'static str, table: &str, more: &str) -> Self {
-        Self::new(function, format!("{}::pg_catalog.regclass{more}", catalog::quote_literal(table)))
+        Self::new(function, format!("loxo.relation({}){more}", catalog::quote_literal(table)))
     }
 
     fn sql(&self) -> String {

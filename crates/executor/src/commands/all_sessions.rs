@@ -30,6 +30,7 @@ use crate::commands::statistics::Figures;
 use crate::engine::output::Output;
 use crate::engine::run::Completion;
 use crate::session::Session;
+use crate::transaction::GTM_WAIT;
 
 /// What a node answers, text by column.
 pub(super) type Rows = Vec<Vec<Option<Bytes>>>;
@@ -165,7 +166,18 @@ impl Session {
 
     /// Those of all coordinators, with what they wait for.
     async fn all_sessions(&mut self) -> Result<Vec<Told>> {
-        let asked = self.context.gtm.ask_all(question(&Question::Sessions)?);
+        let gtm = self.context.gtm.clone();
+        let sessions = question(&Question::Sessions)?;
+        let asked = async {
+            match gtm.ask_all(sessions.clone()).await {
+                // A coordinator, or the gtm, may have stood still for a moment, or left the other for another connection.
+                Err(error) if error.code() == SqlState::CANNOT_CONNECT_NOW => {
+                    let _ = tokio::time::timeout(GTM_WAIT, gtm.connected()).await;
+                    gtm.ask_all(sessions).await
+                }
+                asked => asked,
+            }
+        };
         let (answers, waits) = tokio::join!(asked, self.on_all_nodes(WAITS));
         let not_understood = |_| PgError::protocol("another coordinator is not understood");
         let mut all = Vec::new();

@@ -347,7 +347,8 @@ impl Session {
         let is_other = |read: &ReadAs| {
             let (owner, table, policies) = (catalog::quote_literal(&read.owner), read.table, read.has_policies);
             format!(
-                "(SELECT CURRENT_USER <> {owner} AND (NOT has_table_privilege({table}::oid, 'SELECT') OR {policies} \
+                "(SELECT CURRENT_USER <> {owner} AND (NOT has_table_privilege({table}::oid, 'SELECT') \
+                 OR NOT has_schema_privilege(c.relnamespace, 'USAGE') OR {policies} \
                  AND (row_security_active({table}::oid) OR NOT (r.rolsuper OR r.rolbypassrls \
                    OR pg_has_role(r.oid, c.relowner, 'USAGE') AND NOT c.relforcerowsecurity))) \
                  FROM pg_catalog.pg_roles r, pg_catalog.pg_class c WHERE r.rolname = {owner} AND c.oid = {table})"

@@ -10,7 +10,7 @@ use catalog::{NodeId, quote_identifier};
 use pgerror::{PgError, Result, SqlState};
 use pgproto::Frame;
 use pgproto::backend::Field;
-use planner::{Direct, InsertStaged, Route, Stage};
+use planner::{Direct, InsertStaged, Route, Stage, Through};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -70,6 +70,11 @@ impl Session {
             return Err(PgError::new(SqlState::READ_ONLY_SQL_TRANSACTION, message));
         }
         self.check_rights(insert.rights_sql.as_deref(), call).await?;
+        if let Some((through, view)) = self.lend_view(insert).await? {
+            let done = self.insert_with_rights(&through, call, output).await?;
+            self.take_views_back(&insert.stage.target.distribution.nodes(), &[view]).await?;
+            return Ok(done);
+        }
         let lent = self.lend_insert(insert).await?;
         let done = self.insert_with_rights(insert, call, output).await?;
         self.take_rights_back(&insert.stage.target.qualified_name(), lent).await?;
@@ -85,6 +90,34 @@ impl Session {
             return Ok(Vec::new());
         }
         self.lend_rights(&target.distribution.nodes(), &target.qualified_name(), &["INSERT"]).await
+    }
+
+    /// Names of the table want USAGE on its schema, which who inserts through a view need not have: then the rows go through a view
+    /// of ours. Gives the INSERT into it, and its name.
+    async fn lend_view(&mut self, insert: &InsertStaged) -> Result<Option<(InsertStaged, String)>> {
+        let target = &insert.stage.target;
+        if insert.rights_sql.is_none() || insert.through.is_some() || self.may_use_schema(target).await? {
+            return Ok(None);
+        }
+        if target.is_barrier {
+            let what = format!("this INSERT through a view into \"{}\", which has policies,", target.name);
+            return Err(PgError::unsupported(what).hint("GRANT USAGE on the table's schema."));
+        }
+        let nodes = target.distribution.nodes();
+        let view = self.lend_change(&nodes, target, "INSERT, UPDATE, SELECT").await?;
+        let table = target.qualified_name();
+        let alias = match insert.target_sql.strip_prefix(&table) {
+            Some(alias) if !alias.is_empty() => alias.to_owned(),
+            _ => format!(" AS {}", quote_identifier(&target.name)),
+        };
+        let columns = insert.stage.columns.iter().map(|column| column.name.clone()).collect();
+        let through = InsertStaged {
+            target_sql: format!("loxo.{view}{alias}"),
+            through: Some(Through { columns }),
+            direct: None,
+            ..insert.clone()
+        };
+        Ok(Some((through, view)))
     }
 
     async fn insert_with_rights(

@@ -1,7 +1,7 @@
 //! Short questions and commands to nodes that the session works with: texts, and calls of functions of schema `loxo`.
 
 use bytes::Bytes;
-use catalog::NodeId;
+use catalog::{NodeId, Relation};
 use futures_util::future::join_all;
 use pgerror::Result;
 
@@ -98,6 +98,27 @@ impl Session {
             self.call_on(node, &[OwnCall::about("take_rights_back", table, &before)]).await?;
         }
         Ok(())
+    }
+
+    /// Lets the user change a table with its owner's rights, by way of a view in schema `loxo`, until [`Session::take_views_back`].
+    /// Gives the view's name.
+    pub(crate) async fn lend_change(&mut self, nodes: &[NodeId], table: &Relation, rights: &str) -> Result<String> {
+        let view = format!("lent_{:032x}", rand::random::<u128>());
+        let arguments = format!(", {}, '{rights}'", catalog::quote_literal(&view));
+        self.call_on_all(nodes, &OwnCall::about("lend_change", &table.qualified_name(), &arguments)).await?;
+        Ok(view)
+    }
+
+    pub(crate) async fn take_views_back(&mut self, nodes: &[NodeId], views: &[String]) -> Result<()> {
+        let views = views.iter().map(|view| catalog::quote_literal(view)).collect::<Vec<_>>().join(", ");
+        self.call_on_all(nodes, &OwnCall::new("take_back", format!("ARRAY[{views}]::pg_catalog.name[]"))).await
+    }
+
+    /// Does PostgreSQL let the user name what is in the table's schema?
+    pub(crate) async fn may_use_schema(&mut self, table: &Relation) -> Result<bool> {
+        let may = format!("SELECT pg_catalog.has_schema_privilege({}, 'USAGE')", catalog::quote_literal(&table.schema));
+        let rows = self.rows_on(self.home, &may).await?;
+        Ok(rows.first().and_then(|row| row.first()?.as_deref()) == Some(b"t"))
     }
 
     async fn call(&mut self, nodes: &[impl Copy + Into<Slot>], calls: &[OwnCall]) -> Result<Vec<Option<Bytes>>> {

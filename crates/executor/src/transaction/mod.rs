@@ -27,7 +27,7 @@ use crate::session::Session;
 use crate::shared::catalog_load::{self, Known, Loaded};
 
 /// Longest wait of a schema change for a gtm that is away.
-const GTM_WAIT: std::time::Duration = std::time::Duration::from_secs(5);
+pub(crate) const GTM_WAIT: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// Nodes with something to commit, and the ids of their transactions where they are known.
 type Writers = BTreeMap<Slot, Option<u64>>;
@@ -77,15 +77,24 @@ impl Session {
     /// Has every coordinator drop its catalog; see the page of `load` for the lock. Schema changes come one by one from here to
     /// their commit, not earlier: they may have been made side by side.
     async fn announce_schema_change(&mut self) -> Result<txn::InvalidationGuard> {
+        let gtm = self.context.gtm.clone();
         // A gtm that was just started again is found within a second or two. If it is not, the last line says so.
-        let connected = tokio::time::timeout(GTM_WAIT, self.context.gtm.connected());
-        let _ = self.links.cancel().interrupt().or(connected).await?;
+        let connected = || tokio::time::timeout(GTM_WAIT, gtm.connected());
+        let was_connected = self.links.cancel().interrupt().or(connected()).await?.is_ok();
         // Deferred constraints may wait for a session which would wait for the end of this schema change from here on.
         let nodes: Vec<Slot> = self.links.begun();
         self.links.broadcast(&nodes, "SET CONSTRAINTS ALL IMMEDIATE").await?;
         self.raise_version().await?;
         self.call_on(self.home, &[OwnCall::new("lock_for_commit", "")]).await?;
-        self.links.cancel().interrupt().or(self.context.gtm.invalidate_catalogs()).await?
+        let announced = self.links.cancel().interrupt().or(gtm.invalidate_catalogs()).await?;
+        match announced {
+            // One of the two has stood still for the length of a lease: that ends their connection, and they make another.
+            Err(error) if was_connected && error.code() == SqlState::CANNOT_CONNECT_NOW => {
+                let _ = self.links.cancel().interrupt().or(connected()).await?;
+                self.links.cancel().interrupt().or(gtm.invalidate_catalogs()).await?
+            }
+            announced => announced,
+        }
     }
 
     /// Once a transaction; the home node's row first, and with it the right to be next.

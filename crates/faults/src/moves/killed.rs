@@ -156,11 +156,9 @@ impl<'a> Work<'a> {
         while Instant::now() < moment && !self.has_ended(child)? {
             std::thread::sleep(POLL);
         }
-        if self.rng.one_in(COMMAND_ONE_IN) {
-            if !self.has_ended(child)? {
-                child.0.kill()?;
-                self.note("the command");
-            }
+        if self.rng.one_in(COMMAND_ONE_IN) && !self.has_ended(child)? {
+            child.0.kill()?;
+            self.note("the command");
             return Ok(());
         }
         let mut alive = processes::running(self.cluster)?;

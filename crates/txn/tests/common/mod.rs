@@ -234,6 +234,17 @@ impl Nodes {
     }
 
     /// Number of prepared transactions on all nodes.
+    /// Does any client but us have a transaction open?
+    pub async fn in_transaction(&self) -> bool {
+        let mut open = false;
+        for connection in &mut self.connect().await {
+            let others = "SELECT FROM pg_stat_activity WHERE backend_type = 'client backend' AND xact_start IS NOT NULL \
+                AND pid <> pg_backend_pid()";
+            open |= !connection.query_rows(others).await.unwrap().is_empty();
+        }
+        open
+    }
+
     pub async fn prepared(&self) -> usize {
         let mut count = 0;
         for connection in &mut self.connect().await {
@@ -270,7 +281,7 @@ async fn registered(nodes: Datanodes) -> GtmClient {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let gtm = GtmClient::connect(vec![listener.local_addr().unwrap().to_string()], "test");
     let mut options = GtmOptions::new(nodes);
-    options.lease = Duration::from_millis(100);
+    options.lease = Duration::from_millis(500);
     let server = tokio::spawn(serve(listener, options));
     assert!(gtm.global_snapshot().await.unwrap().complete());
     // The gtm has said that the barrier is over: no marks are needed later.

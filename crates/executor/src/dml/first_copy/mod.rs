@@ -40,9 +40,6 @@ const VALUES_MAX: usize = 30_000;
 /// Is it a row of a kind?
 type Kind = fn(&RowChange) -> bool;
 
-/// A table, and what [`Session::take_rights_back`] wants.
-type Lent = (String, Vec<(NodeId, String)>);
-
 impl Session {
     /// See the module's page.
     pub(crate) async fn write_first_copy(
@@ -109,7 +106,7 @@ impl Session {
             }
         }
         net::referenced_first(&mut own);
-        let lent = self.lend_copies(copies, own.iter().chain(&led_to)).await?;
+        self.lend_copies(copies, own.iter_mut().chain(&mut led_to)).await?;
         for changed in own.iter().rev() {
             self.pass_on(copies, changed, RowChange::is_deleted).await?;
         }
@@ -123,36 +120,41 @@ impl Session {
         for changed in led_to.iter().rev() {
             self.pass_on_led_to(copies, changed).await?;
         }
-        for (table, lent) in lent {
-            self.take_rights_back(&table, lent).await?;
+        let lent: Vec<String> = own.iter().chain(&led_to).filter_map(|changed| changed.view.clone()).collect();
+        if !lent.is_empty() {
+            self.take_views_back(&copies.others, &lent).await?;
         }
         self.statement_finished();
         Ok(())
     }
 
-    /// Who has rights on some columns, or none on a table that a foreign key has changed, gets those that the other copies want: they
-    /// are given values, and find rows by all that is in them.
-    async fn lend_copies(&mut self, copies: &Copies, tables: impl Iterator<Item = &Changed>) -> Result<Vec<Lent>> {
+    /// Who has rights on some columns only, on a view, or none on a table that a foreign key has changed, changes the other copies by
+    /// way of views that he is lent: they are given values, and find rows by all that is in them.
+    async fn lend_copies(&mut self, copies: &Copies, tables: impl Iterator<Item = &mut Changed>) -> Result<()> {
         const KINDS: [(&str, Kind); 3] =
             [("INSERT", RowChange::is_new), ("UPDATE", RowChange::is_updated), ("DELETE", RowChange::is_deleted)];
-        let wanted: Vec<(Arc<Relation>, Vec<&str>)> = tables
+        let wanted: Vec<(&mut Changed, Vec<&str>)> = tables
             .map(|changed| {
                 let kinds = KINDS.iter().filter(|(_, which)| changed.has(*which)).map(|(right, _)| *right);
-                (changed.table.clone(), kinds.chain(["SELECT"]).collect())
+                let rights = kinds.chain(["SELECT"]).collect();
+                (changed, rights)
             })
             .collect();
-        let may = |(table, rights): &(Arc<Relation>, Vec<&str>)| {
-            let may =
-                |right: &&str| format!("pg_catalog.has_table_privilege({}::pg_catalog.oid, '{right}')", table.oid);
-            rights.iter().map(may).collect::<Vec<_>>().join(" AND ")
+        let may = |(changed, rights): &(&mut Changed, Vec<&str>)| {
+            let may = |right: &&str| {
+                format!("pg_catalog.has_table_privilege({}::pg_catalog.oid, '{right}')", changed.table.oid)
+            };
+            let schema =
+                format!("pg_catalog.has_schema_privilege({}, 'USAGE')", catalog::quote_literal(&changed.table.schema));
+            rights.iter().map(may).chain([schema]).collect::<Vec<_>>().join(" AND ")
         };
         let sql = format!("SELECT {}", wanted.iter().map(may).collect::<Vec<_>>().join(", "));
         let answers = self.rows_on(copies.first, &planner::own_text(&sql)?).await?;
-        let mut lent = Vec::new();
-        for ((table, rights), may) in wanted.iter().zip(answers.into_iter().flatten()) {
+        for ((changed, rights), may) in wanted.into_iter().zip(answers.into_iter().flatten()) {
             if may.as_deref() == Some(b"t") {
                 continue;
             }
+            let table = &changed.table;
             if table.is_barrier || table.code.as_ref().is_some_and(|code| !code.expressions.is_empty()) {
                 let what = format!(
                     "this change of replicated table \"{}\", on which the user has not all rights,",
@@ -162,21 +164,21 @@ impl Session {
                     .detail("The other copies get the rows from the first one, and run functions or policies for them.")
                     .hint("GRANT the rights on the table."));
             }
-            let name = table.qualified_name();
-            lent.push((name.clone(), self.lend_rights(&copies.others, &name, rights).await?));
+            let view = self.lend_change(&copies.others, table, &rights.join(", ")).await?;
+            changed.view = Some(view);
         }
-        Ok(lent)
+        Ok(())
     }
 
     /// Rows that a foreign key has changed on every copy already.
     async fn pass_on_led_to(&mut self, copies: &Copies, changed: &Changed) -> Result<()> {
-        let texts = Texts::of(&changed.table).with_new_key();
+        let texts = Texts::of(changed).with_new_key();
         self.change_rows(copies, changed, &texts, RowChange::is_updated).await?;
         self.pass_on(copies, changed, RowChange::is_new).await
     }
 
     async fn pass_on(&mut self, copies: &Copies, changed: &Changed, which: Kind) -> Result<()> {
-        self.change_rows(copies, changed, &Texts::of(&changed.table), which).await
+        self.change_rows(copies, changed, &Texts::of(changed), which).await
     }
 
     /// The rows in groups that one statement can change.

@@ -40,6 +40,8 @@ impl RowChange {
 /// What has become of a table's rows.
 pub(super) struct Changed {
     pub(super) table: Arc<Relation>,
+    /// By way of which the other copies are changed, where the user has not all rights on the table.
+    pub(super) view: Option<String>,
     rows: Vec<RowChange>,
 }
 
@@ -62,7 +64,7 @@ impl Changed {
             };
             Ok(RowChange { columns, old, new })
         });
-        Ok(Self { table: table.clone(), rows: changes.collect::<Result<_>>()? })
+        Ok(Self { table: table.clone(), view: None, rows: changes.collect::<Result<_>>()? })
     }
 
     pub(super) fn has(&self, which: fn(&RowChange) -> bool) -> bool {

@@ -8,14 +8,20 @@ use std::fmt::Write;
 use bytes::Bytes;
 use catalog::{FIRST_USER_OID, Relation, quote_identifier};
 
-use super::net::{RowChange, Values};
+use super::net::{Changed, RowChange, Values};
 
 /// What the texts call the table.
 const ALIAS: &str = "loxo_t";
 
+/// Where a row lies, in a view of `loxo.lend_change()`.
+const PLACE: &str = "\"loxo:place\"";
+
 /// The texts for one table.
 pub(super) struct Texts<'a> {
     table: &'a Relation,
+    /// The table's name in SQL, or that of the view that is lent for it.
+    target: String,
+    place: &'static str,
     /// The columns (0-based) that rows are known by; none if it takes all of them.
     key: Option<Vec<usize>>,
     /// Rows have their new keys already.
@@ -23,7 +29,9 @@ pub(super) struct Texts<'a> {
 }
 
 impl<'a> Texts<'a> {
-    pub(super) fn of(table: &'a Relation) -> Self {
+    /// By way of the view that the user is lent, if he is.
+    pub(super) fn of(changed: &'a Changed) -> Self {
+        let table = &*changed.table;
         let places = |numbers: &[i16]| -> Option<Vec<usize>> {
             numbers.iter().map(|number| table.columns.iter().position(|column| column.number == *number)).collect()
         };
@@ -31,7 +39,11 @@ impl<'a> Texts<'a> {
         let mut keys: Vec<_> = table.unique_keys.iter().collect();
         keys.sort_by_key(|key| !key.primary);
         let key = keys.into_iter().filter_map(|key| places(&key.columns)).find(is_total);
-        Self { table, key, by_new_key: false }
+        let (target, place) = match &changed.view {
+            Some(view) => (format!("loxo.{view}"), PLACE),
+            None => (table.qualified_name(), "ctid"),
+        };
+        Self { table, target, place, key, by_new_key: false }
     }
 
     pub(super) fn with_new_key(self) -> Self {
@@ -62,7 +74,7 @@ impl<'a> Texts<'a> {
         }
         let columns: Vec<usize> = identity.iter().chain(&set).copied().collect();
         let list = self.values_list(&columns, rows.len());
-        let target = self.table.qualified_name();
+        let target = &self.target;
         if is_new {
             let names: Vec<String> = set.iter().map(|at| self.name(*at)).collect();
             let sql = format!("INSERT INTO {target} ({}) OVERRIDING SYSTEM VALUE {list}", names.join(", "));
@@ -93,14 +105,22 @@ impl<'a> Texts<'a> {
         let numbered = "pg_catalog.row_number() OVER (PARTITION BY was";
         let source = format!(
             "(SELECT c.place, w.* FROM (SELECT place, was, {numbered} ORDER BY place) AS nth \
-               FROM (SELECT ctid AS place, ({ALIAS}.*)::pg_catalog.text AS was FROM ONLY {table} AS {ALIAS}) AS c) AS c \
+               FROM (SELECT {place}, {row} AS was FROM ONLY {target} AS {ALIAS}) AS c (place, was)) AS c \
              JOIN (SELECT *, {numbered}) AS nth \
-               FROM (SELECT (ROW({keys})::{table})::pg_catalog.text AS was{news} FROM {source}) AS w) AS w \
+               FROM (SELECT ROW({keys})::pg_catalog.text AS was{news} FROM {source}) AS w) AS w \
              ON c.was OPERATOR(pg_catalog.=) w.was AND c.nth OPERATOR(pg_catalog.=) w.nth) AS v",
-            table = self.table.qualified_name(),
+            place = self.place,
+            row = self.row_text(),
+            target = self.target,
             keys = keys.join(", "),
         );
-        (source, format!("{ALIAS}.ctid OPERATOR(pg_catalog.=) v.place"))
+        (source, format!("{ALIAS}.{} OPERATOR(pg_catalog.=) v.place", self.place))
+    }
+
+    /// All columns of a row of the table as one text.
+    fn row_text(&self) -> String {
+        let columns = (0..self.table.columns.len()).map(|at| format!("{ALIAS}.{}", self.name(at)));
+        format!("ROW({})::pg_catalog.text", columns.collect::<Vec<_>>().join(", "))
     }
 
     fn same_key(&self, identity: &[usize]) -> String {
@@ -121,11 +141,7 @@ impl<'a> Texts<'a> {
         let all: Vec<usize> = (0..self.table.columns.len()).collect();
         let values = rows.iter().flat_map(|row| all.iter().map(|at| value(row.new.as_ref(), *at))).collect();
         let names: Vec<String> = all.iter().map(|i| format!("k{i}")).collect();
-        let is_same = format!(
-            "({ALIAS}.*)::pg_catalog.text OPERATOR(pg_catalog.=) (ROW({})::{})::pg_catalog.text",
-            names.join(", "),
-            self.table.qualified_name()
-        );
+        let is_same = format!("{} OPERATOR(pg_catalog.=) ROW({})::pg_catalog.text", self.row_text(), names.join(", "));
         let mut found = vec![is_same];
         let key = self.key.iter().flatten();
         found.extend(key.map(|at| self.same(*at, *at)));
@@ -133,7 +149,7 @@ impl<'a> Texts<'a> {
             "SELECT FROM ({}) AS v ({}) WHERE NOT EXISTS (SELECT FROM ONLY {} AS {ALIAS} WHERE {})",
             self.values_list(&all, rows.len()),
             names.join(", "),
-            self.table.qualified_name(),
+            self.target,
             found.join(" AND ")
         );
         (sql, values)
