@@ -287,8 +287,26 @@ fn copies_go_on_and_triggers_fire_once_while_rows_move() {
     mover.run("CREATE TABLE copied (k int) DISTRIBUTE BY HASH (k)").unwrap();
     mover.run("CREATE FUNCTION tell() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN INSERT INTO told VALUES (new.k, new.v); RETURN new; END'").unwrap();
     mover.run("CREATE TRIGGER tells AFTER INSERT ON t FOR EACH ROW EXECUTE FUNCTION tell()").unwrap();
+    mover.run("CREATE TABLE read (k int, v int) DISTRIBUTE BY HASH (k)").unwrap();
+    mover.run("INSERT INTO read SELECT g, g FROM generate_series(1, 3000) g").unwrap();
     let over = AtomicBool::new(false);
     let (copies, inserted) = std::thread::scope(|scope| {
+        // The columns have been told: with what is placed anew they are the same.
+        let told = scope.spawn(|| {
+            let mut client = Client::connect(*other).unwrap();
+            while !over.load(Ordering::Relaxed) {
+                for sql in [
+                    "SELECT v FROM read WHERE k = $1",
+                    "SELECT a.v FROM read a JOIN read b ON a.v = b.k WHERE b.k = $1",
+                    "UPDATE read SET v = v WHERE k = $1 RETURNING v",
+                    "UPDATE read SET v = v WHERE v = $1 RETURNING v",
+                ] {
+                    let answer = client.extended(sql, &[Some("7")], CopyInput::default(), |_| false).unwrap();
+                    assert!(answer.error.is_none(), "{sql}: {:?}", answer.error);
+                    assert_eq!(answer.rows, [[Some("7".into())]], "{sql}");
+                }
+            }
+        });
         let copies = scope.spawn(|| {
             let rows: String = (0..ROWS).map(|row| format!("{row}\n")).collect();
             let mut client = Client::connect(*other).unwrap();
@@ -328,6 +346,7 @@ fn copies_go_on_and_triggers_fire_once_while_rows_move() {
             rebalance(&mut mover, "ALTER CLUSTER REBALANCE");
         }
         drop(ends);
+        told.join().unwrap();
         (copies.join().unwrap(), inserts.join().unwrap())
     });
     assert!(copies > 3 && inserted > 3, "{copies} {inserted}");

@@ -227,6 +227,16 @@ impl FrameWriter {
         self.sent + self.buffer.len() as u64
     }
 
+    /// Drops what was put behind this position, if none of it has left the buffer; says whether it has done so.
+    pub fn take_back(&mut self, position: u64) -> bool {
+        let kept = position.checked_sub(self.sent).and_then(|kept| usize::try_from(kept).ok());
+        let kept = kept.filter(|kept| *kept <= self.buffer.len());
+        kept.is_some_and(|kept| {
+            self.buffer.truncate(kept);
+            true
+        })
+    }
+
     /// Where the builders write.
     pub fn buffer(&mut self) -> &mut BytesMut {
         &mut self.buffer
@@ -394,6 +404,22 @@ mod tests {
         let (run, count) = reader.take_run(b'D').unwrap().unwrap();
         assert_eq!((run.len(), count), (3 * 8, 3));
         assert_eq!(reader.next().await.unwrap().unwrap().tag, b'C');
+    }
+
+    #[tokio::test]
+    async fn what_has_not_left_can_be_taken_back() {
+        let mut writer = FrameWriter::new(tokio::io::sink());
+        writer.buffer().extend_from_slice(b"before");
+        let position = writer.position();
+        writer.write_through(b"rows").await.unwrap();
+        assert!(writer.take_back(position));
+        assert_eq!(&writer.buffer()[..], b"before");
+        writer.flush().await.unwrap();
+        assert!(writer.take_back(position), "nothing behind it was sent");
+        writer.write_through(&[b'r'; 10_000]).await.unwrap();
+        writer.write_through(b"more").await.unwrap();
+        assert!(!writer.take_back(position));
+        assert_eq!(&writer.buffer()[..], b"more");
     }
 
     #[tokio::test]

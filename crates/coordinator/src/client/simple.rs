@@ -8,6 +8,7 @@ use planner::parse::{Statement, StatementKind, Transaction};
 
 use super::connection::Client;
 use crate::query_id;
+use crate::statements::Quickly;
 
 impl Client {
     /// Answers one Query message, ReadyForQuery included.
@@ -79,7 +80,9 @@ impl Client {
         let offset = sql.len() - statement.len();
         let statement = statement.trim_ascii_end();
         let statement = statement.strip_suffix(';').unwrap_or(statement).trim_ascii_end();
-        let result = self.statements.execute_quickly(statement, &Call::simple()).await?;
+        let Quickly::Ended(result) = self.statements.execute_quickly(statement, &Call::simple()).await else {
+            return None;
+        };
         Some(result.map(|completion| self.own().socket.send_completion(&completion)).map_err(|error| (error, offset)))
     }
 

@@ -158,11 +158,11 @@ impl Statements {
                 .hint("Send Bind and Execute for it, or the command itself."));
         }
         match self.run_plan(&plan, statement, call, None).await {
-            Err(_) if self.own.session.gathers() => self.run_anew(statement, call, None).await,
+            Err(_) if self.own.session.gathers() => self.run_anew(statement, call, None, None).await,
             Err(_)
                 if !self.own.session.in_block() && self.own.session.must_replan() && keeps_columns(statement, call) =>
             {
-                self.run_anew(statement, call, None).await
+                self.run_anew(statement, call, None, None).await
             }
             result => result,
         }

@@ -30,6 +30,8 @@ use crate::routines::{Routines, Runner, Wanted};
 use crate::session_commands::ClientSession;
 use crate::shared::Shared;
 
+pub(crate) use plans::Quickly;
+
 /// See the page.
 pub(crate) struct Statements {
     pub(crate) own: ClientSession,
@@ -107,7 +109,8 @@ impl Statements {
                     if executor::is_outdated(&error)
                         && tries < plans::NEW_PLANS_MAX
                         && self.own.socket.position() == before
-                        && plans::keeps_columns(wanted.statement(), wanted.call()) =>
+                        && (plans::keeps_columns(wanted.statement(), wanted.call())
+                            || self.own.session.schema_holds()) =>
                 {
                     tries += 1;
                     self.own.session.release();

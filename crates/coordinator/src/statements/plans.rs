@@ -14,14 +14,37 @@ const CARE: &str = "loxo buckets move";
 /// Plans that a statement gets, one after the other, while schema changes of others make each of them void.
 pub(super) const NEW_PLANS_MAX: usize = 10;
 
+/// What came of a statement that may have been planned before.
+pub(crate) enum Quickly {
+    Ended(Result<Completion>),
+    /// It has to take the long way.
+    NotPlanned,
+    /// Buckets have moved meanwhile: it has to take the long way, if the schema is the same there.
+    Moved(SameSchema),
+}
+
+/// The schema with which a statement must be planned, whose columns the client has been told.
+pub(crate) struct SameSchema {
+    version: u64,
+    /// What is to be said if it is not.
+    error: PgError,
+}
+
+impl SameSchema {
+    fn new(version: u64, error: PgError) -> Self {
+        Self { version, error }
+    }
+}
+
 impl Statements {
-    /// Runs a statement of which one like it was planned before; `None`: it has to take the long way.
-    pub(crate) async fn execute_quickly(&mut self, sql: &str, call: &Call) -> Option<Result<Completion>> {
+    /// Runs a statement of which one like it was planned before.
+    pub(crate) async fn execute_quickly(&mut self, sql: &str, call: &Call) -> Quickly {
         let quick = match self.own.session.plan_quickly(sql, call) {
             Some(quick) => quick,
             None => match self.plan_by_single_rows(sql, call).await {
-                Ok(quick) => quick?,
-                Err(error) => return Some(self.ended_quickly(Err(error)).await),
+                Ok(Some(quick)) => quick,
+                Ok(None) => return Quickly::NotPlanned,
+                Err(error) => return Quickly::Ended(self.ended_quickly(Err(error)).await),
             },
         };
         executor::count_plan(false);
@@ -36,14 +59,21 @@ impl Statements {
         };
         if let Err(error) = &result
             && !self.own.session.in_block()
-            && (quick.is_stale(error)
-                || (self.own.session.must_replan() && is_read_as(sql, |statement| keeps_columns(statement, call)))
-                || (speaks_of_names(error) && !self.own.session.is_current(version)))
         {
-            self.own.session.release();
-            return None;
+            let must_replan = self.own.session.must_replan();
+            if quick.is_stale(error)
+                || (must_replan && is_read_as(sql, |statement| keeps_columns(statement, call)))
+                || (speaks_of_names(error) && !self.own.session.is_current(version))
+            {
+                self.own.session.release();
+                return Quickly::NotPlanned;
+            }
+            if must_replan && self.own.session.schema_holds() {
+                self.own.session.release();
+                return Quickly::Moved(SameSchema::new(self.own.session.schema_version(), error.clone()));
+            }
         }
-        Some(self.ended_quickly(result).await)
+        Quickly::Ended(self.ended_quickly(result).await)
     }
 
     async fn plan_by_single_rows(&mut self, sql: &str, call: &Call) -> Result<Option<Quick>> {
@@ -95,7 +125,7 @@ impl Statements {
                     if tries < NEW_PLANS_MAX
                         && spool.is_none()
                         && self.own.session.must_replan()
-                        && keeps_columns(statement, call) =>
+                        && (keeps_columns(statement, call) || self.own.session.schema_holds()) =>
                 {
                     self.own.session.rollback_to(CARE).await?;
                     self.own.session.release_savepoint(CARE).await?;
@@ -121,11 +151,13 @@ impl Statements {
         if changes_rows(&statement.kind) {
             self.own.rows_may_change();
         }
-        if spool.is_none()
-            && is_plain(&statement.kind)
-            && let Some(result) = self.execute_quickly(&statement.sql, call).await
-        {
-            return result.map(Ran::Done);
+        let mut wanted = None;
+        if spool.is_none() && is_plain(&statement.kind) {
+            match self.execute_quickly(&statement.sql, call).await {
+                Quickly::Ended(result) => return result.map(Ran::Done),
+                Quickly::Moved(schema) => wanted = Some(schema),
+                Quickly::NotPlanned => {}
+            }
         }
         let ended = match &mut spool {
             Some(spool) => self.command_into(spool, statement, call).await?,
@@ -134,7 +166,7 @@ impl Statements {
         if let Some(ended) = ended {
             return Ok(ended);
         }
-        let plan = self.plan(statement, call).await?;
+        let plan = self.plan_with(wanted.as_ref(), statement, call).await?;
         let version = self.own.session.catalog_version();
         let moves_data = matches!(plan, Plan::CopyFrom(_) | Plan::CopyHome(_) | Plan::CopyTo(_));
         let stands_alone = !self.own.session.in_block() && spool.is_none();
@@ -151,12 +183,16 @@ impl Statements {
                     false => self.run_plan(&plan, statement, call, None).await,
                 }
             }
-            Err(_) if self.own.session.gathers() => self.run_anew(statement, call, spool).await,
+            Err(_) if self.own.session.gathers() => self.run_anew(statement, call, spool, None).await,
             Err(_)
                 if (may_retry && keeps_columns(statement, call) || may_begin_anew)
                     && self.own.session.must_replan() =>
             {
-                self.run_anew(statement, call, spool).await
+                self.run_anew(statement, call, spool, None).await
+            }
+            Err(error) if may_retry && self.own.session.must_replan() && self.own.session.schema_holds() => {
+                let schema = SameSchema::new(self.own.session.schema_version(), error);
+                self.run_anew(statement, call, spool, Some(schema)).await
             }
             Err(error) if plan.facts().is_rewritten => {
                 Err(self.placed_by_home(&statement.sql, &plan, call, error).await)
@@ -188,16 +224,25 @@ impl Statements {
         statement: &Statement,
         call: &Call,
         mut spool: Option<&mut Spool>,
+        wanted: Option<SameSchema>,
     ) -> Result<Ran> {
         let mut tries = 1;
         loop {
             self.own.session.release();
             self.own.session.no_trigger_events(true)?;
-            let plan = self.plan(statement, call).await?;
+            let plan = self.plan_with(wanted.as_ref(), statement, call).await?;
             match self.run_plan(&plan, statement, call, spool.as_deref_mut()).await {
                 Err(_) if self.own.session.must_replan() && tries < NEW_PLANS_MAX => tries += 1,
                 ended => return ended,
             }
+        }
+    }
+
+    async fn plan_with(&mut self, wanted: Option<&SameSchema>, statement: &Statement, call: &Call) -> Result<Plan> {
+        let plan = self.plan(statement, call).await?;
+        match wanted {
+            Some(wanted) if wanted.version != self.own.session.schema_version() => Err(wanted.error.clone()),
+            _ => Ok(plan),
         }
     }
 

@@ -176,6 +176,7 @@ fn nothing_in_our_schema_is_for_users(cluster: &Cluster) {
         "loxo.join_writers('', 'mine')",
         "loxo.lend_rights('', 'mine', '{INSERT}')",
         "loxo.take_rights_back('', 'mine', '')",
+        "loxo.lend_change('', 'mine', 'v', 'INSERT')",
         "loxo.lend_address('', 'mine')",
         "loxo.take_address_back('', 'mine', 'ctid')",
         "loxo.make_temp('', 't', '{a}', '{23}', '{-1}', '{0}')",

@@ -202,6 +202,18 @@ fn statistics_are_of_all_nodes(cluster: &Cluster, dba: &mut Client) {
         assert_ne!(bob.scalar(&format!("SELECT count(*) FROM {view}")).expect(view), "0");
     }
     dba.run("RESET loxo.few_rows").expect("a setting");
+    names_come_in_any_encoding(dba);
+}
+
+/// Names that are not ASCII, in a session whose client wants another encoding than the database's.
+fn names_come_in_any_encoding(dba: &mut Client) {
+    dba.run("CREATE ROLE \"jürgen\"; CREATE TABLE \"größe\" (k int PRIMARY KEY) DISTRIBUTE BY HASH (k)")
+        .expect("names");
+    dba.run("SET client_encoding = 'LATIN1'").expect("a setting");
+    let named = "SELECT count(*) FROM pg_stat_user_tables WHERE relname = U&'gr\\00F6\\00DFe'";
+    assert_eq!(dba.scalar(named).expect("a number"), "1");
+    assert_ne!(dba.scalar("SELECT count(*) FROM pg_stat_activity").expect("a number"), "0");
+    dba.run("RESET client_encoding; DROP TABLE \"größe\"; DROP ROLE \"jürgen\"").expect("its end");
 }
 
 /// A COPY that waits for its client runs on all nodes.

@@ -19,6 +19,7 @@ use catalog::{NodeId, quote_literal};
 use futures_util::future::join_all;
 use pgerror::{PgError, Result, SqlState};
 use planner::Plan;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::backend::activity::Told;
@@ -29,6 +30,7 @@ use crate::block::{Mode, Replay};
 use crate::commands::statistics::Figures;
 use crate::engine::output::Output;
 use crate::engine::run::Completion;
+use crate::engine::sorted_merge::unhex;
 use crate::session::Session;
 use crate::transaction::GTM_WAIT;
 
@@ -41,10 +43,11 @@ const NODE_MAX: Duration = Duration::from_secs(2);
 /// What the role may see and do, as PostgreSQL judges it in `pg_stat_get_activity()` and `pg_signal_backend()`.
 const RIGHTS: &str = "SELECT pg_catalog.pg_has_role('pg_read_all_stats', 'USAGE'), pg_catalog.pg_has_role('pg_signal_backend', 'USAGE'), \
      (SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname OPERATOR(pg_catalog.=) current_user), \
-     pg_catalog.array_to_json(ARRAY(SELECT rolname FROM pg_catalog.pg_roles WHERE pg_catalog.pg_has_role(oid, 'USAGE'))), \
-     pg_catalog.array_to_json(ARRAY(SELECT rolname FROM pg_catalog.pg_roles WHERE rolsuper)), \
-     pg_catalog.array_to_json(ARRAY(SELECT datname FROM pg_catalog.pg_database WHERE pg_catalog.has_database_privilege(oid, 'CONNECT') \
-       OR pg_catalog.pg_has_role('pg_read_all_stats', 'USAGE')))";
+     pg_catalog.encode(pg_catalog.convert_to(pg_catalog.json_build_array( \
+       ARRAY(SELECT rolname FROM pg_catalog.pg_roles WHERE pg_catalog.pg_has_role(oid, 'USAGE')), \
+       ARRAY(SELECT rolname FROM pg_catalog.pg_roles WHERE rolsuper), \
+       ARRAY(SELECT datname FROM pg_catalog.pg_database WHERE pg_catalog.has_database_privilege(oid, 'CONNECT') \
+         OR pg_catalog.pg_has_role('pg_read_all_stats', 'USAGE')))::text, 'UTF8'), 'hex')";
 
 const WAITS: &str = "SELECT pid, wait_event_type, wait_event, state, \
      CASE WHEN wait_event_type = 'Lock' THEN pg_catalog.array_to_json(pg_catalog.pg_blocking_pids(pid)) END \
@@ -79,18 +82,9 @@ impl Rights {
         let lost = || PgError::internal("a datanode does not say what a role may do");
         let [row] = rows else { return Err(lost()) };
         let is = |at: usize| row.get(at).and_then(Option::as_deref) == Some(b"t");
-        let names = |at: usize| -> Result<HashSet<String>> {
-            let list = row.get(at).and_then(Option::as_deref).ok_or_else(lost)?;
-            serde_json::from_slice(list).map_err(|_| lost())
-        };
-        Ok(Self {
-            sees_all: is(0),
-            signals_all: is(1),
-            is_superuser: is(2),
-            roles: names(3)?,
-            superusers: names(4)?,
-            databases: names(5)?,
-        })
+        let names = row.get(3).and_then(Option::as_deref).ok_or_else(lost)?;
+        let [roles, superusers, databases] = in_utf8(names).ok_or_else(lost)?;
+        Ok(Self { sees_all: is(0), signals_all: is(1), is_superuser: is(2), roles, superusers, databases })
     }
 
     fn sees(&self, session: &Told) -> bool {
@@ -103,6 +97,13 @@ impl Rights {
             false => self.signals_all || self.roles.contains(&session.usename),
         }
     }
+}
+
+/// Reads JSON that a node gives in hexadecimal digits of UTF-8: the session's own backend would give text in the client's encoding.
+pub(super) fn in_utf8<T: DeserializeOwned>(digits: &[u8]) -> Option<T> {
+    let mut json = Vec::new();
+    unhex(digits, &mut json).ok()?;
+    serde_json::from_slice(&json).ok()
 }
 
 impl Session {

@@ -9,7 +9,7 @@ use catalog::{NodeId, quote_literal};
 use pgerror::{PgError, Result};
 use serde_json::{Value, json};
 
-use crate::commands::all_sessions::{Rights, Rows};
+use crate::commands::all_sessions::{Rights, Rows, in_utf8};
 use crate::session::Session;
 
 /// Users' tables and indexes, and of what is replicated the nodes that have a copy. Like PostgreSQL's functions about sizes it waits
@@ -58,13 +58,19 @@ impl Session {
 
     /// Each node's in a view of PostgreSQL, as the session's role sees them.
     async fn rows_of_view(&mut self, view: &str) -> Result<Vec<Value>> {
-        let sql = format!("SELECT pg_catalog.jsonb_agg(v) FROM loxo.own_statistics({}) AS v", quote_literal(view));
+        let sql = format!(
+            "SELECT pg_catalog.encode(pg_catalog.convert_to(pg_catalog.jsonb_agg(v)::text, 'UTF8'), 'hex') \
+             FROM loxo.own_statistics({}) AS v",
+            quote_literal(view)
+        );
         let mut all = Vec::new();
         for node in self.context.nodes() {
             let answer = self.rows_on(node, &sql).await?;
             let rows = answer.into_iter().flatten().next().flatten();
-            let rows: Vec<Value> =
-                rows.map_or(Ok(Vec::new()), |rows| serde_json::from_slice(&rows)).map_err(not_read)?;
+            let rows: Vec<Value> = match rows {
+                Some(rows) => in_utf8(&rows).ok_or_else(figures_not_understood)?,
+                None => Vec::new(),
+            };
             all.push(json!({ "node": node.0, "rows": rows }));
         }
         Ok(all)
@@ -111,5 +117,9 @@ fn text(value: &Bytes) -> String {
 }
 
 fn not_read(_: serde_json::Error) -> PgError {
+    figures_not_understood()
+}
+
+fn figures_not_understood() -> PgError {
     PgError::protocol("a datanode's figures are not understood")
 }

@@ -10,6 +10,8 @@ use crate::engine::spool::Spool;
 /// Receives one statement's result.
 pub struct Output<'a> {
     target: Target<'a>,
+    /// Where the client's writer was.
+    begin: u64,
     described: bool,
     rows: u64,
 }
@@ -23,17 +25,18 @@ enum Target<'a> {
 impl<'a> Output<'a> {
     /// To the client.
     pub fn client(writer: &'a mut FrameWriter) -> Self {
-        Self { target: Target::Client(writer), described: false, rows: 0 }
+        let begin = writer.position();
+        Self { target: Target::Client(writer), begin, described: false, rows: 0 }
     }
 
     /// Kept.
     pub fn spool(spool: &'a mut Spool) -> Self {
-        Self { target: Target::Spool(spool), described: false, rows: 0 }
+        Self { target: Target::Spool(spool), begin: 0, described: false, rows: 0 }
     }
 
     /// Rows that nobody reads.
     pub(crate) fn nowhere() -> Self {
-        Self { target: Target::Nowhere, described: false, rows: 0 }
+        Self { target: Target::Nowhere, begin: 0, described: false, rows: 0 }
     }
 
     /// Rows so far.
@@ -44,6 +47,16 @@ impl<'a> Output<'a> {
     /// Has nothing been passed on?
     pub(crate) fn is_untouched(&self) -> bool {
         !self.described && self.rows == 0
+    }
+
+    /// Takes back what was passed on, if none of it is on its way to the client. Is it as if nothing had been passed on?
+    pub(crate) fn take_back(&mut self) -> bool {
+        if let Target::Client(writer) = &mut self.target
+            && writer.take_back(self.begin)
+        {
+            (self.described, self.rows) = (false, 0);
+        }
+        self.is_untouched()
     }
 
     /// Is a RowDescription still to be passed on?

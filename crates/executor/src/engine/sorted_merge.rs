@@ -482,7 +482,7 @@ fn packed_keys(
     Ok(rest)
 }
 
-fn unhex(digits: &[u8], out: &mut Vec<u8>) -> Result<()> {
+pub(crate) fn unhex(digits: &[u8], out: &mut Vec<u8>) -> Result<()> {
     let value = |digit: u8| match digit {
         b'0'..=b'9' => Ok(digit - b'0'),
         b'a'..=b'f' => Ok(digit - b'a' + 10),

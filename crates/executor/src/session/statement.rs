@@ -7,6 +7,7 @@ use planner::{ExchangePlan, Plan};
 
 use crate::block::Block;
 use crate::block::GlobalSnapshot;
+use crate::engine::output::Output;
 use crate::session::Session;
 use crate::shared::catalog_load::Loaded;
 use crate::shared::plan_validity::{PlanValidity, is_outdated};
@@ -151,10 +152,10 @@ impl Session {
         (self.validity, self.must_replan, self.gathers) = (None, false, false);
     }
 
-    /// Notes how a statement ended of which this much has gone to the client.
-    pub(crate) fn note_failure(&mut self, error: Option<&PgError>, is_untouched: bool) {
+    /// Notes how a statement ended. If another plan may help, its rows are taken back, as long as the client has got none.
+    pub(crate) fn note_failure(&mut self, error: Option<&PgError>, output: &mut Output<'_>) {
         let may_help = |error: &PgError| is_outdated(error) || self.gathers || self.may_try_again(error);
-        self.must_replan = is_untouched && error.is_some_and(may_help);
+        self.must_replan = error.is_some_and(may_help) && output.take_back();
     }
 
     /// Has an exchange met an error in what it computed ahead, that one PostgreSQL might never have come to (in a branch of CASE,
@@ -180,6 +181,12 @@ impl Session {
     /// that stands alone can be run again.
     pub fn must_replan(&self) -> bool {
         self.must_replan
+    }
+
+    /// Is the schema the one that the last statement was planned with, as far as is known? Then buckets alone have moved, and another
+    /// plan gives the same columns, if it is made with [the same](Session::schema_version).
+    pub fn schema_holds(&self) -> bool {
+        self.context.known_schema_version() == Some(self.schema_version)
     }
 
     /// To be called before each statement: whatever was to stop was an earlier one.

@@ -168,6 +168,12 @@ impl Context {
         cached.as_ref().is_some_and(|loaded| loaded.catalog.rows_move())
     }
 
+    /// The version of the schema that was read last.
+    pub(crate) fn known_schema_version(&self) -> Option<u64> {
+        let cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
+        cached.as_ref().map(|loaded| loaded.catalog.schema_version())
+    }
+
     /// The current catalog if the gtm vouches for the one in memory.
     pub(crate) fn current_catalog(&self) -> Option<Arc<Loaded>> {
         self.epoch().and_then(|epoch| self.cached_at(Some(epoch)))
