@@ -408,7 +408,7 @@ mod tests {
             (call.function, call.arguments.as_str()),
             (
                 "register_table",
-                "'s.\"My''T\"'::pg_catalog.regclass, 'H', ARRAY['a']::pg_catalog.name[], NULL, '{0,2}'::pg_catalog.int2[], false"
+                "loxo.relation('s.\"My''T\"'), 'H', ARRAY['a']::pg_catalog.name[], NULL, '{0,2}'::pg_catalog.int2[], false"
             )
         );
     }
