@@ -315,7 +315,9 @@ CREATE FUNCTION loxo.reaches(role name, relation regclass, wanted text) RETURNS 
         CROSS JOIN LATERAL (
             SELECT coalesce(bool_or(o.option_value::bool), false)
             FROM pg_options_to_table(v.reloptions) AS o WHERE o.option_name = 'security_invoker') AS i (invoker)
-        WHERE i.invoker OR (SELECT bool_and(loxo.has_some_right(pg_get_userbyid(v.relowner), u.one, wanted)) FROM unnest(a.asked) AS u (one)))
+        -- Views may be made to name each other; nobody can read those.
+        WHERE v.oid <> ALL (a.asked)
+            AND (i.invoker OR (SELECT bool_and(loxo.has_some_right(pg_get_userbyid(v.relowner), u.one, wanted)) FROM unnest(a.asked) AS u (one))))
     SELECT EXISTS (
         SELECT FROM above AS a
         WHERE (SELECT bool_and(loxo.has_some_right(role, u.one, wanted)) FROM unnest(a.asked) AS u (one)))

@@ -26,6 +26,7 @@ CREATE FUNCTION loxo.relation_id(name text) RETURNS oid
     WHERE c.relname = (parse_ident(name))[2] AND n.nspname = (parse_ident(name))[1]
 $$;
 COMMENT ON FUNCTION loxo.relation_id(text) IS 'Of a name with its schema, both quoted where they must be.';
+GRANT EXECUTE ON FUNCTION loxo.relation_id TO PUBLIC;
 
 CREATE FUNCTION loxo.pg_stat_activity() RETURNS SETOF pg_catalog.pg_stat_activity
     LANGUAGE sql SET search_path = pg_catalog, pg_temp

@@ -8,7 +8,7 @@ use pgerror::{PgError, Result, SqlState};
 use planner::Plan;
 use planner::parse::{CopyEndpoint, DeclareCursor, Fetch, FetchDirection, Statement, StatementKind};
 
-use super::plans::keeps_columns;
+use super::plans::{SameSchema, keeps_columns};
 use super::{Ran, Statements};
 use crate::protocol::prepared::Prepared;
 use crate::session_commands::Declared;
@@ -157,12 +157,20 @@ impl Statements {
             return Err(PgError::unsupported("EXECUTE of a command of the session, which only Parse can prepare,")
                 .hint("Send Bind and Execute for it, or the command itself."));
         }
+        let schema = self.own.session.schema_version();
         match self.run_plan(&plan, statement, call, None).await {
             Err(_) if self.own.session.gathers() => self.run_anew(statement, call, None, None).await,
             Err(_)
                 if !self.own.session.in_block() && self.own.session.must_replan() && keeps_columns(statement, call) =>
             {
                 self.run_anew(statement, call, None, None).await
+            }
+            Err(error)
+                if !self.own.session.in_block()
+                    && self.own.session.must_replan()
+                    && self.own.session.schema_is(schema) =>
+            {
+                self.run_anew(statement, call, None, Some(SameSchema::new(schema, error))).await
             }
             result => result,
         }

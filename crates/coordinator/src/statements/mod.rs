@@ -109,8 +109,7 @@ impl Statements {
                     if executor::is_outdated(&error)
                         && tries < plans::NEW_PLANS_MAX
                         && self.own.socket.position() == before
-                        && (plans::keeps_columns(wanted.statement(), wanted.call())
-                            || self.own.session.schema_holds()) =>
+                        && plans::keeps_columns(wanted.statement(), wanted.call()) =>
                 {
                     tries += 1;
                     self.own.session.release();

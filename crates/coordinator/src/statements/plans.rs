@@ -31,7 +31,7 @@ pub(crate) struct SameSchema {
 }
 
 impl SameSchema {
-    fn new(version: u64, error: PgError) -> Self {
+    pub(super) fn new(version: u64, error: PgError) -> Self {
         Self { version, error }
     }
 }
@@ -48,7 +48,7 @@ impl Statements {
             },
         };
         executor::count_plan(false);
-        let version = self.own.session.catalog_version();
+        let (version, schema) = (self.own.session.catalog_version(), self.own.session.schema_version());
         let result = self.watch(&quick.plan, quick.call.as_ref().unwrap_or(call), None).await;
         let result = match result {
             Err(error) if quick.is_completed => Err(self.own.session.as_whole_read_by_home(sql, call, error).await),
@@ -68,9 +68,9 @@ impl Statements {
                 self.own.session.release();
                 return Quickly::NotPlanned;
             }
-            if must_replan && self.own.session.schema_holds() {
+            if must_replan && self.own.session.schema_is(schema) {
                 self.own.session.release();
-                return Quickly::Moved(SameSchema::new(self.own.session.schema_version(), error.clone()));
+                return Quickly::Moved(SameSchema::new(schema, error.clone()));
             }
         }
         Quickly::Ended(self.ended_quickly(result).await)
@@ -125,7 +125,7 @@ impl Statements {
                     if tries < NEW_PLANS_MAX
                         && spool.is_none()
                         && self.own.session.must_replan()
-                        && (keeps_columns(statement, call) || self.own.session.schema_holds()) =>
+                        && keeps_columns(statement, call) =>
                 {
                     self.own.session.rollback_to(CARE).await?;
                     self.own.session.release_savepoint(CARE).await?;
@@ -167,7 +167,7 @@ impl Statements {
             return Ok(ended);
         }
         let plan = self.plan_with(wanted.as_ref(), statement, call).await?;
-        let version = self.own.session.catalog_version();
+        let (version, schema) = (self.own.session.catalog_version(), self.own.session.schema_version());
         let moves_data = matches!(plan, Plan::CopyFrom(_) | Plan::CopyHome(_) | Plan::CopyTo(_));
         let stands_alone = !self.own.session.in_block() && spool.is_none();
         let may_retry = stands_alone && !moves_data;
@@ -190,9 +190,8 @@ impl Statements {
             {
                 self.run_anew(statement, call, spool, None).await
             }
-            Err(error) if may_retry && self.own.session.must_replan() && self.own.session.schema_holds() => {
-                let schema = SameSchema::new(self.own.session.schema_version(), error);
-                self.run_anew(statement, call, spool, Some(schema)).await
+            Err(error) if may_retry && self.own.session.must_replan() && self.own.session.schema_is(schema) => {
+                self.run_anew(statement, call, spool, Some(SameSchema::new(schema, error))).await
             }
             Err(error) if plan.facts().is_rewritten => {
                 Err(self.placed_by_home(&statement.sql, &plan, call, error).await)

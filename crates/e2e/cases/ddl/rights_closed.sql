@@ -35,8 +35,21 @@ GRANT ALL ON e2e_open.item, e2e_open.part, e2e_open.small, e2e_open.sums, e2e_op
 CREATE TABLE e2e_open.mine (k int PRIMARY KEY, v int) /*dist: hash(k) | replication | replication | hash(k)*/;
 INSERT INTO e2e_open.mine SELECT i, i FROM generate_series(1, 10) i;
 ALTER TABLE e2e_open.mine OWNER TO e2e_caller;
+CREATE TYPE e2e_open.color AS ENUM ('red', 'green', 'blue');
+CREATE TABLE e2e_closed.coloured (c e2e_open.color PRIMARY KEY, "N 1" int, twice int GENERATED ALWAYS AS ("N 1" * 2) STORED) /*dist: replication*/;
+INSERT INTO e2e_closed.coloured VALUES ('red', 1), ('green', 2), ('blue', 3);
+ALTER TABLE e2e_closed.coloured OWNER TO e2e_owner;
+CREATE VIEW e2e_open.coloured AS SELECT * FROM e2e_closed.coloured;
+ALTER VIEW e2e_open.coloured OWNER TO e2e_owner;
+GRANT ALL ON e2e_open.coloured TO e2e_caller;
 
 SET SESSION AUTHORIZATION e2e_caller;
+UPDATE e2e_open.coloured SET "N 1" = "N 1" + 10 WHERE c <> 'red';
+DELETE FROM e2e_open.coloured WHERE c = 'green' RETURNING *;
+INSERT INTO e2e_open.coloured VALUES ('green', 7), ('blue', 8) ON CONFLICT (c) DO UPDATE SET "N 1" = excluded."N 1" RETURNING c, twice;
+SELECT * FROM e2e_open.coloured ORDER BY c;
+-- refused
+INSERT INTO e2e_open.item (k, v) SELECT k + 3000, v FROM e2e_open.mine WHERE false RETURNING k;
 SELECT count(*), sum(v) FROM e2e_open.item;
 SELECT * FROM e2e_open.item WHERE k = 3;
 SELECT * FROM e2e_open.sums ORDER BY w;

@@ -212,7 +212,11 @@ fn names_come_in_any_encoding(dba: &mut Client) {
     dba.run("SET client_encoding = 'LATIN1'").expect("a setting");
     let named = "SELECT count(*) FROM pg_stat_user_tables WHERE relname = U&'gr\\00F6\\00DFe'";
     assert_eq!(dba.scalar(named).expect("a number"), "1");
+    // Nor does a type of that name change anything.
+    dba.run("CREATE TEMP TABLE text (a int)").expect("a look-alike");
     assert_ne!(dba.scalar("SELECT count(*) FROM pg_stat_activity").expect("a number"), "0");
+    assert_eq!(dba.scalar(named).expect("a number"), "1");
+    dba.run("DROP TABLE text").expect("its end");
     dba.run("RESET client_encoding; DROP TABLE \"größe\"; DROP ROLE \"jürgen\"").expect("its end");
 }
 

@@ -20,9 +20,14 @@ impl OwnCall {
         Self { function, arguments: arguments.into() }
     }
 
-    /// About a table, by its name in SQL with the schema; `more` arguments follow, with their comma.
+    /// About a table, by its name in SQL; `more` arguments follow, with their comma.
     pub(crate) fn about(function: &'static str, table: &str, more: &str) -> Self {
-        Self::new(function, format!("loxo.relation({}){more}", catalog::quote_literal(table)))
+        let name = catalog::quote_literal(table);
+        // What the user's own search path finds is open to him.
+        match names_schema(table) {
+            true => Self::new(function, format!("loxo.relation({name}){more}")),
+            false => Self::new(function, format!("{name}::pg_catalog.regclass{more}")),
+        }
     }
 
     fn sql(&self) -> String {
@@ -34,6 +39,11 @@ impl OwnCall {
     pub(crate) fn queue(&self, seal: &Seal, connection: &mut Connection) {
         seal.queue(connection, self.function, &self.sql());
     }
+}
+
+/// Has a name in SQL a dot that is no part of a quoted one?
+fn names_schema(name: &str) -> bool {
+    name.split('"').step_by(2).any(|outside| outside.contains('.'))
 }
 
 /// Reads the answers to calls, and returns the last one's value.
@@ -53,4 +63,17 @@ pub(crate) async fn answers(leased: &mut LeasedConnection, calls: usize) -> Resu
         outcome = outcome.map(|_| rows.into_iter().flatten().next().flatten());
     }
     outcome
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_schema_is_told_from_a_dot_in_a_name() {
+        let with = ["s.t", "\"s.x\".t", "s.\"t.u\"", "\"a\"\"b\".\"c\""];
+        let without = ["t", "\"s.t\"", "\"a\"\".b\""];
+        assert!(with.iter().all(|name| names_schema(name)));
+        assert!(!without.iter().any(|name| names_schema(name)));
+    }
 }

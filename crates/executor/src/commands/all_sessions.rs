@@ -47,7 +47,7 @@ const RIGHTS: &str = "SELECT pg_catalog.pg_has_role('pg_read_all_stats', 'USAGE'
        ARRAY(SELECT rolname FROM pg_catalog.pg_roles WHERE pg_catalog.pg_has_role(oid, 'USAGE')), \
        ARRAY(SELECT rolname FROM pg_catalog.pg_roles WHERE rolsuper), \
        ARRAY(SELECT datname FROM pg_catalog.pg_database WHERE pg_catalog.has_database_privilege(oid, 'CONNECT') \
-         OR pg_catalog.pg_has_role('pg_read_all_stats', 'USAGE')))::text, 'UTF8'), 'hex')";
+         OR pg_catalog.pg_has_role('pg_read_all_stats', 'USAGE')))::pg_catalog.text, 'UTF8'), 'hex')";
 
 const WAITS: &str = "SELECT pid, wait_event_type, wait_event, state, \
      CASE WHEN wait_event_type = 'Lock' THEN pg_catalog.array_to_json(pg_catalog.pg_blocking_pids(pid)) END \

@@ -59,7 +59,7 @@ impl Session {
     /// Each node's in a view of PostgreSQL, as the session's role sees them.
     async fn rows_of_view(&mut self, view: &str) -> Result<Vec<Value>> {
         let sql = format!(
-            "SELECT pg_catalog.encode(pg_catalog.convert_to(pg_catalog.jsonb_agg(v)::text, 'UTF8'), 'hex') \
+            "SELECT pg_catalog.encode(pg_catalog.convert_to(pg_catalog.jsonb_agg(v)::pg_catalog.text, 'UTF8'), 'hex') \
              FROM loxo.own_statistics({}) AS v",
             quote_literal(view)
         );

@@ -72,7 +72,8 @@ impl Session {
         self.check_rights(insert.rights_sql.as_deref(), call).await?;
         if let Some((through, view)) = self.lend_view(insert).await? {
             let done = self.insert_with_rights(&through, call, output).await?;
-            self.take_views_back(&insert.stage.target.distribution.nodes(), &[view]).await?;
+            let nodes = self.nodes_with_home(&through.stage.target.distribution.nodes());
+            self.take_views_back(&nodes, &[view]).await?;
             return Ok(done);
         }
         let lent = self.lend_insert(insert).await?;
@@ -92,6 +93,12 @@ impl Session {
         self.lend_rights(&target.distribution.nodes(), &target.qualified_name(), &["INSERT"]).await
     }
 
+    /// The home node describes a RETURNING that no row reaches.
+    fn nodes_with_home(&self, nodes: &[NodeId]) -> Vec<NodeId> {
+        let home = (!nodes.contains(&self.home)).then_some(self.home);
+        nodes.iter().copied().chain(home).collect()
+    }
+
     /// Names of the table want USAGE on its schema, which who inserts through a view need not have: then the rows go through a view
     /// of ours. Gives the INSERT into it, and its name.
     async fn lend_view(&mut self, insert: &InsertStaged) -> Result<Option<(InsertStaged, String)>> {
@@ -103,8 +110,9 @@ impl Session {
             let what = format!("this INSERT through a view into \"{}\", which has policies,", target.name);
             return Err(PgError::unsupported(what).hint("GRANT USAGE on the table's schema."));
         }
-        let nodes = target.distribution.nodes();
-        let view = self.lend_change(&nodes, target, "INSERT, UPDATE, SELECT").await?;
+        let nodes = self.nodes_with_home(&target.distribution.nodes());
+        let rights = if insert.tail.is_empty() { "INSERT" } else { "INSERT, UPDATE, SELECT" };
+        let view = self.lend_change(&nodes, target, rights).await?;
         let table = target.qualified_name();
         let alias = match insert.target_sql.strip_prefix(&table) {
             Some(alias) if !alias.is_empty() => alias.to_owned(),

@@ -183,10 +183,10 @@ impl Session {
         self.must_replan
     }
 
-    /// Is the schema the one that the last statement was planned with, as far as is known? Then buckets alone have moved, and another
-    /// plan gives the same columns, if it is made with [the same](Session::schema_version).
-    pub fn schema_holds(&self) -> bool {
-        self.context.known_schema_version() == Some(self.schema_version)
+    /// Is this version of the schema the newest that is known? Then buckets alone have moved since, and another plan gives the same
+    /// columns, if it is made with [the same](Session::schema_version).
+    pub fn schema_is(&self, version: u64) -> bool {
+        self.context.known_schema_version() == Some(version)
     }
 
     /// To be called before each statement: whatever was to stop was an earlier one.

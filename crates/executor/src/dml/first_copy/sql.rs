@@ -132,6 +132,11 @@ impl<'a> Texts<'a> {
     /// of that name where this session looks for operators.
     fn same(&self, at: usize, value: usize) -> String {
         let is_builtin = self.table.columns[at].type_oid < FIRST_USER_OID;
+        if !is_builtin && self.place == PLACE {
+            // No code of the user's may run while the view is lent. Copies have the same texts.
+            let row = format!("ROW({ALIAS}.{})::pg_catalog.text", self.name(at));
+            return format!("{row} OPERATOR(pg_catalog.=) ROW(v.k{value})::pg_catalog.text");
+        }
         let equals = if is_builtin { "OPERATOR(pg_catalog.=)" } else { "=" };
         format!("{ALIAS}.{} {equals} v.k{value}", self.name(at))
     }
