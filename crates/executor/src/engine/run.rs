@@ -92,7 +92,7 @@ impl Session {
             Err(error) if !self.in_block() => Err(self.with_deadlock_report(error).await),
             result => result,
         };
-        self.note_failure(result.as_ref().err(), output);
+        self.note_failure(result.as_ref().err(), || output.take_back());
         self.log_if_slow(plan, began.elapsed(), result.as_ref().err());
         // LOCK TABLE is no query; the home node sees every schema change.
         if let Some(block) = self.block.as_mut().filter(|_| !matches!(plan, Plan::Ddl(_))) {

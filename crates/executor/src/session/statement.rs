@@ -7,7 +7,6 @@ use planner::{ExchangePlan, Plan};
 
 use crate::block::Block;
 use crate::block::GlobalSnapshot;
-use crate::engine::output::Output;
 use crate::session::Session;
 use crate::shared::catalog_load::Loaded;
 use crate::shared::plan_validity::{PlanValidity, is_outdated};
@@ -153,9 +152,9 @@ impl Session {
     }
 
     /// Notes how a statement ended. If another plan may help, its rows are taken back, as long as the client has got none.
-    pub(crate) fn note_failure(&mut self, error: Option<&PgError>, output: &mut Output<'_>) {
+    pub(crate) fn note_failure(&mut self, error: Option<&PgError>, take_back: impl FnOnce() -> bool) {
         let may_help = |error: &PgError| is_outdated(error) || self.gathers || self.may_try_again(error);
-        self.must_replan = error.is_some_and(may_help) && output.take_back();
+        self.must_replan = error.is_some_and(may_help) && take_back();
     }
 
     /// Has an exchange met an error in what it computed ahead, that one PostgreSQL might never have come to (in a branch of CASE,
