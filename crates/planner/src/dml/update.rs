@@ -5,7 +5,7 @@ use std::sync::Arc;
 use catalog::{Distribution, Relation};
 use pg_query::protobuf::{
     Alias, ColumnRef, MultiAssignRef, RangeSubselect, RangeVar, ResTarget, ReturningClause, SelectStmt, SubLink,
-    SubLinkType, UpdateStmt, WithClause,
+    UpdateStmt, WithClause,
 };
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
@@ -353,11 +353,6 @@ fn column_of(query: &SubLink, several: &MultiAssignRef) -> Node {
         subquery: query.subselect.clone(),
         alias: Some(Alias { aliasname: "loxo_s".to_owned(), colnames }),
     };
-    let select = SelectStmt {
-        target_list: vec![tree::target(tree::column(&["loxo_s", &name(several.colno)]), None)],
-        from_clause: vec![rows.into_node()],
-        ..tree::empty_select()
-    };
-    SubLink { sub_link_type: SubLinkType::ExprSublink as i32, subselect: select.into_box(), ..SubLink::default() }
-        .into_node()
+    let column = tree::target(tree::column(&["loxo_s", &name(several.colno)]), None);
+    tree::scalar(tree::select_from(vec![column], vec![rows.into_node()]).into_box())
 }

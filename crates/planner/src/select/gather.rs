@@ -248,11 +248,8 @@ pub(super) fn fragment(relation: &Relation, name: &RangeVar, needs: &Needs, filt
     let mut table = name.clone();
     table.schemaname = relation.schema.clone();
     table.alias = (alias != relation.name).then(|| Alias { aliasname: alias, colnames: Vec::new() });
-    let mut select = SelectStmt {
-        target_list: columns.iter().map(|c| tree::target(tree::column(&[c]), None)).collect(),
-        from_clause: vec![tree::node(NodeEnum::RangeVar(table))],
-        ..tree::empty_select()
-    };
+    let targets = columns.iter().map(|c| tree::target(tree::column(&[c]), None)).collect();
+    let mut select = tree::select_from(targets, vec![tree::node(NodeEnum::RangeVar(table))]);
     if columns.is_empty() {
         // Of any column of the table somebody may have no right to read it.
         select.target_list.push(tree::target(tree::integer(0), Some(NO_COLUMN)));

@@ -206,11 +206,7 @@ fn set_operation(
     env: &Env<'_>,
     facts: &Facts,
 ) -> Result<Plan, Not> {
-    let mut inner = select.clone();
-    inner.sort_clause.clear();
-    inner.limit_count = None;
-    inner.limit_offset = None;
-    inner.with_clause = None;
+    let mut inner = shape::below_order(select);
     let block = analyzer.block(&inner, env)?;
     let split = match &block.part {
         RowDistribution::Partitioned(split) => split.clone(),

@@ -40,6 +40,11 @@ fn expressions(select: &SelectStmt) -> Vec<&Node> {
     lists.into_iter().flatten().chain(single.into_iter().filter_map(|n| n.as_deref())).collect()
 }
 
+/// A set operation without what is done with its rows afterwards.
+pub(super) fn below_order(select: &SelectStmt) -> SelectStmt {
+    SelectStmt { sort_clause: Vec::new(), limit_count: None, limit_offset: None, with_clause: None, ..select.clone() }
+}
+
 /// Walks a level without its sub-selects.
 pub(crate) fn walk_level<'a>(select: &'a SelectStmt, visit: &mut dyn FnMut(Ref<'a>)) -> Result<()> {
     for expression in expressions(select) {

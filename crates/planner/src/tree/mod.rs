@@ -1,6 +1,8 @@
 //! Helpers round pg_query's trees: walking, building, comparing, printing.
 
-use pg_query::protobuf::{self, AConst, Alias, ColumnRef, RangeSubselect, RangeVar, ResTarget, SelectStmt, a_const};
+use pg_query::protobuf::{
+    self, AConst, Alias, ColumnRef, FuncCall, RangeSubselect, RangeVar, ResTarget, SelectStmt, a_const,
+};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result, SqlState};
 
@@ -73,6 +75,11 @@ pub(crate) fn empty_select() -> SelectStmt {
     }
 }
 
+/// `SELECT targets FROM items`.
+pub(crate) fn select_from(target_list: Vec<Node>, from_clause: Vec<Node>) -> SelectStmt {
+    SelectStmt { target_list, from_clause, ..empty_select() }
+}
+
 /// Wraps a node.
 pub(crate) fn node(inner: NodeEnum) -> Node {
     Node { node: Some(inner) }
@@ -132,6 +139,12 @@ pub(crate) fn integer(value: i64) -> Node {
     node(NodeEnum::AConst(AConst { isnull: false, location: -1, val: Some(val) }))
 }
 
+/// TRUE or FALSE.
+pub(crate) fn boolean(boolval: bool) -> Node {
+    let val = Some(a_const::Val::Boolval(protobuf::Boolean { boolval }));
+    node(NodeEnum::AConst(AConst { isnull: false, location: -1, val }))
+}
+
 /// A string constant.
 pub(crate) fn text(value: &str) -> Node {
     let val = Some(a_const::Val::Sval(protobuf::String { sval: value.to_owned() }));
@@ -153,6 +166,30 @@ pub(crate) fn or(args: Vec<Node>) -> Node {
 /// `CAST(value AS type)`.
 pub(crate) fn cast(value: Node, of: &protobuf::TypeName) -> Node {
     protobuf::TypeCast { arg: Some(Box::new(value)), type_name: Some(of.clone()), location: -1 }.into_node()
+}
+
+/// `condition IS NOT TRUE`, or another such test.
+pub(crate) fn boolean_test(condition: Node, test: protobuf::BoolTestType) -> Node {
+    let arg = Some(Box::new(condition));
+    protobuf::BooleanTest { xpr: None, arg, booltesttype: test as i32, location: -1 }.into_node()
+}
+
+/// A sub-select as a value.
+pub(crate) fn scalar(query: Option<Box<Node>>) -> Node {
+    let sub_link_type = protobuf::SubLinkType::ExprSublink as i32;
+    protobuf::SubLink { sub_link_type, subselect: query, ..Default::default() }.into_node()
+}
+
+/// A call of a function of PostgreSQL's own.
+pub(crate) fn call(function: &str, args: Vec<Node>) -> Node {
+    FuncCall {
+        funcname: vec![string("pg_catalog"), string(function)],
+        args,
+        funcformat: protobuf::CoercionForm::CoerceExplicitCall as i32,
+        location: -1,
+        ..FuncCall::default()
+    }
+    .into_node()
 }
 
 /// All conditions in one, `None` if there are none.

@@ -21,7 +21,7 @@ use std::collections::HashMap;
 use catalog::Function;
 use pg_query::protobuf::{
     Alias, BoolExpr, BoolExprType, CaseExpr, CaseWhen, FuncCall, NullTest, NullTestType, RangeFunction, RangeSubselect,
-    SelectStmt, SubLink, SubLinkType,
+    SelectStmt,
 };
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
@@ -190,11 +190,8 @@ impl Inliner<'_> {
             value = unless_null((0..arguments.len()).map(parameter).collect(), value);
         }
         let alias = self.alias();
-        let query = SelectStmt {
-            target_list: vec![tree::target(value, None)],
-            from_clause: vec![in_from(values(arguments), &alias, Vec::new())],
-            ..tree::empty_select()
-        };
+        let from = vec![in_from(values(arguments), &alias, Vec::new())];
+        let query = tree::select_from(vec![tree::target(value, None)], from);
         // A bare sub-select after ANY would be one whose rows are compared.
         Ok(Some(tree::cast(sub_select(query), routine.returns())))
     }
@@ -305,8 +302,7 @@ fn is_known(value: &Node) -> bool {
 }
 
 fn sub_select(query: SelectStmt) -> Node {
-    SubLink { sub_link_type: SubLinkType::ExprSublink as i32, subselect: query.into_box(), ..SubLink::default() }
-        .into_node()
+    tree::scalar(query.into_box())
 }
 
 fn in_from(query: SelectStmt, alias: &str, colnames: Vec<Node>) -> Node {

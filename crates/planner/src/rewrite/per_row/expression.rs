@@ -4,8 +4,8 @@
 //! columns in it are, and the rest of it where the expression is.
 
 use pg_query::protobuf::{
-    self, AExprKind, AIndices, AIndirection, BoolExprType, CaseExpr, CaseWhen, ColumnRef, FuncCall, NullTest,
-    NullTestType, SelectStmt,
+    self, AExprKind, AIndices, AIndirection, BoolExprType, BoolTestType, CaseExpr, CaseWhen, ColumnRef, FuncCall,
+    NullTest, NullTestType, SelectStmt,
 };
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
@@ -149,11 +149,7 @@ impl Draft<'_> {
             (field, _) => {
                 let value = field.map_or_else(|| tree::star(None), |field| tree::column(&["loxo_c", field]));
                 let alias = tree::alias("loxo_c");
-                SelectStmt {
-                    target_list: vec![tree::target(value, None)],
-                    from_clause: vec![in_from(call, alias)],
-                    ..tree::empty_select()
-                }
+                tree::select_from(vec![tree::target(value, None)], vec![in_from(call, alias)])
             }
         };
         let first = self.add(Call { query, when: place.when.cloned(), columns, is_set: shape.set });
@@ -262,7 +258,7 @@ impl Draft<'_> {
             if let Some(result) = arm.result.as_deref_mut() {
                 *result = self.part(result, place.under(Some(&taken)))?;
             }
-            reached = Some(and_then(reached, is_not_true(holds)));
+            reached = Some(and_then(reached, tree::boolean_test(holds, BoolTestType::IsNotTrue)));
         }
         if let Some(result) = made.defresult.as_deref_mut() {
             *result = self.part(result, place.under(reached.as_ref()))?;
@@ -286,34 +282,13 @@ impl Draft<'_> {
 pub(super) fn and_then(first: Option<Node>, second: Node) -> Node {
     let Some(first) = first else { return second };
     let when = CaseWhen { expr: Some(Box::new(first)), result: Some(Box::new(second)), ..CaseWhen::default() };
-    let otherwise = protobuf::AConst {
-        val: Some(protobuf::a_const::Val::Boolval(protobuf::Boolean { boolval: false })),
-        ..protobuf::AConst::default()
-    };
-    CaseExpr {
-        args: vec![when.into_node()],
-        defresult: Some(Box::new(tree::node(NodeEnum::AConst(otherwise)))),
-        ..CaseExpr::default()
-    }
-    .into_node()
+    let otherwise = Some(Box::new(tree::boolean(false)));
+    CaseExpr { args: vec![when.into_node()], defresult: otherwise, ..CaseExpr::default() }.into_node()
 }
 
 fn undecided(argument: Node, is_and: bool) -> Node {
-    use protobuf::BoolTestType::{IsNotFalse, IsNotTrue};
-    boolean_test(argument, if is_and { IsNotFalse } else { IsNotTrue })
-}
-
-fn is_not_true(argument: Node) -> Node {
-    boolean_test(argument, protobuf::BoolTestType::IsNotTrue)
-}
-
-fn boolean_test(argument: Node, test: protobuf::BoolTestType) -> Node {
-    protobuf::BooleanTest {
-        arg: Some(Box::new(argument)),
-        booltesttype: test as i32,
-        ..protobuf::BooleanTest::default()
-    }
-    .into_node()
+    use BoolTestType::{IsNotFalse, IsNotTrue};
+    tree::boolean_test(argument, if is_and { IsNotFalse } else { IsNotTrue })
 }
 
 fn is_null(argument: Node) -> Node {

@@ -110,11 +110,7 @@ fn in_rows(draft: &mut Draft<'_>, item: &RangeFunction, names: &HashSet<String>)
     draft.arguments(&mut call, Place { group: &[], when: None, only_columns: false })?;
     let call = call.into_node();
     let own = tree::alias("loxo_c");
-    let query = SelectStmt {
-        target_list: vec![tree::target(tree::star(None), None)],
-        from_clause: vec![in_from(call, own)],
-        ..tree::empty_select()
-    };
+    let query = tree::select_from(vec![tree::target(tree::star(None), None)], vec![in_from(call, own)]);
     let first = draft.add(Call { query, when: None, columns: columns.len(), is_set: true });
     let mut alias = alias.clone();
     let given = alias.colnames.len();

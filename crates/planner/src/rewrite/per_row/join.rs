@@ -49,8 +49,7 @@ fn own(draft: &Draft<'_>, join: &mut JoinExpr, taken: &mut Vec<Node>) -> Result<
         return Ok(());
     }
     let (kept, late) = split_conditions(draft, join.quals.as_deref())?;
-    let always = || tree::parse_expression("true");
-    join.quals = Some(Box::new(tree::conjunction(kept).map_or_else(always, Ok)?));
+    join.quals = Some(Box::new(tree::conjunction(kept).unwrap_or_else(|| tree::boolean(true))));
     taken.extend(late);
     Ok(())
 }

@@ -44,8 +44,7 @@ pub(crate) fn sub_selects(ctx: &Context<'_>, statement: &Statement) -> Result<Op
     }
     names.insert(tree::alias_of(&target).to_owned());
     let mut draft = Draft::new(ctx, statement.parameters);
-    let mut rest =
-        SelectStmt { target_list: clause.exprs.clone(), from_clause: vec![rows_item()], ..tree::empty_select() };
+    let mut rest = tree::select_from(clause.exprs.clone(), vec![rows_item()]);
     rest.target_list.iter_mut().for_each(tree::name_output);
     to_slots(&mut draft, &mut rest, &names, true)?;
     draft.changes_first = true;

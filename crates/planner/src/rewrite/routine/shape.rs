@@ -6,7 +6,7 @@ use pg_query::{Node, NodeEnum};
 
 use super::Wanted;
 use crate::context::Context;
-use crate::tree::{self, Get, Syntax};
+use crate::tree::{self, Get};
 
 /// May a call give several rows?
 pub(crate) fn gives_set(ctx: &Context<'_>, call: &FuncCall) -> bool {
@@ -115,28 +115,17 @@ impl Shape {
         }
         let bound = tree::node(NodeEnum::Integer(protobuf::Integer { ival: -1 }));
         let array = TypeName { array_bounds: vec![bound], ..of.clone() };
-        unnest(tree::cast(value, &array))
+        tree::call("unnest", vec![tree::cast(value, &array)])
     }
 
     /// The same as a set, if it is a single value too.
     pub(super) fn rows(&self, parameter: usize, of: &TypeName) -> Node {
         match (self.set, self.value(parameter, of)) {
             (true, rows) => rows,
-            (false, value) => unnest(tree::node(NodeEnum::AArrayExpr(protobuf::AArrayExpr {
-                elements: vec![value],
-                ..protobuf::AArrayExpr::default()
-            }))),
+            (false, value) => {
+                let array = protobuf::AArrayExpr { elements: vec![value], ..protobuf::AArrayExpr::default() };
+                tree::call("unnest", vec![tree::node(NodeEnum::AArrayExpr(array))])
+            }
         }
     }
-}
-
-fn unnest(array: Node) -> Node {
-    FuncCall {
-        funcname: vec![tree::string("pg_catalog"), tree::string("unnest")],
-        args: vec![array],
-        funcformat: protobuf::CoercionForm::CoerceExplicitCall as i32,
-        location: -1,
-        ..FuncCall::default()
-    }
-    .into_node()
 }

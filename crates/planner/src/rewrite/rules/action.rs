@@ -162,11 +162,8 @@ fn values_of(row: Node) -> Option<Vec<Node>> {
 fn of_values(rows: Vec<Vec<Node>>) -> SelectStmt {
     let list = |items| tree::node(NodeEnum::List(List { items }));
     let values = SelectStmt { values_lists: rows.into_iter().map(list).collect(), ..tree::empty_select() };
-    SelectStmt {
-        target_list: vec![tree::target(tree::star(Some(VALUES)), None)],
-        from_clause: vec![tree::sub_select(values, tree::alias(VALUES))],
-        ..tree::empty_select()
-    }
+    let all = vec![tree::target(tree::star(Some(VALUES)), None)];
+    tree::select_from(all, vec![tree::sub_select(values, tree::alias(VALUES))])
 }
 
 fn mentions_rows(part: &impl Walk) -> Result<bool> {

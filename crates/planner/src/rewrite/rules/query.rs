@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use catalog::{Column, Generated, Relation, RuleEvent};
 use pg_query::protobuf::{
-    self, Alias, BoolTestType, BooleanTest, FuncCall, InsertStmt, List, MultiAssignRef, RangeVar, ResTarget, RowExpr,
-    SelectStmt, TypeCast,
+    self, Alias, BoolTestType, InsertStmt, List, MultiAssignRef, RangeVar, ResTarget, RowExpr, SelectStmt, TypeCast,
 };
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
@@ -163,8 +162,9 @@ impl<'a> Query<'a> {
         let is_domain = base != column.type_oid;
         let cuts = is_domain && modifier != -1 && ([VARCHAR, BPCHAR].contains(&base) || BIT.contains(&base));
         let with_length = |function: &str, of: &str| {
-            let arguments = vec![cast(value.clone(), of)?, tree::integer(column.type_modifier.into()), boolean(false)];
-            Ok(call(function, arguments))
+            let arguments =
+                vec![cast(value.clone(), of)?, tree::integer(column.type_modifier.into()), tree::boolean(false)];
+            Ok(tree::call(function, arguments))
         };
         match (column.type_oid, column.type_modifier) {
             (VARCHAR, 0..) => with_length("varchar", "pg_catalog.varchar"),
@@ -229,7 +229,7 @@ impl<'a> Query<'a> {
             let mut condition = condition.clone();
             self.check_names(&condition)?;
             super::action::replace(&mut condition, &mut |which, column| self.own_value(which, column))?;
-            remaining.push(is_not_true(condition));
+            remaining.push(tree::boolean_test(condition, BoolTestType::IsNotTrue));
         }
         let mut tree = self.tree.clone();
         match &mut tree {
@@ -362,23 +362,8 @@ pub(super) fn add(condition: &mut Option<Box<Node>>, more: Vec<Node>) {
     *condition = tree::conjunction(all).map(Box::new);
 }
 
-fn is_not_true(condition: Node) -> Node {
-    BooleanTest {
-        xpr: None,
-        arg: Some(Box::new(condition)),
-        booltesttype: BoolTestType::IsNotTrue as i32,
-        location: -1,
-    }
-    .into_node()
-}
-
 fn null() -> Node {
     tree::node(NodeEnum::AConst(protobuf::AConst { isnull: true, location: -1, val: None }))
-}
-
-fn boolean(boolval: bool) -> Node {
-    let val = Some(protobuf::a_const::Val::Boolval(protobuf::Boolean { boolval }));
-    tree::node(NodeEnum::AConst(protobuf::AConst { isnull: false, location: -1, val }))
 }
 
 /// A cast to a type as the catalog prints it.
@@ -388,15 +373,4 @@ fn cast(value: Node, of: &str) -> Result<Node> {
         Some(NodeEnum::TypeCast(cast)) => Ok(TypeCast { arg: Some(Box::new(value)), ..*cast }.into_node()),
         _ => Err(PgError::internal(format!("not a type: {of}"))),
     }
-}
-
-fn call(function: &str, args: Vec<Node>) -> Node {
-    FuncCall {
-        funcname: vec![tree::string("pg_catalog"), tree::string(function)],
-        args,
-        funcformat: protobuf::CoercionForm::CoerceExplicitCall as i32,
-        location: -1,
-        ..FuncCall::default()
-    }
-    .into_node()
 }

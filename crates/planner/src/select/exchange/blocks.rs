@@ -13,7 +13,7 @@ use pgerror::{PgError, Result};
 use super::estimate::{STEP, width};
 use super::moves::make_distinct;
 use super::repartitioned_aggregation::DISTINCT_MAX;
-use super::{Found, Markers, Search, State, exchanged_table};
+use super::{Found, Markers, Search, State, exchanged_table, stand_in};
 use crate::context::{Context, Named};
 use crate::facts::builtins::Combined;
 use crate::plan::{Exchange, FinalSql, Gather, Plan, Route};
@@ -137,16 +137,7 @@ impl Search<'_> {
             };
             state.cost += STEP + weight * copies;
             let columns = self.columns_shown(&block.query, block.names.len(), &state)?;
-            let exchange = Exchange {
-                table: state.next_table(),
-                columns: columns.iter().map(|column| column.name.clone()).collect(),
-                nodes,
-                sql,
-                inputs,
-                route,
-                indexes: Vec::new(),
-                is_analysed: true,
-            };
+            let exchange = Exchange { inputs, ..state.next(&columns, nodes, sql, route) };
             let is_single = self.is_single(block)?;
             let table = exchanged_table(None, exchange.table.clone(), columns, distribution);
             let table = state.add(exchange, Relation { rows: if is_single { 1.0 } else { 0.0 }, ..table });
@@ -160,11 +151,9 @@ impl Search<'_> {
     /// and that makes them far fewer.
     fn once(&self, query: &SelectStmt, block: &Block, state: &State) -> Result<Option<(String, f64)>> {
         let columns = self.columns_shown(&block.query, block.names.len(), state)?;
-        let is_comparable =
-            |column: &Column| column.deterministic && self.ctx.catalog.key_type(column.type_oid).is_some();
         let reads_made = state.exchanges.iter().any(|exchange| block.text.contains(&exchange.table));
         if reads_made
-            || !columns.iter().all(is_comparable)
+            || !columns.iter().all(|column| self.is_comparable(column))
             || !is_just_rows(self.ctx, &block.query)?
             || !is_only_asked(query, block)?
         {
@@ -203,20 +192,12 @@ impl Search<'_> {
         let mut last = tree::parse_select(&gather.final_sql.text)?;
         let mut inputs = Vec::new();
         for input in &gather.inputs {
-            let table = state.next_table();
+            let sql = FinalSql { text: input.sql.clone(), types: markers.types.clone() };
+            let next = state.next(&[], input.nodes.clone(), sql, Route::Single { node: gather.node });
             inputs.push(state.exchanges.len());
-            rename_table(&mut last, &input.table, &table)?;
-            let exchange = Exchange {
-                table: table.clone(),
-                columns: Vec::new(),
-                nodes: input.nodes.clone(),
-                sql: FinalSql { text: input.sql.clone(), types: markers.types.clone() },
-                inputs: markers.inputs.clone(),
-                route: Route::Single { node: gather.node },
-                indexes: Vec::new(),
-                is_analysed: true,
-            };
-            state.add(exchange, exchanged_table(None, table, Vec::new(), Distribution::Temporary));
+            rename_table(&mut last, &input.table, &next.table)?;
+            let table = exchanged_table(None, next.table.clone(), Vec::new(), Distribution::Temporary);
+            state.add(Exchange { inputs: markers.inputs.clone(), ..next }, table);
             state.cost += STEP;
         }
         let sql = FinalSql { text: tree::deparse_select(&last)?, types: gather.final_sql.types.clone() };
@@ -393,14 +374,8 @@ pub(super) fn with_ctes(ctx: &Context<'_>, select: &SelectStmt, query: &SelectSt
 
 /// The query with `SELECT … FROM table` in the block's place.
 fn replace(query: &SelectStmt, block: &Block, table: &Arc<Relation>) -> Result<SelectStmt> {
-    let targets = block.names.iter().zip(&table.columns);
-    let stand_in = SelectStmt {
-        target_list: targets.map(|(name, column)| tree::target(tree::column(&[&column.name]), Some(name))).collect(),
-        from_clause: vec![tree::node(NodeEnum::RangeVar(tree::table("", &table.name, None)))],
-        ..tree::empty_select()
-    };
     let mut query = query.clone();
-    put(&mut query, block, &stand_in)?;
+    put(&mut query, block, &stand_in(&block.names, &table.columns, &table.name))?;
     Ok(query)
 }
 

@@ -11,7 +11,6 @@
 //! `UNION ALL` alone needs none of this: no rows have to meet.
 
 use catalog::{Column, Distribution, FIRST_USER_OID, KeyColumn};
-use pg_query::NodeEnum;
 use pg_query::protobuf::{SelectStmt, SetOperation};
 use pgerror::Result;
 
@@ -19,7 +18,7 @@ use super::blocks::with_ctes;
 use super::estimate::{STEP, width};
 use super::moves::make_distinct;
 use super::repartitioned_aggregation::{DISTINCT_MAX, ROWS_MIN, rows_at_most};
-use super::{Found, Search, State, exchanged_table};
+use super::{Found, Search, State, exchanged_table, stand_in};
 use crate::plan::Exchange;
 use crate::select::names::{is_closed, outputs};
 use crate::select::shape;
@@ -59,18 +58,10 @@ impl Search<'_> {
             let Some(found) = self.best(&branch.query, &state, &[])? else { return Ok(None) };
             state = found.state.clone();
             let (nodes, sql, inputs) = self.settle(&found, &mut state)?;
-            let exchange = Exchange {
-                table: state.next_table(),
-                columns: branch.columns.iter().map(|column| column.name.clone()).collect(),
-                nodes,
-                sql,
-                inputs,
-                route: self.by_hash(&key, &map),
-                indexes: Vec::new(),
-                is_analysed: true,
-            };
+            let next = state.next(&branch.columns, nodes, sql, self.by_hash(&key, &map));
+            let exchange = Exchange { inputs, ..next };
             state.cost += STEP + branch.rows * width(branch.columns.len());
-            stand_ins.push(branch.stand_in(&exchange.table));
+            stand_ins.push(stand_in(&branch.names, &branch.columns, &exchange.table));
             let distribution = Distribution::Hash { columns: key.clone(), map_id, map: map.clone() };
             let table = exchanged_table(None, exchange.table.clone(), branch.columns.clone(), distribution);
             state.add(exchange, table);
@@ -127,20 +118,6 @@ impl Search<'_> {
             Some(KeyColumn { number: column.number, key_type })
         };
         first.columns.iter().enumerate().filter(is_common).filter_map(key).collect()
-    }
-}
-
-impl Branch {
-    /// `SELECT columns FROM table`.
-    fn stand_in(&self, table: &str) -> SelectStmt {
-        let targets = self.names.iter().zip(&self.columns);
-        SelectStmt {
-            target_list: targets
-                .map(|(name, column)| tree::target(tree::column(&[&column.name]), Some(name)))
-                .collect(),
-            from_clause: vec![tree::node(NodeEnum::RangeVar(tree::table("", table, None)))],
-            ..tree::empty_select()
-        }
     }
 }
 

@@ -14,23 +14,23 @@
 //!   care how often a value comes.
 //! - What is computed early cannot fail for rows that the join would have dropped.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use catalog::{Column, Distribution, KeyColumn};
-use pg_query::protobuf::{AConst, ColumnRef, FuncCall, RangeVar, ResTarget, SelectStmt};
+use pg_query::protobuf::{AConst, ColumnRef, FuncCall, ResTarget, SelectStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
 use super::blocks::unknown_column;
 use super::estimate::{STEP, width};
-use super::moves::make_distinct;
+use super::moves::{make_distinct, over};
 use super::repartitioned_aggregation::DISTINCT_MAX;
 use super::semi_join_reduction::with_level;
 use super::{Search, State, exchanged_table, predicate_elimination};
 use crate::context::Context;
 use crate::facts::builtins::{self, Combined as Way};
 use crate::look_alikes::Qualifier;
-use crate::plan::{Exchange, FinalSql};
+use crate::plan::FinalSql;
 use crate::select::exact::{self, Number};
 use crate::select::levels::{self, Found as Owner, Level, LevelTable};
 use crate::select::names::outputs;
@@ -65,11 +65,7 @@ impl Search<'_> {
         let mut options = Vec::new();
         for level in levels.iter().filter(|level| level.gathers) {
             for table in &level.tables {
-                let is_made = state
-                    .tables
-                    .iter()
-                    .skip(self.local_copies.len())
-                    .any(|made| made.name == table.relation.name && made.oid == table.relation.oid);
+                let is_made = self.is_made(state, &table.relation);
                 if !is_made && table.is_plain() && table.relation.distribution.is_partitioned() {
                     options.extend(self.added_up(query, state, &levels, table)?);
                 }
@@ -138,20 +134,11 @@ impl Search<'_> {
         let mut options = Vec::new();
         for (map_id, map) in self.maps_of_all() {
             let mut state = state.clone();
-            let exchange = Exchange {
-                table: state.next_table(),
-                columns: columns.iter().map(|column| column.name.clone()).collect(),
-                nodes: gather::nodes_of(&self.context(&state), fragment)?,
-                sql: FinalSql::plain(tree::deparse_select(fragment)?),
-                inputs: Vec::new(),
-                route: self.by_hash(&[key], &map),
-                indexes: Vec::new(),
-                is_analysed: true,
-            };
-            let level = SelectStmt {
-                from_clause: over(&ahead.level.from_clause, table.number, &exchange.table)?,
-                ..ahead.level.clone()
-            };
+            let nodes = gather::nodes_of(&self.context(&state), fragment)?;
+            let sql = FinalSql::plain(tree::deparse_select(fragment)?);
+            let exchange = state.next(&columns, nodes, sql, self.by_hash(&[key], &map));
+            let replaced = HashMap::from([(table.number, exchange.table.clone())]);
+            let level = SelectStmt { from_clause: over(&ahead.level.from_clause, &replaced)?, ..ahead.level.clone() };
             let place = Distribution::Hash { columns: vec![key], map_id, map: map.clone() };
             state.cost += STEP + rows * width(columns.len()) * 1.1;
             let made = exchanged_table(None, exchange.table.clone(), columns.clone(), place);
@@ -419,20 +406,6 @@ fn level_of<'q, 'l>(
         Ok(found.is_none())
     })?;
     Ok(found.map(|select| (select, level)))
-}
-
-/// The items of FROM with one table replaced.
-fn over(from: &[Node], number: i32, table: &str) -> Result<Vec<Node>> {
-    let mut from = from.to_vec();
-    from.rewrite(&mut |node: &mut Node| {
-        if let Some(name) = node.get_mut::<RangeVar>()
-            && name.location == number
-        {
-            *name = gather::replacement(name, table);
-        }
-        Ok(true)
-    })?;
-    Ok(from)
 }
 
 fn numbered<'c>(columns: impl Iterator<Item = &'c Column>) -> Vec<Column> {

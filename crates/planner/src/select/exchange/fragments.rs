@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use catalog::{Column, Distribution, Relation};
+use catalog::{Column, Distribution};
 use pg_query::protobuf::{SelectStmt, SubLink, SubLinkType};
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
@@ -99,17 +99,7 @@ impl Search<'_> {
         if let Some(made) = state.exchanges.iter().find(is_same) {
             return Ok(made.table.clone());
         }
-        let table = state.next_table();
-        let exchange = Exchange {
-            table,
-            columns: columns.clone(),
-            nodes,
-            sql: FinalSql::plain(sql),
-            inputs: Vec::new(),
-            route,
-            indexes,
-            is_analysed: true,
-        };
+        let exchange = Exchange { indexes, ..state.next(&unit.columns, nodes, FinalSql::plain(sql), route) };
         let made = exchanged_table(Some(&unit.relation), exchange.table.clone(), unit.columns.clone(), distribution);
         Ok(state.add(exchange, made).name.clone())
     }
@@ -209,37 +199,26 @@ impl Search<'_> {
     fn send_keys(&self, unit: &Unit, column: &str, keys: &SelectStmt, state: &mut State) -> Result<Option<String>> {
         let Some(key) = unit.relation.column(column).cloned() else { return Ok(None) };
         let Ok(nodes) = gather::nodes_of(&self.context(state), keys) else { return Ok(None) };
-        let exchange = Exchange {
-            table: state.next_table(),
-            columns: vec![column.to_owned()],
-            nodes,
-            sql: FinalSql::plain(tree::deparse_select(keys)?),
-            inputs: Vec::new(),
-            route: Route::Replicated { nodes: self.nodes.clone() },
-            indexes: Vec::new(),
-            is_analysed: true,
-        };
+        let sql = FinalSql::plain(tree::deparse_select(keys)?);
+        let columns = vec![key];
+        let exchange = state.next(&columns, nodes, sql, Route::Replicated { nodes: self.nodes.clone() });
         let everywhere = Distribution::Replicated { nodes: self.nodes.clone() };
-        let table: Relation = exchanged_table(None, exchange.table.clone(), vec![key], everywhere);
+        let table = exchanged_table(None, exchange.table.clone(), columns, everywhere);
         Ok(Some(state.add(exchange, table).name.clone()))
     }
 }
 
 /// `SELECT column FROM unit WHERE its conditions`.
 fn key_select(unit: &Unit, column: &str) -> SelectStmt {
-    let key = [unit.relation.column(column).cloned()].into_iter().flatten().collect::<Vec<Column>>();
     let mut select = gather::fragment(&unit.relation, &unit.name, &Needs::none(), &unit.filter);
-    select.target_list =
-        key.iter().map(|column| tree::target(tree::column(&[&unit.alias, &column.name]), None)).collect();
+    let key = unit.relation.column(column).map(|key| tree::target(column_of(unit, &key.name), None));
+    select.target_list = key.into_iter().collect();
     select
 }
 
 fn keys_of_table(table: &str, column: &str) -> SelectStmt {
-    SelectStmt {
-        target_list: vec![tree::target(tree::column(&[table, column]), None)],
-        from_clause: vec![tree::node(NodeEnum::RangeVar(tree::table("", table, None)))],
-        ..tree::empty_select()
-    }
+    let from = tree::node(NodeEnum::RangeVar(tree::table("", table, None)));
+    tree::select_from(vec![tree::target(tree::column(&[table, column]), None)], vec![from])
 }
 
 fn in_keys(ctx: &Context<'_>, unit: &Unit, column: &str, keys: SelectStmt) -> Node {
@@ -266,8 +245,8 @@ fn add_condition(select: &mut SelectStmt, condition: Node) {
 /// The only table in the sub-select of EXISTS or IN: equal rows say the same.
 fn counts_once(search: &Search<'_>, unit: &Unit, levels: &[Level]) -> bool {
     let level = &levels[unit.level];
-    let comparable = |column: &Column| column.deterministic && search.ctx.catalog.key_type(column.type_oid).is_some();
-    level.counts_once && level.is_single_table() && unit.columns.iter().all(comparable)
+    let is_comparable = |column: &Column| search.is_comparable(column);
+    level.counts_once && level.is_single_table() && unit.columns.iter().all(is_comparable)
 }
 
 /// Columns by which a correlated sub-select looks rows up, for an index.

@@ -37,7 +37,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use catalog::{Distribution, NodeId, Relation};
+use catalog::{Column, Distribution, NodeId, Relation};
 use pg_query::NodeEnum;
 use pg_query::protobuf::SelectStmt;
 use pgerror::Result;
@@ -47,7 +47,7 @@ use super::{levels, local_plan, two_phase};
 use crate::context::{Context, Named};
 use crate::facts::functions::Facts;
 use crate::facts::tables::Tables;
-use crate::plan::{Exchange, ExchangePlan, Plan, Scatter};
+use crate::plan::{Exchange, ExchangePlan, FinalSql, Plan, Route, Scatter};
 use crate::session::{Exchanges, SessionFacts};
 use crate::tree::{self, Ask, Ref, Syntax, Walk};
 
@@ -203,6 +203,20 @@ impl State {
         format!("loxo_x{}", self.exchanges.len() + 1)
     }
 
+    /// An exchange that is next, of rows that need no other; how they are read then depends on what is in them.
+    fn next(&self, columns: &[Column], nodes: Vec<NodeId>, sql: FinalSql, route: Route) -> Exchange {
+        Exchange {
+            table: self.next_table(),
+            columns: columns.iter().map(|column| column.name.clone()).collect(),
+            nodes,
+            sql,
+            inputs: Vec::new(),
+            route,
+            indexes: Vec::new(),
+            is_analysed: true,
+        }
+    }
+
     fn add(&mut self, exchange: Exchange, table: Relation) -> Arc<Relation> {
         let table = Arc::new(table);
         self.exchanges.push(exchange);
@@ -287,6 +301,17 @@ impl Search<'_> {
         }
     }
 
+    /// Is it a table that an exchange has made?
+    fn is_made(&self, state: &State, relation: &Relation) -> bool {
+        let mut made = state.tables.iter().skip(self.local_copies.len());
+        made.any(|made| made.name == relation.name && made.oid == relation.oid)
+    }
+
+    /// Can rows be told apart by what the column holds?
+    fn is_comparable(&self, column: &Column) -> bool {
+        column.deterministic && self.ctx.catalog.key_type(column.type_oid).is_some()
+    }
+
     fn context<'s>(&'s self, state: &'s State) -> Context<'s> {
         Context { exchanged: &state.tables, ..Context::new(self.ctx.catalog, self.ctx.session, self.ctx.analysis) }
     }
@@ -314,13 +339,15 @@ fn with_text(plan: Plan, query: &SelectStmt) -> Result<Plan> {
     })
 }
 
+/// `SELECT columns AS names FROM table`.
+fn stand_in(names: &[String], columns: &[Column], table: &str) -> SelectStmt {
+    let target = |(name, column): (&String, &Column)| tree::target(tree::column(&[&column.name]), Some(name));
+    let from = vec![tree::node(NodeEnum::RangeVar(tree::table("", table, None)))];
+    tree::select_from(names.iter().zip(columns).map(target).collect(), from)
+}
+
 /// A table as an exchange makes it.
-fn exchanged_table(
-    of: Option<&Relation>,
-    name: String,
-    columns: Vec<catalog::Column>,
-    distribution: Distribution,
-) -> Relation {
+fn exchanged_table(of: Option<&Relation>, name: String, columns: Vec<Column>, distribution: Distribution) -> Relation {
     Relation {
         oid: 0,
         schema: String::new(),

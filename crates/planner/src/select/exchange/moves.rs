@@ -17,6 +17,7 @@ use crate::context::Context;
 use crate::select::gather::{self, Needs};
 use crate::select::levels::{self, Level};
 use crate::select::locality::{Analyzer, Env};
+use crate::select::shape;
 use crate::tree::{self, Get, Syntax, Walk};
 
 /// Part of the rows up to which another table's condition is worth a semi-join.
@@ -186,7 +187,7 @@ impl Search<'_> {
         let analysed = analyzer.with_of_query(renamed, &Env::default()).and_then(|env| {
             match renamed.op == SetOperation::SetopNone as i32 {
                 true => analyzer.body(renamed, &env).map(|_| ()),
-                false => analyzer.block(&below_order(renamed), &env).map(|_| ()),
+                false => analyzer.block(&shape::below_order(renamed), &env).map(|_| ()),
             }
         });
         Ok(analysed.is_ok())
@@ -258,12 +259,7 @@ impl Search<'_> {
         let mut units = Vec::new();
         for (at, level) in levels.iter().enumerate() {
             for table in &level.tables {
-                if state
-                    .tables
-                    .iter()
-                    .skip(self.local_copies.len())
-                    .any(|made| made.name == table.relation.name && made.oid == table.relation.oid)
-                {
+                if self.is_made(state, &table.relation) {
                     continue;
                 }
                 let filter = filters.get(&table.number).cloned().unwrap_or_default();
@@ -363,13 +359,8 @@ fn stand_in(number: i32) -> String {
     format!("loxo_u{number}")
 }
 
-/// A set operation without what is done with its rows afterwards.
-fn below_order(select: &SelectStmt) -> SelectStmt {
-    SelectStmt { sort_clause: Vec::new(), limit_count: None, limit_offset: None, with_clause: None, ..select.clone() }
-}
-
-/// The query with some tables replaced, by number.
-fn over(query: &SelectStmt, tables: &HashMap<i32, String>) -> Result<SelectStmt> {
+/// The query, or a part of one, with some tables replaced, by number.
+pub(super) fn over<T: Walk + Clone>(query: &T, tables: &HashMap<i32, String>) -> Result<T> {
     let mut query = query.clone();
     query.rewrite(&mut |node: &mut Node| {
         if let Some(name) = node.get_mut::<RangeVar>()

@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use pg_query::protobuf::{Boolean, SelectStmt, a_const};
+use pg_query::protobuf::SelectStmt;
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
@@ -22,7 +22,8 @@ pub(super) fn without(query: &SelectStmt, conditions: &[Node]) -> Result<Option<
                 select.where_clause = rest(select.where_clause.take(), conditions, &mut found).map(Box::new);
             }
             Some(NodeEnum::JoinExpr(join)) if join.quals.is_some() => {
-                let left = rest(join.quals.take(), conditions, &mut found).unwrap_or_else(always);
+                // ON needs some condition.
+                let left = rest(join.quals.take(), conditions, &mut found).unwrap_or_else(|| tree::boolean(true));
                 join.quals = Some(Box::new(left));
             }
             _ => {}
@@ -47,10 +48,4 @@ fn rest(condition: Option<Box<Node>>, removed: &[Node], found: &mut [usize]) -> 
     }
     let kept = tree::conjuncts(Some(&condition)).into_iter().enumerate().filter(|(i, _)| !dropped.contains(i));
     tree::conjunction(kept.map(|(_, part)| part.clone()).collect())
-}
-
-/// ON needs some condition.
-fn always() -> Node {
-    let val = Some(a_const::Val::Boolval(Boolean { boolval: true }));
-    tree::node(NodeEnum::AConst(pg_query::protobuf::AConst { isnull: false, location: -1, val }))
 }

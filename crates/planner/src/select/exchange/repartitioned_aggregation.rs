@@ -24,7 +24,7 @@ use super::moves::make_distinct;
 use super::{Found, Markers, Search, State, exchanged_table};
 use crate::context::Context;
 use crate::facts::builtins;
-use crate::plan::{Exchange, FinalSql, KeySource, Plan, Route};
+use crate::plan::{FinalSql, KeySource, Plan, Route};
 use crate::select::locality::{Analyzer, Body, Env, RowDistribution};
 use crate::select::shape;
 use crate::select::two_phase::{self, Planned};
@@ -71,16 +71,8 @@ impl Search<'_> {
             return Ok(gathered.map(found));
         };
         let mut state = state.clone();
-        let exchange = Exchange {
-            table: state.next_table(),
-            columns: columns.iter().map(|column| column.name.clone()).collect(),
-            nodes,
-            sql: FinalSql::plain(tree::deparse_select(&parts.fragment)?),
-            inputs: Vec::new(),
-            route: self.by_hash(&key, &map),
-            indexes: Vec::new(),
-            is_analysed: true,
-        };
+        let sql = FinalSql::plain(tree::deparse_select(&parts.fragment)?);
+        let exchange = state.next(&columns, nodes, sql, self.by_hash(&key, &map));
         let Planned { mut last, types, .. } = parts;
         rename_table(&mut last, two_phase::TABLE, &exchange.table)?;
         let markers = Markers { types, inputs: vec![state.exchanges.len()] };

@@ -149,11 +149,9 @@ impl Search<'_> {
         for name in needs.columns_by_any_name(relation) {
             columns.extend(relation.column(name).filter(|column| !key.iter().any(|k| k.name == column.name)).cloned());
         }
-        let is_comparable =
-            |column: &Column| column.deterministic && self.ctx.catalog.key_type(column.type_oid).is_some();
         let can_travel = !needs.is_of_all()
             && columns.len() <= COLUMNS_MAX
-            && columns.iter().all(is_comparable)
+            && columns.iter().all(|column| self.is_comparable(column))
             && !key.iter().any(|column| needs.is_grouped(&column.name));
         Ok(can_travel.then_some(columns))
     }
@@ -182,16 +180,8 @@ impl Search<'_> {
         for (distribution, route, copies) in places {
             let mut state = state.clone();
             let columns = sent_columns(&asked.columns);
-            let exchange = Exchange {
-                table: state.next_table(),
-                columns: columns.iter().map(|column| column.name.clone()).collect(),
-                nodes: asked.nodes.clone(),
-                sql: FinalSql::plain(tree::deparse_select(&passing)?),
-                inputs: Vec::new(),
-                route,
-                indexes: Vec::new(),
-                is_analysed: false,
-            };
+            let sql = FinalSql::plain(tree::deparse_select(&passing)?);
+            let exchange = Exchange { is_analysed: false, ..state.next(&columns, asked.nodes.clone(), sql, route) };
             let level_after = asked.decided(level, &exchange.table)?;
             state.cost += STEP + asked.rows * asked.nodes.len() as f64 * width(columns.len()) * copies;
             let table = exchanged_table(None, exchange.table.clone(), columns, distribution);
@@ -211,16 +201,9 @@ impl Search<'_> {
             return Ok(None);
         }
         let mut state = state.clone();
-        let exchange = Exchange {
-            table: state.next_table(),
-            columns: columns.iter().map(|column| column.name.clone()).collect(),
-            nodes: vec![*first],
-            sql: FinalSql::plain(tree::deparse_select(&asked.candidates)?),
-            inputs: Vec::new(),
-            route: Route::Replicated { nodes: asked.nodes.clone() },
-            indexes: Vec::new(),
-            is_analysed: false,
-        };
+        let sql = FinalSql::plain(tree::deparse_select(&asked.candidates)?);
+        let route = Route::Replicated { nodes: asked.nodes.clone() };
+        let exchange = Exchange { is_analysed: false, ..state.next(&columns, vec![*first], sql, route) };
         let level = SelectStmt { from_clause: vec![asked.rows_sent(&exchange.table, "")?], ..tree::empty_select() };
         let passing = rows_of(&level, &asked.alias, &asked.columns, vec![asked.condition.clone()]);
         let distribution = Distribution::Replicated { nodes: asked.nodes.clone() };

@@ -96,11 +96,8 @@ pub(crate) fn finish_set(
     let Some(outputs): Option<Vec<String>> = outputs else { return Ok(None) };
     let names: Vec<Node> = (1..=outputs.len()).map(|i| tree::string(&output(i))).collect();
     let alias = pg_query::protobuf::Alias { aliasname: "loxo_q".to_owned(), colnames: names };
-    let fragment = SelectStmt {
-        target_list: vec![tree::target(tree::star(None), None)],
-        from_clause: vec![tree::sub_select(inner.clone(), alias)],
-        ..tree::empty_select()
-    };
+    let all = vec![tree::target(tree::star(None), None)];
+    let fragment = tree::select_from(all, vec![tree::sub_select(inner.clone(), alias)]);
     let mut last = over_input(select);
     last.target_list =
         outputs.iter().enumerate().map(|(i, name)| tree::target(tree::column(&[&output(i + 1)]), Some(name))).collect();
