@@ -97,9 +97,7 @@ fn needs_stage(ctx: &Context<'_>, copy: &CopyStatement, relation: &Relation, cop
         None => false,
         Some(text) => {
             let facts = functions::facts(ctx, &tree::parse_expression(text)?)?;
-            if let Some(error) = facts.refused {
-                return Err(error);
-            }
+            facts.check()?;
             facts.home.is_some()
                 || (replicated && (facts.volatile.is_some() || facts.clock.is_some()))
                 || facts.function_nodes.is_some()

@@ -408,18 +408,12 @@ impl Ddl<'_> {
     fn code_block(&self, block: &pg_query::protobuf::DoStmt) -> Result<Plan> {
         let language = tree::option_of(&block.args, "language").and_then(tree::text_of);
         let facts = functions::body_facts(self.ctx, language.unwrap_or("plpgsql"), &self.statement.sql)?;
-        match facts.refused {
-            Some(error) => Err(error),
-            None => Ok(self.forward_home()),
-        }
+        facts.check().map(|()| self.forward_home())
     }
 
     fn call(&self, call: &pg_query::protobuf::CallStmt) -> Result<Plan> {
         let Some(function) = &call.funccall else { return Err(PgError::internal("CALL without a procedure")) };
-        match functions::facts(self.ctx, function)?.refused {
-            Some(error) => Err(error),
-            None => Ok(self.forward_home()),
-        }
+        functions::facts(self.ctx, function)?.check().map(|()| self.forward_home())
     }
 
     fn forward_home(&self) -> Plan {

@@ -28,9 +28,7 @@ pub(super) fn plan(
     };
     for condition in conditions.into_iter().flatten() {
         let facts = functions::facts(ctx, condition)?;
-        if let Some(error) = facts.refused {
-            return Err(error);
-        }
+        facts.check()?;
         if facts.function_nodes.is_some() || facts.home.is_some() {
             return Err(refused("a policy whose functions read tables"));
         }

@@ -58,7 +58,7 @@ pub(super) fn create(ctx: &Context<'_>, statement: &Statement, trigger: &CreateT
             };
         }
         Named::View(_) | Named::Home(Some(_)) => {
-            return match fault(ctx, trigger, node_local_fault)? {
+            return match fault(ctx, trigger, code::beyond_computing)? {
                 Some(fault) => Err(refused(trigger, &fault, "It may compute, but not read or write tables.")),
                 None => Ok(boxed(plan)),
             };
@@ -154,12 +154,6 @@ fn meant<'a>(ctx: &Context<'a>, trigger: &CreateTrigStmt) -> Vec<&'a Function> {
 
 fn function_name(trigger: &CreateTrigStmt) -> &str {
     tree::last_name(&trigger.funcname).unwrap_or_default()
-}
-
-/// Of a view, or of what only the home node has.
-fn node_local_fault(facts: &Facts) -> Option<String> {
-    let refused = facts.refused.as_ref().map(|error| error.message().into_owned());
-    refused.or_else(|| facts.reads.clone()).or_else(|| facts.home.as_ref().map(|what| format!("It needs {what}")))
 }
 
 fn refused(trigger: &CreateTrigStmt, fault: &str, hint: &str) -> PgError {

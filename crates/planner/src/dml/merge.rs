@@ -11,9 +11,7 @@ use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use super::staged_dml::{Clause, Draft, Kind};
-use super::{
-    Target, check_functions_at_home, check_same_everywhere, insert, is_replicated, returning_list, stage, update,
-};
+use super::{Target, check_same_everywhere, insert, is_replicated, returning_list, stage, update};
 use crate::context::Context;
 use crate::copy::is_literal;
 use crate::facts::functions::facts;
@@ -64,7 +62,7 @@ pub(crate) fn merge(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
         }
         (_, Err(not)) => Err(refusal(not, "this MERGE")),
         (Target::Home, Ok(RowDistribution::Home)) => {
-            check_functions_at_home(ctx, &facts)?;
+            facts.check_functions_at_home(ctx)?;
             Ok(Plan::Forward(Forward::of(statement, vec![ctx.home()], true)))
         }
         (Target::Table(relation), Ok(RowDistribution::Replicated(whole))) if is_replicated(&relation) => {

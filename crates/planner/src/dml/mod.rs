@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use catalog::{Distribution, NodeId, Relation};
+use catalog::{Distribution, Relation};
 use pg_query::Node;
 use pg_query::protobuf::{RangeVar, ReturningClause};
 use pgerror::{PgError, Result};
@@ -44,9 +44,7 @@ enum Target {
 }
 
 fn target(ctx: &Context<'_>, name: &RangeVar, facts: &Facts) -> Result<Target> {
-    if let Some(error) = &facts.refused {
-        return Err(error.clone());
-    }
+    facts.check()?;
     if facts.current_of {
         return Err(PgError::unsupported("WHERE CURRENT OF").hint("Name the row by its key."));
     }
@@ -62,20 +60,6 @@ fn target(ctx: &Context<'_>, name: &RangeVar, facts: &Facts) -> Result<Target> {
         return Err(PgError::unsupported("a data-modifying WITH").hint("Run the data changes one by one."));
     }
     Ok(Target::Table(relation))
-}
-
-/// Has the node all tables that functions of the statement read?
-fn has_what_functions_read(facts: &Facts, node: NodeId) -> bool {
-    facts.function_nodes.as_ref().is_none_or(|readable| readable.contains(&node))
-}
-
-/// For a change that only the home node can make.
-fn check_functions_at_home(ctx: &Context<'_>, facts: &Facts) -> Result<()> {
-    match has_what_functions_read(facts, ctx.home()) {
-        true => Ok(()),
-        false => Err(PgError::unsupported("a function that reads tables which the home node does not have")
-            .hint("Replicate those tables to all datanodes.")),
-    }
 }
 
 /// It is planned anew, on the first of the copies: see [`first_copy`](crate::first_copy).

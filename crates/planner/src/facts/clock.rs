@@ -34,13 +34,7 @@ pub fn at_one_moment(statement: &Statement, moment: &Moment) -> Result<Option<St
     }
     match &statement.kind {
         Select | Insert | Update | Delete | Merge | CreateTableAs | AlterTable => {}
-        Copy(_) | Explain(_) => {
-            let mut timed = statement.clone();
-            let Some(inner) = timed.inner_mut() else { return Ok(None) };
-            let Some(at_moment) = at_one_moment(inner, moment)? else { return Ok(None) };
-            *inner = at_moment;
-            return Ok(Some(timed));
-        }
+        Copy(_) | Explain(_) => return statement.with_inner(|inner| at_one_moment(inner, moment)),
         _ => return Ok(None),
     }
     let Some(mut tree) = statement.node().cloned() else { return Ok(None) };
@@ -49,7 +43,7 @@ pub fn at_one_moment(statement: &Statement, moment: &Moment) -> Result<Option<St
         NodeEnum::AlterTableStmt(alter) => replace_defaults(alter, moment)?,
         other => replace(other, moment)?,
     };
-    if found { with_tree(statement, tree).map(Some) } else { Ok(None) }
+    if found { statement.with_whole_tree(tree).map(Some) } else { Ok(None) }
 }
 
 /// A new column's default is what the rows get that are there, and then what new ones get: the first as a constant.
@@ -57,9 +51,7 @@ fn replace_defaults(alter: &mut AlterTableStmt, moment: &Moment) -> Result<bool>
     let mut later = Vec::new();
     for command in &mut alter.cmds {
         let Some(command) = command.get_mut::<AlterTableCmd>() else { continue };
-        let Some(column) = command.def.get_mut::<ColumnDef>() else {
-            continue;
-        };
+        let Some(column) = command.def.get_mut::<ColumnDef>() else { continue };
         if command.subtype != AlterTableType::AtAddColumn as i32 {
             continue;
         }
@@ -85,11 +77,6 @@ fn replace_defaults(alter: &mut AlterTableStmt, moment: &Moment) -> Result<bool>
     Ok(found)
 }
 
-fn with_tree(statement: &Statement, tree: NodeEnum) -> Result<Statement> {
-    let sql: Arc<str> = Arc::from(tree::deparse(&tree)?);
-    Ok(Statement { sql: sql.clone(), node_sql: sql, tree: Some(Arc::new(tree)), ..statement.clone() })
-}
-
 /// The expression of a column default, likewise; `None` if it reads no clock.
 pub(crate) fn expression_at(expression: &str, moment: &Moment) -> Option<String> {
     let mut node = tree::parse_expression(expression).ok()?;
@@ -106,44 +93,43 @@ pub fn some_moment() -> Moment {
 /// Does a view that the statement reads, perhaps a temporary one, have a place for one?
 pub fn views_read_clock(statement: &Statement, catalog: &Catalog, temporary: &[Arc<Relation>]) -> bool {
     let mut seen: HashSet<Oid> = HashSet::new();
-    let mut pending: Vec<Cow<'_, NodeEnum>> = statement.query_tree().map(Cow::Borrowed).into_iter().collect();
-    while let Some(tree) = pending.pop() {
-        let walked = tree.walk(&mut |node| {
-            let Ref::RangeVar(name) = node else { return Ok(true) };
-            let own = temporary.iter().filter(|view| view.name == name.relname);
-            for view in catalog.relations_named(&name.relname).chain(own) {
-                if let Some(definition) = view.view_definition.as_deref().filter(|_| seen.insert(view.oid)) {
-                    pending.push(Cow::Owned(tree::parse_select(definition)?.into_tree()));
-                }
+    code_reads_clock(statement, |node, code| {
+        let Ref::RangeVar(name) = node else { return Ok(()) };
+        let own = temporary.iter().filter(|view| view.name == name.relname);
+        for view in catalog.relations_named(&name.relname).chain(own) {
+            if let Some(definition) = view.view_definition.as_deref().filter(|_| seen.insert(view.oid)) {
+                code.push(tree::parse_select(definition)?.into_tree());
             }
-            Ok(true)
-        });
-        if walked.is_err() || pending.iter().any(|tree| reads(&**tree)) {
-            return true;
         }
-    }
-    false
+        Ok(())
+    })
 }
 
 /// May a function that the statement names, or one that it calls, have a body with a place for one? Such a body may be put into
 /// the statement.
 pub fn bodies_read_clock(statement: &Statement, catalog: &Catalog) -> bool {
     let mut seen: HashSet<Oid> = HashSet::new();
+    code_reads_clock(statement, |node, code| {
+        let Ref::FuncCall(call) = node else { return Ok(()) };
+        for function in catalog.functions(tree::qualified(&call.funcname).1) {
+            if seen.insert(function.oid) {
+                code.extend(statements_of(&function.language, &function.definition).unwrap_or_default());
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Has code that the statement leads to a place for one? `add` gives the code of one node. In doubt it has.
+fn code_reads_clock(statement: &Statement, mut add: impl FnMut(Ref<'_>, &mut Vec<NodeEnum>) -> Result<()>) -> bool {
     let mut pending: Vec<Cow<'_, NodeEnum>> = statement.query_tree().map(Cow::Borrowed).into_iter().collect();
     while let Some(tree) = pending.pop() {
-        let walked = tree.walk(&mut |node| {
-            let Ref::FuncCall(call) = node else { return Ok(true) };
-            for function in catalog.functions(tree::qualified(&call.funcname).1) {
-                if seen.insert(function.oid) {
-                    let body = statements_of(&function.language, &function.definition).unwrap_or_default();
-                    pending.extend(body.into_iter().map(Cow::Owned));
-                }
-            }
-            Ok(true)
-        });
-        if walked.is_err() || pending.iter().any(|tree| reads(&**tree)) {
+        let mut code = Vec::new();
+        let walked = tree.walk(&mut |node| add(node, &mut code).map(|()| true));
+        if walked.is_err() || code.iter().any(reads) {
             return true;
         }
+        pending.extend(code.into_iter().map(Cow::Owned));
     }
     false
 }
@@ -153,7 +139,7 @@ pub(crate) fn replace(tree: &mut impl Walk, moment: &Moment) -> Result<bool> {
     let mut found = false;
     tree.rewrite(&mut |node: &mut Node| {
         if let Some(target) = node.get_mut::<ResTarget>() {
-            keep_name(target)?;
+            keep_name(target);
         }
         if let Some(text) = constant(node, moment) {
             *node = tree::parse_expression(&text)?;
@@ -235,11 +221,10 @@ pub(crate) fn is_moment(text: &str) -> bool {
 }
 
 /// The column of `SELECT now()` is called `now`, whatever stands there in its place.
-fn keep_name(target: &mut ResTarget) -> Result<()> {
+fn keep_name(target: &mut ResTarget) {
     if target.name.is_empty() && reads(&target.val) {
         target.name = tree::output_name(target);
     }
-    Ok(())
 }
 
 fn constant(node: &Node, moment: &Moment) -> Option<String> {

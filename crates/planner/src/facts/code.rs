@@ -15,6 +15,7 @@ use pgerror::{PgError, Result};
 use crate::context::{Context, Named};
 use crate::facts::functions::{Facts, facts as facts_of, function_facts, function_facts_at_home};
 use crate::facts::key_setters::may_set_key;
+use crate::facts::tables::named_relations;
 use crate::rewrite::views;
 use crate::session::{Exchanges, SessionFacts, Stop, TempCode};
 use crate::tree::{Ask, Get, Ref, Walk};
@@ -91,7 +92,7 @@ fn judge(catalog: &Catalog, relation: &Relation, code: &Code) -> CodeFacts {
     let of_key = || judge.key(&code.triggers, relation);
     let of_expression =
         || judge.first(&code.expressions, "a constraint, default or index", EXPRESSION_HINT, judge_expression);
-    let of_policy = judge.first(&code.policies, "a policy", POLICY_FUNCTION_HINT, judge_policy);
+    let of_policy = judge.first(&code.policies, "a policy", POLICY_FUNCTION_HINT, beyond_computing);
     let of_policy = of_policy.or_else(|| judge.policy_tables(&code.policy_tables));
     let delete = of_trigger().or_else(of_key);
     CodeFacts {
@@ -160,7 +161,7 @@ pub(crate) fn trigger_fault(catalog: &Catalog, facts: &Facts, table: &Relation) 
     if facts.refused.is_none() && !facts.locking && (facts.home.is_none() || is_on_primary()) {
         return facts.reads_part.clone();
     }
-    judge_policy(facts)
+    beyond_computing(facts)
 }
 
 /// May rows of what this name means be changed, if it is temporary?
@@ -231,7 +232,7 @@ fn check_called(ctx: &Context<'_>, name: &RangeVar, of: impl Fn(&TempCode) -> &V
 
 /// Why the home node cannot run a function for a row of its own.
 fn home_fault(ctx: &Context<'_>, facts: &Facts) -> Option<String> {
-    let lacks = facts.function_nodes.as_ref().is_some_and(|nodes| !nodes.contains(&ctx.home()));
+    let lacks = !facts.has_what_functions_read(ctx.home());
     match &facts.refused {
         Some(refused) => Some(refused.message().into_owned()),
         None if lacks => Some("It reads tables that the home node does not have".to_owned()),
@@ -282,7 +283,8 @@ pub(crate) fn captures(relation: &Relation) -> bool {
     relation.code.as_ref().is_some_and(|code| code.captures)
 }
 
-fn judge_policy(facts: &Facts) -> Option<String> {
+/// What a function does beyond computing.
+pub(crate) fn beyond_computing(facts: &Facts) -> Option<String> {
     let refused = facts.refused.as_ref().map(|error| error.message().into_owned());
     refused.or_else(|| facts.reads.clone()).or_else(|| facts.home.as_ref().map(|what| format!("It needs {what}")))
 }
@@ -294,17 +296,8 @@ fn judge_expression(facts: &Facts) -> Option<String> {
 
 /// Do policies of the tables in a statement read other tables, which the statement does not name?
 pub(crate) fn policies_read(ctx: &Context<'_>, statement: &NodeEnum) -> Result<bool> {
-    statement.try_any(|node| {
-        Ok(
-            if let Ref::RangeVar(name) = node
-                && let Named::Distributed(relation) = ctx.resolve(name)?
-            {
-                relation.code.as_ref().is_some_and(|code| !code.policy_tables.is_empty())
-            } else {
-                false
-            },
-        )
-    })
+    let reads = |relation: &Relation| relation.code.as_ref().is_some_and(|code| !code.policy_tables.is_empty());
+    ctx.names(statement, |named| matches!(named, Named::Distributed(relation) if reads(relation)))
 }
 
 /// Is a table replicated on all nodes?
@@ -314,12 +307,8 @@ pub(crate) fn is_on_all_nodes(catalog: &Catalog, relation: &Relation) -> bool {
 
 /// Is what a name may mean, under whatever search path, replicated on all nodes?
 pub(crate) fn is_everywhere(catalog: &Catalog, name: &RangeVar) -> bool {
-    let everywhere = |relation: &Relation| is_on_all_nodes(catalog, relation);
-    if !name.schemaname.is_empty() {
-        return catalog.relation(&name.schemaname, &name.relname).is_some_and(|relation| everywhere(relation));
-    }
-    let mut meant = catalog.relations().filter(|relation| relation.name == name.relname).peekable();
-    meant.peek().is_some() && meant.all(|relation| everywhere(relation))
+    let mut meant = named_relations(catalog, name).peekable();
+    meant.peek().is_some() && meant.all(|relation| is_on_all_nodes(catalog, relation))
 }
 
 /// Does the statement, or an item of a WITH in it, change rows?

@@ -11,15 +11,14 @@
 use std::collections::HashSet;
 
 use catalog::{BuiltinFunction, Catalog, Function, Generated, Leavings, Meaning, Oid, Relation};
-use pg_query::protobuf::{
-    CopyStmt, FuncCall, InsertStmt, RangeVar, ResTarget, SelectStmt, VariableSetKind, VariableSetStmt,
-};
+use pg_query::protobuf::{CopyStmt, FuncCall, InsertStmt, RangeVar, SelectStmt, VariableSetKind, VariableSetStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
 use crate::facts::bodies::statements_of;
 use crate::facts::builtins::{Class, class_of};
 use crate::facts::setting_calls::constant_name;
+use crate::facts::tables::named_relations;
 use crate::parse::{Asked, Statement, StatementKind, asks_cluster};
 use crate::tree::{self, Ask, Get, Ref, Walk};
 
@@ -225,11 +224,7 @@ impl<'a> Search<'a> {
     /// What an INSERT leaves out gets its default.
     fn insert(&mut self, insert: &InsertStmt) {
         let Some(name) = &insert.relation else { return };
-        let named: Vec<&str> = insert
-            .cols
-            .iter()
-            .filter_map(|column| column.get::<ResTarget>().map(|target| target.name.as_str()))
-            .collect();
+        let named: Vec<&str> = insert.cols.iter().filter_map(tree::name_of).collect();
         let width = insert.select_stmt.get::<SelectStmt>().and_then(tree::width);
         let catalog = self.catalog;
         for relation in named_relations(catalog, name) {
@@ -311,10 +306,4 @@ impl<'a> Search<'a> {
             Some(_) => {}
         }
     }
-}
-
-fn named_relations<'c>(catalog: &'c Catalog, name: &'c RangeVar) -> impl Iterator<Item = &'c Relation> {
-    let schema = name.schemaname.as_str();
-    let named = catalog.relations_named(&name.relname);
-    named.filter(move |relation| schema.is_empty() || relation.schema == schema).map(|relation| relation.as_ref())
 }

@@ -70,6 +70,25 @@ impl Facts {
     pub fn differs_each_time(&self) -> bool {
         self.volatile.is_some() || self.writes
     }
+
+    /// Is it allowed at all?
+    pub fn check(&self) -> Result<()> {
+        self.refused.clone().map_or(Ok(()), Err)
+    }
+
+    /// Has the node all tables that functions of the statement read?
+    pub fn has_what_functions_read(&self, node: NodeId) -> bool {
+        self.function_nodes.as_ref().is_none_or(|readable| readable.contains(&node))
+    }
+
+    /// For what only the home node can do.
+    pub fn check_functions_at_home(&self, ctx: &Context<'_>) -> Result<()> {
+        match self.has_what_functions_read(ctx.home()) {
+            true => Ok(()),
+            false => Err(PgError::unsupported("a function that reads tables which the home node does not have")
+                .hint("Replicate those tables to all datanodes.")),
+        }
+    }
 }
 
 /// Searches a whole statement.

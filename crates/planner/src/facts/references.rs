@@ -244,11 +244,9 @@ impl Search<'_> {
 /// All names that may mean something in the statement's FROM: columns, tables, aliases. `None` if not all of them are known.
 pub fn names_in_from(sql: &str, catalog: &Catalog, session: &SessionFacts<'_>) -> Result<Option<HashSet<String>>> {
     let ctx = Context::new(catalog, session, None);
-    let mut names: Option<HashSet<String>> = Some(SYSTEM_COLUMNS.map(str::to_owned).into());
+    let mut names: HashSet<String> = SYSTEM_COLUMNS.map(str::to_owned).into();
     let mut add = |name: &str| {
-        if let Some(names) = &mut names {
-            names.insert(name.to_owned());
-        }
+        names.insert(name.to_owned());
     };
     let mut is_known = true;
     only_statement(sql)?.walk(&mut |node| {
@@ -276,5 +274,5 @@ pub fn names_in_from(sql: &str, catalog: &Catalog, session: &SessionFacts<'_>) -
         }
         Ok(true)
     })?;
-    Ok(names.filter(|_| is_known))
+    Ok(is_known.then_some(names))
 }

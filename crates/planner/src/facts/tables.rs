@@ -131,11 +131,15 @@ pub fn gives_plain_values(sql: &str, catalog: &Catalog) -> bool {
 fn has_plain_columns(table: &RangeVar, catalog: &Catalog) -> bool {
     let is_plain =
         |column: &Column| column.type_oid < FIRST_USER_OID && column.type_oid != NAME && column.default_collation;
-    let is_meant = |relation: &&Arc<Relation>| {
-        relation.name == table.relname && (table.schemaname.is_empty() || relation.schema == table.schemaname)
-    };
-    let mut meant = catalog.relations().filter(is_meant).peekable();
+    let mut meant = named_relations(catalog, table).peekable();
     meant.peek().is_some() && meant.all(|relation| relation.columns.iter().all(is_plain))
+}
+
+/// The relations that a name may mean, under whatever search path.
+pub(crate) fn named_relations<'c>(catalog: &'c Catalog, name: &'c RangeVar) -> impl Iterator<Item = &'c Relation> {
+    let schema = name.schemaname.as_str();
+    let named = catalog.relations_named(&name.relname);
+    named.filter(move |relation| schema.is_empty() || relation.schema == schema).map(|relation| relation.as_ref())
 }
 
 fn is_built_in(name: &TypeName, catalog: &Catalog) -> bool {

@@ -8,14 +8,13 @@
 //! ```
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use catalog::{Catalog, Meaning, Oid, meaning};
 use pg_query::protobuf::{FuncCall, ResTarget};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
-use crate::parse::{CopyStatement, CopySubject, ExplainStatement, Statement, StatementKind};
+use crate::parse::{Statement, StatementKind};
 use crate::tree::{self, Walk};
 
 const SCHEMA: &str = "loxo";
@@ -79,16 +78,8 @@ pub fn with_values_drawn(statement: &Statement, catalog: &Catalog, drawn: &Value
         return Ok(None);
     }
     match &statement.kind {
-        StatementKind::Explain(explain) => {
-            let Some(inner) = with_values_drawn(&explain.inner, catalog, drawn)? else { return Ok(None) };
-            let explain = ExplainStatement { inner, ..explain.as_ref().clone() };
-            Ok(Some(Statement { kind: StatementKind::Explain(Box::new(explain)), ..statement.clone() }))
-        }
-        StatementKind::Copy(copy) => {
-            let CopySubject::Query(query) = &copy.subject else { return Ok(None) };
-            let Some(query) = with_values_drawn(query, catalog, drawn)? else { return Ok(None) };
-            let copy = CopyStatement { subject: CopySubject::Query(Box::new(query)), ..copy.as_ref().clone() };
-            Ok(Some(Statement { kind: StatementKind::Copy(Box::new(copy)), ..statement.clone() }))
+        StatementKind::Explain(_) | StatementKind::Copy(_) => {
+            statement.with_inner(|inner| with_values_drawn(inner, catalog, drawn))
         }
         kind if kind.row_command().is_some() || *kind == StatementKind::CreateTableAs => replaced(statement, drawn),
         _ => Ok(None),
@@ -115,9 +106,7 @@ fn replaced(statement: &Statement, drawn: &ValuesDrawn) -> Result<Option<Stateme
         },
         _ => whole.rewrite(&mut put_in)?,
     }
-    let Some(tree) = whole.node.filter(|_| found) else { return Ok(None) };
-    let sql: Arc<str> = Arc::from(tree::deparse(&tree)?);
-    Ok(Some(Statement { sql: sql.clone(), node_sql: sql, tree: Some(Arc::new(tree)), ..statement.clone() }))
+    whole.node.filter(|_| found).map(|tree| statement.with_whole_tree(tree)).transpose()
 }
 
 /// The column of `SELECT lastval()` is called `lastval`, whatever stands there in its place.

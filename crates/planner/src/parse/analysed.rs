@@ -326,6 +326,21 @@ impl Statement {
         statement
     }
 
+    /// The same with another statement in it; `None` if there is none in it, or it stays as it is.
+    pub(crate) fn with_inner(&self, change: impl FnOnce(&Self) -> Result<Option<Self>>) -> Result<Option<Self>> {
+        let mut statement = self.clone();
+        let Some(inner) = statement.inner_mut() else { return Ok(None) };
+        let Some(changed) = change(inner)? else { return Ok(None) };
+        *inner = changed;
+        Ok(Some(statement))
+    }
+
+    /// The same with another tree and its text.
+    pub(crate) fn with_whole_tree(&self, tree: NodeEnum) -> Result<Self> {
+        let sql: Arc<str> = Arc::from(tree::deparse(&tree)?);
+        Ok(Self { sql: sql.clone(), node_sql: sql, tree: Some(Arc::new(tree)), ..self.clone() })
+    }
+
     /// The same with another tree of the query or change of rows in it.
     pub(crate) fn with_query_tree(&self, tree: NodeEnum) -> Self {
         let mut statement = self.clone();

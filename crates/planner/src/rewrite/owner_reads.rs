@@ -244,9 +244,7 @@ fn check(ctx: &Context<'_>, original: &NodeEnum, subject: &str) -> Result<()> {
     Expander { ctx, which: |_| true, as_tables: false, lending: None }.expand(&mut whole, 0)?;
     let query = &whole;
     let facts = facts(ctx, query)?;
-    if let Some(error) = facts.refused {
-        return Err(error);
-    }
+    facts.check()?;
     let own = code_of_users(ctx, query)?.or(code_of_policies(ctx, query)?).or(code_of_columns(ctx, query)?);
     let what = own
         .or(facts.volatile.map(|function| format!("the volatile function {function}")))

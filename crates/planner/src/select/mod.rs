@@ -50,9 +50,7 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
     {
         return Ok(Plan::Gather(gather));
     }
-    if let Some(error) = &facts.refused {
-        return Err(error.clone());
-    }
+    facts.check()?;
     let NodeEnum::SelectStmt(select) = query else { return Err(PgError::internal("not a query")) };
     if facts.bare_tableoid
         && let Some(grouped) = grouped_by_name(select)
@@ -233,12 +231,7 @@ pub(crate) fn fallback(ctx: &Context<'_>, query: &NodeEnum, facts: &Facts, reaso
         rest.system_column = None;
     }
     let inputs = gather::gather(ctx, &mut rewritten, &rest, reason)?;
-    if let Some(nodes) = &facts.function_nodes
-        && !nodes.contains(&ctx.home())
-    {
-        return Err(PgError::unsupported("a function that reads tables which the home node does not have")
-            .hint("Replicate those tables to all datanodes."));
-    }
+    facts.check_functions_at_home(ctx)?;
     Ok(Gather {
         node: ctx.home(),
         inputs,
@@ -339,10 +332,8 @@ pub(crate) fn groups_by_primary_key(query: &NodeEnum, tables: &[Arc<Relation>]) 
 /// A query over copies of all tables that it reads.
 pub(crate) fn copied(ctx: &Context<'_>, query: &NodeEnum) -> Result<Gather> {
     let facts = facts(ctx, query)?;
-    match &facts.refused {
-        Some(error) => Err(error.clone()),
-        None => fallback(ctx, query, &facts, "its tables change while it runs"),
-    }
+    facts.check()?;
+    fallback(ctx, query, &facts, "its tables change while it runs")
 }
 
 fn one_input(nodes: Vec<NodeId>, sql: String, exchange_plan: Option<Arc<ExchangePlan>>) -> (Vec<Input>, FinalSql) {

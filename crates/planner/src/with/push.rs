@@ -30,9 +30,7 @@ pub(super) fn push_down(
         let own = crate::facts::functions::facts(ctx, item)?;
         facts = joined(facts, own);
     }
-    if let Some(error) = facts.refused {
-        return Err(error);
-    }
+    facts.check()?;
     Ok(match together(ctx, &parts, &facts) {
         Some(nodes) if nodes.len() == 1 => Some(Plan::Forward(Forward::of(statement, nodes, true))),
         Some(nodes) => Some(Plan::Scatter(Scatter::of(statement, nodes, true))),
@@ -85,15 +83,13 @@ fn together(ctx: &Context<'_>, parts: &[RowDistribution], facts: &Facts) -> Opti
             && facts.home.is_none()
             && facts.volatile.is_none()
             && facts.system_column.as_deref() != Some("tableoid")
-            && facts.function_nodes.as_ref().is_none_or(|readable| nodes.iter().all(|n| readable.contains(n)));
+            && nodes.iter().all(|node| facts.has_what_functions_read(*node));
         return each_alone.then_some(nodes);
     }
     if facts.home.is_some() {
         nodes.retain(|node| *node == home);
     }
-    if let Some(readable) = &facts.function_nodes {
-        nodes.retain(|node| readable.contains(node));
-    }
+    nodes.retain(|node| facts.has_what_functions_read(*node));
     nodes.truncate(1);
     (!nodes.is_empty()).then_some(nodes)
 }

@@ -10,8 +10,7 @@ use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 use placement::KeyType;
 
-use super::{Target, check_same_everywhere, has_what_functions_read};
-use super::{is_replicated, row_parts, stage};
+use super::{Target, check_same_everywhere, is_replicated, row_parts, stage};
 use crate::context::{Context, Named};
 use crate::facts::constant::{self, Constant};
 use crate::facts::functions::{Facts, facts};
@@ -111,7 +110,7 @@ fn into_home(ctx: &Context<'_>, statement: &Statement, insert: &InsertStmt, fact
     if let NodeEnum::SelectStmt(select) = query
         && let Ok(block) = Analyzer::new(ctx).block(select, &Env::default())
         && is_home(&block.part)
-        && has_what_functions_read(facts, node)
+        && facts.has_what_functions_read(node)
         && ctx.copies.is_none()
     {
         return Ok(forward());
@@ -121,7 +120,7 @@ fn into_home(ctx: &Context<'_>, statement: &Statement, insert: &InsertStmt, fact
     }
     let mut rewritten = insert.clone();
     let (inputs, types) = match is_list(insert) {
-        true => values::compute_apart(ctx, &mut rewritten, !has_what_functions_read(facts, node))?,
+        true => values::compute_apart(ctx, &mut rewritten, !facts.has_what_functions_read(node))?,
         false => {
             let (inputs, source) = source(ctx, insert, query, false)?;
             rewritten.select_stmt = tree::parse_select(&source.text)?.into_box();
@@ -329,7 +328,7 @@ impl Insert<'_> {
             RowDistribution::Replicated(whole) => nodes.iter().all(|n| whole.contains(n)),
             RowDistribution::Home | RowDistribution::Partitioned(_) => false,
         };
-        let functions = self.facts.function_nodes.as_ref().is_none_or(|f| nodes.iter().all(|n| f.contains(n)));
+        let functions = nodes.iter().all(|node| self.facts.has_what_functions_read(*node));
         match Analyzer::new(self.ctx).block(query, &Env::default()) {
             Ok(block) => Ok(functions && readable(&block.part)),
             Err(select::locality::Not::Local(_)) => Ok(false),

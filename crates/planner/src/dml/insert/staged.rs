@@ -5,7 +5,7 @@ use pg_query::protobuf::{InsertStmt, OverridingKind};
 use pgerror::{PgError, Result};
 
 use super::{Insert, Markers, Value, is_identity, is_list, overriding, source, tail, values};
-use crate::dml::{check_functions_at_home, has_what_functions_read, row_parts, stage};
+use crate::dml::{row_parts, stage};
 use crate::facts::tables::Clauses;
 use crate::plan::{Direct, FinalSql, Input, InsertStaged, Plan, RowColumn};
 use crate::tree::{self, Ask, Syntax};
@@ -84,16 +84,16 @@ impl Insert<'_> {
                 Value::Default => true,
             })
         });
-        if !has_what_functions_read(&self.facts, self.ctx.home()) {
+        if !self.facts.has_what_functions_read(self.ctx.home()) {
             let has_defaults = self.rows().into_iter().flatten().flatten().any(|v| matches!(v, Value::Default));
             if has_defaults {
-                check_functions_at_home(self.ctx, &self.facts)?;
+                self.facts.check_functions_at_home(self.ctx)?;
             }
         } else if reads_nothing {
             return Ok(Default::default());
         }
         if is_list(fill) {
-            return values::compute_apart(self.ctx, fill, !has_what_functions_read(&self.facts, self.ctx.home()));
+            return values::compute_apart(self.ctx, fill, !self.facts.has_what_functions_read(self.ctx.home()));
         }
         let Some(query) = fill.select_stmt.as_deref().and_then(|n| n.node.clone()) else {
             return Ok(Default::default());

@@ -87,7 +87,7 @@ pub(in crate::dml) fn check_home(ctx: &Context<'_>, insert: &InsertStmt, relatio
     let target_list = crate::dml::returning_list(insert.returning_clause.as_ref());
     let tail = SelectStmt { target_list, where_clause: conflict.map(Box::new), ..tree::empty_select() };
     let facts = facts(ctx, &tail)?;
-    if !relation.distribution.nodes().iter().all(|node| crate::dml::has_what_functions_read(&facts, *node)) {
+    if !relation.distribution.nodes().iter().all(|node| facts.has_what_functions_read(*node)) {
         return Err(PgError::unsupported("a function that reads tables in ON CONFLICT or RETURNING")
             .detail("The tables that it reads are not on every node of the table.")
             .hint("Replicate the tables it reads to all datanodes."));
