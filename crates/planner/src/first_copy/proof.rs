@@ -280,12 +280,7 @@ impl Proof<'_> {
         let (_, name) = tree::qualified(&call.funcname);
         let is_plain = self.ctx.is_builtin(&call.funcname)
             && self.ctx.is_of_postgresql(&call.funcname)
-            && call.over.is_none()
-            && call.agg_order.is_empty()
-            && call.agg_filter.is_none()
-            && !call.agg_star
-            && !call.agg_distinct
-            && !call.func_variadic;
+            && tree::is_plain_call(call);
         let arguments = self.values(&call.args).filter(|_| is_plain)?;
         // Of another type an argument might be cast on its way.
         let fits = |(value, oid): (&Value, &Oid)| match self.of_type(*oid) {

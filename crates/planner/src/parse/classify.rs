@@ -2,14 +2,14 @@
 
 use pg_query::protobuf::{
     self, DeclareCursorStmt, DefElem, ExplainStmt, FetchStmt, PrepareStmt, TransactionStmt, TransactionStmtKind,
-    TypeName, VariableSetKind, VariableSetStmt, a_const,
+    VariableSetKind, VariableSetStmt, a_const,
 };
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use super::scan::{self, Cursor};
 use super::*;
-use crate::tree::{self, Get, Syntax};
+use crate::tree::{self, Get};
 
 pub(super) fn classify(sql: &str, node: &NodeEnum) -> Result<StatementKind> {
     use StatementKind as Kind;
@@ -295,22 +295,10 @@ fn prepare(sql: &str, prepare: &PrepareStmt) -> Result<StatementKind> {
     }
     cursor.expect("as")?;
     let start = cursor.peek().map(|t| t.start).ok_or_else(|| cursor.error())?;
-    let types = prepare.argtypes.iter().map(type_text).collect::<Result<_>>()?;
+    let of_type = |of: &Node| tree::deparse_type(of.get().ok_or_else(|| refused("this type"))?);
+    let types = prepare.argtypes.iter().map(of_type).collect::<Result<_>>()?;
     let inner = Box::new(inner(sql, start..sql.len(), prepare.query.as_deref())?);
     Ok(StatementKind::Prepare { name: prepare.name.clone(), types, inner })
-}
-
-/// A type as SQL text.
-fn type_text(node: &Node) -> Result<String> {
-    let Some(name) = node.get::<TypeName>() else { return Err(refused("this type")) };
-    let null = protobuf::AConst { isnull: true, ..Default::default() };
-    let cast = protobuf::TypeCast {
-        arg: Some(Box::new(tree::node(NodeEnum::AConst(null)))),
-        type_name: Some(name.clone()),
-        location: -1,
-    };
-    let text = tree::deparse_expression(&cast.into_node())?;
-    Ok(text.strip_prefix("NULL::").unwrap_or(&text).to_owned())
 }
 
 fn declare(sql: &str, declare: &DeclareCursorStmt) -> Result<DeclareCursor> {

@@ -209,11 +209,11 @@ impl<'a> Statements<'a> {
         let triggers = fired(table, event);
         let functions = self.functions(table, &triggers);
         let one_by_one = may_touch(self.ctx, &functions, change.target)?;
-        let is_insert = event.operation() == "INSERT";
+        let is_insert = event.operation == "INSERT";
         Ok(BeforeRows {
             table: table.clone(),
-            operation: event.operation(),
-            command: event.operation(),
+            operation: event.operation,
+            command: event.operation,
             triggers: triggers.iter().map(|one| one.name.clone()).collect(),
             rows: change.made_rows(tree)?,
             one_by_one,
@@ -223,7 +223,7 @@ impl<'a> Statements<'a> {
             before: Vec::new(),
             after: Vec::new(),
             conflict: None,
-            set: event.columns().to_vec(),
+            set: event.columns.clone(),
             key: if is_insert { Vec::new() } else { key(change, tree)? },
             insert: String::new(),
             target: format!("{} AS {}", table.qualified_name(), quote_identifier(change.alias())),

@@ -126,10 +126,10 @@ fn sets_key(table: &Relation, columns: &[AttNum]) -> bool {
 }
 
 fn done(changed: &Relation, event: &Event) -> Option<Done> {
-    match event.operation() {
+    match event.operation {
         "DELETE" => Some(Done::Deleted),
         "UPDATE" => {
-            let columns = event.changing().iter().filter_map(|name| changed.column(name));
+            let columns = event.changing.iter().filter_map(|name| changed.column(name));
             Some(Done::Updated(columns.map(|column| column.number).collect()))
         }
         _ => None,

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use catalog::{Captured, Relation};
-use pg_query::protobuf::{CmdType, MergeStmt, MergeWhenClause, OnConflictAction, RangeVar, ResTarget};
+use pg_query::protobuf::{CmdType, MergeStmt, MergeWhenClause, OnConflictAction, RangeVar};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
@@ -141,10 +141,10 @@ fn movable_behind(ctx: &Context<'_>, statement: &Statement, view: &Arc<Relation>
 
 /// What is done to a table, and of an UPDATE to which columns.
 pub(crate) struct Event {
-    operation: &'static str,
-    columns: Vec<String>,
+    pub(crate) operation: &'static str,
+    pub(crate) columns: Vec<String>,
     /// Those of the columns that may get another value than they have.
-    changing: Vec<String>,
+    pub(crate) changing: Vec<String>,
 }
 
 impl Event {
@@ -157,8 +157,7 @@ impl Event {
     }
 
     fn update_of(targets: &[Node], changing: &[Node]) -> Self {
-        let name = |target: &Node| target.get::<ResTarget>().map(|target| target.name.clone());
-        let names = |targets: &[Node]| targets.iter().filter_map(name).collect();
+        let names = |targets: &[Node]| targets.iter().filter_map(tree::name_of).map(str::to_owned).collect();
         Self { operation: "UPDATE", columns: names(targets), changing: names(changing) }
     }
 
@@ -169,18 +168,6 @@ impl Event {
             "DELETE" => 8,
             _ => 16,
         }
-    }
-
-    pub(crate) fn operation(&self) -> &'static str {
-        self.operation
-    }
-
-    pub(crate) fn columns(&self) -> &[String] {
-        &self.columns
-    }
-
-    pub(crate) fn changing(&self) -> &[String] {
-        &self.changing
     }
 
     pub(crate) fn fires(&self, table: &Relation, trigger: &Captured) -> bool {

@@ -112,10 +112,6 @@ pub(super) struct Level {
 pub(super) fn levels(ctx: &Context<'_>, statement: &NodeEnum) -> Result<Vec<Level>> {
     let mut list = Vec::new();
     let ctes = statement.with_names()?;
-    if let NodeEnum::SelectStmt(select) = statement {
-        add(ctx, select, None, Place::From, &ctes, &mut list)?;
-        return Ok(list);
-    }
     let mut found: Vec<&SelectStmt> = Vec::new();
     statement.walk(&mut |node| match node {
         Ref::SelectStmt(select) => {
@@ -472,7 +468,7 @@ fn is_single_value(ctx: &Context<'_>, node: &Node) -> bool {
 
 /// A whole number above zero, small enough for any sum with another.
 fn is_positive(node: &Node) -> bool {
-    node.get::<AConst>().is_some_and(|constant| matches!(&constant.val, Some(a_const::Val::Ival(number)) if (1..=i32::MAX / 4).contains(&number.ival)))
+    tree::integer_of(node).is_some_and(|number| (1..=i32::MAX / 4).contains(&number))
 }
 
 /// Every type with a date has these fields.

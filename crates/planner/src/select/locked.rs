@@ -167,13 +167,7 @@ fn wait(clauses: &[&&LockingClause]) -> LockWait {
 /// LIMIT counts what OFFSET leaves out, and what may be skipped.
 fn with_limit(select: &SelectStmt, spare: i64) -> SelectStmt {
     let mut limited = SelectStmt { limit_offset: None, ..select.clone() };
-    let count = |node: &Node| match &node.node {
-        Some(NodeEnum::AConst(constant)) => match constant.val.as_ref() {
-            Some(pg_query::protobuf::a_const::Val::Ival(number)) => Some(i64::from(number.ival)),
-            _ => None,
-        },
-        _ => None,
-    };
+    let count = |node: &Node| tree::integer_of(node).map(i64::from);
     let Some(limit) = select.limit_count.as_deref() else { return limited };
     let offset = select.limit_offset.as_deref();
     let sum = match (count(limit), offset.map(count)) {

@@ -50,37 +50,30 @@ pub(crate) fn walk_level<'a>(select: &'a SelectStmt, visit: &mut dyn FnMut(Ref<'
     for expression in expressions(select) {
         expression.walk(&mut |node| {
             visit(node);
-            match node {
-                Ref::SelectStmt(_) => Ok(false),
-                _ => Ok(true),
-            }
+            Ok(!matches!(node, Ref::SelectStmt(_)))
         })?;
     }
     Ok(())
 }
 
+/// What there is of the level's nodes, in the order of the walk.
+fn collect<'a, T>(select: &'a SelectStmt, of: impl Fn(Ref<'a>) -> Option<T>) -> Result<Vec<T>> {
+    let mut found = Vec::new();
+    walk_level(select, &mut |node| found.extend(of(node)))?;
+    Ok(found)
+}
+
 /// Sub-selects in the level's expressions (not those in FROM).
 pub(crate) fn sub_links(select: &SelectStmt) -> Result<Vec<&SubLink>> {
-    let mut links = Vec::new();
-    walk_level(select, &mut |node| {
-        if let Ref::SubLink(link) = node {
-            links.push(link);
-        }
-    })?;
-    Ok(links)
+    collect(select, |node| if let Ref::SubLink(link) = node { Some(link) } else { None })
 }
 
 /// Aggregate calls of the level.
 pub(crate) fn aggregates<'a>(ctx: &Context<'_>, select: &'a SelectStmt) -> Result<Vec<&'a FuncCall>> {
-    let mut calls = Vec::new();
-    walk_level(select, &mut |node| {
-        if let Ref::FuncCall(call) = node
-            && is_aggregate(ctx, call)
-        {
-            calls.push(call);
-        }
-    })?;
-    Ok(calls)
+    collect(select, |node| match node {
+        Ref::FuncCall(call) if is_aggregate(ctx, call) => Some(call),
+        _ => None,
+    })
 }
 
 /// Does the level group rows?
@@ -148,22 +141,13 @@ pub(crate) fn target_value(select: &SelectStmt, position: usize) -> Option<&Node
 
 /// A bare integer constant: the number of an output column.
 pub(crate) fn ordinal(node: &Node) -> Option<usize> {
-    match &node.node {
-        Some(NodeEnum::AConst(c)) => match c.val.as_ref()? {
-            protobuf::a_const::Val::Ival(i) => usize::try_from(i.ival).ok(),
-            _ => None,
-        },
-        _ => None,
-    }
+    usize::try_from(tree::integer_of(node)?).ok()
 }
 
 /// A column reference of one name.
 pub(crate) fn bare_name(node: &Node) -> Option<&str> {
-    match &node.node {
-        Some(NodeEnum::ColumnRef(c)) => match c.fields.as_slice() {
-            [name] => tree::text_of(name),
-            _ => None,
-        },
+    match node.get::<ColumnRef>()?.fields.as_slice() {
+        [name] => tree::text_of(name),
         _ => None,
     }
 }
@@ -199,16 +183,14 @@ pub(crate) fn has_distinct_on(select: &SelectStmt) -> bool {
 
 /// The PARTITION BY of every window function of the level; `None` for one we cannot find.
 pub(crate) fn windows(select: &SelectStmt) -> Result<Vec<Option<Vec<&Node>>>> {
-    let mut found = Vec::new();
-    walk_level(select, &mut |node| {
+    collect(select, |node| {
         let over = match node {
             Ref::FuncCall(call) => call.over.as_deref(),
             Ref::JsonAggConstructor(json) => json.over.as_deref(),
             _ => None,
         };
-        found.extend(over.map(|over| partition_of(select, over, 0)));
-    })?;
-    Ok(found)
+        over.map(|over| partition_of(select, over, 0))
+    })
 }
 
 fn partition_of<'a>(select: &'a SelectStmt, window: &'a WindowDef, depth: usize) -> Option<Vec<&'a Node>> {

@@ -17,9 +17,9 @@ pub(crate) use ask::Ask;
 pub(crate) use get::{Get, Syntax};
 pub(crate) use names::{name_output, output_name};
 pub(crate) use parts::{
-    alias_of, is_about_rows, is_default, is_star, last_name, name_of, only_call, option_of, reads_others, returned_by,
-    returning_mut, returning_of, shows_star, sorted_mut, target_mut, target_of, value_of, width, with_items, with_mut,
-    with_of,
+    alias_of, is_about_rows, is_default, is_plain_call, is_star, last_name, name_of, only_call, option_of,
+    reads_others, returned_by, returning_mut, returning_of, shows_star, sorted_mut, target_mut, target_of, value_of,
+    width, with_items, with_mut, with_of,
 };
 pub(crate) use walk::{Ref, Walk};
 
@@ -175,9 +175,9 @@ pub(crate) fn boolean_test(condition: Node, test: protobuf::BoolTestType) -> Nod
 }
 
 /// A sub-select as a value.
-pub(crate) fn scalar(query: Option<Box<Node>>) -> Node {
+pub(crate) fn scalar(query: SelectStmt) -> Node {
     let sub_link_type = protobuf::SubLinkType::ExprSublink as i32;
-    protobuf::SubLink { sub_link_type, subselect: query, ..Default::default() }.into_node()
+    protobuf::SubLink { sub_link_type, subselect: query.into_box(), ..Default::default() }.into_node()
 }
 
 /// A call of a function of PostgreSQL's own.
@@ -213,6 +213,14 @@ pub(crate) fn table(schema: &str, name: &str, alias: Option<Alias>) -> RangeVar 
     }
 }
 
+/// A bare integer constant.
+pub(crate) fn integer_of(node: &Node) -> Option<i32> {
+    match &node.get::<AConst>()?.val {
+        Some(a_const::Val::Ival(number)) => Some(number.ival),
+        _ => None,
+    }
+}
+
 /// The text of a String node.
 pub(crate) fn text_of(node: &Node) -> Option<&str> {
     node.get::<protobuf::String>().map(|text| text.sval.as_str())
@@ -238,6 +246,19 @@ pub(crate) fn parse_expression(text: &str) -> Result<Node> {
         }
         _ => Err(PgError::internal(format!("not an expression: {text}"))),
     }
+}
+
+/// Parses a type, as it is written after `CAST (… AS`.
+pub(crate) fn parse_type(text: &str) -> Result<protobuf::TypeName> {
+    let cast = parse_expression(&format!("CAST(NULL AS {text})"))?;
+    let of = cast.get::<protobuf::TypeCast>().and_then(|cast| cast.type_name.clone());
+    of.ok_or_else(|| PgError::internal(format!("not a type: {text}")))
+}
+
+/// The SQL text of a type.
+pub(crate) fn deparse_type(of: &protobuf::TypeName) -> Result<String> {
+    let text = deparse_expression(&cast(parse_expression("NULL")?, of))?;
+    Ok(text.strip_prefix("NULL::").unwrap_or(&text).to_owned())
 }
 
 /// `pg_temp`, or a session's own name for it.

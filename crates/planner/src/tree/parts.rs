@@ -118,6 +118,16 @@ pub(crate) fn only_call(item: &RangeFunction) -> Option<&FuncCall> {
     }
 }
 
+/// Has a call nothing but arguments?
+pub(crate) fn is_plain_call(call: &FuncCall) -> bool {
+    call.agg_order.is_empty()
+        && call.agg_filter.is_none()
+        && call.over.is_none()
+        && !call.agg_distinct
+        && !call.agg_star
+        && !call.func_variadic
+}
+
 /// The value of an option, as of CREATE FUNCTION and DO.
 pub(crate) fn option_of<'n>(options: &'n [Node], name: &str) -> Option<&'n Node> {
     let mut options = options.iter().filter_map(|option| option.get::<DefElem>());

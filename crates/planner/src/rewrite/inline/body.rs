@@ -7,12 +7,12 @@
 use catalog::{Catalog, Function, Oid};
 use pg_query::protobuf::{
     self, ColumnRef, CreateFunctionStmt, DefElem, FuncCall, FunctionParameter, FunctionParameterMode, RangeVar,
-    SelectStmt, SetOperation, TypeCast, TypeName,
+    SelectStmt, SetOperation, TypeName,
 };
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
-use super::{one_query, sub_select};
+use super::one_query;
 use crate::context::{Context, Named};
 use crate::facts::bodies;
 use crate::facts::code;
@@ -57,13 +57,13 @@ fn may_be_query(function: &Function) -> bool {
 }
 
 /// What a function of one query says of itself.
-struct Declared {
+pub(super) struct Declared {
     parameters: Vec<Parameter>,
-    returns: TypeName,
-    set: bool,
+    pub returns: TypeName,
+    pub set: bool,
     /// Columns of RETURNS TABLE, or of the table whose rows are returned.
-    table: Option<Vec<(String, TypeName)>>,
-    strict: bool,
+    pub table: Option<Vec<(String, TypeName)>>,
+    pub strict: bool,
     /// The query as it is written.
     query: SelectStmt,
     /// The type of the variable that gets the first row's value, in PL/pgSQL.
@@ -121,7 +121,7 @@ impl Declared {
 
     fn wanted(&self, function: &Function) -> Result<WantedBody> {
         let parameters = self.parameters.iter().map(|parameter| {
-            Ok(format!("{} {}", catalog::quote_identifier(&parameter.name), type_text(&parameter.of)?))
+            Ok(format!("{} {}", catalog::quote_identifier(&parameter.name), tree::deparse_type(&parameter.of)?))
         });
         let parameters = parameters.collect::<Result<Vec<_>>>()?.join(", ");
         let mut query = self.query.clone();
@@ -173,17 +173,13 @@ impl Declared {
 
     /// How often parameters occur.
     fn uses_of_parameters(&self, query: &SelectStmt) -> Result<usize> {
-        let mut count = 0;
-        query.each(|node| {
-            count += usize::from(self.parameter(&node).is_some());
-        })?;
-        Ok(count)
+        query.count(|node| self.parameter(&node).is_some())
     }
 }
 
 /// A function of one query.
 pub(super) struct Routine {
-    declared: Declared,
+    pub declared: Declared,
     /// As PostgreSQL reads it.
     pub body: SelectStmt,
 }
@@ -213,28 +209,11 @@ impl Routine {
         if let Some(of) = &declared.variable {
             let Some(first) = first_row(ctx, body)? else { return Ok(None) };
             body = SelectStmt {
-                target_list: vec![tree::target(tree::cast(sub_select(first), of), None)],
+                target_list: vec![tree::target(tree::cast(tree::scalar(first), of), None)],
                 ..tree::empty_select()
             };
         }
         Ok(Some(Self { declared, body }))
-    }
-
-    pub fn returns(&self) -> &TypeName {
-        &self.declared.returns
-    }
-
-    pub fn is_set(&self) -> bool {
-        self.declared.set
-    }
-
-    pub fn is_strict(&self) -> bool {
-        self.declared.strict
-    }
-
-    /// Columns of RETURNS TABLE, or of the table whose rows are returned.
-    pub fn table(&self) -> Option<&[(String, TypeName)]> {
-        self.declared.table.as_deref()
     }
 
     /// The arguments of a call, as the parameters' types.
@@ -331,7 +310,11 @@ fn row_columns(ctx: &Context<'_>, returns: &TypeName) -> Option<Vec<(String, Typ
         Named::Distributed(relation) | Named::View(relation) | Named::Home(Some(relation)) => relation,
         Named::Home(None) => return None,
     };
-    relation.columns.iter().map(|column| Some((column.name.clone(), type_of(&column.type_name)?))).collect()
+    relation
+        .columns
+        .iter()
+        .map(|column| Some((column.name.clone(), tree::parse_type(&column.type_name).ok()?)))
+        .collect()
 }
 
 /// What PostgreSQL prints without a schema, and is neither temporary nor a WITH item of the body's own, is of `pg_catalog`: no WITH item of the caller's may
@@ -348,18 +331,6 @@ fn keep_names(ctx: &Context<'_>, body: &mut SelectStmt) -> Result<()> {
         }
         Ok(true)
     })
-}
-
-/// A type as the catalog prints it.
-fn type_of(text: &str) -> Option<TypeName> {
-    let select = tree::parse_select(&format!("SELECT NULL::{text}")).ok()?;
-    shape::target_value(&select, 1)?.get::<TypeCast>()?.type_name.clone()
-}
-
-/// A type as it can be written.
-fn type_text(of: &TypeName) -> Result<String> {
-    let text = tree::deparse_expression(&tree::cast(tree::parse_expression("NULL")?, of))?;
-    Ok(text.strip_prefix("NULL::").unwrap_or(&text).to_owned())
 }
 
 /// A cursor's name means something to its own backend only.

@@ -20,8 +20,7 @@ use std::collections::HashMap;
 
 use catalog::Function;
 use pg_query::protobuf::{
-    Alias, BoolExpr, BoolExprType, CaseExpr, CaseWhen, FuncCall, NullTest, NullTestType, RangeFunction, RangeSubselect,
-    SelectStmt,
+    Alias, CaseExpr, CaseWhen, FuncCall, NullTest, NullTestType, RangeFunction, RangeSubselect, SelectStmt,
 };
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
@@ -70,11 +69,9 @@ pub(crate) fn inline(ctx: &Context<'_>, statement: &Statement) -> Result<Option<
 
 /// Is there a call of a function that has to be put into the statement?
 fn calls_any(ctx: &Context<'_>, tree: &NodeEnum) -> Result<bool> {
-    tree.try_any(|node| {
-        Ok(match node {
-            Ref::FuncCall(call) => function(ctx, call)?.is_some(),
-            _ => false,
-        })
+    tree.try_any(|node| match node {
+        Ref::FuncCall(call) => Ok(function(ctx, call)?.is_some()),
+        _ => Ok(false),
     })
 }
 
@@ -166,34 +163,36 @@ impl Inliner<'_> {
 
     /// A call that gives one value.
     fn scalar(&mut self, call: &FuncCall) -> Result<Option<Node>> {
-        let Some(routine) = self.routine(call)?.filter(|routine| !routine.is_set() && routine.table().is_none()) else {
+        let Some(routine) = self.routine(call)? else { return Ok(None) };
+        let declared = &routine.declared;
+        if declared.set || declared.table.is_some() {
             return Ok(None);
-        };
+        }
         let Some(arguments) = routine.arguments(call) else { return Ok(None) };
         if is_of_the_level(self.ctx, call)? {
             return Ok(None);
         }
         let Some(body) = first_row(self.ctx, routine.body.clone())? else { return Ok(None) };
         if arguments.iter().all(is_constant) {
-            if routine.is_strict() && arguments.iter().any(|argument| !is_known(argument)) {
+            if declared.strict && arguments.iter().any(|argument| !is_known(argument)) {
                 return Ok(None);
             }
             let body = routine.with(body, |at| arguments[at].clone())?;
             self.count += 1;
-            return Ok(Some(tree::cast(sub_select(body), routine.returns())));
+            return Ok(Some(tree::cast(tree::scalar(body), &declared.returns)));
         }
         let alias = format!("loxo_f{}", self.count + 1);
         let parameter = |at: usize| tree::column(&[&alias, &parameter_name(at)]);
         let body = routine.with(body, parameter)?;
-        let mut value = sub_select(body);
-        if routine.is_strict() {
+        let mut value = tree::scalar(body);
+        if declared.strict {
             value = unless_null((0..arguments.len()).map(parameter).collect(), value);
         }
         let alias = self.alias();
         let from = vec![in_from(values(arguments), &alias, Vec::new())];
         let query = tree::select_from(vec![tree::target(value, None)], from);
         // A bare sub-select after ANY would be one whose rows are compared.
-        Ok(Some(tree::cast(sub_select(query), routine.returns())))
+        Ok(Some(tree::cast(tree::scalar(query), &declared.returns)))
     }
 
     /// A call in FROM.
@@ -203,21 +202,21 @@ impl Inliner<'_> {
             return Ok(None);
         }
         let Some(routine) = self.routine(call)? else { return Ok(None) };
+        let declared = &routine.declared;
         let Some(arguments) = routine.arguments(call) else { return Ok(None) };
         // A STRICT function gives no row for a NULL, or one of NULLs, which no sub-select does.
-        let may_be_null = routine.is_strict() && !arguments.iter().all(is_known);
-        if may_be_null && !routine.is_set() {
+        let may_be_null = declared.strict && !arguments.iter().all(is_known);
+        if may_be_null && !declared.set {
             return Ok(None);
         }
         let plain = !may_be_null && arguments.iter().all(is_constant);
         let name = tree::last_name(&call.funcname).unwrap_or_default();
         let shown = item.alias.clone().unwrap_or_else(|| tree::alias(name));
-        let body =
-            if routine.is_set() { Some(routine.body.clone()) } else { first_row(self.ctx, routine.body.clone())? };
+        let body = if declared.set { Some(routine.body.clone()) } else { first_row(self.ctx, routine.body.clone())? };
         let Some(body) = body else { return Ok(None) };
-        let columns = match routine.table() {
-            Some(columns) => columns.to_vec(),
-            None => vec![(shown.aliasname.clone(), routine.returns().clone())],
+        let columns = match &declared.table {
+            Some(columns) => columns.clone(),
+            None => vec![(shown.aliasname.clone(), declared.returns.clone())],
         };
         if columns.len() != body.target_list.len() || body.target_list.iter().any(tree::shows_star) {
             return Ok(None);
@@ -301,10 +300,6 @@ fn is_known(value: &Node) -> bool {
     }
 }
 
-fn sub_select(query: SelectStmt) -> Node {
-    tree::scalar(query.into_box())
-}
-
 fn in_from(query: SelectStmt, alias: &str, colnames: Vec<Node>) -> Node {
     tree::sub_select(query, Alias { aliasname: alias.to_owned(), colnames })
 }
@@ -315,12 +310,7 @@ fn all_known(parameters: Vec<Node>) -> Node {
         NullTest { arg: Some(Box::new(parameter)), nulltesttype: NullTestType::IsNotNull as i32, ..NullTest::default() }
             .into_node()
     };
-    BoolExpr {
-        boolop: BoolExprType::AndExpr as i32,
-        args: parameters.into_iter().map(known).collect(),
-        ..BoolExpr::default()
-    }
-    .into_node()
+    tree::and(parameters.into_iter().map(known).collect())
 }
 
 /// `CASE WHEN a IS NOT NULL AND b IS NOT NULL THEN value END`.

@@ -8,7 +8,6 @@
 //!
 //! Whatever else a body may hold makes it something that only a server can run.
 
-use pg_query::NodeEnum;
 use pg_query::protobuf::{SelectStmt, TypeName};
 use plpgsql::ast::{Conflict, Declaration, Declared, Kind, Sql, Target, TypeText};
 
@@ -77,9 +76,7 @@ fn type_of(ctx: &Context<'_>, declared: &Declaration) -> Option<TypeName> {
     else {
         return None;
     };
-    let cast = tree::parse_expression(&format!("CAST(NULL AS {name})")).ok()?;
-    let Some(NodeEnum::TypeCast(cast)) = cast.node else { return None };
-    cast.type_name.filter(|of| of.typmods.is_empty() && ctx.builtin_type(of).is_some())
+    tree::parse_type(name).ok().filter(|of| of.typmods.is_empty() && ctx.builtin_type(of).is_some())
 }
 
 /// Does the query use one of these variables?

@@ -123,16 +123,14 @@ impl Draft<'_> {
             _ => None,
         };
         let Some(of) = of else { return Ok(self.fail(row)) };
-        let of = tree::parse_expression(&format!("CAST(NULL AS {of})"))?;
-        let Some(NodeEnum::TypeCast(mut cast)) = of.node else { return Ok(self.fail(row)) };
-        cast.arg = Some(Box::new(row.clone()));
-        Ok(self.column(&tree::node(NodeEnum::TypeCast(cast))))
+        let of = tree::parse_type(of)?;
+        Ok(self.column(&tree::cast(row.clone(), &of)))
     }
 
     /// A call, or a field of the record that it gives.
     fn call(&mut self, call: &FuncCall, field: Option<&str>, place: Place<'_>) -> Result<Node> {
         let functions = self.ours(call)?;
-        let shape = self.shape(&functions).filter(|_| is_plain_call(call));
+        let shape = self.shape(&functions).filter(|_| tree::is_plain_call(call));
         let Some(shape) = shape else { return Ok(self.fail(&call.clone().into_node())) };
         self.functions.extend(&functions);
         let mut call = call.clone();
@@ -313,15 +311,6 @@ fn is_by_turns(e: &protobuf::AExpr) -> bool {
     [AexprIn, AexprBetween, AexprNotBetween, AexprBetweenSym, AexprNotBetweenSym]
         .iter()
         .any(|kind| e.kind == *kind as i32)
-}
-
-fn is_plain_call(call: &FuncCall) -> bool {
-    call.agg_order.is_empty()
-        && call.agg_filter.is_none()
-        && call.over.is_none()
-        && !call.agg_distinct
-        && !call.agg_star
-        && !call.func_variadic
 }
 
 /// Nothing that has to be computed with the rows.

@@ -206,12 +206,6 @@ fn called<'a>(ctx: &Context<'a>, call: &FuncCall, kind: char) -> Result<Option<&
 
 /// `None` if the call is not a plain one.
 fn arguments(call: &FuncCall) -> Result<Option<Vec<Argument>>> {
-    let is_plain = call.agg_order.is_empty()
-        && call.agg_filter.is_none()
-        && call.over.is_none()
-        && !call.agg_distinct
-        && !call.agg_star
-        && !call.func_variadic;
     let argument = |node: &Node| {
         Ok(match &node.node {
             Some(NodeEnum::NamedArgExpr(named)) => {
@@ -221,7 +215,7 @@ fn arguments(call: &FuncCall) -> Result<Option<Vec<Argument>>> {
             _ => Argument { name: None, sql: tree::deparse_expression(node)? },
         })
     };
-    match is_plain {
+    match tree::is_plain_call(call) {
         true => call.args.iter().map(argument).collect::<Result<_>>().map(Some),
         false => Ok(None),
     }

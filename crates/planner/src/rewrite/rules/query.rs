@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use catalog::{Column, Generated, Relation, RuleEvent};
 use pg_query::protobuf::{
-    self, Alias, BoolTestType, InsertStmt, List, MultiAssignRef, RangeVar, ResTarget, RowExpr, SelectStmt, TypeCast,
+    self, Alias, BoolTestType, InsertStmt, List, MultiAssignRef, RangeVar, ResTarget, RowExpr, SelectStmt,
 };
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
@@ -368,9 +368,5 @@ fn null() -> Node {
 
 /// A cast to a type as the catalog prints it.
 fn cast(value: Node, of: &str) -> Result<Node> {
-    let template = tree::parse_expression(&format!("NULL::{of}"))?;
-    match template.node {
-        Some(NodeEnum::TypeCast(cast)) => Ok(TypeCast { arg: Some(Box::new(value)), ..*cast }.into_node()),
-        _ => Err(PgError::internal(format!("not a type: {of}"))),
-    }
+    Ok(tree::cast(value, &tree::parse_type(of)?))
 }

@@ -11,7 +11,7 @@ mod merged;
 mod upper;
 
 use catalog::NodeId;
-use pg_query::protobuf::{LimitOption, ResTarget, SelectStmt, SortBy, a_const};
+use pg_query::protobuf::{AConst, LimitOption, ResTarget, SelectStmt, SortBy, a_const};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
@@ -282,12 +282,9 @@ fn push_limit_without_locks(select: &SelectStmt, fragment: &mut SelectStmt) {
 }
 
 fn constant(node: &Node) -> Option<i64> {
-    match &node.node {
-        Some(NodeEnum::AConst(c)) => match c.val.as_ref()? {
-            a_const::Val::Ival(i) => Some(i64::from(i.ival)),
-            a_const::Val::Fval(f) => f.fval.parse().ok(),
-            _ => None,
-        },
+    match node.get::<AConst>()?.val.as_ref()? {
+        a_const::Val::Ival(i) => Some(i64::from(i.ival)),
+        a_const::Val::Fval(f) => f.fval.parse().ok(),
         _ => None,
     }
 }
