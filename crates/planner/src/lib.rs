@@ -188,22 +188,21 @@ fn plan_as_it_stands(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
         _ => None,
     };
     ctx.session.stop.check()?;
-    match rewrite::routine::plan(&Context { analysis: own.as_ref().or(ctx.analysis), ..*ctx }, statement)? {
-        Some(routine) => Ok(Plan::Routine(Box::new(routine))),
-        None => {
-            let plan = match first_copy::plan(ctx, statement) {
-                Err(error) => match called_alone(ctx, called)? {
-                    Some(routine) => return Ok(Plan::Routine(Box::new(routine))),
-                    None => return Err(error),
-                },
-                plan => plan?,
-            };
-            ctx.session.stop.check()?;
-            match rewrite::per_row::of_filled(ctx, statement, &plan)? {
-                Some(routine) => Ok(Plan::Routine(Box::new(routine))),
-                None => rewrite::triggers::with_triggers(ctx, statement, plan),
-            }
+    let own_context = Context { analysis: own.as_ref().or(ctx.analysis), ..*ctx };
+    if let Some(routine) = rewrite::routine::plan(&own_context, statement)? {
+        return Ok(Plan::Routine(Box::new(routine)));
+    }
+    let plan = match first_copy::plan(ctx, statement) {
+        Ok(plan) => plan,
+        Err(error) => {
+            let routine = called_alone(ctx, called)?.ok_or(error)?;
+            return Ok(Plan::Routine(Box::new(routine)));
         }
+    };
+    ctx.session.stop.check()?;
+    match rewrite::per_row::of_filled(ctx, statement, &plan)? {
+        Some(routine) => Ok(Plan::Routine(Box::new(routine))),
+        None => rewrite::triggers::with_triggers(ctx, statement, plan),
     }
 }
 

@@ -8,6 +8,7 @@
 use catalog::{Relation, quote_identifier, quote_literal};
 use pg_query::protobuf::{
     AlterTableCmd, AlterTableStmt, AlterTableType, ColumnDef, ConstrType, Constraint, DropBehavior, ObjectType,
+    RangeVar,
 };
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
@@ -54,7 +55,7 @@ pub(super) fn fill(
     }
     let table = relation.qualified_name();
     let name = quote_identifier(&column.colname);
-    let alter = |commands: Vec<AlterTableCmd>| alter_table(relation, commands);
+    let alter = |commands| alter_table(tree::table(&relation.schema, &relation.name, None), commands);
     let (bare, value, mut later) = match source {
         Source::Serial(integer) => {
             let Some(sequence) = sequence_name(ctx, relation, &column.colname) else {
@@ -135,12 +136,7 @@ fn sequence_name(ctx: &Context<'_>, relation: &Relation, column: &str) -> Option
 fn type_of(column: &ColumnDef) -> Result<String> {
     let bare = ColumnDef { constraints: Vec::new(), ..column.clone() };
     let add = AlterTableCmd { def: bare.into_box(), ..command(AlterTableType::AtAddColumn) };
-    let text = tree::deparse(&NodeEnum::AlterTableStmt(AlterTableStmt {
-        relation: Some(tree::table("", "t", None)),
-        cmds: vec![add.into_node()],
-        objtype: ObjectType::ObjectTable as i32,
-        missing_ok: false,
-    }))?;
+    let text = alter_table(tree::table("", "t", None), vec![add])?;
     let start = format!("ALTER TABLE t ADD COLUMN {} ", quote_identifier(&column.colname));
     let of = text.strip_prefix(start.as_str()).map(str::to_owned);
     of.ok_or_else(|| PgError::internal("a column definition that cannot be read back"))
@@ -162,9 +158,9 @@ fn command(kind: AlterTableType) -> AlterTableCmd {
     AlterTableCmd { subtype: kind as i32, behavior: DropBehavior::DropRestrict as i32, ..AlterTableCmd::default() }
 }
 
-fn alter_table(relation: &Relation, commands: Vec<AlterTableCmd>) -> Result<String> {
+fn alter_table(table: RangeVar, commands: Vec<AlterTableCmd>) -> Result<String> {
     tree::deparse(&NodeEnum::AlterTableStmt(AlterTableStmt {
-        relation: Some(tree::table(&relation.schema, &relation.name, None)),
+        relation: Some(table),
         cmds: commands.into_iter().map(|command| command.into_node()).collect(),
         objtype: ObjectType::ObjectTable as i32,
         missing_ok: false,

@@ -34,7 +34,7 @@ pub(super) fn placement_of(relation: &Relation) -> Option<Placement> {
 
 /// The nodes that TO NODE or TO GROUP names; all datanodes without.
 pub(super) fn nodes_of(ctx: &Context<'_>, selection: Option<&NodeSelection>) -> Result<Vec<NodeId>> {
-    let mut nodes = match selection {
+    let nodes = match selection {
         None => ctx.catalog.all_nodes(),
         Some(NodeSelection::Nodes(names)) => names.iter().map(|n| node_named(ctx, n)).collect::<Result<Vec<_>>>()?,
         Some(NodeSelection::Group(name)) => {
@@ -43,12 +43,17 @@ pub(super) fn nodes_of(ctx: &Context<'_>, selection: Option<&NodeSelection>) -> 
             group.ok_or_else(missing)?.members.clone()
         }
     };
+    in_order(nodes)
+}
+
+/// A table's nodes in order, each once. There must be some.
+pub(super) fn in_order(mut nodes: Vec<NodeId>) -> Result<Vec<NodeId>> {
     nodes.sort_unstable();
     nodes.dedup();
-    if nodes.is_empty() {
-        return Err(PgError::new(SqlState::INVALID_TABLE_DEFINITION, "a table needs at least one datanode"));
+    match nodes.is_empty() {
+        true => Err(PgError::new(SqlState::INVALID_TABLE_DEFINITION, "a table needs at least one datanode")),
+        false => Ok(nodes),
     }
-    Ok(nodes)
 }
 
 pub(super) fn node_named(ctx: &Context<'_>, name: &str) -> Result<NodeId> {

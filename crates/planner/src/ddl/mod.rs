@@ -84,16 +84,11 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
             plan.outside_transaction = cluster.relation.as_ref().is_none_or(|name| ddl.takes_many_transactions(name));
             Ok(boxed(plan))
         }
-        NodeEnum::CheckPointStmt(_) => {
-            let mut plan = ddl.everywhere(DdlKind::Maintenance);
-            plan.outside_transaction = true;
-            Ok(boxed(plan))
-        }
         NodeEnum::CreateTableSpaceStmt(create) => {
             let undo = format!("DROP TABLESPACE {}", catalog::quote_identifier(&create.tablespacename));
             Ok(boxed(DdlPlan { undo: Some(undo), outside_transaction: true, ..ddl.everywhere(DdlKind::Maintenance) }))
         }
-        NodeEnum::DropTableSpaceStmt(_) => {
+        NodeEnum::CheckPointStmt(_) | NodeEnum::DropTableSpaceStmt(_) => {
             Ok(boxed(DdlPlan { outside_transaction: true, ..ddl.everywhere(DdlKind::Maintenance) }))
         }
         NodeEnum::RefreshMatViewStmt(refresh) => materialized_view::refresh(ctx, statement, refresh),
@@ -423,19 +418,17 @@ impl Ddl<'_> {
 
 /// The table in DROP TRIGGER's list of name lists.
 fn owner_name(object: &Node) -> Option<RangeVar> {
-    let list = object.get::<List>()?;
-    match tree::names_of(&list.items).as_slice() {
-        [table, _] => Some(tree::table("", table, None)),
-        [.., schema, table, _] => Some(tree::table(schema, table, None)),
-        _ => None,
-    }
+    let names = tree::names_of(&object.get::<List>()?.items);
+    table_of(names.split_last()?.1)
 }
 
 /// The name in DROP TABLE's list of name lists.
 fn relation_name(object: &Node) -> Option<RangeVar> {
-    let list = object.get::<List>()?;
-    let names = tree::names_of(&list.items);
-    match names.as_slice() {
+    table_of(&tree::names_of(&object.get::<List>()?.items))
+}
+
+fn table_of(names: &[String]) -> Option<RangeVar> {
+    match names {
         [name] => Some(tree::table("", name, None)),
         [.., schema, name] => Some(tree::table(schema, name, None)),
         [] => None,

@@ -11,8 +11,8 @@
 use std::sync::Arc;
 
 use catalog::{Function, Relation, RelationKind, quote_identifier};
+use pg_query::NodeEnum;
 use pg_query::protobuf::{AlterTableCmd, AlterTableStmt, AlterTableType, CreateTrigStmt, RenameStmt};
-use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use super::{as_it_stands, auto_replicate, boxed, everywhere, is_temporary, temporary};
@@ -242,7 +242,7 @@ pub(super) fn switch(alter: &AlterTableStmt, table: &Relation, plan: &mut DdlPla
     use AlterTableType as Type;
     let mut alter = alter.clone();
     let (mut is_changed, mut switches) = (false, false);
-    for command in alter.cmds.iter_mut().filter_map(command_mut) {
+    for command in alter.cmds.iter_mut().filter_map(|node| node.get_mut::<AlterTableCmd>()) {
         let kind = AlterTableType::try_from(command.subtype).unwrap_or(Type::Undefined);
         let is_captured = is_captured(table, &command.name);
         switches |= matches!(
@@ -273,10 +273,6 @@ pub(super) fn switch(alter: &AlterTableStmt, table: &Relation, plan: &mut DdlPla
         plan.node_sql = tree::deparse(&NodeEnum::AlterTableStmt(alter))?;
     }
     Ok(())
-}
-
-fn command_mut(node: &mut Node) -> Option<&mut AlterTableCmd> {
-    node.get_mut::<AlterTableCmd>()
 }
 
 /// ALTER TRIGGER … RENAME.

@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use catalog::{Distribution, Relation};
-use pg_query::protobuf::{
-    CmdType, JoinExpr, JoinType, MergeMatchKind, MergeStmt, MergeWhenClause, ResTarget, SelectStmt,
-};
+use pg_query::protobuf::{CmdType, JoinExpr, JoinType, MergeMatchKind, MergeStmt, MergeWhenClause, ResTarget};
 use pg_query::protobuf::{OverridingKind, RangeVar};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
@@ -49,9 +47,8 @@ pub(crate) fn merge(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
         return of(relation.clone()).by_way_of_home("other parts of its WITH change rows too");
     }
     let mut analyzer = Analyzer::new(ctx);
-    let with = SelectStmt { with_clause: merge.with_clause.clone(), ..tree::empty_select() };
     let part = analyzer
-        .with(&with, &Env::default())
+        .with(merge.with_clause.as_ref(), &Env::default())
         .and_then(|env| analyzer.write_body(name, &others, merge.join_condition.as_deref(), &expressions, &env))
         .map(|body| body.part);
     match (target, part) {

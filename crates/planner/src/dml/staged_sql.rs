@@ -3,7 +3,7 @@
 use catalog::NodeId;
 
 use super::stage;
-use crate::plan::{StagedDml, column_list};
+use crate::plan::{StagedDml, column_list, values_list};
 
 impl StagedDml {
     /// The rows of an action, of one node or (new ones) of none, as `columns` and then the address.
@@ -38,20 +38,6 @@ impl StagedDml {
         format!("{} AS {}", self.target.qualified_name(), catalog::quote_identifier(&self.alias))
     }
 
-    /// `VALUES ($1::tid, …), …` for so many rows, numbered after the user's parameters.
-    fn values(&self, types: &[&str], rows: usize) -> String {
-        let mut number = self.parameters;
-        let mut row = || {
-            let value = |of: &&str| {
-                number += 1;
-                format!("${number}::{of}")
-            };
-            format!("({})", types.iter().map(value).collect::<Vec<_>>().join(", "))
-        };
-        let rows: Vec<String> = (0..rows).map(|_| row()).collect();
-        format!("VALUES {}", rows.join(", "))
-    }
-
     /// PostgreSQL complains of a row that a MERGE may not change, where UPDATE and DELETE pass over it: so what a policy says of a
     /// MERGE's rows is told by a MERGE only.
     fn merge_sql(&self, values: &str, names: &str, action: &str) -> String {
@@ -65,13 +51,13 @@ impl StagedDml {
 
     /// Deletes rows by their addresses; rows that move return nothing here.
     pub fn delete_sql(&self, rows: usize, moved: bool) -> String {
+        let values = values_list(&self.address_types(), rows, self.parameters);
         if self.is_guarded_merge() {
-            return self.merge_sql(&self.values(&self.address_types(), rows), &self.address_names(), "DELETE");
+            return self.merge_sql(&values, &self.address_names(), "DELETE");
         }
         format!(
-            "DELETE FROM {} USING ({}) AS loxo_v ({}) WHERE {}{}",
+            "DELETE FROM {} USING ({values}) AS loxo_v ({}) WHERE {}{}",
             self.target_sql(),
-            self.values(&self.address_types(), rows),
             self.address_names(),
             self.is_addressed(),
             if moved { "" } else { &self.returning }
@@ -88,7 +74,8 @@ impl StagedDml {
         });
         let set = set.collect::<Vec<_>>().join(", ");
         let names: Vec<String> = (0..columns.len()).map(|i| format!("loxo_{i}")).collect();
-        let (values, names) = (self.values(&types, rows), format!("{}, {}", names.join(", "), self.address_names()));
+        let (values, names) =
+            (values_list(&types, rows, self.parameters), format!("{}, {}", names.join(", "), self.address_names()));
         if self.is_guarded_merge() {
             return self.merge_sql(&values, &names, &format!("UPDATE SET {set}"));
         }
@@ -107,7 +94,7 @@ impl StagedDml {
             "INSERT INTO {} ({}) OVERRIDING SYSTEM VALUE {}{}",
             self.target_sql(),
             column_list(&self.columns),
-            self.values(&types, rows),
+            values_list(&types, rows, self.parameters),
             self.returning
         )
     }

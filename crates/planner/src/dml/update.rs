@@ -3,10 +3,7 @@
 use std::sync::Arc;
 
 use catalog::{Distribution, Relation};
-use pg_query::protobuf::{
-    Alias, ColumnRef, MultiAssignRef, RangeSubselect, RangeVar, ResTarget, ReturningClause, SelectStmt, SubLink,
-    UpdateStmt, WithClause,
-};
+use pg_query::protobuf::{Alias, ColumnRef, MultiAssignRef, RangeSubselect, RangeVar, ResTarget, SubLink, UpdateStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
@@ -54,11 +51,8 @@ pub(crate) fn update(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
         others: &update.from_clause,
         condition: update.where_clause.as_deref(),
         expressions,
-        with: update.with_clause.as_ref(),
-        what: "this UPDATE",
         command: "UPDATE",
         set: Some(&update.target_list),
-        returning: update.returning_clause.as_ref(),
     };
     match target {
         Target::Table(relation) if moves => {
@@ -108,11 +102,8 @@ pub(crate) fn delete(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
         others: &delete.using_clause,
         condition: delete.where_clause.as_deref(),
         expressions: returning_list(delete.returning_clause.as_ref()),
-        with: delete.with_clause.as_ref(),
-        what: "this DELETE",
         command: "DELETE",
         set: None,
-        returning: delete.returning_clause.as_ref(),
     };
     let target = super::target(ctx, name, &facts)?;
     write.plan(target, &facts)
@@ -181,12 +172,9 @@ struct Write<'a> {
     others: &'a [Node],
     condition: Option<&'a Node>,
     expressions: Vec<Node>,
-    with: Option<&'a WithClause>,
-    what: &'static str,
     /// The first word of the command tag.
     command: &'static str,
     set: Option<&'a [Node]>,
-    returning: Option<&'a ReturningClause>,
 }
 
 impl Write<'_> {
@@ -203,7 +191,7 @@ impl Write<'_> {
                 let gather = select::fallback(self.ctx, self.tree, facts, &reason)?;
                 return Ok(Plan::Gather(Gather { writes: true, ..gather }));
             }
-            (Err(not), _) => return Err(refusal(not, self.what)),
+            (Err(not), _) => return Err(refusal(not, &format!("this {}", self.command))),
         };
         let home = self.ctx.home();
         let relation = match target {
@@ -259,7 +247,7 @@ impl Write<'_> {
     fn check_functions(&self, facts: &Facts, nodes: &[catalog::NodeId]) -> Result<()> {
         match &facts.function_nodes {
             Some(readable) if !nodes.iter().all(|n| readable.contains(n)) => {
-                Err(PgError::unsupported(format!("a function that reads tables in {}", self.what))
+                Err(PgError::unsupported(format!("a function that reads tables in this {}", self.command))
                     .hint("Replicate the tables it reads to all datanodes."))
             }
             _ => Ok(()),
@@ -269,11 +257,9 @@ impl Write<'_> {
     /// Where target rows and everything they are compared with meet.
     fn part(&self) -> Result<RowDistribution, Not> {
         let mut analyzer = Analyzer::new(self.ctx);
-        let with = SelectStmt { with_clause: self.with.cloned(), ..tree::empty_select() };
-        let planned = analyzer
-            .with(&with, &Env::default())
-            .and_then(|env| analyzer.write_body(self.name, self.others, self.condition, &self.expressions, &env));
-        planned.map(|body| body.part)
+        let env = analyzer.with(tree::with_of(self.tree), &Env::default())?;
+        let body = analyzer.write_body(self.name, self.others, self.condition, &self.expressions, &env)?;
+        Ok(body.part)
     }
 
     /// By way of the home node.
@@ -292,8 +278,8 @@ impl Write<'_> {
             relation: relation.clone(),
             from,
             condition: self.condition.cloned(),
-            with: self.with.cloned(),
-            returning: self.returning,
+            with: tree::with_of(self.tree).cloned(),
+            returning: tree::returning_of(self.tree),
             clauses: vec![Clause { kind, matched: true, condition: None, values }],
             reason,
         };

@@ -15,11 +15,10 @@ use std::sync::Arc;
 
 use catalog::{Generated, Oid, Relation};
 use pg_query::NodeEnum;
-use pg_query::protobuf::RangeVar;
 use pgerror::{PgError, Result, SqlState};
 
 use crate::context::{Context, Named};
-use crate::dml::{VIEW_DEPTH_MAX, is_replicated, table_under};
+use crate::dml::{is_replicated, table_behind};
 use crate::facts::tables::Tables;
 use crate::parse::{Statement, StatementKind};
 use crate::plan::{Copies, FirstCopy, Forward, Plan, Replicate};
@@ -113,7 +112,7 @@ fn replicated(ctx: &Context<'_>, statement: &Statement) -> Result<Vec<Arc<Relati
     }
     let mut tables: Vec<Arc<Relation>> = Vec::new();
     for (name, _) in triggers::changed(ctx, statement)? {
-        if let Some(table) = table(ctx, name)?
+        if let Some(table) = table_behind(ctx, name)?
             && is_replicated(&table)
             && tables.iter().all(|known| known.oid != table.oid)
         {
@@ -130,22 +129,6 @@ fn root(ctx: &Context<'_>, table: &Arc<Relation>) -> Arc<Relation> {
         root = parent.clone();
     }
     root
-}
-
-/// The table itself, or the one under a view.
-fn table(ctx: &Context<'_>, name: &RangeVar) -> Result<Option<Arc<Relation>>> {
-    let mut name = name.clone();
-    for _ in 0..VIEW_DEPTH_MAX {
-        match ctx.resolve(&name)? {
-            Named::Distributed(table) => return Ok(Some(table)),
-            Named::View(view) => match table_under(&view)? {
-                Some(under) => name = under,
-                None => return Ok(None),
-            },
-            Named::Home(_) => return Ok(None),
-        }
-    }
-    Ok(None)
 }
 
 /// May a node make other rows of those that come, by triggers or by functions in generated columns?

@@ -15,11 +15,8 @@ use crate::rewrite::routine::{Routine, RoutineCall};
 use crate::rewrite::rules::Step;
 use crate::rewrite::triggers::OfStatement;
 
-pub(crate) fn write_plan(f: &mut Formatter<'_>, plan: &Plan) -> Result {
-    write_at(f, plan, 0)
-}
-
-fn write_at(f: &mut Formatter<'_>, plan: &Plan, depth: usize) -> Result {
+/// Writes a plan, so deep within another.
+pub(crate) fn write_at(f: &mut Formatter<'_>, plan: &Plan, depth: usize) -> Result {
     let pad = "  ".repeat(depth);
     match plan {
         Plan::Forward(p) => writeln!(f, "{pad}Forward{} to {}\n{pad}  {}", writes(p.writes), one_of(&p.nodes), p.sql),

@@ -33,6 +33,7 @@ pub use locked::{LockTarget, LockWait, Locked, LockedBy};
 pub use merge::{KeyForm, Merge, MergeKey, RowCount};
 pub(crate) use rows::column_list;
 pub use rows::{KeySource, Route, RowColumn};
+pub(crate) use staged::values_list;
 pub use staged::{Direct, InsertStaged, Stage, StagedAction, StagedDml, Through};
 
 /// One planned statement.
@@ -412,6 +413,6 @@ pub struct Explain {
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        crate::plan::display::write_plan(f, self)
+        crate::plan::display::write_at(f, self, 0)
     }
 }

@@ -11,7 +11,7 @@ use crate::facts::tables::Clauses;
 /// See [`Plan::InsertStaged`](crate::Plan::InsertStaged). Steps of the executor:
 /// 1. make and fill `inputs` (as for [`Gather`](crate::Gather)) on `node`; 2. make the stage there; 3. run `fill` there;
 /// 4. read `stage.read_sql` (binary) and route each row by `stage.route`; 5. write the rows on their nodes with
-///    [`InsertStaged::copy_sql`] if there is no tail, else with batches of [`InsertStaged::insert_sql`].
+///    [`Stage::copy_sql`] if there is no tail, else with batches of [`InsertStaged::insert_sql`].
 ///
 /// With [`Route::Replicated`] every row goes to all nodes; count and RETURNING rows are those of one of them.
 ///
@@ -70,32 +70,29 @@ impl InsertStaged {
         !self.tail.is_empty() || self.through.is_some() || self.stage.target.is_barrier
     }
 
-    /// `COPY target (columns) FROM STDIN (FORMAT binary)`. Only right when no INSERT is needed.
-    pub fn copy_sql(&self) -> String {
-        self.stage.copy_sql()
-    }
-
     /// A multi-row INSERT with a placeholder for each value of `rows` rows; the user's own parameters come first.
     pub fn insert_sql(&self, rows: usize) -> String {
         let columns = &self.stage.columns;
         let names = self.through.as_ref().map_or_else(|| column_list(columns), |through| names_list(&through.columns));
-        let mut text = format!("INSERT INTO {} ({names})", self.target_sql);
-        text.push_str(" OVERRIDING SYSTEM VALUE VALUES ");
-        for row in 0..rows {
-            text.push_str(if row == 0 { "(" } else { ", (" });
-            for (i, column) in columns.iter().enumerate() {
-                let number = self.parameters + row * columns.len() + i + 1;
-                let comma = if i == 0 { "" } else { ", " };
-                text.push_str(&format!("{comma}${number}::{}", column.type_name));
-            }
-            text.push(')');
-        }
-        if !self.tail.is_empty() {
-            text.push(' ');
-            text.push_str(&self.tail);
-        }
-        text
+        let types: Vec<&str> = columns.iter().map(|column| column.type_name.as_str()).collect();
+        let values = values_list(&types, rows, self.parameters);
+        let space = if self.tail.is_empty() { "" } else { " " };
+        format!("INSERT INTO {} ({names}) OVERRIDING SYSTEM VALUE {values}{space}{}", self.target_sql, self.tail)
     }
+}
+
+/// `VALUES ($1::tid, …), …` for so many rows of these types, numbered after the user's parameters.
+pub(crate) fn values_list(types: &[&str], rows: usize, parameters: usize) -> String {
+    let mut number = parameters;
+    let mut row = || {
+        let value = |of: &&str| {
+            number += 1;
+            format!("${number}::{of}")
+        };
+        format!("({})", types.iter().map(value).collect::<Vec<_>>().join(", "))
+    };
+    let rows: Vec<String> = (0..rows).map(|_| row()).collect();
+    format!("VALUES {}", rows.join(", "))
 }
 
 /// See [`Plan::StagedDml`](crate::Plan::StagedDml). Steps of the executor:

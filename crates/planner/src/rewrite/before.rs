@@ -26,7 +26,7 @@ use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use crate::context::{Context, Named};
-use crate::dml::{self, VIEW_DEPTH_MAX};
+use crate::dml;
 use crate::facts::used;
 use crate::parse::Statement;
 use crate::rewrite::made_rows::{Change, MadeRows};
@@ -132,25 +132,16 @@ fn of_table(table: &Relation, what: &str) -> PgError {
 
 /// A change through a view ends at a table that the statement does not name.
 fn refuse_view(ctx: &Context<'_>, view: &Relation, events: &[Event]) -> Result<()> {
-    let mut under = dml::table_under(view)?;
-    for _ in 0..VIEW_DEPTH_MAX {
-        let Some(name) = under else { return Ok(()) };
-        match ctx.resolve(&name)? {
-            Named::View(view) => under = dml::table_under(&view)?,
-            Named::Home(_) => return Ok(()),
-            Named::Distributed(table) => {
-                let of_event = |event: &Event| {
-                    let mut triggers = table.captured.iter().filter(|one| one.is_enabled && one.is_before_row());
-                    triggers.any(|one| one.kind & event.bit() != 0)
-                };
-                return match events.iter().any(of_event) {
-                    true => Err(of_table(&table, &format!("a change through view \"{}\" of", view.name))),
-                    false => Ok(()),
-                };
-            }
-        }
+    let Some(name) = dml::table_under(view)? else { return Ok(()) };
+    let Some(table) = dml::table_behind(ctx, &name)? else { return Ok(()) };
+    let of_event = |event: &Event| {
+        let mut triggers = table.captured.iter().filter(|one| one.is_enabled && one.is_before_row());
+        triggers.any(|one| one.kind & event.bit() != 0)
+    };
+    match events.iter().any(of_event) {
+        true => Err(of_table(&table, &format!("a change through view \"{}\" of", view.name))),
+        false => Ok(()),
     }
-    Ok(())
 }
 
 /// A statement that changes one such table.

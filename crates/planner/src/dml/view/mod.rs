@@ -103,6 +103,22 @@ pub(crate) fn table_under(view: &Relation) -> Result<Option<RangeVar>> {
     }
 }
 
+/// The distributed table that a name means, or that is under the view of that name.
+pub(crate) fn table_behind(ctx: &Context<'_>, name: &RangeVar) -> Result<Option<Arc<Relation>>> {
+    let mut name = name.clone();
+    for _ in 0..VIEW_DEPTH_MAX {
+        match ctx.resolve(&name)? {
+            Named::Distributed(table) => return Ok(Some(table)),
+            Named::View(view) => match table_under(&view)? {
+                Some(under) => name = under,
+                None => return Ok(None),
+            },
+            Named::Home(_) => return Ok(None),
+        }
+    }
+    Ok(None)
+}
+
 /// Makes a change of the view one of what lies under it.
 pub(crate) fn one_view_down(ctx: &Context<'_>, view: &Arc<Relation>, tree: &mut NodeEnum) -> Result<()> {
     Through::new(ctx, view.clone(), tree)?.rewrite(tree)

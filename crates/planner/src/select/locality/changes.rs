@@ -24,13 +24,6 @@ impl Analyzer<'_> {
         let expressions = [expressions, returning].concat();
         let body = self.write_body(target, others, condition, &expressions, env)?;
         let select = SelectStmt { target_list: returning.to_vec(), ..tree::empty_select() };
-        let outputs = self.outputs(&select, &body);
-        let part = match body.part {
-            RowDistribution::Partitioned(split) => {
-                RowDistribution::Partitioned(export(split, outputs.as_deref(), &body.equal))
-            }
-            other => other,
-        };
-        Ok(Block { part, columns: outputs.map(|o| o.into_iter().map(|(column, _)| column).collect()) })
+        Ok(self.shown(&select, body))
     }
 }

@@ -18,7 +18,7 @@ mod sub_selects;
 use catalog::{Distribution, MapId, NodeId};
 use pg_query::protobuf::{
     ColumnRef, CommonTableExpr, JoinExpr, JoinType, List, RangeSubselect, RangeVar, ResTarget, SelectStmt,
-    SetOperation, SubLink, SubLinkType,
+    SetOperation, SubLink, SubLinkType, WithClause,
 };
 use pg_query::{Node, NodeEnum};
 use pgerror::PgError;
@@ -184,9 +184,9 @@ impl<'a> Analyzer<'a> {
     }
 
     /// The CTEs of a WITH clause, added to what is visible.
-    pub fn with<'o>(&mut self, select: &SelectStmt, env: &Env<'o>) -> Local<Env<'o>> {
+    pub fn with<'o>(&mut self, with: Option<&WithClause>, env: &Env<'o>) -> Local<Env<'o>> {
         let mut env = env.clone();
-        let Some(with) = &select.with_clause else { return Ok(env) };
+        let Some(with) = with else { return Ok(env) };
         for cte in tree::with_items(Some(with)) {
             let block = self.cte(cte, with.recursive, &env)?;
             env.ctes.push((cte.ctename.clone(), block));
@@ -197,7 +197,7 @@ impl<'a> Analyzer<'a> {
     /// The same for a whole query. A WITH item of the home node that nothing reads does not bring the query there, and its text
     /// means nothing elsewhere.
     pub fn with_of_query<'o>(&mut self, select: &SelectStmt, env: &Env<'o>) -> Local<Env<'o>> {
-        let env = self.with(select, env)?;
+        let env = self.with(select.with_clause.as_ref(), env)?;
         let own = select.with_clause.as_ref().map_or(0, |with| with.ctes.len());
         for (name, block) in &env.ctes[env.ctes.len() - own..] {
             if matches!(block.part, RowDistribution::Home) && !mentions(select, name)? {
@@ -250,6 +250,11 @@ impl<'a> Analyzer<'a> {
                 return not_local(reason);
             }
         }
+        Ok(self.shown(select, body))
+    }
+
+    /// The rows as the select list shows them.
+    fn shown(&self, select: &SelectStmt, body: Body) -> Block {
         let outputs = self.outputs(select, &body);
         let part = match body.part {
             RowDistribution::Partitioned(split) => {
@@ -257,7 +262,7 @@ impl<'a> Analyzer<'a> {
             }
             other => other,
         };
-        Ok(Block { part, columns: outputs.map(|o| o.into_iter().map(|(column, _)| column).collect()) })
+        Block { part, columns: outputs.map(|o| o.into_iter().map(|(column, _)| column).collect()) }
     }
 
     /// FROM, WHERE and every sub-select of one level.
