@@ -13,7 +13,7 @@ use crate::facts::clock::is_moment;
 use crate::facts::code;
 use crate::facts::functions;
 use crate::parse::{CopyStatement, CopySubject, Statement, StatementKind};
-use crate::plan::{CopyFrom, CopyHome, CopySource, CopyTo, Forward, Plan, RowColumn, Scatter};
+use crate::plan::{CopyFrom, CopyHome, CopySource, CopyTo, Forward, Plan, RowColumn, Scatter, names_list};
 use crate::tree::{self, Get};
 
 /// Plans a COPY.
@@ -27,8 +27,7 @@ pub(crate) fn copy(ctx: &Context<'_>, copy: &CopyStatement) -> Result<Plan> {
 
 /// A table's name and columns as COPY wants them.
 fn subject(name: &str, columns: &[String]) -> String {
-    let list: Vec<String> = columns.iter().map(|c| catalog::quote_identifier(c)).collect();
-    if list.is_empty() { name.to_owned() } else { format!("{name} ({})", list.join(", ")) }
+    if columns.is_empty() { name.to_owned() } else { format!("{name} ({})", names_list(columns)) }
 }
 
 fn from(ctx: &Context<'_>, copy: &CopyStatement, schema: Option<&str>, name: &str, columns: &[String]) -> Result<Plan> {

@@ -84,17 +84,11 @@ fn may_act_on_key(relation: &Relation, command: &Node) -> bool {
     use AlterTableType as Type;
     let Some(command) = command.get::<AlterTableCmd>() else { return false };
     let definition = command.def.as_deref().and_then(|definition| definition.node.as_ref());
-    let acts = |constraint: &Constraint| {
-        [&constraint.fk_upd_action, &constraint.fk_del_action]
-            .into_iter()
-            .any(|act| matches!(act.as_str(), "c" | "n" | "d"))
-    };
     match (command.subtype(), definition) {
-        (Type::AtAddConstraint, Some(NodeEnum::Constraint(constraint))) => acts(constraint),
-        (Type::AtAddColumn, Some(NodeEnum::ColumnDef(column))) => column
-            .constraints
-            .iter()
-            .any(|node| matches!(&node.node, Some(NodeEnum::Constraint(constraint)) if acts(constraint))),
+        (Type::AtAddConstraint, Some(NodeEnum::Constraint(constraint))) => rule::acts(constraint),
+        (Type::AtAddColumn, Some(NodeEnum::ColumnDef(column))) => {
+            column.constraints.iter().any(|node| node.get().is_some_and(rule::acts))
+        }
         (Type::AtDisableTrigAll | Type::AtDisableTrigUser, _) => relation.foreign_keys.iter().any(|key| key.acts),
         _ => false,
     }
@@ -120,10 +114,7 @@ fn several_commands(column: &ColumnDef) -> PgError {
 }
 
 fn detaches_concurrently(command: &AlterTableCmd) -> bool {
-    matches!(
-        command.def.as_deref().and_then(|d| d.node.as_ref()),
-        Some(NodeEnum::PartitionCmd(p)) if p.concurrent
-    )
+    matches!(command.def.as_deref(), Some(Node { node: Some(NodeEnum::PartitionCmd(p)) }) if p.concurrent)
 }
 
 struct Alter<'a> {

@@ -98,12 +98,14 @@ pub(super) fn switch(alter: &AlterTableStmt, relation: &Relation, plan: &mut Ddl
     Ok(())
 }
 
+/// Has it actions that change rows of the table it is on?
+pub(super) fn acts(foreign_key: &Constraint) -> bool {
+    [&foreign_key.fk_del_action, &foreign_key.fk_upd_action].iter().any(|act| matches!(act.as_str(), "c" | "n" | "d"))
+}
+
 /// A foreign key whose actions change the rows of a table on the nodes: they would not follow its rules.
 pub(super) fn check_foreign_key(table: &Relation, constraint: &Constraint) -> Result<()> {
-    let acts = [&constraint.fk_del_action, &constraint.fk_upd_action]
-        .iter()
-        .any(|act| matches!(act.as_str(), "c" | "n" | "d"));
-    match acts && table.rules.iter().any(|rule| rule.event != catalog::RuleEvent::Insert) {
+    match acts(constraint) && table.rules.iter().any(|rule| rule.event != catalog::RuleEvent::Insert) {
         true => Err(PgError::unsupported(format!(
             "a foreign key that changes rows of table \"{}\", which has rules,",
             table.name

@@ -26,7 +26,7 @@ mod view;
 
 pub use drawn::Drawn;
 pub(crate) use drawn::drawn;
-pub(crate) use insert::{Insert, insert, place_of_insert};
+pub(crate) use insert::{Insert, insert, is_identity, place_of_insert};
 pub(crate) use merge::merge;
 pub(crate) use row_parts::{Part, parts};
 pub use set_default::sets_default;

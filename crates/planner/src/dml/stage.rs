@@ -5,7 +5,7 @@ use std::sync::Arc;
 use catalog::{Column, Distribution, Generated, Relation, quote_identifier, quote_literal};
 use placement::KeyType;
 
-use crate::plan::{KeySource, Route, RowColumn, Stage};
+use crate::plan::{KeySource, Route, RowColumn, Stage, column_list};
 use crate::session::Moment;
 use crate::tree::{self, Ask, Ref};
 
@@ -35,12 +35,11 @@ pub(crate) fn stage(relation: &Arc<Relation>, now: Option<&Moment>) -> Stage {
     let (late, others): (Vec<&Column>, Vec<&Column>) =
         relation.columns.iter().partition(|column| reads_later(relation, column));
     let definitions = others.into_iter().chain(late).map(|column| definition(relation, column, now)).collect();
-    let names: Vec<String> = columns.iter().map(|c| quote_identifier(&c.name)).collect();
     let rows: Vec<RowColumn> = columns.iter().map(|c| row_column(c)).collect();
     Stage {
         table: TABLE.to_owned(),
         definitions,
-        read_sql: format!("SELECT {} FROM {TABLE}", names.join(", ")),
+        read_sql: format!("SELECT {} FROM {TABLE}", column_list(&rows)),
         target: relation.clone(),
         route: route(relation, &rows),
         columns: rows,

@@ -48,24 +48,18 @@ fn subject(sql: &str, copy: &CopyStmt) -> Result<CopySubject> {
 }
 
 fn option(value: Option<&Node>) -> Result<Option<CopyValue>> {
-    Ok(match value.map(|v| v.node.as_ref()) {
-        None | Some(None) => None,
-        Some(Some(NodeEnum::AStar(_))) => Some(CopyValue::Star),
-        Some(Some(NodeEnum::Integer(number))) => Some(CopyValue::Integer(number.ival.into())),
-        Some(Some(NodeEnum::List(list))) => Some(CopyValue::List(
-            list.items
-                .iter()
-                .map(|item| {
-                    value_text(Some(item))
-                        .ok_or_else(|| PgError::unsupported("this COPY option list").hint("Use a list of names."))
-                })
-                .collect::<Result<_>>()?,
-        )),
-        Some(Some(_)) => match value_text(value) {
-            Some(text) => Some(CopyValue::Text(text)),
-            None => {
-                return Err(PgError::unsupported("this COPY option value").hint("Use a constant or a list of names."));
-            }
-        },
-    })
+    let Some(inner) = value.and_then(|value| value.node.as_ref()) else { return Ok(None) };
+    Ok(Some(match inner {
+        NodeEnum::AStar(_) => CopyValue::Star,
+        NodeEnum::Integer(number) => CopyValue::Integer(number.ival.into()),
+        NodeEnum::List(list) => {
+            let refused = || PgError::unsupported("this COPY option list").hint("Use a list of names.");
+            let texts = list.items.iter().map(|item| value_text(Some(item)).ok_or_else(refused));
+            CopyValue::List(texts.collect::<Result<_>>()?)
+        }
+        _ => {
+            let refused = || PgError::unsupported("this COPY option value").hint("Use a constant or a list of names.");
+            CopyValue::Text(value_text(value).ok_or_else(refused)?)
+        }
+    }))
 }

@@ -19,7 +19,9 @@ pub struct Executed {
 impl Statement {
     /// Does it hold an EXECUTE?
     pub fn executed(&self) -> Result<Option<Executed>> {
-        let Some(execute) = self.node().and_then(held).and_then(|node| execute(node)) else { return Ok(None) };
+        let Some(execute) = self.node().and_then(held).and_then(|node| node.get::<ExecuteStmt>()) else {
+            return Ok(None);
+        };
         let arguments = execute.params.iter().map(tree::deparse_expression).collect::<Result<_>>()?;
         Ok(Some(Executed { name: execute.name.clone(), arguments }))
     }
@@ -94,8 +96,4 @@ fn held_mut(outer: &mut NodeEnum) -> Option<&mut Node> {
         },
         _ => None,
     }
-}
-
-fn execute(node: &Node) -> Option<&ExecuteStmt> {
-    node.get::<ExecuteStmt>()
 }

@@ -143,16 +143,8 @@ impl Marked {
         let marks = self.constants.iter().filter_map(|constant| constant.mark.as_ref());
         let long = |mark: &&Mark| matches!(&mark.value, Value::Text(text) if text.len() > NAME_BYTES_MAX);
         let long: Vec<&str> = marks.filter(long).map(|mark| mark.mark.as_str()).collect();
-        let mut found = false;
-        if !long.is_empty() {
-            tree.walk(&mut |node| {
-                if let Ref::TypeCast(cast) = node {
-                    found |= text_as(cast, "name").is_some_and(|text| long.contains(&text));
-                }
-                Ok(!found)
-            })?;
-        }
-        Ok(found)
+        let is_long = |cast: &TypeCast| text_as(cast, "name").is_some_and(|text| long.contains(&text));
+        Ok(!long.is_empty() && tree.any(|node| matches!(node, Ref::TypeCast(cast) if is_long(cast)))?)
     }
 
     fn written_into(&self, tree: &NodeEnum) -> Result<Node> {

@@ -1,6 +1,6 @@
 //! Plans as an indented tree: the language of EXPLAIN and of the tests.
 
-use std::fmt::{Formatter, Result, Write};
+use std::fmt::{Formatter, Result};
 
 use catalog::NodeId;
 
@@ -300,12 +300,8 @@ fn writes(writes: bool) -> &'static str {
 }
 
 fn list(nodes: &[NodeId]) -> String {
-    let mut text = String::from("[");
-    for (i, node) in nodes.iter().enumerate() {
-        // Writing to a String cannot fail.
-        let _ = write!(text, "{}{}", if i == 0 { "" } else { " " }, node.0);
-    }
-    text + "]"
+    let numbers: Vec<String> = nodes.iter().map(|node| node.0.to_string()).collect();
+    format!("[{}]", numbers.join(" "))
 }
 
 fn one_of(nodes: &[NodeId]) -> String {

@@ -31,8 +31,8 @@ pub use ddl::{DdlKind, DdlPlan, Effect, Elsewhere, Fill, MapRequest, Placement, 
 pub use facts::PlanFacts;
 pub use locked::{LockTarget, LockWait, Locked, LockedBy};
 pub use merge::{KeyForm, Merge, MergeKey, RowCount};
-pub(crate) use rows::column_list;
 pub use rows::{KeySource, Route, RowColumn};
+pub(crate) use rows::{column_list, names_list};
 pub(crate) use staged::values_list;
 pub use staged::{Direct, InsertStaged, Stage, StagedAction, StagedDml, Through};
 
@@ -253,8 +253,7 @@ pub struct Index {
 impl Index {
     /// What makes it. The table's name is SQL.
     pub fn create_sql(&self, table: &str) -> String {
-        let columns =
-            self.columns.iter().map(|column| catalog::quote_identifier(column)).collect::<Vec<_>>().join(", ");
+        let columns = names_list(&self.columns);
         match self.is_key {
             true => format!("ALTER TABLE {table} ADD PRIMARY KEY ({columns})"),
             false => format!("CREATE INDEX ON {table} ({columns})"),

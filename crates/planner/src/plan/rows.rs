@@ -16,14 +16,13 @@ pub struct RowColumn {
     pub type_name: String,
 }
 
-pub(super) fn names_list(names: &[String]) -> String {
-    let names: Vec<String> = names.iter().map(|name| catalog::quote_identifier(name)).collect();
-    names.join(", ")
+/// Names as SQL, with commas between.
+pub(crate) fn names_list<'n>(names: impl IntoIterator<Item = &'n String>) -> String {
+    names.into_iter().map(|name| catalog::quote_identifier(name)).collect::<Vec<_>>().join(", ")
 }
 
 pub(crate) fn column_list(columns: &[RowColumn]) -> String {
-    let names: Vec<String> = columns.iter().map(|c| catalog::quote_identifier(&c.name)).collect();
-    names.join(", ")
+    names_list(columns.iter().map(|column| &column.name))
 }
 
 /// Which node gets a row.

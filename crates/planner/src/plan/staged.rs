@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use catalog::{NodeId, Relation};
 
-use super::rows::names_list;
-use super::{FinalSql, Input, Route, RowColumn, column_list};
+use super::{FinalSql, Input, Route, RowColumn, column_list, names_list};
 use crate::facts::tables::Clauses;
 
 /// See [`Plan::InsertStaged`](crate::Plan::InsertStaged). Steps of the executor:

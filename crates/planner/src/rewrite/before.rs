@@ -18,7 +18,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use catalog::{Captured, Column, Function, Generated, Relation, quote_identifier};
+use catalog::{Captured, Column, Function, Relation, quote_identifier};
 use pg_query::protobuf::{
     InferClause, InsertStmt, OnConflictAction, OnConflictClause, OverridingKind, RangeVar, ReturningClause, UpdateStmt,
 };
@@ -258,10 +258,7 @@ impl<'a> Statements<'a> {
     /// The INSERT over the rows that the triggers gave.
     fn insert(&self, insert: &InsertStmt, change: &Change<'_>, returns: bool) -> Result<String> {
         let table = change.relation;
-        let has_identity = table
-            .columns
-            .iter()
-            .any(|c| matches!(c.generated, Generated::IdentityAlways | Generated::IdentityByDefault));
+        let has_identity = table.columns.iter().any(dml::is_identity);
         if has_identity && insert.r#override() == OverridingKind::OverridingUserValue {
             return Err(change.refused("It has OVERRIDING USER VALUE."));
         }

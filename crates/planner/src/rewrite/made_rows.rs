@@ -13,9 +13,7 @@
 use std::sync::Arc;
 
 use catalog::{Catalog, Column, Generated, Relation, RelationKind, quote_identifier};
-use pg_query::protobuf::{
-    self, Alias, CopyStmt, DeleteStmt, InsertStmt, RangeVar, ResTarget, ReturningClause, SelectStmt, UpdateStmt,
-};
+use pg_query::protobuf::{self, Alias, CopyStmt, InsertStmt, RangeVar, ResTarget, ReturningClause, SelectStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
@@ -106,8 +104,13 @@ impl Change<'_> {
     fn fill(&self, tree: &NodeEnum) -> Result<InsertStmt> {
         match tree {
             NodeEnum::InsertStmt(insert) => self.of_insert(insert),
-            NodeEnum::UpdateStmt(update) => self.of_update(update),
-            NodeEnum::DeleteStmt(delete) => self.of_delete(delete),
+            NodeEnum::UpdateStmt(update) => {
+                let new = self.assigned(&update.target_list)?;
+                self.of_rows(new, update.where_clause.clone(), &update.from_clause, update.with_clause.clone())
+            }
+            NodeEnum::DeleteStmt(delete) => {
+                self.of_rows(Vec::new(), delete.where_clause.clone(), &delete.using_clause, delete.with_clause.clone())
+            }
             _ => Err(PgError::internal("no change of rows")),
         }
     }
@@ -161,15 +164,6 @@ impl Change<'_> {
             true => Ok(insert),
             false => Err(self.refused("It assigns to a part of a column.")),
         }
-    }
-
-    fn of_update(&self, update: &UpdateStmt) -> Result<InsertStmt> {
-        let new = self.assigned(&update.target_list)?;
-        self.of_rows(new, update.where_clause.clone(), &update.from_clause, update.with_clause.clone())
-    }
-
-    fn of_delete(&self, delete: &DeleteStmt) -> Result<InsertStmt> {
-        self.of_rows(Vec::new(), delete.where_clause.clone(), &delete.using_clause, delete.with_clause.clone())
     }
 
     /// The rows that a condition chooses, after their new values. Nobody else changes those of a table from here on.

@@ -37,6 +37,7 @@ mod table_ids;
 pub(crate) mod terms;
 mod two_phase;
 
+pub(crate) use gather::gather as gather_tables;
 use locality::{Analyzer, Env, Not, RowDistribution, Split};
 
 /// Plans a SELECT (VALUES, TABLE, set operations).
@@ -240,16 +241,6 @@ pub(crate) fn fallback(ctx: &Context<'_>, query: &NodeEnum, facts: &Facts, reaso
         merge: None,
         lent: Vec::new(),
     })
-}
-
-/// Rewrites a query to read gathered temp tables, for a home node that has to run it whatever it is; gives the inputs.
-pub(crate) fn gather_tables(
-    ctx: &Context<'_>,
-    query: &mut NodeEnum,
-    facts: &Facts,
-    reason: &str,
-) -> Result<Vec<Input>> {
-    gather::gather(ctx, query, facts, reason)
 }
 
 /// A query as the source of something else on the home node: `INSERT INTO stage <query>`. Gives inputs and the query's

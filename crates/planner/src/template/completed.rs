@@ -21,6 +21,7 @@ use crate::context::Context;
 use crate::dml::Insert;
 use crate::facts::clock;
 use crate::parse::scan;
+use crate::plan::names_list;
 use crate::session::{Moment, SessionFacts};
 use crate::tree;
 
@@ -190,10 +191,7 @@ impl Completion {
         if self.overrides && overriding.is_none() {
             text.insert_str(values.start, "OVERRIDING SYSTEM VALUE ");
         }
-        let names = |names: &mut dyn Iterator<Item = &String>| {
-            names.map(|name| catalog::quote_identifier(name)).collect::<Vec<_>>().join(", ")
-        };
-        let added = names(&mut self.added.iter().map(|(name, _)| name));
+        let added = names_list(self.added.iter().map(|(name, _)| name));
         match (added.is_empty(), self.names_columns) {
             (true, _) => {}
             (false, true) => {
@@ -202,7 +200,7 @@ impl Completion {
             }
             (false, false) => {
                 let place = overriding.unwrap_or(values).start;
-                let given = names(&mut self.given.iter());
+                let given = names_list(&self.given);
                 text.insert_str(place, &format!("({given}, {added}) "));
             }
         }

@@ -168,6 +168,24 @@ fn source(ctx: &Context<'_>, insert: &InsertStmt, query: &NodeEnum, straight: bo
     }
 }
 
+/// Where the rows of a query are; `None` if it is not local.
+fn place_of(ctx: &Context<'_>, query: &SelectStmt, env: &Env<'_>) -> Result<Option<RowDistribution>> {
+    match Analyzer::new(ctx).block(query, env) {
+        Ok(block) => Ok(Some(block.part)),
+        Err(select::locality::Not::Local(_)) => Ok(None),
+        Err(select::locality::Not::Refused(error)) => Err(error),
+    }
+}
+
+/// Can each of the nodes give all rows of a query?
+fn is_whole(ctx: &Context<'_>, query: &SelectStmt, nodes: &[NodeId]) -> Result<bool> {
+    Ok(match place_of(ctx, query, &Env::default())? {
+        Some(RowDistribution::Any) => true,
+        Some(RowDistribution::Replicated(whole)) => nodes.iter().all(|node| whole.contains(node)),
+        Some(RowDistribution::Home | RowDistribution::Partitioned(_)) | None => false,
+    })
+}
+
 pub(crate) struct Insert<'a> {
     pub(crate) ctx: &'a Context<'a>,
     pub(crate) statement: &'a Statement,
@@ -323,17 +341,8 @@ impl Insert<'_> {
     /// Can each of the nodes evaluate the source completely?
     fn source_is_on(&self, nodes: &[NodeId]) -> Result<bool> {
         let Some(query) = self.insert.select_stmt.get::<SelectStmt>() else { return Ok(true) };
-        let readable = |part: &RowDistribution| match part {
-            RowDistribution::Any => true,
-            RowDistribution::Replicated(whole) => nodes.iter().all(|n| whole.contains(n)),
-            RowDistribution::Home | RowDistribution::Partitioned(_) => false,
-        };
-        let functions = nodes.iter().all(|node| self.facts.has_what_functions_read(*node));
-        match Analyzer::new(self.ctx).block(query, &Env::default()) {
-            Ok(block) => Ok(functions && readable(&block.part)),
-            Err(select::locality::Not::Local(_)) => Ok(false),
-            Err(select::locality::Not::Refused(error)) => Err(error),
-        }
+        let is_whole = is_whole(self.ctx, query, nodes)?;
+        Ok(is_whole && nodes.iter().all(|node| self.facts.has_what_functions_read(*node)))
     }
 
     fn round_robin(self) -> Result<Plan> {
@@ -367,12 +376,7 @@ impl Insert<'_> {
 
     /// Where the rows of the query can be computed; `None` if they must be gathered.
     fn source(&self, env: &Env<'_>) -> Result<Option<RowDistribution>> {
-        let Some(query) = self.insert.select_stmt.get::<SelectStmt>() else { return Ok(None) };
-        match Analyzer::new(self.ctx).block(query, env) {
-            Ok(block) => Ok(Some(block.part)),
-            Err(select::locality::Not::Local(_)) => Ok(None),
-            Err(select::locality::Not::Refused(error)) => Err(error),
-        }
+        self.insert.select_stmt.get().map_or(Ok(None), |query| place_of(self.ctx, query, env))
     }
 
     fn keyed(self) -> Result<Plan> {

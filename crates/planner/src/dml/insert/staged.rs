@@ -7,7 +7,7 @@ use pgerror::{PgError, Result};
 use super::{Insert, Markers, Value, is_identity, is_list, overriding, source, tail, values};
 use crate::dml::{row_parts, stage};
 use crate::facts::tables::Clauses;
-use crate::plan::{Direct, FinalSql, Input, InsertStaged, Plan, RowColumn};
+use crate::plan::{Direct, FinalSql, Input, InsertStaged, Plan, RowColumn, column_list};
 use crate::tree::{self, Ask, Syntax};
 
 impl Insert<'_> {
@@ -67,11 +67,10 @@ impl Insert<'_> {
             return None;
         }
         let columns: Vec<RowColumn> = given.into_iter().map(stage::row_column).collect();
-        let names: Vec<String> = columns.iter().map(|column| catalog::quote_identifier(&column.name)).collect();
         let target = self.relation.qualified_name();
         Some(Direct {
             route: stage::route(&self.relation, &columns),
-            copy_sql: format!("COPY {target} ({}) FROM STDIN (FORMAT binary)", names.join(", ")),
+            copy_sql: format!("COPY {target} ({}) FROM STDIN (FORMAT binary)", column_list(&columns)),
             columns,
         })
     }

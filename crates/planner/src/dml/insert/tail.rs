@@ -5,11 +5,11 @@ use pg_query::protobuf::{ColumnRef, InsertStmt, OverridingKind, SelectStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
+use super::is_whole;
 use crate::context::{Context, Named};
 use crate::dml::key_names;
 use crate::dml::update::{assignments, key_change};
 use crate::facts::functions::facts;
-use crate::select::locality::{Analyzer, Env, Not, RowDistribution};
 use crate::tree::{self, Get, Ref, Syntax, Walk};
 
 /// As text: what they add to a bare INSERT.
@@ -60,7 +60,8 @@ pub(in crate::dml) fn check_sub_selects(ctx: &Context<'_>, insert: &InsertStmt, 
     let nodes = relation.distribution.nodes();
     let is_target = |named: &Named| matches!(named, Named::Distributed(table) if table.oid == relation.oid);
     for select in selects {
-        if !is_whole(ctx, select, &nodes)? || ctx.names(select, is_target)? {
+        let is_whole = select.get().map_or(Ok(false), |query| is_whole(ctx, query, &nodes))?;
+        if !is_whole || ctx.names(select, is_target)? {
             return Err(PgError::unsupported("a sub-select in ON CONFLICT or RETURNING")
                 .detail("It needs rows that are not on every node of the table, or reads the table itself.")
                 .hint("Run the sub-select first."));
@@ -97,19 +98,6 @@ pub(in crate::dml) fn check_home(ctx: &Context<'_>, insert: &InsertStmt, relatio
             .detail("Only the home node can evaluate it, and the rows may lie on others.")
             .hint("Compute the value first and send it as a constant.")),
         None => Ok(()),
-    }
-}
-
-fn is_whole(ctx: &Context<'_>, select: &Node, nodes: &[NodeId]) -> Result<bool> {
-    let Some(query) = select.get::<SelectStmt>() else { return Ok(false) };
-    match Analyzer::new(ctx).block(query, &Env::default()) {
-        Ok(block) => Ok(match block.part {
-            RowDistribution::Any => true,
-            RowDistribution::Replicated(whole) => nodes.iter().all(|node| whole.contains(node)),
-            RowDistribution::Home | RowDistribution::Partitioned(_) => false,
-        }),
-        Err(Not::Local(_)) => Ok(false),
-        Err(Not::Refused(error)) => Err(error),
     }
 }
 

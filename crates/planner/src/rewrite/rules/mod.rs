@@ -209,7 +209,7 @@ impl Rewriter<'_> {
             let message = format!("infinite recursion detected in rules for relation \"{}\"", relation.name);
             return Err(PgError::new(code, message));
         }
-        let Outcome { left, products } = follow(self.ctx, &relation, event, &tree, &mut self.of_owners)?;
+        let (left, products) = follow(self.ctx, &relation, event, &tree, &mut self.of_owners)?;
         self.under_way.push(step);
         // What a rule does at an INSERT finds the new rows; at other events it finds the old ones.
         let (first, last) = if event == RuleEvent::Insert { (left, Left::Nothing) } else { (Left::Nothing, left) };
@@ -257,12 +257,6 @@ impl Rewriter<'_> {
     }
 }
 
-/// What the rules of one relation make of a statement.
-struct Outcome {
-    left: Left,
-    products: Vec<(NodeEnum, Origin)>,
-}
-
 /// What is left of the statement itself.
 enum Left {
     Nothing,
@@ -272,14 +266,14 @@ enum Left {
     Below(NodeEnum),
 }
 
-/// Follows PostgreSQL's `fireRules`.
+/// Follows PostgreSQL's `fireRules`; gives what is left of the statement and what the rules of one relation make of it.
 fn follow(
     ctx: &Context<'_>,
     relation: &Arc<Relation>,
     event: RuleEvent,
     tree: &NodeEnum,
     of_owners: &mut Vec<OfOwner>,
-) -> Result<Outcome> {
+) -> Result<(Left, Vec<(NodeEnum, Origin)>)> {
     let query = Query::of(ctx, relation, event, tree)?;
     let (mut products, mut conditions) = (Vec::new(), Vec::new());
     let (mut is_replaced, mut returning) = (false, 0);
@@ -312,7 +306,7 @@ fn follow(
         (false, false) if conditions.is_empty() => Left::Itself(tree.clone()),
         (false, false) => Left::Itself(query.unless(&conditions)?),
     };
-    Ok(Outcome { left, products })
+    Ok((left, products))
 }
 
 /// A change of a view as one of what lies under it.

@@ -203,7 +203,7 @@ impl State {
         format!("loxo_x{}", self.exchanges.len() + 1)
     }
 
-    /// An exchange that is next, of rows that need no other; how they are read then depends on what is in them.
+    /// The next exchange: of rows that need none of the others, and that are analysed where they come.
     fn next(&self, columns: &[Column], nodes: Vec<NodeId>, sql: FinalSql, route: Route) -> Exchange {
         Exchange {
             table: self.next_table(),
