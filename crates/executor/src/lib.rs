@@ -48,6 +48,7 @@ pub use backend::pool::{Address, Identity, Pool};
 pub use backend::settings::Settings;
 pub use backend::settings::duration;
 pub use backend::slot::Slot;
+pub use backend::type_ids::{NodeTypes, TypesOfNodes};
 pub use block::Mode;
 pub use copy::input::CopySource;
 pub use copy::to::CopySink;

@@ -134,8 +134,13 @@ impl Client {
             values: bind.parameters,
         };
         self.check_encoding(&parameters)?;
-        let call =
-            Call { parameters: Some(Arc::new(parameters)), result_formats: bind.result_formats, ..Call::default() };
+        let types = self.own().session.types_in(prepared.description.fields.as_deref(), &bind.result_formats);
+        let call = Call {
+            parameters: Some(Arc::new(parameters)),
+            result_formats: bind.result_formats,
+            types,
+            ..Call::default()
+        };
         self.own().portals.put(bind.portal, Portal { prepared, call, suspended: None });
         backend::bare(self.own().socket.buffer(), backend::tag::BIND_COMPLETE);
         Ok(())

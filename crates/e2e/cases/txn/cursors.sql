@@ -176,3 +176,9 @@ FETCH nobody;
 ROLLBACK TO s;
 FETCH "first one";
 COMMIT;
+-- Rows without a type, which no table can keep for a cursor.
+CREATE TABLE recorded (k int, v text) /*dist: hash(k)*/;
+BEGIN;
+-- refused
+DECLARE records CURSOR FOR SELECT ROW(k, v) FROM recorded ORDER BY k;
+ROLLBACK;

@@ -6,6 +6,8 @@ use bytes::Bytes;
 use catalog::{FIRST_USER_OID, Oid};
 use planner::{Merge, MergeKey, RowCount};
 
+use crate::backend::type_ids::TypesOfNodes;
+
 /// Parameters of an execution, as the client bound them.
 #[derive(Clone, Debug, Default)]
 #[allow(missing_docs)]
@@ -40,6 +42,8 @@ pub struct Call {
     pub one_off: bool,
     /// Rows of several nodes come merged in this order, and have the keys in front.
     pub order: Option<Arc<Order>>,
+    /// Values of the rows may name types by ids, which are to be those of the home node.
+    pub types: Option<Arc<dyn TypesOfNodes>>,
 }
 
 impl Call {
@@ -56,6 +60,7 @@ impl Call {
             describe: false,
             one_off: self.one_off,
             order: None,
+            types: None,
         }
     }
 

@@ -23,6 +23,7 @@ use crate::backend::cancel::CancelSet;
 use crate::backend::own_statements::Own;
 use crate::backend::pool::cluster::Cluster;
 use crate::backend::pool::{Link, StatementKey};
+use crate::backend::type_ids::AnswerIds;
 
 /// The transaction's id here, if it has something to commit. Deferred constraints run first: they may wait for rows of others, and
 /// a transaction that is prepared somewhere must not wait for anyone.
@@ -78,6 +79,8 @@ pub(crate) struct LeasedConnection {
     pub(crate) parsing: VecDeque<StatementKey>,
     /// The error of the answer being read.
     pub(crate) failure: Option<PgError>,
+    /// Of the rows of the answer being read.
+    pub(crate) ids: AnswerIds,
     /// CopyData is on its way from the node.
     pub(crate) copying_out: bool,
     /// Sync, which commits the statement, waits for the gate.
@@ -124,6 +127,7 @@ impl LeasedConnection {
             asks_settings: false,
             parsing: VecDeque::new(),
             failure: None,
+            ids: AnswerIds::default(),
             copying_out: false,
             gate: None,
             pass: None,

@@ -9,8 +9,8 @@
 //! * [`pool`]: connections that all sessions share, and what a backend starts with.
 //! * [`links`]: those that a session holds, each in a [`slot`] (a node, and what the connection is for), with the settings they
 //!   must have; [`leased`]: one of them; [`settings`], [`isolation`]: what a session has set, replayed on every backend that joins it.
-//! * [`request`]: one statement on one link, its answer as a stream of events; [`call`]: how it is to be run; [`portals`]: bound on
-//!   several nodes at one moment.
+//! * [`request`]: one statement on one link, its answer as a stream of events; [`call`]: how it is to be run; [`type_ids`]: ids of
+//!   types inside its values; [`portals`]: bound on several nodes at one moment.
 //! * [`own_statements`], [`own_calls`]: statements of ours, and functions of schema `loxo`, called with a proof.
 //! * [`cancel`]: stopping a session from outside; [`activity`]: what it tells of itself.
 //!
@@ -30,3 +30,4 @@ pub(crate) mod portals;
 pub(crate) mod request;
 pub(crate) mod settings;
 pub(crate) mod slot;
+pub(crate) mod type_ids;

@@ -10,6 +10,7 @@ use crate::backend::call::{Call, Parameters};
 use crate::backend::leased::Gating;
 use crate::backend::leased::LeasedConnection;
 use crate::backend::pool::StatementKey;
+use crate::backend::type_ids::AnswerIds;
 use pgproto::frame::HEADER_BYTES;
 
 /// A step of an answer.
@@ -68,13 +69,19 @@ impl LeasedConnection {
             return;
         };
         let bind = self.bind(sql, call, parameters, schema_version);
+        let describes = self.describes(call, schema_version);
         let out = self.link.connection.out();
         frontend::bind(out, &bind);
-        if call.describe {
+        if describes {
             frontend::describe(out, Target::Portal, b"");
         }
         frontend::execute(out, b"", 0);
         self.link.connection.sync();
+    }
+
+    /// For the answer to a call that is about to be sent: must the node describe its rows?
+    pub(crate) fn describes(&mut self, call: &Call, schema_version: u64) -> bool {
+        self.ids.expect(call, self.link.node(), schema_version)
     }
 
     /// Queues Parse, if it is needed; gives Bind for the unnamed portal.
@@ -107,9 +114,10 @@ impl LeasedConnection {
                 Bind { portal: Bytes::new(), statement: Bytes::new(), ..Bind::default() }
             }
         };
+        let describes = self.describes(call, schema_version);
         let out = self.link.connection.out();
         frontend::bind(out, &bind);
-        if call.describe {
+        if describes {
             frontend::describe(out, Target::Portal, b"");
         }
         frontend::execute(out, b"", 0);
@@ -193,15 +201,27 @@ impl LeasedConnection {
     async fn read_event(&mut self) -> Result<Event> {
         self.skip_preamble().await?;
         loop {
+            if let Err(error) = self.ids.learn().await {
+                // The rest of the answer means nothing to the client.
+                self.link.connection.mark_broken();
+                return Err(error);
+            }
             let run_tag = if self.copying_out { tag::COPY_DATA } else { tag::DATA_ROW };
             let frame = match self.link.connection.recv_run(run_tag).await? {
                 Run::Frames(..) if self.ahead > 0 => continue,
-                Run::Frames(bytes, count) if run_tag == tag::DATA_ROW => return Ok(Event::Rows(bytes, count)),
+                Run::Frames(bytes, count) if run_tag == tag::DATA_ROW => {
+                    let bytes = self.ids.rewritten(bytes).inspect_err(|_| self.link.connection.mark_broken())?;
+                    return Ok(Event::Rows(bytes, count));
+                }
                 Run::Frames(bytes, _) => return Ok(Event::CopyData(bytes)),
                 Run::Other(frame) => frame,
             };
             match frame.tag {
-                tag::ROW_DESCRIPTION => return Ok(Event::Description(frame.body)),
+                tag::ROW_DESCRIPTION => {
+                    if let Some(body) = self.ids.described(frame.body) {
+                        return Ok(Event::Description(body));
+                    }
+                }
                 tag::COMMAND_COMPLETE if self.ahead > 0 => self.ahead -= 1,
                 tag::COMMAND_COMPLETE => {
                     self.sync_gated(true).await?;
@@ -242,6 +262,7 @@ impl LeasedConnection {
                 tag::READY_FOR_QUERY => {
                     (self.pass, self.committing) = (None, false);
                     self.span = tracing::Span::none();
+                    self.ids = AnswerIds::default();
                     self.ahead = 0;
                     for key in self.parsing.drain(..) {
                         self.link.statements.remove(&key);

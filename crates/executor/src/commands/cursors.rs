@@ -1,12 +1,14 @@
 //! Cursors: where their rows are kept, and which session on which node has them.
 
 use catalog::NodeId;
-use pgerror::Result;
+use pgerror::{PgError, Result};
+use pgproto::backend::Field;
 use planner::{FinalSql, Gather, Input, Plan};
 
 use crate::backend::call::Call;
 use crate::backend::call::travels_in_binary;
 use crate::backend::slot::Slot;
+use crate::backend::type_ids::is_storable;
 use crate::block::Mode;
 use crate::engine::gather::Filled;
 use crate::engine::output::Output;
@@ -82,7 +84,7 @@ impl Session {
         };
         let is_apart = may_keep && self.goes_apart(&Plan::Gather(gather)).await?;
         let place = if is_read_only || is_apart { self.cursor_holder() } else { self.home.into() };
-        let fields = self.describe(query, &call.fragment_types(query)).await?.fields.unwrap_or_default();
+        let fields = self.columns_to_keep(query, call).await?;
         let table = format!("loxo_cursor_{cursor}");
         // The columns of a query may share a name, those of a table may not.
         let columns: Vec<String> = (1..=fields.len()).map(|i| format!("loxo_c{i}")).collect();
@@ -134,7 +136,7 @@ impl Session {
         call: &Call,
     ) -> Result<Slot> {
         let place = if self.is_read_only() || self.stays_clean() { self.cursor_holder() } else { self.home.into() };
-        let fields = self.describe(query, &call.fragment_types(query)).await?.fields.unwrap_or_default();
+        let fields = self.columns_to_keep(query, call).await?;
         let binary = fields.iter().all(|field| travels_in_binary(field.type_oid));
         let mut spool = Spool::of(self.work_mem());
         self.note_write(true);
@@ -164,6 +166,16 @@ impl Session {
         put?;
         self.command_on(place, &format!("{declaration}SELECT {} FROM pg_temp.{table}", outputs.join(", "))).await?;
         Ok(place)
+    }
+
+    /// The columns of a cursor whose rows are kept in a temp table.
+    async fn columns_to_keep(&mut self, query: &str, call: &Call) -> Result<Vec<Field>> {
+        let fields = self.describe(query, &call.fragment_types(query)).await?.fields.unwrap_or_default();
+        match fields.iter().all(|field| is_storable(field.type_oid)) {
+            true => Ok(fields),
+            false => Err(PgError::unsupported("a cursor over rows of several nodes that gives records without a type")
+                .hint("Cast ROW(…) to a type, or give its fields one by one.")),
+        }
     }
 
     /// Drops what [`Session::declare_gathered`] made for a cursor that is closed.

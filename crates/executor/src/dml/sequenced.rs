@@ -12,6 +12,7 @@ use planner::{CteStep, FinalSql, Gather, Input, InsertStaged, Kept, Plan, Sequen
 
 use crate::backend::call::Call;
 use crate::backend::isolation::Isolation;
+use crate::backend::type_ids::is_storable;
 use crate::dml::writes::Write;
 use crate::engine::gather::{Filled, names_if_twice, without_position};
 use crate::engine::mover::rows::copy_into;
@@ -170,8 +171,7 @@ impl Session {
             exchange_plan: None,
         };
         let described = self.describe_input(self.sink, &input, call).await?;
-        // RECORD, VOID, RECORD[]: no column of a table has such a type.
-        if described.columns.iter().any(|column| [2249, 2278, 2287].contains(&column.type_oid)) {
+        if !described.columns.iter().all(|column| is_storable(column.type_oid)) {
             return Err(PgError::unsupported("a part of WITH that gives records without a type, beside a data change")
                 .hint("Cast ROW(…) to a type, or give its fields one by one."));
         }

@@ -17,7 +17,6 @@ use planner::Plan;
 use tracing::Instrument;
 
 use crate::backend::call::Call;
-use crate::backend::call::is_node_specific;
 use crate::backend::isolation::Isolation;
 use crate::backend::leased::LeasedConnection;
 use crate::backend::request::Event;
@@ -384,8 +383,7 @@ impl Session {
         }
     }
 
-    /// Passes a RowDescription on, but for the first columns if they are keys of ours. Object ids of another node than the home
-    /// node mean nothing to the client: types get the home node's ids, tables none.
+    /// Passes a RowDescription on, but for the first columns if they are keys of ours.
     pub(crate) async fn describe_rows(
         &mut self,
         body: Bytes,
@@ -398,17 +396,7 @@ impl Session {
         }
         let mut fields = backend::decode_row_description(body)?;
         fields.drain(..keys.min(fields.len()));
-        if node != self.home {
-            for field in fields.iter_mut().filter(|field| is_node_specific(field.table_oid)) {
-                (field.table_oid, field.column_number) = (0, 0);
-            }
-            if fields.iter().any(|field| is_node_specific(field.type_oid)) {
-                let types = self.context.types_on(node, self.schema_version).await?;
-                for field in fields.iter_mut().filter(|field| is_node_specific(field.type_oid)) {
-                    field.type_oid = types.get(&field.type_oid).copied().unwrap_or(0);
-                }
-            }
-        }
+        self.as_at_home(&mut fields, node).await?;
         output.description(&fields);
         Ok(())
     }

@@ -56,6 +56,7 @@ impl Call {
             // A text of the simple protocol is not kept as a prepared statement.
             one_off: self.one_off || self.parameters.is_none(),
             order: Some(Arc::new(order)),
+            types: self.types.clone(),
         }
     }
 }

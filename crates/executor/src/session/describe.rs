@@ -1,11 +1,15 @@
 //! What PostgreSQL says of a statement before it runs: its parameters and columns.
 
+use std::sync::Arc;
+
+use catalog::NodeId;
 use pgerror::Result;
 use pgproto::backend::Field;
 use planner::{Parameter, ParameterValue};
 
-use crate::backend::call::Call;
+use crate::backend::call::{Call, is_node_specific};
 use crate::backend::slot::Slot;
+use crate::backend::type_ids::{TypesOfNodes, may_name_types};
 use crate::session::Session;
 
 /// Parameter types and result columns of a statement.
@@ -31,6 +35,15 @@ impl Session {
         Ok(Description { parameters, fields })
     }
 
+    /// Where the types are known that values in the rows of a statement may name by ids, if those are described as `fields` and come
+    /// in these formats (as in Bind).
+    pub fn types_in(&self, fields: Option<&[Field]>, formats: &[i16]) -> Option<Arc<dyn TypesOfNodes>> {
+        let is_binary =
+            |at: usize| *formats.get(at).or(formats.first().filter(|_| formats.len() == 1)).unwrap_or(&0) == 1;
+        let mut fields = fields.unwrap_or_default().iter().enumerate();
+        fields.any(|(at, field)| is_binary(at) && may_name_types(field.type_oid)).then(|| self.context.clone() as _)
+    }
+
     /// Result columns of a text on a node.
     pub async fn describe_on(&mut self, slot: impl Into<Slot>, sql: &str) -> Result<Option<Vec<Field>>> {
         let slot = slot.into();
@@ -38,8 +51,24 @@ impl Session {
         let leased = self.links.link(slot)?;
         leased.start_describe(sql, &[]);
         leased.flush().await?;
-        let (_, fields) = leased.read_description().await?;
+        let (_, mut fields) = leased.read_description().await?;
+        self.as_at_home(fields.as_deref_mut().unwrap_or_default(), slot.node()).await?;
         Ok(fields)
+    }
+
+    /// Object ids of another node than the home node mean nothing to the client: types get the home node's ids, tables none.
+    pub(crate) async fn as_at_home(&self, fields: &mut [Field], node: NodeId) -> Result<()> {
+        if node == self.home {
+            return Ok(());
+        }
+        for field in fields.iter_mut().filter(|field| is_node_specific(field.table_oid)) {
+            (field.table_oid, field.column_number) = (0, 0);
+        }
+        if fields.iter().any(|field| is_node_specific(field.type_oid)) {
+            let types = self.context.types_on(node, self.schema_version).await?;
+            fields.iter_mut().for_each(|field| field.type_oid = types.at_home(field.type_oid));
+        }
+        Ok(())
     }
 }
 

@@ -7,12 +7,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use catalog::{NodeId, Oid};
+use futures_util::future::BoxFuture;
 use pgerror::{PgError, Result, SqlState};
 use txn::gtm::{CatalogState, GtmClient};
 
 use crate::backend::pool::cluster::Cluster;
 use crate::backend::pool::members::Configured;
 use crate::backend::pool::{Identity, Pool};
+use crate::backend::type_ids::{NodeTypes, Shape, TypesOfNodes};
 use crate::shared::analyses::Analyses;
 use crate::shared::catalog_load::{self, Known, Loaded};
 use crate::shared::cores::Cores;
@@ -32,7 +34,7 @@ pub struct Context {
     cached: Mutex<Option<Arc<Loaded>>>,
     loading: tokio::sync::Mutex<()>,
     own_versions: AtomicU64,
-    types: Mutex<(u64, HashMap<NodeId, Arc<TypeMap>>)>,
+    types: Mutex<(u64, HashMap<NodeId, Arc<NodeTypes>>)>,
     pub(crate) templates: TemplateCache,
     pub(crate) analyses: Analyses,
     pub(crate) builtin_types: tokio::sync::OnceCell<HashMap<Oid, String>>,
@@ -44,8 +46,24 @@ pub struct Context {
     pub(crate) builtins: Arc<tokio::sync::OnceCell<Arc<catalog::Builtins>>>,
 }
 
-/// Object ids of user-defined types on a datanode → on the home node.
-pub(crate) type TypeMap = HashMap<Oid, Oid>;
+/// A type as a datanode's catalog has it.
+struct UserType {
+    name: String,
+    /// `None` for a domain: that of the type it is over.
+    shape: Option<Shape>,
+    /// What a domain is over, what a range is of.
+    of: Oid,
+}
+
+impl TypesOfNodes for Context {
+    fn home(&self) -> NodeId {
+        self.cluster.home()
+    }
+
+    fn on(&self, node: NodeId, schema_version: u64) -> BoxFuture<'_, Result<Arc<NodeTypes>>> {
+        Box::pin(self.types_on(node, schema_version))
+    }
+}
 
 impl Deref for Context {
     type Target = Cluster;
@@ -98,36 +116,52 @@ impl Context {
         known.map_or_else(|| format!("datanode {}", node.0), |node| node.name.clone())
     }
 
-    /// The user-defined types of a datanode, by name. Read once for each version of the schema.
-    pub(crate) async fn types_on(&self, node: NodeId, schema_version: u64) -> Result<Arc<TypeMap>> {
+    /// The user-defined types of a datanode. Read once for each version of the schema.
+    pub(crate) async fn types_on(&self, node: NodeId, schema_version: u64) -> Result<Arc<NodeTypes>> {
         {
             let known = self.types.lock().unwrap_or_else(PoisonError::into_inner);
-            if let (true, Some(map)) = (known.0 == schema_version, known.1.get(&node)) {
-                return Ok(map.clone());
+            if let (true, Some(types)) = (known.0 == schema_version, known.1.get(&node)) {
+                return Ok(types.clone());
             }
         }
-        let (there, here) = (self.type_names(node).await?, self.type_names(self.home()).await?);
-        let here: HashMap<&str, Oid> = here.iter().map(|(oid, name)| (name.as_str(), *oid)).collect();
-        let map: TypeMap = there.iter().filter_map(|(oid, name)| Some((*oid, *here.get(name.as_str())?))).collect();
-        let map = Arc::new(map);
+        let (there, here) = (self.user_types(node).await?, self.user_types(self.home()).await?);
+        let here: HashMap<&str, Oid> = here.iter().map(|(oid, of)| (of.name.as_str(), *oid)).collect();
+        let types = Arc::new(NodeTypes::new(there.iter().filter_map(|(oid, of)| {
+            let domain = |of: &UserType| of.shape.is_none().then(|| there.get(&of.of)).flatten();
+            let base = std::iter::successors(Some(of), |of| domain(of)).last()?;
+            Some((*oid, *here.get(of.name.as_str())?, base.shape.unwrap_or(Shape::Plain)))
+        })));
         let mut known = self.types.lock().unwrap_or_else(PoisonError::into_inner);
         if known.0 != schema_version {
             *known = (schema_version, HashMap::new());
         }
-        known.1.insert(node, map.clone());
-        Ok(map)
+        known.1.insert(node, types.clone());
+        Ok(types)
     }
 
-    async fn type_names(&self, node: NodeId) -> Result<Vec<(Oid, String)>> {
-        let sql = "SELECT t.oid, pg_catalog.concat(pg_catalog.quote_ident(n.nspname), '.', t.typname) \
+    async fn user_types(&self, node: NodeId) -> Result<HashMap<Oid, UserType>> {
+        let sql = "SELECT t.oid, pg_catalog.concat(pg_catalog.quote_ident(n.nspname), '.', t.typname), \
+                     CASE WHEN t.typsubscript = 'pg_catalog.array_subscript_handler'::pg_catalog.regproc THEN 'a' ELSE t.typtype END, \
+                     CASE t.typtype WHEN 'd' THEN t.typbasetype \
+                       WHEN 'r' THEN (SELECT r.rngsubtype FROM pg_catalog.pg_range r WHERE r.rngtypid = t.oid) \
+                       WHEN 'm' THEN (SELECT r.rngtypid FROM pg_catalog.pg_range r WHERE r.rngmultitypid = t.oid) END \
                    FROM pg_catalog.pg_type t JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace \
                    WHERE t.oid >= 16384";
         let rows = self.query_as_service(node, sql).await?;
-        let text = |value: Option<Bytes>| String::from_utf8_lossy(&value.unwrap_or_default()).into_owned();
+        let text = |value: Option<&Option<Bytes>>| {
+            String::from_utf8_lossy(value.and_then(Option::as_deref).unwrap_or_default()).into_owned()
+        };
         let pair = |row: Vec<Option<Bytes>>| {
-            let mut values = row.into_iter();
-            let oid = text(values.next().flatten()).parse().unwrap_or(0);
-            (oid, text(values.next().flatten()))
+            let id = |at: usize| text(row.get(at)).parse().unwrap_or(0);
+            let shape = match text(row.get(2)).as_str() {
+                "a" => Some(Shape::Array),
+                "c" => Some(Shape::Row),
+                "r" => Some(Shape::Range(id(3))),
+                "m" => Some(Shape::Multirange(id(3))),
+                "d" => None,
+                _ => Some(Shape::Plain),
+            };
+            (id(0), UserType { name: text(row.get(1)), shape, of: id(3) })
         };
         Ok(rows.into_iter().map(pair).collect())
     }

@@ -63,8 +63,11 @@ impl Session {
         }
         let portal = Portal::new(1, nodes, sql, call.result_formats.clone());
         self.bind_portals(&[&portal], call).await?;
+        let version = self.schema_version;
         for node in nodes {
-            self.links.link(*node)?.execute_portal(&portal.name, call.describe);
+            let leased = self.links.link(*node)?;
+            let describes = leased.describes(call, version);
+            leased.execute_portal(&portal.name, describes);
         }
         self.answers_on(nodes, call, output).await
     }
