@@ -89,3 +89,17 @@ UPDATE owner SET name = name || '2';
 DELETE FROM owner WHERE id = 2;
 SELECT id, name, at IS NOT NULL FROM owner ORDER BY id;
 SELECT * FROM thing ORDER BY id;
+-- Rows of which nothing can be said.
+CREATE TABLE generated_only (a text GENERATED ALWAYS AS ('k') STORED) /*dist: replication | roundrobin*/;
+INSERT INTO generated_only DEFAULT VALUES;
+INSERT INTO generated_only (a) VALUES (DEFAULT);
+INSERT INTO generated_only SELECT FROM generate_series(1, 3);
+SELECT * FROM generated_only;
+DELETE FROM generated_only;
+SELECT count(*) FROM generated_only;
+CREATE TABLE no_columns () /*dist: replication | roundrobin*/;
+INSERT INTO no_columns DEFAULT VALUES;
+INSERT INTO no_columns SELECT FROM generate_series(1, 3);
+SELECT count(*) FROM no_columns;
+DELETE FROM no_columns;
+SELECT count(*) FROM no_columns;

@@ -142,7 +142,8 @@ fn values_of_row(text: &[u8], count: usize) -> Result<Values> {
     let inner = text.strip_prefix(b"(").and_then(|text| text.strip_suffix(b")")).ok_or_else(broken)?;
     let mut values = Vec::with_capacity(count);
     let mut at = 0;
-    loop {
+    // A row of one column that is NULL looks like one without columns.
+    while count > 0 || !inner.is_empty() {
         let (mut value, mut quoted, mut any) = (BytesMut::new(), false, false);
         while let Some(byte) = inner.get(at).copied() {
             match byte {
@@ -194,6 +195,7 @@ mod tests {
         );
         assert_eq!(values("(x)", 1), [some("x")]);
         assert_eq!(values("()", 1), [None]);
+        assert_eq!(values("()", 0), [] as [Option<String>; 0]);
         assert!(values_of_row(b"(1,2)", 3).is_err());
     }
 

@@ -76,9 +76,8 @@ impl<'a> Texts<'a> {
         let list = self.values_list(&columns, rows.len());
         let target = &self.target;
         if is_new {
-            let names: Vec<String> = set.iter().map(|at| self.name(*at)).collect();
-            let sql = format!("INSERT INTO {target} ({}) OVERRIDING SYSTEM VALUE {list}", names.join(", "));
-            return (sql, values);
+            let names = listed(&set.iter().map(|at| self.name(*at)).collect::<Vec<_>>());
+            return (format!("INSERT INTO {target}{names} OVERRIDING SYSTEM VALUE {list}"), values);
         }
         let (source, found) = self.found(&identity, &set, &list);
         let sql = match set.is_empty() {
@@ -97,7 +96,7 @@ impl<'a> Texts<'a> {
         let names = |letter: &str, count: usize| (0..count).map(|i| format!("{letter}{i}")).collect::<Vec<_>>();
         let (keys, news) = (names("k", identity.len()), names("n", set.len()));
         let all: Vec<String> = keys.iter().chain(&news).cloned().collect();
-        let source = format!("({list}) AS v ({})", all.join(", "));
+        let source = format!("({list}) AS v{}", listed(&all));
         if self.key.is_some() {
             return (source, self.same_key(identity));
         }
@@ -151,9 +150,9 @@ impl<'a> Texts<'a> {
         let key = self.key.iter().flatten();
         found.extend(key.map(|at| self.same(*at, *at)));
         let sql = format!(
-            "SELECT FROM ({}) AS v ({}) WHERE NOT EXISTS (SELECT FROM ONLY {} AS {ALIAS} WHERE {})",
+            "SELECT FROM ({}) AS v{} WHERE NOT EXISTS (SELECT FROM ONLY {} AS {ALIAS} WHERE {})",
             self.values_list(&all, rows.len()),
-            names.join(", "),
+            listed(&names),
             self.target,
             found.join(" AND ")
         );
@@ -166,6 +165,9 @@ impl<'a> Texts<'a> {
 
     /// `VALUES ($1::int4, …), …`.
     fn values_list(&self, columns: &[usize], rows: usize) -> String {
+        if columns.is_empty() {
+            return format!("SELECT FROM pg_catalog.generate_series(1, {rows})");
+        }
         let mut text = String::from("VALUES ");
         let mut number = 0;
         for row in 0..rows {
@@ -180,6 +182,11 @@ impl<'a> Texts<'a> {
         }
         text
     }
+}
+
+/// ` (a, b)`; nothing if there are none, which no list in SQL says.
+fn listed(names: &[String]) -> String {
+    if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) }
 }
 
 fn value(row: Option<&Values>, at: usize) -> Option<Bytes> {
