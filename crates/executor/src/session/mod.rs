@@ -151,7 +151,7 @@ impl Session {
 
     /// What is in `pg_temp` is asked again; once more when the block ends or goes back, since that may undo it.
     pub(crate) fn names_changed(&mut self) {
-        self.temp_relations = None;
+        self.forget_temp_names();
         if let Some(block) = &mut self.block {
             block.names_changed = true;
         }
@@ -161,7 +161,16 @@ impl Session {
     pub(crate) fn names_restored(&mut self) {
         self.search_path = None;
         if self.block.as_ref().is_some_and(|block| block.names_changed) {
-            self.temp_relations = None;
+            self.forget_temp_names();
+        }
+    }
+
+    fn forget_temp_names(&mut self) {
+        self.temp_relations = None;
+        if self.links.is_pinned(self.home)
+            && let Some(leased) = self.links.get_mut(self.home)
+        {
+            leased.link.statements.temp_names_changed();
         }
     }
 

@@ -115,7 +115,8 @@ pub struct Link {
 pub(crate) struct StatementCache {
     names: HashMap<StatementKey, (Bytes, u64)>,
     clock: u64,
-    schema_version: u64,
+    /// `None`: what they return may have other columns by now.
+    schema_version: Option<u64>,
 }
 
 /// What makes a prepared statement.
@@ -156,12 +157,17 @@ impl StatementCache {
         self.names.remove(key);
     }
 
+    /// Names in `pg_temp`, of which the catalog's version tells nothing, mean something else now.
+    pub(crate) fn temp_names_changed(&mut self) {
+        self.schema_version = None;
+    }
+
     /// Forgets all if the catalog is another one than before (a result type may have changed); gives the names to close.
     pub(crate) fn expire(&mut self, schema_version: u64) -> Vec<Bytes> {
-        if self.schema_version == schema_version {
+        if self.schema_version == Some(schema_version) {
             return Vec::new();
         }
-        self.schema_version = schema_version;
+        self.schema_version = Some(schema_version);
         self.names.drain().map(|(_, (name, _))| name).collect()
     }
 }
