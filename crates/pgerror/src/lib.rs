@@ -103,6 +103,14 @@ impl PgError {
         self.with(field::POSITION, characters.to_string())
     }
 
+    /// Moves the position, if there is one: of a text that so many characters come before.
+    pub fn moved(self, characters: usize) -> Self {
+        match self.text(field::POSITION).parse::<usize>() {
+            Ok(position) => self.position(position + characters),
+            Err(_) => self,
+        }
+    }
+
     /// Sets CONTEXT (the `W` field).
     pub fn context(self, text: impl Into<String>) -> Self {
         self.with(field::WHERE, text.into())

@@ -128,11 +128,7 @@ impl Socket {
     /// Sends an error of a statement; a position counts from the start of the whole query string. The log has its code only: the
     /// message may quote values of rows or parameters.
     pub(crate) fn send_error(&mut self, error: PgError, offset: usize) {
-        let position = error.text(field::POSITION).parse::<usize>().ok();
-        let error = match position {
-            Some(position) if offset > 0 => error.position(position + offset),
-            _ => error,
-        };
+        let error = error.moved(offset);
         ERRORS.add(error.code().as_str(), 1);
         tracing::debug!(code = error.code().as_str(), "statement failed");
         backend::error(self.writer.buffer(), &error);

@@ -23,7 +23,7 @@ impl ClientSession {
         // PostgreSQL takes such a parameter for one without a type; as a column of a SELECT it would be text.
         let names = oids.iter_mut().zip(types);
         names.filter(|(_, name)| name.trim_start_matches("pg_catalog.") == "unknown").for_each(|(oid, _)| *oid = 0);
-        let prepared = self.prepare(Some(inner.clone()), oids).await?;
+        let prepared = self.prepare(Some(inner.clone()), oids).await.map_err(|error| error.moved(inner.offset))?;
         self.prepared.keep(Bytes::from(name.to_owned()), prepared)?;
         Ok(Completion::tag("PREPARE"))
     }
@@ -53,7 +53,8 @@ impl ClientSession {
         };
         let text = statement.as_ref().map_or("", |statement| &statement.sql).as_bytes();
         let text = Activity::beginning(text).into();
-        Ok(Prepared { statement, text, description, schema_version: self.session.schema_version() })
+        let (schema_version, settings) = (self.session.schema_version(), self.session.settings_mut().fingerprint());
+        Ok(Prepared { statement, text, description, schema_version, settings })
     }
 
     /// A statement's description when its portal is asked for it: the cursor of a FETCH, or the
@@ -77,7 +78,8 @@ impl ClientSession {
             return Ok(());
         }
         // The catalog knows nothing of a session's own temp tables.
-        let is_current = self.session.catalog().await?.catalog.schema_version() == prepared.schema_version;
+        let is_current = self.session.catalog().await?.catalog.schema_version() == prepared.schema_version
+            && self.session.settings_mut().fingerprint() == prepared.settings;
         if is_current && self.session.is_ordinary() {
             return Ok(());
         }

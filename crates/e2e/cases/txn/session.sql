@@ -122,3 +122,26 @@ SELECT x.a, y.a FROM only_read x JOIN only_read y ON x.b = y.a ORDER BY 1;
 SELECT b, count(*) FROM only_read GROUP BY b ORDER BY b;
 UPDATE only_read SET b = 0;
 RESET default_transaction_read_only;
+-- A prepared statement under another search path.
+CREATE SCHEMA found_first;
+CREATE TABLE public.found (x int) /*dist: hash(x)*/;
+CREATE TABLE found_first.found (m text, n text) /*dist: hash(m)*/;
+CREATE SCHEMA found_alike;
+CREATE TABLE found_alike.found (x int) /*dist: replication*/;
+INSERT INTO found_first.found VALUES ('p', 'q');
+INSERT INTO found_alike.found VALUES (8);
+PREPARE by_path AS SELECT * FROM found;
+EXECUTE by_path;
+SET search_path = found_alike;
+EXECUTE by_path;
+SET search_path = found_first;
+EXECUTE by_path;
+RESET search_path;
+EXECUTE by_path;
+DEALLOCATE by_path;
+DROP SCHEMA found_first, found_alike CASCADE;
+DROP TABLE found;
+-- Where errors of prepared texts are.
+PREPARE wrong AS SELECT $1 + $2;
+PREPARE wrong (int, int) AS SELECT $1 + nothing;
+PREPARE wrong AS SELEC 1;
