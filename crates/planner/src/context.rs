@@ -224,6 +224,9 @@ impl<'a> Context<'a> {
         if let Some(table) = self.exchanged.iter().find(|table| table.name == name.relname && table.schema == schema) {
             return self.named(table);
         }
+        if views::is_with_item(name) {
+            return Ok(Named::Home(None));
+        }
         if schema.is_empty() {
             // What PostgreSQL leaves bare is temporary, or of pg_catalog.
             if self.analysis.is_some() || self.session.temp_relations.contains(&name.relname) {

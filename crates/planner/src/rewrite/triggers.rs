@@ -17,6 +17,7 @@ use crate::parse::{Statement, StatementKind};
 use crate::plan::Plan;
 use crate::rewrite::key_moves::{self, Movable};
 use crate::rewrite::routine::Routine;
+use crate::rewrite::views;
 use crate::tree::{self, Ask, Get, Ref};
 
 /// A change of rows that fires triggers which the coordinator runs.
@@ -250,8 +251,7 @@ fn named(table: &Relation, trigger: &Captured, operation: &'static str) -> OfSta
 
 /// A change through a view fires the triggers of a table that the statement does not name.
 fn refuse_view(ctx: &Context<'_>, view: &Relation) -> Result<()> {
-    let Some(definition) = &view.view_definition else { return Ok(()) };
-    for name in tree::parse_select(definition)?.tables()? {
+    for name in views::definition(view)?.tables()? {
         match ctx.resolve(name)? {
             Named::Distributed(table) if table.captured.iter().any(Captured::is_of_statement) => {
                 return Err(PgError::unsupported(format!("a change through view \"{}\"", view.name))

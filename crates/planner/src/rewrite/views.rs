@@ -35,6 +35,15 @@ pub(crate) type Which = fn(&Relation) -> bool;
 /// `RangeVar::relpersistence` of a view that is read as a table. No SQL text says it, so it lasts as long as the tree.
 const AS_TABLE: &str = "v";
 
+/// `RangeVar::relpersistence` of a name that a WITH clause of the view's definition gives: no table or view bears it there, whatever the
+/// search path finds. PostgreSQL writes the schema before every name that could be confused with one of these.
+const WITH_ITEM: &str = "w";
+
+/// Does the definition of a view mean an item of its own WITH clause by this name?
+pub(crate) fn is_with_item(name: &RangeVar) -> bool {
+    name.relpersistence == WITH_ITEM
+}
+
 /// Is the view of this name read as a table?
 pub(crate) fn is_read_as_table(name: &RangeVar) -> bool {
     name.relpersistence == AS_TABLE
@@ -380,6 +389,23 @@ fn keep_barrier(select: &mut SelectStmt) -> Result<()> {
 }
 
 pub(crate) fn definition(view: &Relation) -> Result<SelectStmt> {
+    let mut select = printed(view)?;
+    let items = select.with_names()?;
+    if !items.is_empty() {
+        select.rewrite(&mut |node: &mut Node| {
+            if let Some(name) = node.get_mut::<RangeVar>()
+                && name.schemaname.is_empty()
+                && items.contains(&name.relname)
+            {
+                name.relpersistence = WITH_ITEM.to_owned();
+            }
+            Ok(true)
+        })?;
+    }
+    Ok(select)
+}
+
+fn printed(view: &Relation) -> Result<SelectStmt> {
     let text = view.view_definition.as_deref().unwrap_or_default();
     let unreadable = |error: PgError| {
         PgError::unsupported(format!(
