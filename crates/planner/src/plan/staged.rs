@@ -1,5 +1,6 @@
 //! Changes whose rows the home node makes in a temp table before they go where they belong.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use catalog::{NodeId, Relation};
@@ -82,16 +83,18 @@ impl InsertStaged {
 
 /// `VALUES ($1::tid, …), …` for so many rows of these types, numbered after the user's parameters.
 pub(crate) fn values_list(types: &[&str], rows: usize, parameters: usize) -> String {
+    let mut sql = "VALUES ".to_owned();
     let mut number = parameters;
-    let mut row = || {
-        let value = |of: &&str| {
+    for row in 0..rows {
+        sql.push_str(if row == 0 { "(" } else { ", (" });
+        for (at, of) in types.iter().enumerate() {
             number += 1;
-            format!("${number}::{of}")
-        };
-        format!("({})", types.iter().map(value).collect::<Vec<_>>().join(", "))
-    };
-    let rows: Vec<String> = (0..rows).map(|_| row()).collect();
-    format!("VALUES {}", rows.join(", "))
+            let written = write!(sql, "{}${number}::{of}", if at == 0 { "" } else { ", " });
+            debug_assert!(written.is_ok(), "a String takes any text");
+        }
+        sql.push(')');
+    }
+    sql
 }
 
 /// See [`Plan::StagedDml`](crate::Plan::StagedDml). Steps of the executor:

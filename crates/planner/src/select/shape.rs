@@ -1,8 +1,10 @@
 //! Questions about one query level: aggregates, windows, grouping, sub-selects. None of them looks into sub-selects, but for
 //! aggregates there that belong to the level.
 
+use catalog::Function;
 use pg_query::protobuf::{
-    self, CoercionForm, ColumnRef, FuncCall, JoinExpr, JoinType, RowExpr, SelectStmt, SubLink, TypeCast, WindowDef,
+    self, CoercionForm, ColumnRef, FuncCall, FunctionParameter, FunctionParameterMode, JoinExpr, JoinType, RowExpr,
+    SelectStmt, SubLink, TypeCast, WindowDef,
 };
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
@@ -74,6 +76,33 @@ pub(crate) fn aggregates<'a>(ctx: &Context<'_>, select: &'a SelectStmt) -> Resul
         Ref::FuncCall(call) if is_aggregate(ctx, call) => Some(call),
         _ => None,
     })
+}
+
+/// Has the output functions that give several rows? PostgreSQL calls them when the rows are in order.
+pub(crate) fn gives_sets(ctx: &Context<'_>, select: &SelectStmt) -> Result<bool> {
+    let mut found = false;
+    for target in &select.target_list {
+        target.walk(&mut |node| {
+            found |= matches!(node, Ref::FuncCall(call) if gives_set(ctx, call));
+            Ok(!matches!(node, Ref::SelectStmt(_)))
+        })?;
+    }
+    Ok(found)
+}
+
+fn gives_set(ctx: &Context<'_>, call: &FuncCall) -> bool {
+    ctx.builtin_functions(call).iter().any(|function| function.returns_set)
+        || ctx.user_functions(call).iter().any(|function| function.kind == 'f' && returns_set(function))
+}
+
+/// As its definition says: `RETURNS SETOF` or `RETURNS TABLE`.
+fn returns_set(function: &Function) -> bool {
+    let Ok(Some(NodeEnum::CreateFunctionStmt(create))) = tree::parse_one(&function.definition) else { return true };
+    let is_column = |parameter: &Node| {
+        let parameter = parameter.get::<FunctionParameter>();
+        parameter.is_some_and(|parameter| parameter.mode() == FunctionParameterMode::FuncParamTable)
+    };
+    create.return_type.as_ref().is_some_and(|of| of.setof) || create.parameters.iter().any(is_column)
 }
 
 /// Does the level group rows?

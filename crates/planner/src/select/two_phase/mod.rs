@@ -5,7 +5,8 @@
 //! - *rows done*: every node's rows are final, only order and limit are left: each node sorts and cuts, the coordinator
 //!   merges ([`merged`]) or the home node does it again;
 //! - *partial aggregates*: `count`, `sum`, `min`, … are computed per node and combined;
-//! - *raw columns*: the columns that the upper part of the query mentions travel, everything above WHERE runs at home.
+//! - *raw columns*: the columns that the upper part of the query mentions travel, everything above WHERE runs at home: also
+//!   functions in the output that give several rows, which are called when the rows are in order.
 
 mod merged;
 mod upper;
@@ -51,7 +52,8 @@ pub(super) fn separated(
     if has_pseudo_types(ctx) {
         return Ok(None);
     }
-    if rows_done || !needs_all_rows(ctx, select)? {
+    let sets_in_order = !select.sort_clause.is_empty() && shape::gives_sets(ctx, select)?;
+    if !sets_in_order && (rows_done || !needs_all_rows(ctx, select)?) {
         return rows_done_plan(analyzer, select, body, split, rows_done);
     }
     if !shape::sub_links(&upper(select))?.is_empty() {
