@@ -43,11 +43,11 @@ pub(super) fn nodes_of(ctx: &Context<'_>, selection: Option<&NodeSelection>) -> 
             group.ok_or_else(missing)?.members.clone()
         }
     };
-    in_order(nodes)
+    some_in_order(nodes)
 }
 
 /// A table's nodes in order, each once. There must be some.
-pub(super) fn in_order(mut nodes: Vec<NodeId>) -> Result<Vec<NodeId>> {
+pub(super) fn some_in_order(mut nodes: Vec<NodeId>) -> Result<Vec<NodeId>> {
     nodes.sort_unstable();
     nodes.dedup();
     match nodes.is_empty() {

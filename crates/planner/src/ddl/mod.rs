@@ -427,6 +427,7 @@ fn relation_name(object: &Node) -> Option<RangeVar> {
     table_of(&tree::names_of(&object.get::<List>()?.items))
 }
 
+/// The name that `[…, schema,] table` means.
 fn table_of(names: &[String]) -> Option<RangeVar> {
     match names {
         [name] => Some(tree::table("", name, None)),

@@ -40,7 +40,7 @@ pub(crate) fn redistribute(ctx: &Context<'_>, statement: &Redistribution) -> Res
         let gone = decide::node_named(ctx, name)?;
         nodes.retain(|n| *n != gone);
     }
-    let nodes = decide::in_order(nodes)?;
+    let nodes = decide::some_in_order(nodes)?;
     let explicit = statement.clause.kind.as_ref().and_then(|kind| {
         let map = decide::map_over(ctx, statement.clause.nodes.as_ref(), &nodes);
         decide::explicit(kind, nodes.clone(), &map)

@@ -340,5 +340,5 @@ fn column_of(query: &SubLink, several: &MultiAssignRef) -> Node {
         alias: Some(Alias { aliasname: "loxo_s".to_owned(), colnames }),
     };
     let column = tree::target(tree::column(&["loxo_s", &name(several.colno)]), None);
-    tree::scalar(tree::select_from(vec![column], vec![rows.into_node()]))
+    tree::scalar_sub_select(tree::select_from(vec![column], vec![rows.into_node()]))
 }

@@ -120,7 +120,7 @@ pub fn bodies_read_clock(statement: &Statement, catalog: &Catalog) -> bool {
     })
 }
 
-/// Has code that the statement leads to a place for one? `add` gives the code of one node. In doubt it has.
+/// Does code that the statement leads to read the clock? `add` adds what one node leads to. In doubt it does.
 fn code_reads_clock(statement: &Statement, mut add: impl FnMut(Ref<'_>, &mut Vec<NodeEnum>) -> Result<()>) -> bool {
     let mut pending: Vec<Cow<'_, NodeEnum>> = statement.query_tree().map(Cow::Borrowed).into_iter().collect();
     while let Some(tree) = pending.pop() {

@@ -71,7 +71,7 @@ impl Facts {
         self.volatile.is_some() || self.writes
     }
 
-    /// Is it allowed at all?
+    /// Gives the refusal, if there is one.
     pub fn check(&self) -> Result<()> {
         self.refused.clone().map_or(Ok(()), Err)
     }
@@ -81,7 +81,7 @@ impl Facts {
         self.function_nodes.as_ref().is_none_or(|readable| readable.contains(&node))
     }
 
-    /// For what only the home node can do.
+    /// Refuses a statement that runs on the home node if that has not all tables that its functions read.
     pub fn check_functions_at_home(&self, ctx: &Context<'_>) -> Result<()> {
         match self.has_what_functions_read(ctx.home()) {
             true => Ok(()),

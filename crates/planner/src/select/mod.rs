@@ -37,6 +37,7 @@ mod table_ids;
 pub(crate) mod terms;
 mod two_phase;
 
+/// For a home node that has to run a query whatever it is.
 pub(crate) use gather::gather as gather_tables;
 use locality::{Analyzer, Env, Not, RowDistribution, Split};
 

@@ -175,7 +175,7 @@ pub(crate) fn boolean_test(condition: Node, test: protobuf::BoolTestType) -> Nod
 }
 
 /// A sub-select as a value.
-pub(crate) fn scalar(query: SelectStmt) -> Node {
+pub(crate) fn scalar_sub_select(query: SelectStmt) -> Node {
     let sub_link_type = protobuf::SubLinkType::ExprSublink as i32;
     protobuf::SubLink { sub_link_type, subselect: query.into_box(), ..Default::default() }.into_node()
 }

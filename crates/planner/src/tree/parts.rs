@@ -118,7 +118,7 @@ pub(crate) fn only_call(item: &RangeFunction) -> Option<&FuncCall> {
     }
 }
 
-/// Has a call nothing but arguments?
+/// Has a call nothing but arguments, one by one?
 pub(crate) fn is_plain_call(call: &FuncCall) -> bool {
     call.agg_order.is_empty()
         && call.agg_filter.is_none()

@@ -209,7 +209,7 @@ impl Routine {
         if let Some(of) = &declared.variable {
             let Some(first) = first_row(ctx, body)? else { return Ok(None) };
             body = SelectStmt {
-                target_list: vec![tree::target(tree::cast(tree::scalar(first), of), None)],
+                target_list: vec![tree::target(tree::cast(tree::scalar_sub_select(first), of), None)],
                 ..tree::empty_select()
             };
         }

@@ -179,12 +179,12 @@ impl Inliner<'_> {
             }
             let body = routine.with(body, |at| arguments[at].clone())?;
             self.count += 1;
-            return Ok(Some(tree::cast(tree::scalar(body), &declared.returns)));
+            return Ok(Some(tree::cast(tree::scalar_sub_select(body), &declared.returns)));
         }
         let alias = format!("loxo_f{}", self.count + 1);
         let parameter = |at: usize| tree::column(&[&alias, &parameter_name(at)]);
         let body = routine.with(body, parameter)?;
-        let mut value = tree::scalar(body);
+        let mut value = tree::scalar_sub_select(body);
         if declared.strict {
             value = unless_null((0..arguments.len()).map(parameter).collect(), value);
         }
@@ -192,7 +192,7 @@ impl Inliner<'_> {
         let from = vec![in_from(values(arguments), &alias, Vec::new())];
         let query = tree::select_from(vec![tree::target(value, None)], from);
         // A bare sub-select after ANY would be one whose rows are compared.
-        Ok(Some(tree::cast(tree::scalar(query), &declared.returns)))
+        Ok(Some(tree::cast(tree::scalar_sub_select(query), &declared.returns)))
     }
 
     /// A call in FROM.

@@ -13,7 +13,7 @@ use pgerror::{PgError, Result};
 use super::estimate::{STEP, width};
 use super::moves::make_distinct;
 use super::repartitioned_aggregation::DISTINCT_MAX;
-use super::{Found, Markers, Search, State, exchanged_table, stand_in};
+use super::{Found, Markers, Search, State, exchanged_table, select_of_table};
 use crate::context::{Context, Named};
 use crate::facts::builtins::Combined;
 use crate::plan::{Exchange, FinalSql, Gather, Plan, Route};
@@ -137,7 +137,7 @@ impl Search<'_> {
             };
             state.cost += STEP + weight * copies;
             let columns = self.columns_shown(&block.query, block.names.len(), &state)?;
-            let exchange = Exchange { inputs, ..state.next(&columns, nodes, sql, route) };
+            let exchange = Exchange { inputs, ..state.exchange(&columns, nodes, sql, route) };
             let is_single = self.is_single(block)?;
             let table = exchanged_table(None, exchange.table.clone(), columns, distribution);
             let table = state.add(exchange, Relation { rows: if is_single { 1.0 } else { 0.0 }, ..table });
@@ -193,7 +193,7 @@ impl Search<'_> {
         let mut inputs = Vec::new();
         for input in &gather.inputs {
             let sql = FinalSql { text: input.sql.clone(), types: markers.types.clone() };
-            let next = state.next(&[], input.nodes.clone(), sql, Route::Single { node: gather.node });
+            let next = state.exchange(&[], input.nodes.clone(), sql, Route::Single { node: gather.node });
             inputs.push(state.exchanges.len());
             rename_table(&mut last, &input.table, &next.table)?;
             let table = exchanged_table(None, next.table.clone(), Vec::new(), Distribution::Temporary);
@@ -375,7 +375,7 @@ pub(super) fn with_ctes(ctx: &Context<'_>, select: &SelectStmt, query: &SelectSt
 /// The query with `SELECT … FROM table` in the block's place.
 fn replace(query: &SelectStmt, block: &Block, table: &Arc<Relation>) -> Result<SelectStmt> {
     let mut query = query.clone();
-    put(&mut query, block, &stand_in(&block.names, &table.columns, &table.name))?;
+    put(&mut query, block, &select_of_table(&block.names, &table.columns, &table.name))?;
     Ok(query)
 }
 

@@ -136,7 +136,7 @@ impl Search<'_> {
             let mut state = state.clone();
             let nodes = gather::nodes_of(&self.context(&state), fragment)?;
             let sql = FinalSql::plain(tree::deparse_select(fragment)?);
-            let exchange = state.next(&columns, nodes, sql, self.by_hash(&[key], &map));
+            let exchange = state.exchange(&columns, nodes, sql, self.by_hash(&[key], &map));
             let replaced = HashMap::from([(table.number, exchange.table.clone())]);
             let level = SelectStmt { from_clause: over(&ahead.level.from_clause, &replaced)?, ..ahead.level.clone() };
             let place = Distribution::Hash { columns: vec![key], map_id, map: map.clone() };

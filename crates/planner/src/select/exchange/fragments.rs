@@ -99,7 +99,7 @@ impl Search<'_> {
         if let Some(made) = state.exchanges.iter().find(is_same) {
             return Ok(made.table.clone());
         }
-        let exchange = Exchange { indexes, ..state.next(&unit.columns, nodes, FinalSql::plain(sql), route) };
+        let exchange = Exchange { indexes, ..state.exchange(&unit.columns, nodes, FinalSql::plain(sql), route) };
         let made = exchanged_table(Some(&unit.relation), exchange.table.clone(), unit.columns.clone(), distribution);
         Ok(state.add(exchange, made).name.clone())
     }
@@ -201,7 +201,7 @@ impl Search<'_> {
         let Ok(nodes) = gather::nodes_of(&self.context(state), keys) else { return Ok(None) };
         let sql = FinalSql::plain(tree::deparse_select(keys)?);
         let columns = vec![key];
-        let exchange = state.next(&columns, nodes, sql, Route::Replicated { nodes: self.nodes.clone() });
+        let exchange = state.exchange(&columns, nodes, sql, Route::Replicated { nodes: self.nodes.clone() });
         let everywhere = Distribution::Replicated { nodes: self.nodes.clone() };
         let table = exchanged_table(None, exchange.table.clone(), columns, everywhere);
         Ok(Some(state.add(exchange, table).name.clone()))

@@ -203,8 +203,8 @@ impl State {
         format!("loxo_x{}", self.exchanges.len() + 1)
     }
 
-    /// The next exchange: of rows that need none of the others, and that are analysed where they come.
-    fn next(&self, columns: &[Column], nodes: Vec<NodeId>, sql: FinalSql, route: Route) -> Exchange {
+    /// An exchange into the next table. Its rows need none of the others' and are analysed where they come, if nothing else is said.
+    fn exchange(&self, columns: &[Column], nodes: Vec<NodeId>, sql: FinalSql, route: Route) -> Exchange {
         Exchange {
             table: self.next_table(),
             columns: columns.iter().map(|column| column.name.clone()).collect(),
@@ -340,7 +340,7 @@ fn with_text(plan: Plan, query: &SelectStmt) -> Result<Plan> {
 }
 
 /// `SELECT columns AS names FROM table`.
-fn stand_in(names: &[String], columns: &[Column], table: &str) -> SelectStmt {
+fn select_of_table(names: &[String], columns: &[Column], table: &str) -> SelectStmt {
     let target = |(name, column): (&String, &Column)| tree::target(tree::column(&[&column.name]), Some(name));
     let from = vec![tree::node(NodeEnum::RangeVar(tree::table("", table, None)))];
     tree::select_from(names.iter().zip(columns).map(target).collect(), from)

@@ -72,7 +72,7 @@ impl Search<'_> {
         };
         let mut state = state.clone();
         let sql = FinalSql::plain(tree::deparse_select(&parts.fragment)?);
-        let exchange = state.next(&columns, nodes, sql, self.by_hash(&key, &map));
+        let exchange = state.exchange(&columns, nodes, sql, self.by_hash(&key, &map));
         let Planned { mut last, types, .. } = parts;
         rename_table(&mut last, two_phase::TABLE, &exchange.table)?;
         let markers = Markers { types, inputs: vec![state.exchanges.len()] };

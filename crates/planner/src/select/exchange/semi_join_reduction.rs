@@ -181,7 +181,7 @@ impl Search<'_> {
             let mut state = state.clone();
             let columns = sent_columns(&asked.columns);
             let sql = FinalSql::plain(tree::deparse_select(&passing)?);
-            let exchange = Exchange { is_analysed: false, ..state.next(&columns, asked.nodes.clone(), sql, route) };
+            let exchange = Exchange { is_analysed: false, ..state.exchange(&columns, asked.nodes.clone(), sql, route) };
             let level_after = asked.decided(level, &exchange.table)?;
             state.cost += STEP + asked.rows * asked.nodes.len() as f64 * width(columns.len()) * copies;
             let table = exchanged_table(None, exchange.table.clone(), columns, distribution);
@@ -203,7 +203,7 @@ impl Search<'_> {
         let mut state = state.clone();
         let sql = FinalSql::plain(tree::deparse_select(&asked.candidates)?);
         let route = Route::Replicated { nodes: asked.nodes.clone() };
-        let exchange = Exchange { is_analysed: false, ..state.next(&columns, vec![*first], sql, route) };
+        let exchange = Exchange { is_analysed: false, ..state.exchange(&columns, vec![*first], sql, route) };
         let level = SelectStmt { from_clause: vec![asked.rows_sent(&exchange.table, "")?], ..tree::empty_select() };
         let passing = rows_of(&level, &asked.alias, &asked.columns, vec![asked.condition.clone()]);
         let distribution = Distribution::Replicated { nodes: asked.nodes.clone() };
