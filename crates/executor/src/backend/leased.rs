@@ -79,8 +79,8 @@ pub(crate) struct LeasedConnection {
     pub(crate) parsing: VecDeque<StatementKey>,
     /// The error of the answer being read.
     pub(crate) failure: Option<PgError>,
-    /// Of the rows of the answer being read.
-    pub(crate) ids: AnswerIds,
+    /// Of the rows of the answer being read, if they are to be looked at.
+    pub(crate) ids: Option<Box<AnswerIds>>,
     /// CopyData is on its way from the node.
     pub(crate) copying_out: bool,
     /// Sync, which commits the statement, waits for the gate.
@@ -127,7 +127,7 @@ impl LeasedConnection {
             asks_settings: false,
             parsing: VecDeque::new(),
             failure: None,
-            ids: AnswerIds::default(),
+            ids: None,
             copying_out: false,
             gate: None,
             pass: None,

@@ -81,7 +81,10 @@ impl LeasedConnection {
 
     /// For the answer to a call that is about to be sent: must the node describe its rows?
     pub(crate) fn describes(&mut self, call: &Call, schema_version: u64) -> bool {
-        self.ids.expect(call, self.link.node(), schema_version)
+        let ids = AnswerIds::expected(call, self.link.node(), schema_version);
+        let describes = call.describe || ids.is_some();
+        self.ids = ids.or(self.ids.take());
+        describes
     }
 
     /// Queues Parse, if it is needed; gives Bind for the unnamed portal.
@@ -201,24 +204,30 @@ impl LeasedConnection {
     async fn read_event(&mut self) -> Result<Event> {
         self.skip_preamble().await?;
         loop {
-            if let Err(error) = self.ids.learn().await {
-                // The rest of the answer means nothing to the client.
-                self.link.connection.mark_broken();
-                return Err(error);
+            if let Some(ids) = &mut self.ids {
+                // Without them the rest of the answer means nothing to the client.
+                ids.learn().await.inspect_err(|_| self.link.connection.mark_broken())?;
             }
             let run_tag = if self.copying_out { tag::COPY_DATA } else { tag::DATA_ROW };
             let frame = match self.link.connection.recv_run(run_tag).await? {
                 Run::Frames(..) if self.ahead > 0 => continue,
                 Run::Frames(bytes, count) if run_tag == tag::DATA_ROW => {
-                    let bytes = self.ids.rewritten(bytes).inspect_err(|_| self.link.connection.mark_broken())?;
-                    return Ok(Event::Rows(bytes, count));
+                    let rewritten = match &self.ids {
+                        Some(ids) => ids.rewritten(bytes).inspect_err(|_| self.link.connection.mark_broken())?,
+                        None => bytes,
+                    };
+                    return Ok(Event::Rows(rewritten, count));
                 }
                 Run::Frames(bytes, _) => return Ok(Event::CopyData(bytes)),
                 Run::Other(frame) => frame,
             };
             match frame.tag {
                 tag::ROW_DESCRIPTION => {
-                    if let Some(body) = self.ids.described(frame.body) {
+                    let for_client = match &mut self.ids {
+                        Some(ids) => ids.described(frame.body),
+                        None => Some(frame.body),
+                    };
+                    if let Some(body) = for_client {
                         return Ok(Event::Description(body));
                     }
                 }
@@ -262,7 +271,7 @@ impl LeasedConnection {
                 tag::READY_FOR_QUERY => {
                     (self.pass, self.committing) = (None, false);
                     self.span = tracing::Span::none();
-                    self.ids = AnswerIds::default();
+                    self.ids = None;
                     self.ahead = 0;
                     for key in self.parsing.drain(..) {
                         self.link.statements.remove(&key);

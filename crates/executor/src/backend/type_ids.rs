@@ -169,9 +169,10 @@ impl fmt::Debug for dyn TypesOfNodes {
 }
 
 /// The ids in the rows of one answer.
-#[derive(Default)]
 pub(crate) struct AnswerIds {
-    source: Option<(Arc<dyn TypesOfNodes>, NodeId, u64)>,
+    types: Arc<dyn TypesOfNodes>,
+    node: NodeId,
+    schema_version: u64,
     /// The node describes the rows for us, not for the client.
     is_ours: bool,
     /// Described so, and not looked at yet.
@@ -187,32 +188,24 @@ struct Rewriting {
 }
 
 impl AnswerIds {
-    /// For the answer to a call that is about to be sent. Must the node describe its rows?
-    pub(crate) fn expect(&mut self, call: &Call, node: NodeId, schema_version: u64) -> bool {
-        if let Some(types) = call.types.as_ref().filter(|types| types.home() != node) {
-            *self = Self {
-                source: Some((types.clone(), node, schema_version)),
-                is_ours: !call.describe,
-                ..Self::default()
-            };
-        }
-        call.describe || self.is_ours
+    /// For the answer to a call that is about to be sent; the node must describe its rows. `None` if they have no ids in them, or
+    /// those that the client knows.
+    pub(crate) fn expected(call: &Call, node: NodeId, schema_version: u64) -> Option<Box<Self>> {
+        let types = call.types.as_ref().filter(|types| types.home() != node)?.clone();
+        let is_ours = !call.describe;
+        Some(Box::new(Self { types, node, schema_version, is_ours, description: None, rewriting: None }))
     }
 
     /// Takes a RowDescription; gives it back if it is for the client.
     pub(crate) fn described(&mut self, body: Bytes) -> Option<Bytes> {
-        if self.source.is_some() {
-            self.description = Some(body.clone());
-        }
+        self.description = Some(body.clone());
         (!self.is_ours).then_some(body)
     }
 
     /// Finds out which columns are to be rewritten. Cancel-safe.
     pub(crate) async fn learn(&mut self) -> Result<()> {
-        let (Some(description), Some((types, node, version))) = (&self.description, &self.source) else {
-            return Ok(());
-        };
-        let types = types.on(*node, *version).await?;
+        let Some(description) = &self.description else { return Ok(()) };
+        let types = self.types.on(self.node, self.schema_version).await?;
         let fields = backend::decode_row_description(description.clone())?;
         let is_rewritten = |field: &backend::Field| field.format == 1 && !types.is_plain(field.type_oid);
         let columns: Vec<_> = fields.iter().map(|field| is_rewritten(field).then_some(field.type_oid)).collect();

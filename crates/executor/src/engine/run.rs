@@ -100,6 +100,7 @@ impl Session {
         result
     }
 
+    /// What goes to one node is in this future itself. All else is boxed: the future of each statement is copied once, so it is to be small.
     pub(crate) async fn dispatch(&mut self, plan: &Plan, call: &Call, output: &mut Output<'_>) -> Result<Completion> {
         match plan {
             Plan::Forward(forward) => {
@@ -126,27 +127,27 @@ impl Session {
                         self.one_node_answered();
                         done
                     }
-                    (true, _) => self.write_on_several_nodes(scatter, parts, call, output).await,
-                    (false, _) => self.read_several_nodes(scatter, parts, call, output).await,
+                    (true, _) => Box::pin(self.write_on_several_nodes(scatter, parts, call, output)).await,
+                    (false, _) => Box::pin(self.read_several_nodes(scatter, parts, call, output)).await,
                 }
             }
-            Plan::InsertSplit(insert) => self.insert_split(insert, call, output).await,
-            Plan::FirstCopy(plan) => self.write_first_copy(plan, call, output).await,
-            Plan::Replicate(replicate) => self.write_copies(replicate, call, output).await,
-            Plan::Gather(gather) => self.gather(gather, call, output).await,
-            Plan::InsertStaged(insert) => self.write_staged(insert, call, output).await,
-            Plan::StagedDml(change) => self.write_staged_dml(change, call, output).await,
-            Plan::SequencedCtes(ctes) => self.write_sequenced_ctes(ctes, call, output).await,
-            Plan::ExchangePlan(exchange_plan) => self.exchange_plan(exchange_plan, call, output).await,
+            Plan::InsertSplit(insert) => Box::pin(self.insert_split(insert, call, output)).await,
+            Plan::FirstCopy(plan) => Box::pin(self.write_first_copy(plan, call, output)).await,
+            Plan::Replicate(replicate) => Box::pin(self.write_copies(replicate, call, output)).await,
+            Plan::Gather(gather) => Box::pin(self.gather(gather, call, output)).await,
+            Plan::InsertStaged(insert) => Box::pin(self.write_staged(insert, call, output)).await,
+            Plan::StagedDml(change) => Box::pin(self.write_staged_dml(change, call, output)).await,
+            Plan::SequencedCtes(ctes) => Box::pin(self.write_sequenced_ctes(ctes, call, output)).await,
+            Plan::ExchangePlan(exchange_plan) => Box::pin(self.exchange_plan(exchange_plan, call, output)).await,
             Plan::Locked(locked) => Box::pin(self.locked(locked, call, output)).await,
-            Plan::Explain(explain) => self.explain(explain, call, output).await,
+            Plan::Explain(explain) => Box::pin(self.explain(explain, call, output)).await,
             Plan::Ddl(ddl) => {
                 // It changes what would be compared. What it reads is planned later.
                 self.validity = None;
                 Box::pin(self.ddl(ddl)).await
             }
             Plan::Redistribute(moves) => Box::pin(self.redistribute(moves)).await,
-            Plan::Cluster(command) => self.cluster_command(command, call, output).await,
+            Plan::Cluster(command) => Box::pin(self.cluster_command(command, call, output)).await,
             Plan::Routine(_) => Err(PgError::unsupported("a function or block that is run by the coordinator, here,")
                 .hint("Run it in a statement of its own and store what it gives.")),
             Plan::CopyFrom(_)
