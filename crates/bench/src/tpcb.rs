@@ -5,7 +5,8 @@
 //! what is measured is the way through the coordinator. (pgbench's own script has no branch in the WHERE of its
 //! account; Postgres-XL's `pgbench -k` added it for the same reason.) Both sides get the same script, the same rows
 //! and the same settings, and take turns (A B A B …); medians are compared. The processor seconds of servers
-//! and coordinators are told beside, because on a busy machine they say more than transactions per second.
+//! and coordinators are told beside, because on a busy machine they say more than transactions per second. PgBouncer in front of the
+//! stock server can be a third side: what a relay that plans nothing takes.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -17,6 +18,7 @@ use tokio_postgres::Client;
 use crate::load::Target;
 use crate::suite::{Cell, Chart, Experiment, Figure, Readings, Samples, Sheet, Stage, Step, Table, settings};
 use crate::tools::cpu;
+use crate::tools::pgbouncer::PgBouncer;
 use crate::tools::sql;
 use crate::tools::stock::{Pattern, StockServer, WorkDir};
 
@@ -56,8 +58,8 @@ pub const MODES: [&str; 3] = ["simple", "extended", "prepared"];
 pub struct TpcbOptions {
     /// Branches; 100,000 accounts each.
     pub scale: u32,
-    /// Connections of pgbench.
-    pub clients: u32,
+    /// Connections of pgbench, one run after the other.
+    pub clients: Vec<u32>,
     /// Seconds of one run.
     pub seconds: u32,
     /// Rounds a side; odd, for a real median.
@@ -66,13 +68,15 @@ pub struct TpcbOptions {
     pub modes: Vec<String>,
     /// Only read accounts, each in a transaction of its own.
     pub select_only: bool,
+    /// Also through PgBouncer.
+    pub pgbouncer: bool,
 }
 
 impl TpcbOptions {
     /// Ten seconds a round.
     pub fn full() -> Self {
         let modes = MODES.map(str::to_owned).to_vec();
-        Self { scale: 10, clients: 8, seconds: 10, rounds: 3, modes, select_only: false }
+        Self { scale: 10, clients: vec![8], seconds: 10, rounds: 3, modes, select_only: false, pgbouncer: false }
     }
 
     /// Less than three minutes.
@@ -84,13 +88,39 @@ impl TpcbOptions {
 /// The experiment.
 pub struct Tpcb(pub TpcbOptions);
 
-const SIDES: [&str; 2] = ["direct", "cluster"];
+const DIRECT: &str = "direct";
+const PGBOUNCER: &str = "PgBouncer";
+const CLUSTER: &str = "cluster";
 
-/// Field order is drop order: the server stops before its directory goes.
+/// A way of sending by so many clients.
+#[derive(Clone, Debug)]
+struct Load {
+    /// As tables call it.
+    label: String,
+    mode: String,
+    clients: u32,
+}
+
+impl TpcbOptions {
+    fn sides(&self) -> Vec<&'static str> {
+        [DIRECT, PGBOUNCER, CLUSTER].into_iter().filter(|side| self.pgbouncer || *side != PGBOUNCER).collect()
+    }
+
+    fn loads(&self) -> Vec<Load> {
+        let of = |mode: &String, clients: u32| {
+            let label = if self.clients.len() == 1 { mode.clone() } else { format!("{mode}, {clients} clients") };
+            Load { label, mode: mode.clone(), clients }
+        };
+        self.modes.iter().flat_map(|mode| self.clients.iter().map(move |clients| of(mode, *clients))).collect()
+    }
+}
+
+/// Field order is drop order: the servers stop before their directory goes.
 pub struct Bench {
     options: TpcbOptions,
     pgbench: PathBuf,
     script: PathBuf,
+    pgbouncer: Option<PgBouncer>,
     stock: StockServer,
     stock_client: Client,
     datanodes: Vec<Client>,
@@ -98,7 +128,7 @@ pub struct Bench {
     coordinator_pids: Vec<u32>,
     coordinator: Client,
     coordinator_uri: String,
-    _dir: WorkDir,
+    dir: WorkDir,
 }
 
 impl Experiment for Tpcb {
@@ -114,7 +144,8 @@ impl Experiment for Tpcb {
     }
 
     fn about(&self) -> String {
-        "pgbench goes by turns to a coordinator and to one stock PostgreSQL server with the datanodes' settings. All tables are \
+        "pgbench goes by turns to a coordinator and to one stock PostgreSQL server with the datanodes' settings, there also through \
+         PgBouncer if asked for. All tables are \
          distributed by the branch, and every statement names it, so a transaction stays on one datanode: what is measured is the way \
          through the coordinator. On one machine the coordinator takes its processor time from the servers; on machines of their own \
          it does not."
@@ -122,15 +153,17 @@ impl Experiment for Tpcb {
     }
 
     fn settings(&self) -> Vec<(String, String)> {
-        let TpcbOptions { scale, clients, seconds, rounds, modes, select_only } = &self.0;
+        let TpcbOptions { scale, clients, seconds, rounds, modes, select_only, pgbouncer } = &self.0;
         let modes = modes.join(", ");
-        let all: [(&str, &dyn std::fmt::Display); 6] = [
+        let clients = clients.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+        let all: [(&str, &dyn std::fmt::Display); 7] = [
             ("scale", scale),
-            ("clients", clients),
+            ("clients", &clients),
             ("seconds of a round", seconds),
             ("rounds", rounds),
             ("protocol", &modes),
             ("select only", select_only),
+            ("through PgBouncer too", pgbouncer),
         ];
         settings(&all)
     }
@@ -139,6 +172,8 @@ impl Experiment for Tpcb {
         vec![
             Figure::rate("tps", "transactions/s"),
             Figure::cost("latency_ms", "ms"),
+            Figure::cost("p50_ms", "ms"),
+            Figure::cost("p99_ms", "ms"),
             Figure::cost("server_cpu_us", "µs"),
             Figure::cost("coordinator_cpu_us", "µs"),
             Figure::fact("transactions", "transactions"),
@@ -146,9 +181,10 @@ impl Experiment for Tpcb {
     }
 
     fn stages(&self) -> Vec<Stage> {
-        let of_mode = |mode: &String| SIDES.map(|side| format!("{mode}: {side}")).to_vec();
+        let sides = self.0.sides();
+        let points = |load: Load| sides.iter().map(|side| format!("{}: {side}", load.label)).collect::<Vec<_>>();
         let seconds = f64::from(self.0.seconds) + 1.0;
-        let steps = self.0.modes.iter().flat_map(|mode| Step::by_turns(&of_mode(mode), self.0.rounds, seconds));
+        let steps = self.0.loads().into_iter().flat_map(|load| Step::by_turns(&points(load), self.0.rounds, seconds));
         vec![Stage { steps: steps.collect(), ..Stage::of(2, 2) }]
     }
 
@@ -160,8 +196,10 @@ impl Experiment for Tpcb {
     }
 
     async fn step(&self, bench: &mut Bench, step: &Step) -> Result<Readings> {
-        let (mode, side) = step.point.split_once(": ").unwrap_or_default();
-        bench.round(mode, side == "cluster").await
+        let (label, side) = step.point.split_once(": ").unwrap_or_default();
+        let load = self.0.loads().into_iter().find(|load| load.label == label);
+        let load = load.ok_or_else(|| PgError::internal(format!("no load is called \"{label}\"")))?;
+        bench.round(&load, side).await
     }
 
     async fn finish(&self, bench: Bench) -> Result<Option<String>> {
@@ -173,36 +211,39 @@ impl Experiment for Tpcb {
     }
 
     fn sheet(&self, samples: &Samples) -> Sheet {
-        let columns = [
-            "protocol",
-            "direct tps",
-            "cluster tps",
-            "ratio",
-            "CPU µs: stock",
-            "CPU µs: datanodes",
-            "CPU µs: coordinator",
-            "latency, ms: direct",
-            "latency, ms: cluster",
-        ];
+        let (sides, loads) = (self.0.sides(), self.0.loads());
+        let mut columns = vec!["protocol".to_owned()];
+        columns.extend(sides.iter().map(|side| format!("{side} tps")));
+        columns.extend(sides.iter().filter(|side| **side != CLUSTER).map(|side| format!("cluster / {side}")));
+        columns.extend(["CPU µs: stock".to_owned(), "CPU µs: datanodes".to_owned()]);
+        columns.extend(sides.iter().filter(|side| **side == PGBOUNCER).map(|side| format!("CPU µs: {side}")));
+        columns.push("CPU µs: coordinator".to_owned());
+        let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
         let mut table = Table::new("Transactions per second, and processor time of a transaction", &columns);
-        for mode in &self.0.modes {
-            let [direct, cluster] = SIDES.map(|side| format!("{mode}: {side}"));
-            table.push(vec![
-                Cell::text(mode),
-                samples.cell(&direct, "tps", 0),
-                samples.cell(&cluster, "tps", 0),
-                samples.ratio("tps", &cluster, &direct),
-                samples.cell(&direct, "server_cpu_us", 0),
-                samples.cell(&cluster, "server_cpu_us", 0),
-                samples.cell(&cluster, "coordinator_cpu_us", 0),
-                samples.cell(&direct, "latency_ms", 2),
-                samples.cell(&cluster, "latency_ms", 2),
-            ]);
+        let latencies: Vec<String> = std::iter::once("protocol".to_owned())
+            .chain(sides.iter().flat_map(|side| ["mean", "50 %", "99 %"].map(|of| format!("{side}: {of}"))))
+            .collect();
+        let latencies: Vec<&str> = latencies.iter().map(String::as_str).collect();
+        let mut waits = Table::new("Milliseconds of a transaction", &latencies);
+        for Load { label, .. } in &loads {
+            let point = |side: &str| format!("{label}: {side}");
+            let others = sides.iter().filter(|side| **side != CLUSTER);
+            let mut row = vec![Cell::text(label)];
+            row.extend(sides.iter().map(|side| samples.cell(&point(side), "tps", 0)));
+            row.extend(others.map(|side| samples.ratio("tps", &point(CLUSTER), &point(side))));
+            row.extend([DIRECT, CLUSTER].map(|side| samples.cell(&point(side), "server_cpu_us", 0)));
+            let between = sides.iter().filter(|side| **side != DIRECT);
+            row.extend(between.map(|side| samples.cell(&point(side), "coordinator_cpu_us", 0)));
+            table.push(row);
+            let figures = ["latency_ms", "p50_ms", "p99_ms"];
+            let cells = sides.iter().flat_map(|side| figures.map(|figure| samples.cell(&point(side), figure, 2)));
+            waits.push(std::iter::once(Cell::text(label)).chain(cells).collect());
         }
-        let chart = Chart::bars("Transactions per second", "transactions/s", &self.0.modes, &SIDES, |mode, side| {
-            samples.values(&format!("{mode}: {side}"), "tps")
+        let labels: Vec<String> = loads.into_iter().map(|load| load.label).collect();
+        let chart = Chart::bars("Transactions per second", "transactions/s", &labels, &sides, |label, side| {
+            samples.values(&format!("{label}: {side}"), "tps")
         });
-        Sheet { findings: Vec::new(), tables: vec![table], charts: vec![chart] }
+        Sheet { findings: Vec::new(), tables: vec![table, waits], charts: vec![chart] }
     }
 }
 
@@ -224,7 +265,13 @@ impl Bench {
         std::fs::write(&script, if options.select_only { SELECT_ONLY } else { TRANSACTION })?;
         eprintln!("Starting a stock server with the datanodes' settings in {work}");
         let stock = StockServer::start(pattern, dir.path(), "stock")?;
+        let most = options.clients.iter().copied().max().unwrap_or_default();
+        let pgbouncer = match options.pgbouncer {
+            true => Some(PgBouncer::start(pattern, dir.path(), &stock, most)?),
+            false => None,
+        };
         Ok(Self {
+            pgbouncer,
             options: options.clone(),
             pgbench: pattern.program("pgbench"),
             script,
@@ -235,7 +282,7 @@ impl Bench {
             coordinator_pids: cpu::find(&target.dir, &["coordinator", "gtm"])?,
             coordinator: sql::connect(coordinator_uri).await?,
             coordinator_uri: coordinator_uri.clone(),
-            _dir: dir,
+            dir,
         })
     }
 
@@ -259,21 +306,29 @@ impl Bench {
         Ok(())
     }
 
-    async fn round(&self, mode: &str, through_cluster: bool) -> Result<Readings> {
+    async fn round(&self, load: &Load, side: &str) -> Result<Readings> {
         for server in self.datanodes.iter().chain([&self.stock_client]) {
             sql::run(server, "CHECKPOINT").await?;
         }
-        let uri = if through_cluster { &self.coordinator_uri } else { &self.stock.uri };
-        let servers = if through_cluster { self.datanode_pids.clone() } else { vec![self.stock.postmaster] };
-        let used = || Ok::<_, PgError>((cpu::tree_seconds(&servers)?, cpu::tree_seconds(&self.coordinator_pids)?));
-        let (server_cpu, coordinator_cpu) = used()?;
+        let stock = || vec![self.stock.postmaster];
+        let (uri, servers, between) = match &self.pgbouncer {
+            Some(bouncer) if side == PGBOUNCER => (bouncer.uri(load.mode == "prepared"), stock(), vec![bouncer.pid()]),
+            _ if side == CLUSTER => {
+                (self.coordinator_uri.clone(), self.datanode_pids.clone(), self.coordinator_pids.clone())
+            }
+            _ => (self.stock.uri.clone(), stock(), Vec::new()),
+        };
+        let used = || Ok::<_, PgError>((cpu::tree_seconds(&servers)?, cpu::tree_seconds(&between)?));
+        let (server_cpu, between_cpu) = used()?;
         let options = &self.options;
+        let logs = self.dir.path().join("transactions");
         let mut command = Command::new(&self.pgbench);
         command
-            .args(["--no-vacuum", "--jobs=2", "--protocol", mode, "--file"])
+            .args(["--no-vacuum", "--jobs=2", "--protocol", &load.mode, "--log", "--file"])
             .arg(&self.script)
-            .args(["--scale", &options.scale.to_string(), "--client", &options.clients.to_string()])
-            .args(["--time", &options.seconds.to_string(), uri])
+            .arg(format!("--log-prefix={}", logs.display()))
+            .args(["--scale", &options.scale.to_string(), "--client", &load.clients.to_string()])
+            .args(["--time", &options.seconds.to_string(), &uri])
             .stdin(Stdio::null())
             .kill_on_drop(true);
         let output = command
@@ -287,14 +342,34 @@ impl Bench {
             let message = String::from_utf8_lossy(&output.stderr).trim().to_owned();
             return Err(PgError::new(SqlState::INTERNAL_ERROR, "pgbench failed").detail(message));
         };
-        let (server_after, coordinator_after) = used()?;
+        let (server_after, between_after) = used()?;
         let micros = |seconds: f64| seconds * 1e6 / transactions.max(1.0);
+        let times = self.times()?;
         Ok(Readings::default()
             .figure("tps", tps)
             .figure("latency_ms", number_after(&text, "latency average = ").unwrap_or_default())
+            .figure("p50_ms", percentile(&times, 0.5))
+            .figure("p99_ms", percentile(&times, 0.99))
             .figure("transactions", transactions)
             .figure("server_cpu_us", micros(server_after - server_cpu))
-            .figure("coordinator_cpu_us", micros(coordinator_after - coordinator_cpu)))
+            .figure("coordinator_cpu_us", micros(between_after - between_cpu)))
+    }
+
+    /// Milliseconds of each transaction, in order of size, from pgbench's logs, which are removed.
+    fn times(&self) -> Result<Vec<f64>> {
+        let mut times = Vec::new();
+        for file in std::fs::read_dir(self.dir.path())? {
+            let path = file?.path();
+            if path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("transactions.")) {
+                let text = std::fs::read_to_string(&path)?;
+                // client, number, µs, script, time
+                let micros = text.lines().filter_map(|line| line.split(' ').nth(2)?.parse::<f64>().ok());
+                times.extend(micros.map(|micros| micros / 1000.0));
+                std::fs::remove_file(&path)?;
+            }
+        }
+        times.sort_by(f64::total_cmp);
+        Ok(times)
     }
 
     /// TPC-B's consistency condition, through the coordinator: all balances and the history add up to the same.
@@ -317,6 +392,12 @@ async fn drop_tables(client: &Client) -> Result<()> {
     sql::run(client, &format!("DROP TABLE IF EXISTS {}", names.join(", "))).await
 }
 
+/// The smallest of the values in order that so great a share of them does not exceed; 0 for none.
+fn percentile(sorted: &[f64], share: f64) -> f64 {
+    let rank = (sorted.len() as f64 * share).ceil() as usize;
+    sorted.get(rank.saturating_sub(1)).copied().unwrap_or_default()
+}
+
 fn number_after(text: &str, mark: &str) -> Option<f64> {
     let rest = &text[text.find(mark)? + mark.len()..];
     rest.split(|c: char| !c.is_ascii_digit() && c != '.').next()?.parse().ok()
@@ -325,6 +406,13 @@ fn number_after(text: &str, mark: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn percentiles() {
+        let hundred: Vec<f64> = (1..=100).map(f64::from).collect();
+        assert_eq!((percentile(&hundred, 0.5), percentile(&hundred, 0.99)), (50.0, 99.0));
+        assert_eq!((percentile(&[7.0], 0.99), percentile(&[], 0.5)), (7.0, 0.0));
+    }
 
     #[test]
     fn figures_of_pgbench() {

@@ -3,13 +3,14 @@
 //! * [`sql`]: the client side; [`copy_in`]: one COPY FROM STDIN, and [`progress`], how far it is.
 //! * [`files`]: lineitem on disk; [`stats`]: medians, and tables as text.
 //! * [`roles`]: which role used the processors; [`waits`]: what backends wait for.
-//! * [`stock`]: stock servers to measure against; [`cpu`]: CPU time of processes.
+//! * [`stock`]: stock servers to measure against; [`pgbouncer`]: PgBouncer in front of one; [`cpu`]: CPU time of processes.
 //!
 //! Invariant: nothing here knows a benchmark, so each measures with what the others do.
 
 pub(crate) mod copy_in;
 pub mod cpu;
 pub(crate) mod files;
+pub(crate) mod pgbouncer;
 pub(crate) mod progress;
 pub(crate) mod roles;
 pub(crate) mod sql;

@@ -74,7 +74,12 @@ impl Pattern {
     }
 
     fn command(&self, program: &str) -> Command {
-        let mut command = Command::new(self.program(program));
+        self.command_of(&self.program(program))
+    }
+
+    /// A program that runs as the servers' user.
+    pub(crate) fn command_of(&self, program: &Path) -> Command {
+        let mut command = Command::new(program);
         // Only root may become another user; anybody else is that user already.
         if std::fs::metadata("/proc/self").is_ok_and(|me| me.uid() == 0) {
             command.uid(self.user.0).gid(self.user.1);
@@ -117,6 +122,7 @@ pub(crate) struct StockServer {
     pattern: Pattern,
     data: PathBuf,
     pub(crate) uri: String,
+    pub(crate) port: u16,
     pub(crate) postmaster: u32,
 }
 
@@ -134,7 +140,7 @@ impl StockServer {
         }
         writeln!(conf, "port = {port}\nlisten_addresses = '127.0.0.1'\nunix_socket_directories = ''")?;
         let uri = format!("postgresql://postgres@127.0.0.1:{port}/postgres");
-        let mut server = Self { pattern: pattern.clone(), data, uri, postmaster: 0 };
+        let mut server = Self { pattern: pattern.clone(), data, uri, port, postmaster: 0 };
         let log = server.data.join("start.log");
         run(pattern.command("pg_ctl").args(["start", "-w", "-s", "-D"]).arg(&server.data).arg("-l").arg(log))?;
         let pid_file = std::fs::read_to_string(server.data.join("postmaster.pid"))?;

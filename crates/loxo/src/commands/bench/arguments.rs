@@ -70,6 +70,7 @@ pub(super) struct LoadArguments {
 #[command(after_help = "Examples:
   loxo bench tpcb                                scale 10, 8 clients, all protocol modes, a cluster of its own
   loxo bench tpcb --select-only --mode prepared  reads of single accounts
+  loxo bench tpcb --pgbouncer --clients 1,8,64   also through PgBouncer to the stock server, by ever more clients
   loxo bench tpcb --dir /data/two --json         the cluster in that directory")]
 pub(super) struct TpcbArguments {
     #[command(flatten)]
@@ -80,9 +81,9 @@ pub(super) struct TpcbArguments {
     /// Branches; 100,000 accounts each [default: 10; with --quick 2]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=20_000))]
     pub(super) scale: Option<u32>,
-    /// Connections of pgbench
-    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub(super) clients: u32,
+    /// Connections of pgbench; several numbers are measured one after the other
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_values_t = [8], value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(super) clients: Vec<u32>,
     /// Seconds of one run [default: 10; with --quick 4]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) seconds: Option<u32>,
@@ -95,6 +96,9 @@ pub(super) struct TpcbArguments {
     /// Only read accounts
     #[arg(long)]
     pub(super) select_only: bool,
+    /// Also through PgBouncer (Debian's package of that name) to the stock server
+    #[arg(long)]
+    pub(super) pgbouncer: bool,
 }
 
 /// Reads over two datanodes with and without a consistent snapshot, while others write

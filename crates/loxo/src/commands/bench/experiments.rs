@@ -39,11 +39,12 @@ pub(super) fn tpcb(arguments: &TpcbArguments) -> Tpcb {
     let defaults = if arguments.common.quick { TpcbOptions::quick() } else { TpcbOptions::full() };
     Tpcb(TpcbOptions {
         scale: arguments.scale.unwrap_or(defaults.scale),
-        clients: arguments.clients,
+        clients: arguments.clients.clone(),
         seconds: arguments.seconds.unwrap_or(defaults.seconds),
         rounds: arguments.rounds.map_or(defaults.rounds, usize::from),
         modes: chosen(&arguments.modes, defaults.modes),
         select_only: arguments.select_only,
+        pgbouncer: arguments.pgbouncer,
     })
 }
 
