@@ -141,7 +141,7 @@ impl Client {
             types,
             ..Call::default()
         };
-        self.own().portals.put(bind.portal, Portal { prepared, call, suspended: None });
+        self.own().portals.bind(bind.portal, prepared, call);
         backend::bare(self.own().socket.buffer(), backend::tag::BIND_COMPLETE);
         Ok(())
     }
@@ -182,7 +182,11 @@ impl Client {
             return Ok(());
         }
         let (description, formats) = match target {
-            Target::Statement => (self.own().prepared.find(&name)?.description.clone(), Vec::new()),
+            Target::Statement => {
+                let prepared = self.own().prepared.find(&name)?;
+                self.own().refuse_changed_result(&prepared).await?;
+                (prepared.description.clone(), Vec::new())
+            }
             Target::Portal => {
                 let portal = self.own().portals.find(&name)?;
                 let (prepared, formats) = (portal.prepared.clone(), portal.call.result_formats.clone());

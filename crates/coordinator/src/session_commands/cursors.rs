@@ -221,6 +221,7 @@ impl ClientSession {
             for name in names {
                 self.close_one(&name).await?;
             }
+            self.portals.close_all();
             return Ok(Completion::tag("CLOSE CURSOR ALL"));
         };
         self.close_one(name).await?;

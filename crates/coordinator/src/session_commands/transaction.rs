@@ -27,16 +27,19 @@ impl ClientSession {
             Transaction::Savepoint { name } => {
                 self.require_block("SAVEPOINT")?;
                 self.session.savepoint(name).await?;
+                self.portals.savepoint(name);
                 Ok(Completion::tag("SAVEPOINT"))
             }
             Transaction::Release { name } => {
                 self.require_block("RELEASE SAVEPOINT")?;
                 self.session.release_savepoint(name).await?;
+                self.portals.released(name);
                 Ok(Completion::tag("RELEASE"))
             }
             Transaction::RollbackTo { name } => {
                 self.require_block("ROLLBACK TO SAVEPOINT")?;
                 self.session.rollback_to(name).await?;
+                self.portals.rolled_back_to(name);
                 self.forget_lost_cursors().await?;
                 self.report_settings();
                 Ok(Completion::tag("ROLLBACK"))

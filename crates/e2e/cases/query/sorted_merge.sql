@@ -190,3 +190,14 @@ ROLLBACK;
 CREATE TEMP TABLE kept AS SELECT row_number() OVER () AS n, id, u FROM (SELECT id, unnest(a) AS u FROM lists ORDER BY id LIMIT 9) q;
 SELECT * FROM kept ORDER BY n;
 DROP TABLE kept;
+-- Volatile functions in the output are called of the rows that LIMIT leaves, at most as many on each node.
+CREATE FUNCTION only_first(i int) RETURNS int LANGUAGE plpgsql AS $$ BEGIN IF i > 3 THEN RAISE 'called for %', i; END IF; RETURN -i; END $$;
+CREATE TABLE few (id int, k int) /*dist: hash(id)*/;
+INSERT INTO few SELECT g, CASE WHEN g <= 3 THEN g ELSE g + 100 END FROM generate_series(1, 200) g;
+SELECT k, only_first(0) FROM few ORDER BY k LIMIT 3;
+SELECT k, only_first(1), id FROM few ORDER BY k OFFSET 1 LIMIT 2;
+SELECT DISTINCT k FROM few ORDER BY k DESC LIMIT 3;
+SELECT id, k FROM few ORDER BY k DESC, id LIMIT 3;
+SELECT k + 1 AS k, id FROM few ORDER BY k DESC LIMIT 2;
+SELECT id AS k, k AS id FROM few ORDER BY few.k DESC LIMIT 2;
+SELECT id, max(k) FROM few GROUP BY id ORDER BY max(k) DESC LIMIT 2;

@@ -122,3 +122,16 @@ ROLLBACK;
 TABLE behind;
 DROP TABLE pg_temp.behind;
 TABLE behind;
+-- Temporary tables by their schema, in changes of others.
+CREATE TABLE changed_by (id int PRIMARY KEY, b text) /*dist: hash(id) | replication*/;
+INSERT INTO changed_by SELECT g, 'b' || g FROM generate_series(1, 9) g;
+CREATE TEMP TABLE own AS SELECT 1 AS id, 'q'::text AS b;
+UPDATE changed_by SET b = (SELECT max(b) FROM pg_temp.own) WHERE id = 1;
+UPDATE changed_by SET b = own.b FROM pg_temp.own WHERE own.id = changed_by.id RETURNING changed_by.*;
+DELETE FROM changed_by WHERE id IN (SELECT id FROM pg_temp.own) RETURNING id;
+DELETE FROM changed_by USING pg_temp.own WHERE changed_by.id = own.id + 1;
+WITH w AS (INSERT INTO changed_by SELECT id + 100, b FROM pg_temp.own RETURNING id) SELECT count(*) FROM w;
+WITH d AS (DELETE FROM changed_by WHERE id IN (SELECT id + 2 FROM pg_temp.own) RETURNING *) SELECT * FROM d;
+WITH w AS (DELETE FROM pg_temp.own WHERE id = 1 RETURNING *) INSERT INTO changed_by SELECT id + 200, b FROM w RETURNING *;
+SELECT * FROM changed_by ORDER BY id;
+DROP TABLE own;

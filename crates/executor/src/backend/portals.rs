@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use catalog::NodeId;
 use futures_util::future::join_all;
-use pgerror::{PgError, Result};
+use pgerror::{PgError, Result, field};
 use pgproto::backend::tag;
 use pgproto::connection::unexpected;
 use pgproto::frontend::{self, Bind, Target};
@@ -147,11 +147,20 @@ impl LeasedConnection {
                     let row = pgproto::backend::decode_data_row(frame.body)?;
                     read = row.first().and_then(|value| generation(value.as_deref()?));
                 }
-                tag::ERROR => failure = Some(PgError::decode_body(frame.body)),
+                tag::ERROR => failure = Some(in_users_words(PgError::decode_body(frame.body))),
                 tag::PARSE_COMPLETE | tag::BIND_COMPLETE | tag::CLOSE_COMPLETE | tag::COMMAND_COMPLETE => {}
                 other => return Err(unexpected(other, "the binding of portals")),
             }
         }
+    }
+}
+
+/// An error about a parameter names the portal that it was bound to, of which the user knows nothing.
+fn in_users_words(error: PgError) -> PgError {
+    let context = error.text(field::WHERE).into_owned();
+    match context.strip_prefix("portal \"loxo_portal_").and_then(|rest| rest.split_once('"')) {
+        Some((_, rest)) => error.context(format!("unnamed portal{rest}")),
+        None => error,
     }
 }
 

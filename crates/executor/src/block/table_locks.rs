@@ -13,7 +13,7 @@ pub(crate) struct Locks {
 impl Locks {
     /// Those of a statement with these tables.
     pub(crate) fn of_tables(tables: &Tables) -> Self {
-        Self { written: tables.written.iter().cloned().collect(), alone: false, read: tables.read.clone() }
+        Self { written: tables.written.iter().cloned().collect(), alone: false, read: tables.read.clone() }.of_all()
     }
 
     /// Those that these texts read, and the one that is written.
@@ -28,11 +28,20 @@ impl Locks {
             alone: false,
             read,
         }
+        .of_all()
+    }
+
+    /// Without the session's own temporary tables, which no other node has, and nobody else changes.
+    fn of_all(mut self) -> Self {
+        for tables in [&mut self.written, &mut self.read] {
+            tables.retain(|table| !table.starts_with("pg_temp."));
+        }
+        self
     }
 
     /// These tables are written.
     pub(crate) fn writing(self, tables: &[String]) -> Self {
-        Self { written: tables.to_vec(), ..self }
+        Self { written: tables.to_vec(), ..self }.of_all()
     }
 
     /// Keeps other writers off the written tables.

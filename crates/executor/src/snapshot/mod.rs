@@ -59,7 +59,7 @@ const DOUBT_PAUSE: Duration = Duration::from_millis(100);
 impl Session {
     /// Does the present statement need snapshots that agree?
     pub(crate) fn is_consistent(&self) -> bool {
-        self.settings().snapshot() == SnapshotMode::Consistent && self.context.nodes().len() > 1
+        self.settings().snapshot() == SnapshotMode::Consistent && self.context.has_several_nodes()
     }
 
     /// To be called when a statement, or a part of one that others follow on other nodes, has ended.

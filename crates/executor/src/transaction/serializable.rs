@@ -31,7 +31,7 @@ use crate::session::Session;
 impl Session {
     /// Of a transaction that begins.
     pub(crate) fn node_span_of(&self, isolation: Isolation) -> NodeSpan {
-        match isolation == Isolation::Serializable && self.context.nodes().len() > 1 {
+        match isolation == Isolation::Serializable && self.context.has_several_nodes() {
             true if self.goes_wide => NodeSpan::MultiNode(None, false),
             true => NodeSpan::SingleNode(None),
             false => NodeSpan::Free,

@@ -50,7 +50,7 @@ Gather on 0
 SELECT orders.o_orderkey, orders.o_custkey, orders.o_date, orders.o_total FROM public.orders ORDER BY orders.o_total DESC NULLS LAST, orders.o_orderkey OFFSET 5 LIMIT 10
 ----
 Merge from [0 1 2] by numeric desc nulls last, integer limit 10 offset 5
-  SELECT pg_catalog.numeric_send(loxo_m.loxo_c4), pg_catalog.int8send(loxo_m.loxo_c1), loxo_m.loxo_c1 AS o_orderkey, loxo_m.loxo_c2 AS o_custkey, loxo_m.loxo_c3 AS o_date, loxo_m.loxo_c4 AS o_total FROM (SELECT orders.o_orderkey AS loxo_c1, orders.o_custkey AS loxo_c2, orders.o_date AS loxo_c3, orders.o_total AS loxo_c4 FROM public.orders) loxo_m ORDER BY loxo_m.loxo_c4 DESC NULLS LAST, loxo_m.loxo_c1 LIMIT 15
+  SELECT pg_catalog.numeric_send(loxo_m.loxo_c4), pg_catalog.int8send(loxo_m.loxo_c1), loxo_m.loxo_c1 AS o_orderkey, loxo_m.loxo_c2 AS o_custkey, loxo_m.loxo_c3 AS o_date, loxo_m.loxo_c4 AS o_total FROM (SELECT orders.o_orderkey AS loxo_c1, orders.o_custkey AS loxo_c2, orders.o_date AS loxo_c3, orders.o_total AS loxo_c4 FROM public.orders ORDER BY 4 DESC NULLS LAST, 1 LIMIT 15) loxo_m
 
 SELECT orders.o_orderkey FROM public.orders ORDER BY (orders.o_date + 1) LIMIT 3
 ----
@@ -69,7 +69,7 @@ Gather on 0
 SELECT orders.o_custkey FROM public.orders LIMIT 5
 ----
 Merge from [0 1 2] limit 5
-  SELECT loxo_m.loxo_c1 AS o_custkey FROM (SELECT orders.o_custkey AS loxo_c1 FROM public.orders) loxo_m LIMIT 5
+  SELECT loxo_m.loxo_c1 AS o_custkey FROM (SELECT orders.o_custkey AS loxo_c1 FROM public.orders LIMIT 5) loxo_m
 
 SELECT DISTINCT orders.o_custkey FROM public.orders ORDER BY orders.o_custkey
 ----
@@ -109,7 +109,7 @@ Gather on 0
 SELECT orders.o_orderkey, orders.o_date, count(lineitem.l_orderkey) AS count FROM (public.orders LEFT JOIN public.lineitem ON ((lineitem.l_orderkey = orders.o_orderkey))) GROUP BY orders.o_orderkey ORDER BY (count(lineitem.l_orderkey))
 ----
 Merge from [0 1 2] by integer
-  SELECT pg_catalog.int8send(loxo_m.loxo_c3), loxo_m.loxo_c1 AS o_orderkey, loxo_m.loxo_c2 AS o_date, loxo_m.loxo_c3 AS count FROM (SELECT orders.o_orderkey AS loxo_c1, orders.o_date AS loxo_c2, count(lineitem.l_orderkey) AS loxo_c3 FROM public.orders LEFT JOIN public.lineitem ON lineitem.l_orderkey = orders.o_orderkey GROUP BY orders.o_orderkey) loxo_m ORDER BY loxo_m.loxo_c3
+  SELECT pg_catalog.int8send(loxo_m.loxo_c3), loxo_m.loxo_c1 AS o_orderkey, loxo_m.loxo_c2 AS o_date, loxo_m.loxo_c3 AS count FROM (SELECT orders.o_orderkey AS loxo_c1, orders.o_date AS loxo_c2, count(lineitem.l_orderkey) AS loxo_c3 FROM public.orders LEFT JOIN public.lineitem ON lineitem.l_orderkey = orders.o_orderkey GROUP BY orders.o_orderkey ORDER BY 3) loxo_m
 
 SELECT customer.c_custkey, customer.c_name, sum(orders.o_total) AS sum FROM (public.customer JOIN public.orders ON ((orders.o_custkey = customer.c_custkey))) GROUP BY customer.c_custkey
 ----
@@ -192,7 +192,7 @@ ExchangePlan over [0 1 2]
 SELECT o.*::public.orders AS o FROM public.orders o ORDER BY o.o_total
 ----
 Merge from [0 1 2] by numeric
-  SELECT pg_catalog.numeric_send(loxo_m.loxo_c2), loxo_m.loxo_c1 AS o FROM (SELECT CASE WHEN o.* IS DISTINCT FROM NULL THEN ROW(o.o_orderkey, o.o_custkey, o.o_date, o.o_total)::public.orders END AS loxo_c1, o.o_total AS loxo_c2 FROM public.orders o) loxo_m ORDER BY loxo_m.loxo_c2
+  SELECT pg_catalog.numeric_send(loxo_m.loxo_c2), loxo_m.loxo_c1 AS o FROM (SELECT CASE WHEN o.* IS DISTINCT FROM NULL THEN ROW(o.o_orderkey, o.o_custkey, o.o_date, o.o_total)::public.orders END AS loxo_c1, o.o_total AS loxo_c2 FROM public.orders o ORDER BY 2) loxo_m
 
 SELECT orders.o_total FROM (public.orders JOIN public.customer ON ((orders.o_custkey = customer.c_custkey)))
 ----

@@ -214,7 +214,7 @@ SELECT orders.o_orderkey, orders.o_custkey, orders.o_date, orders.o_total FROM p
 ----
 Locked
   Merge from [0 1 2] by numeric
-    SELECT pg_catalog.numeric_send(loxo_m.loxo_c4), loxo_m.loxo_c1 AS o_orderkey, loxo_m.loxo_c2 AS o_custkey, loxo_m.loxo_c3 AS o_date, loxo_m.loxo_c4 AS o_total, loxo_m.loxo_c5 AS loxo_place_1 FROM (SELECT orders.o_orderkey AS loxo_c1, orders.o_custkey AS loxo_c2, orders.o_date AS loxo_c3, orders.o_total AS loxo_c4, pg_catalog.concat_ws(' ', (SELECT node_id::pg_catalog.text FROM loxo.identity), orders.ctid, orders.xmin) AS loxo_c5 FROM public.orders) loxo_m ORDER BY loxo_m.loxo_c4
+    SELECT pg_catalog.numeric_send(loxo_m.loxo_c4), loxo_m.loxo_c1 AS o_orderkey, loxo_m.loxo_c2 AS o_custkey, loxo_m.loxo_c3 AS o_date, loxo_m.loxo_c4 AS o_total, loxo_m.loxo_c5 AS loxo_place_1 FROM (SELECT orders.o_orderkey AS loxo_c1, orders.o_custkey AS loxo_c2, orders.o_date AS loxo_c3, orders.o_total AS loxo_c4, pg_catalog.concat_ws(' ', (SELECT node_id::pg_catalog.text FROM loxo.identity), orders.ctid, orders.xmin) AS loxo_c5 FROM public.orders ORDER BY 4) loxo_m
   rows of public.orders: SELECT pg_catalog.concat_ws(' ', loxo_l.ctid, loxo_l.xmin) FROM public.orders AS loxo_l WHERE loxo_l.ctid = ANY ('{…}'::pg_catalog.tid[]) FOR UPDATE OF loxo_l
 
 SELECT nextval('public.s'::regclass) AS nextval FROM public.orders
@@ -271,7 +271,7 @@ Scatter to [0 1 2]
 SELECT orders.o_orderkey, orders.o_custkey, orders.o_date, orders.o_total, big_orders.o_total FROM (public.orders JOIN public.big_orders USING (o_orderkey)) ORDER BY orders.o_date
 ----
 Merge from [0 1 2] by integer
-  SELECT pg_catalog.date_send(loxo_m.loxo_c3), loxo_m.loxo_c1 AS o_orderkey, loxo_m.loxo_c2 AS o_custkey, loxo_m.loxo_c3 AS o_date, loxo_m.loxo_c4 AS o_total, loxo_m.loxo_c5 AS o_total FROM (SELECT orders.o_orderkey AS loxo_c1, orders.o_custkey AS loxo_c2, orders.o_date AS loxo_c3, orders.o_total AS loxo_c4, big_orders.o_total AS loxo_c5 FROM public.orders JOIN public.big_orders USING (o_orderkey)) loxo_m ORDER BY loxo_m.loxo_c3
+  SELECT pg_catalog.date_send(loxo_m.loxo_c3), loxo_m.loxo_c1 AS o_orderkey, loxo_m.loxo_c2 AS o_custkey, loxo_m.loxo_c3 AS o_date, loxo_m.loxo_c4 AS o_total, loxo_m.loxo_c5 AS o_total FROM (SELECT orders.o_orderkey AS loxo_c1, orders.o_custkey AS loxo_c2, orders.o_date AS loxo_c3, orders.o_total AS loxo_c4, big_orders.o_total AS loxo_c5 FROM public.orders JOIN public.big_orders USING (o_orderkey) ORDER BY 3) loxo_m
 
 VALUES (1), (2)
 ----
@@ -318,7 +318,7 @@ Gather on 0
 SELECT customer.c_custkey, count(orders.o_orderkey) AS count FROM (public.customer LEFT JOIN public.orders ON (((customer.c_custkey = orders.o_orderkey) AND (orders.o_total > (100)::numeric)))) GROUP BY customer.c_custkey ORDER BY customer.c_custkey
 ----
 Merge from [0 1 2] by integer
-  SELECT pg_catalog.int8send(loxo_m.loxo_c1), loxo_m.loxo_c1 AS c_custkey, loxo_m.loxo_c2 AS count FROM (SELECT customer.c_custkey AS loxo_c1, count(orders.o_orderkey) AS loxo_c2 FROM public.customer LEFT JOIN public.orders ON customer.c_custkey = orders.o_orderkey AND orders.o_total > 100::numeric GROUP BY customer.c_custkey) loxo_m ORDER BY loxo_m.loxo_c1
+  SELECT pg_catalog.int8send(loxo_m.loxo_c1), loxo_m.loxo_c1 AS c_custkey, loxo_m.loxo_c2 AS count FROM (SELECT customer.c_custkey AS loxo_c1, count(orders.o_orderkey) AS loxo_c2 FROM public.customer LEFT JOIN public.orders ON customer.c_custkey = orders.o_orderkey AND orders.o_total > 100::numeric GROUP BY customer.c_custkey ORDER BY 1) loxo_m
 
 SELECT nation.n_name, count(*) AS count, sum(orders.o_total) AS sum FROM (public.orders LEFT JOIN public.nation ON ((nation.n_key = orders.o_custkey))) GROUP BY nation.n_name ORDER BY nation.n_name NULLS FIRST
 ----
@@ -344,7 +344,7 @@ Gather on 0
 SELECT orders.o_orderkey FROM public.orders WHERE ((orders.o_orderkey = 3) OR (orders.o_orderkey = 4)) ORDER BY orders.o_orderkey
 ----
 Merge from [0 1 2] by integer
-  SELECT pg_catalog.int8send(loxo_m.loxo_c1), loxo_m.loxo_c1 AS o_orderkey FROM (SELECT orders.o_orderkey AS loxo_c1 FROM public.orders WHERE orders.o_orderkey = 3 OR orders.o_orderkey = 4) loxo_m ORDER BY loxo_m.loxo_c1
+  SELECT pg_catalog.int8send(loxo_m.loxo_c1), loxo_m.loxo_c1 AS o_orderkey FROM (SELECT orders.o_orderkey AS loxo_c1 FROM public.orders WHERE orders.o_orderkey = 3 OR orders.o_orderkey = 4 ORDER BY 1) loxo_m
 
 SELECT a.o_orderkey, b.l_flag FROM (public.orders a LEFT JOIN public.lineitem b ON ((a.o_orderkey = b.l_orderkey))) WHERE (a.o_orderkey = 9)
 ----
@@ -361,7 +361,7 @@ Gather on 0
 SELECT x.o_custkey, y.o_custkey FROM (public.orders x JOIN public.orders y ON (((x.o_orderkey = y.o_orderkey) AND (x.o_total > (2)::numeric)))) ORDER BY x.o_custkey, y.o_custkey LIMIT 4
 ----
 Merge from [0 1 2] by integer, integer limit 4
-  SELECT pg_catalog.int8send(loxo_m.loxo_c1), pg_catalog.int8send(loxo_m.loxo_c2), loxo_m.loxo_c1 AS o_custkey, loxo_m.loxo_c2 AS o_custkey FROM (SELECT x.o_custkey AS loxo_c1, y.o_custkey AS loxo_c2 FROM public.orders x JOIN public.orders y ON x.o_orderkey = y.o_orderkey AND x.o_total > 2::numeric) loxo_m ORDER BY loxo_m.loxo_c1, loxo_m.loxo_c2 LIMIT 4
+  SELECT pg_catalog.int8send(loxo_m.loxo_c1), pg_catalog.int8send(loxo_m.loxo_c2), loxo_m.loxo_c1 AS o_custkey, loxo_m.loxo_c2 AS o_custkey FROM (SELECT x.o_custkey AS loxo_c1, y.o_custkey AS loxo_c2 FROM public.orders x JOIN public.orders y ON x.o_orderkey = y.o_orderkey AND x.o_total > 2::numeric ORDER BY 1, 2 LIMIT 4) loxo_m
 
 SELECT (max(orders.o_total) - min(orders.o_total)), count(*) AS count FROM public.orders WHERE (orders.o_orderkey < 0)
 ----

@@ -58,6 +58,7 @@ fn messages_and_sessions_behave_like_one_postgresql() {
     portals::suspended_portals(&mut both.pair());
     portals::messages_out_of_order(&mut both.pair());
     portals::portals_named_in_sql(&mut both.pair());
+    portals::portals_of_a_block(&mut both.pair());
     type_ids::values_name_types(&mut both.pair());
     changed_result(&mut both.pair());
     rows_of_copy_in_messages(&mut both.pair());

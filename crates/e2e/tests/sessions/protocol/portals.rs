@@ -215,3 +215,76 @@ pub fn portals_named_in_sql(pair: &mut Pair) {
         });
     }
 }
+
+/// Portals end with the savepoint they were bound after, and with CLOSE ALL; a statement is described as it is, or not at all.
+pub fn portals_of_a_block(pair: &mut Pair) {
+    create(pair, "saved");
+    let fill = "INSERT INTO saved SELECT g, 'v' || g FROM generate_series(1, 40) g";
+    same(pair, fill, |client| Ok(vec![client.simple(fill)?]));
+    let prepare = vec![(b'P', b"rows\0SELECT k FROM saved ORDER BY k\0\0\0".to_vec())];
+    let bind = |name: &str| vec![(b'B', [name.as_bytes(), b"\0rows\0\0\0\0\0\0\0"].concat())];
+    let execute = |name: &str, rows: u32| vec![(b'E', [name.as_bytes(), b"\0", &rows.to_be_bytes()].concat())];
+    let early = || [bind("early"), execute("early", 2)].concat();
+    let late = || [bind("late"), execute("late", 2)].concat();
+    let pipelines: [Vec<Vec<Message>>; 7] = [
+        vec![statement("SAVEPOINT a"), late(), statement("ROLLBACK TO a"), execute("late", 2)],
+        vec![
+            early(),
+            statement("SAVEPOINT a"),
+            late(),
+            statement("ROLLBACK TO a"),
+            execute("early", 2),
+            execute("late", 2),
+        ],
+        vec![
+            statement("SAVEPOINT a"),
+            late(),
+            statement("RELEASE a"),
+            statement("SAVEPOINT b"),
+            statement("ROLLBACK TO b"),
+            execute("late", 2),
+        ],
+        vec![
+            statement("SAVEPOINT a"),
+            statement("SAVEPOINT b"),
+            late(),
+            statement("ROLLBACK TO a"),
+            execute("late", 2),
+        ],
+        vec![
+            statement("SAVEPOINT a"),
+            late(),
+            statement("SAVEPOINT a"),
+            statement("ROLLBACK TO a"),
+            execute("late", 2),
+        ],
+        vec![early(), bind("late"), statement("CLOSE ALL"), execute("late", 2)],
+        vec![early(), bind("late"), statement("CLOSE ALL"), execute("early", 2)],
+    ];
+    for (number, pipeline) in pipelines.iter().enumerate() {
+        let all = prepare.iter().chain(pipeline.iter().flatten());
+        let mut messages: Vec<(u8, &[u8])> = all.map(|(tag, body)| (*tag, body.as_slice())).collect();
+        messages.push((b'S', b""));
+        same(pair, &format!("portal of a block {number}"), |client| {
+            let mut answers = vec![client.simple("BEGIN")?];
+            client.send_messages(&messages)?;
+            answers.extend(client.wait()?);
+            answers.push(client.simple("COMMIT")?);
+            client.send_messages(&[(b'C', b"Srows\0"), (b'S', b"")])?;
+            client.wait()?;
+            Ok(answers)
+        });
+    }
+    same(pair, "a statement that gives other columns by now", |client| {
+        let parse: &[u8] = b"all\0SELECT * FROM saved\0\0\0";
+        client.send_messages(&[(b'P', parse), (b'D', b"Sall\0"), (b'S', b"")])?;
+        let mut answers = client.wait()?;
+        answers.push(client.simple("ALTER TABLE saved ADD COLUMN more int")?);
+        client.send_messages(&[(b'D', b"Sall\0"), (b'S', b"")])?;
+        answers.extend(client.wait()?);
+        answers.push(client.simple("DROP TABLE saved")?);
+        client.send_messages(&[(b'D', b"Sall\0"), (b'S', b"")])?;
+        answers.extend(client.wait()?);
+        Ok(answers)
+    });
+}

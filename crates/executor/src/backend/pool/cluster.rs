@@ -83,6 +83,11 @@ impl Cluster {
         self.members.present().keys().copied().collect()
     }
 
+    /// Is there more than one?
+    pub(crate) fn has_several_nodes(&self) -> bool {
+        self.members.present().len() > 1
+    }
+
     /// Which datanodes there are.
     pub(crate) fn members(&self) -> &Members {
         &self.members

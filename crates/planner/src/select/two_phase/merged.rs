@@ -2,10 +2,11 @@
 //! bytes tell it, of texts where the collation goes by bytes. All else is sorted again on the home node.
 //!
 //! ```text
-//! SELECT int8send(loxo_m.loxo_c1), loxo_m.loxo_c1 AS k, … FROM (the query without ORDER BY and LIMIT) loxo_m ORDER BY loxo_m.loxo_c1 LIMIT …
+//! SELECT int8send(loxo_m.loxo_c1), loxo_m.loxo_c1 AS k, … FROM (the query, ORDER BY 1 LIMIT …) loxo_m
 //! ```
 //!
-//! The query is a sub-select so that what it computes is computed once: the key is of the value that the user gets.
+//! The query is a sub-select so that what it computes is computed once: the key is of the value that the user gets. It sorts and cuts
+//! itself: what need not be known for that (volatile functions) is computed of the rows that are left.
 
 use catalog::{NodeId, Oid};
 use pg_query::protobuf::{ColumnRef, LimitOption, SelectStmt, SortBy, SortByDir, SortByNulls};
@@ -63,20 +64,15 @@ pub(super) fn merge(
 /// The SELECT of each node but for the keys.
 fn over_rows(sorted: &Sorted<'_>, limit: Option<RowCount>, offset: Option<RowCount>) -> Result<SelectStmt> {
     let mut rows = sorted.rows.clone();
-    rows.sort_clause.clear();
-    rows.limit_count = None;
-    rows.limit_offset = None;
-    let value = |at: usize| tree::column(&[ALIAS, &output(at)]);
-    let names = sorted.names.iter().enumerate();
     let limit_count = rows_of_a_node(limit, offset).map(|text| tree::parse_expression(&text)).transpose()?;
-    Ok(SelectStmt {
-        target_list: names.map(|(i, name)| tree::target(value(i + 1), Some(name))).collect(),
-        from_clause: vec![tree::sub_select(rows, tree::alias(ALIAS))],
-        sort_clause: sorted.sort.iter().map(|(by, at)| sort_by(by, value(*at))).collect(),
-        limit_option: if limit_count.is_some() { LimitOption::Count } else { LimitOption::Default } as i32,
-        limit_count: limit_count.map(Box::new),
-        ..tree::empty_select()
-    })
+    rows.sort_clause = sorted.sort.iter().map(|(by, at)| sort_by(by, tree::integer(*at as i64))).collect();
+    rows.limit_option = if limit_count.is_some() { LimitOption::Count } else { LimitOption::Default } as i32;
+    rows.limit_count = limit_count.map(Box::new);
+    rows.limit_offset = None;
+    let names = sorted.names.iter().enumerate();
+    let value = |at: usize| tree::column(&[ALIAS, &output(at)]);
+    let columns = names.map(|(i, name)| tree::target(value(i + 1), Some(name))).collect();
+    Ok(tree::select_from(columns, vec![tree::sub_select(rows, tree::alias(ALIAS))]))
 }
 
 /// As many rows as the whole statement skips and gives. A limit of NULL is none, an offset of NULL is 0.
