@@ -230,3 +230,23 @@ SELECT queue, payload, attempts FROM take('a', 2) ORDER BY id;
 SELECT q, j.payload FROM (VALUES ('a'), ('b')) AS qs(q), take(q, 1) AS j ORDER BY 1, 2;
 SELECT done(id), done(id) FROM jobs WHERE queue = 'b' ORDER BY id;
 SELECT queue, attempts, count(*) FROM jobs GROUP BY queue, attempts ORDER BY 1, 2;
+-- Functions that change rows are called of no more rows than LIMIT leaves, or not at all.
+CREATE TABLE limited (id int, k int) /*dist: hash(id)*/;
+INSERT INTO limited SELECT g, g FROM generate_series(1, 40) g;
+CREATE TABLE limited_log (i int) /*dist: hash(i)*/;
+CREATE FUNCTION logged(x int) RETURNS int LANGUAGE plpgsql AS $$ BEGIN INSERT INTO limited_log VALUES (x); RETURN -x; END $$;
+CREATE FUNCTION logged_twice(x int) RETURNS SETOF int LANGUAGE plpgsql AS $$ BEGIN INSERT INTO limited_log VALUES (x); RETURN NEXT 1; RETURN NEXT 2; END $$;
+CREATE FUNCTION looked_up(x int) RETURNS SETOF int LANGUAGE plpgsql STABLE AS $$ BEGIN RETURN QUERY SELECT id FROM limited WHERE id BETWEEN x AND x + 1 ORDER BY id; END $$;
+SELECT id, logged(id) FROM limited ORDER BY k LIMIT 3;
+SELECT id, logged(id) FROM limited ORDER BY k OFFSET 1 LIMIT 2;
+SELECT count(*) FROM limited_log;
+-- refused
+SELECT id, logged_twice(id) FROM limited ORDER BY k LIMIT 3;
+-- refused
+INSERT INTO limited SELECT id + 100, logged_twice(id) FROM limited ORDER BY k LIMIT 3;
+-- refused
+SELECT x.id, f FROM (SELECT id FROM limited ORDER BY k) x, logged(x.id) f LIMIT 3;
+SELECT count(*) FROM limited_log;
+SELECT id, looked_up(id) FROM limited ORDER BY k LIMIT 3;
+SELECT id, logged_twice(id) FROM limited WHERE k < 3 ORDER BY k;
+SELECT count(*) FROM limited_log;

@@ -198,7 +198,25 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Ro
         _ => None,
     };
     match split {
-        Some((rows, rest)) if !draft.fails => draft.finish(rows, rest).map(|plan| Some(Routine::PerRow(plan))),
+        Some((rows, rest)) if !draft.fails && !changes_too_much(&draft, tree, &rest)? => {
+            draft.finish(rows, rest).map(|plan| Some(Routine::PerRow(plan)))
+        }
         _ => Ok(None),
     }
+}
+
+/// Are calls made that change rows, of which a LIMIT would have spared PostgreSQL some? It makes those in FROM and of sets while rows are
+/// wanted; what is in WHERE is called before rows are sorted.
+fn changes_too_much(draft: &Draft<'_>, tree: &NodeEnum, rest: &NodeEnum) -> Result<bool> {
+    let query = |tree: &NodeEnum| match tree {
+        NodeEnum::InsertStmt(insert) => insert.select_stmt.get::<SelectStmt>().cloned(),
+        other => other.get::<SelectStmt>().cloned(),
+    };
+    let is_cut = query(rest).is_some_and(|query| query.limit_count.is_some()) && draft.enough.is_none();
+    if !is_cut {
+        return Ok(false);
+    }
+    let in_from = query(tree).is_some_and(|query| draft.calls_in(&query.from_clause).unwrap_or(true));
+    let stops = in_from || draft.calls.iter().any(|call| call.is_set);
+    Ok(stops && effects::change_rows(draft.ctx, &draft.functions)?)
 }
