@@ -224,7 +224,8 @@ impl<'a> Context<'a> {
         if let Some(table) = self.exchanged.iter().find(|table| table.name == name.relname && table.schema == schema) {
             return self.named(table);
         }
-        if views::is_with_item(name) {
+        // What is temporary bears its bare name in a definition, too.
+        if views::is_with_item(name) && !self.session.temp_relations.contains(&name.relname) {
             return Ok(Named::Home(None));
         }
         if schema.is_empty() {

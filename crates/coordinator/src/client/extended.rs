@@ -184,8 +184,7 @@ impl Client {
         let (description, formats) = match target {
             Target::Statement => {
                 let prepared = self.own().prepared.find(&name)?;
-                self.own().refuse_changed_result(&prepared).await?;
-                (prepared.description.clone(), Vec::new())
+                (self.own().described(&prepared).await?, Vec::new())
             }
             Target::Portal => {
                 let portal = self.own().portals.find(&name)?;

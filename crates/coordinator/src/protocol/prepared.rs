@@ -17,8 +17,8 @@ pub(crate) struct Prepared {
     pub(crate) description: Arc<Description>,
     /// The schema's when it was described.
     pub(crate) schema_version: u64,
-    /// Fingerprint of the session's settings then: the search path is one of them.
-    pub(crate) settings: u64,
+    /// Fingerprint of what the session's names depended on then.
+    pub(crate) path: u64,
 }
 
 /// Those of a session, by name; the unnamed one has the empty name.

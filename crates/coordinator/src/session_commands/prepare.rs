@@ -53,8 +53,8 @@ impl ClientSession {
         };
         let text = statement.as_ref().map_or("", |statement| &statement.sql).as_bytes();
         let text = Activity::beginning(text).into();
-        let (schema_version, settings) = (self.session.schema_version(), self.session.settings_mut().fingerprint());
-        Ok(Prepared { statement, text, description, schema_version, settings })
+        let (schema_version, path) = (self.session.schema_version(), self.session.settings_mut().path_fingerprint());
+        Ok(Prepared { statement, text, description, schema_version, path })
     }
 
     /// A statement's description when its portal is asked for it: the cursor of a FETCH, or the
@@ -78,9 +78,7 @@ impl ClientSession {
             return Ok(());
         }
         // The catalog knows nothing of a session's own temp tables.
-        let is_current = self.session.catalog().await?.catalog.schema_version() == prepared.schema_version
-            && self.session.settings_mut().fingerprint() == prepared.settings;
-        if is_current && self.session.is_ordinary() {
+        if self.is_current(prepared).await? && self.session.is_ordinary() {
             return Ok(());
         }
         let now = self.describe_statement(statement, &prepared.description.parameters).await?;
@@ -93,6 +91,20 @@ impl ClientSession {
             false => Err(PgError::new(SqlState::FEATURE_NOT_SUPPORTED, "cached plan must not change result type")
                 .with(field::ROUTINE, "RevalidateCachedQuery")),
         }
+    }
+
+    /// Are schema and search path those that a statement was described with?
+    async fn is_current(&mut self, prepared: &Prepared) -> Result<bool> {
+        let version = self.session.catalog().await?.catalog.schema_version();
+        Ok(version == prepared.schema_version && self.session.settings_mut().path_fingerprint() == prepared.path)
+    }
+
+    /// A prepared statement's description as a client may have it: not of another schema than there is now.
+    pub(crate) async fn described(&mut self, prepared: &Prepared) -> Result<Arc<Description>> {
+        if self.session.status() != b'E' && !self.is_current(prepared).await? {
+            self.refuse_changed_result(prepared).await?;
+        }
+        Ok(prepared.description.clone())
     }
 
     async fn describe_statement(&mut self, statement: &Statement, types: &[u32]) -> Result<Arc<Description>> {

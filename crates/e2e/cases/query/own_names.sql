@@ -59,3 +59,11 @@ DROP MATERIALIZED VIEW made_twice;
 DROP VIEW over_both, hides, counted, chain, twice;
 DROP FUNCTION chain_added(), hides_it();
 DROP TABLE people;
+-- A temporary view with a WITH item of the name of another.
+CREATE TABLE lot (id int) /*dist: hash(id)*/;
+INSERT INTO lot SELECT generate_series(1, 20);
+CREATE TEMP VIEW of_lot AS SELECT id FROM lot;
+CREATE TEMP VIEW hides_of_lot AS SELECT count(*) FROM (WITH of_lot AS (SELECT 1 AS b) SELECT b FROM of_lot) s, (SELECT * FROM lot) l;
+SELECT * FROM hides_of_lot;
+DROP VIEW hides_of_lot, of_lot;
+DROP TABLE lot;

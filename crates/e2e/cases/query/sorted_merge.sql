@@ -201,3 +201,9 @@ SELECT id, k FROM few ORDER BY k DESC, id LIMIT 3;
 SELECT k + 1 AS k, id FROM few ORDER BY k DESC LIMIT 2;
 SELECT id AS k, k AS id FROM few ORDER BY few.k DESC LIMIT 2;
 SELECT id, max(k) FROM few GROUP BY id ORDER BY max(k) DESC LIMIT 2;
+-- Where they are sorted by, or told apart, they are called before.
+SELECT DISTINCT unnest(a) AS u FROM lists ORDER BY u DESC LIMIT 3;
+SELECT DISTINCT unnest(a) AS u FROM lists ORDER BY u;
+SELECT id, unnest(a) AS u FROM lists ORDER BY 2, 1 LIMIT 5;
+SELECT id, unnest(a) AS u FROM lists ORDER BY unnest(a) DESC, id LIMIT 5;
+SELECT unnest(a) AS id, id AS x FROM lists ORDER BY id DESC, x LIMIT 5;

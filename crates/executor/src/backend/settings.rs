@@ -213,7 +213,7 @@ impl Settings {
     }
 
     /// A fingerprint of what unqualified names depend on.
-    pub(crate) fn path_fingerprint(&self) -> u64 {
+    pub fn path_fingerprint(&self) -> u64 {
         let about_names: Vec<_> =
             self.commands.iter().filter(|(name, _)| is_who(name) || name == "search_path").collect();
         if about_names.is_empty() {

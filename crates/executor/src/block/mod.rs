@@ -48,8 +48,10 @@ pub(crate) struct Block {
     pub(crate) changed_on: Option<Vec<NodeId>>,
     /// The transaction changed the catalog: others must be told at commit.
     pub(crate) schema_changed: bool,
-    /// The temp objects may be others than before the block.
+    /// Names may mean other temp objects than before the block.
     pub(crate) names_changed: bool,
+    /// There may be others.
+    pub(crate) temp_changed: bool,
     /// So may the search path.
     pub(crate) path_changed: bool,
     pub(crate) failed: bool,

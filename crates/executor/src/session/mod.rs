@@ -151,7 +151,16 @@ impl Session {
 
     /// What is in `pg_temp` is asked again; once more when the block ends or goes back, since that may undo it.
     pub(crate) fn names_changed(&mut self) {
-        self.forget_temp_names();
+        self.names_shown_otherwise();
+        self.forget_prepared_over_temp();
+        if let Some(block) = &mut self.block {
+            block.temp_changed = true;
+        }
+    }
+
+    /// The same where the search path alone has changed: it is part of what prepared statements are known by.
+    pub(crate) fn names_shown_otherwise(&mut self) {
+        self.temp_relations = None;
         if let Some(block) = &mut self.block {
             block.names_changed = true;
         }
@@ -161,12 +170,14 @@ impl Session {
     pub(crate) fn names_restored(&mut self) {
         self.search_path = None;
         if self.block.as_ref().is_some_and(|block| block.names_changed) {
-            self.forget_temp_names();
+            self.temp_relations = None;
+        }
+        if self.block.as_ref().is_some_and(|block| block.temp_changed) {
+            self.forget_prepared_over_temp();
         }
     }
 
-    fn forget_temp_names(&mut self) {
-        self.temp_relations = None;
+    fn forget_prepared_over_temp(&mut self) {
         if self.links.is_pinned(self.home)
             && let Some(leased) = self.links.get_mut(self.home)
         {

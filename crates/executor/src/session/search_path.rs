@@ -22,7 +22,7 @@ impl Session {
         if let Some(block) = &mut self.block {
             block.path_changed = true;
         }
-        self.names_changed();
+        self.names_shown_otherwise();
     }
 
     /// Schemas that unqualified names are looked up in, as the home node sees them.

@@ -37,6 +37,7 @@ impl Session {
             catalog: None,
             schema_changed: false,
             names_changed: false,
+            temp_changed: false,
             path_changed: false,
             failed: false,
             is_own,

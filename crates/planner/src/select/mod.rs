@@ -21,7 +21,7 @@ use crate::facts::functions::{Facts, facts};
 use crate::parse::Statement;
 use crate::plan::{ExchangePlan, FinalSql, Forward, Gather, Input, Plan, Scatter};
 use crate::rewrite::views;
-use crate::tree::{self, Get, Syntax};
+use crate::tree::{self, Ask, Get, Ref, Syntax};
 
 pub(crate) mod exact;
 mod exchange;
@@ -123,11 +123,20 @@ fn local_plan(ctx: &Context<'_>, statement: &Statement, select: &SelectStmt, fac
     }
     let reason = unfinished.unwrap_or("ORDER BY or LIMIT over rows of several nodes");
     match two_phase::finish(ctx, &analyzer, select, &body, &split, unfinished.is_none())? {
+        Some(gather) if !facts.has_what_functions_read(ctx.home()) && calls_in_last(ctx, &gather)? => {
+            Err(Not::Local(reason.to_owned()))
+        }
         Some(gather) if facts.locking => Ok(Plan::Gather(two_phase::locked_in_order(gather)?)),
         Some(gather) if may_merge(ctx, facts) => Ok(Plan::Gather(gather)),
         Some(gather) => Ok(Plan::Gather(Gather { merge: None, ..gather })),
         None => Err(Not::Local(reason.to_owned())),
     }
+}
+
+/// Does the home node call functions of the user's over the gathered rows?
+fn calls_in_last(ctx: &Context<'_>, gather: &Gather) -> Result<bool> {
+    let is_users = |node: Ref<'_>| matches!(node, Ref::FuncCall(call) if !ctx.user_functions(call).is_empty());
+    tree::parse_select(&gather.final_sql.text)?.any(is_users)
 }
 
 /// May rows go from the nodes to the client as they are?

@@ -78,15 +78,42 @@ pub(crate) fn aggregates<'a>(ctx: &Context<'_>, select: &'a SelectStmt) -> Resul
     })
 }
 
-/// Has the output functions that give several rows? PostgreSQL calls them when the rows are in order.
-pub(crate) fn gives_sets(ctx: &Context<'_>, select: &SelectStmt) -> Result<bool> {
-    let mut found = false;
-    for target in &select.target_list {
-        target.walk(&mut |node| {
-            found |= matches!(node, Ref::FuncCall(call) if gives_set(ctx, call));
-            Ok(!matches!(node, Ref::SelectStmt(_)))
-        })?;
+/// Has the output functions that give several rows, which PostgreSQL calls when the rows are in order? It calls them before if what they
+/// give is sorted by, or if rows are told apart by it (`make_sort_input_target` in `planner.c`).
+pub(crate) fn gives_sets_in_order(ctx: &Context<'_>, select: &SelectStmt) -> Result<bool> {
+    if select.sort_clause.is_empty() || !select.distinct_clause.is_empty() {
+        return Ok(false);
     }
+    let mut sets = Vec::with_capacity(select.target_list.len());
+    for target in &select.target_list {
+        sets.push(has_set(ctx, target)?);
+    }
+    if !sets.contains(&true) {
+        return Ok(false);
+    }
+    for key in select.sort_clause.iter().filter_map(|item| item.get::<protobuf::SortBy>()?.node.as_deref()) {
+        let is_called = |target: &Node, name: &str| {
+            target.get::<protobuf::ResTarget>().is_some_and(|target| tree::output_name(target) == name)
+        };
+        let named = |name| select.target_list.iter().position(|target| is_called(target, name));
+        let place = ordinal(key).map(|number| number.wrapping_sub(1)).or_else(|| bare_name(key).and_then(named));
+        let is_set = match place {
+            Some(at) => sets.get(at).copied().unwrap_or(true),
+            None => has_set(ctx, key)?,
+        };
+        if is_set {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn has_set(ctx: &Context<'_>, expression: &Node) -> Result<bool> {
+    let mut found = false;
+    expression.walk(&mut |node| {
+        found |= matches!(node, Ref::FuncCall(call) if gives_set(ctx, call));
+        Ok(!matches!(node, Ref::SelectStmt(_)))
+    })?;
     Ok(found)
 }
 

@@ -221,7 +221,7 @@ pub fn portals_of_a_block(pair: &mut Pair) {
     create(pair, "saved");
     let fill = "INSERT INTO saved SELECT g, 'v' || g FROM generate_series(1, 40) g";
     same(pair, fill, |client| Ok(vec![client.simple(fill)?]));
-    let prepare = vec![(b'P', b"rows\0SELECT k FROM saved ORDER BY k\0\0\0".to_vec())];
+    let prepare = [(b'P', b"rows\0SELECT k FROM saved ORDER BY k\0\0\0".to_vec())];
     let bind = |name: &str| vec![(b'B', [name.as_bytes(), b"\0rows\0\0\0\0\0\0\0"].concat())];
     let execute = |name: &str, rows: u32| vec![(b'E', [name.as_bytes(), b"\0", &rows.to_be_bytes()].concat())];
     let early = || [bind("early"), execute("early", 2)].concat();

@@ -52,8 +52,7 @@ pub(super) fn separated(
     if has_pseudo_types(ctx) {
         return Ok(None);
     }
-    let sets_in_order = !select.sort_clause.is_empty() && shape::gives_sets(ctx, select)?;
-    if !sets_in_order && (rows_done || !needs_all_rows(ctx, select)?) {
+    if !shape::gives_sets_in_order(ctx, select)? && (rows_done || !needs_all_rows(ctx, select)?) {
         return rows_done_plan(analyzer, select, body, split, rows_done);
     }
     if !shape::sub_links(&upper(select))?.is_empty() {
