@@ -3,6 +3,12 @@ CREATE TABLE t (k int PRIMARY KEY, v text) /*dist: hash(k) | replication*/;
 INSERT INTO t SELECT g, 'v' || g FROM generate_series(1, 200) g;
 CREATE TABLE small (a int, b int) /*dist: roundrobin | replication*/;
 INSERT INTO small SELECT g, g % 3 FROM generate_series(1, 30) g;
+-- Rows without a type, which no table can keep for a cursor.
+CREATE TABLE recorded (k int, v text) /*dist: hash(k)*/;
+BEGIN;
+-- refused
+DECLARE records CURSOR FOR SELECT ROW(k, v) FROM recorded ORDER BY k;
+ROLLBACK;
 -- Outside a block.
 DECLARE alone CURSOR WITH HOLD FOR SELECT k, v FROM t ORDER BY k;
 FETCH 3 FROM alone;
@@ -176,9 +182,3 @@ FETCH nobody;
 ROLLBACK TO s;
 FETCH "first one";
 COMMIT;
--- Rows without a type, which no table can keep for a cursor.
-CREATE TABLE recorded (k int, v text) /*dist: hash(k)*/;
-BEGIN;
--- refused
-DECLARE records CURSOR FOR SELECT ROW(k, v) FROM recorded ORDER BY k;
-ROLLBACK;
