@@ -301,8 +301,18 @@ async fn a_lost_answer_to_the_deciding_commit_is_found_out() {
     let mut killer = nodes.servers[0].connect().await;
     all(std::slice::from_mut(&mut killer), "ALTER SYSTEM SET synchronous_standby_names = 'nobody'").await;
     all(std::slice::from_mut(&mut killer), "SELECT pg_reload_conf()").await;
+    let kill = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
+    // The server comes to its new settings in its own time: until a commit of somebody else waits.
+    let mut waits = false;
+    while !waits {
+        let mut other = nodes.servers[0].connect().await;
+        let commits =
+            tokio::spawn(async move { other.execute("SELECT pg_logical_emit_message(true, 'a', 'b')").await.is_ok() });
+        while !waits && !commits.is_finished() {
+            waits = value(&mut killer, kill).await != "0";
+        }
+    }
     let killing = tokio::spawn(async move {
-        let kill = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
         while value(&mut killer, kill).await == "0" {
             tokio::time::sleep(std::time::Duration::from_millis(10)).await;
         }
