@@ -208,15 +208,16 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Ro
 /// Are calls made that change rows, of which a LIMIT would have spared PostgreSQL some? It makes those in FROM and of sets while rows are
 /// wanted; what is in WHERE is called before rows are sorted.
 fn changes_too_much(draft: &Draft<'_>, tree: &NodeEnum, rest: &NodeEnum) -> Result<bool> {
-    let query = |tree: &NodeEnum| match tree {
-        NodeEnum::InsertStmt(insert) => insert.select_stmt.get::<SelectStmt>().cloned(),
-        other => other.get::<SelectStmt>().cloned(),
-    };
-    let is_cut = query(rest).is_some_and(|query| query.limit_count.is_some()) && draft.enough.is_none();
-    if !is_cut {
-        return Ok(false);
-    }
-    let in_from = query(tree).is_some_and(|query| draft.calls_in(&query.from_clause).unwrap_or(true));
-    let stops = in_from || draft.calls.iter().any(|call| call.is_set);
+    let is_cut = query_of(rest).is_some_and(|query| query.limit_count.is_some());
+    let (true, None, Some(query)) = (is_cut, &draft.enough, query_of(tree)) else { return Ok(false) };
+    let stops = draft.calls.iter().any(|call| call.is_set) || draft.calls_in(&query.from_clause)?;
     Ok(stops && effects::change_rows(draft.ctx, &draft.functions)?)
+}
+
+/// A query, or that of an INSERT.
+fn query_of(tree: &NodeEnum) -> Option<&SelectStmt> {
+    match tree {
+        NodeEnum::InsertStmt(insert) => insert.select_stmt.get(),
+        other => other.get(),
+    }
 }
