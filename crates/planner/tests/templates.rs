@@ -351,6 +351,66 @@ fn numbers_in_plain_places_become_parameters() {
 }
 
 #[test]
+fn another_nodes_time_is_a_parameter_or_a_constant() {
+    let (catalog, path) = (common::catalog(), ["public".to_owned()]);
+    let moment = planner::Moment { transaction: "then".to_owned(), statement: "later".to_owned() };
+    let template = |sql: &str| {
+        let mut shape = Shape::default();
+        let template = learn(sql, &mut shape, &catalog, &path).unwrap_or_else(|| panic!("no template: {sql}"));
+        assert!(template.reads_clock(), "{sql}");
+        (template, shape)
+    };
+    let timed = |sql: &str, own: Option<usize>| {
+        let (template, shape) = template(sql);
+        let timed = template.at_one_moment(sql, &shape, &moment, own);
+        assert_eq!(timed.is_some(), template.takes_moment(), "{sql}");
+        timed.map(|timed| (timed.sql, timed.values.join(","), timed.moments.join(",")))
+    };
+    for (sql, own, expected, values, moments) in [
+        (
+            "INSERT INTO orders VALUES (1, -2, CURRENT_DATE, 4)",
+            None,
+            "INSERT INTO orders VALUES ($1, $2, (($4::timestamptz)::date), $3)",
+            "1,-2,4",
+            "then",
+        ),
+        (
+            "INSERT INTO orders (o_date, o_orderkey) VALUES (pg_catalog.now ( ) - '1 day'::interval, 1)",
+            None,
+            "INSERT INTO orders (o_date, o_orderkey) VALUES (('then'::timestamptz) - '1 day'::interval, 1)",
+            "",
+            "",
+        ),
+        (
+            "UPDATE orders SET o_date = statement_timestamp(), o_total = $2 WHERE o_orderkey = $1 AND o_date < now()",
+            Some(2),
+            "UPDATE orders SET o_date = ($4::timestamptz), o_total = $2 WHERE o_orderkey = $1 \
+             AND o_date < ($3::timestamptz)",
+            "",
+            "then,later",
+        ),
+        (
+            "DELETE FROM orders WHERE CURRENT_TIMESTAMP > o_date AND o_orderkey = 7",
+            None,
+            "DELETE FROM orders WHERE (($2::timestamptz)::timestamptz) > o_date AND o_orderkey = $1",
+            "7",
+            "then",
+        ),
+    ] {
+        let (of_sql, of_values, of_moments) = timed(sql, own).unwrap_or_else(|| panic!("no time: {sql}"));
+        assert_eq!((of_sql.as_str(), of_values.as_str(), of_moments.as_str()), (expected, values, moments));
+    }
+    // A column that is named after it, and a precision among the constants.
+    for sql in [
+        "SELECT o_total FROM orders WHERE o_orderkey = 5 AND o_date < now()",
+        "UPDATE orders SET o_total = 1 WHERE o_orderkey = 5 RETURNING now()",
+        "INSERT INTO orders (o_orderkey, o_date) VALUES (1, CURRENT_TIMESTAMP(2))",
+    ] {
+        assert_eq!(timed(sql, None), None, "{sql}");
+    }
+}
+
+#[test]
 fn which_statements_have_a_template() {
     let (catalog, path) = (common::catalog(), ["public".to_owned()]);
     for (list, expected) in [(&TEMPLATED[..], true), (&UNTEMPLATED[..], false)] {

@@ -39,13 +39,15 @@ impl SameSchema {
 impl Statements {
     /// Runs a statement of which one like it was planned before.
     pub(crate) async fn execute_quickly(&mut self, sql: &str, call: &Call) -> Quickly {
-        let quick = match self.own.session.plan_quickly(sql, call) {
-            Some(quick) => quick,
-            None => match self.plan_by_single_rows(sql, call).await {
-                Ok(Some(quick)) => quick,
-                Ok(None) => return Quickly::NotPlanned,
-                Err(error) => return Quickly::Ended(self.ended_quickly(Err(error)).await),
-            },
+        let planned = match self.own.session.plan_quickly(sql, call) {
+            Some(quick) if quick.lacks_moment() => self.at_block_time(quick, sql, call).await,
+            Some(quick) => Ok(Some(quick)),
+            None => self.plan_by_single_rows(sql, call).await,
+        };
+        let quick = match planned {
+            Ok(Some(quick)) => quick,
+            Ok(None) => return Quickly::NotPlanned,
+            Err(error) => return Quickly::Ended(self.ended_quickly(Err(error)).await),
         };
         executor::count_plan(false);
         let (version, schema) = (self.own.session.catalog_version(), self.own.session.schema_version());
@@ -79,6 +81,11 @@ impl Statements {
     async fn plan_by_single_rows(&mut self, sql: &str, call: &Call) -> Result<Option<Quick>> {
         let cancel = self.own.session.cancel_set();
         self.own.socket.watch().during(&cancel, self.own.session.plan_by_single_rows(sql, call)).await
+    }
+
+    async fn at_block_time(&mut self, quick: Quick, sql: &str, call: &Call) -> Result<Option<Quick>> {
+        let cancel = self.own.session.cancel_set();
+        self.own.socket.watch().during(&cancel, self.own.session.at_block_time(quick, sql, call)).await
     }
 
     async fn ended_quickly(&mut self, result: Result<Completion>) -> Result<Completion> {

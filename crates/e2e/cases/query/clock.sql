@@ -53,3 +53,47 @@ CREATE MATERIALIZED VIEW m AS SELECT k, statement_timestamp() AS s, at_begin() A
 SELECT count(DISTINCT s), count(DISTINCT f) FROM m;
 REFRESH MATERIALIZED VIEW m;
 SELECT count(DISTINCT s), count(DISTINCT f) FROM m;
+-- Single rows of several nodes in one block: all at its time.
+CREATE TABLE l (k int PRIMARY KEY, a timestamptz, b timestamp, d date, n int DEFAULT 0, x text) /*dist: hash(k) | modulo(k) | replication*/;
+SET TimeZone = 'Asia/Tokyo';
+BEGIN;
+INSERT INTO l (k, a, b, d, x) VALUES (1, now(), LOCALTIMESTAMP, CURRENT_DATE, 'it''s');
+SELECT count(*) FROM pg_sleep(0.01);
+INSERT INTO l (k, a, b, d, x) VALUES (2, now(), LOCALTIMESTAMP, CURRENT_DATE, 'one');
+INSERT INTO l (k, a, b, d, x) VALUES (3, now(), LOCALTIMESTAMP, CURRENT_DATE, 'é');
+INSERT INTO l (k, a, b, d, n) VALUES (4, CURRENT_TIMESTAMP, LOCALTIMESTAMP, (CURRENT_DATE), -1);
+INSERT INTO l (k, a, b, d, n) VALUES (5, CURRENT_TIMESTAMP, LOCALTIMESTAMP, (CURRENT_DATE), 2);
+INSERT INTO l (k, a, b, d, n) VALUES (6, CURRENT_TIMESTAMP, LOCALTIMESTAMP, (CURRENT_DATE), 3);
+INSERT INTO l (a, b, d, k) VALUES (transaction_timestamp ( ), pg_catalog.now() AT TIME ZONE 'Asia/Tokyo', now()::date, 7);
+INSERT INTO l (a, b, d, k) VALUES (transaction_timestamp ( ), pg_catalog.now() AT TIME ZONE 'Asia/Tokyo', now()::date, 8);
+INSERT INTO l (a, b, d, k) VALUES (transaction_timestamp ( ), pg_catalog.now() AT TIME ZONE 'Asia/Tokyo', now()::date, 9);
+-- params: 10, new
+INSERT INTO l (k, x, a, b, d) VALUES ($1, $2, now(), LOCALTIMESTAMP, CURRENT_DATE);
+-- params: 11, new
+INSERT INTO l (k, x, a, b, d) VALUES ($1, $2, now(), LOCALTIMESTAMP, CURRENT_DATE);
+-- params: 12, new
+INSERT INTO l (k, x, a, b, d) VALUES ($1, $2, now(), LOCALTIMESTAMP, CURRENT_DATE);
+SELECT count(*), count(DISTINCT a), bool_and(a = now()), bool_and(b = a::timestamp), bool_and(d = a::date) FROM l;
+UPDATE l SET a = statement_timestamp(), n = n + 1, b = now() WHERE k = 1;
+UPDATE l SET a = statement_timestamp(), n = n + 1, b = now() WHERE k = 2;
+UPDATE l SET a = statement_timestamp(), n = n + 1, b = now() WHERE k = 3;
+SELECT count(DISTINCT a), bool_and(a > now()), bool_and(b = now()), sum(n) FROM l WHERE k <= 3;
+UPDATE l SET n = 9 WHERE k = 4 AND a <= CURRENT_TIMESTAMP;
+UPDATE l SET n = 9 WHERE k = 5 AND a <= CURRENT_TIMESTAMP;
+UPDATE l SET n = 9 WHERE k = 6 AND a < CURRENT_TIMESTAMP;
+DELETE FROM l WHERE now() >= a AND k = 7;
+DELETE FROM l WHERE now() >= a AND k = 8;
+INSERT INTO l (k, a) VALUES (4, now()) ON CONFLICT (k) DO UPDATE SET a = excluded.a, b = now() + interval '1 h', n = 20;
+INSERT INTO l (k, a) VALUES (5, now()) ON CONFLICT (k) DO UPDATE SET a = excluded.a, b = now() + interval '1 h', n = 21;
+INSERT INTO l (k, a) VALUES (6, now()) ON CONFLICT (k) DO UPDATE SET a = excluded.a, b = now() + interval '1 h', n = 22;
+SELECT k, n, a = now(), b - now()::timestamp, x FROM l ORDER BY k;
+INSERT INTO l (a, k, d) VALUES (now(), 13, '2024-01-01');
+INSERT INTO l (a, k, d) VALUES (now(), 14, '2024-01-01');
+INSERT INTO l (a, k, d) VALUES (now(), 15, '2024-01-32');
+ROLLBACK;
+BEGIN;
+INSERT INTO l (a, k, n) VALUES (now(), 13, 1);
+INSERT INTO l (a, k, n) VALUES (now(), 14, 1);
+INSERT INTO l (a, k, n) VALUES (now(), 99999999999, 1);
+ROLLBACK;
+RESET TimeZone;

@@ -11,19 +11,28 @@ pub(crate) enum Own {
     Settle,
     /// See [`txn::SNAPSHOT_SQL`].
     Generation,
+    /// The node's `now()` and `statement_timestamp()`.
+    Moment,
 }
 
 /// What [`Own::Begin`] does.
 pub(crate) const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 
+/// What [`Own::Moment`] does: each as the text of a `timestamptz`, whatever the session's settings are.
+const MOMENT: &str = "SELECT pg_catalog.to_char(pg_catalog.now() AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US') \
+     OPERATOR(pg_catalog.||) '+00', \
+     pg_catalog.to_char(pg_catalog.statement_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US') \
+     OPERATOR(pg_catalog.||) '+00'";
+
 impl Own {
-    const ALL: [Own; 3] = [Own::Begin, Own::Settle, Own::Generation];
+    const ALL: [Own; 4] = [Own::Begin, Own::Settle, Own::Generation, Own::Moment];
 
     fn name(self) -> &'static [u8] {
         match self {
             Own::Begin => b"loxo_begin",
             Own::Settle => b"loxo_settle",
             Own::Generation => b"loxo_generation",
+            Own::Moment => b"loxo_moment",
         }
     }
 
@@ -32,6 +41,7 @@ impl Own {
             Own::Begin => BEGIN,
             Own::Settle => txn::SETTLE_SQL,
             Own::Generation => txn::SNAPSHOT_SQL,
+            Own::Moment => MOMENT,
         }
     }
 

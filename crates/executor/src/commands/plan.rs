@@ -8,6 +8,7 @@ use planner::{Expanded, Moment, OutputColumn, Plan, ReadAs, SessionFacts, Statem
 
 use crate::backend::call::Call;
 use crate::backend::isolation::Isolation;
+use crate::backend::own_statements::Own;
 use crate::backend::pool::sequence_values::not_here;
 use crate::block::Mode;
 use crate::engine::output::Output;
@@ -97,6 +98,10 @@ impl Session {
             return first;
         }
         let now = self.moment(clock.unwrap_or(self.home)).await?;
+        if !statement.has_moving_constant() {
+            return self.plan_once(statement, call, known, Some(&now)).await;
+        }
+        // PostgreSQL's analysis would read the clock for it.
         let read = match self.read_by_postgresql(statement, call, Meaning::Now).await? {
             None => self.read_by_postgresql(statement, call, Meaning::StatementTime).await?,
             read => read,
@@ -194,19 +199,20 @@ impl Session {
 
     /// What a node's clock says: `now()` and `statement_timestamp()`.
     pub(crate) async fn moment(&mut self, node: NodeId) -> Result<Moment> {
-        let text = |time: &str| {
-            format!(
-                "pg_catalog.to_char(pg_catalog.{time}() AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US') \
-                 OPERATOR(pg_catalog.||) '+00'"
-            )
-        };
-        let rows = self.rows_on(node, &format!("SELECT {}, {}", text("now"), text("statement_timestamp"))).await?;
+        self.acquire_to_ask(node).await?;
+        let leased = self.links.link(node)?;
+        Own::Moment.queue(&mut leased.link.connection);
+        leased.link.connection.sync();
+        leased.flush().await?;
+        leased.skip_preamble().await?;
+        let rows = leased.link.connection.read_rows().await?.0;
         let mut values =
             rows.into_iter().flatten().map(|value| String::from_utf8_lossy(&value.unwrap_or_default()).into_owned());
         let mut next = || values.next().unwrap_or_default();
         Ok(Moment { transaction: next(), statement: next() })
     }
 
+    /// What reads the clock once the statement is analysed, which is kept for all moments, gets the moment `now`.
     async fn plan_once(
         &mut self,
         statement: &Statement,
@@ -248,6 +254,8 @@ impl Session {
         let analysed = self.analysed(statement, call, known, &loaded.catalog, &search_path, &temporary).await?;
         let is_unknown = analysed.is_none() && known.is_none();
         let statement = analysed.as_ref().unwrap_or(statement);
+        let at_moment = now.map(|now| planner::at_one_moment(statement, now)).transpose()?.flatten();
+        let statement = at_moment.as_ref().unwrap_or(statement);
         self.leaves.reads_drawn = reads_drawn;
         let with_drawn = self.with_values_drawn(statement, &loaded.catalog).await?;
         let statement = with_drawn.as_ref().unwrap_or(statement);

@@ -17,7 +17,6 @@ use pgerror::{PgError, Result, SqlState, field};
 use planner::{Learned, ManyRows, Parameter, Parameterised, Plan, SessionFacts, Shape, Stop, Template};
 
 use crate::backend::call::Call;
-use crate::backend::call::Parameters;
 use crate::session::Session;
 use crate::session::describe::parameter_facts;
 use crate::session::pipeline::Again;
@@ -41,9 +40,12 @@ const KINDS_OF_SHORT_MAX: usize = 4;
 pub struct Quick {
     /// What to run.
     pub plan: Plan,
-    /// How to run it, if not as the statement came: numbers of a simple query go as parameters of a prepared statement.
+    /// How to run it, if not as the statement came: numbers of a simple query go as parameters of a prepared statement, and so may
+    /// the time.
     pub call: Option<Call>,
     text: Option<Parameterised>,
+    /// The node is not the one whose time counts: see [`Session::at_block_time`].
+    lacks_moment: bool,
     /// Of a statement that has just one.
     template: Option<Arc<Template>>,
     /// The nodes get a text with more in it than the user's.
@@ -56,6 +58,18 @@ impl Quick {
         self.call.is_some() && error.code() == SqlState::FEATURE_NOT_SUPPORTED
     }
 
+    /// Is [`Session::at_block_time`] to be asked?
+    pub fn lacks_moment(&self) -> bool {
+        self.lacks_moment
+    }
+
+    fn with_text(mut self, text: Parameterised, call: &Call) -> Self {
+        if let Plan::Forward(forward) = &mut self.plan {
+            forward.sql.clone_from(&text.sql);
+        }
+        Self { call: Some(with_parameters(&text, call)), text: Some(text), ..self }
+    }
+
     /// The error with its position in the user's text.
     pub fn place(&self, error: PgError) -> PgError {
         match (&self.text, error.text(field::POSITION).parse()) {
@@ -65,10 +79,22 @@ impl Quick {
     }
 }
 
-fn with_integers(text: &Parameterised, call: &Call) -> Call {
+/// The call with the text's own parameters behind those that it has.
+fn with_parameters(text: &Parameterised, call: &Call) -> Call {
     const INT4: u32 = 23;
-    let values = text.values.iter().map(|value| Some(Bytes::copy_from_slice(value.as_bytes()))).collect();
-    let parameters = Parameters { types: vec![INT4; text.values.len()], formats: Vec::new(), values };
+    const TIMESTAMPTZ: u32 = 1184;
+    let Parameterised { values, moments, .. } = text;
+    if values.is_empty() && moments.is_empty() {
+        return call.clone();
+    }
+    let given = call.parameters.as_ref().map_or(0, |parameters| parameters.values.len());
+    let mut parameters = call.own_parameters(given);
+    parameters.types.extend(values.iter().map(|_| INT4).chain(moments.iter().map(|_| TIMESTAMPTZ)));
+    let texts = values.iter().chain(moments);
+    parameters.values.extend(texts.map(|value| Some(Bytes::copy_from_slice(value.as_bytes()))));
+    if !parameters.formats.is_empty() {
+        parameters.formats.resize(parameters.values.len(), 0);
+    }
     Call { parameters: Some(Arc::new(parameters)), ..call.clone() }
 }
 
@@ -147,6 +173,9 @@ impl Session {
 
     /// What [`Session::place_again`] needs of the statement that was planned last.
     pub(crate) fn again(&mut self, quick: &Quick) -> Option<Again> {
+        if quick.lacks_moment {
+            return None;
+        }
         let (template, validity) = (quick.template.clone()?, self.validity.take()?);
         Some(Again { template, shape: self.scratch.shape.clone(), validity })
     }
@@ -279,7 +308,7 @@ impl Session {
         }
         self.must_be_planned_so(&plan, sql, &parameters, catalog);
         self.note_catalog(catalog);
-        Some(Quick { plan, call: None, text: None, template: None, is_completed: false })
+        Some(Quick { plan, call: None, text: None, lacks_moment: false, template: None, is_completed: false })
     }
 
     /// A plan over several nodes reads no clock.
@@ -314,21 +343,32 @@ impl Session {
             }
         };
         let parameters = parameter_facts(call, None);
-        let mut plan = template.plan(sql, shape, &parameters)?;
-        if !self.may_read_clock(&template, &plan) {
+        let plan = template.plan(sql, shape, &parameters)?;
+        let lacks_moment = !self.may_read_clock(&template, &plan);
+        if lacks_moment && !template.takes_moment() {
             return None;
         }
         self.must_be_planned_so(&plan, sql, &parameters, catalog);
         self.note_catalog(catalog);
         let text = match call.parameters {
-            None => template.parameterise(sql, shape),
-            Some(_) => None,
+            None if !lacks_moment => template.parameterise(sql, shape),
+            _ => None,
         };
-        let call = text.as_ref().map(|text| with_integers(text, call));
-        if let (Some(text), Plan::Forward(forward)) = (&text, &mut plan) {
-            forward.sql.clone_from(&text.sql);
-        }
-        Some(Quick { plan, call, text, template: Some(template), is_completed: false })
+        let quick =
+            Quick { plan, call: None, text: None, lacks_moment, template: Some(template), is_completed: false };
+        Some(match text {
+            Some(text) => quick.with_text(text, call),
+            None => quick,
+        })
+    }
+
+    /// A plan whose node is another than the one whose time counts, with that time in its text. `None`: it is to be planned.
+    pub async fn at_block_time(&mut self, quick: Quick, sql: &str, call: &Call) -> Result<Option<Quick>> {
+        let (Some(clock), Some(template)) = (self.clock(), &quick.template) else { return Ok(None) };
+        let moment = self.moment(clock).await?;
+        let own = call.parameters.as_ref().map(|parameters| parameters.values.len());
+        let text = template.at_one_moment(sql, &self.scratch.shape, &moment, own);
+        Ok(text.map(|text| quick.with_text(text, call)))
     }
 
     /// The facts of a session without temp tables but for search path and parameters.

@@ -151,8 +151,8 @@ pub(crate) fn replace(tree: &mut impl Walk, moment: &Moment) -> Result<bool> {
     Ok(found)
 }
 
-/// Where in an expression the clock is read by a call, and what stands for it; `None` if it is read in another way too.
-pub(crate) fn constants_in(expression: &Node, moment: &Moment) -> Option<Vec<(usize, String)>> {
+/// Where in a tree the clock is read by a call, and what stands for it; `None` if it is read in another way too.
+pub(crate) fn constants_in(expression: &(impl Walk + Clone), moment: &Moment) -> Option<Vec<(usize, String)>> {
     let (mut found, mut all) = (Vec::new(), 0);
     let mut whole = expression.clone();
     whole

@@ -21,6 +21,7 @@
 //! path and a session without temp tables (the cache sees to that); a constant it is not sure of is planned afresh. A test
 //! compares both ways over all case files and random constants.
 
+mod clock_places;
 mod completed;
 mod copied;
 mod parameters;
@@ -43,9 +44,10 @@ use crate::facts::functions::facts;
 use crate::facts::tables::{Clauses, Tables};
 use crate::parse::{self, Statement};
 use crate::plan::{Forward, Plan, Scatter};
-use crate::session::{Parameter, SessionFacts};
+use crate::session::{Moment, Parameter, SessionFacts};
 use crate::tree::{self, Ask, Get, Ref, Walk};
 
+use clock_places::ClockPlaces;
 pub use completed::Completion;
 use copied::Copied;
 pub use parameters::Parameterised;
@@ -67,6 +69,8 @@ pub struct Template {
     is_snapshot_independent: bool,
     writes: bool,
     reads_clock: bool,
+    /// If it is read in the text alone.
+    clock_places: Option<ClockPlaces>,
     parameters: Option<Parameters>,
     /// All statements of the shape are the same text.
     is_constant_free: bool,
@@ -130,8 +134,10 @@ impl Template {
         if !is_plain || sets_key {
             return None;
         }
-        let reads_clock = facts.clock.is_some()
-            || matches!(tree, NodeEnum::InsertStmt(insert) if defaults_of(insert, &relation).any(clock::expression_reads));
+        let default_reads_clock =
+            matches!(tree, NodeEnum::InsertStmt(insert) if defaults_of(insert, &relation).any(clock::expression_reads));
+        let reads_clock = facts.clock.is_some() || default_reads_clock;
+        let clock_places = if default_reads_clock { None } else { ClockPlaces::of(tree, sql, shape) };
         let template = Self {
             relation: relation.clone(),
             place: Place::Everywhere(Arc::default()),
@@ -139,6 +145,7 @@ impl Template {
             is_snapshot_independent: false,
             writes: !matches!(tree, NodeEnum::SelectStmt(_)) || facts.writes || facts.locking,
             reads_clock,
+            clock_places,
             parameters: None,
             is_constant_free: shape.is_constant_free(),
             repeated: OnceLock::new(),
@@ -225,7 +232,40 @@ impl Template {
 
     /// The statement with its numbers as parameters, if that makes no difference.
     pub fn parameterise(&self, sql: &str, shape: &Shape) -> Option<Parameterised> {
-        self.parameters.as_ref()?.apply(sql, shape)
+        self.parameters.as_ref()?.apply(sql, shape, None)
+    }
+
+    /// The statement with the time of `moment` where it reads the clock, and its numbers as parameters if it has none of its own and
+    /// that makes no difference. `own`: how many parameters it has, if it came with any; the time is one behind them then. `None` if
+    /// that cannot be said into its text.
+    pub fn at_one_moment(
+        &self,
+        sql: &str,
+        shape: &Shape,
+        moment: &Moment,
+        own: Option<usize>,
+    ) -> Option<Parameterised> {
+        let clock = self.clock_places.as_ref().filter(|_| sql.is_ascii())?;
+        let places = |parameter| clock_places::Places { sql, shape, places: clock, moment, parameter };
+        let as_parameter = |before: usize| places(Some(before + 1));
+        let numbers = shape.literals().len();
+        let (mut text, has_parameter) = match (own, &self.parameters) {
+            (Some(own), _) => (as_parameter(own).apply()?, true),
+            (None, Some(parameters)) => match parameters.apply(sql, shape, Some(&as_parameter(numbers))) {
+                Some(text) => (text, true),
+                None => (places(None).apply()?, false),
+            },
+            (None, None) => (places(None).apply()?, false),
+        };
+        if has_parameter {
+            text.moments = places(None).moments();
+        }
+        Some(text)
+    }
+
+    /// Can it be?
+    pub fn takes_moment(&self) -> bool {
+        self.clock_places.is_some()
     }
 
     /// Is it an INSERT of rows that it brings itself?

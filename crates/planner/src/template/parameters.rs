@@ -6,10 +6,13 @@
 //! an INSERT's row and of SET are replaced, in statements without grouping, ordering, functions, ON CONFLICT, triggers
 //! (a trigger or a function might ask for the text with `current_query()`); all other numbers keep the statement as it is.
 
+use std::ops::Range;
+
 use catalog::{Meaning, Relation, meaning};
 use pg_query::protobuf::{AConst, AExprKind, FuncCall, List, ResTarget, SelectStmt, a_const};
 use pg_query::{Node, NodeEnum};
 
+use super::clock_places::Places;
 use super::shape::{LiteralKind, Shape};
 use crate::tree::{self, Ask, Get, Ref};
 
@@ -24,12 +27,14 @@ pub(super) struct Parameters {
 }
 
 /// A statement's text with `$1`, `$2`, … of type `integer`, and their values as text.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub struct Parameterised {
     /// Valid on a datanode.
     pub sql: String,
     /// In order.
     pub values: Vec<String>,
+    /// Parameters of type `timestamptz` behind them: see [`Template::at_one_moment`](super::Template::at_one_moment).
+    pub moments: Vec<String>,
     /// Where the text differs: byte offset after the parameter here, and after the number in the user's text.
     moved: Vec<(usize, usize)>,
 }
@@ -41,6 +46,23 @@ impl Parameterised {
             Some((here, there)) => there + (position - here),
             None => position,
         }
+    }
+
+    pub(super) fn as_long_as(sql: &str) -> Self {
+        Self { sql: String::with_capacity(sql.len()), ..Self::default() }
+    }
+
+    /// Copies the text up to `range`, which gives way to what `put` writes; `at` is how far the text is copied.
+    pub(super) fn replace(&mut self, sql: &str, at: &mut usize, range: Range<usize>, put: impl FnOnce(&mut Self)) {
+        self.sql.push_str(&sql[*at..range.start]);
+        put(self);
+        self.moved.push((self.sql.len(), range.end));
+        *at = range.end;
+    }
+
+    pub(super) fn parameter(&mut self, number: usize) {
+        self.sql.push('$');
+        self.sql.push_str(&number.to_string());
     }
 }
 
@@ -75,21 +97,24 @@ impl Parameters {
         Some(Self { signed: all.collect::<Option<_>>()? })
     }
 
-    /// `None` if a number may not be an `integer`, or the text is not ASCII (positions count characters).
-    pub(super) fn apply(&self, sql: &str, shape: &Shape) -> Option<Parameterised> {
+    /// `None` if a number may not be an `integer`, or the text is not ASCII (positions count characters). `clock` are the places of
+    /// the time, which is the last parameter.
+    pub(super) fn apply(&self, sql: &str, shape: &Shape, clock: Option<&Places<'_>>) -> Option<Parameterised> {
         if !sql.is_ascii() || shape.literals().iter().any(|literal| literal.range.len() > DIGITS_MAX) {
             return None;
         }
-        let mut new = Parameterised { sql: String::with_capacity(sql.len()), values: Vec::new(), moved: Vec::new() };
+        let mut new = Parameterised::as_long_as(sql);
         let mut at = 0;
         for (number, (literal, signed)) in shape.literals().iter().zip(&self.signed).enumerate() {
+            if let Some(clock) = clock {
+                clock.write(&mut new, &mut at, number)?;
+            }
             let start = literal.range.start - usize::from(*signed);
-            new.sql.push_str(&sql[at..start]);
-            new.sql.push('$');
-            new.sql.push_str(&(number + 1).to_string());
+            new.replace(sql, &mut at, start..literal.range.end, |new| new.parameter(number + 1));
             new.values.push(sql[start..literal.range.end].to_owned());
-            at = literal.range.end;
-            new.moved.push((new.sql.len(), at));
+        }
+        if let Some(clock) = clock {
+            clock.write(&mut new, &mut at, self.signed.len())?;
         }
         new.sql.push_str(&sql[at..]);
         Some(new)
