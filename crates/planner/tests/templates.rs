@@ -382,6 +382,13 @@ fn another_nodes_time_is_a_parameter_or_a_constant() {
             "",
         ),
         (
+            "INSERT INTO orders (o_date, o_orderkey) VALUES (now(), 1)",
+            None,
+            "INSERT INTO orders (o_date, o_orderkey) VALUES (($2::timestamptz), $1)",
+            "1",
+            "then",
+        ),
+        (
             "UPDATE orders SET o_date = statement_timestamp(), o_total = $2 WHERE o_orderkey = $1 AND o_date < now()",
             Some(2),
             "UPDATE orders SET o_date = ($4::timestamptz), o_total = $2 WHERE o_orderkey = $1 \

@@ -97,3 +97,18 @@ INSERT INTO l (a, k, n) VALUES (now(), 14, 1);
 INSERT INTO l (a, k, n) VALUES (now(), 99999999999, 1);
 ROLLBACK;
 RESET TimeZone;
+-- A function of that name that is none of PostgreSQL's.
+CREATE SCHEMA mine;
+CREATE FUNCTION mine.now() RETURNS timestamptz LANGUAGE sql IMMUTABLE AS 'SELECT ''2000-01-01 00:00:00+00''::timestamptz';
+SELECT set_config('search_path', 'mine, ' || current_setting('search_path') || ', pg_catalog', false) IS NOT NULL;
+BEGIN;
+INSERT INTO l (a, k, n) VALUES (now(), 13, 1);
+INSERT INTO l (a, k, n) VALUES (now(), 14, 1);
+INSERT INTO l (a, k, n) VALUES (now(), 15, 1);
+INSERT INTO l (a, k, n) VALUES (pg_catalog.now(), 16, 1);
+INSERT INTO l (a, k, n) VALUES (pg_catalog.now(), 17, 1);
+INSERT INTO l (a, k, n) VALUES (pg_catalog.now(), 18, 1);
+SELECT k, a = now(), a = pg_catalog.now() FROM l WHERE k > 12 ORDER BY k;
+ROLLBACK;
+RESET search_path;
+DROP SCHEMA mine CASCADE;

@@ -67,6 +67,12 @@ const SHAPES: &[Shape] = &[
         (9, 5),
     ),
     shape(
+        "block of two nodes with one time",
+        &["BEGIN", "UPDATE t SET n = 1 WHERE k = 1", "UPDATE t SET v = CURRENT_TIMESTAMP WHERE k = 2", "COMMIT"],
+        (16, 11),
+        (10, 5),
+    ),
+    shape(
         "block that reads",
         &["BEGIN", "SELECT v FROM t WHERE k = 1", "SELECT count(*) FROM t", "COMMIT"],
         (29, 16),

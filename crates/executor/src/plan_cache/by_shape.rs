@@ -354,8 +354,7 @@ impl Session {
             None if !lacks_moment => template.parameterise(sql, shape),
             _ => None,
         };
-        let quick =
-            Quick { plan, call: None, text: None, lacks_moment, template: Some(template), is_completed: false };
+        let quick = Quick { plan, call: None, text: None, lacks_moment, template: Some(template), is_completed: false };
         Some(match text {
             Some(text) => quick.with_text(text, call),
             None => quick,

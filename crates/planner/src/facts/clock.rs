@@ -257,11 +257,16 @@ fn constant(node: &Node, moment: &Moment) -> Option<String> {
 
 /// A time that is the same wherever a statement asks for it. Takes a bare name for one of `pg_catalog`: where it may be another, the
 /// statement is to be read by PostgreSQL first.
-fn clock_of(call: &FuncCall) -> Option<Meaning> {
+pub(crate) fn clock_of(call: &FuncCall) -> Option<Meaning> {
     let (schema, name) = tree::qualified(&call.funcname);
     let is_own = call.args.is_empty() && schema.is_none_or(|schema| schema == "pg_catalog");
     let meaning = if is_own { meaning::without_arguments(name) } else { None };
     meaning.filter(|meaning| matches!(meaning, Meaning::Now | Meaning::StatementTime))
+}
+
+/// Is it one, since nobody else's function has that name?
+pub(crate) fn is_of_postgresql(call: &FuncCall, catalog: &Catalog) -> bool {
+    clock_of(call).is_some() && catalog.functions(tree::qualified(&call.funcname).1).is_empty()
 }
 
 /// What PostgreSQL reads the clock for in a constant.

@@ -7,12 +7,13 @@
 use std::ops::Range;
 
 use pg_query::NodeEnum;
+use pg_query::protobuf::FuncCall;
 
 use super::parameters::Parameterised;
 use super::shape::{Shape, word_end};
-use crate::facts::clock::constants_in;
+use crate::facts::clock::{clock_of, constants_in};
 use crate::session::Moment;
-use crate::tree;
+use crate::tree::{self, Ask, Ref};
 
 /// What [`constants_in`] is given for a time, to be found in what it writes.
 const TRANSACTION: &str = "T";
@@ -45,16 +46,21 @@ pub(super) struct Places<'a> {
 }
 
 impl ClockPlaces {
-    /// `None` if there is none, or the clock is read in another way too, or in what names a column.
-    pub(super) fn of(tree: &NodeEnum, sql: &str, shape: &Shape) -> Option<Self> {
-        if matches!(tree, NodeEnum::SelectStmt(_)) || tree::returning_of(tree).is_some() {
+    /// `None` if there is none, or the clock is read in another way too, or in what names a column, or calls may mean functions of
+    /// the user's: `is_clock` knows.
+    pub(super) fn of(tree: &NodeEnum, sql: &str, shape: &Shape, is_clock: impl Fn(&FuncCall) -> bool) -> Option<Self> {
+        let is_other =
+            |node: Ref<'_>| matches!(node, Ref::FuncCall(call) if clock_of(call).is_some() && !is_clock(call));
+        if matches!(tree, NodeEnum::SelectStmt(_)) || tree::returning_of(tree).is_some() || tree.may_have(is_other) {
             return None;
         }
         let moment = Moment { transaction: TRANSACTION.to_owned(), statement: STATEMENT.to_owned() };
         let mut found = constants_in(tree, &moment)?;
         found.sort_by_key(|(start, _)| *start);
-        let places: Vec<ClockPlace> =
-            found.iter().map(|(start, constant)| ClockPlace::of(*start, constant, sql, shape)).collect::<Option<_>>()?;
+        let places: Vec<ClockPlace> = found
+            .iter()
+            .map(|(start, constant)| ClockPlace::of(*start, constant, sql, shape))
+            .collect::<Option<_>>()?;
         (!places.is_empty()).then_some(Self(places))
     }
 

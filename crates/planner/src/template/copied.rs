@@ -68,7 +68,7 @@ fn is_star(value: &Node) -> bool {
 impl Places<'_> {
     /// Where an INSERT … SELECT from this table into `target` runs.
     pub(super) fn of_source(&self, copied: &Copied<'_>, target: &Relation, tree: &NodeEnum) -> Option<Place> {
-        if !copied.keeps_key(target, self.relation)? || !is_simple(tree)? {
+        if !copied.keeps_key(target, self.relation)? || !is_simple(tree, |_| false)? {
             return None;
         }
         let condition = copied.query.where_clause.as_deref();

@@ -32,7 +32,9 @@ mod snapshot_independent;
 use std::sync::{Arc, OnceLock};
 
 use catalog::{Catalog, Column, Distribution, NodeId, Relation};
-use pg_query::protobuf::{AExpr, AExprKind, ColumnRef, InsertStmt, RangeVar, ResTarget, SelectStmt, SetOperation};
+use pg_query::protobuf::{
+    AExpr, AExprKind, ColumnRef, FuncCall, InsertStmt, RangeVar, ResTarget, SelectStmt, SetOperation,
+};
 use pg_query::{Node, NodeEnum};
 
 use crate::context::{Context, Named};
@@ -137,7 +139,8 @@ impl Template {
         let default_reads_clock =
             matches!(tree, NodeEnum::InsertStmt(insert) if defaults_of(insert, &relation).any(clock::expression_reads));
         let reads_clock = facts.clock.is_some() || default_reads_clock;
-        let clock_places = if default_reads_clock { None } else { ClockPlaces::of(tree, sql, shape) };
+        let is_clock = |call: &FuncCall| clock::is_of_postgresql(call, ctx.catalog);
+        let clock_places = if default_reads_clock { None } else { ClockPlaces::of(tree, sql, shape, is_clock) };
         let template = Self {
             relation: relation.clone(),
             place: Place::Everywhere(Arc::default()),
@@ -156,7 +159,7 @@ impl Template {
                 place: Place::Key(places.in_values(insert)?),
                 insert: Some(Clauses::of(insert)),
                 is_snapshot_independent: snapshot_independent::is_snapshot_independent(insert, &relation),
-                parameters: Parameters::of(tree, sql, shape, &relation),
+                parameters: Parameters::of(tree, sql, shape, &relation, is_clock),
                 ..template
             },
             Rows::Copied(copied) => {
@@ -167,7 +170,7 @@ impl Template {
             }
             Rows::Matching(condition) => match condition.and_then(|c| places.in_condition(target.name, c)) {
                 Some(key) => {
-                    let parameters = Parameters::of(tree, sql, shape, &relation);
+                    let parameters = Parameters::of(tree, sql, shape, &relation, is_clock);
                     Self { place: Place::Key(key), parameters, ..template }
                 }
                 None => Self { place: places.everywhere(*condition, tree)?, ..template },
@@ -413,7 +416,7 @@ impl Places<'_> {
     /// The statement runs on all nodes whatever its constants are.
     fn everywhere(&self, condition: Option<&Node>, tree: &NodeEnum) -> Option<Place> {
         let mentions_key = |name: &str| condition.is_some_and(|condition| mentions(condition, name) != Some(0));
-        let may = parameters::is_simple(tree)? && !key_names(self.relation).into_iter().any(mentions_key);
+        let may = parameters::is_simple(tree, |_| false)? && !key_names(self.relation).into_iter().any(mentions_key);
         may.then(|| Tables::of(tree).map(Arc::new).map(Place::Everywhere))?.ok()
     }
 

@@ -75,12 +75,19 @@ fn asks_text(default: &str) -> bool {
 }
 
 impl Parameters {
-    pub(super) fn of(tree: &NodeEnum, sql: &str, shape: &Shape, relation: &Relation) -> Option<Self> {
+    /// `is_clock`: is this a call of PostgreSQL's own that reads the clock?
+    pub(super) fn of(
+        tree: &NodeEnum,
+        sql: &str,
+        shape: &Shape,
+        relation: &Relation,
+        is_clock: impl Fn(&FuncCall) -> bool,
+    ) -> Option<Self> {
         let mut defaults = relation.columns.iter().filter_map(|column| column.default.as_deref());
         if relation.has_triggers || defaults.any(asks_text) {
             return None;
         }
-        if shape.is_constant_free() || shape.text().contains(&b'$') || !is_simple(tree)? {
+        if shape.is_constant_free() || shape.text().contains(&b'$') || !is_simple(tree, is_clock)? {
             return None;
         }
         let places = places(tree)?;
@@ -121,10 +128,12 @@ impl Parameters {
     }
 }
 
-/// No clause in which a number may mean something else, and no call of a function. `None` if the tree cannot be walked.
-pub(super) fn is_simple(tree: &NodeEnum) -> Option<bool> {
+/// No clause in which a number may mean something else, and no call of a function but `allowed` ones. `None` if the tree cannot
+/// be walked.
+pub(super) fn is_simple(tree: &NodeEnum, allowed: impl Fn(&FuncCall) -> bool) -> Option<bool> {
     let is_simple = tree.every(|node| match node {
-        Ref::FuncCall(_) | Ref::OnConflictClause(_) | Ref::MergeStmt(_) => false,
+        Ref::FuncCall(call) => allowed(call),
+        Ref::OnConflictClause(_) | Ref::MergeStmt(_) => false,
         Ref::SelectStmt(select) => has_no_clauses(select),
         _ => true,
     });
