@@ -363,7 +363,7 @@ fn another_nodes_time_is_a_parameter_or_a_constant() {
     let timed = |sql: &str, own: Option<usize>| {
         let (template, shape) = template(sql);
         let timed = template.at_one_moment(sql, &shape, &moment, own);
-        assert_eq!(timed.is_some(), template.takes_moment(), "{sql}");
+        assert_eq!(timed.is_some(), template.takes_moment(sql), "{sql}");
         timed.map(|timed| (timed.sql, timed.values.join(","), timed.moments.join(",")))
     };
     for (sql, own, expected, values, moments) in [
@@ -378,6 +378,13 @@ fn another_nodes_time_is_a_parameter_or_a_constant() {
             "INSERT INTO orders (o_date, o_orderkey) VALUES (pg_catalog.now ( ) - '1 day'::interval, 1)",
             None,
             "INSERT INTO orders (o_date, o_orderkey) VALUES (('then'::timestamptz) - '1 day'::interval, 1)",
+            "",
+            "",
+        ),
+        (
+            "UPDATE orders SET (o_date, o_total) = (now(), 3) WHERE o_orderkey = 7",
+            None,
+            "UPDATE orders SET (o_date, o_total) = (('then'::timestamptz), 3) WHERE o_orderkey = 7",
             "",
             "",
         ),
@@ -407,11 +414,15 @@ fn another_nodes_time_is_a_parameter_or_a_constant() {
         let (of_sql, of_values, of_moments) = timed(sql, own).unwrap_or_else(|| panic!("no time: {sql}"));
         assert_eq!((of_sql.as_str(), of_values.as_str(), of_moments.as_str()), (expected, values, moments));
     }
-    // A column that is named after it, and a precision among the constants.
+    // Columns that are named after it, a precision among the constants, other spellings, a text with positions of its own.
     for sql in [
         "SELECT o_total FROM orders WHERE o_orderkey = 5 AND o_date < now()",
         "UPDATE orders SET o_total = 1 WHERE o_orderkey = 5 RETURNING now()",
         "INSERT INTO orders (o_orderkey, o_date) VALUES (1, CURRENT_TIMESTAMP(2))",
+        "INSERT INTO orders (o_orderkey, o_date) VALUES (1, pg_catalog.\"now\"())",
+        "INSERT INTO orders (o_orderkey, o_date) VALUES (1, pg_catalog . now())",
+        "INSERT INTO orders (o_orderkey, o_date) VALUES (1, pg_catalog. now())",
+        "UPDATE orders SET o_date = now() WHERE o_orderkey = 5 AND o_comment = 'é'",
     ] {
         assert_eq!(timed(sql, None), None, "{sql}");
     }

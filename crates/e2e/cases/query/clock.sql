@@ -87,6 +87,16 @@ INSERT INTO l (k, a) VALUES (4, now()) ON CONFLICT (k) DO UPDATE SET a = exclude
 INSERT INTO l (k, a) VALUES (5, now()) ON CONFLICT (k) DO UPDATE SET a = excluded.a, b = now() + interval '1 h', n = 21;
 INSERT INTO l (k, a) VALUES (6, now()) ON CONFLICT (k) DO UPDATE SET a = excluded.a, b = now() + interval '1 h', n = 22;
 SELECT k, n, a = now(), b - now()::timestamp, x FROM l ORDER BY k;
+UPDATE l SET (a, n) = (now() + interval '1 d', 4) WHERE k = 1;
+UPDATE l SET (a, n) = (now() + interval '1 d', 5) WHERE k = 2;
+UPDATE l SET (a, n) = (now() + interval '1 d', 6) WHERE k = 3;
+UPDATE l SET a = now(), b = at_begin() WHERE k = 4;
+UPDATE l SET a = now(), b = at_begin() WHERE k = 5;
+UPDATE l SET a = now(), b = at_begin() WHERE k = 6;
+UPDATE l SET a = CURRENT_TIMESTAMP(2), b = LOCALTIMESTAMP(2) WHERE k = 9;
+UPDATE l SET a = CURRENT_TIMESTAMP(2), b = LOCALTIMESTAMP(2) WHERE k = 10;
+UPDATE l SET a = CURRENT_TIMESTAMP(2), b = LOCALTIMESTAMP(2) WHERE k = 11;
+SELECT k, n, a - now() >= interval '1 d', a - b < interval '1 s' FROM l WHERE k < 5 OR k > 8 ORDER BY k;
 INSERT INTO l (a, k, d) VALUES (now(), 13, '2024-01-01');
 INSERT INTO l (a, k, d) VALUES (now(), 14, '2024-01-01');
 INSERT INTO l (a, k, d) VALUES (now(), 15, '2024-01-32');
@@ -96,6 +106,20 @@ INSERT INTO l (a, k, n) VALUES (now(), 13, 1);
 INSERT INTO l (a, k, n) VALUES (now(), 14, 1);
 INSERT INTO l (a, k, n) VALUES (now(), 99999999999, 1);
 ROLLBACK;
+-- Defaults that read it, left out or asked for.
+CREATE TABLE e (k int PRIMARY KEY, a timestamptz, d timestamptz DEFAULT now()) /*dist: hash(k) | modulo(k) | replication*/;
+BEGIN;
+INSERT INTO e VALUES (1, now(), DEFAULT);
+INSERT INTO e VALUES (2, now(), DEFAULT);
+INSERT INTO e VALUES (3, now(), DEFAULT);
+INSERT INTO e VALUES (4, NULL, DEFAULT);
+INSERT INTO e VALUES (5, NULL, DEFAULT);
+INSERT INTO e VALUES (6, NULL, DEFAULT);
+INSERT INTO e (k, a) VALUES (7, now());
+INSERT INTO e (k, a) VALUES (8, now());
+INSERT INTO e (k, a) VALUES (9, now());
+SELECT k, a = now(), d = now() FROM e ORDER BY k;
+COMMIT;
 RESET TimeZone;
 -- A function of that name that is none of PostgreSQL's.
 CREATE SCHEMA mine;

@@ -257,7 +257,11 @@ impl Links {
             let alone = before.is_none() && self.is_empty() && !self.have_resting();
             self.be_admitted(slot, alone).await?;
             let login = self.login().await?;
-            let link = self.cancel.interrupt().or(self.checkout(slot, &login)).await??;
+            // What need not wait costs no future of its own.
+            let link = match self.idle_link(slot, &login)? {
+                Some(link) => link,
+                None => Box::pin(self.cancel.interrupt().or(self.checkout(slot, &login))).await??,
+            };
             self.hold(slot, link, leaves)?;
         }
         let settings = before.unwrap_or(&self.settings);
@@ -304,12 +308,24 @@ impl Links {
 
     /// Has the session admitted to connections, if it is not yet.
     async fn be_admitted(&mut self, slot: Slot, alone: bool) -> Result<()> {
+        if self.ticket.is_none() {
+            self.ticket = self.cluster.admission.admit_at_once(slot.node(), alone);
+            if self.ticket.is_some() {
+                return Ok(());
+            }
+        }
         let max = self.cluster.pool.connections_max();
         let admitted = admit(&self.cluster.admission, self.ticket.as_ref(), slot.node(), alone, max);
         if let Some(ticket) = self.cancel.interrupt().or(admitted).await?? {
             self.ticket = Some(ticket);
         }
         Ok(())
+    }
+
+    /// A link that waits in the pool for anybody.
+    fn idle_link(&self, slot: Slot, login: &Arc<Login>) -> Result<Option<Link>> {
+        let drawn = self.drawn.present().filter(|_| slot == self.home);
+        self.cluster.idle_link(slot.node(), &self.identity, login, self.settings.placeholders(), drawn)
     }
 
     /// A link out of the pool.

@@ -205,14 +205,16 @@ impl Session {
         leased.link.connection.sync();
         leased.flush().await?;
         leased.skip_preamble().await?;
-        let rows = leased.link.connection.read_rows().await?.0;
+        let read = leased.link.connection.read_rows().await;
+        let (rows, _) = read.inspect_err(|error| leased.give_up_without_statements(error))?;
         let mut values =
             rows.into_iter().flatten().map(|value| String::from_utf8_lossy(&value.unwrap_or_default()).into_owned());
         let mut next = || values.next().unwrap_or_default();
         Ok(Moment { transaction: next(), statement: next() })
     }
 
-    /// What reads the clock once the statement is analysed, which is kept for all moments, gets the moment `now`.
+    /// With `now` it is planned with that time. The time is written into what PostgreSQL has analysed, since the analysis is kept by its
+    /// text.
     async fn plan_once(
         &mut self,
         statement: &Statement,

@@ -67,7 +67,7 @@ impl Quick {
         if let Plan::Forward(forward) = &mut self.plan {
             forward.sql.clone_from(&text.sql);
         }
-        Self { call: Some(with_parameters(&text, call)), text: Some(text), ..self }
+        Self { call: with_parameters(&text, call), text: Some(text), ..self }
     }
 
     /// The error with its position in the user's text.
@@ -79,13 +79,13 @@ impl Quick {
     }
 }
 
-/// The call with the text's own parameters behind those that it has.
-fn with_parameters(text: &Parameterised, call: &Call) -> Call {
+/// The call with the text's own parameters behind those that it has; `None` if there are none.
+fn with_parameters(text: &Parameterised, call: &Call) -> Option<Call> {
     const INT4: u32 = 23;
     const TIMESTAMPTZ: u32 = 1184;
     let Parameterised { values, moments, .. } = text;
     if values.is_empty() && moments.is_empty() {
-        return call.clone();
+        return None;
     }
     let given = call.parameters.as_ref().map_or(0, |parameters| parameters.values.len());
     let mut parameters = call.own_parameters(given);
@@ -95,7 +95,7 @@ fn with_parameters(text: &Parameterised, call: &Call) -> Call {
     if !parameters.formats.is_empty() {
         parameters.formats.resize(parameters.values.len(), 0);
     }
-    Call { parameters: Some(Arc::new(parameters)), ..call.clone() }
+    Some(Call { parameters: Some(Arc::new(parameters)), ..call.clone() })
 }
 
 impl Session {
@@ -345,7 +345,7 @@ impl Session {
         let parameters = parameter_facts(call, None);
         let plan = template.plan(sql, shape, &parameters)?;
         let lacks_moment = !self.may_read_clock(&template, &plan);
-        if lacks_moment && !template.takes_moment() {
+        if lacks_moment && !template.takes_moment(sql) {
             return None;
         }
         self.must_be_planned_so(&plan, sql, &parameters, catalog);

@@ -299,7 +299,10 @@ impl Session {
                 Some(loaded) => loaded.clone(),
                 None => self.load_own_catalog().await?,
             },
-            _ => self.links.cancel().interrupt().or(self.context.catalog()).await??,
+            _ => match self.context.current_catalog() {
+                Some(loaded) => loaded,
+                None => Box::pin(self.links.cancel().interrupt().or(self.context.catalog())).await??,
+            },
         };
         self.note_catalog(&loaded.catalog);
         Ok(loaded)

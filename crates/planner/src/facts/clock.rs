@@ -16,7 +16,9 @@ use pg_query::protobuf::{
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
+use crate::context::Context;
 use crate::facts::bodies::statements_of;
+use crate::facts::functions::facts;
 use crate::parse::{Statement, StatementKind};
 use crate::session::Moment;
 use crate::tree::{self, Ask, Get, Ref, Syntax, Walk};
@@ -199,6 +201,12 @@ pub(crate) fn definition_reads_clock(definition: &str) -> bool {
 /// The same for an expression. In doubt it reads the clock.
 pub(crate) fn expression_reads(expression: &str) -> bool {
     tree::parse_expression(expression).map_or(true, |expression| reads(&expression))
+}
+
+/// Does the default of a column, or a function that it calls, read the clock?
+pub(crate) fn default_reads(ctx: &Context<'_>, default: &str) -> bool {
+    let Ok(node) = tree::parse_expression(default) else { return true };
+    facts(ctx, &node).map_or(true, |facts| facts.clock.is_some())
 }
 
 fn reads(tree: &impl Walk) -> bool {

@@ -57,6 +57,8 @@ impl ClockPlaces {
         let moment = Moment { transaction: TRANSACTION.to_owned(), statement: STATEMENT.to_owned() };
         let mut found = constants_in(tree, &moment)?;
         found.sort_by_key(|(start, _)| *start);
+        // Each column of `SET (a, b) = (…)` has the whole row.
+        found.dedup_by_key(|(start, _)| *start);
         let places: Vec<ClockPlace> = found
             .iter()
             .map(|(start, constant)| ClockPlace::of(*start, constant, sql, shape))
@@ -78,7 +80,7 @@ impl ClockPlace {
         let is_statement = constant.contains(&format!("'{STATEMENT}'"));
         let time = format!("'{}'", if is_statement { STATEMENT } else { TRANSACTION });
         let (head, tail) = constant.split_once(&time)?;
-        // A constant inside of it is its precision.
+        // A constant inside of it is its precision, which may be another in the next statement.
         let distance = start.checked_sub(behind)?;
         Some(Self {
             constants,
@@ -99,20 +101,20 @@ impl ClockPlace {
     }
 }
 
-/// The end of `CURRENT_TIMESTAMP`, `now()`, `pg_catalog.now ( )`.
+/// The end of `CURRENT_TIMESTAMP`, `now()`, `pg_catalog.now ( )`; `None` of what is written in another way.
 fn end_of_call(sql: &str, start: usize) -> Option<usize> {
     let bytes = sql.as_bytes();
-    let mut end = word_end(bytes, start);
+    let word = |start: usize| Some(word_end(bytes, start)).filter(|end| *end > start);
+    let mut end = word(start)?;
     while bytes.get(end) == Some(&b'.') {
-        end = word_end(bytes, end + 1);
+        end = word(end + 1)?;
     }
-    if end == start {
-        return None;
-    }
-    let rest = &sql[end..];
-    match rest.trim_start().strip_prefix('(') {
-        Some(arguments) => Some(sql.len() - arguments.len() + arguments.find(')')? + 1),
-        None => Some(end),
+    match sql[end..].trim_start() {
+        rest if rest.starts_with('.') => None,
+        rest => match rest.strip_prefix('(').map(str::trim_start) {
+            Some(arguments) => arguments.starts_with(')').then(|| sql.len() - arguments.len() + 1),
+            None => Some(end),
+        },
     }
 }
 

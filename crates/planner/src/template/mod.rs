@@ -33,7 +33,7 @@ use std::sync::{Arc, OnceLock};
 
 use catalog::{Catalog, Column, Distribution, NodeId, Relation};
 use pg_query::protobuf::{
-    AExpr, AExprKind, ColumnRef, FuncCall, InsertStmt, RangeVar, ResTarget, SelectStmt, SetOperation,
+    AExpr, AExprKind, ColumnRef, FuncCall, InsertStmt, List, RangeVar, ResTarget, SelectStmt, SetOperation,
 };
 use pg_query::{Node, NodeEnum};
 
@@ -71,7 +71,7 @@ pub struct Template {
     is_snapshot_independent: bool,
     writes: bool,
     reads_clock: bool,
-    /// If it is read in the text alone.
+    /// Where, if that is in the text alone.
     clock_places: Option<ClockPlaces>,
     parameters: Option<Parameters>,
     /// All statements of the shape are the same text.
@@ -136,8 +136,9 @@ impl Template {
         if !is_plain || sets_key {
             return None;
         }
+        let by_default = |default: &str| clock::default_reads(ctx, default);
         let default_reads_clock =
-            matches!(tree, NodeEnum::InsertStmt(insert) if defaults_of(insert, &relation).any(clock::expression_reads));
+            matches!(tree, NodeEnum::InsertStmt(insert) if defaults_of(insert, &relation).any(by_default));
         let reads_clock = facts.clock.is_some() || default_reads_clock;
         let is_clock = |call: &FuncCall| clock::is_of_postgresql(call, ctx.catalog);
         let clock_places = if default_reads_clock { None } else { ClockPlaces::of(tree, sql, shape, is_clock) };
@@ -240,7 +241,7 @@ impl Template {
 
     /// The statement with the time of `moment` where it reads the clock, and its numbers as parameters if it has none of its own and
     /// that makes no difference. `own`: how many parameters it has, if it came with any; the time is one behind them then. `None` if
-    /// that cannot be said into its text.
+    /// [`Template::takes_moment`] is false.
     pub fn at_one_moment(
         &self,
         sql: &str,
@@ -251,24 +252,26 @@ impl Template {
         let clock = self.clock_places.as_ref().filter(|_| sql.is_ascii())?;
         let places = |parameter| clock_places::Places { sql, shape, places: clock, moment, parameter };
         let as_parameter = |before: usize| places(Some(before + 1));
-        let numbers = shape.literals().len();
-        let (mut text, has_parameter) = match (own, &self.parameters) {
-            (Some(own), _) => (as_parameter(own).apply()?, true),
-            (None, Some(parameters)) => match parameters.apply(sql, shape, Some(&as_parameter(numbers))) {
-                Some(text) => (text, true),
-                None => (places(None).apply()?, false),
-            },
-            (None, None) => (places(None).apply()?, false),
+        let with_numbers = || {
+            let parameters = self.parameters.as_ref()?;
+            parameters.apply(sql, shape, Some(&as_parameter(shape.literals().len())))
         };
-        if has_parameter {
-            text.moments = places(None).moments();
+        let with_parameters = match own {
+            Some(own) => as_parameter(own).apply(),
+            None => with_numbers(),
+        };
+        match with_parameters {
+            Some(mut text) => {
+                text.moments = places(None).moments();
+                Some(text)
+            }
+            None => places(None).apply(),
         }
-        Some(text)
     }
 
-    /// Can it be?
-    pub fn takes_moment(&self) -> bool {
-        self.clock_places.is_some()
+    /// Can another node's time stand in this statement of the shape, by its text alone?
+    pub fn takes_moment(&self, sql: &str) -> bool {
+        self.clock_places.is_some() && sql.is_ascii()
     }
 
     /// Is it an INSERT of rows that it brings itself?
@@ -459,13 +462,21 @@ fn given_columns<'a>(insert: &'a InsertStmt, relation: &'a Relation) -> Option<V
     }
 }
 
-/// The defaults of the columns that an INSERT gives no values for. [`sets_default`](crate::sets_default) tells of those that it asks for.
+/// The defaults of the columns that an INSERT gives no values for, or for which it asks. [`sets_default`](crate::sets_default) tells
+/// of those in its ON CONFLICT.
 fn defaults_of<'a>(insert: &'a InsertStmt, relation: &'a Relation) -> impl Iterator<Item = &'a str> {
     let rows = insert.select_stmt.get().and_then(tree::width).unwrap_or(0);
-    let given: Vec<&str> = match insert.cols.is_empty() {
+    let names: Vec<&str> = match insert.cols.is_empty() {
         true => relation.columns.iter().take(rows).map(|column| column.name.as_str()).collect(),
         false => insert.cols.iter().filter_map(tree::name_of).collect(),
     };
+    let values = insert.select_stmt.get::<SelectStmt>().map(|query| query.values_lists.as_slice()).unwrap_or_default();
+    let is_default = |row: &Node, at: usize| {
+        let value = row.get::<List>().and_then(|row| row.items.get(at)?.node.as_ref());
+        matches!(value, Some(NodeEnum::SetToDefault(_)))
+    };
+    let is_given = |at: &usize| !values.iter().any(|row| is_default(row, *at));
+    let given: Vec<&str> = (0..names.len()).filter(is_given).map(|at| names[at]).collect();
     let is_left_out = move |column: &&'a Column| !given.contains(&column.name.as_str());
     relation.columns.iter().filter(is_left_out).filter_map(|column| column.default.as_deref())
 }

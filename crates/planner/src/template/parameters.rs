@@ -105,7 +105,7 @@ impl Parameters {
     }
 
     /// `None` if a number may not be an `integer`, or the text is not ASCII (positions count characters). `clock` are the places of
-    /// the time, which is the last parameter.
+    /// the time, which are written, too.
     pub(super) fn apply(&self, sql: &str, shape: &Shape, clock: Option<&Places<'_>>) -> Option<Parameterised> {
         if !sql.is_ascii() || shape.literals().iter().any(|literal| literal.range.len() > DIGITS_MAX) {
             return None;

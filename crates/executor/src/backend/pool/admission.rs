@@ -209,18 +209,37 @@ impl Admission {
     async fn enter(self: &Arc<Self>, need: Need) -> Option<Ticket> {
         let waiting = {
             let mut state = self.lock();
-            state.arrivals += 1;
-            let arrival = state.arrivals;
-            let can_enter = state.ahead.is_empty() && state.fits(need, self.slots);
-            if can_enter && state.is_next(need, arrival, self.slots) {
-                state.count(need);
-                return Some(Ticket { admission: self.clone(), need });
+            if let Some(ticket) = self.next(&mut state, need) {
+                return Some(ticket);
             }
             let (admit, waiting) = oneshot::channel();
+            let arrival = state.arrivals;
             state.line(need).push_back(Waiting { arrival, admit });
             waiting
         };
         waiting.await.ok()
+    }
+
+    /// For one who comes now and need not wait.
+    fn next(self: &Arc<Self>, state: &mut State, need: Need) -> Option<Ticket> {
+        state.arrivals += 1;
+        let can_enter = state.ahead.is_empty() && state.fits(need, self.slots);
+        (can_enter && state.is_next(need, state.arrivals, self.slots)).then(|| {
+            state.count(need);
+            Ticket { admission: self.clone(), need }
+        })
+    }
+
+    /// [`admit`] of a session without a ticket; `None` if it has to wait.
+    pub(crate) fn admit_at_once(self: &Arc<Self>, node: NodeId, alone: bool) -> Option<Ticket> {
+        self.next(&mut self.lock(), self.need(node, alone))
+    }
+
+    fn need(&self, node: NodeId, alone: bool) -> Need {
+        match alone && reserved(self.slots) < self.slots {
+            true => Need::One(node),
+            false => Need::Any,
+        }
     }
 }
 
@@ -259,10 +278,7 @@ pub(crate) async fn admit(
     alone: bool,
     max: usize,
 ) -> Result<Option<Ticket>> {
-    let need = match alone && reserved(admission.slots) < admission.slots {
-        true => Need::One(node),
-        false => Need::Any,
-    };
+    let need = admission.need(node, alone);
     let has = ticket.map(|ticket| ticket.need);
     if has.is_some_and(|has| [Need::Any, need].contains(&has)) {
         return Ok(None);

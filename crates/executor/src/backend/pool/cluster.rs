@@ -212,6 +212,19 @@ impl Cluster {
         Ok(Login::of(rows.into_iter().next()))
     }
 
+    /// One that [`Cluster::link_for`] would give at once.
+    pub(crate) fn idle_link(
+        &self,
+        node: NodeId,
+        identity: &Identity,
+        login: &Arc<Login>,
+        heard_of: &Placeholders,
+        drawn: Option<&Arc<Drawn>>,
+    ) -> Result<Option<Link>> {
+        let address = self.address(node)?;
+        Ok(self.pool.idle_link(&address, identity, login.stamp, heard_of, drawn))
+    }
+
     /// A link for a session: one that was opened under its login and knows no settings of applications but these, or else a new one.
     pub(crate) async fn link_for(
         &self,

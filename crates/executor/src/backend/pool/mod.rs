@@ -285,6 +285,24 @@ impl Pool {
         })
     }
 
+    /// What [`Pool::place`] looks for first.
+    pub(crate) fn idle_link(
+        &self,
+        address: &Address,
+        identity: &Identity,
+        login: u64,
+        heard_of: &Placeholders,
+        drawn: Option<&Arc<Drawn>>,
+    ) -> Option<Link> {
+        self.pop_idle(&Key::new(address, identity, login), heard_of, drawn)
+    }
+
+    fn pop_idle(&self, key: &Key, heard_of: &Placeholders, drawn: Option<&Arc<Drawn>>) -> Option<Link> {
+        let fits = |link: &Link| link.placeholders.is_subset(heard_of) && link.has_no_owner();
+        let own = drawn.and_then(|drawn| self.pop_own(drawn, |of| of.is_alike(key)));
+        own.or_else(|| self.pop_alive(key, |links| links.iter().rposition(fits)))
+    }
+
     async fn wait_for_place(&self, key: &Key, heard_of: &Placeholders, drawn: Option<&Arc<Drawn>>) -> Place {
         let fits = |link: &Link| link.placeholders.is_subset(heard_of);
         let limit = self.limit(&key.address);
@@ -292,10 +310,7 @@ impl Pool {
             let returned = limit.returned.notified();
             tokio::pin!(returned);
             returned.as_mut().enable();
-            let own = drawn.and_then(|drawn| self.pop_own(drawn, |of| of.is_alike(key)));
-            if let Some(link) = own.or_else(|| {
-                self.pop_alive(key, |links| links.iter().rposition(|link| fits(link) && link.has_no_owner()))
-            }) {
+            if let Some(link) = self.pop_idle(key, heard_of, drawn) {
                 return Place::Idle(Box::new(link));
             }
             if let Ok(permit) = limit.permits.clone().try_acquire_owned() {

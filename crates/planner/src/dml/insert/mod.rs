@@ -12,6 +12,7 @@ use placement::KeyType;
 
 use super::{Target, check_same_everywhere, is_replicated, row_parts, stage};
 use crate::context::{Context, Named};
+use crate::facts::clock::default_reads;
 use crate::facts::constant::{self, Constant};
 use crate::facts::functions::{Facts, facts};
 use crate::facts::tables::Clauses;
@@ -419,14 +420,9 @@ impl Insert<'_> {
         let uses_default = self.rows().into_iter().flatten().flatten().any(|value| matches!(value, Value::Default));
         let by_default = |column: &Column| {
             (uses_default || !given.contains(&column.name.as_str()))
-                && column.default.as_ref().is_some_and(|text| self.reads_clock(text))
+                && column.default.as_ref().is_some_and(|text| default_reads(self.ctx, text))
         };
         self.relation.columns.iter().any(by_default)
-    }
-
-    fn reads_clock(&self, expression: &str) -> bool {
-        let Ok(node) = tree::parse_expression(expression) else { return true };
-        facts(self.ctx, &node).map_or(true, |facts| facts.clock.is_some())
     }
 
     /// Does every row of the source stay on its node, because the target's key gets the source's key?
