@@ -68,13 +68,26 @@ EXECUTE one;
 SELECT count(*) FROM d;
 
 CREATE FUNCTION pg_temp.of_d() RETURNS bigint LANGUAGE plpgsql AS $$BEGIN RETURN (SELECT count(*) FROM d); END$$;
--- refused
 SELECT pg_temp.of_d();
 -- refused
 SELECT id, pg_temp.of_d() FROM r ORDER BY id;
 CREATE PROCEDURE pg_temp.store() LANGUAGE sql AS 'INSERT INTO d VALUES (2000)';
--- refused
 CALL pg_temp.store();
+SELECT max(id) FROM d;
+-- As an ORM finds or makes a row.
+CREATE FUNCTION pg_temp.make(OUT response d, OUT caught text) LANGUAGE plpgsql AS $$
+BEGIN INSERT INTO d VALUES (2001, 5) RETURNING * INTO response;
+EXCEPTION WHEN unique_violation THEN GET STACKED DIAGNOSTICS caught = PG_EXCEPTION_DETAIL; END$$;
+SELECT (make.response).id, (make.response).v, make.caught FROM pg_temp.make();
+SELECT (make.response).id, (make.response).v, make.caught FROM pg_temp.make();
+DROP FUNCTION pg_temp.make();
+DROP FUNCTION IF EXISTS pg_temp.make();
+CREATE TYPE pg_temp.mood AS ENUM ('sad');
+DROP TYPE pg_temp.mood;
+CREATE FUNCTION pg_temp.above(int) RETURNS SETOF int LANGUAGE plpgsql AS $$BEGIN RETURN QUERY SELECT id FROM d WHERE id > $1 ORDER BY id; END$$;
+SELECT * FROM pg_temp.above(98);
+-- params: 99
+SELECT sum(a) FROM pg_temp.above($1) AS a;
 CREATE FUNCTION pg_temp.of_t(int) RETURNS bigint LANGUAGE plpgsql AS $$BEGIN INSERT INTO log VALUES ($1); RETURN (SELECT count(*) FROM log) + rows_of_r(); END$$;
 SELECT pg_temp.of_t(1);
 SELECT a FROM log ORDER BY a;

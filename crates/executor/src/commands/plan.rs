@@ -210,7 +210,10 @@ impl Session {
         let mut values =
             rows.into_iter().flatten().map(|value| String::from_utf8_lossy(&value.unwrap_or_default()).into_owned());
         let mut next = || values.next().unwrap_or_default();
-        Ok(Moment { transaction: next(), statement: next() })
+        let (transaction, statement) = (next(), next());
+        // Outside a block the two are one, but a prepared statement begins its transaction with Bind and itself with Execute.
+        let statement = if self.in_block() { statement } else { transaction.clone() };
+        Ok(Moment { transaction, statement })
     }
 
     /// With `now` it is planned with that time. The time is written into what PostgreSQL has analysed, since the analysis is kept by its

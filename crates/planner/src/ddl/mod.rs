@@ -190,15 +190,23 @@ fn as_it_stands(statement: &Statement, nodes: Vec<NodeId>, kind: DdlKind) -> Ddl
     }
 }
 
-/// A function, type or the like that is made or dropped in `pg_temp`, which the home node alone has.
-fn is_in_temporary_schema(node: &NodeEnum) -> bool {
-    let of_names = |names: &[Node]| names.len() > 1 && tree::text_of(&names[0]).is_some_and(tree::is_temporary_schema);
-    let dropped = |object: &Node| match &object.node {
-        Some(NodeEnum::ObjectWithArgs(object)) => of_names(&object.objname),
-        Some(NodeEnum::TypeName(object)) => of_names(&object.names),
-        Some(NodeEnum::List(names)) => of_names(&names.items),
+fn is_in_pg_temp(names: &[Node]) -> bool {
+    names.len() > 1 && tree::text_of(&names[0]).is_some_and(tree::is_temporary_schema)
+}
+
+/// Of a list of DROP.
+fn names_temporary(object: &Node) -> bool {
+    match &object.node {
+        Some(NodeEnum::ObjectWithArgs(object)) => is_in_pg_temp(&object.objname),
+        Some(NodeEnum::TypeName(object)) => is_in_pg_temp(&object.names),
+        Some(NodeEnum::List(names)) => is_in_pg_temp(&names.items),
         _ => false,
-    };
+    }
+}
+
+/// A function, type or the like that is made or altered in `pg_temp`, which the home node alone has.
+fn is_in_temporary_schema(node: &NodeEnum) -> bool {
+    let of_names = is_in_pg_temp;
     match node {
         NodeEnum::CreateFunctionStmt(create) => of_names(&create.funcname),
         NodeEnum::CreateEnumStmt(create) => of_names(&create.type_name),
@@ -208,7 +216,6 @@ fn is_in_temporary_schema(node: &NodeEnum) -> bool {
         NodeEnum::CompositeTypeStmt(create) => {
             create.typevar.as_ref().is_some_and(|name| tree::is_temporary_schema(&name.schemaname))
         }
-        NodeEnum::DropStmt(drop) => !drop.objects.is_empty() && drop.objects.iter().all(dropped),
         NodeEnum::AlterFunctionStmt(alter) => alter.func.as_ref().is_some_and(|object| of_names(&object.objname)),
         _ => false,
     }
@@ -379,6 +386,9 @@ impl Ddl<'_> {
             ObjectType::ObjectForeignTable,
         ]
         .contains(&kind);
+        if !is_relation && !drop.objects.is_empty() && drop.objects.iter().all(names_temporary) {
+            return Ok(self.temporary(DdlKind::Schema));
+        }
         let mut plan = if is_relation { self.drop_relations(drop)? } else { self.everywhere(DdlKind::Schema) };
         plan.effects.push(Effect::ForgetMissing);
         plan.outside_transaction = drop.concurrent;

@@ -13,8 +13,12 @@ pub(crate) fn output_name(target: &ResTarget) -> String {
     target.val.as_deref().and_then(|v| figure(v).0).unwrap_or_else(|| "?column?".to_owned())
 }
 
-/// Writes it to an entry without a name, whose value may be replaced.
+/// Writes it to an entry without a name, whose value may be replaced; `*` has none. What PostgreSQL could not be asked about, such as
+/// calls with parameters of type `void`, comes here as it was written.
 pub(crate) fn name_output(target: &mut Node) {
+    if super::shows_star(target) {
+        return;
+    }
     if let Some(target) = target.get_mut::<ResTarget>()
         && target.name.is_empty()
         && target.val.is_some()

@@ -8,6 +8,7 @@ use testkit::wire::{Answer, Client, CopyInput};
 use testkit::{Cluster, Server, ServerOptions};
 
 mod malformed;
+mod out_parameters;
 mod portals;
 mod type_ids;
 
@@ -60,6 +61,7 @@ fn messages_and_sessions_behave_like_one_postgresql() {
     portals::portals_named_in_sql(&mut both.pair());
     portals::portals_of_a_block(&mut both.pair());
     type_ids::values_name_types(&mut both.pair());
+    out_parameters::calls(&mut both.pair());
     changed_result(&mut both.pair());
     rows_of_copy_in_messages(&mut both.pair());
     copy_given_up(&mut both.pair());

@@ -201,7 +201,25 @@ pub fn call_targets(sql: &str, catalog: &Catalog) -> Result<Vec<Option<Vec<Strin
 
 /// The one routine of that name, if it has to be run by us.
 fn called<'a>(ctx: &Context<'a>, call: &FuncCall, kind: char) -> Result<Option<&'a Function>> {
-    Ok(inline::function(ctx, call)?.filter(|function| function.kind == kind))
+    Ok(of_coordinator(ctx, call)?.filter(|function| function.kind == kind))
+}
+
+/// Likewise, whatever its kind is.
+fn of_coordinator<'a>(ctx: &Context<'a>, call: &FuncCall) -> Result<Option<&'a Function>> {
+    match tree::qualified(&call.funcname) {
+        (Some(schema), name) if tree::is_temporary_schema(schema) => temporary(ctx, name, call.args.len()),
+        _ => inline::function(ctx, call),
+    }
+}
+
+/// A function in `pg_temp` that its node cannot run.
+fn temporary<'a>(ctx: &Context<'a>, name: &str, arguments: usize) -> Result<Option<&'a Function>> {
+    let is_meant = |function: &&Function| function.name == name && function.takes(arguments);
+    let meant: Vec<&Function> = ctx.session.temp_functions.iter().filter(is_meant).collect();
+    let [function] = meant.as_slice() else { return Ok(None) };
+    let is_read = ["sql", "plpgsql"].contains(&function.language.as_str()) && matches!(function.kind, 'f' | 'p');
+    let is_run_by_us = is_read && functions::function_facts_at_home(ctx, function)?.refused.is_some();
+    Ok(is_run_by_us.then_some(*function))
 }
 
 /// `None` if the call is not a plain one.
@@ -267,7 +285,7 @@ fn is_before_all_rows(ctx: &Context<'_>, taker: &Taker<'_>, tree: &NodeEnum) -> 
 fn count(ctx: &Context<'_>, tree: &NodeEnum) -> Result<usize> {
     let mut found = 0;
     for call in tree.calls()? {
-        found += usize::from(inline::function(ctx, call)?.is_some());
+        found += usize::from(of_coordinator(ctx, call)?.is_some());
     }
     Ok(found)
 }
