@@ -138,6 +138,86 @@ mod marked {
     }
 
     #[test]
+    fn dates_and_times_come_back_as_they_are_printed() {
+        let text = "SELECT a FROM t WHERE d >= '2024-02-29' AND at < '2024-03-01T10:00:00.50' AND n = '2024-03-02 07:05' \
+                    AND i = '1 day'";
+        let marked = Marked::of(text, &[]).unwrap();
+        assert_eq!(
+            marked.text,
+            "SELECT a FROM t WHERE d >= '2986-01-01' AND at < '2986-01-02' AND n = '2986-01-03' AND i = '1986040003 days'"
+        );
+        let printed = |at: &str| {
+            format!(
+                "SELECT t.a FROM public.t WHERE t.d >= '2986-01-01'::date AND t.at < {at} \
+                 AND t.n = '2986-01-03'::text AND t.i = '1986040003 days'::interval"
+            )
+        };
+        let plain = printed("'2986-01-02 00:00:00'::timestamp without time zone");
+        assert_eq!(marked.lost(&analysis(&plain)).unwrap(), None);
+        assert_eq!(
+            filled(&marked, &plain),
+            "SELECT t.a FROM public.t WHERE t.d >= '2024-02-29'::date AND t.at < '2024-03-01 10:00:00.5'::timestamp \
+             AND t.n = '2024-03-02 07:05'::text AND t.i = '1 day'::interval"
+        );
+        // A date keeps nothing of the time.
+        let date = printed("'2986-01-02'::date");
+        assert!(filled(&marked, &date).contains("t.at < '2024-03-01'::date"));
+        // Other zones than UTC may have summer time.
+        let zoned = printed("'2986-01-02 00:00:00+00'::timestamp with time zone");
+        assert_eq!(marked.lost(&analysis(&zoned)).unwrap(), Some(vec![false, true, false, false]));
+        let in_utc = analysis(&zoned).in_zone("UTC");
+        assert_eq!(marked.lost(&in_utc).unwrap(), None);
+        let zoned = marked.filled(&in_utc).unwrap().unwrap().printed().unwrap();
+        assert!(zoned.contains("t.at < '2024-03-01 10:00:00.5+00'::timestamp with time zone"), "{zoned}");
+    }
+
+    #[test]
+    fn only_dates_that_are_read_in_one_way_are_marked_as_dates() {
+        let mark = |text: &str| Marked::of(&format!("SELECT a FROM t WHERE d = '{text}'"), &[]).unwrap().text;
+        for text in ["2024-02-28", "2024-02-29", "2000-02-29", "2024-12-31 23:59", "2024-12-31 23:59:59.123456"] {
+            assert!(mark(text).ends_with("'2986-01-01'"), "{text}");
+        }
+        for text in [
+            "2023-02-29",
+            "1900-02-29",
+            "2024-13-01",
+            "2024-04-31",
+            "2024-00-10",
+            "2024-01-00",
+            "0999-01-01",
+            "01-02-2024",
+            "2024-1-1",
+            "2024-01-01 24:00:00",
+            "2024-01-01 10:60",
+            "2024-01-01 10:00:60",
+            "2024-01-01 10",
+            "2024-01-01 1:00",
+            "2024-01-01 10:00:00.1234567",
+            "2024-01-01 10:00+02",
+            "2024-01-01 10:00 BC",
+            "2024-01-01x",
+            "3 weeks",
+            "-3 days",
+        ] {
+            assert!(mark(text).ends_with("'loxo1986040000'"), "{text}: {}", mark(text));
+        }
+        // Which a date reads as equal.
+        assert!(Marked::of("SELECT '2024-01-01'::date, '2024-01-01 10:00'::date", &[]).is_none());
+        assert!(Marked::of("SELECT '2024-01-01'::date, '2024-01-01'::date", &[]).is_some());
+        assert!(Marked::of("SELECT '1 day'::interval, '1 days'::interval", &[]).is_none());
+        // Their own year.
+        assert!(Marked::of("SELECT '2986-01-01'::date, 5", &[]).is_none());
+        // As a part of something else, or cut, it is found in the text only.
+        let marked = Marked::of("SELECT f('2024-01-01', '2024-01-01')", &[]).unwrap();
+        for other in ["'\\x323938362d30312d3031'::bytea", "'2986-01-01 00:00:00+01'::timestamptz"] {
+            let found = analysis(&format!("SELECT f('2986-01-01'::date, {other})"));
+            assert_eq!(marked.lost(&found).unwrap(), Some(vec![true, true]), "{other}");
+        }
+        let first = analysis("SELECT f('2'::\"char\", '2986-01-01'::text)");
+        assert_eq!(marked.lost(&first).unwrap(), Some(vec![true, true]));
+    }
+
+    #[test]
     fn constants_whose_type_depends_on_them_stay() {
         assert!(Marked::of("SELECT 3000000000", &[]).is_none());
         assert!(Marked::of("SELECT a FROM t", &[]).is_none());

@@ -36,6 +36,8 @@ pub struct Analysis {
     /// What is sent in place of the user's text: that would be understood otherwise without the types of parameters that were
     /// declared, or has WITH items that nothing reads, and that a node may not know the tables of.
     text: Option<Arc<str>>,
+    /// The session's time zone is UTC.
+    in_utc: bool,
 }
 
 /// A parameter of a statement whose type is not declared to those who run a part of it.
@@ -120,7 +122,17 @@ impl Analysis {
             called: Arc::new(called),
             has_whole_rows,
             text,
+            in_utc: false,
         })
+    }
+
+    /// Of a session whose time zone has this name.
+    pub fn in_zone(self, name: &str) -> Self {
+        Self { in_utc: ["UTC", "Etc/UTC", "GMT", "Etc/GMT"].contains(&name), ..self }
+    }
+
+    pub(crate) fn is_in_utc(&self) -> bool {
+        self.in_utc
     }
 
     /// The same with the body of a function that it calls: what that uses, the statement uses.

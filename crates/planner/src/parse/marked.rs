@@ -1,18 +1,19 @@
 //! Statements that differ in their constants only are analysed once: with marks in the places of the constants, which are then
 //! looked for in what PostgreSQL has printed.
 //!
-//! Only what PostgreSQL's analysis hands on as it stands can be a mark: numbers, and strings whose type keeps any text. A
-//! constant that the analysis uses (`ORDER BY 1`, `numeric(10,2)`, `'2024-02-30'::date`) stays in the text: it has to be
-//! *pinned*, which is found out by trying. Equal constants get the same mark, since whether two expressions are equal decides
+//! Only what PostgreSQL's analysis hands on as it stands can be a mark: numbers, strings whose type keeps any text, and dates and
+//! times that are written so that every setting reads them alike ([`Moment`]). A constant that the analysis uses (`ORDER BY 1`,
+//! `numeric(10,2)`, `'[1,2]'::int4range`) stays in the text: it has to be *pinned*, which is found out by trying. Equal constants get the same mark, since whether two expressions are equal decides
 //! what a GROUP BY means.
 
 use std::collections::HashMap;
 
+use pg_query::Node;
 use pg_query::protobuf::{AConst, Float, Integer, TypeCast, a_const};
-use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use super::analysed::Analysis;
+use super::moment::{self, Moment};
 use crate::template::{LiteralKind, Shape};
 use crate::tree::{self, Ask, Get, Ref, Walk};
 
@@ -58,13 +59,16 @@ enum Value {
     Integer(i32),
     Decimal(String),
     Text(String),
+    Moment(Moment),
+    /// `'3 days'`.
+    Days(String),
 }
 
 impl Marked {
     /// `None` if there is nothing to mark. `pinned` says for each constant, in order, whether it stays.
     pub fn of(sql: &str, pinned: &[bool]) -> Option<Self> {
         let mut shape = Shape::default();
-        if sql.contains(COMMON) || !shape.scan(sql) {
+        if sql.contains(COMMON) || sql.contains(moment::COMMON) || !shape.scan(sql) {
             return None;
         }
         let mut marks: HashMap<Value, Mark> = HashMap::new();
@@ -77,12 +81,15 @@ impl Marked {
             let is_signed = text.trim_end().ends_with('-') && written.bytes().all(|byte| matches!(byte, b'0' | b'.'));
             let is_pinned = is_signed || pinned.get(at).copied().unwrap_or(false);
             let value = if is_pinned { None } else { value(written, literal.kind) };
-            let next = BASE + marks.len() as u32;
+            if value.as_ref().is_some_and(|value| marks.keys().any(|other| value.may_be_equal_to(other))) {
+                return None;
+            }
+            let next = marks.len() as u32;
             let mark = value.map(|value| marks.entry(value.clone()).or_insert_with(|| value.marked(next)).clone());
             constants.push(Constant { at: text.len(), mark: mark.clone() });
             match mark {
                 None => text.push_str(written),
-                Some(Mark { mark, value: Value::Text(_) }) => {
+                Some(Mark { mark, value: Value::Text(_) | Value::Moment(_) | Value::Days(_) }) => {
                     text.push('\'');
                     text.push_str(&mark);
                     text.push('\'');
@@ -117,7 +124,8 @@ impl Marked {
             _ => {}
         })?;
         let mut pinned = self.pinned();
-        let is_found = |mark: &Mark| found.iter().any(|text| *text == mark.mark || is_negative(text, mark));
+        let is_found =
+            |mark: &Mark| found.iter().any(|text| mark.is_printed_as(text, analysis) || is_negative(text, mark));
         for (at, constant) in self.constants.iter().enumerate() {
             pinned[at] |= constant.mark.as_ref().is_some_and(|mark| !is_found(mark));
         }
@@ -125,37 +133,52 @@ impl Marked {
             return Ok(Some(pinned));
         }
         // A mark that has become a part of something else is found in the text only.
-        let as_is = tree::deparse(self.written_into(analysis.tree())?.node.as_ref().ok_or_else(nothing)?)?;
-        let is_hidden = is_cut || as_is.contains(COMMON) || as_is.contains(COMMON_IN_HEX);
+        let as_is = tree::deparse(self.written_into(analysis)?.node.as_ref().ok_or_else(nothing)?)?;
+        let is_left =
+            [COMMON, COMMON_IN_HEX, moment::COMMON, moment::COMMON_IN_HEX].iter().any(|of| as_is.contains(of));
+        let is_hidden = is_cut || is_left;
         Ok(is_hidden.then(|| vec![true; pinned.len()]))
     }
 
     /// The analysis of the statement itself, from that of the marked text; `None` if PostgreSQL would cut a constant.
     pub fn filled(&self, analysis: &Analysis) -> Result<Option<Analysis>> {
-        if self.is_cut(analysis.tree())? {
+        if self.is_cut(analysis)? {
             return Ok(None);
         }
-        analysis.with_tree(self.written_into(analysis.tree())?.node.ok_or_else(nothing)?).map(Some)
+        analysis.with_tree(self.written_into(analysis)?.node.ok_or_else(nothing)?).map(Some)
     }
 
     /// Is there a constant of type `name` that is longer than names are?
-    fn is_cut(&self, tree: &NodeEnum) -> Result<bool> {
+    fn is_cut(&self, analysis: &Analysis) -> Result<bool> {
         let marks = self.constants.iter().filter_map(|constant| constant.mark.as_ref());
         let long = |mark: &&Mark| matches!(&mark.value, Value::Text(text) if text.len() > NAME_BYTES_MAX);
         let long: Vec<&str> = marks.filter(long).map(|mark| mark.mark.as_str()).collect();
         let is_long = |cast: &TypeCast| text_as(cast, "name").is_some_and(|text| long.contains(&text));
-        Ok(!long.is_empty() && tree.any(|node| matches!(node, Ref::TypeCast(cast) if is_long(cast)))?)
+        if long.is_empty() {
+            return Ok(false);
+        }
+        analysis.tree().any(|node| matches!(node, Ref::TypeCast(cast) if is_long(cast)))
     }
 
-    fn written_into(&self, tree: &NodeEnum) -> Result<Node> {
+    fn written_into(&self, analysis: &Analysis) -> Result<Node> {
         let marks: HashMap<&str, &Mark> =
             self.constants.iter().filter_map(|c| c.mark.as_ref()).map(|mark| (mark.mark.as_str(), mark)).collect();
-        let mut whole = tree::node(tree.clone());
+        let mut whole = tree::node(analysis.tree().clone());
         whole.rewrite(&mut |node| {
+            if let Some(cast) = node.get_mut::<TypeCast>()
+                && type_of(cast) == Some("date")
+                && let Some(Mark { value: Value::Moment(moment), .. }) = text_in(cast).and_then(|text| marks.get(text))
+            {
+                let date = pg_query::protobuf::String { sval: moment.date().to_owned() };
+                if let Some(constant) = cast.arg.get_mut::<AConst>() {
+                    constant.val = Some(a_const::Val::Sval(date));
+                }
+                return Ok(false);
+            }
             if let Some(constant) = node.get_mut::<AConst>()
                 && let Some(value) = &mut constant.val
             {
-                fill(value, &marks);
+                fill(value, &marks, analysis.is_in_utc());
             }
             Ok(true)
         })?;
@@ -163,20 +186,43 @@ impl Marked {
     }
 }
 
+impl Mark {
+    /// Is this what PostgreSQL prints for it?
+    fn is_printed_as(&self, text: &str, analysis: &Analysis) -> bool {
+        match &self.value {
+            Value::Moment(_) => moment::printed(text, analysis.is_in_utc()).is_some_and(|(date, _)| date == self.mark),
+            _ => text == self.mark,
+        }
+    }
+}
+
 impl Value {
-    fn marked(&self, number: u32) -> Mark {
+    fn marked(&self, nth: u32) -> Mark {
+        let number = BASE + nth;
         let mark = match self {
             Self::Integer(_) => number.to_string(),
             Self::Decimal(_) => format!("{number}.5"),
             Self::Text(_) => format!("loxo{number}"),
+            Self::Moment(_) => moment::mark(nth),
+            Self::Days(_) => format!("{number} days"),
         };
         Mark { mark, value: self.clone() }
+    }
+
+    /// Two texts that some type may read as one value. Equal constants must have equal marks.
+    fn may_be_equal_to(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Moment(one), Self::Moment(other)) => one != other && one.date() == other.date(),
+            (Self::Days(one), Self::Days(other)) => one != other && days_in(one) == days_in(other),
+            _ => false,
+        }
     }
 
     fn written(&self) -> String {
         match self {
             Self::Integer(number) => number.to_string(),
-            Self::Decimal(text) | Self::Text(text) => text.clone(),
+            Self::Decimal(text) | Self::Text(text) | Self::Days(text) => text.clone(),
+            Self::Moment(moment) => moment.text().to_owned(),
         }
     }
 }
@@ -186,8 +232,22 @@ fn value(written: &str, kind: LiteralKind) -> Option<Value> {
     match kind {
         LiteralKind::Integer => written.parse().ok().map(Value::Integer),
         LiteralKind::Decimal => (!written.ends_with('.')).then(|| Value::Decimal(written.to_owned())),
-        LiteralKind::String { .. } => Some(Value::Text(written[1..written.len() - 1].replace("''", "'"))),
+        LiteralKind::String { .. } => {
+            let text = written[1..written.len() - 1].replace("''", "'");
+            Some(match Moment::of(&text) {
+                Some(moment) => Value::Moment(moment),
+                None if days_in(&text).is_some() => Value::Days(text),
+                None => Value::Text(text),
+            })
+        }
     }
+}
+
+/// In `3 days`.
+fn days_in(text: &str) -> Option<u32> {
+    let (number, unit) = text.split_once(' ')?;
+    let is_plain = (1..=6).contains(&number.len()) && number.bytes().all(|byte| byte.is_ascii_digit());
+    (is_plain && ["day", "days"].contains(&unit)).then(|| number.parse().ok())?
 }
 
 /// What a constant is written with: PostgreSQL prints a negative number as a string.
@@ -202,25 +262,37 @@ fn digits_of(value: &a_const::Val) -> Option<String> {
 
 /// May the constant be what type `"char"` has taken of a mark?
 fn is_first_byte(cast: &TypeCast) -> bool {
-    text_as(cast, "char") == Some(FIRST)
+    text_as(cast, "char").is_some_and(|text| [FIRST, "1", moment::FIRST].contains(&text))
 }
 
 /// The text of a constant that is cast to this type of PostgreSQL's.
 fn text_as<'c>(cast: &'c TypeCast, of: &str) -> Option<&'c str> {
-    let to = cast.type_name.as_ref().and_then(|name| name.names.last()).and_then(tree::text_of);
-    let value = cast.arg.get::<AConst>().filter(|_| to == Some(of))?.val.as_ref()?;
-    match value {
+    text_in(cast).filter(|_| type_of(cast) == Some(of))
+}
+
+fn type_of(cast: &TypeCast) -> Option<&str> {
+    cast.type_name.as_ref().and_then(|name| name.names.last()).and_then(tree::text_of)
+}
+
+fn text_in(cast: &TypeCast) -> Option<&str> {
+    match cast.arg.get::<AConst>()?.val.as_ref()? {
         a_const::Val::Sval(text) => Some(&text.sval),
         _ => None,
     }
 }
 
 fn is_negative(text: &str, mark: &Mark) -> bool {
-    !matches!(mark.value, Value::Text(_)) && text.strip_prefix('-') == Some(mark.mark.as_str())
+    matches!(mark.value, Value::Integer(_) | Value::Decimal(_)) && text.strip_prefix('-') == Some(mark.mark.as_str())
 }
 
-fn fill(constant: &mut a_const::Val, marks: &HashMap<&str, &Mark>) {
+fn fill(constant: &mut a_const::Val, marks: &HashMap<&str, &Mark>, in_utc: bool) {
     let Some(text) = digits_of(constant) else { return };
+    if let Some((date, Some(behind))) = moment::printed(&text, in_utc)
+        && let Some(Mark { value: Value::Moment(moment), .. }) = marks.get(date)
+    {
+        *constant = a_const::Val::Sval(pg_query::protobuf::String { sval: format!("{}{behind}", moment.time()) });
+        return;
+    }
     if let a_const::Val::Sval(string) = constant
         && let Some(mark) = text.strip_prefix('-').and_then(|digits| marks.get(digits))
     {

@@ -52,19 +52,20 @@ const PRINTING: &str = "SET LOCAL search_path = ''; SET LOCAL datestyle = 'ISO';
      SET LOCAL extra_float_digits = 1; SET LOCAL bytea_output = 'hex'; SET LOCAL quote_all_identifiers = off; \
      SET LOCAL lc_monetary = 'C'; SET LOCAL client_encoding = 'UTF8'";
 
-/// The statement, its analysed tree if that is not too large, and the objects of the user's that it depends on: of each its
-/// catalog and its id. Of the function in a schema.
+/// The statement, its analysed tree if that is not too large, the objects of the user's that it depends on: of each its
+/// catalog and its id; and the session's time zone. Of the function in a schema.
 const READ_BACK: &str = "SELECT pg_catalog.pg_get_function_sqlbody(p.oid), \
        CASE WHEN pg_catalog.pg_column_size(p.prosqlbody) < 65536 THEN p.prosqlbody END, \
        (SELECT pg_catalog.string_agg(pg_catalog.concat(d.refclassid, ' ', d.refobjid), ',') FROM pg_catalog.pg_depend d \
-        WHERE d.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass AND d.objid = p.oid AND d.refobjid >= 16384) \
+        WHERE d.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass AND d.objid = p.oid AND d.refobjid >= 16384), \
+       pg_catalog.current_setting('TimeZone') \
      FROM pg_catalog.pg_proc p WHERE p.proname = 'loxo_analyse' AND p.pronamespace = ";
 
 /// [`READ_BACK`] of `pg_temp`.
 const MY_TEMP: &str = "pg_catalog.pg_my_temp_schema()";
 
 /// Columns of [`READ_BACK`].
-const COLUMNS: usize = 3;
+const COLUMNS: usize = 4;
 
 /// Object ids of PostgreSQL's catalogs, the same on every server.
 const PG_CLASS: Oid = 1259;
@@ -519,7 +520,7 @@ fn analysis_of(rows: &[Row], undeclared: &[Undeclared]) -> Result<Analysis> {
         };
     }
     let body = optional(first, 0)?.ok_or_else(|| PgError::internal("an analysed statement without a text"))?;
-    Analysis::new(body, uses, undeclared)
+    Ok(Analysis::new(body, uses, undeclared)?.in_zone(text(first, 3)?))
 }
 
 /// The text as the body of a function, from its second line on.
