@@ -1,7 +1,7 @@
 # Every target works on a fresh Debian or Ubuntu machine with cargo: what is missing is installed first.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build test faults clients cases fuzz parity bench clean deps
+.PHONY: help demo build deb test faults clients cases fuzz parity bench clean deps
 
 CARGO ?= cargo
 LOXO  := $(or $(CARGO_TARGET_DIR),target)/release/loxo
@@ -18,6 +18,11 @@ deps: ## install what is missing: PostgreSQL, a C compiler, libclang
 
 build: deps ## build the release binary
 	$(CARGO) build --release --locked -p loxo
+
+# Without debug symbols: with them it is three times as large.
+deb: build ## a Debian package in target/debian
+	rm -f $(dir $(LOXO))../debian/loxo_*.deb
+	deb=$$(scripts/install-deps.sh --cargo-deb) && $$deb --package loxo --no-build --strip --locked
 
 demo: build ## a cluster of 4 datanodes, loaded with TPC-H lineitem (SF=1)
 	$(LOXO) demo $(if $(SF),--sf $(SF))

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Installs what building and running Loxodonta needs, on Debian and Ubuntu; does nothing if all of it is there.
 # With --tests also what `make test` uses beyond that: rustfmt, clippy, python3, psycopg. With --cargo-deny only that program:
-# prints where it is, or nothing if it cannot be had.
+# prints where it is, or nothing if it cannot be had. With --cargo-deb that one, which cargo compiles first, for minutes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -49,6 +49,23 @@ apt_install() {
         { become_root apt-get update &&
             become_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@"; }
 }
+
+CARGO_DEB=3.8.0
+
+print_cargo_deb() {
+    local dir=${CARGO_TARGET_DIR:-target}/tools/cargo-deb
+    # It tells what libraries the program needs.
+    command -v dpkg-shlibdeps >/dev/null || apt_install dpkg-dev >&2
+    if command -v cargo-deb; then
+        return
+    fi
+    if [ ! -x "$dir/bin/cargo-deb" ]; then
+        say "installing cargo-deb $CARGO_DEB"
+        cargo install --quiet --locked --root "$dir" --version "$CARGO_DEB" cargo-deb >&2
+    fi
+    echo "$dir/bin/cargo-deb"
+}
+[ "${1:-}" != --cargo-deb ] || { print_cargo_deb; exit; }
 
 packages=()
 have_postgresql || packages+=(postgresql)
