@@ -373,7 +373,8 @@ fn check_passwords(facts: &[(&Datanode, Facts)], report: &mut Report) {
         report.warning(
             "datanodes",
             text,
-            "Set them by ALTER ROLE … PASSWORD through a coordinator: it sends all the same.",
+            "\"loxo init\" makes them the primary datanode's. Later, set them by ALTER ROLE … PASSWORD through a coordinator: it \
+             sends all the same.",
         );
     }
 }

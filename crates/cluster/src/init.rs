@@ -42,6 +42,11 @@ const USER_OBJECTS_SQL: &str = "
         SELECT 'extension', e.extname FROM pg_catalog.pg_extension e WHERE e.oid >= 16384
     ) AS found ORDER BY kind <> 'schema', 1 LIMIT 5";
 
+/// Roles and what is stored of their passwords; for superusers.
+const VERIFIERS_SQL: &str = "
+    SELECT rolname, rolpassword FROM pg_catalog.pg_authid
+    WHERE (oid >= 16384 OR oid = 10) AND rolpassword LIKE 'SCRAM-SHA-256$%' ORDER BY 1";
+
 /// A datanode with an open connection.
 struct Node<'a> {
     id: usize,
@@ -74,7 +79,8 @@ pub async fn init(config: &Config) -> Result<String> {
     let cluster_id = nodes[0].session.value("SELECT gen_random_uuid()").await?.unwrap_or_default();
     let token = nodes[0].session.value("SELECT gen_random_uuid()").await?.unwrap_or_default();
     let keys = nodes[0].session.value(KEYS_SQL).await?.unwrap_or_default();
-    let secrets = Secrets { token, keys };
+    let primary = nodes.iter().find(|node| node.config.primary).unwrap_or(&nodes[0]);
+    let secrets = Secrets { token, keys, passwords: passwords_sql(&primary.session.rows(VERIFIERS_SQL).await?) };
     let outcome = prepare_all(&nodes, config, &cluster_id, &secrets).await;
     let decision = if outcome.is_ok() { "COMMIT" } else { "ROLLBACK" };
     let end = async |node: &Node<'_>| {
@@ -98,6 +104,26 @@ pub async fn init(config: &Config) -> Result<String> {
 struct Secrets {
     token: String,
     keys: String,
+    /// See [`passwords_sql`].
+    passwords: String,
+}
+
+/// Gives roles that were made on each datanode by itself, with one password, the verifier of the primary datanode: each server
+/// salts its own, and what a client proves to a coordinator is about one of them.
+fn passwords_sql(verifiers: &[Vec<Option<String>>]) -> String {
+    let of_role = |row: &Vec<Option<String>>| {
+        let [Some(role), Some(verifier)] = row.as_slice() else { return String::new() };
+        format!(
+            "DO {};\n",
+            literal(&format!(
+                "BEGIN IF EXISTS (SELECT FROM pg_catalog.pg_authid WHERE rolname = {name} AND rolpassword <> {verifier}) \
+                 THEN EXECUTE pg_catalog.format('ALTER ROLE %I PASSWORD %L', {name}, {verifier}); END IF; END",
+                name = literal(role),
+                verifier = literal(verifier),
+            ))
+        )
+    };
+    verifiers.iter().map(of_role).collect()
 }
 
 impl Secrets {
@@ -105,10 +131,11 @@ impl Secrets {
         let (inner, outer) = self.keys.split_at(self.keys.len() / 2);
         format!(
             "INSERT INTO loxo.capture_token (token) VALUES ({}); \
-             INSERT INTO loxo.seal (inner_key, outer_key) VALUES (decode({}, 'hex'), decode({}, 'hex'));",
+             INSERT INTO loxo.seal (inner_key, outer_key) VALUES (decode({}, 'hex'), decode({}, 'hex')); {}",
             literal(&self.token),
             literal(inner),
-            literal(outer)
+            literal(outer),
+            self.passwords
         )
     }
 }

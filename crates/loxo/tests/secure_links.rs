@@ -204,7 +204,6 @@ fn every_link_to_a_datanode_is_encrypted_and_verified() {
 
     hosts.configure(verify, "localhost", None);
     hosts.succeeds(&["init"]);
-    make_verifiers_equal(&hosts);
     hosts.start("gtm");
     hosts.start("coordinator");
     hosts.answers("CREATE TABLE t (k int PRIMARY KEY, v text) DISTRIBUTE BY HASH (k)");
@@ -353,7 +352,6 @@ fn a_gtm_hears_only_who_has_a_certificate_of_the_cluster() {
     hosts.fails(&["gtm"], "loxo init --certificates");
     hosts.succeeds(&["init"]);
     assert!(hosts.succeeds(&["init", "--certificates"]).contains("all certificates are there"));
-    make_verifiers_equal(&hosts);
     hosts.start("gtm");
     hosts.start("coordinator");
     hosts.answers("CREATE TABLE t (k int PRIMARY KEY) DISTRIBUTE BY HASH (k)");
@@ -425,15 +423,6 @@ fn what_others_can_reach_must_be_secured() {
     hosts.fails(&["coordinator"], "without encryption");
     write("listen = \"127.0.0.1", "insecure = true\nlisten = \"0.0.0.0");
     hosts.start("coordinator");
-}
-
-/// `CREATE ROLE` through a coordinator would have stored the same verifier everywhere.
-fn make_verifiers_equal(hosts: &Hosts) {
-    let mut first = hosts.servers[0].connect().unwrap();
-    for role in ["app", "svc"] {
-        let verifier = one(&mut first, &format!("SELECT rolpassword FROM pg_authid WHERE rolname = '{role}'"));
-        hosts.servers[1].connect().unwrap().run(&format!("ALTER ROLE {role} PASSWORD '{verifier}'")).unwrap();
-    }
 }
 
 fn one(client: &mut Client, sql: &str) -> String {

@@ -81,7 +81,16 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// The same without regard to arguments.
+    /// Functions of the session in `pg_temp` that a call may mean.
+    pub fn temporary_functions(&self, call: &FuncCall) -> Vec<&'a Function> {
+        let (schema, name) = tree::qualified(&call.funcname);
+        let is_meant = |function: &&Function| {
+            schema.is_some_and(tree::is_temporary_schema) && function.name == name && function.takes(call.args.len())
+        };
+        self.session.temp_functions.iter().filter(is_meant).collect()
+    }
+
+    /// [`Context::user_functions`] without regard to arguments.
     pub fn named_functions(&self, names: &[Node]) -> Vec<&'a Function> {
         let (schema, name) = tree::qualified(names);
         let is_meant = |function: &&Function| match schema {

@@ -89,3 +89,16 @@ INSERT INTO "Weird Table" VALUES (1), (2);
 SELECT * FROM "Weird Table" ORDER BY 1;
 SELECT * FROM Weird_Table;
 DROP TABLE "Weird Table";
+-- The cluster's own schema takes no tables of users.
+-- refused
+CREATE TABLE loxo.mine (a int);
+-- refused
+CREATE VIEW loxo.mine AS SELECT 1 AS a;
+-- refused
+CREATE TABLE loxo.mine AS SELECT 1 AS a;
+-- refused
+CREATE FUNCTION loxo.mine() RETURNS int LANGUAGE sql AS 'SELECT 1';
+-- refused
+CREATE TYPE loxo.mine AS ENUM ('a');
+-- refused
+CREATE SEQUENCE loxo.mine;

@@ -88,6 +88,22 @@ CREATE FUNCTION pg_temp.above(int) RETURNS SETOF int LANGUAGE plpgsql AS $$BEGIN
 SELECT * FROM pg_temp.above(98);
 -- params: 99
 SELECT sum(a) FROM pg_temp.above($1) AS a;
+-- A function that another one calls changes what the statement reads.
+CREATE FUNCTION pg_temp.inner_one() RETURNS int LANGUAGE plpgsql AS $$BEGIN INSERT INTO d VALUES (2002, 7); RETURN 1; END$$;
+CREATE FUNCTION pg_temp.outer_one() RETURNS int LANGUAGE plpgsql AS $$BEGIN PERFORM pg_temp.inner_one(); RETURN 1; END$$;
+-- refused
+SELECT count(*) FROM d, pg_temp.outer_one();
+SELECT count(*) FROM d WHERE id = 2002;
+CREATE FUNCTION pg_temp.three() RETURNS SETOF int LANGUAGE sql AS 'VALUES (1), (2), (3)';
+CREATE FUNCTION pg_temp.plus(int) RETURNS bigint LANGUAGE plpgsql AS $$BEGIN RETURN $1 + (SELECT count(*) FROM d WHERE id < 3); END$$;
+SELECT pg_temp.plus(5);
+-- refused
+SELECT pg_temp.plus(pg_temp.three());
+CREATE PROCEDURE p_of_two(a int, INOUT b int) LANGUAGE plpgsql AS $$BEGIN b := 7; END$$;
+CREATE PROCEDURE pg_temp.p_of_two(INOUT a int, b int) LANGUAGE plpgsql AS $$BEGIN a := 42 + (SELECT count(*) FROM d WHERE id < 3); END$$;
+-- refused
+DO $$DECLARE x int := 1; y int := 2; BEGIN CALL pg_temp.p_of_two(x, y); RAISE NOTICE '% %', x, y; END$$;
+DROP PROCEDURE p_of_two(int, int);
 CREATE FUNCTION pg_temp.of_t(int) RETURNS bigint LANGUAGE plpgsql AS $$BEGIN INSERT INTO log VALUES ($1); RETURN (SELECT count(*) FROM log) + rows_of_r(); END$$;
 SELECT pg_temp.of_t(1);
 SELECT a FROM log ORDER BY a;

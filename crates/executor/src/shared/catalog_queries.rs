@@ -44,7 +44,9 @@ pub(crate) const FUNCTION_FROM: &str = "pg_proc p CROSS JOIN LATERAL (\
        SELECT CASE p.prokind WHEN 'p' THEN coalesce(cardinality(p.proallargtypes), p.pronargs) ELSE p.pronargs END) a(most) JOIN pg_namespace n ON n.oid = p.pronamespace JOIN pg_language l ON l.oid = p.prolang";
 
 pub(super) fn functions() -> String {
-    format!("SELECT {FUNCTION_COLUMNS} FROM {FUNCTION_FROM} WHERE p.oid >= 16384 AND n.nspname <> 'loxo'")
+    format!(
+        "SELECT {FUNCTION_COLUMNS} FROM {FUNCTION_FROM} WHERE p.oid >= 16384 AND n.nspname <> 'loxo' AND n.nspname !~ '^pg_temp'"
+    )
 }
 
 /// What uses a function and is neither another function nor a table's, nor runs in DDL alone: a statement may call it without a

@@ -39,6 +39,7 @@ pub(crate) use redistribute::redistribute;
 pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
     let Some(node) = statement.node() else { return Err(PgError::internal("DDL without a tree")) };
     let ddl = Ddl { ctx, statement };
+    refuse_our_schema(ctx, node)?;
     match node {
         node if is_of_large_object(node) => Ok(boxed(as_it_stands(statement, vec![ctx.home()], DdlKind::Data))),
         NodeEnum::CreateStmt(create) => create::create_table(ctx, statement, create).map(boxed),
@@ -187,6 +188,40 @@ fn as_it_stands(statement: &Statement, nodes: Vec<NodeId>, kind: DdlKind) -> Ddl
         follow_up: None,
         fills_by: None,
         fill: Fill::Table,
+    }
+}
+
+/// Nothing of users is made in schema loxo, where nobody looks for their objects.
+fn refuse_our_schema(ctx: &Context<'_>, node: &NodeEnum) -> Result<()> {
+    fn of_relation(name: &Option<RangeVar>) -> Option<&str> {
+        name.as_ref().filter(|name| name.relpersistence != "t").map(|name| name.schemaname.as_str())
+    }
+    fn of_names(names: &[Node]) -> Option<&str> {
+        Some(tree::qualified(names).0.unwrap_or_default())
+    }
+    let schema = match node {
+        NodeEnum::CreateStmt(create) => of_relation(&create.relation),
+        NodeEnum::CreateTableAsStmt(create) => create.into.as_ref().and_then(|into| of_relation(&into.rel)),
+        NodeEnum::SelectStmt(select) => select.into_clause.as_ref().and_then(|into| of_relation(&into.rel)),
+        NodeEnum::ViewStmt(view) => of_relation(&view.view),
+        NodeEnum::CreateSeqStmt(sequence) => of_relation(&sequence.sequence),
+        NodeEnum::CompositeTypeStmt(create) => of_relation(&create.typevar),
+        NodeEnum::CreateFunctionStmt(create) => of_names(&create.funcname),
+        NodeEnum::CreateEnumStmt(create) => of_names(&create.type_name),
+        NodeEnum::CreateRangeStmt(create) => of_names(&create.type_name),
+        NodeEnum::CreateDomainStmt(create) => of_names(&create.domainname),
+        NodeEnum::DefineStmt(create) => of_names(&create.defnames),
+        _ => None,
+    };
+    let is_ours = |schema: &str| match schema {
+        "" => ctx.session.search_path.first().is_some_and(|first| first == "loxo"),
+        named => named == "loxo",
+    };
+    match schema.is_some_and(is_ours) {
+        false => Ok(()),
+        true => Err(PgError::unsupported("an object in schema loxo, which is the cluster's own,").hint(
+            "Name another schema. Where none is named, search_path decides: for a role named loxo it begins with that one.",
+        )),
     }
 }
 

@@ -7,7 +7,7 @@ use pg_query::NodeEnum;
 
 use crate::facts::bodies::statements_of;
 use crate::parse::{CopySubject, Statement, StatementKind, parse};
-use crate::tree::{Ask, Ref, Walk, is_about_rows, qualified};
+use crate::tree::{Ask, Ref, Walk, is_about_rows, is_temporary_schema, qualified};
 
 /// Names in statements.
 #[derive(Default)]
@@ -109,7 +109,12 @@ impl Names {
                 let schema = (!table.schemaname.is_empty()).then(|| table.schemaname.clone());
                 self.tables.insert((schema, table.relname.clone()));
             }
-            Ref::FuncCall(call) => drop(self.calls.insert(qualified(&call.funcname).1.to_owned())),
+            Ref::FuncCall(call) => {
+                let (schema, name) = qualified(&call.funcname);
+                self.calls.insert(name.to_owned());
+                // The catalog does not have it.
+                self.hidden |= schema.is_some_and(is_temporary_schema);
+            }
             _ => {}
         });
         // An operator, a cast or a default may call any function, but none of them names a table here.

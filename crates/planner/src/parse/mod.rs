@@ -20,7 +20,6 @@ mod distribute;
 mod dump;
 mod executed;
 mod marked;
-mod moment;
 pub(crate) mod printed;
 mod row_casts;
 pub(crate) mod scan;

@@ -75,7 +75,9 @@ fn every_statement(
                 return Ok(false);
             }
             if tree::is_about_rows(statement) {
-                pending.extend(statement.calls()?.into_iter().flat_map(|call| ctx.user_functions(call)));
+                for call in statement.calls()? {
+                    pending.extend(ctx.user_functions(call).into_iter().chain(ctx.temporary_functions(call)));
+                }
             }
         }
     }

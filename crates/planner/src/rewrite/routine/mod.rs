@@ -177,8 +177,10 @@ pub fn call_targets(sql: &str, catalog: &Catalog) -> Result<Vec<Option<Vec<Strin
     let parse = |text: &str| tree::parse_one(text).map_err(|error| PgError::internal(error.to_string()));
     let Some(NodeEnum::CallStmt(call)) = parse(sql)? else { return Err(unknown()) };
     let call = call.funccall.ok_or_else(unknown)?;
-    let name = tree::last_name(&call.funcname).unwrap_or_default();
-    let [procedure] = catalog.functions(name) else { return Err(unknown()) };
+    let (schema, name) = tree::qualified(&call.funcname);
+    let is_meant = |procedure: &&Function| schema.is_none_or(|schema| procedure.schema == schema);
+    let meant: Vec<&Function> = catalog.functions(name).iter().filter(is_meant).collect();
+    let [procedure] = meant.as_slice() else { return Err(unknown()) };
     let Some(NodeEnum::CreateFunctionStmt(create)) = parse(&procedure.definition)? else { return Err(unknown()) };
     let mut targets = Vec::new();
     for (at, parameter) in create.parameters.iter().enumerate() {
@@ -206,20 +208,17 @@ fn called<'a>(ctx: &Context<'a>, call: &FuncCall, kind: char) -> Result<Option<&
 
 /// Likewise, whatever its kind is.
 fn of_coordinator<'a>(ctx: &Context<'a>, call: &FuncCall) -> Result<Option<&'a Function>> {
-    match tree::qualified(&call.funcname) {
-        (Some(schema), name) if tree::is_temporary_schema(schema) => temporary(ctx, name, call.args.len()),
+    match ctx.temporary_functions(call).as_slice() {
+        [function] => Ok(is_temporary_of_coordinator(ctx, call, function)?.then_some(*function)),
         _ => inline::function(ctx, call),
     }
 }
 
-/// A function in `pg_temp` that its node cannot run.
-fn temporary<'a>(ctx: &Context<'a>, name: &str, arguments: usize) -> Result<Option<&'a Function>> {
-    let is_meant = |function: &&Function| function.name == name && function.takes(arguments);
-    let meant: Vec<&Function> = ctx.session.temp_functions.iter().filter(is_meant).collect();
-    let [function] = meant.as_slice() else { return Ok(None) };
+/// A function in `pg_temp` that its node cannot run. What its arguments give is not known if they call others there.
+fn is_temporary_of_coordinator(ctx: &Context<'_>, call: &FuncCall, function: &Function) -> Result<bool> {
+    let is_other = |node: Ref<'_>| matches!(node, Ref::FuncCall(call) if !ctx.temporary_functions(call).is_empty());
     let is_read = ["sql", "plpgsql"].contains(&function.language.as_str()) && matches!(function.kind, 'f' | 'p');
-    let is_run_by_us = is_read && functions::function_facts_at_home(ctx, function)?.refused.is_some();
-    Ok(is_run_by_us.then_some(*function))
+    Ok(is_read && !call.args.may_have(is_other) && functions::function_facts_at_home(ctx, function)?.refused.is_some())
 }
 
 /// `None` if the call is not a plain one.

@@ -1,4 +1,4 @@
-//! Dates and times among the constants of a statement, and marks for them ([`Marked`](super::marked::Marked)).
+//! Dates and times among the constants of a statement, and marks for them ([`Marked`](super::Marked)).
 //!
 //! Only those are marked that every setting reads alike, with year, month and day in this order, and that PostgreSQL takes: its
 //! calendar is looked at here. What type they get is found out by the analysis: a text, a `date`, a `timestamp` or, in UTC, which has

@@ -2,9 +2,9 @@
 //! looked for in what PostgreSQL has printed.
 //!
 //! Only what PostgreSQL's analysis hands on as it stands can be a mark: numbers, strings whose type keeps any text, and dates and
-//! times that are written so that every setting reads them alike ([`Moment`]). A constant that the analysis uses (`ORDER BY 1`,
-//! `numeric(10,2)`, `'[1,2]'::int4range`) stays in the text: it has to be *pinned*, which is found out by trying. Equal constants get the same mark, since whether two expressions are equal decides
-//! what a GROUP BY means.
+//! times that every setting reads alike ([`Moment`]). A constant that the analysis uses (`ORDER BY 1`, `numeric(10,2)`,
+//! `'[1,2]'::int4range`) stays in the text: it has to be *pinned*, which is found out by trying. Equal constants get the same
+//! mark, since whether two expressions are equal decides what a GROUP BY means.
 
 use std::collections::HashMap;
 
@@ -13,9 +13,12 @@ use pg_query::protobuf::{AConst, Float, Integer, TypeCast, a_const};
 use pgerror::{PgError, Result};
 
 use super::analysed::Analysis;
-use super::moment::{self, Moment};
 use crate::template::{LiteralKind, Shape};
 use crate::tree::{self, Ask, Get, Ref, Walk};
+
+mod moment;
+
+use moment::Moment;
 
 /// Marks are numbers from here on, which must not occur in the statement itself.
 const BASE: u32 = 1_986_040_000;
@@ -24,6 +27,8 @@ const BASE: u32 = 1_986_040_000;
 const COMMON: &str = "198604";
 /// How marks of strings begin: all that is left of one in a constant of type `"char"`.
 const FIRST: &str = "l";
+/// Likewise of the marks of days.
+const FIRST_DIGIT: &str = "1";
 /// The longest value of type `name`: longer ones are cut.
 const NAME_BYTES_MAX: usize = 63;
 /// The digits in a constant of type `bytea`, as PostgreSQL prints it.
@@ -81,9 +86,7 @@ impl Marked {
             let is_signed = text.trim_end().ends_with('-') && written.bytes().all(|byte| matches!(byte, b'0' | b'.'));
             let is_pinned = is_signed || pinned.get(at).copied().unwrap_or(false);
             let value = if is_pinned { None } else { value(written, literal.kind) };
-            if value.as_ref().is_some_and(|value| marks.keys().any(|other| value.may_be_equal_to(other))) {
-                return None;
-            }
+            let value = value.filter(|value| !marks.keys().any(|other| value.may_be_equal_to(other)));
             let next = marks.len() as u32;
             let mark = value.map(|value| marks.entry(value.clone()).or_insert_with(|| value.marked(next)).clone());
             constants.push(Constant { at: text.len(), mark: mark.clone() });
@@ -131,6 +134,15 @@ impl Marked {
         }
         if pinned != self.pinned() {
             return Ok(Some(pinned));
+        }
+        // One mark in several places, of which a type has made something else that nobody would know: `'5'::text, '5'::xid`.
+        let is_everywhere = |mark: &Mark| {
+            let printed = found.iter().filter(|text| mark.is_printed_as(text, analysis) || is_negative(text, mark));
+            let written = self.constants.iter().filter(|constant| constant.mark.as_ref() == Some(mark));
+            printed.count() >= written.count()
+        };
+        if !self.constants.iter().filter_map(|constant| constant.mark.as_ref()).all(is_everywhere) {
+            return Ok(Some(vec![true; pinned.len()]));
         }
         // A mark that has become a part of something else is found in the text only.
         let as_is = tree::deparse(self.written_into(analysis)?.node.as_ref().ok_or_else(nothing)?)?;
@@ -213,7 +225,6 @@ impl Value {
     fn may_be_equal_to(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Moment(one), Self::Moment(other)) => one != other && one.date() == other.date(),
-            (Self::Days(one), Self::Days(other)) => one != other && days_in(one) == days_in(other),
             _ => false,
         }
     }
@@ -236,18 +247,20 @@ fn value(written: &str, kind: LiteralKind) -> Option<Value> {
             let text = written[1..written.len() - 1].replace("''", "'");
             Some(match Moment::of(&text) {
                 Some(moment) => Value::Moment(moment),
-                None if days_in(&text).is_some() => Value::Days(text),
+                None if is_days(&text) => Value::Days(text),
                 None => Value::Text(text),
             })
         }
     }
 }
 
-/// In `3 days`.
-fn days_in(text: &str) -> Option<u32> {
-    let (number, unit) = text.split_once(' ')?;
-    let is_plain = (1..=6).contains(&number.len()) && number.bytes().all(|byte| byte.is_ascii_digit());
-    (is_plain && ["day", "days"].contains(&unit)).then(|| number.parse().ok())?
+/// `1 day`, `3 days`, as an `interval` is printed.
+fn is_days(text: &str) -> bool {
+    let number = text.strip_suffix(" days").filter(|number| *number != "1");
+    let is_plain = |number: &str| {
+        (1..=6).contains(&number.len()) && !number.starts_with('0') && number.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    text == "1 day" || number.is_some_and(is_plain)
 }
 
 /// What a constant is written with: PostgreSQL prints a negative number as a string.
@@ -262,7 +275,7 @@ fn digits_of(value: &a_const::Val) -> Option<String> {
 
 /// May the constant be what type `"char"` has taken of a mark?
 fn is_first_byte(cast: &TypeCast) -> bool {
-    text_as(cast, "char").is_some_and(|text| [FIRST, "1", moment::FIRST].contains(&text))
+    text_as(cast, "char").is_some_and(|text| [FIRST, FIRST_DIGIT, moment::FIRST].contains(&text))
 }
 
 /// The text of a constant that is cast to this type of PostgreSQL's.
