@@ -312,6 +312,9 @@ async fn a_lost_answer_to_the_deciding_commit_is_found_out() {
             waits = value(&mut killer, kill).await != "0";
         }
     }
+    // It may be seen for a moment more, and is not the one that is to be killed.
+    let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
+    while value(&mut killer, waiting).await != "0" {}
     let killing = tokio::spawn(async move {
         while value(&mut killer, kill).await == "0" {
             tokio::time::sleep(std::time::Duration::from_millis(10)).await;
