@@ -102,3 +102,7 @@ CREATE FUNCTION loxo.mine() RETURNS int LANGUAGE sql AS 'SELECT 1';
 CREATE TYPE loxo.mine AS ENUM ('a');
 -- refused
 CREATE SEQUENCE loxo.mine;
+CREATE TABLE not_mine (a int);
+-- refused
+ALTER TABLE not_mine SET SCHEMA loxo;
+DROP TABLE not_mine;

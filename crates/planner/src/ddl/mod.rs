@@ -211,6 +211,13 @@ fn refuse_our_schema(ctx: &Context<'_>, node: &NodeEnum) -> Result<()> {
         NodeEnum::CreateRangeStmt(create) => of_names(&create.type_name),
         NodeEnum::CreateDomainStmt(create) => of_names(&create.domainname),
         NodeEnum::DefineStmt(create) => of_names(&create.defnames),
+        NodeEnum::CreateForeignTableStmt(create) => {
+            create.base_stmt.as_ref().and_then(|base| of_relation(&base.relation))
+        }
+        NodeEnum::CreateExtensionStmt(create) => {
+            Some(tree::option_of(&create.options, "schema").and_then(tree::text_of).unwrap_or_default())
+        }
+        NodeEnum::AlterObjectSchemaStmt(moved) => Some(moved.newschema.as_str()),
         _ => None,
     };
     let is_ours = |schema: &str| match schema {
@@ -241,17 +248,16 @@ fn names_temporary(object: &Node) -> bool {
 
 /// A function, type or the like that is made or altered in `pg_temp`, which the home node alone has.
 fn is_in_temporary_schema(node: &NodeEnum) -> bool {
-    let of_names = is_in_pg_temp;
     match node {
-        NodeEnum::CreateFunctionStmt(create) => of_names(&create.funcname),
-        NodeEnum::CreateEnumStmt(create) => of_names(&create.type_name),
-        NodeEnum::CreateRangeStmt(create) => of_names(&create.type_name),
-        NodeEnum::CreateDomainStmt(create) => of_names(&create.domainname),
-        NodeEnum::DefineStmt(create) => of_names(&create.defnames),
+        NodeEnum::CreateFunctionStmt(create) => is_in_pg_temp(&create.funcname),
+        NodeEnum::CreateEnumStmt(create) => is_in_pg_temp(&create.type_name),
+        NodeEnum::CreateRangeStmt(create) => is_in_pg_temp(&create.type_name),
+        NodeEnum::CreateDomainStmt(create) => is_in_pg_temp(&create.domainname),
+        NodeEnum::DefineStmt(create) => is_in_pg_temp(&create.defnames),
         NodeEnum::CompositeTypeStmt(create) => {
             create.typevar.as_ref().is_some_and(|name| tree::is_temporary_schema(&name.schemaname))
         }
-        NodeEnum::AlterFunctionStmt(alter) => alter.func.as_ref().is_some_and(|object| of_names(&object.objname)),
+        NodeEnum::AlterFunctionStmt(alter) => alter.func.as_ref().is_some_and(|object| is_in_pg_temp(&object.objname)),
         _ => false,
     }
 }

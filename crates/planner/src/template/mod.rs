@@ -71,7 +71,7 @@ pub struct Template {
     is_snapshot_independent: bool,
     writes: bool,
     reads_clock: bool,
-    /// Where, if that is in the text alone.
+    /// Where its words do, if no default does. Bodies of functions read that of their node.
     clock_places: Option<ClockPlaces>,
     parameters: Option<Parameters>,
     /// All statements of the shape are the same text.

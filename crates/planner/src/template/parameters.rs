@@ -3,8 +3,9 @@
 //! PostgreSQL gives a whole number of up to nine digits the type `integer`; a parameter declared as `integer` in its place leads to
 //! the same operators, casts and results. Not everywhere: `ORDER BY 1` means a column, `a + 1` in GROUP BY must be the
 //! same constant as in the output list, `varchar(5)` takes no parameter. So only operands of plain operators, values of
-//! an INSERT's row and of SET are replaced, in statements without grouping, ordering, functions, ON CONFLICT, triggers
-//! (a trigger or a function might ask for the text with `current_query()`); all other numbers keep the statement as it is.
+//! an INSERT's row and of SET are replaced, in statements without grouping, ordering, ON CONFLICT, triggers, and functions but
+//! PostgreSQL's own that read the clock (a trigger or a function might ask for the text with `current_query()`); all other numbers
+//! keep the statement as it is.
 
 use std::ops::Range;
 
