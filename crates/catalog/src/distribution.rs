@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use placement::{BucketMap, KeyType};
 
-use crate::{AttNum, NodeId};
+use crate::{AttNum, NodeId, Relation};
 
 /// Identifies a bucket map in the metadata. Tables are co-located when map and key types are the same.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
@@ -117,5 +117,13 @@ impl Distribution {
     /// Is every row on exactly one of several nodes?
     pub fn is_partitioned(&self) -> bool {
         matches!(self, Distribution::Hash { .. } | Distribution::Modulo { .. } | Distribution::RoundRobin { .. })
+    }
+}
+
+impl Relation {
+    /// Names of the distribution key's columns.
+    pub fn key_names(&self) -> Vec<&str> {
+        let columns = self.distribution.key().iter().filter_map(|key| self.column_at(key.number));
+        columns.map(|column| column.name.as_str()).collect()
     }
 }

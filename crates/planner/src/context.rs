@@ -10,9 +10,8 @@ use pg_query::Node;
 use pg_query::protobuf::{FuncCall, RangeVar, TypeName};
 use pgerror::{PgError, Result, SqlState};
 
-use crate::parse::{Analysis, Uses};
-use crate::plan::Redistribute;
-use crate::rewrite::views;
+use crate::parse::{Analysis, Statement, Uses};
+use crate::plan::{Plan, Redistribute};
 use crate::session::SessionFacts;
 use crate::tree::{self, Ask, Ref, Walk};
 
@@ -20,9 +19,29 @@ use crate::tree::{self, Ask, Ref, Walk};
 /// taken for them.
 pub(crate) type AutoReplicate = Cell<Option<Vec<Redistribute>>>;
 
+/// The planner as its parts call it: a statement is made of statements, and a view is looked at like one. Parts know of what is
+/// above them by this only.
+pub(crate) trait Planner: Sync {
+    /// Plans a statement; it may turn out that tables have to give way to it.
+    fn plan(&self, ctx: &Context<'_>, statement: &Statement) -> Result<Plan>;
+    /// Plans a statement as it stands: no table gives way to it but to that which it is a part of.
+    fn plan_as_it_stands(&self, ctx: &Context<'_>, statement: &Statement) -> Result<Plan>;
+    /// Plans a statement inside of another: what is run ahead of a statement is run ahead of the other.
+    fn plan_part(&self, ctx: &Context<'_>, statement: &Statement) -> Result<Plan>;
+    /// The plan of a statement with calls that the coordinator makes; `None` if it has none.
+    fn plan_in_steps(&self, ctx: &Context<'_>, statement: &Statement) -> Option<Plan>;
+    /// Plans a statement that all bodies and views have been put into.
+    fn plan_inlined(&self, ctx: &Context<'_>, statement: &Statement) -> Result<Plan>;
+    /// The view as a table: no node shows a row that another one shows, or all show the same.
+    fn view_as_table(&self, ctx: &Context<'_>, view: &Relation) -> Option<Arc<Relation>>;
+    /// Does a temporary view show rows of tables that other nodes have too, or call functions that may read such tables?
+    fn view_needs_others(&self, ctx: &Context<'_>, view: &Relation) -> Result<bool>;
+}
+
 /// What planning one statement looks at.
 #[derive(Clone, Copy)]
 pub(crate) struct Context<'a> {
+    pub planner: &'a dyn Planner,
     pub catalog: &'a Catalog,
     pub session: &'a SessionFacts<'a>,
     /// What PostgreSQL has found out about the statement; without it names are looked up by the session's search path.
@@ -62,8 +81,42 @@ impl Named {
 
 impl<'a> Context<'a> {
     /// Of a whole statement.
-    pub fn new(catalog: &'a Catalog, session: &'a SessionFacts<'a>, analysis: Option<&'a Analysis>) -> Self {
-        Context { catalog, session, analysis, exchanged: &[], copies: None, on_first: None, auto_replicates: None }
+    pub fn new(
+        planner: &'a dyn Planner,
+        catalog: &'a Catalog,
+        session: &'a SessionFacts<'a>,
+        analysis: Option<&'a Analysis>,
+    ) -> Self {
+        Context {
+            planner,
+            catalog,
+            session,
+            analysis,
+            exchanged: &[],
+            copies: None,
+            on_first: None,
+            auto_replicates: None,
+        }
+    }
+
+    /// See [`Planner::plan`].
+    pub fn plan(&self, statement: &Statement) -> Result<Plan> {
+        self.planner.plan(self, statement)
+    }
+
+    /// See [`Planner::plan_part`].
+    pub fn plan_part(&self, statement: &Statement) -> Result<Plan> {
+        self.planner.plan_part(self, statement)
+    }
+
+    /// See [`Planner::view_as_table`].
+    pub fn view_as_table(&self, view: &Relation) -> Option<Arc<Relation>> {
+        self.planner.view_as_table(self, view)
+    }
+
+    /// For a plan of its own of the same statement.
+    pub fn afresh(&self) -> Self {
+        Context { exchanged: &[], copies: None, on_first: None, auto_replicates: None, ..*self }
     }
 
     /// For the body of a function, which PostgreSQL's analysis of the statement does not look into.
@@ -199,8 +252,8 @@ impl<'a> Context<'a> {
     pub fn resolve(&self, name: &RangeVar) -> Result<Named> {
         let named = self.resolve_name(name)?;
         match &named {
-            Named::View(view) if views::is_read_as_table(name) => {
-                Ok(views::as_table(self, view).map_or(named, Named::Distributed))
+            Named::View(view) if tree::is_read_as_table(name) => {
+                Ok(self.view_as_table(view).map_or(named, Named::Distributed))
             }
             _ => Ok(named),
         }
@@ -234,7 +287,7 @@ impl<'a> Context<'a> {
             return self.named(table);
         }
         // What is temporary bears its bare name in a definition, too.
-        if views::is_with_item(name) && !self.session.temp_relations.contains(&name.relname) {
+        if tree::is_with_item(name) && !self.session.temp_relations.contains(&name.relname) {
             return Ok(Named::Home(None));
         }
         if schema.is_empty() {
@@ -270,7 +323,7 @@ impl<'a> Context<'a> {
     /// Something of the session's own. A view of what other nodes have too is one like any other.
     fn temporary(&self, name: &str) -> Result<Named> {
         match self.session.temp_views.iter().find(|view| view.name == name) {
-            Some(view) if views::needs_others(self, view)? => Ok(Named::View(view.clone())),
+            Some(view) if self.planner.view_needs_others(self, view)? => Ok(Named::View(view.clone())),
             _ => Ok(Named::Home(None)),
         }
     }

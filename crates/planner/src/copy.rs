@@ -9,9 +9,9 @@ use pgerror::{PgError, Result, SqlState};
 
 use crate::context::{Context, Named};
 use crate::dml::stage;
-use crate::facts::clock::is_moment;
 use crate::facts::code;
 use crate::facts::functions;
+use crate::parse::shape::is_moment;
 use crate::parse::{CopyStatement, CopySubject, Statement, StatementKind};
 use crate::plan::{CopyFrom, CopyHome, CopySource, CopyTo, Forward, Plan, RowColumn, Scatter, names_list};
 use crate::tree::{self, Get};
@@ -156,7 +156,7 @@ fn to_query(ctx: &Context<'_>, query: &Statement) -> Result<Plan> {
     if query.only_changes() {
         return Err(PgError::new(SqlState::FEATURE_NOT_SUPPORTED, "COPY query must have a RETURNING clause"));
     }
-    let plan = crate::plan_in(ctx, query)?;
+    let plan = ctx.plan_part(query)?;
     let writes = plan.facts().writes;
     let source = match plan {
         Plan::ExchangePlan(exchange_plan) => CopySource::ExchangePlan(exchange_plan),

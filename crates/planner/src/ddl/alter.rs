@@ -14,7 +14,6 @@ use super::add_column::{self, Source};
 use super::constraints::{NewTable, NewUnique};
 use super::{as_it_stands, auto_replicate, create, decide, everywhere, is_temporary, redistribute, rule, trigger};
 use crate::context::{Context, Named};
-use crate::dml::key_names;
 use crate::facts::code;
 use crate::facts::functions::{Facts, facts};
 use crate::parse::Statement;
@@ -245,7 +244,7 @@ impl Alter<'_> {
     }
 
     fn is_key(&self, column: &str) -> bool {
-        key_names(self.relation).contains(&column)
+        self.relation.key_names().contains(&column)
     }
 
     /// Without its key a table may lie as it does, unless a clause said where its rows are: no unique key survives that could
@@ -361,7 +360,7 @@ pub(super) fn rename(ctx: &Context<'_>, statement: &Statement, rename: &RenameSt
         let (schema, name) = (relation.schema.clone(), relation.name.clone());
         match kind {
             ObjectType::ObjectTrigger => trigger::rename(rename, &relation, &mut plan)?,
-            ObjectType::ObjectColumn if key_names(&relation).contains(&rename.subname.as_str()) => {
+            ObjectType::ObjectColumn if relation.key_names().contains(&rename.subname.as_str()) => {
                 let (column, new_column) = (rename.subname.clone(), rename.newname.clone());
                 plan.effects.push(Effect::RenameColumn { schema, name, column, new_column });
             }

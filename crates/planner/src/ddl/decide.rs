@@ -9,7 +9,6 @@ use placement::{BucketMap, KeyType};
 use super::auto_replicate;
 use super::constraints::{self, NewColumn, NewTable};
 use crate::context::Context;
-use crate::dml::key_names;
 use crate::parse::{DistributeBy, DistributionKind, NodeSelection};
 use crate::plan::{MapRequest, Placement, Redistribute};
 
@@ -177,7 +176,7 @@ pub(super) fn are_alike(a: &Relation, b: &Relation) -> bool {
     match (&a.distribution, &b.distribution) {
         (Distribution::Hash { map_id: of_a, .. }, Distribution::Hash { map_id: of_b, .. })
         | (Distribution::Modulo { map_id: of_a, .. }, Distribution::Modulo { map_id: of_b, .. }) => {
-            of_a == of_b && key_names(a) == key_names(b)
+            of_a == of_b && a.key_names() == b.key_names()
         }
         (Distribution::Replicated { nodes: of_a }, Distribution::Replicated { nodes: of_b })
         | (Distribution::RoundRobin { nodes: of_a }, Distribution::RoundRobin { nodes: of_b }) => of_a == of_b,

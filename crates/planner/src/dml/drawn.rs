@@ -16,20 +16,11 @@ use super::insert::Insert;
 use super::stage;
 use crate::context::{Context, Named};
 use crate::parse::{self, Statement};
+use crate::plan::Drawn;
 use crate::tree::{self, Get, Syntax};
 
 /// Further parameters of one statement; its multi-row INSERT goes on by the stage.
 const DRAWN_MAX: usize = 20_000;
-
-/// See the module's page.
-#[derive(Clone, Debug)]
-#[allow(missing_docs)]
-pub struct Drawn {
-    /// For each sequence the expression that draws a number, and how often; in the order of the further parameters.
-    pub draws: Vec<(String, usize)>,
-    /// The INSERT with these parameters.
-    pub rest: Box<Statement>,
-}
 
 /// `None` if the statement needs another way.
 pub(crate) fn drawn(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Drawn>> {

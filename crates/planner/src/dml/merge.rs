@@ -15,10 +15,10 @@ use crate::copy::is_literal;
 use crate::facts::functions::facts;
 use crate::parse::Statement;
 use crate::plan::{Forward, Gather, Plan, Replicate, Scatter};
-use crate::rewrite::views;
 use crate::select::locality::{Analyzer, Env, Not, RowDistribution};
 use crate::select::{fallback, refusal};
 use crate::tree::{self, Get, Syntax};
+use crate::views;
 
 /// Plans a MERGE. A node alone may update and delete rows of a partitioned target, but not insert: a row that no node
 /// matches would be inserted by each of them.

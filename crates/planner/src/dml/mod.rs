@@ -21,17 +21,16 @@ mod set_default;
 pub(crate) mod stage;
 mod staged_dml;
 mod staged_sql;
+pub(crate) mod temp_placement;
 mod update;
 mod view;
 
-pub use drawn::Drawn;
 pub(crate) use drawn::drawn;
 pub(crate) use insert::{Insert, insert, is_identity, place_of_insert};
 pub(crate) use merge::merge;
 pub(crate) use row_parts::{Part, parts};
 pub use set_default::sets_default;
 pub(crate) use set_default::written_out;
-pub use stage::TABLE as STAGE;
 pub(crate) use stage::{definition, identity, stored_columns};
 pub(crate) use update::{changing_targets, check_key, delete, update};
 
@@ -94,11 +93,6 @@ fn check_same_everywhere(facts: &Facts, table: &str) -> Result<()> {
 
 fn returning_list(clause: Option<&ReturningClause>) -> Vec<Node> {
     clause.map(|r| r.exprs.clone()).unwrap_or_default()
-}
-
-/// Names of the distribution key's columns.
-pub(crate) fn key_names(relation: &Relation) -> Vec<&str> {
-    relation.distribution.key().iter().filter_map(|k| relation.column_at(k.number)).map(|c| c.name.as_str()).collect()
 }
 
 /// On several nodes, so that a change has to be the same on each.

@@ -5,12 +5,9 @@ use std::sync::Arc;
 use catalog::{Column, Distribution, Generated, Relation, quote_identifier, quote_literal};
 use placement::KeyType;
 
-use crate::plan::{KeySource, Route, RowColumn, Stage, column_list};
+use crate::plan::{KeySource, Route, RowColumn, STAGE, Stage, column_list};
 use crate::session::Moment;
 use crate::tree::{self, Ask, Ref};
-
-/// Name of the temp table.
-pub const TABLE: &str = "loxo_stage";
 
 /// A column of a row in flight.
 pub(crate) fn row_column(column: &Column) -> RowColumn {
@@ -27,6 +24,13 @@ pub(crate) fn stored_columns(relation: &Relation) -> Vec<&Column> {
     relation.columns.iter().filter(|c| !matches!(c.generated, Generated::Stored | Generated::Virtual)).collect()
 }
 
+impl Stage {
+    /// The stage of a table.
+    pub fn of(relation: &Arc<Relation>) -> Self {
+        stage(relation, None)
+    }
+}
+
 /// The stage of a table. `now` takes the place of `now()` in its defaults.
 pub(crate) fn stage(relation: &Arc<Relation>, now: Option<&Moment>) -> Stage {
     let columns = stored_columns(relation);
@@ -37,9 +41,9 @@ pub(crate) fn stage(relation: &Arc<Relation>, now: Option<&Moment>) -> Stage {
     let definitions = others.into_iter().chain(late).map(|column| definition(relation, column, now)).collect();
     let rows: Vec<RowColumn> = columns.iter().map(|c| row_column(c)).collect();
     Stage {
-        table: TABLE.to_owned(),
+        table: STAGE.to_owned(),
         definitions,
-        read_sql: format!("SELECT {} FROM {TABLE}", column_list(&rows)),
+        read_sql: format!("SELECT {} FROM {STAGE}", column_list(&rows)),
         target: relation.clone(),
         route: route(relation, &rows),
         columns: rows,

@@ -24,11 +24,11 @@ use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use super::returning::Returning;
-use super::{is_replicated, key_names, lock, row_address, row_parts, several_copies, stage};
+use super::{is_replicated, lock, row_address, row_parts, several_copies, stage};
 use crate::context::Context;
 use crate::facts::functions::facts;
 use crate::parse::Statement;
-use crate::plan::{FinalSql, Input, Plan, StagedAction, StagedDml};
+use crate::plan::{FinalSql, Input, Plan, STAGE, StagedAction, StagedDml};
 use crate::rewrite::key_moves;
 use crate::select::{self, names::names_row};
 use crate::tree::{self, Ask, Get, Ref, Syntax};
@@ -163,7 +163,7 @@ impl Draft<'_> {
 
     /// Does an UPDATE set a column of the key?
     fn moves(&self) -> bool {
-        let keys = key_names(&self.relation);
+        let keys = self.relation.key_names();
         let updates = self.clauses.iter().filter(|clause| matches!(clause.kind, Kind::Update));
         updates.flat_map(|clause| &clause.values).any(|(name, _)| keys.contains(&name.as_str()))
     }
@@ -291,7 +291,7 @@ impl Draft<'_> {
             let condition = self.merge_condition(number, columns, query)?;
             select.where_clause = Some(Box::new(tree::parse_expression(&condition)?));
         }
-        Ok(format!("INSERT INTO {} ({}) {}", stage::TABLE, names.join(", "), tree::deparse_select(&select)?))
+        Ok(format!("INSERT INTO {} ({}) {}", STAGE, names.join(", "), tree::deparse_select(&select)?))
     }
 
     /// A row of the join takes the first WHEN of its kind whose condition holds.
@@ -318,7 +318,7 @@ impl Draft<'_> {
 
     /// `None` if nothing is to be done.
     fn action(&self, clause: &Clause, columns: &[Column], moves: bool) -> Option<StagedAction> {
-        let keys = key_names(&self.relation);
+        let keys = self.relation.key_names();
         match clause.kind {
             Kind::Nothing => None,
             Kind::Delete => Some(StagedAction::Delete),

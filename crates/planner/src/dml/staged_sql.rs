@@ -2,8 +2,7 @@
 
 use catalog::NodeId;
 
-use super::stage;
-use crate::plan::{StagedDml, column_list, values_list};
+use crate::plan::{STAGE, StagedDml, column_list, values_list};
 
 impl StagedDml {
     /// The rows of an action, of one node or (new ones) of none, as `columns` and then the address.
@@ -12,7 +11,7 @@ impl StagedDml {
         names.extend(["loxo_table".to_owned(), "loxo_ctid".to_owned()]);
         names.extend(self.returned.iter().map(|column| column.name.clone()));
         let of_node = node.map(|node| format!(" AND loxo_node OPERATOR(pg_catalog.=) {}", node.0)).unwrap_or_default();
-        let table = stage::TABLE;
+        let table = STAGE;
         format!("SELECT {} FROM {table} WHERE loxo_action OPERATOR(pg_catalog.=) {action}{of_node}", names.join(", "))
     }
 

@@ -8,18 +8,17 @@ use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use super::staged_dml::{self, Clause, Draft, Kind};
-use super::{Target, check_same_everywhere, is_replicated, key_names, returning_list};
+use super::{Target, check_same_everywhere, is_replicated, returning_list};
 use crate::context::Context;
 use crate::facts::functions::{Facts, facts};
 use crate::parse::Statement;
 use crate::plan::{Forward, Gather, Plan, Replicate, Scatter};
 use crate::rewrite::key_moves;
-use crate::rewrite::views;
 use crate::select::locality::{Analyzer, Env, Not, RowDistribution};
-use crate::select::shape::bare_name;
 use crate::select::terms::equal_sides;
 use crate::select::{self, refusal};
 use crate::tree::{self, Get, Syntax};
+use crate::views;
 
 /// Plans an UPDATE.
 pub(crate) fn update(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
@@ -117,10 +116,10 @@ pub(super) fn key_change(relation: &Relation, column: &str) -> PgError {
 
 /// `SET key = …` is refused, but for `SET key = key`.
 pub(crate) fn check_key(relation: &Relation, targets: &[Node]) -> Result<()> {
-    let keys = key_names(relation);
+    let keys = relation.key_names();
     for target in targets {
         let Some(target) = target.get::<ResTarget>() else { continue };
-        let is_same = target.val.as_deref().and_then(bare_name) == Some(target.name.as_str());
+        let is_same = target.val.as_deref().and_then(tree::bare_name) == Some(target.name.as_str());
         if keys.contains(&target.name.as_str()) && !is_same {
             return Err(key_change(relation, &target.name));
         }

@@ -5,8 +5,10 @@
 
 use catalog::{BuiltinAggregate, BuiltinFunction, BuiltinType, Builtins, Meaning, Oid};
 
-use crate::select::exact::{INT8, is_float};
-
+pub(crate) const INT2: Oid = 21;
+pub(crate) const INT4: Oid = 23;
+pub(crate) const INT8: Oid = 20;
+pub(crate) const NUMERIC: Oid = 1700;
 const REGCLASS: Oid = 2205;
 const TSVECTOR: Oid = 3614;
 const TSQUERY: Oid = 3615;
@@ -124,4 +126,9 @@ pub(crate) fn ignores_repeats(function: &BuiltinFunction) -> bool {
 /// Does it add floating point, so that another order of rows gives other last digits?
 pub(crate) fn adds_floats(function: &BuiltinFunction) -> bool {
     function.aggregate.is_some_and(|aggregate| !aggregate.is_extreme && is_float(aggregate.state))
+}
+
+/// `float4`, `float8`, and arrays of them, which aggregates keep their sums in.
+pub(crate) fn is_float(type_oid: u32) -> bool {
+    matches!(type_oid, 700 | 701 | 1021 | 1022)
 }

@@ -17,14 +17,13 @@ use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
 use crate::context::Context;
-use crate::facts::bodies::statements_of;
 use crate::facts::functions::facts;
+use crate::parse::bodies::statements_of;
+use crate::parse::shape::is_moment;
 use crate::parse::{Statement, StatementKind};
+use crate::plan::Plan;
 use crate::session::Moment;
 use crate::tree::{self, Ask, Get, Ref, Syntax, Walk};
-
-/// What PostgreSQL reads the clock for in the text of a date or a time.
-pub(crate) const MOMENTS: [&str; 4] = ["now", "today", "tomorrow", "yesterday"];
 
 /// The statement with every `now()`, `statement_timestamp()`, `CURRENT_TIMESTAMP`, `CURRENT_DATE`, … replaced by a
 /// constant; `None` if there is none, or if it is not a query, a data change, EXPLAIN of these, CREATE TABLE AS, COPY (query) or
@@ -223,11 +222,6 @@ fn is_clock(node: Ref<'_>) -> bool {
     }
 }
 
-/// Is it a word that PostgreSQL reads the clock for, in a date or a time?
-pub(crate) fn is_moment(text: &str) -> bool {
-    MOMENTS.iter().any(|word| text.trim().eq_ignore_ascii_case(word))
-}
-
 /// The column of `SELECT now()` is called `now`, whatever stands there in its place.
 fn keep_name(target: &mut ResTarget) {
     if target.name.is_empty() && reads(&target.val) {
@@ -324,4 +318,18 @@ pub(crate) fn cast_of(op: i32) -> Option<&'static str> {
         Op::SvfopLocaltimestamp | Op::SvfopLocaltimestampN => "timestamp",
         _ => return None,
     })
+}
+
+impl Plan {
+    /// May a default that the home node evaluates read the clock?
+    pub fn default_reads_clock(&self) -> bool {
+        let reads_clock = |definitions: &[String]| definitions.iter().any(|column| definition_reads_clock(column));
+        match self.change() {
+            Plan::InsertStaged(insert) => reads_clock(&insert.stage.definitions),
+            Plan::StagedDml(change) => reads_clock(&change.definitions),
+            Plan::CopyFrom(copy) => copy.stage.as_ref().is_some_and(|stage| reads_clock(&stage.definitions)),
+            Plan::SequencedCtes(parts) => parts.steps.iter().any(|step| step.plan.default_reads_clock()),
+            _ => false,
+        }
+    }
 }

@@ -13,10 +13,10 @@ use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use crate::context::{Context, Named};
+use crate::facts::definitions::definition;
 use crate::facts::functions::{Facts, facts as facts_of, function_facts, function_facts_at_home};
 use crate::facts::key_setters::may_set_key;
-use crate::facts::tables::named_relations;
-use crate::rewrite::views;
+use crate::plan::tables::named_relations;
 use crate::session::{Exchanges, SessionFacts, Stop, TempCode};
 use crate::tree::{Ask, Get, Ref, Walk};
 
@@ -63,11 +63,12 @@ pub(crate) fn check_named(
 
 fn facts<'r>(ctx: &Context<'_>, relation: &'r Relation) -> Option<&'r CodeFacts> {
     let code = relation.code.as_deref()?;
-    Some(code.facts.get_or_init(|| judge(ctx.catalog, relation, code)))
+    Some(code.facts.get_or_init(|| judge(ctx, relation, code)))
 }
 
 /// Without a search path or anything else of a session: the facts is for all of them.
-fn judge(catalog: &Catalog, relation: &Relation, code: &Code) -> CodeFacts {
+fn judge(ctx: &Context<'_>, relation: &Relation, code: &Code) -> CodeFacts {
+    let catalog = ctx.catalog;
     let session = SessionFacts {
         home: catalog.primary(),
         search_path: &[],
@@ -85,7 +86,7 @@ fn judge(catalog: &Catalog, relation: &Relation, code: &Code) -> CodeFacts {
         few_rows: 0.0,
         stop: Stop::default(),
     };
-    let ctx = Context::new(catalog, &session, None);
+    let ctx = Context::new(ctx.planner, catalog, &session, None);
     let judge = Judge { ctx: &ctx, table: &relation.name };
     let fault = |facts: &Facts| trigger_fault(catalog, facts, relation);
     let of_trigger = || judge.first(&code.triggers, "a trigger", TRIGGER_HINT, fault);
@@ -260,7 +261,7 @@ fn called(ctx: &Context<'_>, name: &RangeVar, of: impl Fn(&TempCode) -> &Vec<Oid
         let code = session.temp_code.iter().filter(|code| code.relation == name);
         called.extend(code.flat_map(&of).copied());
         let Some(view) = session.temp_views.iter().find(|view| view.name == name) else { continue };
-        views::definition(view)?.each(|node| {
+        definition(view)?.each(|node| {
             if let Ref::RangeVar(below) = node
                 && ctx.is_temporary(below)
                 && !names.contains(&below.relname)

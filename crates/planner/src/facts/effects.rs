@@ -15,11 +15,11 @@ use pg_query::protobuf::{CopyStmt, FuncCall, InsertStmt, RangeVar, SelectStmt, V
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
-use crate::facts::bodies::statements_of;
 use crate::facts::builtins::{Class, class_of};
 use crate::facts::setting_calls::constant_name;
-use crate::facts::tables::named_relations;
+use crate::parse::bodies::statements_of;
 use crate::parse::{Asked, Statement, StatementKind, asks_cluster};
+use crate::plan::tables::named_relations;
 use crate::tree::{self, Ask, Get, Ref, Walk};
 
 /// What the statement itself and all code that it reaches may leave.

@@ -12,16 +12,16 @@ use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use crate::context::{Context, Named, intersect};
-use crate::facts::bodies::{ends_transactions, statements_of};
 use crate::facts::builtins::{Class, class_of};
-use crate::facts::clock::{self, is_moment};
+use crate::facts::clock;
 use crate::facts::code;
+use crate::facts::numbers;
 use crate::facts::setting_calls::constant_name;
+use crate::facts::sized::sized_table;
 use crate::facts::values_drawn::is_remembered;
+use crate::parse::bodies::{ends_transactions, statements_of};
+use crate::parse::shape::is_moment;
 use crate::parse::{asks_cluster, is_one_nodes};
-use crate::select::exact;
-use crate::select::shape::is_table_name;
-use crate::select::sizes::sized_table;
 use crate::tree::{self, Ask, Get, Ref, Walk};
 
 /// What a walk over a statement found.
@@ -281,7 +281,7 @@ impl Search<'_> {
     fn cast(&mut self, cast: &protobuf::TypeCast) {
         let Some(name) = cast.type_name.as_ref().and_then(|t| t.names.last()).and_then(tree::text_of) else { return };
         if let Some(column) = cast.arg.get::<ColumnRef>()
-            && is_table_name(cast)
+            && tree::is_table_name(cast)
         {
             self.named.push(std::ptr::from_ref(column));
         } else if self.ctx.catalog.builtins().type_named(name).is_some_and(|of| of.is_object_id && !of.reads_alike) {
@@ -371,7 +371,7 @@ impl Search<'_> {
                 "Call the function once, by itself or in FROM, or write the setting's name as a constant.",
             );
         }
-        if self.facts.order_sensitive.is_none() && exact::adds_in_any_order(&self.ctx, call) {
+        if self.facts.order_sensitive.is_none() && numbers::adds_in_any_order(&self.ctx, call) {
             self.facts.order_sensitive = Some(format!("{name}() of floating point"));
         }
         let builtins = self.ctx.catalog.builtins();
@@ -577,10 +577,4 @@ fn sorts_arguments(call: &FuncCall) -> bool {
     let is_sorted = |argument: &Node| call.agg_order.iter().any(|item| sorts_by(item, argument));
     let is_constant = |argument: &Node| matches!(argument.node, Some(NodeEnum::AConst(_)));
     !call.agg_order.is_empty() && call.args.iter().all(|argument| is_constant(argument) || is_sorted(argument))
-}
-
-/// Does a call ask for the size of a relation?
-pub(crate) fn asks_size(ctx: &Context<'_>, call: &FuncCall) -> bool {
-    let is_size = |function: &BuiltinFunction| class_of(ctx.catalog.builtins(), function) == Class::Size;
-    ctx.is_builtin(&call.funcname) && ctx.builtin_functions(call).into_iter().any(is_size)
 }

@@ -9,15 +9,13 @@ use pg_query::{Node, NodeEnum};
 use plpgsql::Part;
 use plpgsql::ast::{Block, Declared, Kind};
 
-use crate::dml::key_names;
-use crate::facts::bodies;
-use crate::select::shape::bare_name;
+use crate::parse::bodies;
 use crate::tree::{self, Get};
 
 /// May a row of this table get another key by the function? What a condition of a trigger calls cannot; libraries and
 /// PostgreSQL's own functions do what they are made for.
 pub(crate) fn may_set_key(function: &Function, table: &Relation) -> bool {
-    let keys = key_names(table);
+    let keys = table.key_names();
     if keys.is_empty() || function.language != "plpgsql" || !function.is_trigger {
         return false;
     }
@@ -60,7 +58,7 @@ fn is_about_key(target: &[String], keys: &[&str]) -> bool {
 /// `NEW`, `OLD`, `NULL`, or one of them: `COALESCE(NEW, OLD)`, `CASE … THEN NEW ELSE OLD END`.
 fn is_row(value: &Node) -> bool {
     match &value.node {
-        Some(NodeEnum::ColumnRef(_)) => bare_name(value).is_some_and(|name| ["new", "old"].contains(&name)),
+        Some(NodeEnum::ColumnRef(_)) => tree::bare_name(value).is_some_and(|name| ["new", "old"].contains(&name)),
         Some(NodeEnum::AConst(constant)) => constant.isnull,
         Some(NodeEnum::CoalesceExpr(either)) => either.args.iter().all(is_row),
         Some(NodeEnum::CaseExpr(case)) => {

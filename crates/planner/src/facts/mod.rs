@@ -9,17 +9,17 @@
 //!
 //! Invariant: facts come from PostgreSQL's analysis and catalogs; what they do not tell counts as the worst.
 
-pub(crate) mod bodies;
 pub(crate) mod builtins;
 pub(crate) mod clock;
 pub(crate) mod code;
 pub(crate) mod constant;
+pub(crate) mod definitions;
 pub(crate) mod effects;
 pub(crate) mod functions;
 pub(crate) mod key_setters;
+pub(crate) mod numbers;
 pub(crate) mod references;
 pub(crate) mod setting_calls;
-pub(crate) mod tables;
-pub(crate) mod temp_placement;
+pub(crate) mod sized;
 pub(crate) mod used;
 pub(crate) mod values_drawn;

@@ -4,15 +4,13 @@
 
 use std::collections::HashSet;
 
-use catalog::Catalog;
 use pg_query::protobuf::{ColumnRef, IndexElem, List, ResTarget, SelectStmt, SortBy};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result, SqlState};
 
 use crate::context::{Context, Named};
 use crate::facts::functions::SYSTEM_COLUMNS;
-use crate::parse::{characters, scan};
-use crate::session::SessionFacts;
+use crate::tree::scan::{self, characters};
 use crate::tree::{self, Get, Ref, Walk};
 
 /// What a statement is and which names stand in its expressions.
@@ -242,8 +240,7 @@ impl Search<'_> {
 }
 
 /// All names that may mean something in the statement's FROM: columns, tables, aliases. `None` if not all of them are known.
-pub fn names_in_from(sql: &str, catalog: &Catalog, session: &SessionFacts<'_>) -> Result<Option<HashSet<String>>> {
-    let ctx = Context::new(catalog, session, None);
+pub(crate) fn names_in_from(ctx: &Context<'_>, sql: &str) -> Result<Option<HashSet<String>>> {
     let mut names: HashSet<String> = SYSTEM_COLUMNS.map(str::to_owned).into();
     let mut add = |name: &str| {
         names.insert(name.to_owned());

@@ -19,8 +19,8 @@ use pgerror::{PgError, Result, SqlState};
 
 use crate::context::{Context, Named};
 use crate::dml::{is_replicated, table_behind};
-use crate::facts::tables::Tables;
 use crate::parse::{Statement, StatementKind};
+use crate::plan::tables::Tables;
 use crate::plan::{Copies, FirstCopy, Forward, Plan, Replicate};
 use crate::rewrite::per_row;
 use crate::rewrite::triggers;
@@ -36,10 +36,10 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
         Some(_) => Vec::new(),
     };
     if tables.is_empty() {
-        return crate::plan_inlined(ctx, statement);
+        return ctx.planner.plan_inlined(ctx, statement);
     }
     if !tables.iter().any(|table| makes_rows(table)) {
-        match crate::plan_inlined(&Context { on_first: Some(&[]), ..*ctx }, statement) {
+        match ctx.planner.plan_inlined(&Context { on_first: Some(&[]), ..*ctx }, statement) {
             Ok(plan) if does_the_same(ctx, statement, &tables, &plan)? => return Ok(plan),
             Err(error) if error.code() != SqlState::FEATURE_NOT_SUPPORTED => return Err(error),
             _ => {}
@@ -47,7 +47,7 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
     }
     let family = families(ctx, &tables);
     let oids: Vec<Oid> = family.iter().map(|table| table.oid).collect();
-    let plan = crate::plan_inlined(&Context { on_first: Some(&oids), ..*ctx }, statement)?;
+    let plan = ctx.planner.plan_inlined(&Context { on_first: Some(&oids), ..*ctx }, statement)?;
     let mut places = tables.iter().map(|table| ctx.primary_first(table.distribution.nodes()));
     let nodes = places.next().unwrap_or_default();
     if places.any(|other| other != nodes) {

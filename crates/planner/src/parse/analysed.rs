@@ -14,9 +14,8 @@ use pgerror::{PgError, Result};
 
 use super::printed::say_plainly;
 use super::statement::{Statement, StatementKind};
-use crate::facts::clock::MOMENTS;
 use crate::look_alikes::Qualifier;
-use crate::rewrite::whole_rows::whole_row;
+use crate::parse::shape::MOMENTS;
 use crate::tree::{self, Ask, Get, Ref, Syntax, Walk};
 
 /// What PostgreSQL has found out about one query or change of rows.
@@ -88,7 +87,7 @@ impl Analysis {
                 .hint("The marks of CYCLE can be text, numbers and booleans.")
         };
         let function = format!("CREATE FUNCTION f() RETURNS void {body}");
-        let statements = crate::facts::bodies::sql_bodies(&function).ok_or_else(unreadable)?;
+        let statements = crate::parse::bodies::sql_bodies(&function).ok_or_else(unreadable)?;
         let [tree] = <[NodeEnum; 1]>::try_from(statements).map_err(|_| unreadable())?;
         let mut whole = tree::node(tree);
         let is_shorter = leave_out_unread_parts(&mut whole)?;
@@ -103,7 +102,7 @@ impl Analysis {
                         called.insert((schema.clone(), name.clone()));
                     }
                 }
-                Ref::TypeCast(cast) => has_whole_rows |= whole_row(cast).is_some(),
+                Ref::TypeCast(cast) => has_whole_rows |= tree::whole_row(cast).is_some(),
                 Ref::JoinExpr(join) => refuse_row_of_merged(&tree, join)?,
                 _ => {}
             }

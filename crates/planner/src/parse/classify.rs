@@ -7,8 +7,8 @@ use pg_query::protobuf::{
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
-use super::scan::{self, Cursor};
 use super::*;
+use crate::tree::scan::{self, Cursor, characters};
 use crate::tree::{self, Get};
 
 pub(super) fn classify(sql: &str, node: &NodeEnum) -> Result<StatementKind> {

@@ -2,8 +2,8 @@
 
 use pgerror::{PgError, Result, SqlState};
 
-use super::scan::{Cursor, Token};
 use super::{CleanTarget, ClusterCommand, NodeOptions, RebalanceControl};
+use crate::tree::scan::{Cursor, Token};
 
 /// The command, if the statement is one of ours.
 pub(crate) fn find<'a>(sql: &'a str, tokens: &[Token<'a>]) -> Result<Option<ClusterCommand>> {

@@ -5,8 +5,8 @@ use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use super::classify::{inner, skip_parentheses, value_text};
-use super::scan::{self, Cursor};
 use super::{CopyEndpoint, CopyStatement, CopySubject, CopyValue};
+use crate::tree::scan::{self, Cursor};
 use crate::tree::{self, Get};
 
 pub(super) fn classify(sql: &str, copy: &CopyStmt) -> Result<CopyStatement> {

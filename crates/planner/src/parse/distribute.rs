@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use pgerror::{PgError, Result, SqlState};
 
-use super::scan::{Cursor, Token};
 use super::{DistributeBy, DistributionKind, NodeSelection, Redistribution};
+use crate::tree::scan::{Cursor, Token};
 
 /// Finds the clauses of one statement that starts with CREATE … TABLE; gives what they say and the byte ranges to blank.
 pub(crate) fn find_in_create<'a>(

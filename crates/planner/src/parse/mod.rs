@@ -12,7 +12,10 @@ use std::sync::Arc;
 use pg_query::NodeEnum;
 use pgerror::{PgError, Result, SqlState};
 
+use crate::tree::scan::{self, characters};
+
 mod analysed;
+pub(crate) mod bodies;
 mod classify;
 mod cluster_commands;
 mod copy;
@@ -22,13 +25,14 @@ mod executed;
 mod marked;
 pub(crate) mod printed;
 mod row_casts;
-pub(crate) mod scan;
+pub(crate) mod shape;
 mod statement;
 mod system_views;
 
 pub use analysed::{Analysis, Undeclared, Uses};
 pub use executed::Executed;
 pub use marked::Marked;
+pub use shape::Shape;
 pub use statement::*;
 pub(crate) use system_views::{Asked, asks_cluster, is_one_nodes};
 
@@ -178,11 +182,6 @@ fn exact_range(sql: &str, location: i32, len: i32) -> Range<usize> {
     let trimmed = text.trim_end().trim_end_matches(';').trim_end();
     let lead = trimmed.len() - trimmed.trim_start().len();
     start + lead..start + trimmed.len()
-}
-
-/// Number of characters before a byte offset.
-pub(crate) fn characters(sql: &str, byte: usize) -> usize {
-    sql.bytes().take(byte).filter(|b| b & 0xC0 != 0x80).count()
 }
 
 fn highest_parameter(sql: &str) -> usize {

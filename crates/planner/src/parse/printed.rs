@@ -4,32 +4,7 @@ use pg_query::protobuf::{ColumnRef, ResTarget, RowExpr, SelectStmt, SortBy, Sort
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
-use super::scan;
-use crate::select::shape::bare_name;
 use crate::tree::{self, Get, Syntax, Walk};
-
-/// It prints the marks of CYCLE like other constants, `TO 'Y'::text DEFAULT 'N'::text`, where its grammar takes no casts.
-/// The text as it can be read, if the marks are of the type that they have without a cast; `None` if nothing is to be changed.
-pub(crate) fn with_plain_marks(printed: &str) -> Option<String> {
-    let tokens = scan::tokens(printed)?;
-    let (mut text, mut done, mut in_cycle) = (String::new(), 0, false);
-    for (at, token) in tokens.iter().enumerate() {
-        in_cycle = (in_cycle || token.is("cycle")) && !token.is("using");
-        let [constant, colons, of @ ..] = tokens.get(at + 1..).unwrap_or_default() else { break };
-        if !in_cycle || !(token.is("to") || token.is("default")) || colons.text != "::" {
-            continue;
-        }
-        let of = &of[..of.iter().position(|token| token.is("default") || token.is("using"))?];
-        let [of] = of else { return None };
-        if !of.is("text") {
-            return None;
-        }
-        text.push_str(&printed[done..constant.end]);
-        done = of.end;
-    }
-    text.push_str(&printed[done..]);
-    (done > 0).then_some(text)
-}
 
 /// A column that it prints without a name is called `?column?`, and
 /// a constant whose type comes from where it goes is printed as one of type `unknown`. A row is sorted by its fields, one
@@ -100,9 +75,9 @@ fn columns_by_position(select: &mut SelectStmt) {
     let SelectStmt { target_list, sort_clause, distinct_clause, .. } = select;
     let outputs: Vec<&ResTarget> = target_list.iter().filter_map(|target| target.get::<ResTarget>()).collect();
     for value in sort_clause.iter_mut().chain(distinct_clause).filter_map(tree::sorted_mut) {
-        let Some(name) = bare_name(value) else { continue };
+        let Some(name) = tree::bare_name(value) else { continue };
         let is_ambiguous = outputs.iter().filter(|output| tree::output_name(output) == name).count() > 1;
-        let position = outputs.iter().position(|output| output.val.as_deref().and_then(bare_name) == Some(name));
+        let position = outputs.iter().position(|output| output.val.as_deref().and_then(tree::bare_name) == Some(name));
         if let Some(position) = position.filter(|_| is_ambiguous) {
             *value = tree::integer(position as i64 + 1);
         }

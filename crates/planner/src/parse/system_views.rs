@@ -11,7 +11,7 @@
 use pg_query::protobuf::{FuncCall, ParseResult, RangeVar};
 use pg_query::{Node, NodeEnum};
 
-use super::scan;
+use crate::tree::scan;
 use crate::tree::{self, Ask, Ref};
 
 const CATALOG: &str = "pg_catalog";

@@ -4,16 +4,12 @@ use std::fmt::{Formatter, Result};
 
 use catalog::NodeId;
 
-use crate::dml::STAGE;
 use crate::plan::{
     CopySource, DdlPlan, Effect, Elsewhere, Exchange, ExchangePlan, Gather, Index, Input, InsertStaged, KeyForm,
     KeySource, MapRequest, Merge, MergeKey, Placement, Plan, Redistribute, Route, RowCount, SequencedCtes, Stage,
     StagedDml,
 };
-use crate::rewrite::per_row::RowCall;
-use crate::rewrite::routine::{Routine, RoutineCall};
-use crate::rewrite::rules::Step;
-use crate::rewrite::triggers::OfStatement;
+use crate::plan::{OfStatement, Routine, RoutineCall, RowCall, STAGE, Step};
 
 /// Writes a plan, so deep within another.
 pub(crate) fn write_at(f: &mut Formatter<'_>, plan: &Plan, depth: usize) -> Result {

@@ -1,8 +1,7 @@
 //! What others ask of a plan whatever its kind: no one else has to know what each kind of plan does.
 
-use crate::facts::clock::definition_reads_clock;
+use crate::plan::Routine;
 use crate::plan::{CopySource, CopyTo, ExchangePlan, Input, Plan};
-use crate::rewrite::routine::Routine;
 
 /// See [`Plan::facts`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -95,18 +94,6 @@ impl Plan {
             Plan::Explain(explain) => explain.inner.exchange_plan(),
             Plan::DeclareCursor(inner) => inner.exchange_plan(),
             plan => plan.inputs().iter().find_map(|input| input.exchange_plan.as_deref()),
-        }
-    }
-
-    /// May a default that the home node evaluates read the clock?
-    pub fn default_reads_clock(&self) -> bool {
-        let reads_clock = |definitions: &[String]| definitions.iter().any(|column| definition_reads_clock(column));
-        match self.change() {
-            Plan::InsertStaged(insert) => reads_clock(&insert.stage.definitions),
-            Plan::StagedDml(change) => reads_clock(&change.definitions),
-            Plan::CopyFrom(copy) => copy.stage.as_ref().is_some_and(|stage| reads_clock(&stage.definitions)),
-            Plan::SequencedCtes(parts) => parts.steps.iter().any(|step| step.plan.default_reads_clock()),
-            _ => false,
         }
     }
 }

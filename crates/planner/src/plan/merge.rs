@@ -5,7 +5,7 @@ use std::sync::Arc;
 use catalog::NodeId;
 
 use super::{Gather, Plan, Scatter};
-use crate::facts::tables::Tables;
+use crate::plan::tables::Tables;
 
 /// How a [`Gather`] that only puts rows in order, or cuts them off, does without its temp table.
 #[derive(Clone, Debug)]

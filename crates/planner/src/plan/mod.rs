@@ -14,27 +14,35 @@ mod ddl;
 mod facts;
 mod locked;
 mod merge;
+mod per_row;
+mod rewritten;
+mod routine;
 mod rows;
+mod sequenced;
 mod staged;
+pub(crate) mod tables;
+mod triggered;
 
 use std::fmt;
 use std::sync::Arc;
 
 use catalog::{NodeId, Relation};
 
-use crate::facts::tables::{Clauses, Tables};
 use crate::parse::{ClusterCommand, Statement};
-use crate::rewrite::owner_reads::Lent;
-use crate::rewrite::routine::Routine;
-pub use crate::with::plan::{CteStep, Kept, SequencedCtes};
 pub use ddl::{DdlKind, DdlPlan, Effect, Elsewhere, Fill, MapRequest, Placement, Redistribute};
 pub use facts::PlanFacts;
 pub use locked::{LockTarget, LockWait, Locked, LockedBy};
 pub use merge::{KeyForm, Merge, MergeKey, RowCount};
+pub use per_row::{Each, Enough, PerRow, RowCall};
+pub use rewritten::{OfOwner, Rewritten, Step};
+pub use routine::{Argument, Drawn, Explained, Lifted, OfRows, Routine, RoutineCall, Wanted};
 pub use rows::{KeySource, Route, RowColumn};
 pub(crate) use rows::{column_list, names_list};
+pub use sequenced::{CteStep, Kept, SequencedCtes};
 pub(crate) use staged::values_list;
-pub use staged::{Direct, InsertStaged, Stage, StagedAction, StagedDml, Through};
+pub use staged::{Direct, InsertStaged, STAGE, Stage, StagedAction, StagedDml, Through};
+pub use tables::{Clauses, Tables, gives_plain_values, read_tables, reads_only};
+pub use triggered::{BeforeRows, Conflict, Instead, MadeRows, Movable, OfStatement, Triggered};
 
 /// One planned statement.
 #[derive(Clone, Debug)]
@@ -414,4 +422,19 @@ impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         crate::plan::display::write_at(f, self, 0)
     }
+}
+
+/// A table that is read with another's rights.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lent {
+    /// The name of our view on it, in schema `loxo`.
+    pub view: String,
+    /// With which the names of all begin.
+    pub prefix: String,
+    /// Whose rights.
+    pub owner: String,
+    /// The table, qualified and quoted.
+    pub table: String,
+    /// As in `FROM ONLY`.
+    pub alone: bool,
 }

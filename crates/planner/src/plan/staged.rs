@@ -6,7 +6,10 @@ use std::sync::Arc;
 use catalog::{NodeId, Relation};
 
 use super::{FinalSql, Input, Route, RowColumn, column_list, names_list};
-use crate::facts::tables::Clauses;
+use crate::plan::tables::Clauses;
+
+/// Name of the temp table that new rows go through.
+pub const STAGE: &str = "loxo_stage";
 
 /// See [`Plan::InsertStaged`](crate::Plan::InsertStaged). Steps of the executor:
 /// 1. make and fill `inputs` (as for [`Gather`](crate::Gather)) on `node`; 2. make the stage there; 3. run `fill` there;
@@ -177,11 +180,6 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// The stage of a table.
-    pub fn of(relation: &Arc<Relation>) -> Self {
-        crate::dml::stage::stage(relation, None)
-    }
-
     /// `COPY target (columns) FROM STDIN (FORMAT binary)` for a datanode.
     pub fn copy_sql(&self) -> String {
         format!("COPY {} ({}) FROM STDIN (FORMAT binary)", self.target.qualified_name(), column_list(&self.columns))

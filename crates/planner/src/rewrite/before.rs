@@ -29,65 +29,14 @@ use crate::context::{Context, Named};
 use crate::dml;
 use crate::facts::used;
 use crate::parse::Statement;
-use crate::rewrite::made_rows::{Change, MadeRows};
+use crate::plan::{BeforeRows, Conflict, Routine};
+use crate::rewrite::made_rows::Change;
 use crate::rewrite::per_row::{may_touch, read_only};
-use crate::rewrite::routine::Routine;
-use crate::rewrite::triggers::{Event, OfStatement, changed, of_statement};
+use crate::rewrite::triggers::{Event, changed, of_statement};
 use crate::tree::{self, Syntax};
 
 /// The rows in the statement that stores them.
 const ROWS: &str = "loxo_r";
-
-/// See the module's page.
-#[derive(Clone, Debug)]
-pub struct BeforeRows {
-    /// The table.
-    pub table: Arc<Relation>,
-    /// `INSERT`, `UPDATE` or `DELETE`.
-    pub operation: &'static str,
-    /// The same, or `COPY`.
-    pub command: &'static str,
-    /// The triggers, in the order in which they are run.
-    pub triggers: Vec<String>,
-    /// The rows.
-    pub rows: MadeRows,
-    /// Each row is stored before the triggers of the next are run.
-    pub one_by_one: bool,
-    /// The functions may change rows of the table: one that is to be changed must be as it was.
-    pub checks_old: bool,
-    /// RETURNING over an array of rows, which is the first parameter after those of the user.
-    pub returning: Option<String>,
-    /// The user's parameters.
-    pub parameters: usize,
-    /// Triggers to be run once, before all this.
-    pub before: Vec<OfStatement>,
-    /// And after it.
-    pub after: Vec<OfStatement>,
-    /// What becomes of a row that meets another, if rows are stored one by one or that fires such triggers too.
-    pub conflict: Option<Box<Conflict>>,
-    /// Columns that an UPDATE sets.
-    pub set: Vec<String>,
-    /// Columns by which rows are found again; without any it is their text.
-    pub key: Vec<String>,
-    /// Stores the rows of an INSERT, an array that is the first parameter after those of the user.
-    insert: String,
-    /// The table under the name that the statement gives it.
-    target: String,
-    alias: String,
-    whole: String,
-}
-
-/// ON CONFLICT DO UPDATE: the INSERT is one that does nothing then.
-#[derive(Clone, Debug)]
-pub struct Conflict {
-    /// The UPDATE of the row that is there, FROM the one that was to be inserted: that is an array, the first parameter
-    /// after those of the user.
-    pub update: BeforeRows,
-    /// Columns that are the same in both rows.
-    pub columns: Vec<String>,
-    /// The row that is there may not be one to be updated.
-    pub is_conditional: bool,
-}
 
 /// How the statement is run if it fires such triggers.
 pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Routine>> {

@@ -12,8 +12,8 @@ use pgerror::Result;
 
 use crate::context::{Context, Named};
 use crate::parse::Statement;
-use crate::rewrite::made_rows::{Change, MadeRows};
-use crate::rewrite::routine::Routine;
+use crate::plan::{Instead, Routine};
+use crate::rewrite::made_rows::Change;
 use crate::tree::{self};
 
 /// `TRIGGER_TYPE_…` of `pg_trigger.h`.
@@ -21,25 +21,6 @@ const INSTEAD: i16 = 64;
 const ON_INSERT: i16 = 4;
 const ON_DELETE: i16 = 8;
 const ON_UPDATE: i16 = 16;
-
-/// See the module's page.
-#[derive(Clone, Debug)]
-pub struct Instead {
-    /// The view, and its schema.
-    pub view: String,
-    #[allow(missing_docs)]
-    pub schema: String,
-    /// `INSERT`, `UPDATE` or `DELETE`.
-    pub operation: &'static str,
-    /// The triggers, in the order in which they are run.
-    pub triggers: Vec<String>,
-    /// The rows.
-    pub rows: MadeRows,
-    /// RETURNING over an array of rows, which is the first parameter after those of the user.
-    pub returning: Option<String>,
-    /// The user's parameters.
-    pub parameters: usize,
-}
 
 /// How the statement is run if it changes such a view.
 pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Routine>> {

@@ -15,18 +15,8 @@ use std::sync::Arc;
 use catalog::{AttNum, Catalog, Distribution, ForeignKey, Oid, Relation, RelationKind};
 use pgerror::{PgError, Result};
 
+use crate::plan::Movable;
 use crate::rewrite::triggers::Event;
-
-/// A table with such rows.
-#[derive(Clone, Debug)]
-pub struct Movable {
-    /// The table.
-    pub table: Arc<Relation>,
-    /// The statement itself sets its key, so no trigger tells of that.
-    pub is_target: bool,
-    /// Why no row of it may move.
-    pub rooted: Option<&'static str>,
-}
 
 /// What is done to rows of a table.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]

@@ -15,27 +15,8 @@ use pgerror::{PgError, Result};
 use crate::context::Context;
 use crate::facts::functions::facts;
 use crate::parse::Statement;
+use crate::plan::Lifted;
 use crate::tree::{self, Ask, Get, Ref, Walk};
-
-/// See the module's page.
-#[derive(Clone, Debug)]
-pub struct Lifted {
-    /// The sub-selects in the order they are run; each may read rows of those before it.
-    pub parts: Vec<String>,
-    /// The statement that reads the rows of all.
-    pub rest: String,
-    /// The user's parameters.
-    pub parameters: usize,
-    /// The parts are views, to be [read with their owners' rights](Statement::reading_as_owner).
-    pub of_views: bool,
-}
-
-impl Lifted {
-    /// What a text has in place of the rows of a part, counted from 0.
-    pub fn marker(part: usize) -> String {
-        format!("SELECT * FROM loxo_locked_{}", part + 1)
-    }
-}
 
 /// Does a sub-select lock rows?
 pub(crate) fn locks_below(statement: &Statement) -> Result<bool> {

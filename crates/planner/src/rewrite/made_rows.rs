@@ -19,27 +19,13 @@ use pgerror::{PgError, Result};
 
 use crate::dml::{self, Part};
 use crate::facts::functions::SYSTEM_COLUMNS;
+use crate::plan::MadeRows;
 use crate::tree::{self, Ask, Get, Ref, Syntax};
 
 /// The temp table.
 const TABLE: &str = "loxo_made";
 /// Its column of the row as it is.
 const OLD: &str = "loxo_old";
-
-/// Texts that make the rows, to be run in this order.
-#[derive(Clone, Debug)]
-pub struct MadeRows {
-    /// The temp table.
-    pub table: String,
-    /// Its columns as CREATE TABLE has them.
-    pub definitions: Vec<String>,
-    /// Fills it.
-    pub fill: String,
-    /// Gives its rows, OLD and NEW.
-    pub read: String,
-    /// Drops it.
-    pub drop: String,
-}
 
 /// The change of a table or view.
 pub(crate) struct Change<'a> {

@@ -19,5 +19,4 @@ pub(crate) mod per_row;
 pub(crate) mod routine;
 pub(crate) mod rules;
 pub(crate) mod triggers;
-pub(crate) mod views;
 pub(crate) mod whole_rows;

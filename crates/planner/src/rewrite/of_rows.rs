@@ -17,23 +17,10 @@ use crate::context::Context;
 use crate::facts::functions::facts;
 use crate::parse::{self, CopySubject, DeclareCursor, Statement, StatementKind};
 use crate::plan::{DdlPlan, Plan};
+use crate::plan::{OfRows, Routine};
 use crate::rewrite::per_row;
-use crate::rewrite::routine::Routine;
 use crate::tree;
 use crate::with;
-
-/// See the module's page.
-#[derive(Clone, Debug)]
-pub struct OfRows {
-    /// What gives the rows.
-    pub query: String,
-    /// What is made before it is filled with them; `None`: the statement itself reads them.
-    pub fills: Option<Box<DdlPlan>>,
-    /// A function that is called is VOLATILE: after a change in the same transaction it would give something else.
-    pub is_volatile: bool,
-    /// One may change rows. It is called for all rows, whoever reads them.
-    pub may_write: bool,
-}
 
 impl OfRows {
     /// A COPY of the rows that this query gives.
@@ -132,7 +119,7 @@ fn is_kept(ctx: &Context<'_>, query: &Statement) -> Result<bool> {
     if is_query || query.kind.row_command().is_none() || query.only_changes() {
         return is_run_here(ctx, query);
     }
-    Ok(match crate::plan_as_it_stands(ctx, query) {
+    Ok(match ctx.planner.plan_as_it_stands(ctx, query) {
         Ok(Plan::Forward(_)) | Err(_) => false,
         Ok(Plan::Scatter(scatter)) => scatter.writes && scatter.nodes.len() > 1,
         Ok(Plan::Routine(routine)) => !matches!(*routine, Routine::Rewritten(_)),
@@ -150,7 +137,7 @@ fn is_run_here(ctx: &Context<'_>, query: &Statement) -> Result<bool> {
         Some(node) if query.kind == StatementKind::Select => with::changes_rows(query) || calls_here(ctx, node)?,
         _ => changes_rows,
     };
-    Ok(may_be && crate::plan_in_steps(ctx, query).is_some())
+    Ok(may_be && ctx.planner.plan_in_steps(ctx, query).is_some())
 }
 
 /// How a cursor is declared whose rows are then computed.

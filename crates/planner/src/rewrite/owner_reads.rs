@@ -19,9 +19,8 @@
 //! - Whether the user may read the view, and its owner the tables, PostgreSQL says of the user's own statement.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 
-use catalog::{Column, Oid, Relation};
+use catalog::{Column, Oid};
 use pg_query::protobuf::RangeVar;
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
@@ -30,102 +29,18 @@ use crate::context::{Context, Named};
 use crate::ddl;
 use crate::facts::functions::facts;
 use crate::parse::{Statement, StatementKind};
+use crate::plan::Lifted;
+use crate::plan::Routine;
 use crate::plan::{Explain, Gather, Plan};
 use crate::rewrite::inline;
-use crate::rewrite::lifted::Lifted;
 use crate::rewrite::of_rows;
-use crate::rewrite::routine::Routine;
-use crate::rewrite::views::{self, Expander};
 use crate::select::{self, names::names_row};
 use crate::session::{Exchanges, SessionFacts};
 use crate::tree::{self, Ask, Get, Ref, Walk};
+use crate::views::{self, Expander, Lending};
 
 /// The search path of queries that run with the rights of others.
 pub const OWN_PATH: &str = "pg_catalog, pg_temp";
-
-/// Where our views on tables are.
-const SCHEMA: &str = "loxo";
-
-/// A table that is read with another's rights.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lent {
-    /// The name of our view on it, in schema `loxo`.
-    pub view: String,
-    /// With which the names of all begin.
-    pub prefix: String,
-    /// Whose rights.
-    pub owner: String,
-    /// The table, qualified and quoted.
-    pub table: String,
-    /// As in `FROM ONLY`.
-    pub alone: bool,
-}
-
-/// Notes which tables are lent, and puts our views in their places.
-pub(crate) struct Lending {
-    prefix: String,
-    as_tables: bool,
-    lent: Vec<Lent>,
-    /// Our views, for all that is not the home node's alone.
-    relations: Vec<Arc<Relation>>,
-}
-
-impl Lending {
-    /// For the definition of a view with this owner. Views that it names are left to be expanded.
-    pub(crate) fn lend(&mut self, ctx: &Context<'_>, owner: &str, definition: &mut impl Walk) -> Result<()> {
-        let ctes = definition.with_names()?;
-        definition.rewrite(&mut |node: &mut Node| {
-            let Some(name) = node.get_mut::<RangeVar>() else { return Ok(true) };
-            if name.schemaname.is_empty() && ctes.contains(&name.relname) {
-                return Ok(false);
-            }
-            let (relation, is_everywhere) = match ctx.resolve(name)? {
-                Named::Distributed(table) => (table, true),
-                Named::Home(Some(table)) => (table, false),
-                Named::View(view) if self.as_tables && views::reads_as_table(ctx, &view)? => {
-                    match views::as_table(ctx, &view) {
-                        Some(table) => (table, true),
-                        None => return Ok(false),
-                    }
-                }
-                Named::View(_) | Named::Home(None) => return Ok(false),
-            };
-            let alias = name.alias.clone();
-            let alias = alias.unwrap_or_else(|| tree::alias(&name.relname));
-            *name = tree::table(SCHEMA, &self.view_on(&relation, owner, !name.inh, is_everywhere), Some(alias));
-            Ok(false)
-        })
-    }
-
-    fn view_on(&mut self, relation: &Arc<Relation>, owner: &str, alone: bool, is_everywhere: bool) -> String {
-        let view = format!("{}_{}", self.prefix, self.lent.len() + 1);
-        let lent = Lent {
-            view,
-            prefix: self.prefix.clone(),
-            owner: owner.to_owned(),
-            table: relation.qualified_name(),
-            alone,
-        };
-        let is_same =
-            |known: &&Lent| (&known.owner, &known.table, known.alone) == (&lent.owner, &lent.table, lent.alone);
-        if let Some(known) = self.lent.iter().find(is_same) {
-            return known.view.clone();
-        }
-        let view = lent.view.clone();
-        if is_everywhere {
-            self.relations.push(Arc::new(Relation {
-                schema: SCHEMA.to_owned(),
-                name: view.clone(),
-                parents: Vec::new(),
-                has_children: false,
-                is_partition: false,
-                ..relation.as_ref().clone()
-            }));
-        }
-        self.lent.push(lent);
-        view
-    }
-}
 
 /// How a statement gets these views' rows; `None` if they are not all named in it, or it is none that could.
 pub(crate) fn with_views_ahead(ctx: &Context<'_>, statement: &Statement, wanted: &[Oid]) -> Result<Option<Plan>> {

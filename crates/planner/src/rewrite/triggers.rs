@@ -13,35 +13,12 @@ use pgerror::{PgError, Result};
 use crate::context::{Context, Named};
 use crate::dml::{VIEW_DEPTH_MAX, changing_targets, one_view_down};
 use crate::facts::code;
+use crate::facts::definitions::definition;
 use crate::parse::{Statement, StatementKind};
-use crate::plan::Plan;
-use crate::rewrite::key_moves::{self, Movable};
-use crate::rewrite::routine::Routine;
-use crate::rewrite::views;
+use crate::plan::Routine;
+use crate::plan::{Movable, OfStatement, Plan, Triggered};
+use crate::rewrite::key_moves;
 use crate::tree::{self, Ask, Get, Ref};
-
-/// A change of rows that fires triggers which the coordinator runs.
-#[derive(Clone, Debug)]
-pub struct Triggered {
-    /// The change itself.
-    pub plan: Plan,
-    /// Triggers to be run once, before it.
-    pub before: Vec<OfStatement>,
-    /// Triggers to be run once, after it and after those of its rows.
-    pub after: Vec<OfStatement>,
-    /// Tables whose rows may have to move because of it.
-    pub movable: Vec<Movable>,
-}
-
-/// A trigger FOR EACH STATEMENT.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub struct OfStatement {
-    pub schema: String,
-    pub table: String,
-    pub trigger: String,
-    pub operation: &'static str,
-}
 
 /// The same plan, or one with the triggers that the coordinator runs, and the rows that it moves.
 pub(crate) fn with_triggers(ctx: &Context<'_>, statement: &Statement, plan: Plan) -> Result<Plan> {
@@ -251,7 +228,7 @@ fn named(table: &Relation, trigger: &Captured, operation: &'static str) -> OfSta
 
 /// A change through a view fires the triggers of a table that the statement does not name.
 fn refuse_view(ctx: &Context<'_>, view: &Relation) -> Result<()> {
-    for name in views::definition(view)?.tables()? {
+    for name in definition(view)?.tables()? {
         match ctx.resolve(name)? {
             Named::Distributed(table) if table.captured.iter().any(Captured::is_of_statement) => {
                 return Err(PgError::unsupported(format!("a change through view \"{}\"", view.name))

@@ -10,13 +10,13 @@
 
 use std::sync::Arc;
 
-use pg_query::protobuf::{ColumnRef, TypeCast, TypeName};
+use pg_query::protobuf::TypeCast;
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
 use crate::context::Context;
 use crate::parse::Statement;
-use crate::tree::{self, Get, Walk};
+use crate::tree::{self, Walk};
 
 /// The statement with such rows made of their columns; `None` if there are none.
 pub(crate) fn of_columns(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Statement>> {
@@ -53,17 +53,8 @@ fn spelled(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Statement>
     Ok(whole.node.filter(|_| found).map(|tree| statement.with_query_tree(tree)))
 }
 
-/// The alias of `alias.*` in a cast, and the cast's type.
-pub(crate) fn whole_row(cast: &TypeCast) -> Option<(&str, &TypeName)> {
-    let column = cast.arg.get::<ColumnRef>()?;
-    match column.fields.as_slice() {
-        [alias, Node { node: Some(NodeEnum::AStar(_)) }] => Some((tree::text_of(alias)?, cast.type_name.as_ref()?)),
-        _ => None,
-    }
-}
-
 fn row_of_columns(ctx: &Context<'_>, cast: &TypeCast) -> Result<Option<Node>> {
-    let Some((alias, of)) = whole_row(cast) else { return Ok(None) };
+    let Some((alias, of)) = tree::whole_row(cast) else { return Ok(None) };
     let [schema, name] = of.names.as_slice() else { return Ok(None) };
     let (Some(schema), Some(name)) = (tree::text_of(schema), tree::text_of(name)) else { return Ok(None) };
     let Some(relation) = ctx.catalog.relation(schema, name) else { return Ok(None) };

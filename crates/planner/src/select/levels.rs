@@ -14,9 +14,9 @@ use pg_query::protobuf::{
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
-use super::exact::{self, Number};
 use super::{shape, terms};
 use crate::context::{Context, Named};
+use crate::facts::numbers::{self, Number};
 use crate::tree::{self, Ask, Get, Ref, Walk};
 
 /// Gives every table reference a number of its own. NATURAL JOIN is written out by PostgreSQL, but in what it was not asked about.
@@ -367,7 +367,7 @@ impl Level {
     /// A column, or what a function that cannot fail makes of one.
     fn plain_value(&self, ctx: &Context<'_>, node: &Node, tables: &mut Vec<i32>) -> bool {
         let Some(call) = node.get::<FuncCall>() else { return self.plain_column(ctx, node, tables) };
-        let meant = exact::meant(ctx, &|_| Number::Other, call);
+        let meant = numbers::meant(ctx, &|_| Number::Other, call);
         // One that takes the column as it is comes before all others.
         let means = |value, at: usize, meaning| {
             let of_column = self.source(ctx, value).map_or(0, |column| column.type_oid);

@@ -20,8 +20,8 @@ use crate::context::{Context, intersect};
 use crate::facts::functions::{Facts, facts};
 use crate::parse::Statement;
 use crate::plan::{ExchangePlan, FinalSql, Forward, Gather, Input, Plan, Scatter};
-use crate::rewrite::views;
 use crate::tree::{self, Ask, Get, Ref, Syntax};
+use crate::views;
 
 pub(crate) mod exact;
 mod exchange;
@@ -32,6 +32,7 @@ mod locked;
 pub(crate) mod names;
 mod outer_aggregates;
 pub(crate) mod shape;
+pub(crate) mod shown;
 pub(crate) mod sizes;
 mod table_ids;
 pub(crate) mod terms;

@@ -3,8 +3,8 @@
 
 use catalog::Function;
 use pg_query::protobuf::{
-    self, CoercionForm, ColumnRef, FuncCall, FunctionParameter, FunctionParameterMode, JoinExpr, JoinType, RowExpr,
-    SelectStmt, SubLink, TypeCast, WindowDef,
+    self, CoercionForm, FuncCall, FunctionParameter, FunctionParameterMode, JoinExpr, JoinType, RowExpr, SelectStmt,
+    SubLink, WindowDef,
 };
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
@@ -96,7 +96,7 @@ pub(crate) fn gives_sets_in_order(ctx: &Context<'_>, select: &SelectStmt) -> Res
             target.get::<protobuf::ResTarget>().is_some_and(|target| tree::output_name(target) == name)
         };
         let named = |name| select.target_list.iter().position(|target| is_called(target, name));
-        let place = ordinal(key).map(|number| number.wrapping_sub(1)).or_else(|| bare_name(key).and_then(named));
+        let place = ordinal(key).map(|number| number.wrapping_sub(1)).or_else(|| tree::bare_name(key).and_then(named));
         let is_set = match place {
             Some(at) => sets.get(at).copied().unwrap_or(true),
             None => has_set(ctx, key)?,
@@ -200,14 +200,6 @@ pub(crate) fn ordinal(node: &Node) -> Option<usize> {
     usize::try_from(tree::integer_of(node)?).ok()
 }
 
-/// A column reference of one name.
-pub(crate) fn bare_name(node: &Node) -> Option<&str> {
-    match node.get::<ColumnRef>()?.fields.as_slice() {
-        [name] => tree::text_of(name),
-        _ => None,
-    }
-}
-
 /// DISTINCT ON's expressions, or all output expressions for plain DISTINCT.
 pub(crate) fn distinct_expressions(select: &SelectStmt) -> Vec<&Node> {
     if has_distinct_on(select) {
@@ -275,11 +267,4 @@ pub(crate) fn inner_conditions(select: &SelectStmt) -> Vec<&Node> {
         }
     }
     conditions
-}
-
-/// `tableoid::regclass`: only the row's own node can tell.
-pub(crate) fn is_table_name(cast: &TypeCast) -> bool {
-    let to = cast.type_name.as_ref().and_then(|name| name.names.last()).and_then(tree::text_of);
-    let of = cast.arg.get::<ColumnRef>().and_then(|column| tree::last_name(&column.fields));
-    to == Some("regclass") && of == Some("tableoid")
 }

@@ -1,14 +1,12 @@
 //! `pg_total_relation_size('t')` and its kin of a partitioned table: the sum over its nodes.
 
-use std::sync::Arc;
-
-use catalog::Relation;
-use pg_query::protobuf::{FuncCall, RangeFunction, RangeSubselect, SelectStmt, a_const};
+use pg_query::protobuf::{FuncCall, RangeFunction, RangeSubselect, SelectStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
 use crate::context::{Context, Named};
-use crate::facts::functions::{asks_size, facts};
+use crate::facts::functions::facts;
+use crate::facts::sized::{asks_size, sized_table};
 use crate::plan::{FinalSql, Gather, Input};
 use crate::tree::{self, Get, Syntax, Walk};
 
@@ -57,22 +55,4 @@ fn call_in_from(ctx: &Context<'_>, item: &Node) -> Option<Node> {
     }
     let select = SelectStmt { target_list: vec![tree::target(call.clone(), Some("size"))], ..tree::empty_select() };
     Some(RangeSubselect { lateral: item.lateral, subquery: select.into_box(), alias: Some(alias) }.into_node())
-}
-
-/// The partitioned table that an argument names as a constant.
-pub(crate) fn sized_table(ctx: &Context<'_>, argument: Option<&Node>) -> Option<Arc<Relation>> {
-    let mut argument = argument?.node.as_ref()?;
-    while let NodeEnum::TypeCast(cast) = argument {
-        argument = cast.arg.as_deref()?.node.as_ref()?;
-    }
-    let NodeEnum::AConst(constant) = argument else { return None };
-    let Some(a_const::Val::Sval(text)) = &constant.val else { return None };
-    let select = tree::parse_select(&format!("SELECT FROM {}", text.sval)).ok()?;
-    match &select.from_clause.first()?.node {
-        Some(NodeEnum::RangeVar(name)) => match ctx.resolve(name).ok()? {
-            Named::Distributed(relation) => Some(relation).filter(|relation| relation.distribution.is_partitioned()),
-            _ => None,
-        },
-        _ => None,
-    }
 }

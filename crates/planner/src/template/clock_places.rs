@@ -10,8 +10,8 @@ use pg_query::NodeEnum;
 use pg_query::protobuf::FuncCall;
 
 use super::parameters::Parameterised;
-use super::shape::{Shape, word_end};
 use crate::facts::clock::{clock_of, constants_in};
+use crate::parse::shape::{Shape, word_end};
 use crate::session::Moment;
 use crate::tree::{self, Ask, Ref};
 

@@ -11,7 +11,7 @@
 
 use std::ops::Range;
 
-use catalog::{Catalog, Column, Distribution, Meaning, meaning};
+use catalog::{Column, Distribution, Meaning, meaning};
 use pg_query::NodeEnum;
 use pg_query::protobuf::{InsertStmt, OverridingKind};
 
@@ -20,10 +20,10 @@ use super::{plain_column, single};
 use crate::context::Context;
 use crate::dml::Insert;
 use crate::facts::clock;
-use crate::parse::scan;
 use crate::plan::names_list;
-use crate::session::{Moment, SessionFacts};
+use crate::session::Moment;
 use crate::tree;
+use crate::tree::scan;
 
 /// What to put into the text of an INSERT. See the module's page.
 #[derive(Debug)]
@@ -61,25 +61,20 @@ struct Part {
 
 impl ManyRows {
     /// What the rows lack, with the time of `moment`; `None` if it is nothing, or more than that.
-    pub fn completion(
-        &self,
-        sql: &str,
-        catalog: &Catalog,
-        session: &SessionFacts<'_>,
-        moment: &Moment,
-    ) -> Option<Completion> {
+    pub(crate) fn completion_in(&self, ctx: &Context<'_>, sql: &str, moment: &Moment) -> Option<Completion> {
         let clocks = [Meaning::Now, Meaning::StatementTime].into_iter().flat_map(meaning::names);
         // Names are read as PostgreSQL's own.
-        if !session.temp_relations.is_empty() || clocks.into_iter().any(|name| !catalog.functions(name).is_empty()) {
+        if !ctx.session.temp_relations.is_empty()
+            || clocks.into_iter().any(|name| !ctx.catalog.functions(name).is_empty())
+        {
             return None;
         }
-        let ctx = Context::new(catalog, session, None);
         let mut whole: Option<Completion> = None;
         for kind in 0..self.kinds() {
             let text = self.one(sql, kind);
             let statement = single(&text)?;
             let Some(NodeEnum::InsertStmt(insert)) = statement.node() else { return None };
-            let insert_of = Insert::of_table(&ctx, &statement, insert).ok()??;
+            let insert_of = Insert::of_table(ctx, &statement, insert).ok()??;
             let of_kind = Lack { insert: &insert_of, tree: insert, moment };
             let mut completion = whole.take().map_or_else(|| of_kind.of_all(), Some)?;
             let values = self.ranges_of_values(sql, self.range_of(self.first_of(kind)).start)?;
@@ -228,7 +223,7 @@ impl Part {
 
 /// Without blanks.
 fn tokens_of(text: &str) -> Option<Vec<Range<usize>>> {
-    let (mut scratch, mut at, mut tokens) = (super::Shape::default(), 0, Vec::new());
+    let (mut scratch, mut at, mut tokens) = (crate::parse::Shape::default(), 0, Vec::new());
     while at < text.len() {
         let end = scratch.token(text, at)?;
         if !text[at..end].trim().is_empty() {

@@ -12,7 +12,7 @@ use pg_query::protobuf::{ColumnRef, InsertStmt, RangeVar, ResTarget, SelectStmt}
 use pg_query::{Node, NodeEnum};
 
 use super::parameters::is_simple;
-use super::{Place, Places, given_columns, is_column, key_names, only_table};
+use super::{Place, Places, given_columns, is_column, only_table};
 use crate::tree::{self, Get};
 
 /// See the module's page.
@@ -37,7 +37,7 @@ impl<'t> Copied<'t> {
             let position = positions.next().filter(|_| positions.next().is_none());
             position.is_some_and(|position| self.gives(position, alias, own, source))
         };
-        let (keys, own_keys) = (key_names(target), key_names(source));
+        let (keys, own_keys) = (target.key_names(), source.key_names());
         Some(keys.len() == own_keys.len() && keys.into_iter().zip(own_keys).all(|(key, own)| is_given(key, own)))
     }
 

@@ -26,7 +26,6 @@ mod completed;
 mod copied;
 mod parameters;
 mod rows;
-mod shape;
 mod snapshot_independent;
 
 use std::sync::{Arc, OnceLock};
@@ -38,13 +37,14 @@ use pg_query::protobuf::{
 use pg_query::{Node, NodeEnum};
 
 use crate::context::{Context, Named};
-use crate::dml::{check_key, key_names};
+use crate::dml::check_key;
 use crate::facts::clock;
 use crate::facts::constant::{self, Constant};
 use crate::facts::effects::leavings;
 use crate::facts::functions::facts;
-use crate::facts::tables::{Clauses, Tables};
-use crate::parse::{self, Statement};
+use crate::parse::shape::{Literal, LiteralKind};
+use crate::parse::{self, Shape, Statement};
+use crate::plan::tables::{Clauses, Tables};
 use crate::plan::{Forward, Plan, Scatter};
 use crate::session::{Moment, Parameter, SessionFacts};
 use crate::tree::{self, Ask, Get, Ref, Walk};
@@ -55,9 +55,6 @@ use copied::Copied;
 pub use parameters::Parameterised;
 use parameters::Parameters;
 pub use rows::{Learned, ManyRows};
-use shape::Literal;
-pub(crate) use shape::LiteralKind;
-pub use shape::Shape;
 pub use snapshot_independent::Repeated;
 
 /// See the module's page.
@@ -97,23 +94,22 @@ enum KeySource {
 }
 
 impl Template {
-    /// The template of a statement that has this shape, if it can have one.
-    pub fn learn(sql: &str, shape: &Shape, catalog: &Catalog, session: &SessionFacts<'_>) -> Option<Self> {
-        let ctx = Context::new(catalog, session, None);
+    /// The template of a statement that has this shape, if it can have one that says what the planner would.
+    pub(crate) fn learned(ctx: &Context<'_>, sql: &str, shape: &Shape) -> Option<Self> {
         let statement = single(sql)?;
         // A default may read the clock.
-        if crate::sets_default(&statement) {
+        if crate::dml::sets_default(&statement) {
             return None;
         }
         // After a statement that leaves something in its backends the session has to do something about it.
-        if !session.temp_relations.is_empty() || !leavings(&statement, catalog).is_nothing() {
+        if !ctx.session.temp_relations.is_empty() || !leavings(&statement, ctx.catalog).is_nothing() {
             return None;
         }
-        let template = Self::of_tree(&ctx, sql, statement.node()?, shape)?;
+        let template = Self::of_tree(ctx, sql, statement.node()?, shape)?;
         // Inside a block and outside of one: a template serves both.
         let agrees = [false, true].into_iter().all(|in_transaction| {
-            let session = SessionFacts { in_transaction, clock: None, now: None, ..session.clone() };
-            template.agrees(sql, shape, &statement, catalog, &session)
+            let session = SessionFacts { in_transaction, clock: None, now: None, ..ctx.session.clone() };
+            template.agrees(&Context { session: &session, ..*ctx }, sql, shape, &statement)
         });
         agrees.then_some(template)
     }
@@ -180,16 +176,9 @@ impl Template {
         .filter(|template| matches!(template.place, Place::Key(_)) || !template.reads_clock)
     }
 
-    fn agrees(
-        &self,
-        sql: &str,
-        shape: &Shape,
-        statement: &Statement,
-        catalog: &Catalog,
-        session: &SessionFacts<'_>,
-    ) -> bool {
-        let Some(mine) = self.plan(sql, shape, session.parameters) else { return false };
-        crate::plan(statement, catalog, session).is_ok_and(|fresh| fresh.does_the_same(&mine))
+    fn agrees(&self, ctx: &Context<'_>, sql: &str, shape: &Shape, statement: &Statement) -> bool {
+        let Some(mine) = self.plan(sql, shape, ctx.session.parameters) else { return false };
+        ctx.planner.plan(ctx, statement).is_ok_and(|fresh| fresh.does_the_same(&mine))
     }
 
     /// The plan of a statement that has the shape this template was learned from. `None`: plan it afresh.
@@ -413,13 +402,13 @@ impl Places<'_> {
                 _ => None,
             }
         };
-        key_names(self.relation).into_iter().map(source).collect()
+        self.relation.key_names().into_iter().map(source).collect()
     }
 
     /// The statement runs on all nodes whatever its constants are.
     fn everywhere(&self, condition: Option<&Node>, tree: &NodeEnum) -> Option<Place> {
         let mentions_key = |name: &str| condition.is_some_and(|condition| mentions(condition, name) != Some(0));
-        let may = parameters::is_simple(tree, |_| false)? && !key_names(self.relation).into_iter().any(mentions_key);
+        let may = parameters::is_simple(tree, |_| false)? && !self.relation.key_names().into_iter().any(mentions_key);
         may.then(|| Tables::of(tree).map(Arc::new).map(Place::Everywhere))?.ok()
     }
 

@@ -14,7 +14,7 @@ use pg_query::protobuf::{AConst, AExprKind, FuncCall, List, ResTarget, SelectStm
 use pg_query::{Node, NodeEnum};
 
 use super::clock_places::Places;
-use super::shape::{LiteralKind, Shape};
+use crate::parse::shape::{LiteralKind, Shape};
 use crate::tree::{self, Ask, Get, Ref};
 
 /// More digits may be a `bigint`.

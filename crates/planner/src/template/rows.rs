@@ -16,9 +16,11 @@ use std::ops::Range;
 
 use catalog::NodeId;
 
-use super::shape::{Literal, LiteralKind, PLAIN_MARK, Shape, number, parameter_end, quoted_name_end, string, word_end};
 use super::{KeySource, Place, Template, literal};
 use crate::facts::constant::Constant;
+use crate::parse::shape::{
+    Literal, LiteralKind, PLAIN_MARK, Shape, number, parameter_end, quoted_name_end, string, word_end,
+};
 use crate::plan::{Forward, InsertSplit, Plan};
 use crate::session::Parameter;
 

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use pg_query::protobuf::{FuncCall, RangeVar};
 use pgerror::Result;
 
-use super::{Ref, Walk};
+use super::walk::{Ref, Walk};
 
 /// What can be asked of everything that can be walked.
 pub(crate) trait Ask: Walk {

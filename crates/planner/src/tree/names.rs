@@ -3,7 +3,8 @@
 use pg_query::protobuf::{ResTarget, SelectStmt, SubLinkType, XmlExprOp};
 use pg_query::{Node, NodeEnum};
 
-use super::{Get, text_of};
+use super::get::Get;
+use super::parts::{shows_star, text_of};
 
 /// Name of a target list entry.
 pub(crate) fn output_name(target: &ResTarget) -> String {
@@ -16,7 +17,7 @@ pub(crate) fn output_name(target: &ResTarget) -> String {
 /// Writes it to an entry without a name, whose value may be replaced; `*` has none. What PostgreSQL could not be asked about, such as
 /// calls with parameters of type `void`, comes here as it was written.
 pub(crate) fn name_output(target: &mut Node) {
-    if super::shows_star(target) {
+    if shows_star(target) {
         return;
     }
     if let Some(target) = target.get_mut::<ResTarget>()

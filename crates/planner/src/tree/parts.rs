@@ -1,12 +1,12 @@
 //! The parts that queries and changes of rows have in common.
 
 use pg_query::protobuf::{
-    CommonTableExpr, DefElem, FuncCall, List, RangeFunction, RangeVar, ResTarget, ReturningClause, SelectStmt,
-    SetToDefault, SortBy, WithClause,
+    self, AConst, BoolExprType, ColumnRef, CommonTableExpr, DefElem, FuncCall, List, RangeFunction, RangeVar,
+    ResTarget, ReturningClause, SelectStmt, SetToDefault, SortBy, TypeCast, TypeName, WithClause, a_const,
 };
 use pg_query::{Node, NodeEnum};
 
-use super::{Get, text_of};
+use super::get::Get;
 
 /// A clause of several kinds of statements, and where it stands.
 macro_rules! clause {
@@ -137,4 +137,98 @@ pub(crate) fn option_of<'n>(options: &'n [Node], name: &str) -> Option<&'n Node>
 /// Is it DEFAULT?
 pub(crate) fn is_default(value: &Node) -> bool {
     value.get::<SetToDefault>().is_some()
+}
+
+/// A bare integer constant.
+pub(crate) fn integer_of(node: &Node) -> Option<i32> {
+    match &node.get::<AConst>()?.val {
+        Some(a_const::Val::Ival(number)) => Some(number.ival),
+        _ => None,
+    }
+}
+
+/// The text of a String node.
+pub(crate) fn text_of(node: &Node) -> Option<&str> {
+    node.get::<protobuf::String>().map(|text| text.sval.as_str())
+}
+
+/// The schema, if it is written, and the name of a list of String nodes.
+pub(crate) fn qualified(names: &[Node]) -> (Option<&str>, &str) {
+    let schema = if names.len() > 1 { names.first().and_then(text_of) } else { None };
+    (schema, names.last().and_then(text_of).unwrap_or_default())
+}
+
+/// All names of a list of String nodes.
+pub(crate) fn names_of(nodes: &[Node]) -> Vec<String> {
+    nodes.iter().filter_map(text_of).map(str::to_owned).collect()
+}
+
+/// `pg_temp`, or a session's own name for it.
+pub(crate) fn is_temporary_schema(name: &str) -> bool {
+    name.starts_with("pg_temp")
+}
+
+/// Splits a condition at its top-level ANDs.
+pub(crate) fn conjuncts(condition: Option<&Node>) -> Vec<&Node> {
+    let mut list = Vec::new();
+    let mut stack: Vec<&Node> = condition.into_iter().collect();
+    while let Some(next) = stack.pop() {
+        match &next.node {
+            Some(NodeEnum::BoolExpr(b)) if b.boolop == BoolExprType::AndExpr as i32 => {
+                stack.extend(b.args.iter().rev());
+            }
+            _ => list.push(next),
+        }
+    }
+    list
+}
+
+/// The name of an operator if it is bare or of pg_catalog.
+pub(crate) fn operator_name(names: &[Node]) -> Option<&str> {
+    match names {
+        [op] => text_of(op),
+        [schema, op] if text_of(schema) == Some("pg_catalog") => text_of(op),
+        _ => None,
+    }
+}
+
+/// A column reference of one name.
+pub(crate) fn bare_name(node: &Node) -> Option<&str> {
+    match node.get::<ColumnRef>()?.fields.as_slice() {
+        [name] => text_of(name),
+        _ => None,
+    }
+}
+
+/// `tableoid::regclass`: only the row's own node can tell.
+pub(crate) fn is_table_name(cast: &TypeCast) -> bool {
+    let to = cast.type_name.as_ref().and_then(|name| name.names.last()).and_then(text_of);
+    let of = cast.arg.get::<ColumnRef>().and_then(|column| last_name(&column.fields));
+    to == Some("regclass") && of == Some("tableoid")
+}
+
+/// The alias of `alias.*` in a cast, and the cast's type.
+pub(crate) fn whole_row(cast: &TypeCast) -> Option<(&str, &TypeName)> {
+    let column = cast.arg.get::<ColumnRef>()?;
+    match column.fields.as_slice() {
+        [alias, Node { node: Some(NodeEnum::AStar(_)) }] => Some((text_of(alias)?, cast.type_name.as_ref()?)),
+        _ => None,
+    }
+}
+
+/// `RangeVar::relpersistence` of a view that is read as a table. No SQL text says it, so it lasts as long as the tree.
+pub(crate) const AS_TABLE: &str = "v";
+
+/// `RangeVar::relpersistence` of a name that a WITH clause of the view's definition gives: no table or view bears it there, whatever the
+/// search path finds. PostgreSQL writes the schema before every name that could be confused with one of these.
+pub(crate) const WITH_ITEM: &str = "w";
+
+/// Does the definition of a view mean an item of its own WITH clause by this name?
+pub(crate) fn is_with_item(name: &RangeVar) -> bool {
+    name.relpersistence == WITH_ITEM
+}
+
+/// Is the view of this name read as a table?
+pub(crate) fn is_read_as_table(name: &RangeVar) -> bool {
+    name.relpersistence == AS_TABLE
 }

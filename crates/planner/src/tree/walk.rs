@@ -201,5 +201,6 @@ tree! {
 }
 
 fn unknown(node: &NodeEnum) -> PgError {
-    PgError::unsupported(format!("the construct {}", super::kind_name(node))).hint("Rewrite the statement without it.")
+    PgError::unsupported(format!("the construct {}", super::text::kind_name(node)))
+        .hint("Rewrite the statement without it.")
 }

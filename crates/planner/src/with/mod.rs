@@ -20,16 +20,15 @@ use std::sync::Arc;
 use catalog::Relation;
 use pg_query::NodeEnum;
 use pg_query::protobuf::{CommonTableExpr, RangeVar, WithClause};
-use pgerror::{PgError, Result};
+use pgerror::{PgError, Result, SqlState};
 
 use crate::context::Context;
 use crate::parse::Statement;
 use crate::plan::Plan;
-use crate::rewrite::views;
 use crate::tree::{self, Ask, returned_by, target_of, with_items, with_mut, with_of};
+use crate::views;
 
 mod order;
-pub(crate) mod plan;
 mod push;
 mod sequenced;
 
@@ -100,4 +99,15 @@ fn bare_names(node: &NodeEnum) -> Result<HashSet<String>> {
 
 fn statement_of(node: &NodeEnum) -> Result<Statement> {
     crate::parse::build(&tree::deparse(node)?, node.clone())
+}
+
+/// PostgreSQL's own refusal of a cursor over data changes.
+pub fn check_cursor(inner: &Statement) -> Result<()> {
+    match changes_rows(inner) {
+        true => Err(PgError::new(
+            SqlState::FEATURE_NOT_SUPPORTED,
+            "DECLARE CURSOR must not contain data-modifying statements in WITH",
+        )),
+        false => Ok(()),
+    }
 }

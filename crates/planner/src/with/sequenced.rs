@@ -180,7 +180,7 @@ impl Planner<'_> {
         });
         let plan = match (&part.query, copies || keep.is_some()) {
             (NodeEnum::SelectStmt(_), true) => self.query(&ctx, &part.query)?,
-            _ => crate::plan_in(&ctx, &statement)?,
+            _ => ctx.plan_part(&statement)?,
         };
         self.note_written(part)?;
         Ok(CteStep { plan, copies, keep, returns: !returned_by(&part.query).is_empty(), is_main: part.name.is_none() })

@@ -15,13 +15,13 @@ use crate::context::{Context, Named};
 use crate::facts::clock::default_reads;
 use crate::facts::constant::{self, Constant};
 use crate::facts::functions::{Facts, facts};
-use crate::facts::tables::Clauses;
 use crate::parse::Statement;
+use crate::plan::tables::Clauses;
 use crate::plan::{FinalSql, Forward, Gather, Input, InsertSplit, Plan, Replicate, Scatter};
-use crate::rewrite::views;
 use crate::select;
 use crate::select::locality::{Analyzer, Env, RowDistribution};
 use crate::tree::{self, Ask, Get, Syntax};
+use crate::views;
 
 mod overriding;
 mod staged;

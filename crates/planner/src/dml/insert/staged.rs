@@ -6,8 +6,8 @@ use pgerror::{PgError, Result};
 
 use super::{Insert, Markers, Value, is_identity, is_list, overriding, source, tail, values};
 use crate::dml::{row_parts, stage};
-use crate::facts::tables::Clauses;
-use crate::plan::{Direct, FinalSql, Input, InsertStaged, Plan, RowColumn, column_list};
+use crate::plan::tables::Clauses;
+use crate::plan::{Direct, FinalSql, Input, InsertStaged, Plan, RowColumn, STAGE, column_list};
 use crate::tree::{self, Ask, Syntax};
 
 impl Insert<'_> {
@@ -19,7 +19,7 @@ impl Insert<'_> {
         }
         self.check_identity()?;
         let mut fill = self.insert.clone();
-        fill.relation = Some(tree::table("", stage::TABLE, None));
+        fill.relation = Some(tree::table("", STAGE, None));
         fill.on_conflict_clause = None;
         fill.returning_clause = None;
         fill.r#override = OverridingKind::OverridingNotSet as i32;

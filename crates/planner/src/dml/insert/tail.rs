@@ -7,7 +7,6 @@ use pgerror::{PgError, Result};
 
 use super::is_whole;
 use crate::context::{Context, Named};
-use crate::dml::key_names;
 use crate::dml::update::{assignments, key_change};
 use crate::facts::functions::facts;
 use crate::tree::{self, Get, Ref, Syntax, Walk};
@@ -30,7 +29,7 @@ pub(in crate::dml) fn text(insert: &InsertStmt) -> Result<String> {
 /// distribution key: `SET key = EXCLUDED.key` changes nothing.
 pub(in crate::dml) fn check_key(ctx: &Context<'_>, insert: &InsertStmt, relation: &Relation) -> Result<()> {
     let Some(conflict) = &insert.on_conflict_clause else { return Ok(()) };
-    let keys = key_names(relation);
+    let keys = relation.key_names();
     let named = conflict.target_list.iter().filter_map(tree::name_of);
     let Some(first) = named.into_iter().find(|name| keys.contains(name)) else { return Ok(()) };
     let values = assignments(ctx, &conflict.target_list).map_err(|_| key_change(relation, first))?;

@@ -14,9 +14,9 @@ use crate::context::{Context, Named};
 use crate::facts::code;
 use crate::parse::Statement;
 use crate::plan::{Plan, Replicate, Scatter};
-use crate::rewrite::views;
 use crate::select::shape;
 use crate::tree::{self, Get, Walk};
+use crate::views;
 
 mod defaults;
 mod insert;
@@ -56,7 +56,7 @@ pub(crate) fn through_view(ctx: &Context<'_>, statement: &Statement) -> Result<O
         return Ok(None);
     }
     let rewritten = crate::parse::build(&tree::deparse(&tree)?, tree)?;
-    let mut plan = crate::plan_in(ctx, &rewritten)?;
+    let mut plan = ctx.plan_part(&rewritten)?;
     let own = || statement.sql.to_string();
     let is_temporary = outermost.as_deref().is_some_and(views::is_temporary);
     match &mut plan {

@@ -13,7 +13,7 @@ use pg_query::protobuf::{AConst, Float, Integer, TypeCast, a_const};
 use pgerror::{PgError, Result};
 
 use super::analysed::Analysis;
-use crate::template::{LiteralKind, Shape};
+use crate::parse::shape::{LiteralKind, Shape};
 use crate::tree::{self, Ask, Get, Ref, Walk};
 
 mod moment;

@@ -4,7 +4,7 @@
 //! `*` is written out, and a parameter has the name of that function before its own, so nothing of the statement that it is put into can
 //! give it another meaning.
 
-use catalog::{Catalog, Function, Oid};
+use catalog::{Function, Oid};
 use pg_query::protobuf::{
     self, ColumnRef, CreateFunctionStmt, DefElem, FuncCall, FunctionParameter, FunctionParameterMode, RangeVar,
     SelectStmt, SetOperation, TypeName,
@@ -14,12 +14,11 @@ use pgerror::Result;
 
 use super::one_query;
 use crate::context::{Context, Named};
-use crate::facts::bodies;
 use crate::facts::code;
 use crate::facts::functions;
 use crate::parse::Analysis;
+use crate::parse::bodies;
 use crate::select::shape;
-use crate::session::SessionFacts;
 use crate::tree::{self, Ask, Get, Ref, Walk};
 
 /// Name of the function that a body is analysed under.
@@ -37,15 +36,14 @@ pub struct WantedBody {
 }
 
 /// The bodies that an analysed statement needs besides those it has.
-pub fn wanted_bodies(analysis: &Analysis, catalog: &Catalog, session: &SessionFacts<'_>) -> Result<Vec<WantedBody>> {
-    let ctx = Context::new(catalog, session, None);
+pub(crate) fn wanted_bodies(ctx: &Context<'_>, analysis: &Analysis) -> Result<Vec<WantedBody>> {
     let unknown: Vec<Oid> = analysis.functions_without_body().collect();
     let mut wanted = Vec::new();
-    for function in catalog.functions_by_oid(&unknown).filter(|function| may_be_query(function)) {
-        if functions::function_facts(&ctx, function)?.refused.is_none() {
+    for function in ctx.catalog.functions_by_oid(&unknown).filter(|function| may_be_query(function)) {
+        if functions::function_facts(ctx, function)?.refused.is_none() {
             continue;
         }
-        if let Some(declared) = Declared::of(&ctx, function) {
+        if let Some(declared) = Declared::of(ctx, function) {
             wanted.push(declared.wanted(function)?);
         }
     }

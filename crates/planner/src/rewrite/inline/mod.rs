@@ -28,8 +28,9 @@ use pgerror::Result;
 mod body;
 mod one_query;
 
+pub use body::WantedBody;
+pub(crate) use body::wanted_bodies;
 use body::{Routine, first_row};
-pub use body::{WantedBody, wanted_bodies};
 
 use crate::context::Context;
 use crate::facts::clock;

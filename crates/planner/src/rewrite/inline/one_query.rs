@@ -12,8 +12,7 @@ use pg_query::protobuf::{SelectStmt, TypeName};
 use plpgsql::ast::{Conflict, Declaration, Declared, Kind, Sql, Target, TypeText};
 
 use crate::context::Context;
-use crate::facts::bodies;
-use crate::select::shape::bare_name;
+use crate::parse::bodies;
 use crate::tree::{self, Ask, Ref};
 
 /// The body of a function as one query, if it is no more than that. `shown` are the columns of RETURNS TABLE, which are
@@ -52,7 +51,7 @@ fn one_statement(statement: &Kind) -> Option<SelectStmt> {
 }
 
 fn is_bare(value: &Sql, variable: &str) -> bool {
-    tree::parse_expression(&value.text).is_ok_and(|value| bare_name(&value) == Some(variable))
+    tree::parse_expression(&value.text).is_ok_and(|value| tree::bare_name(&value) == Some(variable))
 }
 
 /// The query of `SELECT … INTO variable`.

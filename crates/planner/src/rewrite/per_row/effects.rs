@@ -8,9 +8,9 @@ use pg_query::protobuf::RangeVar;
 use pgerror::Result;
 
 use crate::context::{Context, Named};
-use crate::facts::bodies::statements_of;
 use crate::facts::code::changes_rows;
 use crate::facts::used;
+use crate::parse::bodies::statements_of;
 use crate::tree::{self, Ask, Walk};
 
 /// May one of the functions change the table, or see what the statement has changed of it? Only VOLATILE ones do.

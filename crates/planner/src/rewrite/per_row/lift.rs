@@ -7,7 +7,8 @@ use pgerror::Result;
 
 use crate::context::Context;
 use crate::parse::Statement;
-use crate::rewrite::lifted::{self, Lifted};
+use crate::plan::Lifted;
+use crate::rewrite::lifted;
 use crate::select::names::is_closed;
 use crate::tree::{self, Ask, Get, Walk};
 

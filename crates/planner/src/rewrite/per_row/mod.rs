@@ -38,65 +38,12 @@ use pgerror::{PgError, Result};
 use crate::context::Context;
 use crate::parse::{Statement, StatementKind};
 use crate::plan::Plan;
-use crate::rewrite::routine::Routine;
+use crate::plan::Routine;
 use crate::tree::{self, Get, Syntax};
 use slots::Draft;
 
 pub(crate) use effects::{change_what_is_read, may_touch, read_only};
 pub(crate) use returning::sub_selects;
-pub use values::Each;
-
-/// See the module's page.
-#[derive(Clone, Debug)]
-pub struct PerRow {
-    /// A statement that gives the rows; its columns are the first slots.
-    pub rows: String,
-    /// Number of its columns.
-    pub columns: usize,
-    /// In the order in which they are made for each row.
-    pub calls: Vec<RowCall>,
-    /// The rest of the statement, over all rows.
-    pub rest: String,
-    /// The rows come of a change: its command tag is the whole's.
-    pub changes_first: bool,
-    /// The rest is run for each row before the next one's calls: these see what it has changed.
-    pub one_by_one: bool,
-    /// No more rows are of use once so many have passed.
-    pub enough: Option<Enough>,
-    /// The user's parameters; those of slots follow.
-    pub parameters: usize,
-    /// A function is VOLATILE.
-    pub is_volatile: bool,
-}
-
-/// A call for each row.
-#[derive(Clone, Debug)]
-pub struct RowCall {
-    /// A query that calls the function.
-    pub sql: String,
-    /// A query whose only value says whether the call is made.
-    pub when: Option<String>,
-    /// Slots that it fills.
-    pub columns: usize,
-    /// Their values are arrays, with an element for each row of its result.
-    pub is_set: bool,
-}
-
-/// How many rows are enough.
-#[derive(Clone, Debug)]
-pub struct Enough {
-    /// A query whose only value says whether a row counts.
-    pub when: Option<String>,
-    /// A query whose only value is their number, NULL for all.
-    pub count: String,
-}
-
-impl PerRow {
-    /// What a text has in place of the name of a slot's type, counted from 0.
-    pub fn type_marker(slot: usize) -> String {
-        format!("loxo_type_of_slot_{slot}_")
-    }
-}
 
 /// An INSERT whose rows are all made before the first is stored, though a VOLATILE function may read the table: it is called row
 /// by row, or the statement is refused.

@@ -23,8 +23,8 @@ use super::from::{aliases, to_slots};
 use super::slots::{Draft, rows_item};
 use crate::context::{Context, Named};
 use crate::parse::Statement;
-use crate::rewrite::lifted::{self, Lifted};
-use crate::rewrite::routine::Routine;
+use crate::plan::{Lifted, Routine};
+use crate::rewrite::lifted;
 use crate::select::names::is_closed;
 use crate::tree::{self, Ask, Get, Syntax, Walk};
 

@@ -8,9 +8,9 @@ use pg_query::{Node, NodeEnum, protobuf};
 use pgerror::Result;
 
 use super::effects::may_touch;
-use super::{Enough, PerRow, RowCall};
 use crate::context::{Context, Named};
 use crate::facts::functions;
+use crate::plan::{Enough, PerRow, RowCall};
 use crate::rewrite::routine::{Shape, gives_set};
 use crate::tree::{self, Ask, Get, Ref, Syntax, Walk};
 

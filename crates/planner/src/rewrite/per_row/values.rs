@@ -8,15 +8,9 @@ use super::change::has_triggers;
 use super::effects::may_touch;
 use super::slots::Draft;
 use crate::parse::{self, Statement};
+use crate::plan::Each;
 use crate::select::shape;
 use crate::tree::{self, Get, Syntax};
-
-/// Statements that are run one after the other. Together they are one, with the sum of their rows.
-#[derive(Clone, Debug)]
-pub struct Each {
-    /// In their order.
-    pub statements: Vec<Statement>,
-}
 
 /// `None` if it is no such INSERT, or if more than the rows depends on its being one statement: triggers, RETURNING, a row that is
 /// met twice.

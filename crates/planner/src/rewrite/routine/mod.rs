@@ -11,7 +11,7 @@
 //! That is right only for calls that PostgreSQL would make exactly once: in FROM at the top, or in the select list of a query
 //! without FROM, with arguments that name no column. A call that is not VOLATILE may stand anywhere. All other calls are left to be refused.
 
-use catalog::{Catalog, Function, Oid};
+use catalog::{Catalog, Function};
 use pg_query::protobuf::{
     self, AIndirection, Alias, FuncCall, FunctionParameter, FunctionParameterMode, NamedArgExpr, RangeFunction,
     ResTarget, RowExpr, SelectStmt,
@@ -20,101 +20,18 @@ use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use crate::context::Context;
-use crate::dml::Drawn;
 use crate::facts::functions;
 use crate::parse::{self, ExplainStatement, Statement, StatementKind};
-use crate::plan::Explain;
-use crate::rewrite::before::BeforeRows;
+use crate::plan::{Argument, Explain, Explained, Routine, RoutineCall, Wanted};
 use crate::rewrite::inline;
-use crate::rewrite::instead::Instead;
-use crate::rewrite::lifted::Lifted;
-use crate::rewrite::of_rows::{self, OfRows};
-use crate::rewrite::per_row::{self, Each, PerRow};
-use crate::rewrite::rules::Rewritten;
-use crate::rewrite::triggers::Triggered;
+use crate::rewrite::of_rows;
+use crate::rewrite::per_row;
 use crate::select::shape::is_aggregate;
 use crate::tree::{self, Ask, Get, Ref, Syntax, Walk};
 
 mod shape;
 
 pub(crate) use shape::{Shape, gives_set};
-
-/// See [`Plan::Routine`](crate::Plan::Routine).
-#[derive(Clone, Debug)]
-#[allow(missing_docs)]
-pub enum Routine {
-    /// DO: the source of the block.
-    Block { source: String },
-    /// CALL.
-    Call(RoutineCall),
-    /// The calls one after the other; their values are further parameters of the statement.
-    Inside { calls: Vec<RoutineCall>, rest: Box<Statement> },
-    /// A change of rows, and its triggers.
-    TriggeredDml(Box<Triggered>),
-    /// What rules make of a change.
-    Rewritten(Box<Rewritten>),
-    /// An INSERT that needs numbers of sequences first.
-    Drawn(Drawn),
-    /// Sub-selects that lock rows or have calls in them, and then the statement over their rows.
-    Lifted(Lifted),
-    /// Calls for each row.
-    PerRow(PerRow),
-    /// One statement for each row.
-    Each(Each),
-    /// A query, and what is done with its rows.
-    Rows(OfRows),
-    /// The statement, whose names need no search path, planned once more: as this role, under [`OWN_PATH`](crate::OWN_PATH).
-    #[allow(missing_docs)]
-    As { owner: String, sql: String },
-    /// EXPLAIN ANALYZE of a statement that is run in steps: it is run, and told of.
-    Explained(Box<Explained>),
-    /// A change of a view with INSTEAD OF triggers.
-    Instead(Box<Instead>),
-    /// A change of a table with triggers BEFORE … FOR EACH ROW.
-    Before(Box<BeforeRows>),
-}
-
-/// See [`Routine::Explained`].
-#[derive(Clone, Debug)]
-#[allow(missing_docs)]
-pub struct Explained {
-    pub statement: Statement,
-    pub explain: Explain,
-}
-
-/// A call.
-#[derive(Clone, Debug)]
-#[allow(missing_docs)]
-pub struct RoutineCall {
-    pub function: Oid,
-    pub name: String,
-    pub is_volatile: bool,
-    /// No schema is written before the name.
-    pub is_bare: bool,
-    pub arguments: Vec<Argument>,
-    /// What the statement gets of it.
-    pub wanted: Wanted,
-}
-
-/// An argument, as SQL.
-#[derive(Clone, Debug)]
-#[allow(missing_docs)]
-pub struct Argument {
-    /// As in `name => value`.
-    pub name: Option<String>,
-    pub sql: String,
-}
-
-/// Which parameters a call's result becomes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wanted {
-    /// None.
-    Nothing,
-    /// Each column of the only row, one parameter each.
-    Values(usize),
-    /// Each column of all rows as an array.
-    Arrays(usize),
-}
 
 /// How a statement is run of which functions or a body have to be run by the coordinator. `None`: as any other.
 pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Routine>> {
@@ -136,10 +53,10 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Ro
 
 /// `None`: the nodes tell what they did.
 fn explained(ctx: &Context<'_>, explain: &ExplainStatement) -> Result<Option<Routine>> {
-    if crate::plan_in(ctx, &explain.inner).is_ok() {
+    if ctx.plan_part(&explain.inner).is_ok() {
         return Ok(None);
     }
-    let Some(plan) = crate::plan_in_steps(ctx, &explain.inner) else { return Ok(None) };
+    let Some(plan) = ctx.planner.plan_in_steps(ctx, &explain.inner) else { return Ok(None) };
     let (options, statement) = (explain.options.clone(), explain.inner.clone());
     let explain = Explain { options, analyze: true, inner: Box::new(plan) };
     Ok(Some(Routine::Explained(Box::new(Explained { statement, explain }))))

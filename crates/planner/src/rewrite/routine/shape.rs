@@ -4,8 +4,8 @@ use catalog::Function;
 use pg_query::protobuf::{self, FuncCall, FunctionParameter, FunctionParameterMode, ParamRef, TypeName};
 use pg_query::{Node, NodeEnum};
 
-use super::Wanted;
 use crate::context::Context;
+use crate::plan::Wanted;
 use crate::tree::{self, Get};
 
 /// May a call give several rows?

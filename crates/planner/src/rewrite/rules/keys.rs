@@ -7,7 +7,6 @@ use pgerror::Result;
 
 use super::query::Query;
 use crate::context::Named;
-use crate::dml::key_names;
 use crate::select::terms::equal_sides;
 use crate::tree::{self, Get};
 
@@ -40,7 +39,7 @@ impl Query<'_> {
             (field(left, own) == Some(&key.name) && field(right, "old") == Some(name))
                 || (field(right, own) == Some(&key.name) && field(left, "old") == Some(name))
         };
-        key_names(table).contains(&target.name.as_str())
+        table.key_names().contains(&target.name.as_str())
             && target.indirection.is_empty()
             && !self.sets(name)
             && is_alike

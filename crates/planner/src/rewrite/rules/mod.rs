@@ -22,6 +22,7 @@ use pgerror::{PgError, Result, SqlState};
 use crate::context::{Context, Named};
 use crate::dml;
 use crate::parse::{self, Statement, StatementKind};
+use crate::plan::{OfOwner, Rewritten, Step};
 use crate::tree::{self, Ref, Walk};
 
 mod action;
@@ -35,32 +36,9 @@ pub(crate) use parsed::check_actions;
 
 use parsed::Parsed;
 use query::Query;
-pub use rights::OfOwner;
 
 /// Most statements that rules may make of one.
 const STEPS_MAX: usize = 1000;
-
-/// What rules made of a change.
-#[derive(Clone, Debug)]
-pub struct Rewritten {
-    /// In the order in which they run.
-    pub steps: Vec<Step>,
-    /// The answer if no step gives one.
-    pub tag: &'static str,
-    /// The statement itself is not among the steps: nobody has looked whether the user may run it.
-    pub checks_rights: bool,
-    /// What the owners of the tables and views that have the rules need rights for.
-    pub of_owners: Vec<OfOwner>,
-}
-
-/// One of the statements.
-#[derive(Clone, Debug)]
-pub struct Step {
-    /// No rule is to be looked for any more.
-    pub statement: Statement,
-    /// Its rows and its tag are the client's.
-    pub answers: bool,
-}
 
 /// What rules make of a statement; `None` if none is about it.
 pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Rewritten>> {

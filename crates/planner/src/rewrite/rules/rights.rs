@@ -3,29 +3,15 @@
 //! A coordinator runs them as the user. That is the same only if both may do it and no policy shows them other rows, or if they are
 //! the same role.
 
-use catalog::{Oid, Relation, RuleEvent};
+use catalog::{Relation, RuleEvent};
 use pg_query::NodeEnum;
 use pg_query::protobuf::RangeVar;
 use pgerror::Result;
 
 use super::target;
 use crate::context::{Context, Named};
+use crate::plan::OfOwner;
 use crate::tree::{Ref, Walk};
-
-/// What a rule does with a table or view.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OfOwner {
-    /// Whose owner needs the rights.
-    pub relation: Oid,
-    /// Its name, for messages.
-    pub name: String,
-    /// On which.
-    pub on: Oid,
-    /// `SELECT`, `INSERT`, ….
-    pub rights: Vec<&'static str>,
-    /// Policies say which rows are there.
-    pub has_policies: bool,
-}
 
 /// The change of what lies under a view.
 pub(super) fn of_view(ctx: &Context<'_>, view: &Relation, below: &NodeEnum, found: &mut Vec<OfOwner>) -> Result<()> {

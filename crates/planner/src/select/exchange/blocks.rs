@@ -15,7 +15,7 @@ use super::moves::make_distinct;
 use super::repartitioned_aggregation::DISTINCT_MAX;
 use super::{Found, Markers, Search, State, exchanged_table, select_of_table};
 use crate::context::{Context, Named};
-use crate::facts::builtins::Combined;
+use crate::facts::builtins::{self, Combined};
 use crate::plan::{Exchange, FinalSql, Gather, Plan, Route};
 use crate::select::locality::depends_on_order;
 use crate::select::names::{is_closed, outputs};
@@ -240,7 +240,7 @@ impl Search<'_> {
             let source = own.zip(value).and_then(|(level, value)| level.source(&ctx, value));
             let mut column = source.cloned().unwrap_or_else(unknown_column);
             if source.is_none() && value.is_some_and(|value| counts_rows(&ctx, value)) {
-                column.type_oid = exact::NUMERIC;
+                column.type_oid = builtins::NUMERIC;
             }
             column.name = format!("loxo_c{}", at + 1);
             column.number = at as i16 + 1;

@@ -29,9 +29,10 @@ use super::semi_join_reduction::with_level;
 use super::{Search, State, exchanged_table, predicate_elimination};
 use crate::context::Context;
 use crate::facts::builtins::{self, Combined as Way};
+use crate::facts::numbers::{self, Number};
 use crate::look_alikes::Qualifier;
 use crate::plan::FinalSql;
-use crate::select::exact::{self, Number};
+use crate::select::exact;
 use crate::select::levels::{self, Found as Owner, Level, LevelTable};
 use crate::select::names::outputs;
 use crate::select::{gather, outer_aggregates, shape};
@@ -224,30 +225,30 @@ impl Separation<'_> {
             && !call.func_variadic;
         let mut add = |name: &str, type_oid: u32| self.part(parts, name, call, type_oid);
         let of_column = |column: &ColumnRef| self.number_of(column);
-        let way = exact::combined_of(&exact::meant(self.ctx, &of_column, call)).filter(|_| is_plain);
+        let way = exact::combined_of(&numbers::meant(self.ctx, &of_column, call)).filter(|_| is_plain);
         Ok(match (way, call.args.as_slice()) {
             (Some(Way::Count), [] | [Node { node: Some(NodeEnum::AConst(AConst { isnull: false, .. })) }]) => {
-                let rows = add(name, exact::INT8)?;
+                let rows = add(name, builtins::INT8)?;
                 // A row that an outer join has made up counts once.
                 let rows = if self.table.keeps { rows } else { format!("COALESCE({rows}, 1)") };
                 Combined::From(format!("COALESCE(sum({rows}), 0)::bigint"))
             }
             (Some(Way::Count), [value]) if self.own_column(value).is_some() => {
-                let counted = add(name, exact::INT8)?;
+                let counted = add(name, builtins::INT8)?;
                 Combined::From(format!("COALESCE(sum({counted}), 0)::bigint"))
             }
             (Some(way @ (Way::Sum | Way::Average)), [value]) => {
                 let type_oid = match self.number(value) {
-                    Number::Integer => exact::INT8,
-                    Number::Bigint | Number::Numeric => exact::NUMERIC,
+                    Number::Integer => builtins::INT8,
+                    Number::Bigint | Number::Numeric => builtins::NUMERIC,
                     Number::Null | Number::Other => return Ok(Combined::Impossible),
                 };
                 let sum = add("sum", type_oid)?;
                 if way == Way::Average {
-                    let counted = add("count", exact::INT8)?;
+                    let counted = add("count", builtins::INT8)?;
                     return Ok(Combined::From(format!("sum({sum})::numeric / sum({counted})")));
                 }
-                let of_integers = type_oid == exact::INT8;
+                let of_integers = type_oid == builtins::INT8;
                 Combined::From(format!("sum({sum}){}", if of_integers { "::bigint" } else { "" }))
             }
             (Some(Way::Itself), [value]) => {
@@ -278,7 +279,7 @@ impl Separation<'_> {
 
     /// A sum of it cannot fail, whatever rows there are: a column, or a product or sum of numerics.
     fn number(&self, value: &Node) -> Number {
-        let number = exact::number(self.ctx, &|column| self.number_of(column), value);
+        let number = numbers::number(self.ctx, &|column| self.number_of(column), value);
         let is_safe = self.own_column(value).is_some() || number == Number::Numeric && is_product(value);
         if is_safe { number } else { Number::Other }
     }

@@ -46,7 +46,7 @@ use super::locality::Not;
 use super::{levels, local_plan, two_phase};
 use crate::context::{Context, Named};
 use crate::facts::functions::Facts;
-use crate::facts::tables::Tables;
+use crate::plan::tables::Tables;
 use crate::plan::{Exchange, ExchangePlan, FinalSql, Plan, Route, Scatter};
 use crate::session::{Exchanges, SessionFacts};
 use crate::tree::{self, Ask, Ref, Syntax, Walk};
@@ -313,7 +313,7 @@ impl Search<'_> {
     }
 
     fn context<'s>(&'s self, state: &'s State) -> Context<'s> {
-        Context { exchanged: &state.tables, ..Context::new(self.ctx.catalog, self.ctx.session, self.ctx.analysis) }
+        Context { exchanged: &state.tables, ..self.ctx.afresh() }
     }
 }
 

@@ -181,8 +181,7 @@ impl Search<'_> {
         self.left.set(self.left.get().saturating_sub(1));
         let tables = choice.iter().zip(units).map(|(at, unit)| unit.options[*at].table.clone());
         let exchanged: Vec<Arc<Relation>> = state.tables.iter().cloned().chain(tables).collect();
-        let ctx =
-            Context { exchanged: &exchanged, ..Context::new(self.ctx.catalog, self.ctx.session, self.ctx.analysis) };
+        let ctx = Context { exchanged: &exchanged, ..self.ctx.afresh() };
         let mut analyzer = Analyzer::new(&ctx);
         let analysed = analyzer.with_of_query(renamed, &Env::default()).and_then(|env| {
             match renamed.op == SetOperation::SetopNone as i32 {

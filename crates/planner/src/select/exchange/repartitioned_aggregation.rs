@@ -123,7 +123,7 @@ impl Search<'_> {
             lists.push(window.unwrap_or_default());
         }
         let is_common = |column: &&Column| {
-            lists.iter().all(|list| list.iter().any(|item| shape::bare_name(item) == Some(&column.name)))
+            lists.iter().all(|list| list.iter().any(|item| tree::bare_name(item) == Some(&column.name)))
         };
         let key = |column: &Column| {
             let key_type = self.ctx.catalog.key_type(column.type_oid)?;

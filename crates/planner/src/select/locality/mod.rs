@@ -27,6 +27,7 @@ use placement::KeyType;
 use super::terms::{self, Equalities, Leaf, LeafColumn, Scope, Term};
 use super::{exact, shape};
 use crate::context::{Context, Named, intersect};
+use crate::facts::builtins;
 use crate::facts::constant::{self, Constant};
 use crate::tree::{self, Ask, Get, Ref, Walk};
 
@@ -387,7 +388,7 @@ impl<'a> Analyzer<'a> {
                     let mut column = LeafColumn::unknown(&name);
                     // Integer or numeric, either will do: only exactness is asked for.
                     if exact::is_exact(self, body, value) {
-                        column.type_oid = exact::NUMERIC;
+                        column.type_oid = builtins::NUMERIC;
                     }
                     outputs.push((column, None));
                 }

@@ -14,8 +14,10 @@ use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
 use super::{constant, output, sort_by};
+use crate::facts::builtins;
+use crate::facts::numbers::Number;
 use crate::plan::{KeyForm, Merge, MergeKey, RowCount};
-use crate::select::exact::{self, Number};
+use crate::select::exact;
 use crate::select::locality::{Analyzer, Body};
 use crate::select::shape;
 use crate::tree::{self, Get};
@@ -142,8 +144,8 @@ impl KeyType {
             17 => KeyType::Bytea,
             18 => KeyType::Sent("charsend", Bytes),
             // Of an integer in whose place another stands (a sub-select's column) the width is not sure.
-            exact::INT2 | exact::INT4 | exact::INT8 => KeyType::Sent("int8send", Integer),
-            exact::NUMERIC => KeyType::Sent("numeric_send", Numeric),
+            builtins::INT2 | builtins::INT4 | builtins::INT8 => KeyType::Sent("int8send", Integer),
+            builtins::NUMERIC => KeyType::Sent("numeric_send", Numeric),
             26 => KeyType::Oid,
             700 | 701 => KeyType::Sent("float8send", Float),
             1082 => KeyType::Sent("date_send", Integer),
@@ -179,7 +181,7 @@ fn key_type(analyzer: &Analyzer<'_>, body: &Body, value: &Node) -> Option<KeyTyp
             // What USING makes of two columns may have a type of its own.
             let is_merged = |name: &str| body.scope.merged.iter().any(|(merged, _)| merged == name);
             let column = exact::column_here(analyzer, body, column)
-                .filter(|_| !shape::bare_name(value).is_some_and(is_merged))?;
+                .filter(|_| !tree::bare_name(value).is_some_and(is_merged))?;
             KeyType::of_type(column.type_oid, column.bytewise)
         }
         Some(NodeEnum::CollateClause(clause)) => {
@@ -193,8 +195,8 @@ fn key_type(analyzer: &Analyzer<'_>, body: &Body, value: &Node) -> Option<KeyTyp
             KeyType::of_type(analyzer.ctx.builtin_type(cast.type_name.as_ref()?)?.oid, false)
         }
         _ if body.scope.merged.is_empty() => match exact::of_expression(analyzer, body, value) {
-            Number::Integer | Number::Bigint => KeyType::of_type(exact::INT8, false),
-            Number::Numeric => KeyType::of_type(exact::NUMERIC, false),
+            Number::Integer | Number::Bigint => KeyType::of_type(builtins::INT8, false),
+            Number::Numeric => KeyType::of_type(builtins::NUMERIC, false),
             Number::Null | Number::Other => None,
         },
         _ => None,

@@ -231,7 +231,7 @@ fn sort_position(
     if let Some(position) = shape::ordinal(expression) {
         return (1..=values.len()).contains(&position).then_some(position);
     }
-    if let Some(name) = shape::bare_name(expression)
+    if let Some(name) = tree::bare_name(expression)
         && let Some(at) = values.iter().position(|(_, output)| output == name)
     {
         return Some(at + 1);

@@ -148,7 +148,7 @@ impl<'a> Upper<'a> {
             let Some(node) = by.node.as_deref_mut() else { continue };
             // A number or the name of an output column means the same over the temp table.
             let is_output =
-                shape::ordinal(node).is_some() || shape::bare_name(node).is_some_and(|n| names.iter().any(|o| o == n));
+                shape::ordinal(node).is_some() || tree::bare_name(node).is_some_and(|n| names.iter().any(|o| o == n));
             if !is_output {
                 self.expression(node)?;
             }
@@ -186,7 +186,7 @@ impl<'a> Upper<'a> {
             }
             match &node.node {
                 Some(NodeEnum::SubLink(_)) => self.impossible = true,
-                Some(NodeEnum::TypeCast(cast)) if shape::is_table_name(cast) => {
+                Some(NodeEnum::TypeCast(cast)) if tree::is_table_name(cast) => {
                     *node = self.loose_column(&node.clone());
                     return Ok(false);
                 }
@@ -242,7 +242,7 @@ impl<'a> Upper<'a> {
         inner.rewrite(&mut |node: &mut Node| {
             match &node.node {
                 Some(NodeEnum::SubLink(_)) => self.impossible = true,
-                Some(NodeEnum::TypeCast(cast)) if shape::is_table_name(cast) => {
+                Some(NodeEnum::TypeCast(cast)) if tree::is_table_name(cast) => {
                     *node = self.carry(&node.clone(), false);
                     return Ok(false);
                 }

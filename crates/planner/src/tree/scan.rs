@@ -1,7 +1,9 @@
 //! Tokens of PostgreSQL's own scanner, without comments, with a cursor over them.
 
-use pg_query::protobuf::{KeywordKind, Token as Kind};
+use pg_query::protobuf::{AConst, KeywordKind, ResTarget, SelectStmt, Token as Kind, a_const};
 use pgerror::{PgError, Result, SqlState};
+
+use super::get::Get;
 
 /// A token and its byte range.
 #[derive(Clone, Copy, Debug)]
@@ -45,11 +47,11 @@ impl Token<'_> {
             return None;
         }
         // PostgreSQL's parser knows every quoting style: let it read the constant.
-        match super::super::tree::parse_expression(self.text).ok()?.node? {
-            pg_query::NodeEnum::AConst(c) => match c.val? {
-                pg_query::protobuf::a_const::Val::Sval(s) => Some(s.sval),
-                _ => None,
-            },
+        let parsed = pg_query::parse(&format!("SELECT {}", self.text), 0).ok()?;
+        let select = parsed.protobuf.stmts.into_iter().next()?.stmt?;
+        let target = select.get::<SelectStmt>()?.target_list.first()?.get::<ResTarget>()?;
+        match &target.val.get::<AConst>()?.val {
+            Some(a_const::Val::Sval(constant)) => Some(constant.sval.clone()),
             _ => None,
         }
     }
@@ -169,12 +171,17 @@ impl<'t, 'a> Cursor<'t, 'a> {
     pub fn error(&self) -> PgError {
         match self.peek() {
             Some(token) => PgError::new(SqlState::SYNTAX_ERROR, format!("syntax error at or near \"{}\"", token.text))
-                .position(super::characters(self.sql, token.start) + 1),
+                .position(characters(self.sql, token.start) + 1),
             None => {
                 let end = self.tokens.last().map_or(self.sql.len(), |t| t.end);
                 PgError::new(SqlState::SYNTAX_ERROR, "syntax error at end of input")
-                    .position(super::characters(self.sql, end) + 1)
+                    .position(characters(self.sql, end) + 1)
             }
         }
     }
+}
+
+/// Number of characters before a byte offset.
+pub(crate) fn characters(sql: &str, byte: usize) -> usize {
+    sql.bytes().take(byte).filter(|b| b & 0xC0 != 0x80).count()
 }

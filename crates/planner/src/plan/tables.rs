@@ -7,8 +7,8 @@ use pg_query::NodeEnum;
 use pg_query::protobuf::{FuncCall, InsertStmt, RangeVar, TypeName};
 use pgerror::Result;
 
+use super::Input;
 use crate::parse::{Statement, parse};
-use crate::plan::Input;
 use crate::tree::{Ask, Get, Ref, last_name, target_of, with_items};
 
 /// The type whose own collation goes on to a text made of it.

@@ -2,7 +2,7 @@
 
 use catalog::NodeId;
 
-use crate::plan::{Copies, Plan};
+use super::{Copies, Plan};
 
 /// See [`Plan::SequencedCtes`]. Steps of the executor, all in one transaction under one cut:
 /// 1. have `original` described; 2. fill the inputs of every step that works on copies; 3. the steps in order; rows that others

@@ -6,8 +6,6 @@
 
 use std::ops::Range;
 
-use crate::facts::clock::is_moment;
-
 /// Longer statements are planned anew each time: they are rarely sent twice.
 const SHAPE_BYTES_MAX: usize = 4096;
 const LITERALS_MAX: usize = 128;
@@ -16,8 +14,8 @@ const LITERALS_MAX: usize = 128;
 const INTEGER_MARK: u8 = 1;
 const DECIMAL_MARK: u8 = 2;
 const STRING_MARK: u8 = 3;
-/// For a value of a [row](super::rows) that is any constant at all.
-pub(super) const PLAIN_MARK: u8 = 4;
+/// For a value of a [row](crate::template::ManyRows) that is any constant at all.
+pub(crate) const PLAIN_MARK: u8 = 4;
 
 /// See the module's page.
 #[derive(Clone, Debug, Default)]
@@ -51,13 +49,13 @@ impl Shape {
         sql.len() <= SHAPE_BYTES_MAX && self.scan_all(sql).is_some()
     }
 
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.text.clear();
         self.literals.clear();
     }
 
     /// Puts a mark in place of something.
-    pub(super) fn mark(&mut self, mark: u8) {
+    pub(crate) fn mark(&mut self, mark: u8) {
         self.text.push(mark);
     }
 
@@ -84,7 +82,7 @@ impl Shape {
     }
 
     /// Adds what stands here; gives the place behind it.
-    pub(super) fn token(&mut self, sql: &str, at: usize) -> Option<usize> {
+    pub(crate) fn token(&mut self, sql: &str, at: usize) -> Option<usize> {
         let bytes = sql.as_bytes();
         let next = bytes.get(at + 1).copied();
         Some(match *bytes.get(at)? {
@@ -122,7 +120,7 @@ impl Shape {
 }
 
 /// `12`, `12.`, `12.5`; not what PostgreSQL might read on into (`12e3`, `0x1f`, `1_000`, `1..2`).
-pub(super) fn number(bytes: &[u8], start: usize) -> Option<Literal> {
+pub(crate) fn number(bytes: &[u8], start: usize) -> Option<Literal> {
     let digits = |at: usize| at + bytes[at..].iter().take_while(|b| b.is_ascii_digit()).count();
     let mut end = digits(start);
     let mut kind = LiteralKind::Integer;
@@ -137,7 +135,7 @@ pub(super) fn number(bytes: &[u8], start: usize) -> Option<Literal> {
 }
 
 /// `'…'` with nothing before the quote that could give it another meaning, and no second piece after it.
-pub(super) fn string(sql: &str, start: usize) -> Option<Literal> {
+pub(crate) fn string(sql: &str, start: usize) -> Option<Literal> {
     let bytes = sql.as_bytes();
     let before = start.checked_sub(1).map(|at| bytes[at]);
     if before.is_some_and(|b| continues_word(b) || matches!(b, b'&' | b'"' | b'\'')) {
@@ -166,13 +164,13 @@ fn continues_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$') || byte >= 0x80
 }
 
-pub(super) fn word_end(bytes: &[u8], start: usize) -> usize {
+pub(crate) fn word_end(bytes: &[u8], start: usize) -> usize {
     // A byte beyond ASCII that follows has no place in a shape, so cutting the word there is of no consequence.
     start + bytes[start..].iter().take_while(|b| b.is_ascii() && continues_word(**b)).count()
 }
 
 /// `"…"`; not after `U&`.
-pub(super) fn quoted_name_end(bytes: &[u8], start: usize) -> Option<usize> {
+pub(crate) fn quoted_name_end(bytes: &[u8], start: usize) -> Option<usize> {
     if start.checked_sub(1).is_some_and(|at| bytes[at] == b'&') {
         return None;
     }
@@ -188,8 +186,16 @@ pub(super) fn quoted_name_end(bytes: &[u8], start: usize) -> Option<usize> {
 }
 
 /// `$1`; dollar quotes have no shape.
-pub(super) fn parameter_end(bytes: &[u8], start: usize) -> Option<usize> {
+pub(crate) fn parameter_end(bytes: &[u8], start: usize) -> Option<usize> {
     let end = start + 1 + bytes[start + 1..].iter().take_while(|b| b.is_ascii_digit()).count();
     let is_parameter = end > start + 1 && !bytes.get(end).is_some_and(|b| continues_word(*b));
     is_parameter.then_some(end)
+}
+
+/// What PostgreSQL reads the clock for in the text of a date or a time.
+pub(crate) const MOMENTS: [&str; 4] = ["now", "today", "tomorrow", "yesterday"];
+
+/// Is it a word that PostgreSQL reads the clock for, in a date or a time?
+pub(crate) fn is_moment(text: &str) -> bool {
+    MOMENTS.iter().any(|word| text.trim().eq_ignore_ascii_case(word))
 }

@@ -8,7 +8,7 @@
 
 use std::collections::HashSet;
 
-use catalog::{Catalog, Column, Generated, Relation};
+use catalog::{Column, Generated, Relation};
 use pg_query::NodeEnum;
 use pgerror::Result;
 
@@ -16,15 +16,13 @@ use crate::context::Context;
 use crate::dml::stage;
 use crate::facts::clock::expression_at;
 use crate::facts::functions::facts;
-use crate::facts::tables::Tables;
-use crate::plan::{Gather, Input, InsertStaged, Plan, SequencedCtes, StagedDml};
-use crate::session::SessionFacts;
+use crate::plan::tables::Tables;
+use crate::plan::{Gather, Input, InsertStaged, Plan, STAGE, SequencedCtes, StagedDml};
 use crate::tree::{self, Ask, Ref};
 
 /// See the module's page; false in doubt.
-pub fn runs_apart(plan: &Plan, catalog: &Catalog, session: &SessionFacts<'_>) -> bool {
-    let ctx = Context::new(catalog, session, None);
-    let mut apart = Apart { ctx, made: HashSet::from([stage::TABLE.to_owned()]) };
+pub(crate) fn runs_apart(ctx: &Context<'_>, plan: &Plan) -> bool {
+    let mut apart = Apart { ctx: *ctx, made: HashSet::from([STAGE.to_owned()]) };
     apart.plan(plan).unwrap_or(false)
 }
 
@@ -38,9 +36,8 @@ pub struct Late {
 }
 
 /// The defaults that an INSERT into a stage leaves to be computed afterwards, if its plan [runs apart](runs_apart).
-pub fn late_defaults(insert: &InsertStaged, catalog: &Catalog, session: &SessionFacts<'_>) -> Result<Late> {
-    let ctx = Context::new(catalog, session, None);
-    let apart = Apart { ctx, made: HashSet::new() };
+pub(crate) fn late_defaults(ctx: &Context<'_>, insert: &InsertStaged) -> Result<Late> {
+    let apart = Apart { ctx: *ctx, made: HashSet::new() };
     let (target, made) = (&insert.stage.target, &insert.stage.definitions);
     let late = apart.late(target, made, &insert.fill.text)?.unwrap_or_default();
     let bare = |column: &Column| format!("{} {}", catalog::quote_identifier(&column.name), column.type_name);

@@ -1,0 +1,111 @@
+//! What others ask of the planner with a catalog and a session.
+
+use catalog::{Catalog, Oid};
+use pgerror::Result;
+
+use crate::context::Context;
+use crate::dml::temp_placement::{self, Late};
+use crate::driver::Driver;
+use crate::expanded::{self, Expanded};
+use crate::facts::references;
+use crate::parse::{Analysis, Shape, Statement};
+use crate::plan::{InsertStaged, Plan, Routine};
+use crate::rewrite::inline::WantedBody;
+use crate::rewrite::{inline, owner_reads};
+use crate::session::{Moment, SessionFacts};
+use crate::template::{Completion, ManyRows, Template};
+
+fn context<'a>(catalog: &'a Catalog, session: &'a SessionFacts<'a>, analysis: Option<&'a Analysis>) -> Context<'a> {
+    Context::new(&Driver, catalog, session, analysis)
+}
+
+fn context_of<'a>(statement: &'a Statement, catalog: &'a Catalog, session: &'a SessionFacts<'a>) -> Context<'a> {
+    context(catalog, session, statement.analysis.as_ref())
+}
+
+/// Plans one statement.
+///
+/// Errors: 0A000 for what cannot be run correctly, with a hint; others (42P16, 42703, …) where our own clauses are wrong.
+pub fn plan(statement: &Statement, catalog: &Catalog, session: &SessionFacts<'_>) -> Result<Plan> {
+    context_of(statement, catalog, session).plan(statement)
+}
+
+/// The views of a statement that its plan replaces by their definitions, since it moves rows.
+pub fn expanded_views(
+    plan: &Plan,
+    statement: &Statement,
+    catalog: &Catalog,
+    session: &SessionFacts<'_>,
+) -> Result<Expanded> {
+    expanded::expanded(&context_of(statement, catalog, session), plan, statement)
+}
+
+/// The materialized view that a REFRESH fills otherwise than the home node would by itself.
+pub fn refreshed(statement: &Statement, catalog: &Catalog, session: &SessionFacts<'_>) -> Result<Option<Oid>> {
+    crate::ddl::refreshed(&context_of(statement, catalog, session), statement)
+}
+
+/// How somebody else than its owner refreshes a materialized view: as the owner, as in PostgreSQL.
+///
+/// Errors: 0A000 if code of users would run, which could become the caller again.
+pub fn refresh_as(owner: &str, statement: &Statement, catalog: &Catalog, session: &SessionFacts<'_>) -> Result<Plan> {
+    let ctx = context_of(statement, catalog, session);
+    owner_reads::check_refresh(&ctx, statement)?;
+    let sql = owner_reads::qualified_refresh(&ctx, statement)?;
+    Ok(Plan::Routine(Box::new(Routine::As { owner: owner.to_owned(), sql })))
+}
+
+/// A plan that reads these views ahead of the statement, [as their owners](Statement::reading_as_owner); `None` if that cannot be
+/// done.
+pub fn views_ahead(
+    statement: &Statement,
+    catalog: &Catalog,
+    session: &SessionFacts<'_>,
+    views: &[Oid],
+) -> Result<Option<Plan>> {
+    owner_reads::with_views_ahead(&context_of(statement, catalog, session), statement, views)
+}
+
+/// May the plan's temp tables be in a session beside the block's own? False in doubt.
+pub fn runs_apart(plan: &Plan, catalog: &Catalog, session: &SessionFacts<'_>) -> bool {
+    temp_placement::runs_apart(&context(catalog, session, None), plan)
+}
+
+/// The defaults that an INSERT into a stage leaves to be computed afterwards, if its plan [runs apart](runs_apart).
+pub fn late_defaults(insert: &InsertStaged, catalog: &Catalog, session: &SessionFacts<'_>) -> Result<Late> {
+    temp_placement::late_defaults(&context(catalog, session, None), insert)
+}
+
+/// All names that may mean something in the statement's FROM: columns, tables, aliases. `None` if not all of them are known.
+pub fn names_in_from(
+    sql: &str,
+    catalog: &Catalog,
+    session: &SessionFacts<'_>,
+) -> Result<Option<std::collections::HashSet<String>>> {
+    references::names_in_from(&context(catalog, session, None), sql)
+}
+
+/// The bodies that an analysed statement needs besides those it has.
+pub fn wanted_bodies(analysis: &Analysis, catalog: &Catalog, session: &SessionFacts<'_>) -> Result<Vec<WantedBody>> {
+    inline::wanted_bodies(&context(catalog, session, None), analysis)
+}
+
+impl Template {
+    /// The template of a statement that has this shape, if it can have one.
+    pub fn learn(sql: &str, shape: &Shape, catalog: &Catalog, session: &SessionFacts<'_>) -> Option<Self> {
+        Self::learned(&context(catalog, session, None), sql, shape)
+    }
+}
+
+impl ManyRows {
+    /// What the rows lack, with the time of `moment`; `None` if it is nothing, or more than that.
+    pub fn completion(
+        &self,
+        sql: &str,
+        catalog: &Catalog,
+        session: &SessionFacts<'_>,
+        moment: &Moment,
+    ) -> Option<Completion> {
+        self.completion_in(&context(catalog, session, None), sql, moment)
+    }
+}

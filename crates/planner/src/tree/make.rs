@@ -1,0 +1,149 @@
+//! Builds nodes.
+
+use pg_query::protobuf::{
+    self, AConst, Alias, ColumnRef, FuncCall, RangeSubselect, RangeVar, ResTarget, SelectStmt, a_const,
+};
+use pg_query::{Node, NodeEnum};
+
+use super::get::Syntax;
+
+/// A SELECT without anything.
+pub(crate) fn empty_select() -> SelectStmt {
+    SelectStmt {
+        limit_option: protobuf::LimitOption::Default as i32,
+        op: protobuf::SetOperation::SetopNone as i32,
+        ..SelectStmt::default()
+    }
+}
+
+/// `SELECT targets FROM items`.
+pub(crate) fn select_from(target_list: Vec<Node>, from_clause: Vec<Node>) -> SelectStmt {
+    SelectStmt { target_list, from_clause, ..empty_select() }
+}
+
+/// Wraps a node.
+pub(crate) fn node(inner: NodeEnum) -> Node {
+    Node { node: Some(inner) }
+}
+
+/// A name as PostgreSQL's lists of names hold it.
+pub(crate) fn string(text: &str) -> Node {
+    node(NodeEnum::String(protobuf::String { sval: text.to_owned() }))
+}
+
+/// `expression [AS name]` in a target list.
+pub(crate) fn target(expression: Node, name: Option<&str>) -> Node {
+    ResTarget { name: name.unwrap_or_default().to_owned(), val: Some(Box::new(expression)), ..ResTarget::default() }
+        .into_node()
+}
+
+/// A column name as INSERT's column list holds it.
+pub(crate) fn target_name_only(name: &str) -> Node {
+    ResTarget { name: name.to_owned(), ..ResTarget::default() }.into_node()
+}
+
+/// A reference to a column, `name` or `a.name`.
+pub(crate) fn column(parts: &[&str]) -> Node {
+    node(NodeEnum::ColumnRef(ColumnRef { fields: parts.iter().map(|p| string(p)).collect(), location: -1 }))
+}
+
+/// `*`, or `alias.*`.
+pub(crate) fn star(alias: Option<&str>) -> Node {
+    let star = node(NodeEnum::AStar(protobuf::AStar {}));
+    let fields = alias.map(string).into_iter().chain([star]).collect();
+    node(NodeEnum::ColumnRef(ColumnRef { fields, location: -1 }))
+}
+
+/// `(query) AS alias (columns)` in FROM.
+pub(crate) fn sub_select(query: SelectStmt, alias: Alias) -> Node {
+    let subquery = Some(Box::new(query.into_node()));
+    RangeSubselect { lateral: false, subquery, alias: Some(alias) }.into_node()
+}
+
+/// An alias without names of columns.
+pub(crate) fn alias(name: &str) -> Alias {
+    Alias { aliasname: name.to_owned(), colnames: Vec::new() }
+}
+
+/// An integer constant.
+pub(crate) fn integer(value: i64) -> Node {
+    let val = match i32::try_from(value) {
+        Ok(ival) => a_const::Val::Ival(protobuf::Integer { ival }),
+        Err(_) => a_const::Val::Fval(protobuf::Float { fval: value.to_string() }),
+    };
+    node(NodeEnum::AConst(AConst { isnull: false, location: -1, val: Some(val) }))
+}
+
+/// TRUE or FALSE.
+pub(crate) fn boolean(boolval: bool) -> Node {
+    let val = Some(a_const::Val::Boolval(protobuf::Boolean { boolval }));
+    node(NodeEnum::AConst(AConst { isnull: false, location: -1, val }))
+}
+
+/// A string constant.
+pub(crate) fn text(value: &str) -> Node {
+    let val = Some(a_const::Val::Sval(protobuf::String { sval: value.to_owned() }));
+    node(NodeEnum::AConst(AConst { isnull: false, location: -1, val }))
+}
+
+/// `a AND b AND …`.
+pub(crate) fn and(args: Vec<Node>) -> Node {
+    let boolop = protobuf::BoolExprType::AndExpr as i32;
+    protobuf::BoolExpr { xpr: None, boolop, args, location: -1 }.into_node()
+}
+
+/// `a OR b OR …`.
+pub(crate) fn or(args: Vec<Node>) -> Node {
+    let boolop = protobuf::BoolExprType::OrExpr as i32;
+    protobuf::BoolExpr { xpr: None, boolop, args, location: -1 }.into_node()
+}
+
+/// `CAST(value AS type)`.
+pub(crate) fn cast(value: Node, of: &protobuf::TypeName) -> Node {
+    protobuf::TypeCast { arg: Some(Box::new(value)), type_name: Some(of.clone()), location: -1 }.into_node()
+}
+
+/// `condition IS NOT TRUE`, or another such test.
+pub(crate) fn boolean_test(condition: Node, test: protobuf::BoolTestType) -> Node {
+    let arg = Some(Box::new(condition));
+    protobuf::BooleanTest { xpr: None, arg, booltesttype: test as i32, location: -1 }.into_node()
+}
+
+/// A sub-select as a value.
+pub(crate) fn scalar_sub_select(query: SelectStmt) -> Node {
+    let sub_link_type = protobuf::SubLinkType::ExprSublink as i32;
+    protobuf::SubLink { sub_link_type, subselect: query.into_box(), ..Default::default() }.into_node()
+}
+
+/// A call of a function of PostgreSQL's own.
+pub(crate) fn call(function: &str, args: Vec<Node>) -> Node {
+    FuncCall {
+        funcname: vec![string("pg_catalog"), string(function)],
+        args,
+        funcformat: protobuf::CoercionForm::CoerceExplicitCall as i32,
+        location: -1,
+        ..FuncCall::default()
+    }
+    .into_node()
+}
+
+/// All conditions in one, `None` if there are none.
+pub(crate) fn conjunction(mut conditions: Vec<Node>) -> Option<Node> {
+    match conditions.len() {
+        0 => None,
+        1 => conditions.pop(),
+        _ => Some(and(conditions)),
+    }
+}
+
+/// A bare table in FROM, with an alias if one is given.
+pub(crate) fn table(schema: &str, name: &str, alias: Option<Alias>) -> RangeVar {
+    RangeVar {
+        schemaname: schema.to_owned(),
+        relname: name.to_owned(),
+        inh: true,
+        relpersistence: "p".to_owned(),
+        alias,
+        ..RangeVar::default()
+    }
+}
