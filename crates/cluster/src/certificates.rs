@@ -22,7 +22,7 @@ use rcgen::{
     KeyUsagePurpose,
 };
 
-use crate::config::{Config, gtm_name};
+use crate::config::sections::{Config, gtm_name};
 use crate::disk;
 
 /// The name that the program of `loxo load --direct` has here.

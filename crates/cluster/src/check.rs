@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use futures_util::future::join_all;
 use pgerror::Result;
 
-use crate::config::{Config, Datanode, POOL_SIZE, gtm_name, is_loopback};
-use crate::config_tls::SslMode;
+use crate::config::{Config, Datanode, POOL_SIZE, SslMode, gtm_name, is_loopback};
 use crate::postgres::{MAJOR_MAX, MAJOR_MIN};
 use crate::sql::Session;
 

@@ -8,7 +8,7 @@ use std::fmt::Write;
 use pgerror::{PgError, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::config::invalid;
+use crate::config::invalid::invalid;
 
 /// First line of the part of postgresql.conf that is ours; everything from here on is written anew.
 const MARK: &str = "# ---- settings of loxo: written by \"loxo up\", see docs/settings.md ----";

@@ -15,7 +15,7 @@ use crate::plan::{Plan, Redistribute};
 use crate::session::SessionFacts;
 use crate::tree::{self, Ask, Ref, Walk};
 
-/// Tables that have to give way to a statement, as [`Plan::AutoReplicate`](crate::Plan::AutoReplicate) has them. No part of a plan can be
+/// Tables that have to give way to a statement, as [`Plan::AutoReplicate`] has them. No part of a plan can be
 /// taken for them.
 pub(crate) type AutoReplicate = Cell<Option<Vec<Redistribute>>>;
 

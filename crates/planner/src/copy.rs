@@ -3,18 +3,16 @@
 use std::sync::Arc;
 
 use catalog::{Column, Distribution, Generated, Relation};
-use pg_query::NodeEnum;
-use pg_query::protobuf::{AConst, a_const};
 use pgerror::{PgError, Result, SqlState};
 
 use crate::context::{Context, Named};
 use crate::dml::stage;
 use crate::facts::code;
+use crate::facts::constant::is_literal;
 use crate::facts::functions;
-use crate::parse::shape::is_moment;
 use crate::parse::{CopyStatement, CopySubject, Statement, StatementKind};
 use crate::plan::{CopyFrom, CopyHome, CopySource, CopyTo, Forward, Plan, RowColumn, Scatter, names_list};
-use crate::tree::{self, Get};
+use crate::tree::{self};
 
 /// Plans a COPY.
 pub(crate) fn copy(ctx: &Context<'_>, copy: &CopyStatement) -> Result<Plan> {
@@ -103,19 +101,6 @@ fn needs_stage(ctx: &Context<'_>, copy: &CopyStatement, relation: &Relation, cop
         }
     };
     Ok(!missing.into_iter().all(|c| same_everywhere(&c)) || marked || condition_differs)
-}
-
-/// A constant that is the same whenever it is read.
-pub(crate) fn is_literal(node: &pg_query::Node) -> bool {
-    match &node.node {
-        Some(NodeEnum::AConst(_)) => true,
-        Some(NodeEnum::TypeCast(cast)) => {
-            let text = cast.arg.get::<AConst>().and_then(|constant| constant.val.as_ref());
-            let clock = matches!(text, Some(a_const::Val::Sval(text)) if is_moment(&text.sval));
-            !clock && cast.arg.as_deref().is_some_and(is_literal)
-        }
-        _ => false,
-    }
 }
 
 /// What the user means by the name of a temp table, a catalog, or of nothing that we know.

@@ -11,7 +11,7 @@ use crate::context::{AutoReplicate, Context, Planner};
 use crate::parse::{Statement, StatementKind};
 use crate::plan::{Explain, Plan, Routine};
 use crate::tree::{self, Ask};
-use crate::{copy, ddl, dml, first_copy, rewrite, select, views, with};
+use crate::{copy, ddl, distribution, dml, first_copy, rewrite, select, views, with};
 
 /// The planner, for its own parts.
 pub(crate) struct Driver;
@@ -190,7 +190,7 @@ fn plan_written_out(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
             .and_then(|()| plan_part(ctx, &declare.inner))
             // Its rows are kept: there is no one to pass them on to yet.
             .map(|inner| Plan::DeclareCursor(Box::new(inner.without_merge()))),
-        Kind::Redistribute(redistribution) => ddl::redistribute(ctx, redistribution),
+        Kind::Redistribute(redistribution) => distribution::redistribute::redistribute(ctx, redistribution),
         Kind::Cluster(command) => Ok(Plan::Cluster(command.clone())),
         kind if kind.is_sessions_own() => Ok(Plan::Session),
         _ => ddl::plan(ctx, statement),

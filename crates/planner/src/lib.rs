@@ -28,6 +28,7 @@ mod api;
 mod context;
 mod copy;
 mod ddl;
+mod distribution;
 mod dml;
 mod driver;
 mod expanded;

@@ -36,7 +36,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::figures;
 use crate::gid::Gid;
-use crate::gtm::client::Command;
+use crate::gtm::command::Command;
 use crate::marks::Ajar;
 
 /// How long a gate stays shut when nobody opens it.

@@ -9,8 +9,7 @@ use pgproto::Encryption;
 
 use super::{DATANODE_PORT_OFFSET, GTM_PORT_OFFSET};
 use crate::check::pool_left;
-use crate::config::{Auth, ClusterSection, Config, Coordinator, Datanode, Gtm, Local, Log, gtm_name, invalid};
-use crate::config_tls::SslMode;
+use crate::config::{Auth, ClusterSection, Config, Coordinator, Datanode, Gtm, Local, Log, SslMode, gtm_name, invalid};
 use crate::disk;
 use crate::settings::{Machine, Profile, max_connections};
 use crate::sql::Endpoint;

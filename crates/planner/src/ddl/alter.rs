@@ -11,9 +11,10 @@ use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use super::add_column::{self, Source};
-use super::constraints::{NewTable, NewUnique};
-use super::{as_it_stands, auto_replicate, create, decide, everywhere, is_temporary, redistribute, rule, trigger};
+use super::{as_it_stands, create, everywhere, is_temporary, rule, trigger};
 use crate::context::{Context, Named};
+use crate::distribution::constraints::{NewTable, NewUnique};
+use crate::distribution::{auto_replicate, placements, redistribute};
 use crate::facts::code;
 use crate::facts::functions::{Facts, facts};
 use crate::parse::Statement;
@@ -319,12 +320,12 @@ impl Alter<'_> {
 
     /// A child must lie as its parent does. One whose distribution nobody chose moves there.
     fn join(&self, child: &Arc<Relation>, parent: &Arc<Relation>, what: &str) -> Result<Vec<Redistribute>> {
-        if decide::are_alike(child, parent) {
+        if placements::are_alike(child, parent) {
             return Ok(Vec::new());
         }
         let objection = PgError::unsupported(format!("{what} with another distribution"))
             .hint("Create both tables with the same DISTRIBUTE BY clause.");
-        let Some(placement) = decide::placement_of(parent) else { return Err(objection) };
+        let Some(placement) = placements::placement_of(parent) else { return Err(objection) };
         if !child.by_default || !child.parents.is_empty() {
             return Err(objection);
         }

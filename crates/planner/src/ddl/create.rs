@@ -8,10 +8,11 @@ use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result, SqlState};
 use placement::KeyType;
 
-use super::constraints::{GENERATED, NONDETERMINISTIC, NewColumn, NewForeignKey, NewTable};
-use super::decide::{self, Decision};
-use super::{as_it_stands, auto_replicate, everywhere, is_temporary};
+use super::{as_it_stands, everywhere, is_temporary};
 use crate::context::{Context, Named};
+use crate::distribution::constraints::{GENERATED, NONDETERMINISTIC, NewColumn, NewForeignKey, NewTable};
+use crate::distribution::decide::{self, Decision};
+use crate::distribution::{auto_replicate, placements};
 use crate::parse::Statement;
 use crate::plan::{DdlKind, DdlPlan, Effect, Elsewhere, Placement, Redistribute};
 use crate::tree::{self, Get};
@@ -142,8 +143,8 @@ fn parents(ctx: &Context<'_>, create: &CreateStmt) -> Result<Vec<Arc<Relation>>>
 /// how they lie.
 fn beside(ctx: &Context<'_>, parents: &[Arc<Relation>]) -> Result<(Placement, Vec<Redistribute>)> {
     let Some(first) = parents.first() else { return Err(PgError::internal("a child without parents")) };
-    if parents.iter().all(|parent| decide::are_alike(first, parent)) {
-        let placement = decide::placement_of(first).ok_or_else(|| {
+    if parents.iter().all(|parent| placements::are_alike(first, parent)) {
+        let placement = placements::placement_of(first).ok_or_else(|| {
             PgError::unsupported(format!("a child of table \"{}\"", first.name)).hint("Its parent is not distributed.")
         })?;
         return Ok((placement, Vec::new()));

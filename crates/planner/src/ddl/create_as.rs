@@ -5,9 +5,10 @@ use pg_query::NodeEnum;
 use pg_query::protobuf::{CreateStmt, CreateTableAsStmt, IntoClause, ObjectType};
 use pgerror::{PgError, Result};
 
-use super::constraints::{NewColumn, NewTable};
-use super::{as_it_stands, boxed, create, decide, everywhere, materialized_view};
+use super::{as_it_stands, boxed, create, everywhere, materialized_view};
 use crate::context::Context;
+use crate::distribution::constraints::{NewColumn, NewTable};
+use crate::distribution::decide;
 use crate::parse::Statement;
 use crate::plan::{DdlKind, DdlPlan, Effect, Forward, Gather, Plan};
 use crate::select;

@@ -18,22 +18,17 @@ use crate::tree::{self, Get};
 
 mod add_column;
 mod alter;
-mod auto_replicate;
-mod constraints;
 mod create;
 mod create_as;
-mod decide;
+mod index;
 mod materialized_view;
 mod policy;
-mod redistribute;
-mod rule;
+pub(crate) mod rule;
 mod schema;
-mod trigger;
+pub(crate) mod trigger;
 
-pub(crate) use auto_replicate::without_key;
 pub(crate) use create_as::{filled_apart, normal_form};
 pub(crate) use materialized_view::{refreshed, refreshed_query};
-pub(crate) use redistribute::redistribute;
 
 /// Plans a statement that is neither a query nor a change of rows.
 pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
@@ -45,7 +40,7 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
         NodeEnum::CreateStmt(create) => create::create_table(ctx, statement, create).map(boxed),
         NodeEnum::CreateTableAsStmt(_) | NodeEnum::SelectStmt(_) => create_as::create_table_as(ctx, statement, node),
         NodeEnum::AlterTableStmt(alter) => alter::alter_table(ctx, statement, alter).map(boxed),
-        NodeEnum::IndexStmt(index) => constraints::create_index(ctx, statement, index).map(boxed),
+        NodeEnum::IndexStmt(index) => index::create_index(ctx, statement, index).map(boxed),
         NodeEnum::RenameStmt(rename) => alter::rename(ctx, statement, rename).map(boxed),
         NodeEnum::AlterObjectSchemaStmt(move_to) => alter::set_schema(ctx, statement, move_to).map(boxed),
         NodeEnum::DropStmt(drop) => ddl.drop(drop),

@@ -7,8 +7,9 @@ use pg_query::Node;
 use pg_query::protobuf::RangeVar;
 use pgerror::{PgError, Result};
 
-use super::{as_it_stands, auto_replicate, everywhere};
+use super::{as_it_stands, everywhere};
 use crate::context::{Context, Named};
+use crate::distribution::auto_replicate;
 use crate::facts::code::{POLICY_HINT, is_on_all_nodes};
 use crate::facts::functions;
 use crate::parse::Statement;

@@ -6,15 +6,16 @@
 
 use catalog::{Relation, RuleState, quote_identifier};
 use pg_query::NodeEnum;
-use pg_query::protobuf::{AlterTableCmd, AlterTableStmt, AlterTableType, CmdType, Constraint, RuleStmt};
+use pg_query::protobuf::{
+    AlterTableCmd, AlterTableStmt, AlterTableType, CmdType, Constraint, InsertStmt, RuleStmt, SelectStmt,
+};
 use pgerror::{PgError, Result};
 
 use super::{as_it_stands, boxed, everywhere, is_temporary, temporary};
 use crate::context::{Context, Named};
 use crate::parse::Statement;
 use crate::plan::{DdlKind, DdlPlan, Effect, Plan};
-use crate::rewrite::rules;
-use crate::tree::{Ask, Get};
+use crate::tree::{self, Ask, Get};
 
 /// CREATE RULE.
 pub(super) fn create(ctx: &Context<'_>, statement: &Statement, rule: &RuleStmt) -> Result<Plan> {
@@ -33,7 +34,7 @@ pub(super) fn create(ctx: &Context<'_>, statement: &Statement, rule: &RuleStmt) 
             false => Ok(boxed(temporary(ctx, statement, DdlKind::Schema))),
         };
     }
-    rules::check_actions(rule)?;
+    check_actions(rule)?;
     if mentions(rule, |name| Ok(is_temporary(ctx, name)))? {
         return refused("that names a temporary table", "Use a permanent table.");
     }
@@ -112,5 +113,37 @@ pub(super) fn check_foreign_key(table: &Relation, constraint: &Constraint) -> Re
         ))
         .hint("Declare it without ON DELETE or ON UPDATE, or drop the rules.")),
         false => Ok(()),
+    }
+}
+
+/// Are its actions such as we can follow?
+pub(crate) fn check_actions(rule: &RuleStmt) -> Result<()> {
+    for action in rule.actions.iter().filter_map(|action| action.node.as_ref()) {
+        let fault = match action {
+            NodeEnum::InsertStmt(insert) => fault_of_insert(insert),
+            NodeEnum::UpdateStmt(update) => update.with_clause.is_some().then_some("WITH"),
+            NodeEnum::DeleteStmt(delete) => delete.with_clause.is_some().then_some("WITH"),
+            NodeEnum::NotifyStmt(_) => None,
+            NodeEnum::SelectStmt(_) => Some("SELECT"),
+            _ => Some("a statement that changes no rows"),
+        };
+        if let Some(fault) = fault {
+            return Err(PgError::unsupported(format!(
+                "rule \"{}\" with {fault} as its action, or in it,",
+                rule.rulename
+            ))
+            .hint("INSERT, UPDATE, DELETE, NOTIFY and NOTHING work, also several of them."));
+        }
+    }
+    Ok(())
+}
+
+fn fault_of_insert(insert: &InsertStmt) -> Option<&'static str> {
+    let select = insert.select_stmt.get::<SelectStmt>()?;
+    let is_set = select.op != tree::empty_select().op;
+    match (insert.with_clause.is_some() || select.with_clause.is_some(), is_set) {
+        (true, _) => Some("WITH"),
+        (false, true) => Some("UNION, INTERSECT or EXCEPT"),
+        (false, false) => None,
     }
 }

@@ -10,21 +10,21 @@
 
 use std::sync::Arc;
 
-use catalog::{Function, Relation, RelationKind, quote_identifier};
+use catalog::{Function, Meaning, Relation, RelationKind, meaning, quote_identifier};
 use pg_query::NodeEnum;
-use pg_query::protobuf::{AlterTableCmd, AlterTableStmt, AlterTableType, CreateTrigStmt, RenameStmt};
+use pg_query::protobuf::{AlterTableCmd, AlterTableStmt, AlterTableType, CreateTrigStmt, FuncCall, RenameStmt};
 use pgerror::{PgError, Result};
 
-use super::{as_it_stands, auto_replicate, boxed, everywhere, is_temporary, temporary};
+use super::{as_it_stands, boxed, everywhere, is_temporary, temporary};
 use crate::context::{Context, Named};
+use crate::distribution::auto_replicate;
 use crate::dml::is_replicated;
 use crate::facts::code;
 use crate::facts::functions::{self, Facts};
 use crate::facts::key_setters::may_set_key;
 use crate::parse::Statement;
 use crate::plan::{DdlKind, DdlPlan, Effect, Plan, Redistribute};
-use crate::rewrite::in_trigger::asks_for_depth;
-use crate::tree::{self, Get, Syntax};
+use crate::tree::{self, Ask, Get, Ref, Syntax, Walk};
 
 /// Before the name of the trigger that is captured for.
 const PREFIX: &str = "loxo:";
@@ -284,4 +284,16 @@ pub(super) fn rename(rename: &RenameStmt, table: &Relation, plan: &mut DdlPlan) 
         plan.effects.push(Effect::Run(sql));
     }
     Ok(())
+}
+
+/// Does an expression ask how many triggers it is in?
+pub(crate) fn asks_for_depth(expression: &impl Walk) -> Result<bool> {
+    expression.any(|node| matches!(node, Ref::FuncCall(call) if asks_depth(call)))
+}
+
+pub(crate) fn asks_depth(call: &FuncCall) -> bool {
+    let (schema, name) = tree::qualified(&call.funcname);
+    schema.is_none_or(|schema| schema == "pg_catalog")
+        && call.args.is_empty()
+        && meaning::without_arguments(name) == Some(Meaning::TriggerDepth)
 }

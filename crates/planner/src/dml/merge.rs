@@ -11,7 +11,7 @@ use pgerror::{PgError, Result};
 use super::staged_dml::{Clause, Draft, Kind};
 use super::{Target, check_same_everywhere, insert, is_replicated, returning_list, stage, update};
 use crate::context::Context;
-use crate::copy::is_literal;
+use crate::facts::constant::is_literal;
 use crate::facts::functions::facts;
 use crate::parse::Statement;
 use crate::plan::{Forward, Gather, Plan, Replicate, Scatter};

@@ -12,10 +12,10 @@ use crate::facts::functions::Facts;
 
 mod drawn;
 mod insert;
+pub(crate) mod key_moves;
 mod lock;
 mod merge;
 mod returning;
-pub(crate) mod row_address;
 mod row_parts;
 mod set_default;
 pub(crate) mod stage;

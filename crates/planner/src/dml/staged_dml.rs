@@ -24,12 +24,13 @@ use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use super::returning::Returning;
-use super::{is_replicated, lock, row_address, row_parts, several_copies, stage};
+use super::{is_replicated, lock, row_parts, several_copies, stage};
 use crate::context::Context;
+use crate::dml::key_moves;
 use crate::facts::functions::facts;
 use crate::parse::Statement;
 use crate::plan::{FinalSql, Input, Plan, STAGE, StagedAction, StagedDml};
-use crate::rewrite::key_moves;
+use crate::select::row_address;
 use crate::select::{self, names::names_row};
 use crate::tree::{self, Ask, Get, Ref, Syntax};
 

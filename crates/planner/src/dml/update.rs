@@ -10,10 +10,10 @@ use pgerror::{PgError, Result};
 use super::staged_dml::{self, Clause, Draft, Kind};
 use super::{Target, check_same_everywhere, is_replicated, returning_list};
 use crate::context::Context;
+use crate::dml::key_moves;
 use crate::facts::functions::{Facts, facts};
 use crate::parse::Statement;
 use crate::plan::{Forward, Gather, Plan, Replicate, Scatter};
-use crate::rewrite::key_moves;
 use crate::select::locality::{Analyzer, Env, Not, RowDistribution};
 use crate::select::terms::equal_sides;
 use crate::select::{self, refusal};
@@ -57,7 +57,7 @@ pub(crate) fn update(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
         Target::Table(relation) if moves => {
             let is_rooted = || staged_dml::rooted(ctx, name, &relation).is_some();
             if let Some(noted) = ctx.auto_replicates.filter(|_| is_rooted())
-                && let Some(moves) = crate::ddl::without_key(ctx, &relation)
+                && let Some(moves) = crate::distribution::auto_replicate::without_key(ctx, &relation)
             {
                 noted.set(Some(moves));
             }
@@ -229,7 +229,7 @@ impl Write<'_> {
             RowDistribution::Partitioned(split) => {
                 self.check_functions(facts, &split.nodes)?;
                 if let (true, Some(tree)) = (split.nodes.len() > 1, self.statement.node()) {
-                    super::row_address::check_constants(tree)?;
+                    crate::select::row_address::check_constants(tree)?;
                 }
                 Ok(Plan::Scatter(Scatter::of(self.statement, split.nodes, true)))
             }

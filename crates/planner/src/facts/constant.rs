@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use catalog::{Distribution, KeyColumn, MapId, NodeId};
-use pg_query::protobuf::{TypeName, a_const};
+use pg_query::protobuf::{AConst, TypeName, a_const};
 use pg_query::{Node, NodeEnum};
 use placement::{BucketMap, KeyType, hash_binary, hash_text};
 
 use crate::context::Context;
+use crate::parse::shape::is_moment;
 use crate::session::{Parameter, ParameterValue};
+use crate::tree::Get;
 
 /// A value known while planning.
 #[derive(Clone, Debug, PartialEq)]
@@ -197,4 +199,17 @@ pub(crate) fn key_type_of(ctx: &Context<'_>, name: &TypeName) -> Option<KeyType>
         matches!(of, KeyType::Char | KeyType::Bpchar | KeyType::Money | KeyType::TimeTz | KeyType::Interval)
     };
     KeyType::from_oid(of.oid).filter(|of| !changes(of))
+}
+
+/// A constant that is the same whenever it is read.
+pub(crate) fn is_literal(node: &pg_query::Node) -> bool {
+    match &node.node {
+        Some(NodeEnum::AConst(_)) => true,
+        Some(NodeEnum::TypeCast(cast)) => {
+            let text = cast.arg.get::<AConst>().and_then(|constant| constant.val.as_ref());
+            let clock = matches!(text, Some(a_const::Val::Sval(text)) if is_moment(&text.sval));
+            !clock && cast.arg.as_deref().is_some_and(is_literal)
+        }
+        _ => false,
+    }
 }

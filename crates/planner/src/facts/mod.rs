@@ -1,10 +1,10 @@
 //! What is known of a statement before it is planned: what it reads, changes, calls and leaves behind.
 //!
-//! * [`functions`], [`builtins`], [`code`], [`bodies`]: what functions need, those that a statement names and those
-//!   that a node calls by itself.
-//! * [`tables`], [`used`]: which tables; [`constant`]: which node a constant key lives on; [`clock`]: who reads the clock.
-//! * [`effects`], [`setting_calls`], [`temp_placement`]: what is left in backends, and which temp tables may be elsewhere;
-//!   [`values_drawn`]: values of sequences that a backend had.
+//! * [`functions`], [`builtins`], [`code`]: what functions need, those that a statement names and those that a node calls by
+//!   itself; [`definitions`]: what views are made of.
+//! * [`used`], [`sized`]: which tables; [`constant`]: which node a constant key lives on; [`numbers`]: which values are exact;
+//!   [`clock`]: who reads the clock.
+//! * [`effects`], [`setting_calls`]: what is left in backends; [`values_drawn`]: values of sequences that a backend had.
 //! * [`references`], [`key_setters`]: names in bodies of functions, and whether a trigger may change a distribution key.
 //!
 //! Invariant: facts come from PostgreSQL's analysis and catalogs; what they do not tell counts as the worst.

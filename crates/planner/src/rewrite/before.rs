@@ -27,12 +27,13 @@ use pgerror::{PgError, Result};
 
 use crate::context::{Context, Named};
 use crate::dml;
+use crate::dml::key_moves::Event;
 use crate::facts::used;
 use crate::parse::Statement;
 use crate::plan::{BeforeRows, Conflict, Routine};
 use crate::rewrite::made_rows::Change;
 use crate::rewrite::per_row::{may_touch, read_only};
-use crate::rewrite::triggers::{Event, changed, of_statement};
+use crate::rewrite::triggers::{changed, of_statement};
 use crate::tree::{self, Syntax};
 
 /// The rows in the statement that stores them.

@@ -1,12 +1,11 @@
 //! A statement in the body of a trigger that the coordinator runs: to the node that gets it, it is in no trigger.
 
-use catalog::{Meaning, meaning};
 use pg_query::NodeEnum;
-use pg_query::protobuf::FuncCall;
 use pgerror::{PgError, Result, SqlState};
 
+use crate::ddl::trigger::asks_depth;
 use crate::facts::code;
-use crate::tree::{self, Ask, Ref, Walk};
+use crate::tree::{self, Walk};
 
 /// The text with the depth of the triggers where it asks for that; `None` if it does not.
 ///
@@ -35,16 +34,4 @@ pub fn in_trigger(sql: &str, depth: usize, transition_tables: &[String]) -> Resu
         Some(tree) => tree::deparse(&tree).map(Some),
         None => Ok(None),
     }
-}
-
-/// Does an expression ask how many triggers it is in?
-pub(crate) fn asks_for_depth(expression: &impl Walk) -> Result<bool> {
-    expression.any(|node| matches!(node, Ref::FuncCall(call) if asks_depth(call)))
-}
-
-fn asks_depth(call: &FuncCall) -> bool {
-    let (schema, name) = tree::qualified(&call.funcname);
-    schema.is_none_or(|schema| schema == "pg_catalog")
-        && call.args.is_empty()
-        && meaning::without_arguments(name) == Some(Meaning::TriggerDepth)
 }

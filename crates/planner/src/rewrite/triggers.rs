@@ -11,14 +11,14 @@ use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use crate::context::{Context, Named};
+use crate::dml::key_moves::{self, Event};
 use crate::dml::{VIEW_DEPTH_MAX, changing_targets, one_view_down};
 use crate::facts::code;
 use crate::facts::definitions::definition;
 use crate::parse::{Statement, StatementKind};
 use crate::plan::Routine;
 use crate::plan::{Movable, OfStatement, Plan, Triggered};
-use crate::rewrite::key_moves;
-use crate::tree::{self, Ask, Get, Ref};
+use crate::tree::{Ask, Get, Ref};
 
 /// The same plan, or one with the triggers that the coordinator runs, and the rows that it moves.
 pub(crate) fn with_triggers(ctx: &Context<'_>, statement: &Statement, plan: Plan) -> Result<Plan> {
@@ -115,45 +115,6 @@ fn movable_behind(ctx: &Context<'_>, statement: &Statement, view: &Arc<Relation>
     }
     // A part of WITH, or a change that is refused.
     Ok(Vec::new())
-}
-
-/// What is done to a table, and of an UPDATE to which columns.
-pub(crate) struct Event {
-    pub(crate) operation: &'static str,
-    pub(crate) columns: Vec<String>,
-    /// Those of the columns that may get another value than they have.
-    pub(crate) changing: Vec<String>,
-}
-
-impl Event {
-    fn of(operation: &'static str) -> Self {
-        Self { operation, columns: Vec::new(), changing: Vec::new() }
-    }
-
-    fn update(targets: &[Node]) -> Self {
-        Self::update_of(targets, targets)
-    }
-
-    fn update_of(targets: &[Node], changing: &[Node]) -> Self {
-        let names = |targets: &[Node]| targets.iter().filter_map(tree::name_of).map(str::to_owned).collect();
-        Self { operation: "UPDATE", columns: names(targets), changing: names(changing) }
-    }
-
-    /// The event's bit in `pg_trigger.tgtype`.
-    pub(crate) fn bit(&self) -> i16 {
-        match self.operation {
-            "INSERT" => 4,
-            "DELETE" => 8,
-            _ => 16,
-        }
-    }
-
-    pub(crate) fn fires(&self, table: &Relation, trigger: &Captured) -> bool {
-        let is_of_columns = self.operation == "UPDATE" && !trigger.columns.is_empty();
-        let mut columns = self.columns.iter().filter_map(|name| table.column(name));
-        trigger.kind & self.bit() != 0
-            && (!is_of_columns || columns.any(|column| trigger.columns.contains(&column.number)))
-    }
 }
 
 /// In the order in which PostgreSQL fires BEFORE triggers; AFTER triggers come the other way round.

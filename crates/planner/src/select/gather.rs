@@ -14,9 +14,9 @@ use pgerror::{PgError, Result};
 use super::locality::{Analyzer, Env, RowDistribution};
 use super::{levels, locked, table_ids};
 use crate::context::{Context, Named};
-use crate::dml::row_address;
 use crate::facts::functions::Facts;
 use crate::plan::{Index, Input};
+use crate::select::row_address;
 use crate::tree::{self, Ask, Get, Ref, Walk};
 
 /// Rewrites a statement to read gathered temp tables; gives the inputs. `reason` says why it is not local.

@@ -31,6 +31,7 @@ pub(crate) mod locality;
 mod locked;
 pub(crate) mod names;
 mod outer_aggregates;
+pub(crate) mod row_address;
 pub(crate) mod shape;
 pub(crate) mod shown;
 pub(crate) mod sizes;

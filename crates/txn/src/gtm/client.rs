@@ -18,7 +18,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout, timeout_at};
 use tracing::{debug, info, warn};
 
 use super::PING_INTERVAL;
-use super::global_snapshot::Answer;
+use super::command::{Answer, Command, Replies};
 use super::message::Message;
 use super::welcome::{Link, Welcome, find_leader};
 use crate::clock;
@@ -93,19 +93,6 @@ struct View {
     /// The newest that a gtm has told, be it connected or not; 0 for none.
     generation: u64,
 }
-
-/// What the background task is asked for.
-pub(crate) enum Command {
-    Invalidate { request: u64, ready: oneshot::Sender<Result<()>> },
-    Finish { request: u64 },
-    Snapshot { request: u64, answer: oneshot::Sender<Answer> },
-    Taken { request: u64 },
-    Unresolved(Exposed),
-    Ask { request: u64, question: Bytes, replies: oneshot::Sender<Replies> },
-}
-
-/// The answers of all coordinators, and how many have given none.
-type Replies = (Vec<Bytes>, u16);
 
 impl GtmClient {
     /// Starts connecting in the background, on the current runtime, to whichever gtm of `addresses` ("host:port") leads. `name` is

@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep, timeout_at};
 use tracing::{debug, info};
 
-use super::server::{ClientId, Event};
+use super::event::{ClientId, Event};
 use crate::datanodes::Datanodes;
 use crate::deadlock::graph::Graph;
 use crate::deadlock::look::{Eye, Wait};

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
 
+pub use super::event::End;
+use super::event::{ClientId, Event};
 use super::global_snapshots::Order;
 use super::message::Message;
-pub use super::server::End;
-use super::server::{ClientId, Event, Hub};
+use super::server::Hub;
 
 /// More than an event can bring.
 const OUTBOX_MESSAGES_MAX: usize = 64;

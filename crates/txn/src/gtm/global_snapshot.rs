@@ -7,7 +7,8 @@ use pgerror::{PgError, Result, SqlState};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::client::{Command, GtmClient};
+use super::client::GtmClient;
+use super::command::{Answer, Command};
 use crate::clock;
 use crate::gate::SNAPSHOT_MAX;
 
@@ -24,12 +25,6 @@ const WAIT_MAX: Duration = Duration::from_secs(30);
 const RETRY_PAUSE: Duration = Duration::from_millis(20);
 /// A grant that comes later than this after its request leaves too little time for the snapshots.
 const GRANT_AGE_MAX: Duration = Duration::from_millis(600);
-
-/// What becomes of a request.
-pub(crate) enum Answer {
-    Granted { generation: u64, barrier: u64, unresolved: Vec<u16> },
-    Failed,
-}
 
 /// All gates are shut until this is dropped: take the snapshots, quickly.
 #[must_use]

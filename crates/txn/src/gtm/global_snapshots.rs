@@ -20,8 +20,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tracing::{debug, info};
 
+use super::event::ClientId;
 use super::message::Message;
-use super::server::ClientId;
 use crate::gate::{Exposed, HOLD};
 use crate::gid::Gid;
 

@@ -26,9 +26,9 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep, timeout};
 use tracing::{info, warn};
 
+use super::event::Event;
 use super::global_snapshots::{Order, Seen};
 use super::leader::Draw;
-use super::server::Event;
 use crate::control_point;
 use crate::datanodes::Datanodes;
 use crate::gid::Gid;

@@ -21,7 +21,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tracing::{info, warn};
 
-use super::server::Event;
+use super::event::Event;
 use crate::datanodes::Datanodes;
 use crate::marks::GENERATION;
 use crate::members::Members;

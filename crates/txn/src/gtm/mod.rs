@@ -45,9 +45,11 @@
 //! One leads (page `leader`); the others answer Hello with Standby and are ready to take over. All of them run recovery.
 
 pub mod client;
+pub(crate) mod command;
 mod deadlock;
 #[doc(hidden)]
 pub mod driver;
+mod event;
 pub mod global_snapshot;
 mod global_snapshots;
 mod keeper;

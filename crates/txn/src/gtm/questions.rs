@@ -9,8 +9,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::Instant;
 
+use super::event::ClientId;
 use super::message::Message;
-use super::server::ClientId;
 
 /// A coordinator that does not answer by then is silent.
 const ANSWER_MAX: Duration = Duration::from_secs(1);

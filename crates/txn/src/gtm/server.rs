@@ -18,7 +18,8 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{info, warn};
 
 use super::deadlock::{self, Answers, Request};
-use super::global_snapshots::{GlobalSnapshots, Order, Seen, Step};
+use super::event::{ClientId, End, Event};
+use super::global_snapshots::{GlobalSnapshots, Order, Step};
 use super::leader::Leadership;
 use super::message::{Message, PROTOCOL_VERSION};
 use super::questions::Questions;
@@ -27,7 +28,6 @@ use crate::control_point;
 use crate::datanodes::Datanodes;
 use crate::deadlock::word::Word;
 use crate::figures;
-use crate::gid::Gid;
 use crate::identity::Roster;
 use crate::members::Members;
 use crate::recovery;
@@ -153,52 +153,6 @@ async fn stand_by_and_lead(options: GtmOptions, role: watch::Sender<Role>) -> In
         figures::COORDINATORS.store(0, Ordering::Relaxed);
         warn!(%error, "this gtm does not lead any more");
     }
-}
-
-pub(super) type ClientId = u64;
-
-pub(super) enum Event {
-    Joined {
-        client: ClientId,
-        name: String,
-        outbox: mpsc::Sender<Message>,
-    },
-    Said {
-        client: ClientId,
-        message: Message,
-    },
-    Left {
-        client: ClientId,
-        end: End,
-    },
-    /// The keeper has raised the generation of all datanodes.
-    Bumped {
-        generation: u64,
-    },
-    /// … and recovery has finished what it could of what was decided before, all but these.
-    Fenced {
-        fences: u64,
-        unresolved: Vec<(Gid, u16)>,
-    },
-    /// A pass of recovery is over.
-    Seen(Seen),
-    /// What the watch for deadlocks wants.
-    Deadlock(Request),
-    /// This gtm led at some time after the look of this number was asked for.
-    Leading {
-        look: u64,
-    },
-}
-
-/// How a connection ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum End {
-    /// The coordinator has said goodbye.
-    Goodbye,
-    /// The coordinator closed it; a lease it gives up before that.
-    ByPeer,
-    /// By us, or nobody knows: it may go on for as long as it has a lease.
-    ByUs,
 }
 
 /// Attends to one connection from its Hello to its end.

@@ -36,7 +36,7 @@ use crate::context::Context;
 use crate::facts::clock;
 use crate::facts::functions;
 use crate::parse::Statement;
-use crate::rewrite::routine::gives_set;
+use crate::rewrite::returns::gives_set;
 use crate::select::shape;
 use crate::tree::{self, Ask, Get, Ref, Syntax, Walk};
 

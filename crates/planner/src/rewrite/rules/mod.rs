@@ -32,8 +32,6 @@ mod query;
 mod returning;
 mod rights;
 
-pub(crate) use parsed::check_actions;
-
 use parsed::Parsed;
 use query::Query;
 

@@ -3,16 +3,15 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use catalog::{Column, Distribution, Generated, Relation};
+use catalog::{Column, Distribution, Relation};
 use pg_query::protobuf::{
-    CommonTableExpr, FuncCall, RangeVar, ResTarget, RowExpr, SelectStmt, SetOperation, SubLinkType, WithClause,
+    CommonTableExpr, FuncCall, ResTarget, RowExpr, SelectStmt, SetOperation, SubLinkType, WithClause,
 };
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
-use super::estimate::{STEP, width};
-use super::moves::make_distinct;
-use super::repartitioned_aggregation::DISTINCT_MAX;
+use super::estimate::{DISTINCT_MAX, STEP, width};
+use super::texts::{make_distinct, rename_table, unknown_column};
 use super::{Found, Markers, Search, State, exchanged_table, select_of_table};
 use crate::context::{Context, Named};
 use crate::facts::builtins::{self, Combined};
@@ -282,24 +281,6 @@ fn is_only_asked(query: &SelectStmt, block: &Block) -> Result<bool> {
     Ok(asked > 0 && asked == places)
 }
 
-/// A column of which only the name is known: it is equal to nothing we could prove.
-pub(super) fn unknown_column() -> Column {
-    Column {
-        number: 0,
-        name: String::new(),
-        type_oid: 0,
-        type_modifier: -1,
-        type_name: String::new(),
-        not_null: false,
-        default: None,
-        default_is_stable: true,
-        generated: Generated::No,
-        deterministic: false,
-        default_collation: false,
-        bytewise: false,
-    }
-}
-
 fn is_row(target: &Node) -> bool {
     target.get::<ResTarget>().is_none_or(|target| target.val.get::<RowExpr>().is_some())
 }
@@ -391,15 +372,4 @@ fn put(query: &mut SelectStmt, block: &Block, stand_in: &SelectStmt) -> Result<b
         Ok(true)
     })?;
     Ok(found)
-}
-
-pub(super) fn rename_table(select: &mut SelectStmt, from: &str, to: &str) -> Result<()> {
-    select.rewrite(&mut |node: &mut Node| {
-        if let Some(name) = node.get_mut::<RangeVar>()
-            && name.relname == from
-        {
-            *name = tree::table("", to, None);
-        }
-        Ok(true)
-    })
 }

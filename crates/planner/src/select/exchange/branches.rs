@@ -15,9 +15,9 @@ use pg_query::protobuf::{SelectStmt, SetOperation};
 use pgerror::Result;
 
 use super::blocks::with_ctes;
-use super::estimate::{STEP, width};
-use super::moves::make_distinct;
-use super::repartitioned_aggregation::{DISTINCT_MAX, ROWS_MIN, rows_at_most};
+use super::estimate::{DISTINCT_MAX, ROWS_MIN, STEP, width};
+use super::repartitioned_aggregation::rows_at_most;
+use super::texts::make_distinct;
 use super::{Found, Search, State, exchanged_table, select_of_table};
 use crate::plan::Exchange;
 use crate::select::names::{is_closed, outputs};

@@ -21,11 +21,10 @@ use pg_query::protobuf::{AConst, ColumnRef, FuncCall, ResTarget, SelectStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
-use super::blocks::unknown_column;
-use super::estimate::{STEP, width};
-use super::moves::{make_distinct, over};
-use super::repartitioned_aggregation::DISTINCT_MAX;
+use super::estimate::{DISTINCT_MAX, STEP, width};
+use super::moves::over;
 use super::semi_join_reduction::with_level;
+use super::texts::{make_distinct, unknown_column};
 use super::{Search, State, exchanged_table, predicate_elimination};
 use crate::context::Context;
 use crate::facts::builtins::{self, Combined as Way};

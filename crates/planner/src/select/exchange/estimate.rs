@@ -5,8 +5,7 @@ use pg_query::Node;
 use pg_query::protobuf::{RangeVar, SelectStmt};
 use pgerror::Result;
 
-use super::moves::Unit;
-use super::repartitioned_aggregation::ROWS_MIN;
+use super::unit::Unit;
 use super::{Search, State};
 use crate::select::gather::{self, Needs};
 use crate::select::levels;
@@ -76,3 +75,9 @@ pub(super) const STEP: f64 = 2000.0;
 pub(super) fn width(columns: usize) -> f64 {
     1.0 + 0.15 * columns as f64
 }
+
+/// With fewer rows the steps cost more than they save.
+pub(super) const ROWS_MIN: f64 = 50_000.0;
+
+/// Part of the rows, up to which it is worth to find out on each node which are distinct.
+pub(super) const DISTINCT_MAX: f64 = 0.5;

@@ -8,7 +8,9 @@ use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
 use super::estimate::{STEP, width};
-use super::moves::{Move, Partner, REDUCTION_MAX, Unit, by_rows, column_of, kept_by, make_distinct};
+use super::moves::{REDUCTION_MAX, by_rows, column_of, kept_by};
+use super::texts::make_distinct;
+use super::unit::{Move, Partner, Unit};
 use super::{Search, State, exchanged_table};
 use crate::context::Context;
 use crate::plan::{Exchange, FinalSql, Index, KeySource, Route};

@@ -32,6 +32,8 @@ mod partners;
 mod predicate_elimination;
 mod repartitioned_aggregation;
 mod semi_join_reduction;
+mod texts;
+mod unit;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -114,7 +116,7 @@ fn arranged(
 
 /// A better plan of a query that is local but for its last step, if that may have many rows to work on.
 pub(super) fn repartitioned(ctx: &Context<'_>, query: &SelectStmt, facts: &Facts) -> Result<Option<Plan>> {
-    if repartitioned_aggregation::rows_at_most(ctx, query)? < repartitioned_aggregation::ROWS_MIN {
+    if repartitioned_aggregation::rows_at_most(ctx, query)? < estimate::ROWS_MIN {
         return Ok(None);
     }
     let Some(exchange_plan) = arranged(ctx, query, facts, false)? else { return Ok(None) };

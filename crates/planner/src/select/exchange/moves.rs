@@ -5,13 +5,14 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::sync::Arc;
 
-use catalog::{Column, Distribution, FIRST_USER_OID, KeyColumn, MapId, NodeId, Relation};
+use catalog::{Distribution, FIRST_USER_OID, KeyColumn, MapId, Relation};
 use pg_query::Node;
 use pg_query::protobuf::{RangeVar, SelectStmt, SetOperation};
 use pgerror::Result;
 use placement::BucketMap;
 
 use super::estimate::{STEP, width};
+use super::unit::{Choice, Move, Partner, Unit};
 use super::{Found, Search, State, exchanged_table, keep_cheaper, partners, predicate_elimination};
 use crate::context::Context;
 use crate::select::gather::{self, Needs};
@@ -26,67 +27,6 @@ pub(super) const REDUCTION_MAX: f64 = 0.5;
 const HOME_WORK: f64 = 1.5;
 /// Arrangements tried for one query.
 const TRIES_MAX: usize = 200;
-
-/// A table reference that may be moved.
-#[derive(Clone)]
-pub(super) struct Unit {
-    pub level: usize,
-    pub number: i32,
-    pub name: RangeVar,
-    pub alias: String,
-    pub relation: Arc<Relation>,
-    pub keeps: bool,
-    pub filter: Vec<Node>,
-    /// Columns that travel.
-    pub columns: Vec<Column>,
-    /// Rows of the table.
-    pub rows_all: f64,
-    /// Rows that pass its own conditions.
-    pub rows_filtered: f64,
-    /// Rows that also find a partner in tables with fewer rows.
-    pub rows: f64,
-    /// Equalities with other units.
-    pub partners: Vec<Partner>,
-    options: Vec<Choice>,
-}
-
-/// A move, its cost, and the table as the analysis sees it then.
-#[derive(Clone)]
-struct Choice {
-    what: Move,
-    cost: f64,
-    table: Arc<Relation>,
-}
-
-/// `own = other's column`.
-#[derive(Clone)]
-pub(super) struct Partner {
-    pub unit: usize,
-    pub own: String,
-    pub other: String,
-}
-
-/// What happens to a table.
-#[derive(Clone, Debug)]
-pub(super) enum Move {
-    Stay,
-    Broadcast,
-    Hash { key: KeyColumn, map_id: MapId, map: Arc<BucketMap> },
-    Home,
-}
-
-impl Move {
-    pub fn distribution(&self, nodes: &[NodeId]) -> Option<Distribution> {
-        match self {
-            Move::Stay => None,
-            Move::Broadcast => Some(Distribution::Replicated { nodes: nodes.to_vec() }),
-            Move::Hash { key, map_id, map } => {
-                Some(Distribution::Hash { columns: vec![*key], map_id: *map_id, map: map.clone() })
-            }
-            Move::Home => Some(Distribution::Temporary),
-        }
-    }
-}
 
 impl Search<'_> {
     /// The cheapest arrangement of the query's tables under which it is local.
@@ -438,11 +378,6 @@ fn cost(units: &[Unit], choice: &[usize]) -> f64 {
 /// A cost that can be ordered.
 fn rank(units: &[Unit], choice: &[usize]) -> u64 {
     (cost(units, choice) * 16.0).min(u64::MAX as f64) as u64
-}
-
-/// Marks a select as DISTINCT.
-pub(super) fn make_distinct(select: &mut SelectStmt) {
-    select.distinct_clause = vec![Node { node: None }];
 }
 
 /// A column of the unit's alias.

@@ -6,7 +6,7 @@ use pg_query::Node;
 use pg_query::protobuf::{ResTarget, SelectStmt, SubLink, SubLinkType};
 use placement::KeyType;
 
-use super::moves::{Partner, Unit};
+use super::unit::{Partner, Unit};
 use crate::context::Context;
 use crate::select::levels::{Found, Level};
 use crate::select::{shape, terms};

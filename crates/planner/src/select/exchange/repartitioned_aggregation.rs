@@ -19,8 +19,8 @@ use pg_query::protobuf::{FuncCall, RangeVar, SelectStmt, SetOperation};
 use pgerror::Result;
 use placement::{BucketMap, KeyType};
 
-use super::blocks::{rename_table, unknown_column};
-use super::moves::make_distinct;
+use super::estimate::{DISTINCT_MAX, ROWS_MIN};
+use super::texts::{make_distinct, rename_table, unknown_column};
 use super::{Found, Markers, Search, State, exchanged_table};
 use crate::context::Context;
 use crate::facts::builtins;
@@ -30,14 +30,10 @@ use crate::select::shape;
 use crate::select::two_phase::{self, Planned};
 use crate::tree::{self, Ask};
 
-/// With fewer rows the steps cost more than they save.
-pub(super) const ROWS_MIN: f64 = 50_000.0;
 /// What it costs to move a row, where finishing it costs 1.
 const MOVE_COST: f64 = 0.8;
 /// What it costs to finish a row that has to be sorted for it.
 const SORT_COST: f64 = 3.0;
-/// Part of the rows, up to which it is worth to find out on each node which are distinct.
-pub(super) const DISTINCT_MAX: f64 = 0.5;
 
 impl Search<'_> {
     /// A plan that finishes on all nodes a query whose rows would otherwise be finished on one, if there are many.

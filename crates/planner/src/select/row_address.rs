@@ -23,7 +23,7 @@ pub(crate) fn value() -> Result<Node> {
 }
 
 /// Puts the column in place of every `ctid`; was there one?
-pub(super) fn rename(query: &mut NodeEnum) -> Result<bool> {
+pub(crate) fn rename(query: &mut NodeEnum) -> Result<bool> {
     if !query.any(|node| matches!(node, Ref::ColumnRef(column) if tree::last_name(&column.fields) == Some("ctid")))? {
         return Ok(false);
     }
@@ -49,7 +49,7 @@ pub(super) fn rename(query: &mut NodeEnum) -> Result<bool> {
 }
 
 /// `ctid = '(0,1)'` would mean another row on each node.
-pub(super) fn check_constants(query: &NodeEnum) -> Result<()> {
+pub(crate) fn check_constants(query: &NodeEnum) -> Result<()> {
     let constant = query.try_any(|node| {
         Ok(match node {
             Ref::AExpr(AExpr { lexpr: Some(left), rexpr: Some(right), .. }) => {

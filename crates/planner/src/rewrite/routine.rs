@@ -26,12 +26,9 @@ use crate::plan::{Argument, Explain, Explained, Routine, RoutineCall, Wanted};
 use crate::rewrite::inline;
 use crate::rewrite::of_rows;
 use crate::rewrite::per_row;
+use crate::rewrite::returns::{Shape, gives_set};
 use crate::select::shape::is_aggregate;
 use crate::tree::{self, Ask, Get, Ref, Syntax, Walk};
-
-mod shape;
-
-pub(crate) use shape::{Shape, gives_set};
 
 /// How a statement is run of which functions or a body have to be run by the coordinator. `None`: as any other.
 pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Routine>> {

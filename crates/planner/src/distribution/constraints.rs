@@ -4,27 +4,24 @@ use std::sync::Arc;
 
 use catalog::{AttNum, Distribution, Generated, Relation};
 use pg_query::Node;
-use pg_query::protobuf::{ConstrType, Constraint, IndexElem, IndexStmt};
+use pg_query::protobuf::{ConstrType, Constraint};
 use pgerror::{PgError, Result, SqlState};
 use placement::KeyType;
 
-use super::decide;
-use super::{as_it_stands, auto_replicate, everywhere, is_temporary};
+use super::placements;
 use crate::context::{Context, Named};
-use crate::facts::code;
-use crate::parse::Statement;
-use crate::plan::{DdlKind, DdlPlan, MapRequest, Placement};
-use crate::tree::{self, Get, Syntax};
+use crate::plan::{MapRequest, Placement};
+use crate::tree;
 
 /// Equal values of such a key could lie on different nodes.
-pub(super) const NONDETERMINISTIC: &str = "has a collation that may be nondeterministic";
+pub(crate) const NONDETERMINISTIC: &str = "has a collation that may be nondeterministic";
 
 /// A row is sent to its node before that computes such a column.
-pub(super) const GENERATED: &str = "is generated";
+pub(crate) const GENERATED: &str = "is generated";
 
 /// A column of a table to be.
 #[derive(Clone, Debug)]
-pub(super) struct NewColumn {
+pub(crate) struct NewColumn {
     pub name: String,
     /// `None`: cannot be a distribution key.
     pub key_type: Option<KeyType>,
@@ -34,14 +31,14 @@ pub(super) struct NewColumn {
 
 /// UNIQUE or PRIMARY KEY.
 #[derive(Clone, Debug)]
-pub(super) struct NewUnique {
+pub(crate) struct NewUnique {
     pub columns: Vec<String>,
     pub primary: bool,
 }
 
 /// REFERENCES.
 #[derive(Clone, Debug)]
-pub(super) struct NewForeignKey {
+pub(crate) struct NewForeignKey {
     pub columns: Vec<String>,
     pub is_self: bool,
     /// `None` if the table is not distributed or is the new one itself.
@@ -65,7 +62,7 @@ impl NewForeignKey {
 
 /// What placing a table must know of it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct NewTable {
+pub(crate) struct NewTable {
     pub name: String,
     pub columns: Vec<NewColumn>,
     pub unique: Vec<NewUnique>,
@@ -196,7 +193,7 @@ fn primary_key(relation: &Relation) -> Vec<String> {
 }
 
 /// The placement that follows a foreign key to a hash or modulo table.
-pub(super) fn colocated_with_referenced(_ctx: &Context<'_>, foreign_key: &NewForeignKey) -> Result<Option<Placement>> {
+pub(crate) fn colocated_with_referenced(_ctx: &Context<'_>, foreign_key: &NewForeignKey) -> Result<Option<Placement>> {
     let Some(referenced) = &foreign_key.referenced else { return Ok(None) };
     let own_column = |number| {
         let name = &referenced.column_at(number)?.name;
@@ -216,7 +213,7 @@ pub(super) fn colocated_with_referenced(_ctx: &Context<'_>, foreign_key: &NewFor
 }
 
 /// Checks key columns, unique keys and foreign keys against a placement.
-pub(super) fn check(ctx: &Context<'_>, table: &NewTable, placement: &Placement) -> Result<()> {
+pub(crate) fn check(ctx: &Context<'_>, table: &NewTable, placement: &Placement) -> Result<()> {
     check_key(table, placement)?;
     for unique in &table.unique {
         check_unique(table, placement, &unique.columns)?;
@@ -267,7 +264,7 @@ fn check_key(table: &NewTable, placement: &Placement) -> Result<()> {
                 return Err(invalid("is not of a type that can be a distribution key")
                     .hint("Choose a column of an integer, text, numeric, date, time or uuid type, or ROUNDROBIN."));
             }
-            Some(key_type) if is_modulo && !decide::is_modulo_type(key_type) => {
+            Some(key_type) if is_modulo && !placements::is_modulo_type(key_type) => {
                 return Err(invalid("is not of a type that MODULO can use").hint("Use HASH."));
             }
             Some(_) => {}
@@ -328,7 +325,7 @@ fn changed_key<'p>(placement: &'p Placement, foreign_key: &NewForeignKey) -> Opt
 }
 
 /// Would rows have to move for an action of a foreign key? Where nobody has chosen the key, another one is better.
-pub(super) fn may_move_rows(table: &NewTable, placement: &Placement) -> bool {
+pub(crate) fn may_move_rows(table: &NewTable, placement: &Placement) -> bool {
     table.foreign_keys.iter().any(|foreign_key| changed_key(placement, foreign_key).is_some())
 }
 
@@ -380,7 +377,7 @@ fn check_foreign_key(
         return Err(error(format!("Table \"{target}\" is not a distributed table.")));
     };
     if let Distribution::Replicated { nodes } = &referenced.distribution {
-        let own = decide::nodes(ctx, placement);
+        let own = placements::nodes(ctx, placement);
         return if own.iter().all(|n| nodes.contains(n)) {
             Ok(())
         } else {
@@ -388,8 +385,8 @@ fn check_foreign_key(
         };
     }
     let map = match (&referenced.distribution, placement) {
-        (Distribution::Hash { map, .. }, Placement::Hash { map: own, .. }) => decide::is_map(ctx, own, map),
-        (Distribution::Modulo { map, .. }, Placement::Modulo { map: own, .. }) => decide::is_map(ctx, own, map),
+        (Distribution::Hash { map, .. }, Placement::Hash { map: own, .. }) => placements::is_map(ctx, own, map),
+        (Distribution::Modulo { map, .. }, Placement::Modulo { map: own, .. }) => placements::is_map(ctx, own, map),
         _ => false,
     };
     let key = referenced.distribution.key();
@@ -406,46 +403,4 @@ fn check_foreign_key(
     } else {
         Err(error("The tables are not distributed alike by the columns of the foreign key.".to_owned()))
     }
-}
-
-/// PostgreSQL itself leaves CONCURRENTLY out of it for temporary tables, since nobody else can see them.
-fn temporary_index(ctx: &Context<'_>, statement: &Statement, index: &IndexStmt) -> Result<DdlPlan> {
-    let mut plan = super::temporary(ctx, statement, DdlKind::Schema);
-    if index.concurrent && !ctx.session.in_transaction {
-        let plain = IndexStmt { concurrent: false, ..index.clone() };
-        plan.node_sql = tree::deparse(&plain.into_tree())?;
-    }
-    Ok(plan)
-}
-
-/// CREATE INDEX.
-pub(super) fn create_index(ctx: &Context<'_>, statement: &Statement, index: &IndexStmt) -> Result<DdlPlan> {
-    let Some(name) = &index.relation else { return Err(PgError::internal("an index without a table")) };
-    if is_temporary(ctx, name) {
-        code::check_index(ctx, index)?;
-        return temporary_index(ctx, statement, index);
-    }
-    let mut plan = as_it_stands(statement, everywhere(ctx), DdlKind::Schema);
-    plan.outside_transaction = index.concurrent;
-    match ctx.resolve(name)? {
-        Named::Distributed(relation) if index.unique => {
-            let columns = index.index_params.iter().filter_map(|param| index_column(ctx, param)).collect();
-            let mut table = NewTable::existing(ctx, &relation);
-            table.unique.push(NewUnique { columns, primary: false });
-            plan.moves = auto_replicate::check_existing(ctx, &relation, &table)?;
-        }
-        _ => {}
-    }
-    Ok(plan)
-}
-
-/// A column that a unique index keeps apart as the hash of the column does: not by a collation of its own under which other
-/// values are equal, and not by an operator class, whose equality may be any.
-fn index_column(ctx: &Context<'_>, param: &Node) -> Option<String> {
-    let element = param.get::<IndexElem>()?;
-    let names = tree::names_of(&element.collation);
-    let collation = names.last().map(String::as_str);
-    let is_equal_otherwise = collation.is_some_and(|name| ctx.catalog.has_nondeterministic_collation(Some(name)));
-    let is_plain = element.expr.is_none() && element.opclass.is_empty() && !is_equal_otherwise;
-    is_plain.then(|| element.name.clone())
 }

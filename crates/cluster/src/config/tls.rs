@@ -4,49 +4,11 @@ use std::path::PathBuf;
 
 use pgerror::Result;
 use pgproto::Encryption;
-use pgproto::tls::{self, Files, Mutual};
-use serde::{Deserialize, Serialize};
+use pgproto::tls::{Files, Mutual};
 
+use super::invalid::invalid;
+use super::sections::{ClusterSection, Config, Coordinator, Gtm, SslMode, is_loopback};
 use crate::certificates::Pair;
-use crate::config::{ClusterSection, Config, Coordinator, Gtm, invalid, is_loopback};
-
-/// libpq's, but for the values that fall back to no encryption.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "kebab-case")]
-#[allow(missing_docs)]
-pub enum SslMode {
-    #[default]
-    Disable,
-    Require,
-    VerifyCa,
-    VerifyFull,
-}
-
-impl SslMode {
-    pub(crate) fn is_disable(&self) -> bool {
-        *self == SslMode::Disable
-    }
-
-    fn word(self) -> &'static str {
-        match self {
-            SslMode::Disable => "disable",
-            SslMode::Require => "require",
-            SslMode::VerifyCa => "verify-ca",
-            SslMode::VerifyFull => "verify-full",
-        }
-    }
-}
-
-impl From<SslMode> for tls::SslMode {
-    fn from(mode: SslMode) -> Self {
-        match mode {
-            SslMode::Disable => tls::SslMode::Disable,
-            SslMode::Require => tls::SslMode::Require,
-            SslMode::VerifyCa => tls::SslMode::VerifyCa,
-            SslMode::VerifyFull => tls::SslMode::VerifyFull,
-        }
-    }
-}
 
 impl ClusterSection {
     pub(crate) fn validate_tls(&self) -> Result<()> {

@@ -3,18 +3,22 @@
 //! One format serves real hosts (written by a person) and local clusters (written by `loxo up` as
 //! `D/cluster.toml`, with the table `[local]` added).
 
-use std::collections::{BTreeMap, HashSet};
-use std::net::IpAddr;
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use pgerror::{PgError, Result, SqlState};
-use serde::{Deserialize, Deserializer, Serialize};
+use pgerror::{PgError, Result};
+use pgproto::hba::Rules;
 
-use crate::config_hba::{Hba, Map};
-use crate::config_tls::SslMode;
 use crate::disk;
-use crate::settings::Profile;
 use crate::sql::Endpoint;
+
+mod hba;
+pub(crate) mod invalid;
+pub(crate) mod sections;
+mod tls;
+
+pub(crate) use invalid::invalid;
+pub use sections::*;
 
 /// Node ids are int2: datanodes count from 0, coordinators from 1000, gtms from 2000.
 pub(crate) const DATANODES_MAX: usize = 1000;
@@ -22,278 +26,6 @@ pub(crate) const COORDINATORS_MAX: usize = 1000;
 pub(crate) const COORDINATOR_ID_FIRST: usize = 1000;
 pub(crate) const GTM_ID: usize = 2000;
 const GTMS_MAX: usize = 9;
-
-/// A whole configuration file.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-#[allow(missing_docs)]
-pub struct Config {
-    pub cluster: ClusterSection,
-    /// `[gtm]`, or one `[[gtm]]` for each.
-    #[serde(rename = "gtm", deserialize_with = "one_or_many")]
-    pub gtms: Vec<Gtm>,
-    #[serde(rename = "coordinator", default)]
-    pub coordinators: Vec<Coordinator>,
-    #[serde(rename = "datanode", default)]
-    pub datanodes: Vec<Datanode>,
-    #[serde(default)]
-    pub log: Log,
-    /// Whom coordinators let in; the first rule that fits decides.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub hba: Vec<Hba>,
-    #[serde(rename = "map", default, skip_serializing_if = "Vec::is_empty")]
-    pub maps: Vec<Map>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub local: Option<Local>,
-    /// Where it was read from; relative paths inside are relative to its directory.
-    #[serde(skip)]
-    pub path: PathBuf,
-}
-
-/// `[log]`: what coordinators and gtms write to stderr.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-#[allow(missing_docs)]
-pub struct Log {
-    #[serde(default)]
-    pub format: LogFormat,
-    /// By module, as `LOXO_LOG` has it.
-    #[serde(default = "log_level")]
-    pub level: String,
-    /// `loxo.log_min_duration` of sessions that do not say.
-    #[serde(default = "log_min_duration")]
-    pub min_duration: String,
-}
-
-impl Default for Log {
-    fn default() -> Self {
-        Self { format: LogFormat::default(), level: log_level(), min_duration: log_min_duration() }
-    }
-}
-
-fn log_level() -> String {
-    "info".to_owned()
-}
-
-fn log_min_duration() -> String {
-    "-1".to_owned()
-}
-
-/// What a line of the log looks like.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "lowercase")]
-#[allow(missing_docs)]
-pub enum LogFormat {
-    #[default]
-    Text,
-    Json,
-}
-
-/// `[cluster]`: how coordinators log in to datanodes.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-#[allow(missing_docs)]
-pub struct ClusterSection {
-    pub name: String,
-    /// As `loxo init` has printed it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub id: Option<String>,
-    #[serde(default = "postgres")]
-    pub database: String,
-    #[serde(default = "postgres")]
-    pub user: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub password_file: Option<PathBuf>,
-    /// Of connections to datanodes.
-    #[serde(default, skip_serializing_if = "SslMode::is_disable")]
-    pub sslmode: SslMode,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sslrootcert: Option<PathBuf>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sslcert: Option<PathBuf>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sslkey: Option<PathBuf>,
-    /// Where certificates are by which coordinators and gtms know each other.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tls_directory: Option<PathBuf>,
-}
-
-/// `[gtm]`: where a gtm listens and coordinators reach it. One of them leads, the others stand by.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-#[allow(missing_docs)]
-pub struct Gtm {
-    pub host: String,
-    pub port: u16,
-    /// `host:port` where it tells its figures.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub metrics: Option<String>,
-    /// It may serve other hosts although nobody has to show a certificate.
-    #[serde(default, skip_serializing_if = "is_false")]
-    pub insecure: bool,
-}
-
-/// How clients of a coordinator prove who they are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Auth {
-    /// Everybody who can connect is let in; on loopback addresses only.
-    Trust,
-    /// SCRAM-SHA-256 with the verifiers stored on the datanodes.
-    #[default]
-    Scram,
-}
-
-/// `[[coordinator]]`.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-#[allow(missing_docs)]
-pub struct Coordinator {
-    pub name: String,
-    /// `host:port` to listen on.
-    pub listen: String,
-    #[serde(default)]
-    pub auth: Auth,
-    /// Most connections to each datanode.
-    #[serde(default = "pool_size")]
-    pub pool_size: usize,
-    /// `host:port` where it tells its figures.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub metrics: Option<String>,
-    /// PEM: its certificate for TLS, and those that vouch for it. A relative path begins where this file is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tls_certificate: Option<PathBuf>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tls_key: Option<PathBuf>,
-    /// PEM: authorities that sign clients' certificates.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tls_client_ca: Option<PathBuf>,
-    /// Clients without TLS are refused.
-    #[serde(default, skip_serializing_if = "is_false")]
-    pub tls_required: bool,
-    /// It may serve other hosts without TLS.
-    #[serde(default, skip_serializing_if = "is_false")]
-    pub insecure: bool,
-}
-
-fn is_false(value: &bool) -> bool {
-    !value
-}
-
-/// `[[datanode]]`: a PostgreSQL server.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-#[allow(missing_docs)]
-pub struct Datanode {
-    pub name: String,
-    /// As the metadata have it; its place in the file, counted from 0, if it is not said.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub id: Option<u16>,
-    pub host: String,
-    pub port: u16,
-    #[serde(default)]
-    pub primary: bool,
-    #[serde(default)]
-    pub preferred: bool,
-}
-
-/// `[local]`: what only a cluster made by `loxo up` has.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-#[allow(missing_docs)]
-pub struct Local {
-    /// The cluster's directory, absolute.
-    pub dir: PathBuf,
-    /// First coordinator's port.
-    pub port: u16,
-    pub profile: Profile,
-    /// Where initdb and postgres are.
-    pub pg_bin: PathBuf,
-    /// Settings given with `--set`.
-    #[serde(default)]
-    pub set: BTreeMap<String, String>,
-}
-
-/// Longest path of a Unix socket on Linux, without its NUL (`sockaddr_un`).
-const SOCKET_PATH_BYTES_MAX: usize = 107;
-
-impl Local {
-    /// Where a datanode makes its Unix socket: in its data directory. `None` if the path is too long for a socket, or would be a
-    /// list to PostgreSQL.
-    pub(crate) fn socket_dir(&self, datanode: &str, port: u16) -> Option<String> {
-        let dir = self.dir.join(datanode).to_str()?.to_owned();
-        let fits = format!("{dir}/.s.PGSQL.{port}").len() <= SOCKET_PATH_BYTES_MAX;
-        (fits && !dir.contains([',', '"'])).then_some(dir)
-    }
-}
-
-/// The name of the gtm at this place in the file.
-pub(crate) fn gtm_name(index: usize) -> String {
-    if index == 0 { "gtm".to_owned() } else { format!("gtm{}", index + 1) }
-}
-
-fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Vec<Gtm>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged, expecting = "[gtm] or [[gtm]] with host and port")]
-    enum Either {
-        One(Gtm),
-        Many(Vec<Gtm>),
-    }
-    Ok(match Either::deserialize(deserializer)? {
-        Either::One(gtm) => vec![gtm],
-        Either::Many(gtms) => gtms,
-    })
-}
-
-/// Connections of a coordinator to each datanode, unless the file says another number.
-pub(crate) const POOL_SIZE: usize = 60;
-
-fn pool_size() -> usize {
-    POOL_SIZE
-}
-
-fn postgres() -> String {
-    "postgres".to_owned()
-}
-
-impl Coordinator {
-    /// Host (without brackets) and port of `listen`.
-    pub fn address(&self) -> Result<(String, u16)> {
-        let parts = self.listen.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse::<u16>().ok()?)));
-        match parts {
-            Some((host, port)) if !host.is_empty() && port > 0 => {
-                Ok((host.trim_start_matches('[').trim_end_matches(']').to_owned(), port))
-            }
-            _ => Err(invalid(format!("coordinator \"{}\": listen = \"{}\" is not host:port", self.name, self.listen))
-                .hint("Write for example listen = \"127.0.0.1:5433\".")),
-        }
-    }
-
-    /// Certificate and key, if it has them.
-    pub fn tls(&self) -> Option<(&Path, &Path)> {
-        self.tls_certificate.as_deref().zip(self.tls_key.as_deref())
-    }
-
-    fn validate_tls(&self) -> Result<()> {
-        let half = self.tls_certificate.is_some() != self.tls_key.is_some();
-        let needed = self.tls_required || self.tls_client_ca.is_some();
-        match half || needed && self.tls().is_none() {
-            false => Ok(()),
-            true => Err(invalid(format!("coordinator \"{}\" has no certificate and key for TLS", self.name))
-                .hint("Write both tls_certificate and tls_key, paths of PEM files.")),
-        }
-    }
-
-    /// Can only programs of this host connect?
-    pub fn is_loopback(&self) -> Result<bool> {
-        Ok(is_loopback(&self.address()?.0))
-    }
-}
-
-/// `localhost` and the loopback addresses of both families.
-pub(crate) fn is_loopback(host: &str) -> bool {
-    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
-}
 
 impl Config {
     /// Reads and validates a file. Errors (F0000) name the file, the place in it and what is expected.
@@ -497,9 +229,31 @@ impl Config {
     }
 }
 
-/// F0000: something is wrong in a configuration file or on the command line.
-pub(crate) fn invalid(message: String) -> PgError {
-    PgError::new(SqlState::CONFIG_FILE_ERROR, message)
+impl Config {
+    /// `None`: there are none, and each coordinator's `auth` decides.
+    pub fn hba(&self) -> Result<Option<Rules>> {
+        hba::rules(&self.hba, &self.maps)
+    }
+
+    pub(crate) fn validate_hba(&self) -> Result<()> {
+        let Some(rules) = self.hba()? else { return Ok(()) };
+        for coordinator in &self.coordinators {
+            let name = &coordinator.name;
+            if coordinator.auth == Auth::Trust {
+                return Err(invalid(format!(
+                    "[[hba]] decides who gets in, not auth = \"trust\" of coordinator \"{name}\""
+                ))
+                .hint("Leave one of them out."));
+            }
+            if rules.ask_for_certificates() && coordinator.tls_client_ca.is_none() {
+                return Err(invalid(format!(
+                    "coordinator \"{name}\" cannot verify the certificates that [[hba]] asks for"
+                ))
+                .hint("Add tls_client_ca to it, the path of a PEM file."));
+            }
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use catalog::{Relation, quote_identifier};
 use pgerror::{PgError, Result, SqlState};
 
 use super::constraints::{self, NewTable};
-use super::decide;
+use super::placements;
 use crate::context::{Context, Named};
 use crate::parse::Redistribution;
 use crate::plan::{Forward, Placement, Plan, Redistribute};
@@ -26,26 +26,26 @@ pub(crate) fn redistribute(ctx: &Context<'_>, statement: &Redistribution) -> Res
     if !target.parents.is_empty() {
         return Err(PgError::unsupported("redistribution of a partition or child").hint("Redistribute its parent."));
     }
-    let Some(current) = decide::placement_of(&target) else {
+    let Some(current) = placements::placement_of(&target) else {
         return Err(PgError::internal("a table without a placement"));
     };
     let mut nodes = match &statement.clause.nodes {
-        Some(selection) => decide::nodes_of(ctx, Some(selection))?,
-        None => decide::nodes(ctx, &current),
+        Some(selection) => placements::nodes_of(ctx, Some(selection))?,
+        None => placements::nodes(ctx, &current),
     };
     for name in &statement.add {
-        nodes.push(decide::node_named(ctx, name)?);
+        nodes.push(placements::node_named(ctx, name)?);
     }
     for name in &statement.delete {
-        let gone = decide::node_named(ctx, name)?;
+        let gone = placements::node_named(ctx, name)?;
         nodes.retain(|n| *n != gone);
     }
-    let nodes = decide::some_in_order(nodes)?;
+    let nodes = placements::some_in_order(nodes)?;
     let explicit = statement.clause.kind.as_ref().and_then(|kind| {
-        let map = decide::map_over(ctx, statement.clause.nodes.as_ref(), &nodes);
-        decide::explicit(kind, nodes.clone(), &map)
+        let map = placements::map_over(ctx, statement.clause.nodes.as_ref(), &nodes);
+        placements::explicit(kind, nodes.clone(), &map)
     });
-    let placement = explicit.unwrap_or_else(|| decide::moved(current, &nodes));
+    let placement = explicit.unwrap_or_else(|| placements::moved(current, &nodes));
     Ok(Plan::Redistribute(moved(ctx, &target, &placement, false)?))
 }
 
@@ -59,7 +59,7 @@ fn unknown(ctx: &Context<'_>, statement: &Redistribution) -> Plan {
 
 /// A table and all below it, on their way to another placement, if constraints allow that. What is below comes first: a
 /// parent is never moved with rows whose places differ.
-pub(super) fn moved(
+pub(crate) fn moved(
     ctx: &Context<'_>,
     table: &Arc<Relation>,
     placement: &Placement,

@@ -18,12 +18,12 @@ pub(crate) fn gives_set(ctx: &Context<'_>, call: &FuncCall) -> bool {
 /// What a function returns.
 pub(crate) struct Shape {
     /// The type after RETURNS, if it is not a record or void.
-    pub(super) returns: Option<TypeName>,
+    pub returns: Option<TypeName>,
     pub is_void: bool,
     is_sql: bool,
     pub set: bool,
     /// OUT parameters and columns of RETURNS TABLE.
-    pub(super) outs: Vec<(String, TypeName)>,
+    pub outs: Vec<(String, TypeName)>,
 }
 
 impl Shape {
@@ -82,7 +82,7 @@ impl Shape {
         Some(relation.columns.iter().map(|column| column.name.clone()).collect())
     }
 
-    pub(super) fn wanted(&self, columns: usize) -> Wanted {
+    pub fn wanted(&self, columns: usize) -> Wanted {
         match (self.is_void, self.set) {
             (true, _) => Wanted::Nothing,
             (_, true) => Wanted::Arrays(columns),
@@ -91,14 +91,14 @@ impl Shape {
     }
 
     /// May the type be that of rows?
-    pub(super) fn is_row(&self, ctx: &Context<'_>) -> bool {
+    pub fn is_row(&self, ctx: &Context<'_>) -> bool {
         let Some(of) = &self.returns else { return false };
         let name = tree::last_name(&of.names).unwrap_or_default();
         of.array_bounds.is_empty() && ctx.catalog.relations().any(|relation| relation.name == name)
     }
 
     /// A column of the result from its parameter.
-    pub(super) fn value(&self, parameter: usize, of: &TypeName) -> Node {
+    pub fn value(&self, parameter: usize, of: &TypeName) -> Node {
         if self.is_void {
             let empty = match self.is_sql {
                 true => tree::node(NodeEnum::AConst(protobuf::AConst { isnull: true, ..Default::default() })),
@@ -119,7 +119,7 @@ impl Shape {
     }
 
     /// The same as a set, if it is a single value too.
-    pub(super) fn rows(&self, parameter: usize, of: &TypeName) -> Node {
+    pub fn rows(&self, parameter: usize, of: &TypeName) -> Node {
         match (self.set, self.value(parameter, of)) {
             (true, rows) => rows,
             (false, value) => {

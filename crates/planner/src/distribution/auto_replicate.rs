@@ -18,12 +18,12 @@ use catalog::{Distribution, Oid, Relation};
 use pgerror::Result;
 
 use super::constraints::{self, NewForeignKey, NewTable};
-use super::{decide, redistribute};
+use super::{placements, redistribute};
 use crate::context::Context;
 use crate::plan::{Placement, Redistribute};
 
 /// Checks a table's constraints under a placement; gives the other tables that have to become replicated for them.
-pub(super) fn check(ctx: &Context<'_>, table: &NewTable, placement: &Placement) -> Result<Vec<Redistribute>> {
+pub(crate) fn check(ctx: &Context<'_>, table: &NewTable, placement: &Placement) -> Result<Vec<Redistribute>> {
     let Err(objection) = constraints::check(ctx, table, placement) else { return Ok(Vec::new()) };
     let mut moves = Vec::new();
     let mut then = table.clone();
@@ -45,12 +45,12 @@ pub(super) fn check(ctx: &Context<'_>, table: &NewTable, placement: &Placement) 
 }
 
 /// The same for an existing table with constraints to be added, which may have to give way itself.
-pub(super) fn check_existing(
+pub(crate) fn check_existing(
     ctx: &Context<'_>,
     relation: &Arc<Relation>,
     added: &NewTable,
 ) -> Result<Vec<Redistribute>> {
-    let Some(placement) = decide::placement_of(relation) else { return Ok(Vec::new()) };
+    let Some(placement) = placements::placement_of(relation) else { return Ok(Vec::new()) };
     let objection = match check(ctx, added, &placement) {
         Ok(moves) => return Ok(moves),
         Err(error) => error,
@@ -83,7 +83,7 @@ pub(crate) fn without_key(ctx: &Context<'_>, relation: &Arc<Relation>) -> Option
 }
 
 /// The moves that make a table, which has constraints of its own, and a family of tables that it joins replicated.
-pub(super) fn together(ctx: &Context<'_>, child: &Arc<Relation>, parent: &Arc<Relation>) -> Option<Vec<Redistribute>> {
+pub(crate) fn together(ctx: &Context<'_>, child: &Arc<Relation>, parent: &Arc<Relation>) -> Option<Vec<Redistribute>> {
     let (root, _) = placed_by_nobody(ctx, parent)?;
     let placement = Placement::Replicated { nodes: root.distribution.nodes() };
     let mut moves = redistribute::moved(ctx, child, &placement, true).ok()?;
@@ -106,7 +106,7 @@ fn placed_by_nobody(ctx: &Context<'_>, relation: &Arc<Relation>) -> Option<(Arc<
 }
 
 /// The moves that make a table replicated, if it may be.
-pub(super) fn replicated(ctx: &Context<'_>, relation: &Arc<Relation>) -> Option<Vec<Redistribute>> {
+pub(crate) fn replicated(ctx: &Context<'_>, relation: &Arc<Relation>) -> Option<Vec<Redistribute>> {
     let mut moves = Vec::new();
     replicate(ctx, relation, &mut moves).then_some(moves)
 }

@@ -1,0 +1,42 @@
+//! Small changes of fragments.
+
+use catalog::{Column, Generated};
+use pg_query::Node;
+use pg_query::protobuf::{RangeVar, SelectStmt};
+use pgerror::Result;
+
+use crate::tree::{self, Get, Walk};
+
+/// Marks a select as DISTINCT.
+pub(super) fn make_distinct(select: &mut SelectStmt) {
+    select.distinct_clause = vec![Node { node: None }];
+}
+
+/// A column of which only the name is known: it is equal to nothing we could prove.
+pub(super) fn unknown_column() -> Column {
+    Column {
+        number: 0,
+        name: String::new(),
+        type_oid: 0,
+        type_modifier: -1,
+        type_name: String::new(),
+        not_null: false,
+        default: None,
+        default_is_stable: true,
+        generated: Generated::No,
+        deterministic: false,
+        default_collation: false,
+        bytewise: false,
+    }
+}
+
+pub(super) fn rename_table(select: &mut SelectStmt, from: &str, to: &str) -> Result<()> {
+    select.rewrite(&mut |node: &mut Node| {
+        if let Some(name) = node.get_mut::<RangeVar>()
+            && name.relname == from
+        {
+            *name = tree::table("", to, None);
+        }
+        Ok(true)
+    })
+}
