@@ -81,13 +81,16 @@ const COLUMNS: &str = "SELECT a.attrelid, a.attnum, a.attname, a.atttypid, a.att
 pub(crate) const MAY_MAKE_TEMPORARY: &str =
     "SELECT pg_catalog.has_database_privilege(pg_catalog.current_database(), 'TEMP')";
 
-/// Definitions with every name qualified, whatever the session's search path is.
+/// Definitions with every name qualified, whatever the session's search path is. Outside a block the text is a transaction by itself,
+/// of which a cancel leaves nothing.
 fn views_sql(in_block: bool) -> String {
-    let (begin, end) = match in_block {
-        true => ("SAVEPOINT loxo_views", "ROLLBACK TO SAVEPOINT loxo_views; RELEASE SAVEPOINT loxo_views"),
-        false => ("BEGIN", "ROLLBACK"),
-    };
-    format!("{begin}; SET LOCAL search_path = ''; {VIEWS}; {end}")
+    let asked = format!("SET LOCAL search_path = ''; {VIEWS}");
+    match in_block {
+        true => {
+            format!("SAVEPOINT loxo_views; {asked}; ROLLBACK TO SAVEPOINT loxo_views; RELEASE SAVEPOINT loxo_views")
+        }
+        false => asked,
+    }
 }
 
 impl TempNames {

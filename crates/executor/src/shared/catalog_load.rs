@@ -12,6 +12,7 @@ use crate::shared::catalog_queries::{
     BUILTINS, CAPTURED, CODE, COLUMNS, DOMAIN_BASES, FOREIGN_KEYS, LOOK_ALIKES, NONDETERMINISTIC_COLLATIONS, OPERATORS,
     OWN_OPERATORS, RELATIONS, RULES, SCHEMAS, SYSTEM_NAMES, TYPES, UNIQUE, UNNAMED_FUNCTIONS, VERSION, functions,
 };
+use crate::shared::definitions::Definitions;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -86,8 +87,7 @@ const FOR_LOADING: &str =
 /// LOCK takes no snapshot, the SELECT behind it does: none is older than the lock. Then the lock has done its work and is given
 /// back. Held longer it would deadlock with a schema change, which has locked tables that are looked at below.
 ///
-/// Printing a view's definition waits for whoever has locked the view's tables. That may be a session that waits for this
-/// very load: a circle which nobody sees, for the connection is not that session's.
+/// Printing a definition that was not known before waits for whoever has locked its tables: see [`Definitions`].
 const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SAVEPOINT loxo_settled; \
      LOCK TABLE loxo.committing IN SHARE MODE; SELECT 1; ROLLBACK TO SAVEPOINT loxo_settled; RELEASE loxo_settled; \
      SET LOCAL lock_timeout = '30s'";
@@ -95,6 +95,8 @@ const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SAVEPOINT 
 /// What need not be read anew.
 pub(crate) struct Known<'a> {
     pub(crate) builtins: &'a OnceCell<Arc<Builtins>>,
+    /// Of views and rules.
+    pub(crate) definitions: &'a Definitions,
     /// The catalog read before: if only rows have moved since then, only what tells that is read.
     pub(crate) before: Option<&'a Catalog>,
 }
@@ -208,7 +210,8 @@ async fn read_all(connection: &mut Connection, own_version: Option<u64>, known: 
     for row in connection.query_rows(NONDETERMINISTIC_COLLATIONS).await? {
         builder.nondeterministic_collation(text(&row, 0)?);
     }
-    read_relations(connection, builder, taken).await
+    let definitions = known.definitions.read(connection, own_version.is_none()).await?;
+    read_relations(connection, builder, taken, &definitions).await
 }
 
 /// A row of [`FUNCTION_COLUMNS`](crate::shared::catalog_queries::FUNCTION_COLUMNS).
@@ -297,7 +300,12 @@ fn by_relation(rows: Vec<Row>) -> Result<HashMap<Oid, Vec<Row>>> {
     Ok(map)
 }
 
-async fn read_relations(connection: &mut Connection, mut builder: Builder, taken: Qualifier<'_>) -> Result<Catalog> {
+async fn read_relations(
+    connection: &mut Connection,
+    mut builder: Builder,
+    taken: Qualifier<'_>,
+    definitions: &HashMap<Oid, String>,
+) -> Result<Catalog> {
     let mut columns = by_relation(connection.query_rows(COLUMNS).await?)?;
     let mut unique = by_relation(connection.query_rows(UNIQUE).await?)?;
     let mut code = by_relation(connection.query_rows(CODE).await?)?;
@@ -345,7 +353,10 @@ async fn read_relations(connection: &mut Connection, mut builder: Builder, taken
             columns,
             distribution,
             by_default: flag(&row, 17)?,
-            view_definition: optional(&row, 5)?.map(|sql| taken.statement(sql.trim_end().trim_end_matches(';'))),
+            view_definition: optional(&row, 5)?
+                .map(|_| definition(definitions, number(&row, 5)?))
+                .transpose()?
+                .map(|sql| taken.statement(sql.trim_end().trim_end_matches(';'))),
             is_barrier: flag(&row, 6)?,
             check_option: flag(&row, 16)?,
             other_unique,
@@ -363,7 +374,12 @@ async fn read_relations(connection: &mut Connection, mut builder: Builder, taken
             has_triggers: flag(&row, 10)?,
             has_other_triggers: flag(&row, 21)?,
             captured: captured.remove(&oid).unwrap_or_default().iter().map(captured_trigger).collect::<Result<_>>()?,
-            rules: rules.remove(&oid).unwrap_or_default().iter().map(|row| rule(row, taken)).collect::<Result<_>>()?,
+            rules: rules
+                .remove(&oid)
+                .unwrap_or_default()
+                .iter()
+                .map(|row| rule(row, taken, definitions))
+                .collect::<Result<_>>()?,
             code: code.remove(&oid).map(|rows| called(&rows)).transpose()?,
             rows: number::<f64>(&row, 11)?.max(0.0),
         });
@@ -449,7 +465,15 @@ fn captured_trigger(row: &Row) -> Result<Captured> {
     })
 }
 
-fn rule(row: &Row, taken: Qualifier<'_>) -> Result<Rule> {
+/// Of a rule, or of the view whose rule it is.
+fn definition(definitions: &HashMap<Oid, String>, rule: Oid) -> Result<&str> {
+    let found = definitions.get(&rule).map(String::as_str);
+    found.ok_or_else(|| {
+        PgError::new(SqlState::INTERNAL_ERROR, format!("rule {rule} was dropped while the catalog was read"))
+    })
+}
+
+fn rule(row: &Row, taken: Qualifier<'_>, definitions: &HashMap<Oid, String>) -> Result<Rule> {
     let event = match letter(row, 2)? {
         '2' => RuleEvent::Update,
         '3' => RuleEvent::Insert,
@@ -462,7 +486,12 @@ fn rule(row: &Row, taken: Qualifier<'_>) -> Result<Rule> {
         ('R', _) | (_, 'v') => RuleState::Enabled,
         _ => RuleState::OnNodes,
     };
-    Ok(Rule { name: text(row, 1)?.to_owned(), event, state, definition: taken.statement(text(row, 4)?) })
+    Ok(Rule {
+        name: text(row, 1)?.to_owned(),
+        event,
+        state,
+        definition: taken.statement(definition(definitions, number(row, 4)?)?),
+    })
 }
 
 fn called(rows: &[Row]) -> Result<Arc<Code>> {

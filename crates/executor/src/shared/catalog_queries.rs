@@ -98,7 +98,7 @@ pub(super) const NONDETERMINISTIC_COLLATIONS: &str =
 
 /// Relations of users: not ours, not PostgreSQL's own, not other sessions' temp tables.
 pub(super) const RELATIONS: &str = "SELECT c.oid, n.nspname, c.relname, c.relkind, c.relpersistence, \
-     CASE WHEN c.relkind IN ('v', 'm') THEN pg_get_viewdef(c.oid) END, \
+     (SELECT r.oid FROM pg_rewrite r WHERE r.ev_class = c.oid AND r.ev_type = '1'), \
      c.relrowsecurity OR EXISTS (SELECT FROM pg_options_to_table(c.reloptions) o \
        WHERE o.option_name = 'security_barrier' AND o.option_value::bool), \
      (SELECT array_agg(i.inhparent ORDER BY i.inhseqno) FROM pg_inherits i WHERE i.inhrelid = c.oid), \
@@ -166,7 +166,7 @@ pub(super) const CAPTURED: &str = "SELECT t.tgrelid, t.tgname, t.tgtype, coalesc
      UNION ALL SELECT t.tgrelid, t.tgname, t.tgtype, false, t.tgenabled <> 'D', t.tgattr, t.tgfoid FROM pg_trigger t \
      JOIN pg_class v ON v.oid = t.tgrelid WHERE v.relkind = 'v' AND NOT t.tgisinternal";
 
-pub(super) const RULES: &str = "SELECT r.ev_class, r.rulename, r.ev_type, r.ev_enabled, pg_get_ruledef(r.oid), c.relkind \
+pub(super) const RULES: &str = "SELECT r.ev_class, r.rulename, r.ev_type, r.ev_enabled, r.oid, c.relkind \
      FROM pg_rewrite r JOIN pg_class c ON c.oid = r.ev_class JOIN pg_namespace n ON n.oid = c.relnamespace \
      WHERE r.ev_type <> '1' AND c.oid >= 16384 AND n.nspname <> 'loxo' AND n.nspname !~ '^pg_(toast|temp)' \
      ORDER BY r.ev_class, r.rulename";

@@ -18,6 +18,7 @@ use crate::backend::type_ids::{NodeTypes, Shape, TypesOfNodes};
 use crate::shared::analyses::Analyses;
 use crate::shared::catalog_load::{self, Known, Loaded};
 use crate::shared::cores::Cores;
+use crate::shared::definitions::Definitions;
 use crate::shared::estimates::Estimates;
 use crate::shared::search_paths::SearchPaths;
 use crate::shared::templates::TemplateCache;
@@ -44,6 +45,7 @@ pub struct Context {
     capture_token: tokio::sync::OnceCell<Bytes>,
     /// What is PostgreSQL's own.
     pub(crate) builtins: Arc<tokio::sync::OnceCell<Arc<catalog::Builtins>>>,
+    pub(crate) definitions: Arc<Definitions>,
 }
 
 /// A type as a datanode's catalog has it.
@@ -97,6 +99,7 @@ impl Context {
             cores: Arc::default(),
             capture_token: Default::default(),
             builtins: Arc::default(),
+            definitions: Arc::default(),
         }
     }
 
@@ -231,7 +234,7 @@ impl Context {
         let mut link = self.service_link(self.home()).await?;
         let before = self.cached.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let before = before.as_ref().map(|loaded| &*loaded.catalog);
-        let known = Known { builtins: &self.builtins, before };
+        let known = Known { builtins: &self.builtins, definitions: &self.definitions, before };
         let mut result = catalog_load::load(&mut link.connection, None, &known).await;
         // Functions that print definitions look at the present, not at the snapshot: an object dropped meanwhile makes them fail.
         for _ in 0..LOAD_RETRIES {

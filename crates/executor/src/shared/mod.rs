@@ -13,6 +13,7 @@ pub(crate) mod catalog_load;
 pub(crate) mod catalog_queries;
 pub(crate) mod context;
 pub(crate) mod cores;
+pub(crate) mod definitions;
 pub(crate) mod estimates;
 pub(crate) mod figures;
 pub(crate) mod long_texts;

@@ -317,8 +317,8 @@ impl Session {
         let leased = self.links.link(home)?;
         leased.flush().await?;
         leased.skip_preamble().await?;
-        let builtins = self.context.builtins.clone();
-        let known = Known { builtins: &builtins, before: None };
+        let (builtins, definitions) = (self.context.builtins.clone(), self.context.definitions.clone());
+        let known = Known { builtins: &builtins, definitions: &definitions, before: None };
         let catalog = catalog_load::load(&mut self.links.link(home)?.link.connection, Some(version), &known).await?;
         let loaded = Arc::new(Loaded { catalog: Arc::new(catalog), epoch });
         if let Some(block) = &mut self.block {

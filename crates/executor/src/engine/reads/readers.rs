@@ -333,18 +333,30 @@ impl Session {
             self.causality.touch(slot.node());
         }
         let call = Call { one_off: true, ..call.with_formats(vec![i16::from(binary)]) };
-        let mut ready = self.begin_exchange_plan(exchange_plan, &call).await?;
+        let copy = if binary { copy_sql.to_owned() } else { copy_sql.replace("(FORMAT binary)", "(FORMAT text)") };
+        let poured = self.pour_into(exchange_plan, route, &targets, &copy, binary, &call).await;
+        // Those that no row came to have still to answer BEGIN, also after an error: they would be taken for lost.
+        let opened = self.links.opened(&targets).await;
+        let rows = poured?;
+        opened.map(|()| rows)
+    }
+
+    async fn pour_into(
+        &mut self,
+        exchange_plan: &ExchangePlan,
+        route: &Route,
+        targets: &[Slot],
+        copy: &str,
+        binary: bool,
+        call: &Call,
+    ) -> Result<u64> {
+        let mut ready = self.begin_exchange_plan(exchange_plan, call).await?;
         // The readers have temp tables of their own.
         let sink = std::mem::replace(&mut self.sink, self.home.into());
-        let copy = if binary { copy_sql.to_owned() } else { copy_sql.replace("(FORMAT binary)", "(FORMAT text)") };
         let router = RowRouter::new(route, binary, self.links.number()).of_encoding(self.foreign_encoding());
-        let poured = self.pour_rows(exchange_plan, &mut ready, router, &targets, &copy, &call).await;
+        let poured = self.pour_rows(exchange_plan, &mut ready, router, targets, copy, call).await;
         self.end_read(ready.read).await;
         self.sink = sink;
-        if poured.is_ok() {
-            // Those that no row came to have still to answer BEGIN: they would be taken for lost.
-            self.links.opened(&targets).await?;
-        }
         poured
     }
 
