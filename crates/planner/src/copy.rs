@@ -134,13 +134,18 @@ fn to(ctx: &Context<'_>, schema: Option<&str>, name: &str, columns: &[String]) -
     Ok(Plan::CopyTo(CopyTo { source, writes: false }))
 }
 
+/// PostgreSQL's own refusals of what gives no rows.
+pub(crate) fn check_query(query: &Statement) -> Result<()> {
+    let refused = |message: &str| Err(PgError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+    match query.kind {
+        StatementKind::CreateTableAs => refused("COPY (SELECT INTO) is not supported"),
+        _ if query.only_changes() => refused("COPY query must have a RETURNING clause"),
+        _ => Ok(()),
+    }
+}
+
 fn to_query(ctx: &Context<'_>, query: &Statement) -> Result<Plan> {
-    if query.kind == StatementKind::CreateTableAs {
-        return Err(PgError::new(SqlState::FEATURE_NOT_SUPPORTED, "COPY (SELECT INTO) is not supported"));
-    }
-    if query.only_changes() {
-        return Err(PgError::new(SqlState::FEATURE_NOT_SUPPORTED, "COPY query must have a RETURNING clause"));
-    }
+    check_query(query)?;
     let plan = ctx.plan_part(query)?;
     let writes = plan.facts().writes;
     let source = match plan {

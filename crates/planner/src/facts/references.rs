@@ -2,9 +2,9 @@
 //!
 //! Which of them are columns only PostgreSQL can say: whoever asks for this list asks it too.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
-use pg_query::protobuf::{ColumnRef, IndexElem, List, ResTarget, SelectStmt, SortBy};
+use pg_query::protobuf::{AIndices, ColumnRef, IndexElem, List, ResTarget, SelectStmt, SortBy};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result, SqlState};
 
@@ -43,6 +43,8 @@ pub struct Reference {
     pub listed: bool,
     /// What it may mean beside a variable.
     pub place: Place,
+    /// The output column that is called by it: where its expression ends, and the column's name.
+    pub names_column: Option<(usize, String)>,
 }
 
 /// Where a name stands.
@@ -91,6 +93,7 @@ pub fn references(sql: &str) -> Result<References> {
         outputs: HashSet::new(),
         grouped: HashSet::new(),
         listed: HashSet::new(),
+        naming: HashMap::new(),
     };
     match &statement {
         NodeEnum::DeclareCursorStmt(declare) => declare.query.walk(&mut |node| search.node(node, false))?,
@@ -101,6 +104,8 @@ pub fn references(sql: &str) -> Result<References> {
         }
     }
     search.found.names.sort_by_key(|name| name.start);
+    // The value of `SET (a, b) = …` stands in the tree once for each column.
+    search.found.names.dedup_by(|one, kept| one.place != Place::Conflict && one.start == kept.start);
     Ok(search.found)
 }
 
@@ -126,6 +131,21 @@ struct Search<'a> {
     grouped: HashSet<i32>,
     /// Items of lists.
     listed: HashSet<i32>,
+    /// Names of output columns, by the places of what they are called by.
+    naming: HashMap<i32, String>,
+}
+
+/// The column that an expression is called by, if that stands at its beginning.
+fn named_by(value: &Node) -> Option<&ColumnRef> {
+    match value.node.as_ref()? {
+        NodeEnum::ColumnRef(column) if !tree::is_star(&column.fields) => Some(column),
+        NodeEnum::TypeCast(cast) => named_by(cast.arg.as_deref()?),
+        NodeEnum::CollateClause(collate) => named_by(collate.arg.as_deref()?),
+        NodeEnum::AIndirection(part) if part.indirection.iter().all(|part| part.get::<AIndices>().is_some()) => {
+            named_by(part.arg.as_deref()?)
+        }
+        _ => None,
+    }
 }
 
 impl Search<'_> {
@@ -148,7 +168,10 @@ impl Search<'_> {
                 self.add(parameter.location, parts, 1, false, Place::Parameter)?;
             }
             Ref::RowExpr(row) => self.list(row.args.iter()),
-            Ref::ReturningClause(returning) => self.list(returning.exprs.iter().filter_map(tree::value_of)),
+            Ref::ReturningClause(returning) => {
+                self.list(returning.exprs.iter().filter_map(tree::value_of));
+                self.named_by(&returning.exprs);
+            }
             Ref::InferClause(infer) => {
                 for element in &infer.index_elems {
                     if let Some(element) = element.get::<IndexElem>()
@@ -161,6 +184,7 @@ impl Search<'_> {
                             star: false,
                             listed: false,
                             place: Place::Conflict,
+                            names_column: None,
                         };
                         self.found.names.push(name);
                     }
@@ -190,8 +214,54 @@ impl Search<'_> {
         let at = self.tokens.iter().position(|token| token.start == start);
         let last = at.and_then(|at| self.tokens.get(at + 2 * (fields - 1)));
         let end = last.ok_or_else(|| self.lost(start))?.end;
-        self.found.names.push(Reference { start, end, parts, star, listed: self.listed.contains(&location), place });
+        let names_column = self.naming.get(&location).and_then(|name| Some((self.end_of_item(at?)?, name.clone())));
+        let listed = self.listed.contains(&location);
+        self.found.names.push(Reference { start, end, parts, star, listed, place, names_column });
         Ok(())
+    }
+
+    /// Where an item of a list ends, of which this token is the first of a name, a cast, a subscript or a collation.
+    fn end_of_item(&self, token: usize) -> Option<usize> {
+        // Reserved words, so that no expression of this kind has one of them.
+        const ENDS: [&str; 14] = [
+            "from",
+            "into",
+            "where",
+            "group",
+            "having",
+            "window",
+            "union",
+            "intersect",
+            "except",
+            "order",
+            "limit",
+            "offset",
+            "fetch",
+            "for",
+        ];
+        let (mut depth, mut end) = (0, None);
+        for token in &self.tokens[token..] {
+            let is_end = token.is_char(',') || token.is_char(';') || ENDS.iter().any(|word| token.is(word));
+            match token.text {
+                _ if depth == 0 && is_end => break,
+                ")" | "]" if depth == 0 => break,
+                "(" | "[" => depth += 1,
+                ")" | "]" => depth -= 1,
+                _ => {}
+            }
+            end = Some(token.end);
+        }
+        end
+    }
+
+    /// Output columns that are called by a name in them.
+    fn named_by(&mut self, targets: &[Node]) {
+        for target in targets.iter().filter_map(|target| target.get::<ResTarget>()).filter(|item| item.name.is_empty())
+        {
+            if let Some(column) = target.val.as_deref().and_then(named_by) {
+                self.naming.insert(column.location, tree::output_name(target));
+            }
+        }
     }
 
     fn lost(&self, at: usize) -> PgError {
@@ -228,6 +298,7 @@ impl Search<'_> {
 
     fn items_of(&mut self, select: &SelectStmt) {
         self.list(select.target_list.iter().filter_map(tree::value_of));
+        self.named_by(&select.target_list);
         let lists = select.values_lists.iter().filter_map(|list| list.get::<List>().map(|list| &list.items));
         self.list(lists.flatten());
     }

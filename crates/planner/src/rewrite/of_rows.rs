@@ -14,6 +14,7 @@ use pg_query::NodeEnum;
 use pgerror::{PgError, Result};
 
 use crate::context::Context;
+use crate::copy;
 use crate::facts::functions::facts;
 use crate::parse::{self, CopySubject, DeclareCursor, Statement, StatementKind};
 use crate::plan::{DdlPlan, Plan};
@@ -46,7 +47,11 @@ fn only_statement(sql: &str) -> Result<Statement> {
 pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Option<OfRows>> {
     if let StatementKind::Copy(copy) = &statement.kind {
         return match &copy.subject {
-            CopySubject::Query(query) if !copy.is_from && is_kept(ctx, query)? => {
+            CopySubject::Query(query) if !copy.is_from => {
+                copy::check_query(query)?;
+                if !is_kept(ctx, query)? {
+                    return Ok(None);
+                }
                 let is_volatile = query.node().map_or(Ok(true), |node| per_row::calls_volatile(ctx, node))?;
                 Ok(Some(OfRows { query: query.sql.to_string(), fills: None, is_volatile, may_write: true }))
             }

@@ -1,5 +1,6 @@
 //! Which names of a statement are variables, and the statement with their values as parameters.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pgerror::{PgError, Result, SqlState, field};
@@ -42,6 +43,8 @@ struct Use {
     parts: Vec<String>,
     star: bool,
     listed: bool,
+    /// The output column that is called by the variable: where its expression ends, and its name.
+    names_column: Option<(usize, String)>,
 }
 
 /// A variable, or a field of one.
@@ -98,13 +101,13 @@ impl<'a> Run<'a> {
             if let Some(message) = references.forbidden {
                 return Err(PgError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
             }
-            let resolved = Arc::new(self.resolve_new(text, references).await?);
+            let resolved = Arc::new(self.resolve_new(text, references, sql.is_expression).await?);
             self.resolved.insert(sql.id, resolved.clone());
             Ok(resolved)
         })
     }
 
-    async fn resolve_new(&mut self, text: String, references: References) -> Result<Resolved> {
+    async fn resolve_new(&mut self, text: String, references: References, is_expression: bool) -> Result<Resolved> {
         let mut resolved =
             Resolved { text, uses: Vec::new(), changes: references.changes, is_plain: references.is_plain };
         let mut unsure = Vec::new();
@@ -126,8 +129,9 @@ impl<'a> Run<'a> {
                 || name.place == Place::Parameter
                 || (self.conflict == Conflict::Variable && name.place == Place::Expression)
                 || known.as_ref().is_some_and(|known| !known.contains(&name.parts[0]));
-            let found =
-                Use { start: name.start, end: name.end, parts: name.parts, star: name.star, listed: name.listed };
+            let (star, listed) = (name.star, name.listed);
+            let names_column = name.names_column.filter(|_| !is_expression);
+            let found = Use { start: name.start, end: name.end, parts: name.parts, star, listed, names_column };
             match is_surely && name.place != Place::Conflict {
                 true => resolved.uses.push(found),
                 false => unsure.push((name.place, found)),
@@ -180,17 +184,33 @@ impl<'a> Run<'a> {
     /// The statement as it is sent.
     pub(crate) fn bind<'s>(&'s mut self, resolved: &'s Resolved) -> Pending<'s, Bound> {
         Box::pin(async move {
-            let mut bound = Bound { sql: String::new(), parameters: Vec::new(), shifts: Vec::new() };
-            let mut from = 0;
+            let mut bound = Bound::starting("");
+            let (mut from, mut known, mut names) = (0, BTreeMap::new(), BTreeMap::new());
             for one in &resolved.uses {
+                bound.name_columns(&resolved.text, &mut from, &mut names, one.start);
                 bound.sql.push_str(&resolved.text[from..one.start]);
-                self.bind_use(&mut bound, one).await?;
+                self.bind_use_once(&mut bound, one, &mut known).await?;
                 bound.shifts.push((one.end, bound.sql.len()));
                 from = one.end;
+                names.extend(one.names_column.clone());
             }
+            bound.name_columns(&resolved.text, &mut from, &mut names, resolved.text.len());
             bound.sql.push_str(&resolved.text[from..]);
             Ok(bound)
         })
+    }
+
+    /// All uses of a variable are one parameter: `GROUP BY a / v` is to be the same expression as the `a / v` that is selected.
+    async fn bind_use_once(&mut self, bound: &mut Bound, one: &Use, known: &mut BTreeMap<Spot, String>) -> Result<()> {
+        let spot = self.look_up(&one.parts).filter(|_| !one.star);
+        if let Some(text) = spot.as_ref().and_then(|spot| known.get(spot)) {
+            bound.sql.push_str(text);
+            return Ok(());
+        }
+        let from = bound.sql.len();
+        self.bind_use(bound, one).await?;
+        known.extend(spot.map(|spot| (spot, bound.sql[from..].to_owned())));
+        Ok(())
     }
 
     async fn bind_use(&mut self, bound: &mut Bound, one: &Use) -> Result<()> {
@@ -288,6 +308,17 @@ pub(crate) struct Bound {
 impl Bound {
     pub(crate) fn starting(sql: &str) -> Self {
         Self { sql: sql.to_owned(), parameters: Vec::new(), shifts: Vec::new() }
+    }
+
+    /// Output columns whose expressions end up to here get the names that variables in them gave them: a parameter gives none.
+    fn name_columns(&mut self, text: &str, from: &mut usize, names: &mut BTreeMap<usize, String>, to: usize) {
+        while let Some(name) = names.first_entry().filter(|name| *name.key() <= to) {
+            let (end, name) = name.remove_entry();
+            self.sql.push_str(&text[*from..end]);
+            self.sql.push_str(&format!(" AS {}", quoted(&name)));
+            self.shifts.push((end, self.sql.len()));
+            *from = end;
+        }
     }
 
     /// A parameter; a type of the user's own is named in a cast.

@@ -75,7 +75,9 @@ impl<'a> Run<'a> {
         let answer = self.statement(sql, Some(&shown(sql))).await?;
         let verb = answer.tag.split(' ').next().unwrap_or_default();
         if ["SELECT", "INSERT", "UPDATE", "DELETE", "MERGE"].contains(&verb) {
-            self.counted(answer.count());
+            // INTO without STRICT fetches one row.
+            let is_one = verb == "SELECT" && matches!(into, Some((_, false)));
+            self.counted(if is_one { answer.count().min(1) } else { answer.count() });
         } else {
             self.row_count = 0;
             // SET may be about these.

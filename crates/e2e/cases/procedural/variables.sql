@@ -1,0 +1,89 @@
+-- Variables in statements of bodies that the coordinator runs.
+CREATE TABLE t (id int PRIMARY KEY, b text, n int) /*dist: hash(id) | replication*/;
+INSERT INTO t VALUES (1, 'a', 1), (2, 'b', 2), (3, 'c', 3);
+CREATE TABLE lg (x text) /*dist: roundrobin | replication | hash(x)*/;
+
+-- Several columns at once.
+CREATE FUNCTION f_set(v text) RETURNS int LANGUAGE plpgsql AS $$ BEGIN UPDATE t SET (b, n) = (v, 7) WHERE id = 1; RETURN 1; END $$;
+SELECT f_set('x');
+CREATE FUNCTION f_row(v text) RETURNS int LANGUAGE sql AS $$ UPDATE t SET (b, n) = ROW('w', v::int) WHERE id = 2; SELECT count(*)::int FROM lg $$;
+SELECT f_row('9');
+DO $$ DECLARE v int := 5; BEGIN UPDATE t SET (b, n) = (SELECT 'q', v) WHERE id = 3; END $$;
+SELECT * FROM t ORDER BY id;
+CREATE FUNCTION f_conflict(v int) RETURNS void LANGUAGE plpgsql AS $$ BEGIN
+  INSERT INTO t VALUES (1, 'n', 0) ON CONFLICT (id) DO UPDATE SET (b, n) = (EXCLUDED.b, v);
+END $$;
+SELECT f_conflict(11);
+SELECT * FROM t ORDER BY id;
+
+-- A column is called as the variable that it shows.
+CREATE TABLE u (id int PRIMARY KEY, mail text) /*dist: hash(id) | replication*/;
+CREATE TABLE log (j json) /*dist: roundrobin | replication*/;
+CREATE FUNCTION tg() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+  INSERT INTO log SELECT row_to_json(x) FROM (SELECT NEW.id, NEW.mail, TG_OP) x; RETURN NULL;
+END $$;
+CREATE TRIGGER tg AFTER INSERT ON u FOR EACH ROW EXECUTE FUNCTION tg();
+INSERT INTO u VALUES (1, 'a@b');
+SELECT * FROM log;
+DO $$ DECLARE r record; k int := 4; nm text := 'it'; arr int[] := '{7,8}'; i int := 2; BEGIN
+  DELETE FROM lg;
+  FOR r IN SELECT id, k FROM t ORDER BY id LOOP INSERT INTO lg VALUES (r.id || ' ' || r.k); END LOOP;
+  SELECT k, nm::varchar(1), arr[i] FROM t WHERE id = 1 INTO r;
+  INSERT INTO lg VALUES (row_to_json(r)::text);
+  SELECT nm COLLATE "C", i::text FROM t WHERE id = 1 INTO r;
+  INSERT INTO lg VALUES (row_to_json(r)::text);
+  FOR r IN SELECT s.k, s.arr FROM (SELECT k, arr[i] FROM t) s LOOP INSERT INTO lg VALUES (r.k || '/' || r.arr); END LOOP;
+  WITH q AS (SELECT id, i FROM t) UPDATE t SET b = 'y' FROM q WHERE q.i = t.id;
+END $$;
+SELECT * FROM lg ORDER BY x COLLATE "C";
+SELECT * FROM t ORDER BY id;
+CREATE FUNCTION tell(uid int, who text) RETURNS json LANGUAGE plpgsql AS $$ DECLARE r json; BEGIN
+  DELETE FROM lg;
+  SELECT json_agg(q) INTO r FROM (SELECT uid, who, count(*) AS n FROM t) q; RETURN r;
+END $$;
+SELECT tell(3, 'me');
+
+-- Equal uses are equal expressions.
+CREATE TABLE ev (a int, at timestamp) /*dist: hash(a) | roundrobin*/;
+INSERT INTO ev SELECT g, timestamp '2024-01-01' + g * interval '10 days' FROM generate_series(1, 9) g;
+CREATE FUNCTION per(u text) RETURNS TABLE (d timestamp, c bigint) LANGUAGE plpgsql AS $$ BEGIN
+  DELETE FROM lg;
+  RETURN QUERY SELECT date_trunc(u, at), count(*) FROM ev GROUP BY date_trunc(u, at) ORDER BY date_trunc(u, at);
+END $$;
+SELECT * FROM per('month');
+DO $$ DECLARE r record; v int := 4; s text := '-'; BEGIN
+  DELETE FROM lg;
+  FOR r IN SELECT a / v AS q, count(*) AS n FROM ev GROUP BY a / v ORDER BY a / v LOOP INSERT INTO lg VALUES (r.q || ':' || r.n); END LOOP;
+  FOR r IN SELECT DISTINCT ON (b || s) b || s AS d FROM t ORDER BY b || s LOOP INSERT INTO lg VALUES (r.d); END LOOP;
+END $$;
+SELECT * FROM lg ORDER BY x COLLATE "C";
+
+-- INTO fetches one row.
+DO $$ DECLARE k int; c int; BEGIN
+  DELETE FROM lg;
+  SELECT id INTO k FROM t; GET DIAGNOSTICS c = ROW_COUNT; INSERT INTO lg VALUES ('into ' || c);
+  SELECT id INTO k FROM t WHERE id > 9; GET DIAGNOSTICS c = ROW_COUNT; INSERT INTO lg VALUES ('none ' || c);
+  EXECUTE 'SELECT id FROM t' INTO k; GET DIAGNOSTICS c = ROW_COUNT; INSERT INTO lg VALUES ('execute ' || c);
+END $$;
+SELECT * FROM lg ORDER BY x COLLATE "C";
+
+-- What gives no rows is not copied, whatever it needs.
+CREATE TABLE s (id serial PRIMARY KEY, a int) /*dist: hash(id) | replication*/;
+COPY (INSERT INTO s (a) VALUES (1)) TO STDOUT;
+COPY (INSERT INTO s DEFAULT VALUES) TO STDOUT;
+SELECT count(*) FROM s;
+
+-- An error in rows on their way leaves the block whole.
+CREATE TABLE raw (a int, b text) /*dist: hash(a) | replication*/;
+CREATE TABLE m (id int, v int) /*dist: hash(id) | replication | roundrobin*/;
+INSERT INTO raw VALUES (1, '1'), (2, 'x'), (3, '3');
+BEGIN;
+SAVEPOINT s;
+INSERT INTO m SELECT b::int, a FROM raw;
+ROLLBACK TO s;
+INSERT INTO m SELECT (SELECT b FROM raw GROUP BY b)::int, a FROM raw;
+ROLLBACK TO s;
+INSERT INTO m VALUES (1, 1), (2, 2);
+COMMIT;
+DO $$ BEGIN INSERT INTO m SELECT b::int, a FROM raw; EXCEPTION WHEN others THEN INSERT INTO m VALUES (3, 3); END $$;
+SELECT * FROM m ORDER BY id;
