@@ -1,7 +1,5 @@
 //! COPY.
 
-use std::sync::Arc;
-
 use catalog::{Column, Distribution, Generated, Relation};
 use pgerror::{PgError, Result, SqlState};
 
@@ -29,21 +27,20 @@ fn subject(name: &str, columns: &[String]) -> String {
 }
 
 fn from(ctx: &Context<'_>, copy: &CopyStatement, schema: Option<&str>, name: &str, columns: &[String]) -> Result<Plan> {
-    let relation = match ctx.resolve(&tree::table(schema.unwrap_or_default(), name, None))? {
+    let table = tree::table(schema.unwrap_or_default(), name, None);
+    let relation = match ctx.resolve(&table)? {
         Named::Distributed(relation) => relation,
         Named::View(view) if view.has_triggers => {
             return Err(
                 PgError::unsupported(format!("COPY into view \"{name}\"")).hint("Copy into the table under the view.")
             );
         }
-        // Without a trigger PostgreSQL refuses it too.
-        Named::View(view) => {
-            let what = subject(&view.qualified_name(), columns);
-            return Ok(Plan::CopyHome(CopyHome { node: ctx.home(), what, where_sql: copy.where_sql.clone() }));
-        }
-        Named::Home(relation) => {
-            code::check_temporary(ctx, &tree::table(schema.unwrap_or_default(), name, None))?;
-            let what = subject(&home_name(relation, schema, name), columns);
+        // Without a trigger PostgreSQL refuses a view too.
+        other => {
+            if let Named::Home(_) = other {
+                code::check_temporary(ctx, &table)?;
+            }
+            let what = subject(&home_name(&other, schema, name), columns);
             return Ok(Plan::CopyHome(CopyHome { node: ctx.home(), what, where_sql: copy.where_sql.clone() }));
         }
     };
@@ -103,9 +100,9 @@ fn needs_stage(ctx: &Context<'_>, copy: &CopyStatement, relation: &Relation, cop
     Ok(!missing.into_iter().all(|c| same_everywhere(&c)) || marked || condition_differs)
 }
 
-/// What the user means by the name of a temp table, a catalog, or of nothing that we know.
-fn home_name(relation: Option<Arc<Relation>>, schema: Option<&str>, name: &str) -> String {
-    match (relation, schema) {
+/// What the user means by the name of a view, a temp table, a catalog, or of nothing that we know.
+fn home_name(named: &Named, schema: Option<&str>, name: &str) -> String {
+    match (named.relation(), schema) {
         (Some(relation), _) => relation.qualified_name(),
         (None, Some(schema)) => format!("{}.{}", catalog::quote_identifier(schema), catalog::quote_identifier(name)),
         (None, None) => catalog::quote_identifier(name),
@@ -124,12 +121,7 @@ fn to(ctx: &Context<'_>, schema: Option<&str>, name: &str, columns: &[String]) -
             }
         }
         // PostgreSQL's own error about views, or the rows of a temp table.
-        Named::View(relation) => {
-            CopySource::One { nodes: vec![ctx.home()], what: subject(&relation.qualified_name(), columns) }
-        }
-        Named::Home(relation) => {
-            CopySource::One { nodes: vec![ctx.home()], what: subject(&home_name(relation, schema, name), columns) }
-        }
+        other => CopySource::One { nodes: vec![ctx.home()], what: subject(&home_name(&other, schema, name), columns) },
     };
     Ok(Plan::CopyTo(CopyTo { source, writes: false }))
 }

@@ -34,6 +34,7 @@ mod driver;
 mod expanded;
 mod facts;
 mod first_copy;
+mod keys;
 mod look_alikes;
 pub mod parse;
 mod plan;

@@ -1,7 +1,8 @@
 //! The floors of the crate.
 
-const FLOORS: [&str; 20] = [
+const FLOORS: [&str; 21] = [
     "session",
+    "keys",
     "tree",
     "look_alikes",
     "parse",

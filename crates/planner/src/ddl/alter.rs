@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use catalog::{AttNum, Relation, RelationKind};
+use catalog::{Relation, RelationKind};
 use pg_query::protobuf::{
     AlterObjectSchemaStmt, AlterTableCmd, AlterTableStmt, AlterTableType, ColumnDef, ConstrType, Constraint,
     ObjectType, PartitionCmd, RangeVar, RenameStmt, SelectStmt, TypeName,
@@ -17,6 +17,7 @@ use crate::distribution::constraints::{NewTable, NewUnique};
 use crate::distribution::{auto_replicate, placements, redistribute};
 use crate::facts::code;
 use crate::facts::functions::{Facts, facts};
+use crate::keys;
 use crate::parse::Statement;
 use crate::plan::{DdlKind, DdlPlan, Effect, Placement, Redistribute};
 use crate::tree::{self, Get};
@@ -25,12 +26,8 @@ use crate::tree::{self, Get};
 pub(super) fn alter_table(ctx: &Context<'_>, statement: &Statement, alter: &AlterTableStmt) -> Result<DdlPlan> {
     let Some(name) = &alter.relation else { return Err(PgError::internal("ALTER TABLE without a name")) };
     if is_temporary(ctx, name) {
-        let inherits = alter.cmds.iter().filter_map(|command| {
-            command
-                .get::<AlterTableCmd>()
-                .filter(|command| command.subtype() == AlterTableType::AtAddInherit)
-                .and_then(|command| command.def.as_deref())
-        });
+        let inherits = tree::commands(alter).filter(|command| command.subtype() == AlterTableType::AtAddInherit);
+        let inherits = inherits.filter_map(|command| command.def.as_deref());
         create::refuse_distributed_parents(ctx, inherits)?;
         code::check_alter(ctx, name, alter)?;
         return Ok(super::temporary(ctx, statement, DdlKind::Schema));
@@ -47,42 +44,42 @@ pub(super) fn alter_table(ctx: &Context<'_>, statement: &Statement, alter: &Alte
     rule::switch(alter, &relation, &mut plan)?;
     trigger::switch(alter, &relation, &mut plan)?;
     let alone = alter.cmds.len() == 1;
-    if alter.cmds.iter().any(|command| may_act_on_key(&relation, command)) {
+    if tree::commands(alter).any(|command| may_act_on_key(&relation, command)) {
         plan.effects.push(Effect::WatchMoves { table: relation.qualified_name() });
     }
-    for command in &alter.cmds {
-        if let Some(command) = command.get::<AlterTableCmd>() {
-            // What told of its rows was the parent's.
-            if let Some(partition) = command.def.get::<PartitionCmd>()
-                && command.subtype() == AlterTableType::AtDetachPartition
-                && relation.foreign_keys.iter().any(|key| key.acts)
-                && let Some(partition) = &partition.name
-                && let Named::Distributed(partition) = ctx.resolve(partition)?
-            {
-                plan.effects.push(Effect::WatchMoves { table: partition.qualified_name() });
-            }
-            let alter = Alter { ctx, relation: &relation };
-            let moves = alter.command(command)?;
-            if let Some(column) = added_column(command)
-                && let Some(source) = alter.source_of(column)?
-            {
-                if !alone {
-                    return Err(several_commands(column));
-                }
-                add_column::fill(ctx, &relation, column, &source, &mut plan)?;
-            }
-            moves.into_iter().for_each(|moved| add_move(&mut plan.moves, moved));
-            // Each node would wait for transactions of its own; PostgreSQL refuses it in a transaction block.
-            plan.outside_transaction |= detaches_concurrently(command);
+    for command in tree::commands(alter) {
+        // What told of its rows was the parent's.
+        if let Some(partition) = command.def.get::<PartitionCmd>()
+            && command.subtype() == AlterTableType::AtDetachPartition
+            && relation.foreign_keys.iter().any(|key| key.acts)
+            && let Some(partition) = &partition.name
+            && let Named::Distributed(partition) = ctx.resolve(partition)?
+        {
+            plan.effects.push(Effect::WatchMoves { table: partition.qualified_name() });
         }
+        let alter = Alter { ctx, relation: &relation };
+        let moves = alter.command(command)?;
+        if let Some(column) = command.def.get::<ColumnDef>()
+            && command.subtype() == AlterTableType::AtAddColumn
+            && let Some(source) = alter.source_of(column)?
+        {
+            if !alone {
+                return Err(PgError::unsupported(format!("ADD COLUMN \"{}\" with other commands", column.colname))
+                    .detail("Its values for the rows that are there must be made in one place.")
+                    .hint("Add it in a statement of its own."));
+            }
+            add_column::fill(ctx, &relation, column, &source, &mut plan)?;
+        }
+        moves.into_iter().for_each(|moved| add_move(&mut plan.moves, moved));
+        // Each node would wait for transactions of its own; PostgreSQL refuses it in a transaction block.
+        plan.outside_transaction |= command.def.get::<PartitionCmd>().is_some_and(|partition| partition.concurrent);
     }
     Ok(plan)
 }
 
 /// Does it add a foreign key whose actions change rows of the table, or may it switch off what tells of them?
-fn may_act_on_key(relation: &Relation, command: &Node) -> bool {
+fn may_act_on_key(relation: &Relation, command: &AlterTableCmd) -> bool {
     use AlterTableType as Type;
-    let Some(command) = command.get::<AlterTableCmd>() else { return false };
     let definition = command.def.as_deref().and_then(|definition| definition.node.as_ref());
     match (command.subtype(), definition) {
         (Type::AtAddConstraint, Some(NodeEnum::Constraint(constraint))) => rule::acts(constraint),
@@ -101,20 +98,6 @@ fn add_move(moves: &mut Vec<Redistribute>, moved: Redistribute) {
         Some(_) => {}
         None => moves.push(moved),
     }
-}
-
-fn added_column(command: &AlterTableCmd) -> Option<&ColumnDef> {
-    command.def.get::<ColumnDef>().filter(|_| command.subtype() == AlterTableType::AtAddColumn)
-}
-
-fn several_commands(column: &ColumnDef) -> PgError {
-    PgError::unsupported(format!("ADD COLUMN \"{}\" with other commands", column.colname))
-        .detail("Its values for the rows that are there must be made in one place.")
-        .hint("Add it in a statement of its own.")
-}
-
-fn detaches_concurrently(command: &AlterTableCmd) -> bool {
-    matches!(command.def.as_deref(), Some(Node { node: Some(NodeEnum::PartitionCmd(p)) }) if p.concurrent)
 }
 
 struct Alter<'a> {
@@ -157,11 +140,8 @@ impl Alter<'_> {
 
     fn add_constraint(&self, constraint: &Constraint) -> Result<Vec<Redistribute>> {
         let mut table = NewTable::existing(self.ctx, self.relation);
-        let of_table = |number: &AttNum| self.relation.column_at(*number).map(|column| column.name.clone());
-        let primary = self.relation.unique_keys.iter().filter(|key| key.primary);
-        table.unique.extend(
-            primary.map(|key| NewUnique { columns: key.columns.iter().filter_map(of_table).collect(), primary: true }),
-        );
+        let primary = keys::primary(self.relation).map(keys::names);
+        table.unique.extend(primary.map(|columns| NewUnique { columns, primary: true }));
         table.constraint(self.ctx, constraint, None)?;
         self.own_references(&mut table);
         auto_replicate::check_existing(self.ctx, self.relation, &table)
@@ -179,8 +159,7 @@ impl Alter<'_> {
         create::add_column(self.ctx, &mut table, column);
         create::column_constraints(self.ctx, &mut table, column)?;
         self.own_references(&mut table);
-        let moves = auto_replicate::check_existing(self.ctx, self.relation, &table)?;
-        Ok(moves)
+        auto_replicate::check_existing(self.ctx, self.relation, &table)
     }
 
     /// Where the values of existing rows come from, if the nodes cannot make them.

@@ -10,7 +10,7 @@ use placement::KeyType;
 
 use super::{as_it_stands, everywhere, is_temporary};
 use crate::context::{Context, Named};
-use crate::distribution::constraints::{GENERATED, NONDETERMINISTIC, NewColumn, NewForeignKey, NewTable};
+use crate::distribution::constraints::{GENERATED, NONDETERMINISTIC, NewColumn, NewTable};
 use crate::distribution::decide::{self, Decision};
 use crate::distribution::{auto_replicate, placements};
 use crate::parse::Statement;
@@ -35,7 +35,7 @@ pub(super) fn create_table(ctx: &Context<'_>, statement: &Statement, create: &Cr
         plan.elsewhere = elsewhere;
     }
     let (table, like) = describe(ctx, create, &name)?;
-    let acts = table.foreign_keys.iter().any(NewForeignKey::changes_keys);
+    let acts = table.foreign_keys.iter().any(|key| key.cascades || !key.resets.is_empty());
     let decision = match parents(ctx, create)?.as_slice() {
         parents @ [first, ..] => {
             if statement.clause.as_ref().is_some_and(|c| c.kind.is_some() || c.nodes.is_some()) {
@@ -239,11 +239,7 @@ pub(super) fn add_column(ctx: &Context<'_>, table: &mut NewTable, column: &Colum
     if generated {
         unfit = Some(GENERATED);
     }
-    table.columns.push(NewColumn {
-        name: column.colname.clone(),
-        key_type: key_type.filter(|_| unfit.is_none() || key_type.is_some()),
-        unfit,
-    });
+    table.columns.push(NewColumn { name: column.colname.clone(), key_type, unfit });
 }
 
 /// Why a column may not be a key whose collation is not known here.

@@ -151,7 +151,7 @@ fn temporary(ctx: &Context<'_>, statement: &Statement, ctas: &CreateTableAsStmt,
     rewritten.query = over_inputs.into_box();
     let text = tree::deparse(&rewritten.into_tree())?;
     let final_sql = crate::plan::FinalSql { text, types: source.types };
-    Ok(Plan::Gather(Gather { node, inputs, final_sql, writes: true, merge: None, lent: Vec::new() }))
+    Ok(Plan::Gather(Gather { writes: true, ..Gather::new(node, inputs, final_sql) }))
 }
 
 /// Does a query read a temporary table?

@@ -4,8 +4,8 @@ pub(crate) mod passwords;
 
 use catalog::{NodeId, RelationKind};
 use pg_query::protobuf::{
-    AlterPublicationStmt, CreateFunctionStmt, CreatePublicationStmt, DefElem, DropStmt, FunctionParameter, List,
-    LockStmt, ObjectType, PublicationObjSpec, RangeVar, ReindexObjectType, TruncateStmt, VacuumRelation,
+    AlterPublicationStmt, CreateFunctionStmt, CreatePublicationStmt, DropStmt, FunctionParameter, List, LockStmt,
+    ObjectType, PublicationObjSpec, RangeVar, ReindexObjectType, TruncateStmt, VacuumRelation,
 };
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result, SqlState};
@@ -55,8 +55,7 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
             ddl.on_listed(&lock.relations, DdlKind::Lock, rest).map(boxed)
         }
         NodeEnum::VacuumStmt(vacuum) => {
-            let mut options = vacuum.options.iter().filter_map(|option| option.get::<DefElem>());
-            if options.any(|option| option.defname == "coordinator") {
+            if tree::options(&vacuum.options).any(|option| option.defname == "coordinator") {
                 return Err(PgError::unsupported("ANALYZE (COORDINATOR)")
                     .hint("Coordinators keep no statistics: leave it out, or run ANALYZE."));
             }
@@ -70,9 +69,8 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
             let one = [ReindexObjectType::ReindexObjectIndex as i32, ReindexObjectType::ReindexObjectTable as i32]
                 .contains(&reindex.kind);
             let many = !one || reindex.relation.as_ref().is_some_and(|name| ddl.takes_many_transactions(name));
-            let is_concurrent = |option: &DefElem| option.defname == "concurrently";
             plan.outside_transaction =
-                many || reindex.params.iter().filter_map(|option| option.get()).any(is_concurrent);
+                many || tree::options(&reindex.params).any(|option| option.defname == "concurrently");
             Ok(boxed(plan))
         }
         NodeEnum::ClusterStmt(cluster) => {
@@ -147,15 +145,10 @@ fn is_in_our_schema(object: &Node) -> bool {
     object.name == "loxo" || table.is_some_and(|table| table.schemaname == "loxo")
 }
 
-fn has_parent(table: &pg_query::protobuf::CreateStmt) -> bool {
-    !table.inh_relations.is_empty()
-}
-
 fn boxed(plan: DdlPlan) -> Plan {
     Plan::Ddl(Box::new(plan))
 }
 
-/// A statement as it stands, on these nodes, without any effect on our metadata.
 /// The home node has them all.
 fn is_of_large_object(node: &NodeEnum) -> bool {
     let kind = match node {
@@ -168,6 +161,7 @@ fn is_of_large_object(node: &NodeEnum) -> bool {
     kind == ObjectType::ObjectLargeobject as i32
 }
 
+/// A statement as it stands, on these nodes, without any effect on our metadata.
 fn as_it_stands(statement: &Statement, nodes: Vec<NodeId>, kind: DdlKind) -> DdlPlan {
     DdlPlan {
         kind,
@@ -186,15 +180,15 @@ fn as_it_stands(statement: &Statement, nodes: Vec<NodeId>, kind: DdlKind) -> Ddl
     }
 }
 
-/// Nothing of users is made in schema loxo, where nobody looks for their objects.
-fn refuse_our_schema(ctx: &Context<'_>, node: &NodeEnum) -> Result<()> {
+/// The schema of what a statement makes or moves there, empty if none is named; none of what is temporary by its own word.
+fn schema_of_new(node: &NodeEnum) -> Option<&str> {
     fn of_relation(name: &Option<RangeVar>) -> Option<&str> {
         name.as_ref().filter(|name| name.relpersistence != "t").map(|name| name.schemaname.as_str())
     }
     fn of_names(names: &[Node]) -> Option<&str> {
         Some(tree::qualified(names).0.unwrap_or_default())
     }
-    let schema = match node {
+    match node {
         NodeEnum::CreateStmt(create) => of_relation(&create.relation),
         NodeEnum::CreateTableAsStmt(create) => create.into.as_ref().and_then(|into| of_relation(&into.rel)),
         NodeEnum::SelectStmt(select) => select.into_clause.as_ref().and_then(|into| of_relation(&into.rel)),
@@ -214,12 +208,16 @@ fn refuse_our_schema(ctx: &Context<'_>, node: &NodeEnum) -> Result<()> {
         }
         NodeEnum::AlterObjectSchemaStmt(moved) => Some(moved.newschema.as_str()),
         _ => None,
-    };
+    }
+}
+
+/// Nothing of users is made in schema loxo, where nobody looks for their objects.
+fn refuse_our_schema(ctx: &Context<'_>, node: &NodeEnum) -> Result<()> {
     let is_ours = |schema: &str| match schema {
         "" => ctx.session.search_path.first().is_some_and(|first| first == "loxo"),
         named => named == "loxo",
     };
-    match schema.is_some_and(is_ours) {
+    match schema_of_new(node).is_some_and(is_ours) {
         false => Ok(()),
         true => Err(PgError::unsupported("an object in schema loxo, which is the cluster's own,").hint(
             "Name another schema. Where none is named, search_path decides: for a role named loxo it begins with that one.",
@@ -244,16 +242,10 @@ fn names_temporary(object: &Node) -> bool {
 /// A function, type or the like that is made or altered in `pg_temp`, which the home node alone has.
 fn is_in_temporary_schema(node: &NodeEnum) -> bool {
     match node {
-        NodeEnum::CreateFunctionStmt(create) => is_in_pg_temp(&create.funcname),
-        NodeEnum::CreateEnumStmt(create) => is_in_pg_temp(&create.type_name),
-        NodeEnum::CreateRangeStmt(create) => is_in_pg_temp(&create.type_name),
-        NodeEnum::CreateDomainStmt(create) => is_in_pg_temp(&create.domainname),
-        NodeEnum::DefineStmt(create) => is_in_pg_temp(&create.defnames),
-        NodeEnum::CompositeTypeStmt(create) => {
-            create.typevar.as_ref().is_some_and(|name| tree::is_temporary_schema(&name.schemaname))
-        }
         NodeEnum::AlterFunctionStmt(alter) => alter.func.as_ref().is_some_and(|object| is_in_pg_temp(&object.objname)),
-        _ => false,
+        // Every node gets these.
+        NodeEnum::CreateForeignTableStmt(_) | NodeEnum::CreateExtensionStmt(_) => false,
+        other => schema_of_new(other).is_some_and(tree::is_temporary_schema),
     }
 }
 
@@ -300,10 +292,14 @@ fn refusal(node: &NodeEnum) -> Option<PgError> {
         {
             ("a publication of schema loxo", "Publish the tables of your own schemas.")
         }
-        NodeEnum::CreateForeignTableStmt(table) if table.base_stmt.as_ref().is_some_and(has_parent) => (
-            "a foreign table as a partition or child",
-            "Put the foreign table and the other one into a view by UNION ALL.",
-        ),
+        NodeEnum::CreateForeignTableStmt(table)
+            if table.base_stmt.as_ref().is_some_and(|base| !base.inh_relations.is_empty()) =>
+        {
+            (
+                "a foreign table as a partition or child",
+                "Put the foreign table and the other one into a view by UNION ALL.",
+            )
+        }
         NodeEnum::CreateEventTrigStmt(_) | NodeEnum::AlterEventTrigStmt(_) => {
             ("an event trigger", "Check the schema from the client instead.")
         }

@@ -6,9 +6,7 @@
 
 use catalog::{Relation, RuleState, quote_identifier};
 use pg_query::NodeEnum;
-use pg_query::protobuf::{
-    AlterTableCmd, AlterTableStmt, AlterTableType, CmdType, Constraint, InsertStmt, RuleStmt, SelectStmt,
-};
+use pg_query::protobuf::{AlterTableStmt, AlterTableType, CmdType, Constraint, InsertStmt, RuleStmt, SelectStmt};
 use pgerror::{PgError, Result};
 
 use super::{as_it_stands, boxed, everywhere, is_temporary, temporary};
@@ -83,8 +81,7 @@ fn keep_from_nodes(table: &Relation, rule: &str) -> Effect {
 /// ALTER TABLE … ENABLE and DISABLE RULE, of tables and views.
 pub(super) fn switch(alter: &AlterTableStmt, relation: &Relation, plan: &mut DdlPlan) -> Result<()> {
     use AlterTableType as Type;
-    for command in &alter.cmds {
-        let Some(command) = command.get::<AlterTableCmd>() else { continue };
+    for command in tree::commands(alter) {
         match command.subtype() {
             Type::AtEnableRule if relation.view_definition.is_none() => {
                 plan.effects.push(keep_from_nodes(relation, &command.name));

@@ -292,8 +292,6 @@ pub(crate) fn asks_for_depth(expression: &impl Walk) -> Result<bool> {
 }
 
 pub(crate) fn asks_depth(call: &FuncCall) -> bool {
-    let (schema, name) = tree::qualified(&call.funcname);
-    schema.is_none_or(|schema| schema == "pg_catalog")
-        && call.args.is_empty()
-        && meaning::without_arguments(name) == Some(Meaning::TriggerDepth)
+    let name = tree::own_name(&call.funcname).filter(|_| call.args.is_empty());
+    name.and_then(meaning::without_arguments) == Some(Meaning::TriggerDepth)
 }

@@ -10,6 +10,7 @@ use placement::KeyType;
 
 use super::placements;
 use crate::context::{Context, Named};
+use crate::keys;
 use crate::plan::{MapRequest, Placement};
 use crate::tree;
 
@@ -53,13 +54,6 @@ pub(crate) struct NewForeignKey {
     pub defaults: bool,
 }
 
-impl NewForeignKey {
-    /// Does an action give the table's own columns other values?
-    pub fn changes_keys(&self) -> bool {
-        self.cascades || !self.resets.is_empty()
-    }
-}
-
 /// What placing a table must know of it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NewTable {
@@ -90,9 +84,7 @@ impl NewTable {
 
     /// An existing table with its constraints.
     pub fn with_constraints(ctx: &Context<'_>, relation: &Relation) -> Self {
-        let names = |of: &Relation, numbers: &[AttNum]| -> Vec<String> {
-            numbers.iter().filter_map(|number| of.column_at(*number)).map(|column| column.name.clone()).collect()
-        };
+        let names = |of: &Relation, numbers: &[AttNum]| -> Vec<String> { keys::names(keys::columns(of, numbers)) };
         let keys = relation.unique_keys.iter().map(|key| (&key.columns, key.primary));
         let others = relation.other_unique.iter().map(|columns| (columns, false));
         let foreign_keys = relation.foreign_keys.iter().map(|key| {
@@ -154,7 +146,7 @@ impl NewTable {
         };
         if referenced_columns.is_empty() {
             referenced_columns = match &referenced {
-                Some(relation) => primary_key(relation),
+                Some(relation) => keys::primary(relation).map(keys::names).unwrap_or_default(),
                 None => self.unique.iter().find(|u| u.primary).map(|u| u.columns.clone()).unwrap_or_default(),
             };
         }
@@ -186,29 +178,22 @@ fn reset_columns(constraint: &Constraint, columns: &[String]) -> Vec<String> {
     }
 }
 
-fn primary_key(relation: &Relation) -> Vec<String> {
-    let key = relation.unique_keys.iter().find(|k| k.primary);
-    let names = key.map(|k| k.columns.iter().filter_map(|n| relation.column_at(*n)).map(|c| c.name.clone()).collect());
-    names.unwrap_or_default()
-}
-
 /// The placement that follows a foreign key to a hash or modulo table.
-pub(crate) fn colocated_with_referenced(_ctx: &Context<'_>, foreign_key: &NewForeignKey) -> Result<Option<Placement>> {
-    let Some(referenced) = &foreign_key.referenced else { return Ok(None) };
+pub(crate) fn colocated_with_referenced(foreign_key: &NewForeignKey) -> Option<Placement> {
+    let referenced = foreign_key.referenced.as_ref()?;
     let own_column = |number| {
         let name = &referenced.column_at(number)?.name;
         let at = foreign_key.referenced_columns.iter().position(|c| c == name)?;
         foreign_key.columns.get(at).cloned()
     };
-    let columns: Option<Vec<String>> = referenced.distribution.key().iter().map(|k| own_column(k.number)).collect();
-    Ok(match (&referenced.distribution, columns) {
-        (Distribution::Hash { map_id, .. }, Some(columns)) => {
-            Some(Placement::Hash { columns, map: MapRequest::Existing(*map_id) })
+    let key = referenced.distribution.key();
+    let mut columns = key.iter().map(|k| own_column(k.number)).collect::<Option<Vec<String>>>()?;
+    Some(match &referenced.distribution {
+        Distribution::Hash { map_id, .. } => Placement::Hash { columns, map: MapRequest::Existing(*map_id) },
+        Distribution::Modulo { map_id, .. } => {
+            Placement::Modulo { column: columns.pop()?, map: MapRequest::Existing(*map_id) }
         }
-        (Distribution::Modulo { map_id, .. }, Some(mut columns)) => {
-            columns.pop().map(|column| Placement::Modulo { column, map: MapRequest::Existing(*map_id) })
-        }
-        _ => None,
+        _ => return None,
     })
 }
 
@@ -280,37 +265,24 @@ fn check_unique(table: &NewTable, placement: &Placement, columns: &[String]) -> 
     let error = |message: &str| PgError::new(SqlState::FEATURE_NOT_SUPPORTED, message);
     // An expression is equal for different keys.
     let list = if columns.is_empty() { "expressions only".to_owned() } else { columns.join(", ") };
-    match placement {
-        Placement::Replicated { .. } => Ok(()),
+    let kind = match placement {
+        Placement::Replicated { .. } => return Ok(()),
         Placement::RoundRobin { .. } => {
-            Err(error("Cannot locally enforce a unique index on round robin distributed table.")
+            return Err(error("Cannot locally enforce a unique index on round robin distributed table.")
                 .detail(format!("The unique key of table \"{}\" is ({list}).", table.name))
-                .hint("Distribute by HASH on a column of the unique key, or by REPLICATION."))
+                .hint("Distribute by HASH on a column of the unique key, or by REPLICATION."));
         }
-        Placement::Hash { columns: key, .. } if key.iter().all(|k| columns.contains(k)) => Ok(()),
-        Placement::Hash { columns: key, .. } => {
-            Err(error("Unique index of distributed table must contain the hash distribution column.")
-                .detail(format!(
-                    "The distribution key of table \"{}\" is ({}), the unique key is ({list}).",
-                    table.name,
-                    key.join(", ")
-                ))
-                .hint(
-                    "Add the distribution column to the unique key, or distribute by another column or by REPLICATION.",
-                ))
-        }
-        Placement::Modulo { column, .. } if columns.contains(column) => Ok(()),
-        Placement::Modulo { column, .. } => {
-            Err(error("Unique index of distributed table must contain the hash/modulo distribution column.")
-                .detail(format!(
-                    "The distribution key of table \"{}\" is ({column}), the unique key is ({list}).",
-                    table.name
-                ))
-                .hint(
-                    "Add the distribution column to the unique key, or distribute by another column or by REPLICATION.",
-                ))
-        }
+        Placement::Hash { .. } => "hash",
+        Placement::Modulo { .. } => "hash/modulo",
+    };
+    let key = key_columns(placement);
+    if key.iter().all(|column| columns.contains(column)) {
+        return Ok(());
     }
+    let (name, key) = (&table.name, key.join(", "));
+    Err(error(&format!("Unique index of distributed table must contain the {kind} distribution column."))
+        .detail(format!("The distribution key of table \"{name}\" is ({key}), the unique key is ({list})."))
+        .hint("Add the distribution column to the unique key, or distribute by another column or by REPLICATION."))
 }
 
 /// The first column of the distribution key that an action of the foreign key may give another value, and the action. Rows stay

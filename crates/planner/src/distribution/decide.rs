@@ -36,18 +36,16 @@ pub(crate) fn decide(
     let selection = clause.and_then(|c| c.nodes.as_ref());
     let nodes = placements::nodes_of(ctx, selection)?;
     let map = placements::map_over(ctx, selection, &nodes);
-    if let Some(placement) =
-        clause.and_then(|c| c.kind.as_ref()).and_then(|kind| placements::explicit(kind, nodes.clone(), &map))
-    {
+    let chosen = clause.and_then(|c| c.kind.as_ref()).and_then(|kind| placements::explicit(kind, nodes.clone(), &map));
+    let alike = || {
+        let placement = placements::placement_of(like?)?;
+        Some(if selection.is_some() { placements::moved(placement, &nodes) } else { placement })
+    };
+    if let Some(placement) = chosen.or_else(alike) {
         let moves = auto_replicate::check(ctx, table, &placement)?;
         return Ok(Decision { moves, ..Decision::chosen(placement) });
     }
-    if let Some(placement) = like.and_then(|relation| placements::placement_of(relation)) {
-        let placement = if selection.is_some() { placements::moved(placement, &nodes) } else { placement };
-        let moves = auto_replicate::check(ctx, table, &placement)?;
-        return Ok(Decision { moves, ..Decision::chosen(placement) });
-    }
-    let candidates = defaults(ctx, table, &nodes, &map, selection.is_some())?;
+    let candidates = defaults(table, &nodes, &map, selection.is_some());
     // The first rule whose result the table's own constraints allow; after that, the first for which other tables can give
     // way; the first rule's objection if there is none.
     let is_allowed = |placement: &&Placement| {
@@ -67,22 +65,14 @@ pub(crate) fn decide(
 }
 
 /// Postgres-XL's default rule: candidates in order, and at last what allows every constraint.
-fn defaults(
-    ctx: &Context<'_>,
-    table: &NewTable,
-    nodes: &[NodeId],
-    map: &MapRequest,
-    nodes_given: bool,
-) -> Result<Vec<Placement>> {
+fn defaults(table: &NewTable, nodes: &[NodeId], map: &MapRequest, nodes_given: bool) -> Vec<Placement> {
     let hash = |column: &str| Placement::Hash { columns: vec![column.to_owned()], map: map.clone() };
     let mut candidates = Vec::new();
     if table.foreign_keys.iter().any(|f| f.is_self) {
         candidates.push(Placement::Replicated { nodes: nodes.to_vec() });
     }
     if !nodes_given {
-        for foreign_key in &table.foreign_keys {
-            candidates.extend(constraints::colocated_with_referenced(ctx, foreign_key)?);
-        }
+        candidates.extend(table.foreign_keys.iter().filter_map(constraints::colocated_with_referenced));
     }
     let keys = table.unique.iter().filter(|u| u.primary).chain(table.unique.iter().filter(|u| !u.primary));
     for key in keys {
@@ -94,7 +84,7 @@ fn defaults(
     }
     candidates.push(Placement::RoundRobin { nodes: nodes.to_vec() });
     candidates.push(Placement::Replicated { nodes: nodes.to_vec() });
-    Ok(candidates)
+    candidates
 }
 
 /// A column that may be chosen unasked. Postgres-XL has no floating-point keys.

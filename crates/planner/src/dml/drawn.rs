@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 
 use catalog::{Column, Generated, Meaning};
-use pg_query::protobuf::{AConst, FuncCall, InsertStmt, List, OverridingKind, ParamRef, SelectStmt, TypeCast, a_const};
+use pg_query::protobuf::{AConst, FuncCall, InsertStmt, List, OverridingKind, SelectStmt, TypeCast, a_const};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
@@ -83,10 +83,7 @@ impl Insert<'_> {
     /// The expression that draws a column's number, if it is nothing but that.
     pub(crate) fn draw_of(&self, column: &Column) -> Option<String> {
         match column.generated {
-            Generated::IdentityAlways | Generated::IdentityByDefault => {
-                let default = stage::identity(&self.relation, column);
-                Some(default)
-            }
+            Generated::IdentityAlways | Generated::IdentityByDefault => Some(stage::identity(&self.relation, column)),
             Generated::No => {
                 let default = column.default.as_deref()?;
                 let node = tree::parse_expression(default).ok()?;
@@ -105,7 +102,7 @@ impl Insert<'_> {
         let mut number = self.statement.parameters;
         let mut next = || {
             number += 1;
-            tree::node(NodeEnum::ParamRef(ParamRef { number: i32::try_from(number).unwrap_or(i32::MAX), location: -1 }))
+            tree::parameter(number)
         };
         let mut draws = Vec::with_capacity(sequences.len());
         // As they stand: they may be parts of columns.
@@ -125,7 +122,7 @@ impl Insert<'_> {
                     }
                     Some(at) => {
                         let item = row.items.get_mut(at).ok_or_else(lost)?;
-                        if matches!(item.node, Some(NodeEnum::SetToDefault(_))) {
+                        if tree::is_default(item) {
                             *item = next();
                             count += 1;
                         }

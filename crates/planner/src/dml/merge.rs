@@ -23,9 +23,7 @@ use crate::views;
 /// Plans a MERGE. A node alone may update and delete rows of a partitioned target, but not insert: a row that no node
 /// matches would be inserted by each of them.
 pub(crate) fn merge(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
-    let Some(original) = statement.node() else { return Err(PgError::internal("MERGE without a tree")) };
-    let expanded = views::expand(ctx, original)?;
-    let tree = expanded.as_ref().unwrap_or(original);
+    let tree = &*views::over_tables(ctx, statement)?;
     let NodeEnum::MergeStmt(merge) = tree else { return Err(PgError::internal("not a MERGE")) };
     let facts = facts(ctx, tree)?;
     let Some(name) = &merge.relation else { return Err(PgError::internal("MERGE without a target")) };
@@ -90,13 +88,11 @@ pub(crate) fn merge(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
             Ok(Plan::Scatter(Scatter::of(statement, split.nodes, true)))
         }
         (Target::Table(relation), Ok(RowDistribution::Replicated(nodes)))
-            if matches!(relation.distribution, Distribution::Replicated { .. })
-                && facts.function_nodes.is_none()
-                && (facts.home.is_none() || nodes[0] == ctx.home()) =>
+            if each_alone
+                || matches!(relation.distribution, Distribution::Replicated { .. })
+                    && facts.function_nodes.is_none()
+                    && (facts.home.is_none() || nodes[0] == ctx.home()) =>
         {
-            Ok(Plan::Forward(Forward::of(statement, nodes[..1].to_vec(), true)))
-        }
-        (Target::Table(_), Ok(RowDistribution::Replicated(nodes))) if each_alone => {
             Ok(Plan::Forward(Forward::of(statement, nodes[..1].to_vec(), true)))
         }
         (Target::Table(relation), Ok(_)) => {

@@ -9,9 +9,7 @@
 //! Plain constants stay as they are. So does the user's text if, after all, the nodes run the statement as it stands.
 
 use catalog::{Column, Generated, Relation};
-use pg_query::protobuf::{
-    CmdType, InsertStmt, MergeWhenClause, MultiAssignRef, ResTarget, RowExpr, SelectStmt, SetOperation,
-};
+use pg_query::protobuf::{CmdType, InsertStmt, MergeWhenClause, MultiAssignRef, ResTarget, RowExpr, SelectStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
@@ -111,9 +109,8 @@ impl Writer<'_> {
         let (Some(now), Some(name)) = (self.ctx.session.now, &insert.relation) else { return Ok(()) };
         let Named::Distributed(relation) = self.ctx.resolve(name)? else { return Ok(()) };
         let Some(query) = insert.select_stmt.get_mut::<SelectStmt>() else { return Ok(()) };
-        let is_plain = query.op == SetOperation::SetopNone as i32
-            && query.values_lists.is_empty()
-            && query.target_list.len() == insert.cols.len();
+        let is_plain =
+            !tree::is_operation(query) && query.values_lists.is_empty() && query.target_list.len() == insert.cols.len();
         if !is_plain {
             return Ok(());
         }

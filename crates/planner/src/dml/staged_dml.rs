@@ -85,14 +85,12 @@ impl Draft<'_> {
         let has_addresses = row_address::rename(&mut query)?;
         let facts = facts(self.ctx, &query)?;
         // What all copies have may be read there, but not what the statement itself changes.
-        let is_read_there = |nodes: &Vec<NodeId>| {
-            nodes.contains(&self.ctx.home()) && !matches!(self.relation.distribution, Distribution::Replicated { .. })
-        };
+        let is_replicated = matches!(self.relation.distribution, Distribution::Replicated { .. });
+        let is_read_there = |nodes: &Vec<NodeId>| nodes.contains(&self.ctx.home()) && !is_replicated;
         if !facts.function_nodes.as_ref().is_none_or(is_read_there) || facts.modifying_cte {
             return Err(self.refused("It calls a function that reads tables, or changes rows in WITH."));
         }
         // A replicated target is gathered too, for the addresses of its rows.
-        let is_replicated = matches!(self.relation.distribution, Distribution::Replicated { .. });
         let gathers_all = has_addresses || is_replicated || self.ctx.session.in_transaction;
         let copies = self.ctx.copies.or(gathers_all.then_some("loxo_"));
         let gathering = Context { copies, ..*self.ctx };
@@ -236,15 +234,14 @@ impl Draft<'_> {
             select.target_list.push(tree::target(tree::integer(i64::from(node.0)), Some("loxo_node")));
             let table = self.ctx.input_table(format_args!("t{}", node.0));
             parts.push(format!("SELECT * FROM {table}"));
-            inputs.push(read_of(table, *node, &select)?);
+            let sql = tree::deparse_select(&select)?;
+            inputs.push(Input { table, nodes: vec![*node], sql, indexes: Vec::new(), exchange_plan: None });
         }
         let alias = catalog::quote_identifier(self.alias());
         let mut rows = tree::parse_select(&format!("SELECT 1 FROM ({}) AS {alias}", parts.join(" UNION ALL ")))?;
         *place = rows.from_clause.pop().ok_or_else(lost)?;
 
-        let read_elsewhere =
-            query.clone().into_tree().any(|node| matches!(node, Ref::RangeVar(name) if name.relname == gathered))?;
-        if !read_elsewhere {
+        if !query.any(|node| matches!(node, Ref::RangeVar(name) if name.relname == gathered))? {
             inputs.remove(at);
         }
         Ok(())
@@ -355,14 +352,6 @@ pub(super) fn rooted(ctx: &Context<'_>, name: &RangeVar, relation: &Arc<Relation
 
 /// Where a row lies on its node.
 fn address() -> [Node; 2] {
-    ["tableoid", "ctid"].map(|column| {
-        let name = if column == "ctid" { "loxo_ctid" } else { "loxo_table" };
-        tree::target(tree::column(&[column]), Some(name))
-    })
-}
-
-/// One node's rows.
-fn read_of(table: String, node: NodeId, select: &SelectStmt) -> Result<Input> {
-    let sql = tree::deparse_select(select)?;
-    Ok(Input { table, nodes: vec![node], sql, indexes: Vec::new(), exchange_plan: None })
+    [("tableoid", "loxo_table"), ("ctid", "loxo_ctid")]
+        .map(|(column, name)| tree::target(tree::column(&[column]), Some(name)))
 }

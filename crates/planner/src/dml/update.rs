@@ -22,9 +22,7 @@ use crate::views;
 
 /// Plans an UPDATE.
 pub(crate) fn update(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
-    let Some(original) = statement.node() else { return Err(PgError::internal("UPDATE without a tree")) };
-    let expanded = views::expand(ctx, original)?;
-    let tree = expanded.as_ref().unwrap_or(original);
+    let tree = &*views::over_tables(ctx, statement)?;
     let NodeEnum::UpdateStmt(update) = tree else { return Err(PgError::internal("not an UPDATE")) };
     let facts = facts(ctx, tree)?;
     if facts.sizes
@@ -73,10 +71,7 @@ pub(crate) fn update(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
 /// The assignments of an UPDATE that may give a column another value than it has.
 pub(crate) fn changing_targets(ctx: &Context<'_>, update: &UpdateStmt) -> Vec<Node> {
     let condition = update.where_clause.as_deref().filter(|_| update.from_clause.is_empty());
-    let alias = update.relation.as_ref().map_or("", |name| match &name.alias {
-        Some(alias) => &alias.aliasname,
-        None => &name.relname,
-    });
+    let alias = update.relation.as_ref().map_or("", tree::alias_of);
     let is_kept = |target: &Node| {
         let Some(target) = target.get::<ResTarget>() else { return false };
         let is_same = target.val.as_deref().is_some_and(|value| is_column(value, alias, &target.name));
@@ -87,9 +82,7 @@ pub(crate) fn changing_targets(ctx: &Context<'_>, update: &UpdateStmt) -> Vec<No
 
 /// Plans a DELETE.
 pub(crate) fn delete(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
-    let Some(original) = statement.node() else { return Err(PgError::internal("DELETE without a tree")) };
-    let expanded = views::expand(ctx, original)?;
-    let tree = expanded.as_ref().unwrap_or(original);
+    let tree = &*views::over_tables(ctx, statement)?;
     let NodeEnum::DeleteStmt(delete) = tree else { return Err(PgError::internal("not a DELETE")) };
     let facts = facts(ctx, tree)?;
     let Some(name) = &delete.relation else { return Err(PgError::internal("DELETE without a target")) };

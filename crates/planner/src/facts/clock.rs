@@ -137,19 +137,12 @@ fn code_reads_clock(statement: &Statement, mut add: impl FnMut(Ref<'_>, &mut Vec
 
 /// Puts the constants in; was there any place for one?
 pub(crate) fn replace(tree: &mut impl Walk, moment: &Moment) -> Result<bool> {
-    let mut found = false;
-    tree.rewrite(&mut |node: &mut Node| {
+    tree.put(|node| {
         if let Some(target) = node.get_mut::<ResTarget>() {
             keep_name(target);
         }
-        if let Some(text) = constant(node, moment) {
-            *node = tree::parse_expression(&text)?;
-            found = true;
-            return Ok(false);
-        }
-        Ok(true)
-    })?;
-    Ok(found)
+        constant(node, moment).map(|text| tree::parse_expression(&text)).transpose()
+    })
 }
 
 /// Where in a tree the clock is read by a call, and what stands for it; `None` if it is read in another way too.
@@ -260,9 +253,8 @@ fn constant(node: &Node, moment: &Moment) -> Option<String> {
 /// A time that is the same wherever a statement asks for it. Takes a bare name for one of `pg_catalog`: where it may be another, the
 /// statement is to be read by PostgreSQL first.
 pub(crate) fn clock_of(call: &FuncCall) -> Option<Meaning> {
-    let (schema, name) = tree::qualified(&call.funcname);
-    let is_own = call.args.is_empty() && schema.is_none_or(|schema| schema == "pg_catalog");
-    let meaning = if is_own { meaning::without_arguments(name) } else { None };
+    let name = tree::own_name(&call.funcname).filter(|_| call.args.is_empty());
+    let meaning = name.and_then(meaning::without_arguments);
     meaning.filter(|meaning| matches!(meaning, Meaning::Now | Meaning::StatementTime))
 }
 

@@ -8,7 +8,7 @@
 //! tables of which it has not all rows. Only the session's own backend knows what they are.
 
 use catalog::{Catalog, Code, CodeFacts, Distribution, Function, Oid, Relation};
-use pg_query::protobuf::{AlterTableCmd, AlterTableStmt, AlterTableType, Constraint, IndexElem, IndexStmt, RangeVar};
+use pg_query::protobuf::{AlterTableStmt, AlterTableType, Constraint, IndexElem, IndexStmt, RangeVar};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
@@ -18,7 +18,7 @@ use crate::facts::functions::{Facts, facts as facts_of, function_facts, function
 use crate::facts::key_setters::may_set_key;
 use crate::plan::tables::named_relations;
 use crate::session::{Exchanges, SessionFacts, Stop, TempCode};
-use crate::tree::{Ask, Get, Ref, Walk};
+use crate::tree::{self, Ask, Get, Ref, Walk};
 
 const TRIGGER_HINT: &str =
     "Create the trigger again: the coordinator runs those whose functions in PL/pgSQL read or write tables.";
@@ -177,8 +177,7 @@ pub(crate) fn check_truncate(ctx: &Context<'_>, name: &RangeVar) -> Result<()> {
 
 /// May the home node compute values for the rows that are there?
 pub(crate) fn check_alter(ctx: &Context<'_>, name: &RangeVar, alter: &AlterTableStmt) -> Result<()> {
-    for command in &alter.cmds {
-        let Some(command) = command.get::<AlterTableCmd>() else { continue };
+    for command in tree::commands(alter) {
         if command.subtype() == AlterTableType::AtAlterColumnType {
             check_temporary(ctx, name)?;
         }

@@ -111,16 +111,22 @@ fn is_numeric(key: KeyType) -> bool {
 
 /// The node of rows whose key columns are equal to these constants. `None`: not known.
 pub(crate) fn node_of_key(distribution: &Distribution, values: &[&Constant]) -> Option<NodeId> {
-    match distribution {
-        Distribution::Hash { columns, map, .. } if columns.len() == values.len() => {
-            let mut seed = 0;
-            for (KeyColumn { key_type, .. }, value) in columns.iter().zip(values) {
-                seed = value.hash_if_equal(*key_type, seed)?;
-            }
-            Some(NodeId(map.node(bucket(seed))))
+    node_by(distribution, values, Constant::hash_if_equal)
+}
+
+fn node_by(
+    distribution: &Distribution,
+    values: &[&Constant],
+    hash: fn(&Constant, KeyType, u64) -> Option<u64>,
+) -> Option<NodeId> {
+    match (distribution, values) {
+        (Distribution::Hash { columns, map, .. }, _) if columns.len() == values.len() => {
+            let mut pairs = columns.iter().zip(values);
+            let hash = pairs.try_fold(0, |seed, (column, value)| hash(value, column.key_type, seed))?;
+            Some(NodeId(map.node((hash % placement::BUCKETS as u64) as u16)))
         }
-        Distribution::Modulo { column, map, .. } if values.len() == 1 => {
-            Some(NodeId(map.node(placement::modulo_bucket(values[0].integer(column.key_type)?))))
+        (Distribution::Modulo { column, map, .. }, [value]) => {
+            Some(NodeId(map.node(placement::modulo_bucket(value.integer(column.key_type)?))))
         }
         _ => None,
     }
@@ -143,32 +149,18 @@ pub(crate) fn distribution_like(
 
 /// The node of a row that is inserted with these key values, NULL included.
 pub(crate) fn node_of_row(distribution: &Distribution, values: &[&Constant]) -> Option<NodeId> {
-    match distribution {
-        Distribution::Hash { columns, map, .. } if columns.len() == values.len() => {
-            let mut seed = 0;
-            for (KeyColumn { key_type, .. }, value) in columns.iter().zip(values) {
-                if **value != Constant::Null {
-                    seed = value.hash_as_stored(*key_type, seed)?;
-                }
-            }
-            Some(NodeId(map.node(bucket(seed))))
-        }
-        Distribution::Modulo { map, .. } if values.len() == 1 && *values[0] == Constant::Null => {
-            Some(NodeId(map.node(0)))
-        }
-        Distribution::Modulo { column, map, .. } if values.len() == 1 => {
-            Some(NodeId(map.node(placement::modulo_bucket(values[0].integer(column.key_type)?))))
-        }
-        _ => None,
+    match (distribution, values) {
+        (Distribution::Modulo { map, .. }, [Constant::Null]) => Some(NodeId(map.node(0))),
+        _ => node_by(distribution, values, Constant::hash_as_stored),
     }
 }
 
 impl Constant {
-    /// The hash after assignment to a column of type `key` without a type modifier. Only where the assignment cast
-    /// surely keeps the value: same type, or an integer within the column's range.
+    /// The hash after assignment to a column of type `key` without a type modifier; NULL adds nothing to it. Only where the
+    /// assignment cast surely keeps the value: same type, or an integer within the column's range.
     fn hash_as_stored(&self, key: KeyType, seed: u64) -> Option<u64> {
         match self {
-            Self::Null => None,
+            Self::Null => Some(seed),
             Self::Untyped(text) => hash_text(key, text.as_bytes(), seed),
             Self::Number(text)
                 if key.hash_class() == KeyType::Int8 || matches!(key, KeyType::Numeric | KeyType::Float8) =>
@@ -186,10 +178,6 @@ impl Constant {
 
 fn both_integers(a: KeyType, b: KeyType) -> bool {
     a.hash_class() == KeyType::Int8 && b.hash_class() == KeyType::Int8
-}
-
-fn bucket(hash: u64) -> u16 {
-    (hash % placement::BUCKETS as u64) as u16
 }
 
 /// The key type that a type's name without modifiers and array bounds means; none if the text of a value is not the value.

@@ -1,24 +1,20 @@
 //! Definitions of views.
 
 use catalog::Relation;
-use pg_query::Node;
-use pg_query::protobuf::{RangeVar, SelectStmt};
+use pg_query::protobuf::SelectStmt;
 use pgerror::{PgError, Result, SqlState};
 
-use crate::tree::{self, Ask, Get, WITH_ITEM, Walk};
+use crate::tree::{self, Ask, WITH_ITEM};
 
 pub(crate) fn definition(view: &Relation) -> Result<SelectStmt> {
     let mut select = printed(view)?;
     let items = select.with_names()?;
     if !items.is_empty() {
-        select.rewrite(&mut |node: &mut Node| {
-            if let Some(name) = node.get_mut::<RangeVar>()
-                && name.schemaname.is_empty()
-                && items.contains(&name.relname)
-            {
+        select.change_tables(|name| {
+            if name.schemaname.is_empty() && items.contains(&name.relname) {
                 name.relpersistence = WITH_ITEM.to_owned();
             }
-            Ok(true)
+            Ok(())
         })?;
     }
     Ok(select)

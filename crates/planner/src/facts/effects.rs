@@ -136,8 +136,7 @@ impl<'a> Search<'a> {
         }
         let catalog = self.catalog;
         catalog.functions(name).iter().for_each(|function| self.function(function));
-        let schema = if call.funcname.len() > 1 { tree::text_of(&call.funcname[0]) } else { None };
-        if schema.is_none_or(|schema| schema == "pg_catalog") {
+        if let Some(name) = tree::own_name(&call.funcname) {
             let functions = catalog.builtins().functions(name).iter();
             functions.for_each(|function| self.system_function(call, function));
         }
@@ -213,8 +212,8 @@ impl<'a> Search<'a> {
             (Some(name), None) => {
                 self.relations(name, copy.is_from, false);
                 let given: HashSet<&str> = copy.attlist.iter().filter_map(tree::text_of).collect();
-                if copy.is_from && !given.is_empty() {
-                    self.defaults(name, |column| !given.contains(column));
+                for relation in named_relations(self.catalog, name).filter(|_| copy.is_from && !given.is_empty()) {
+                    self.defaults_of(relation, |column| !given.contains(column));
                 }
             }
             (None, None) => {}
@@ -236,11 +235,6 @@ impl<'a> Search<'a> {
             };
             self.defaults_of(relation, |column| !given.contains(column));
         }
-    }
-
-    fn defaults(&mut self, name: &RangeVar, wanted: impl Fn(&str) -> bool) {
-        let catalog = self.catalog;
-        named_relations(catalog, name).for_each(|relation| self.defaults_of(relation, &wanted));
     }
 
     fn defaults_of(&mut self, relation: &Relation, wanted: impl Fn(&str) -> bool) {
@@ -271,9 +265,8 @@ impl<'a> Search<'a> {
         if let Some(code) = &relation.code {
             let (policies, others) = (&code.policies, [&code.triggers, &code.expressions]);
             let called = others.into_iter().filter(|_| changes).chain([policies]).flatten();
-            let called: HashSet<Oid> = called.copied().collect();
-            let functions = catalog.all_functions().filter(|function| called.contains(&function.oid));
-            functions.for_each(|function| self.function(function));
+            let called: Vec<Oid> = called.copied().collect();
+            catalog.functions_by_oid(&called).for_each(|function| self.function(function));
         }
         // A change of a view changes what is below it; what a rule makes of a change is planned by itself.
         if let Some(definition) = &relation.view_definition {

@@ -233,10 +233,10 @@ impl Search<'_> {
         match node {
             Ref::FuncCall(call) => return self.call(call),
             Ref::SelectStmt(select) => {
-                if select.limit_count.is_some() || select.limit_offset.is_some() {
+                if !tree::is_unlimited(select) {
                     self.facts.order_sensitive = Some("LIMIT".to_owned());
                 }
-                if select.distinct_clause.first().is_some_and(|n| n.node.is_some()) {
+                if tree::has_distinct_on(select) {
                     self.facts.order_sensitive = Some("DISTINCT ON".to_owned());
                 }
             }
@@ -503,10 +503,12 @@ impl Search<'_> {
                 }
                 self.reads_by_path.get_or_insert_with(|| (what.to_owned(), name.relname.clone()));
             }
+            let session = self.ctx.session;
+            let is_path_unknown = session.search_path.is_empty() && session.temp_relations.is_empty();
             match self.ctx.resolve(name)? {
                 Named::Home(_) if may_be_cte => {}
                 // Judged without a session: see `code`.
-                Named::Home(None) if self.is_path_unknown() && code::is_everywhere(self.ctx.catalog, name) => {}
+                Named::Home(None) if is_path_unknown && code::is_everywhere(self.ctx.catalog, name) => {}
                 Named::Distributed(relation) => match &relation.distribution {
                     Distribution::Replicated { nodes } => self.restrict(nodes),
                     _ => self.refuse(format!("{what}, which reads table \"{}\",", relation.name), hint),
@@ -545,10 +547,6 @@ impl Search<'_> {
             format!("{what}, which has a search path of its own and reads \"{table}\","),
             "Put the schema before the names of tables in it.",
         );
-    }
-
-    fn is_path_unknown(&self) -> bool {
-        self.ctx.session.search_path.is_empty() && self.ctx.session.temp_relations.is_empty()
     }
 
     fn reads(&mut self, what: &str, name: &protobuf::RangeVar) {

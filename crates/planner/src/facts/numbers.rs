@@ -57,7 +57,7 @@ pub(crate) fn number(ctx: &Context<'_>, of_column: &dyn Fn(&ColumnRef) -> Number
             let of = cast.type_name.as_ref().and_then(|of| ctx.builtin_type(of));
             of.map_or(Number::Other, |of| Number::of_type(of.oid))
         }
-        Some(NodeEnum::AExpr(e)) if e.kind == AExprKind::AexprOp as i32 => match tree::operator_name(&e.name) {
+        Some(NodeEnum::AExpr(e)) if e.kind == AExprKind::AexprOp as i32 => match tree::own_name(&e.name) {
             Some(op) if ["+", "-", "*", "/", "%"].contains(&op) && !ctx.has_user_operator(op) => {
                 Number::of_all([&e.lexpr, &e.rexpr].into_iter().flatten().map(|side| number(side)))
             }

@@ -272,10 +272,7 @@ impl Search<'_> {
 
     /// ORDER BY and DISTINCT ON look at the output columns first.
     fn outputs_of(&mut self, select: &SelectStmt) {
-        let mut first = select;
-        while let Some(left) = first.larg.as_deref() {
-            first = left;
-        }
+        let first = tree::leftmost(select);
         let is_output = |name: &str| {
             first.target_list.iter().any(|target| {
                 target
@@ -283,12 +280,10 @@ impl Search<'_> {
                     .is_some_and(|inner| tree::shows_star(target) || tree::output_name(inner) == name)
             })
         };
-        let alone = |item: &Node| match &item.node {
-            Some(NodeEnum::ColumnRef(column)) => match column.fields.as_slice() {
-                [Node { node: Some(NodeEnum::String(name)) }] if is_output(&name.sval) => Some(column.location),
-                _ => None,
-            },
-            _ => None,
+        let alone = |item: &Node| {
+            let column = item.get::<ColumnRef>()?;
+            let is_bare = matches!(column.fields.as_slice(), [name] if tree::text_of(name).is_some_and(is_output));
+            is_bare.then_some(column.location)
         };
         let sorted =
             select.sort_clause.iter().filter_map(|item| item.get::<SortBy>().and_then(|sort| sort.node.as_deref()));

@@ -68,8 +68,7 @@ fn string_constant(node: &Node) -> Option<&str> {
 }
 
 fn means(call: &FuncCall, meaning: Meaning) -> bool {
-    let (schema, name) = tree::qualified(&call.funcname);
-    schema.is_none_or(|schema| schema == "pg_catalog") && meaning::is_named(name, meaning)
+    tree::own_name(&call.funcname).is_some_and(|name| meaning::is_named(name, meaning))
 }
 
 /// Rows of no table or of the settings, each as it is.

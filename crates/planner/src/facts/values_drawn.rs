@@ -119,9 +119,7 @@ fn keep_name(target: &mut ResTarget) {
 
 /// Of a call in a tree where a bare name is PostgreSQL's own.
 fn meaning_of(call: &FuncCall) -> Option<&str> {
-    let (schema, name) = tree::qualified(&call.funcname);
-    let is_own = schema.is_none_or(|schema| schema == "pg_catalog");
-    (is_own && meaning::names(Meaning::LastValue).any(|known| known == name)).then_some(name)
+    tree::own_name(&call.funcname).filter(|name| meaning::names(Meaning::LastValue).any(|known| known == *name))
 }
 
 fn replace(call: &mut FuncCall, drawn: &ValuesDrawn) -> Result<bool> {

@@ -195,31 +195,21 @@ impl Proof<'_> {
     }
 
     fn expression(&self, e: &AExpr) -> Option<Value> {
-        let left = e.lexpr.as_deref().map(|node| self.operands(node));
-        let right = self.operands(e.rexpr.as_deref()?)?;
-        let left = match left {
-            Some(left) => Some(left?),
-            None => None,
+        let left = match e.lexpr.as_deref() {
+            Some(left) => self.operands(left)?.into_iter().map(Some).collect(),
+            None => vec![None],
         };
-        let name = tree::operator_name(&e.name)?;
+        let right = self.operands(e.rexpr.as_deref()?)?;
+        let name = tree::own_name(&e.name)?;
         let between = |name: &str| -> Option<Value> {
-            let mut result = None;
-            for right in &right {
-                match &left {
-                    Some(left) => {
-                        for left in left {
-                            result = Some(self.operator(name, Some(*left), *right)?);
-                        }
-                    }
-                    None => result = Some(self.operator(name, None, *right)?),
-                }
-            }
-            result
+            let pairs = right.iter().flat_map(|right| left.iter().map(move |left| (*left, *right)));
+            let results = pairs.map(|(left, right)| self.operator(name, left, right));
+            results.collect::<Option<Vec<_>>>()?.pop()
         };
         match e.kind() {
             AExprKind::AexprOp | AExprKind::AexprIn | AExprKind::AexprLike | AExprKind::AexprIlike => between(name),
             AExprKind::AexprDistinct | AExprKind::AexprNotDistinct => between("="),
-            AExprKind::AexprNullif => between("=").and(left?.first().copied()),
+            AExprKind::AexprNullif => between("=").and(*left.first()?),
             AExprKind::AexprBetween | AExprKind::AexprNotBetween => between(">=").and_then(|_| between("<=")),
             _ => None,
         }

@@ -385,13 +385,12 @@ fn cast_parameters(statement: &mut Node, undeclared: &[Undeclared]) -> Result<()
     if undeclared.is_empty() {
         return Ok(());
     }
-    statement.rewrite(&mut |node| {
-        let Some(parameter) = node.get::<ParamRef>() else { return Ok(true) };
-        if let Some(known) = undeclared.iter().find(|known| known.number == parameter.number) {
-            *node = tree::parse_expression(&format!("CAST(${} AS {})", known.number, known.type_name))?;
-        }
-        Ok(false)
-    })
+    let cast = |known: &Undeclared| tree::parse_expression(&format!("CAST(${} AS {})", known.number, known.type_name));
+    statement.put(|node| {
+        let Some(parameter) = node.get::<ParamRef>() else { return Ok(None) };
+        undeclared.iter().find(|known| known.number == parameter.number).map(cast).transpose()
+    })?;
+    Ok(())
 }
 
 /// PostgreSQL does not run a WITH query that nothing reads: neither may a plan. Was there one?

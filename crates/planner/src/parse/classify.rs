@@ -1,7 +1,7 @@
 //! Raw statement → [`StatementKind`]. Every statement node of the grammar stands here; none falls through.
 
 use pg_query::protobuf::{
-    self, DeclareCursorStmt, DefElem, ExplainStmt, FetchStmt, PrepareStmt, TransactionStmt, TransactionStmtKind,
+    self, DeclareCursorStmt, ExplainStmt, FetchStmt, PrepareStmt, TransactionStmt, TransactionStmtKind,
     VariableSetKind, VariableSetStmt, a_const,
 };
 use pg_query::{Node, NodeEnum};
@@ -177,13 +177,10 @@ fn transaction(t: &TransactionStmt) -> Result<Transaction> {
 
 fn modes(options: &[Node]) -> Result<TransactionModes> {
     let mut modes = TransactionModes::default();
-    for (name, value) in options
-        .iter()
-        .filter_map(|option| option.get::<DefElem>())
-        .map(|d| (d.defname.as_str(), value_text(d.arg.as_deref())))
-    {
+    for option in tree::options(options) {
+        let value = value_text(option.arg.as_deref());
         let on = value.as_deref() == Some("1") || value.as_deref() == Some("true");
-        match name {
+        match option.defname.as_str() {
             "transaction_isolation" => modes.isolation = value,
             "transaction_read_only" => modes.read_only = Some(on),
             "transaction_deferrable" => modes.deferrable = Some(on),
@@ -259,10 +256,7 @@ fn explain(sql: &str, explain: &ExplainStmt) -> Result<ExplainStatement> {
         while cursor.accept("analyze") || cursor.accept("analyse") || cursor.accept("verbose") {}
     }
     let start = cursor.peek().map(|t| t.start).ok_or_else(|| cursor.error())?;
-    let options: Vec<(String, Option<String>)> = explain
-        .options
-        .iter()
-        .filter_map(|option| option.get::<DefElem>())
+    let options: Vec<(String, Option<String>)> = tree::options(&explain.options)
         .map(|d| (d.defname.to_lowercase(), value_text(d.arg.as_deref())))
         .filter(|(name, _)| !["nodes", "num_nodes"].contains(&name.as_str()))
         .collect();

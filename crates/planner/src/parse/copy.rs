@@ -1,13 +1,13 @@
 //! `COPY`.
 
-use pg_query::protobuf::{CopyStmt, DefElem};
+use pg_query::protobuf::CopyStmt;
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use super::classify::{inner, skip_parentheses, value_text};
 use super::{CopyEndpoint, CopyStatement, CopySubject, CopyValue};
+use crate::tree;
 use crate::tree::scan::{self, Cursor};
-use crate::tree::{self, Get};
 
 pub(super) fn classify(sql: &str, copy: &CopyStmt) -> Result<CopyStatement> {
     let source = match (copy.filename.as_str(), copy.is_program) {
@@ -15,11 +15,7 @@ pub(super) fn classify(sql: &str, copy: &CopyStmt) -> Result<CopyStatement> {
         (command, true) => CopyEndpoint::Program(command.to_owned()),
         (path, false) => CopyEndpoint::File(path.to_owned()),
     };
-    let options = copy
-        .options
-        .iter()
-        .filter_map(|option| option.get::<DefElem>())
-        .map(|d| Ok((d.defname.clone(), option(d.arg.as_deref())?)));
+    let options = tree::options(&copy.options).map(|d| Ok((d.defname.clone(), option(d.arg.as_deref())?)));
     Ok(CopyStatement {
         subject: subject(sql, copy)?,
         is_from: copy.is_from,

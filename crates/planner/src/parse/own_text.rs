@@ -11,7 +11,7 @@ use pg_query::protobuf::{AArrayExpr, AExpr, AExprKind, CaseExpr, CaseWhen};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
-use crate::tree::{self, Get, Syntax, Walk};
+use crate::tree::{self, Get, Walk};
 
 /// The text with `pg_catalog.` before everything that stands without a schema.
 pub fn own_text(sql: &str) -> Result<String> {
@@ -74,14 +74,7 @@ fn search_case(case: &mut CaseExpr) {
     let Some(of) = case.arg.take() else { return };
     for arm in &mut case.args {
         if let Some(when) = arm.get_mut::<CaseWhen>() {
-            let equals = AExpr {
-                kind: AExprKind::AexprOp as i32,
-                name: vec![tree::string("=")],
-                lexpr: Some(of.clone()),
-                rexpr: when.expr.take(),
-                ..AExpr::default()
-            };
-            when.expr = Some(Box::new(Node { node: Some(equals.into_tree()) }));
+            when.expr = when.expr.take().map(|value| Box::new(tree::equal(of.as_ref().clone(), *value)));
         }
     }
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use catalog::NodeId;
 
-use super::{Gather, Plan, Scatter};
-use crate::plan::tables::Tables;
+use super::tables::Tables;
+use super::{FinalSql, Gather, Input, Plan, Scatter};
 
 /// How a [`Gather`] that only puts rows in order, or cuts them off, does without its temp table.
 #[derive(Clone, Debug)]
@@ -100,6 +100,11 @@ impl Merge {
 }
 
 impl Gather {
+    /// Rows that come to a node, where a last text reads them.
+    pub(crate) fn new(node: NodeId, inputs: Vec<Input>, final_sql: FinalSql) -> Self {
+        Self { node, inputs, final_sql, writes: false, merge: None, lent: Vec::new() }
+    }
+
     /// The merge to run in the place of it.
     pub fn merged(&self) -> Option<&Merge> {
         self.merge.as_deref().filter(|_| !self.writes)

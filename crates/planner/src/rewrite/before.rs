@@ -29,6 +29,7 @@ use crate::context::{Context, Named};
 use crate::dml;
 use crate::dml::key_moves::Event;
 use crate::facts::used;
+use crate::keys;
 use crate::parse::Statement;
 use crate::plan::{BeforeRows, Conflict, Routine};
 use crate::rewrite::made_rows::Change;
@@ -253,8 +254,7 @@ fn arbiter(change: &Change<'_>, infer: Option<&InferClause>) -> Result<Vec<Strin
     let infer = infer.filter(|infer| infer.where_clause.is_none()).ok_or_else(refused)?;
     if !infer.conname.is_empty() {
         let key = change.relation.unique_keys.iter().find(|key| key.name == infer.conname).ok_or_else(refused)?;
-        let columns = key.columns.iter().filter_map(|number| change.relation.column_at(*number));
-        return Ok(columns.map(|column| column.name.clone()).collect());
+        return Ok(keys::names(keys::columns(change.relation, &key.columns)));
     }
     let name = |element: &Node| match &element.node {
         Some(NodeEnum::IndexElem(element))
@@ -296,12 +296,8 @@ fn take_update(
 
 /// By which columns rows are found again.
 fn key(change: &Change<'_>, tree: &NodeEnum) -> Result<Vec<String>> {
-    let table = change.relation;
-    let column = |number: &catalog::AttNum| table.column_at(*number).filter(|column| column.not_null);
-    let mut keys = table.unique_keys.iter().filter(|key| key.columns.iter().all(|number| column(number).is_some()));
-    let key = keys.clone().find(|key| key.primary).or_else(|| keys.next());
-    match key {
-        Some(key) => Ok(key.columns.iter().filter_map(column).map(|column| column.name.clone()).collect()),
+    match keys::of_rows(change.relation) {
+        Some(key) => Ok(keys::names(key)),
         None if tree::reads_others(tree) => {
             Err(change.refused("It has other tables in FROM or USING, and this table has no primary key."))
         }

@@ -5,7 +5,7 @@ use pgerror::{PgError, Result, SqlState};
 
 use crate::ddl::trigger::asks_depth;
 use crate::facts::code;
-use crate::tree::{self, Walk};
+use crate::tree::{self, Ask, Walk};
 
 /// The text with the depth of the triggers where it asks for that; `None` if it does not.
 ///
@@ -22,13 +22,9 @@ pub fn in_trigger(sql: &str, depth: usize, transition_tables: &[String]) -> Resu
         }
         _ => Ok(true),
     })?;
-    let mut asks = false;
-    whole.rewrite(&mut |node| {
+    let asks = whole.put(|node| {
         let is_depth = matches!(&node.node, Some(NodeEnum::FuncCall(call)) if asks_depth(call));
-        if is_depth {
-            (*node, asks) = (tree::integer(depth as i64), true);
-        }
-        Ok(!is_depth)
+        Ok(is_depth.then(|| tree::integer(depth as i64)))
     })?;
     match whole.node.filter(|_| asks) {
         Some(tree) => tree::deparse(&tree).map(Some),

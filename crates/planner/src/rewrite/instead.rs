@@ -11,26 +11,25 @@ use pg_query::NodeEnum;
 use pgerror::Result;
 
 use crate::context::{Context, Named};
+use crate::dml::key_moves::Event;
 use crate::parse::Statement;
 use crate::plan::{Instead, Routine};
 use crate::rewrite::made_rows::Change;
 use crate::tree::{self};
 
-/// `TRIGGER_TYPE_…` of `pg_trigger.h`.
+/// `TRIGGER_TYPE_INSTEAD` of `pg_trigger.h`.
 const INSTEAD: i16 = 64;
-const ON_INSERT: i16 = 4;
-const ON_DELETE: i16 = 8;
-const ON_UPDATE: i16 = 16;
 
 /// How the statement is run if it changes such a view.
 pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Routine>> {
     let Some(tree) = statement.node() else { return Ok(None) };
-    let (event, operation) = match tree {
-        NodeEnum::InsertStmt(_) => (ON_INSERT, "INSERT"),
-        NodeEnum::UpdateStmt(_) => (ON_UPDATE, "UPDATE"),
-        NodeEnum::DeleteStmt(_) => (ON_DELETE, "DELETE"),
+    let operation = match tree {
+        NodeEnum::InsertStmt(_) => "INSERT",
+        NodeEnum::UpdateStmt(_) => "UPDATE",
+        NodeEnum::DeleteStmt(_) => "DELETE",
         _ => return Ok(None),
     };
+    let event = Event::of(operation).bit();
     let Some(target) = tree::target_of(tree) else { return Ok(None) };
     let view = match ctx.resolve(target)? {
         Named::View(view) if view.captured.iter().any(|one| one.kind & INSTEAD != 0 && one.kind & event != 0) => view,

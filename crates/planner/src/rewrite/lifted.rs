@@ -8,7 +8,7 @@
 //! A sub-select that refers to nothing outside itself is computed once in PostgreSQL too. Items of WITH that it reads are
 //! computed once more for it, so they must not change anything.
 
-use pg_query::protobuf::{CommonTableExpr, SelectStmt, SetOperation, WithClause};
+use pg_query::protobuf::{CommonTableExpr, SelectStmt, WithClause};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
@@ -45,7 +45,7 @@ pub(crate) fn lifted(ctx: &Context<'_>, statement: &Statement) -> Result<Option<
     let mut parts: Vec<SelectStmt> = Vec::new();
     tree.rewrite(&mut |node: &mut Node| {
         if let Some(select) = node.get_mut::<SelectStmt>()
-            && select.op == SetOperation::SetopNone as i32
+            && !tree::is_operation(select)
             && (!select.locking_clause.is_empty() || locks_beside(&select.from_clause)?)
         {
             let rows = tree::parse_select(&Lifted::marker(parts.len()))?;

@@ -13,7 +13,7 @@
 use std::sync::Arc;
 
 use catalog::{Catalog, Column, Generated, Relation, RelationKind, quote_identifier};
-use pg_query::protobuf::{self, Alias, CopyStmt, InsertStmt, RangeVar, ResTarget, ReturningClause, SelectStmt};
+use pg_query::protobuf::{self, CopyStmt, InsertStmt, RangeVar, ResTarget, ReturningClause, SelectStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
@@ -170,7 +170,8 @@ impl Change<'_> {
         query.from_clause = vec![tree::node(NodeEnum::RangeVar(self.target.clone()))];
         query.from_clause.extend_from_slice(others);
         if self.relation.kind != RelationKind::View {
-            query.locking_clause.push(self.locking());
+            let table = tree::node(NodeEnum::RangeVar(tree::table("", self.alias(), None)));
+            query.locking_clause.push(tree::for_update(vec![table]));
         }
         Ok(InsertStmt {
             relation: Some(Self::table()),
@@ -181,22 +182,13 @@ impl Change<'_> {
         })
     }
 
-    fn locking(&self) -> Node {
-        let alias = RangeVar { inh: true, ..tree::table("", self.alias(), None) };
-        tree::node(NodeEnum::LockingClause(protobuf::LockingClause {
-            locked_rels: vec![tree::node(NodeEnum::RangeVar(alias))],
-            strength: protobuf::LockClauseStrength::LcsForupdate as i32,
-            wait_policy: protobuf::LockWaitPolicy::LockWaitBlock as i32,
-        }))
-    }
-
     /// The new value of each column; of generated ones none is known yet.
     fn assigned(&self, targets: &[Node]) -> Result<Vec<Part>> {
         let kept = |column: &Column| match column.generated {
-            Generated::Stored | Generated::Virtual => tree::parse_expression("NULL"),
-            _ => Ok(tree::column(&[self.alias(), &column.name])),
+            Generated::Stored | Generated::Virtual => tree::null(),
+            _ => tree::column(&[self.alias(), &column.name]),
         };
-        let mut values: Vec<Node> = self.relation.columns.iter().map(kept).collect::<Result<_>>()?;
+        let mut values: Vec<Node> = self.relation.columns.iter().map(kept).collect();
         for target in targets {
             let Some(target) = target.get::<ResTarget>() else { continue };
             let at = self.relation.columns.iter().position(|column| column.name == target.name);
@@ -237,7 +229,7 @@ impl Change<'_> {
         let rows = format!("SELECT FROM pg_catalog.unnest(CAST(${} AS {of}[])) AS r", parameters + 1);
         let mut query = tree::parse_select(&rows)?;
         if let Some(Node { node: Some(NodeEnum::RangeFunction(item)) }) = query.from_clause.first_mut() {
-            item.alias = Some(Alias { aliasname: self.alias().to_owned(), colnames: Vec::new() });
+            item.alias = Some(tree::alias(self.alias()));
         }
         query.target_list = clause.exprs.clone();
         tree::deparse_select(&query)

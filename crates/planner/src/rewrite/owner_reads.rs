@@ -36,7 +36,7 @@ use crate::rewrite::inline;
 use crate::rewrite::of_rows;
 use crate::select::{self, names::names_row};
 use crate::session::{Exchanges, SessionFacts};
-use crate::tree::{self, Ask, Get, Ref, Walk};
+use crate::tree::{self, Ask, Get, Ref};
 use crate::views::{self, Expander, Lending};
 
 /// The search path of queries that run with the rights of others.
@@ -66,14 +66,14 @@ fn views_ahead(ctx: &Context<'_>, statement: &Statement, wanted: &[Oid]) -> Resu
     let mut tree = tree.clone();
     let ctes = tree.with_names()?;
     let (mut views, mut parts) = (Vec::new(), Vec::new());
-    tree.rewrite(&mut |node: &mut Node| {
-        let Some(name) = node.get_mut::<RangeVar>() else { return Ok(true) };
+    tree.put(|node| {
+        let Some(name) = node.get::<RangeVar>() else { return Ok(None) };
         if name.schemaname.is_empty() && ctes.contains(&name.relname) {
-            return Ok(false);
+            return Ok(None);
         }
-        let Named::View(view) = ctx.resolve(name)? else { return Ok(false) };
+        let Named::View(view) = ctx.resolve(name)? else { return Ok(None) };
         if !wanted.contains(&view.oid) {
-            return Ok(false);
+            return Ok(None);
         }
         let at = match views.iter().position(|known| *known == view.oid) {
             Some(at) => at,
@@ -84,8 +84,7 @@ fn views_ahead(ctx: &Context<'_>, statement: &Statement, wanted: &[Oid]) -> Resu
             }
         };
         let rows = tree::parse_select(&Lifted::marker(at))?;
-        *node = views::in_place_of(&view, name.alias.clone(), rows);
-        Ok(false)
+        Ok(Some(views::in_place_of(&view, name.alias.clone(), rows)))
     })?;
     if !wanted.iter().all(|view| views.contains(view)) {
         return Ok(None);
@@ -116,7 +115,7 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement, prefix: &str) -> Re
         true => select::copied(&copies, &query)?,
         false => {
             let (inputs, final_sql) = select::source(&ctx, &query)?;
-            Gather { node: ctx.home(), inputs, final_sql, writes: false, merge: None, lent: Vec::new() }
+            Gather::new(ctx.home(), inputs, final_sql)
         }
     };
     Ok(Plan::Gather(Gather { writes: false, merge: None, lent, ..gather }))

@@ -1,7 +1,7 @@
 //! What a function returns, and how a statement takes it from a parameter.
 
 use catalog::Function;
-use pg_query::protobuf::{self, FuncCall, FunctionParameter, FunctionParameterMode, ParamRef, TypeName};
+use pg_query::protobuf::{self, FuncCall, FunctionParameter, FunctionParameterMode, TypeName};
 use pg_query::{Node, NodeEnum};
 
 use crate::context::Context;
@@ -100,16 +100,9 @@ impl Shape {
     /// A column of the result from its parameter.
     pub fn value(&self, parameter: usize, of: &TypeName) -> Node {
         if self.is_void {
-            let empty = match self.is_sql {
-                true => tree::node(NodeEnum::AConst(protobuf::AConst { isnull: true, ..Default::default() })),
-                false => tree::text(""),
-            };
-            return tree::cast(empty, of);
+            return tree::cast(if self.is_sql { tree::null() } else { tree::text("") }, of);
         }
-        let value = tree::node(NodeEnum::ParamRef(ParamRef {
-            number: i32::try_from(parameter).unwrap_or(i32::MAX),
-            location: -1,
-        }));
+        let value = tree::parameter(parameter);
         if !self.set {
             return tree::cast(value, of);
         }

@@ -13,8 +13,8 @@
 
 use catalog::{Catalog, Function};
 use pg_query::protobuf::{
-    self, AIndirection, Alias, FuncCall, FunctionParameter, FunctionParameterMode, NamedArgExpr, RangeFunction,
-    ResTarget, RowExpr, SelectStmt,
+    self, AIndirection, FuncCall, FunctionParameter, FunctionParameterMode, NamedArgExpr, RangeFunction, ResTarget,
+    SelectStmt,
 };
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
@@ -215,14 +215,10 @@ struct Taker<'a> {
 impl<'a> Taker<'a> {
     /// Calls that a query makes once.
     fn query(&mut self, select: &mut SelectStmt) -> Result<()> {
-        if select.op != protobuf::SetOperation::SetopNone as i32
-            || select.with_clause.is_some()
-            || !asks_for_rows(select)
-        {
+        if tree::is_operation(select) || select.with_clause.is_some() || !asks_for_rows(select) {
             return Ok(());
         }
-        let is_cut = select.limit_count.is_some() || select.limit_offset.is_some();
-        if select.from_clause.is_empty() && select.where_clause.is_none() && !is_cut {
+        if select.from_clause.is_empty() && select.where_clause.is_none() && tree::is_unlimited(select) {
             for target in &mut select.target_list {
                 tree::name_output(target);
                 self.target(target)?;
@@ -298,7 +294,8 @@ impl<'a> Taker<'a> {
         let Some(at) = self.add(function, call, result.wanted(types.len()))? else { return Ok(None) };
         let values = types.iter().enumerate().map(|(nth, of)| result.value(at + nth, of));
         if let Some(row) = result.returns.as_ref().filter(|_| result.is_row(self.ctx)) {
-            return Ok(Some(rows_of(item, alias, result.rows(at, row))));
+            let rows = tree::call_in_from(result.rows(at, row), alias);
+            return Ok(Some(RangeFunction { lateral: item.lateral, ..rows }.into_node()));
         }
         let target_list = values.map(|value| tree::target(value, None)).collect();
         let names = match &result.outs[..] {
@@ -351,14 +348,7 @@ impl<'a> Taker<'a> {
         let mut values: Vec<Node> = types.iter().enumerate().map(|(nth, of)| result.value(at + nth, of)).collect();
         Ok(match values.len() {
             1 => values.pop(),
-            _ => Some(
-                RowExpr {
-                    args: values,
-                    row_format: protobuf::CoercionForm::CoerceExplicitCall as i32,
-                    ..RowExpr::default()
-                }
-                .into_node(),
-            ),
+            _ => Some(tree::row(values)),
         })
     }
 
@@ -398,14 +388,4 @@ fn asks_for_rows(select: &SelectStmt) -> bool {
         },
         Some(_) => false,
     }
-}
-
-/// The item of FROM with another function, whose rows have the columns of their type.
-fn rows_of(item: &RangeFunction, alias: Alias, function: Node) -> Node {
-    let list = protobuf::List { items: vec![function, Node { node: None }] };
-    tree::node(NodeEnum::RangeFunction(RangeFunction {
-        functions: vec![tree::node(NodeEnum::List(list))],
-        alias: Some(alias),
-        ..item.clone()
-    }))
 }

@@ -165,7 +165,13 @@ pub(crate) fn of_statement(ctx: &Context<'_>, statement: &Statement) -> Result<(
                 .filter(|one| event.fires(&table, one))
                 .collect();
             triggers.sort_by(|a, b| a.name.cmp(&b.name));
-            triggers.into_iter().map(|one| named(&table, one, event.operation)).collect::<Vec<_>>()
+            let fired = |one: &Captured| OfStatement {
+                schema: table.schema.clone(),
+                table: table.name.clone(),
+                trigger: one.name.clone(),
+                operation: event.operation,
+            };
+            triggers.into_iter().map(fired).collect::<Vec<_>>()
         };
         before.extend(events.iter().flat_map(|event| of(true, event)));
         after.extend(events.iter().rev().flat_map(|event| of(false, event)));
@@ -180,11 +186,6 @@ pub(crate) fn of_statement(ctx: &Context<'_>, statement: &Statement) -> Result<(
             .hint("Write one statement after the other."));
     }
     Ok((before, after))
-}
-
-fn named(table: &Relation, trigger: &Captured, operation: &'static str) -> OfStatement {
-    let (schema, table) = (table.schema.clone(), table.name.clone());
-    OfStatement { schema, table, trigger: trigger.name.clone(), operation }
 }
 
 /// A change through a view fires the triggers of a table that the statement does not name.

@@ -16,7 +16,7 @@ use pgerror::Result;
 
 use crate::context::Context;
 use crate::parse::Statement;
-use crate::tree::{self, Walk};
+use crate::tree::{self, Ask};
 
 /// The statement with such rows made of their columns; `None` if there are none.
 pub(crate) fn of_columns(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Statement>> {
@@ -36,19 +36,10 @@ pub(crate) fn of_inlined(ctx: &Context<'_>, statement: Statement) -> Result<Stat
 
 fn spelled(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Statement>> {
     let Some(tree) = statement.query_tree() else { return Ok(None) };
-    let (mut whole, mut found) = (tree::node(tree.clone()), false);
-    whole.rewrite(&mut |node| {
-        let made = match &node.node {
-            Some(NodeEnum::TypeCast(cast)) => row_of_columns(ctx, cast)?,
-            _ => None,
-        };
-        match made {
-            Some(made) => {
-                (*node, found) = (made, true);
-                Ok(false)
-            }
-            None => Ok(true),
-        }
+    let mut whole = tree::node(tree.clone());
+    let found = whole.put(|node| match &node.node {
+        Some(NodeEnum::TypeCast(cast)) => row_of_columns(ctx, cast),
+        _ => Ok(None),
     })?;
     Ok(whole.node.filter(|_| found).map(|tree| statement.with_query_tree(tree)))
 }

@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use catalog::{Distribution, NodeId, Relation};
-use pg_query::protobuf::{Alias, ColumnRef, RangeVar, SelectStmt};
+use pg_query::protobuf::{ColumnRef, RangeVar, SelectStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
@@ -15,6 +15,7 @@ use super::locality::{Analyzer, Env, RowDistribution};
 use super::{levels, locked, table_ids};
 use crate::context::{Context, Named};
 use crate::facts::functions::Facts;
+use crate::keys;
 use crate::plan::{Index, Input};
 use crate::select::row_address;
 use crate::tree::{self, Ask, Get, Ref, Walk};
@@ -82,20 +83,23 @@ fn add(ctx: &Context<'_>, inputs: &mut Vec<Input>, mut input: Input) -> String {
 }
 
 /// Which columns a statement can mention at all: an over-estimate by names, that of the table as far as it is there.
+#[derive(Default)]
 pub(super) struct Needs {
-    all: bool,
+    /// It can mention all columns, or whole rows.
+    pub all: bool,
     /// Of any table.
     names: HashSet<String>,
     /// After a table's name, or its alias.
     qualified: HashMap<String, HashSet<String>>,
-    grouped: HashSet<String>,
+    /// Those that some GROUP BY mentions.
+    pub grouped: HashSet<String>,
     /// Used beside a GROUP BY that does not name them: in aggregates, or since they depend on a primary key that it names.
     beside_groups: HashSet<String>,
 }
 
 impl Needs {
-    pub fn of(statement: &NodeEnum) -> Result<Self> {
-        let mut needs = Needs::none();
+    pub fn of(statement: &impl Walk) -> Result<Self> {
+        let mut needs = Needs::default();
         let mut joins: Vec<String> = Vec::new();
         let mut tables = HashSet::new();
         statement.walk(&mut |node| {
@@ -147,9 +151,7 @@ impl Needs {
             }
         })
     }
-}
 
-impl Needs {
     fn beside_groups(&mut self, select: &SelectStmt) -> Result<()> {
         if select.group_clause.is_empty() {
             return Ok(());
@@ -167,30 +169,9 @@ impl Needs {
         })
     }
 
-    /// Of nothing.
-    pub fn none() -> Self {
-        Needs {
-            all: false,
-            names: HashSet::new(),
-            qualified: HashMap::new(),
-            grouped: HashSet::new(),
-            beside_groups: HashSet::new(),
-        }
-    }
-
     /// Can it mention this column of a table that it calls so?
     fn mentions(&self, alias: &str, column: &str) -> bool {
         self.names.contains(column) || self.qualified.get(alias).is_some_and(|names| names.contains(column))
-    }
-
-    /// Can it mention all columns, or whole rows?
-    pub fn is_of_all(&self) -> bool {
-        self.all
-    }
-
-    /// Does some GROUP BY mention a column of this name?
-    pub fn is_grouped(&self, name: &str) -> bool {
-        self.grouped.contains(name)
     }
 
     /// The needed columns of a table that the statement calls so, in table order.
@@ -247,7 +228,7 @@ pub(super) fn fragment(relation: &Relation, name: &RangeVar, needs: &Needs, filt
     let columns = needs.columns(relation, &alias);
     let mut table = name.clone();
     table.schemaname = relation.schema.clone();
-    table.alias = (alias != relation.name).then(|| Alias { aliasname: alias, colnames: Vec::new() });
+    table.alias = (alias != relation.name).then(|| tree::alias(&alias));
     let targets = columns.iter().map(|c| tree::target(tree::column(&[c]), None)).collect();
     let mut select = tree::select_from(targets, vec![tree::node(NodeEnum::RangeVar(table))]);
     if columns.is_empty() {
@@ -273,8 +254,7 @@ pub(super) fn nodes_of(ctx: &Context<'_>, select: &SelectStmt) -> Result<Vec<Nod
 
 /// GROUP BY a primary key lets a query use the other columns: then the copy needs the key too.
 pub(super) fn primary_key(relation: &Relation, columns: &[&str], needs: &Needs) -> Option<Index> {
-    let key = relation.unique_keys.iter().find(|k| k.primary)?;
-    let names: Vec<&str> = key.columns.iter().filter_map(|n| relation.column_at(*n)).map(|c| c.name.as_str()).collect();
+    let names: Vec<&str> = keys::primary(relation)?.into_iter().map(|column| column.name.as_str()).collect();
     if names.is_empty() || !names.iter().all(|n| needs.grouped.contains(*n) && columns.contains(n)) {
         return None;
     }
@@ -284,7 +264,8 @@ pub(super) fn primary_key(relation: &Relation, columns: &[&str], needs: &Needs) 
     Some(Index { columns: names.into_iter().map(str::to_owned).collect(), is_key: true })
 }
 
-pub(super) fn replacement(name: &RangeVar, table: &str) -> RangeVar {
+/// A table of ours where another one is named.
+pub(crate) fn replacement(name: &RangeVar, table: &str) -> RangeVar {
     let alias = name.alias.clone().unwrap_or_else(|| tree::alias(&name.relname));
     tree::table("", table, Some(alias))
 }

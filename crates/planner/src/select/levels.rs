@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use catalog::{BuiltinFunction, Column, Distribution, Meaning, Relation};
 use pg_query::protobuf::{
-    AConst, AExprKind, BoolExpr, BoolExprType, ColumnRef, FuncCall, JoinExpr, JoinType, RangeVar, SelectStmt,
-    SetOperation, SubLink, SubLinkType, a_const,
+    AConst, AExprKind, BoolExpr, BoolExprType, ColumnRef, FuncCall, JoinExpr, JoinType, RangeVar, SelectStmt, SubLink,
+    SubLinkType, a_const,
 };
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
@@ -36,7 +36,7 @@ pub(super) fn number_tables(statement: &mut NodeEnum) -> Result<()> {
 }
 
 /// Conditions that may be evaluated early, by table number.
-pub(super) fn filters(ctx: &Context<'_>, statement: &NodeEnum) -> Result<HashMap<i32, Vec<Node>>> {
+pub(super) fn filters(ctx: &Context<'_>, statement: &impl Walk) -> Result<HashMap<i32, Vec<Node>>> {
     let mut filters: HashMap<i32, Vec<Node>> = HashMap::new();
     for level in levels(ctx, statement)? {
         for condition in &level.conditions {
@@ -70,16 +70,9 @@ pub(super) struct LevelTable {
     pub relation: Arc<Relation>,
     /// Conditions of the level may be applied to its rows early: no outer join can make up rows for it.
     pub keeps: bool,
-    /// Nothing forbids to filter its rows early, if the conditions allow it.
-    may_be_filtered: bool,
+    /// Nothing forbids to filter its rows early, if the conditions allow it, and its columns go by their own names.
+    pub may_be_filtered: bool,
     columns: HashSet<String>,
-}
-
-impl LevelTable {
-    /// May its rows be looked at early, and its columns go by their own names?
-    pub fn is_plain(&self) -> bool {
-        self.may_be_filtered
-    }
 }
 
 /// One SELECT.
@@ -109,7 +102,7 @@ pub(super) struct Level {
 }
 
 /// All levels, outer ones before inner ones.
-pub(super) fn levels(ctx: &Context<'_>, statement: &NodeEnum) -> Result<Vec<Level>> {
+pub(super) fn levels(ctx: &Context<'_>, statement: &impl Walk) -> Result<Vec<Level>> {
     let mut list = Vec::new();
     let ctes = statement.with_names()?;
     let mut found: Vec<&SelectStmt> = Vec::new();
@@ -136,7 +129,7 @@ fn add(
 ) -> Result<()> {
     let gathers =
         shape::is_aggregated(ctx, select)? || !select.distinct_clause.is_empty() || !shape::windows(select)?.is_empty();
-    let is_plain = select.op == SetOperation::SetopNone as i32 && !gathers && shape::is_unlimited(select);
+    let is_plain = !tree::is_operation(select) && !gathers && tree::is_unlimited(select);
     let mut level = Level {
         parent,
         conditions: shape::inner_conditions(select).into_iter().cloned().collect(),
@@ -150,11 +143,10 @@ fn add(
         level.item(ctx, item, true, ctes)?;
     }
     level.learn_compared(ctx, select)?;
-    let is_operation = select.op != SetOperation::SetopNone as i32;
-    let at = list.len();
+    let above = if tree::is_operation(select) { parent } else { Some(list.len()) };
     list.push(level);
     for (child, place) in children(select)? {
-        add(ctx, child, if is_operation { parent } else { Some(at) }, place, ctes, list)?;
+        add(ctx, child, above, place, ctes, list)?;
     }
     Ok(())
 }
@@ -202,12 +194,11 @@ impl Level {
         match &item.node {
             Some(NodeEnum::RangeVar(name)) => self.table(ctx, name, keeps, ctes)?,
             Some(NodeEnum::JoinExpr(join)) => {
-                let kind = join.jointype;
-                self.has_outer_join |= !terms::is_join(kind, JoinType::JoinInner);
+                let kind = join.jointype();
+                self.has_outer_join |= kind != JoinType::JoinInner;
                 let before = self.tables.len();
-                let keeps_left = terms::is_join(kind, JoinType::JoinInner) || terms::is_join(kind, JoinType::JoinLeft);
-                let keeps_right =
-                    terms::is_join(kind, JoinType::JoinInner) || terms::is_join(kind, JoinType::JoinRight);
+                let keeps_left = matches!(kind, JoinType::JoinInner | JoinType::JoinLeft);
+                let keeps_right = matches!(kind, JoinType::JoinInner | JoinType::JoinRight);
                 for (side, side_keeps) in [(&join.larg, keeps_left), (&join.rarg, keeps_right)] {
                     if let Some(side) = side.as_deref() {
                         self.item(ctx, side, keeps && side_keeps, ctes)?;
@@ -228,9 +219,9 @@ impl Level {
 
     /// ON of a LEFT or RIGHT JOIN with a plain table on the side that need not match.
     fn learn_on(&mut self, ctx: &Context<'_>, join: &JoinExpr, before: usize) {
-        let optional = match JoinType::try_from(join.jointype) {
-            Ok(JoinType::JoinLeft) => join.rarg.as_deref(),
-            Ok(JoinType::JoinRight) => join.larg.as_deref(),
+        let optional = match join.jointype() {
+            JoinType::JoinLeft => join.rarg.as_deref(),
+            JoinType::JoinRight => join.larg.as_deref(),
             _ => return,
         };
         let Some(name) = optional.and_then(|item| item.get::<RangeVar>()) else { return };
@@ -273,7 +264,7 @@ impl Level {
         select.walk(&mut |node| {
             match node {
                 Ref::SelectStmt(sub) if !std::ptr::eq(sub, select) => return Ok(false),
-                Ref::AExpr(e) if tree::operator_name(&e.name) == Some("=") => {
+                Ref::AExpr(e) if tree::own_name(&e.name) == Some("=") => {
                     let sides = [e.lexpr.as_deref(), e.rexpr.as_deref()];
                     sides.into_iter().flatten().for_each(|side| column_names(ctx, side, &mut names));
                 }
@@ -338,7 +329,7 @@ impl Level {
             Some(NodeEnum::NullTest(test)) => test.arg.as_deref().is_some_and(|a| self.plain_value(ctx, a, tables)),
             Some(NodeEnum::AExpr(e)) => {
                 let (Some(left), Some(right)) = (e.lexpr.as_deref(), e.rexpr.as_deref()) else { return false };
-                let builtin = tree::operator_name(&e.name).is_some_and(|op| {
+                let builtin = tree::own_name(&e.name).is_some_and(|op| {
                     ["=", "<>", "<", ">", "<=", ">=", "~~", "!~~", "~~*", "!~~*", "BETWEEN", "NOT BETWEEN"]
                         .contains(&op)
                         && !ctx.has_user_operator(op)
@@ -491,7 +482,7 @@ fn is_constant(ctx: &Context<'_>, node: &Node) -> bool {
         Some(NodeEnum::AArrayExpr(array)) => array.elements.iter().all(is_constant),
         Some(NodeEnum::AExpr(e)) => {
             e.kind == AExprKind::AexprOp as i32
-                && matches!(tree::operator_name(&e.name), Some("+" | "-"))
+                && matches!(tree::own_name(&e.name), Some("+" | "-"))
                 && e.lexpr.as_deref().is_none_or(is_constant)
                 && e.rexpr.as_deref().is_some_and(is_constant)
         }

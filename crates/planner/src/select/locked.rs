@@ -20,6 +20,7 @@ use super::fallback;
 use super::names::names_row;
 use crate::context::{Context, Named};
 use crate::facts::functions::{Facts, facts};
+use crate::keys;
 use crate::parse;
 use crate::plan::{FinalSql, Gather, LockTarget, LockWait, Locked, LockedBy, Merge, Plan, Scatter};
 use crate::tree::{self, Ask, Get, Ref, Syntax};
@@ -41,7 +42,7 @@ struct Target {
 
 /// The plan; `None` if the query is not of this kind.
 pub(super) fn plan(ctx: &Context<'_>, original: &str, select: &SelectStmt, facts: &Facts) -> Result<Option<Plan>> {
-    let is_plain = select.op == pg_query::protobuf::SetOperation::SetopNone as i32
+    let is_plain = !tree::is_operation(select)
         && select.limit_option != LimitOption::WithTies as i32
         && !facts.writes
         && !facts.modifying_cte
@@ -134,9 +135,7 @@ fn by(ctx: &Context<'_>, name: &RangeVar, relation: &Relation) -> Option<LockedB
     let Distribution::Replicated { nodes } = &relation.distribution else {
         return Some(LockedBy::Address { names_table: name.inh && relation.has_children });
     };
-    let key = relation.unique_keys.iter().find(|key| key.primary)?;
-    let [number] = key.columns.as_slice() else { return None };
-    let column = relation.column_at(*number)?;
+    let [column] = keys::primary(relation)?.try_into().ok()?;
     let node = ctx.primary_first(nodes.clone()).first().copied()?;
     Some(LockedBy::Key { node, column: column.name.clone(), type_name: column.type_name.clone() })
 }

@@ -12,7 +12,7 @@
 use std::sync::Arc;
 
 use catalog::{NodeId, Relation};
-use pg_query::protobuf::{ColumnRef, SelectStmt, SetOperation, a_const};
+use pg_query::protobuf::{ColumnRef, SelectStmt, a_const};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
@@ -41,13 +41,12 @@ mod two_phase;
 
 /// For a home node that has to run a query whatever it is.
 pub(crate) use gather::gather as gather_tables;
+pub(crate) use gather::replacement as in_place_of;
 use locality::{Analyzer, Env, Not, RowDistribution, Split};
 
 /// Plans a SELECT (VALUES, TABLE, set operations).
 pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
-    let Some(original) = statement.node() else { return Err(PgError::internal("a query without a tree")) };
-    let expanded = views::expand(ctx, original)?;
-    let query = expanded.as_ref().unwrap_or(original);
+    let query = &*views::over_tables(ctx, statement)?;
     let facts = facts(ctx, query)?;
     if facts.sizes
         && let Some(gather) = sizes::plan(ctx, query)?
@@ -103,7 +102,7 @@ fn grouped_by_name(select: &SelectStmt) -> Option<SelectStmt> {
 fn local_plan(ctx: &Context<'_>, statement: &Statement, select: &SelectStmt, facts: &Facts) -> Result<Plan, Not> {
     let mut analyzer = Analyzer::new(ctx);
     let env = analyzer.with_of_query(select, &Env::default())?;
-    if select.op != SetOperation::SetopNone as i32 {
+    if tree::is_operation(select) {
         return set_operation(ctx, &mut analyzer, statement, select, &env, facts);
     }
     let body = analyzer.body(select, &env)?;
@@ -113,9 +112,8 @@ fn local_plan(ctx: &Context<'_>, statement: &Statement, select: &SelectStmt, fac
     };
     check_split(ctx, select, facts, &split)?;
     let unfinished = analyzer.incomplete(select, &body, &split)?;
-    let ordered = !select.sort_clause.is_empty() || select.limit_count.is_some() || select.limit_offset.is_some();
     // A regclass is a number to a client that reads binary results: it shall be the home node's.
-    if unfinished.is_none() && !ordered && !facts.names_table {
+    if unfinished.is_none() && !tree::is_ordered(select) && !facts.names_table {
         return Ok(scatter(split.nodes, statement, facts));
     }
     if let (true, Some(what)) = (facts.locking, unfinished) {
@@ -224,8 +222,7 @@ fn set_operation(
         whole => return whole_plan(ctx, statement, whole, facts),
     };
     check_split(ctx, select, facts, &split)?;
-    let ordered = !select.sort_clause.is_empty() || select.limit_count.is_some() || select.limit_offset.is_some();
-    if !ordered && !facts.names_table {
+    if !tree::is_ordered(select) && !facts.names_table {
         return Ok(scatter(split.nodes, statement, facts));
     }
     inner.with_clause = select.with_clause.clone();
@@ -245,14 +242,8 @@ pub(crate) fn fallback(ctx: &Context<'_>, query: &NodeEnum, facts: &Facts, reaso
     }
     let inputs = gather::gather(ctx, &mut rewritten, &rest, reason)?;
     facts.check_functions_at_home(ctx)?;
-    Ok(Gather {
-        node: ctx.home(),
-        inputs,
-        final_sql: FinalSql::plain(tree::deparse(&rewritten)?),
-        writes: facts.writes,
-        merge: None,
-        lent: Vec::new(),
-    })
+    let final_sql = FinalSql::plain(tree::deparse(&rewritten)?);
+    Ok(Gather { writes: facts.writes, ..Gather::new(ctx.home(), inputs, final_sql) })
 }
 
 /// A query as the source of something else on the home node: `INSERT INTO stage <query>`. Gives inputs and the query's
@@ -300,7 +291,7 @@ fn source_or_rows(ctx: &Context<'_>, query: &NodeEnum, straight: bool) -> Result
 pub(crate) fn source_of_insert(ctx: &Context<'_>, query: &NodeEnum, straight: bool) -> Result<(Vec<Input>, FinalSql)> {
     let (inputs, source) = source_or_rows(ctx, query, straight)?;
     let NodeEnum::SelectStmt(select) = query else { return Ok((inputs, source)) };
-    let is_plain = select.op == SetOperation::SetopNone as i32 && select.distinct_clause.is_empty();
+    let is_plain = !tree::is_operation(select) && select.distinct_clause.is_empty();
     let values: Option<Vec<&Node>> =
         (1..=select.target_list.len()).map(|position| shape::target_value(select, position)).collect();
     let Some(values) = values.filter(|values| is_plain && !inputs.is_empty() && values.iter().any(|v| is_bare(v)))

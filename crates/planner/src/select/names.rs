@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use pg_query::Node;
-use pg_query::protobuf::{ColumnRef, List, ResTarget, SelectStmt, SetOperation};
+use pg_query::protobuf::{ColumnRef, List, ResTarget, SelectStmt};
 use pgerror::Result;
 
 use crate::context::Context;
@@ -63,10 +63,7 @@ pub(crate) fn names_row(tree: &impl Walk, is_such: impl Fn(&str) -> bool) -> Res
 
 /// Names of the output columns, if known.
 pub(crate) fn outputs(select: &SelectStmt) -> Option<Vec<String>> {
-    let mut first = select;
-    while first.op != SetOperation::SetopNone as i32 {
-        first = first.larg.as_deref()?;
-    }
+    let first = tree::leftmost(select);
     if let Some(row) = first.values_lists.first().and_then(|row| row.get::<List>()) {
         return Some((1..=row.items.len()).map(|i| format!("column{i}")).collect());
     }

@@ -49,11 +49,10 @@ fn is_foreign(call: &FuncCall, names: &HashSet<String>, no_tables: bool) -> Resu
     call.walk(&mut |node| {
         match node {
             Ref::SelectStmt(select) => {
-                select.walk(&mut |node| {
+                select.each(|node| {
                     if let Ref::ColumnRef(column) = node {
                         count(column, true);
                     }
-                    Ok(true)
                 })?;
                 return Ok(false);
             }

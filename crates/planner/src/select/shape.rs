@@ -9,7 +9,7 @@ use pg_query::protobuf::{
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
-use super::{outer_aggregates, terms};
+use super::outer_aggregates;
 use crate::context::Context;
 use crate::tree::{self, Get, Ref, Walk};
 
@@ -43,7 +43,7 @@ fn expressions(select: &SelectStmt) -> Vec<&Node> {
 }
 
 /// A set operation without what is done with its rows afterwards.
-pub(super) fn below_order(select: &SelectStmt) -> SelectStmt {
+pub(crate) fn below_order(select: &SelectStmt) -> SelectStmt {
     SelectStmt { sort_clause: Vec::new(), limit_count: None, limit_offset: None, with_clause: None, ..select.clone() }
 }
 
@@ -202,7 +202,7 @@ pub(crate) fn ordinal(node: &Node) -> Option<usize> {
 
 /// DISTINCT ON's expressions, or all output expressions for plain DISTINCT.
 pub(crate) fn distinct_expressions(select: &SelectStmt) -> Vec<&Node> {
-    if has_distinct_on(select) {
+    if tree::has_distinct_on(select) {
         return select.distinct_clause.iter().filter_map(|item| by_position(select, item)).collect();
     }
     (1..=select.target_list.len()).filter_map(|i| target_value(select, i)).collect()
@@ -210,23 +210,13 @@ pub(crate) fn distinct_expressions(select: &SelectStmt) -> Vec<&Node> {
 
 /// Are the rows those of FROM, one for each that WHERE lets pass, in any order?
 pub(crate) fn only_chooses(select: &SelectStmt) -> bool {
-    select.op == protobuf::SetOperation::SetopNone as i32
+    !tree::is_operation(select)
         && select.distinct_clause.is_empty()
         && select.group_clause.is_empty()
         && select.having_clause.is_none()
         && select.values_lists.is_empty()
-        && is_unlimited(select)
+        && tree::is_unlimited(select)
         && select.with_clause.is_none()
-}
-
-/// Has it neither LIMIT nor OFFSET?
-pub(crate) fn is_unlimited(select: &SelectStmt) -> bool {
-    select.limit_count.is_none() && select.limit_offset.is_none()
-}
-
-/// `DISTINCT ON (…)`.
-pub(crate) fn has_distinct_on(select: &SelectStmt) -> bool {
-    select.distinct_clause.iter().any(|n| n.node.is_some())
 }
 
 /// The PARTITION BY of every window function of the level; `None` for one we cannot find.
@@ -260,7 +250,7 @@ pub(crate) fn inner_conditions(select: &SelectStmt) -> Vec<&Node> {
     let mut stack: Vec<&Node> = select.from_clause.iter().collect();
     while let Some(item) = stack.pop() {
         if let Some(join) = item.get::<JoinExpr>()
-            && terms::is_join(join.jointype, JoinType::JoinInner)
+            && join.jointype() == JoinType::JoinInner
         {
             conditions.extend(tree::conjuncts(join.quals.as_deref()));
             stack.extend(join.larg.as_deref().into_iter().chain(join.rarg.as_deref()));

@@ -36,7 +36,7 @@ pub(crate) fn plan(ctx: &Context<'_>, query: &NodeEnum) -> Result<Option<Gather>
         return Ok(None);
     }
     let final_sql = FinalSql::plain(tree::deparse(&rewritten)?);
-    Ok(Some(Gather { node: ctx.home(), inputs, final_sql, writes: false, merge: None, lent: Vec::new() }))
+    Ok(Some(Gather::new(ctx.home(), inputs, final_sql)))
 }
 
 /// `FROM pg_relation_size('t') AS s` as `FROM (SELECT pg_relation_size('t')) AS s (s)`, where the call is an expression.

@@ -30,17 +30,16 @@ pub(super) fn rename(ctx: &Context<'_>, query: &mut NodeEnum) -> Result<()> {
         return Err(refused("a row as a whole, or a star, would show more than its columns"));
     }
     name_outputs(query)?;
-    query.rewrite(&mut |node: &mut Node| {
-        let Some(column) = node.get_mut::<ColumnRef>() else { return Ok(true) };
+    query.put(|node| {
+        let Some(column) = node.get::<ColumnRef>() else { return Ok(None) };
         if tree::last_name(&column.fields) != Some("tableoid") {
-            return Ok(false);
+            return Ok(None);
         }
-        if let Some(alias) = tables.owner(column)? {
-            let value = tree::deparse_expression(&tree::column(&[alias, COLUMN]))?;
-            *node = tree::parse_expression(&format!("{value}::pg_catalog.oid"))?;
-        }
-        Ok(false)
-    })
+        let Some(alias) = tables.owner(column)? else { return Ok(None) };
+        let value = tree::deparse_expression(&tree::column(&[alias, COLUMN]))?;
+        tree::parse_expression(&format!("{value}::pg_catalog.oid")).map(Some)
+    })?;
+    Ok(())
 }
 
 fn refused(why: &str) -> PgError {

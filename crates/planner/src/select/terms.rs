@@ -159,7 +159,7 @@ impl Equalities {
 pub(crate) fn equal_sides(condition: &Node) -> Vec<(&Node, &Node)> {
     let Some(e) = condition.get::<AExpr>() else { return Vec::new() };
     let (Some(left), Some(right)) = (e.lexpr.as_deref(), e.rexpr.as_deref()) else { return Vec::new() };
-    if e.kind != AExprKind::AexprOp as i32 || tree::operator_name(&e.name) != Some("=") {
+    if e.kind != AExprKind::AexprOp as i32 || tree::own_name(&e.name) != Some("=") {
         return Vec::new();
     }
     match (&left.node, &right.node) {
@@ -189,7 +189,7 @@ pub(crate) fn equal_pairs(condition: &Node) -> Vec<(&Node, &Node)> {
 pub(crate) fn in_list(condition: &Node) -> Option<(&Node, &[Node])> {
     let e = condition.get::<AExpr>()?;
     let (left, right) = (e.lexpr.as_deref()?, e.rexpr.as_deref()?);
-    if tree::operator_name(&e.name) != Some("=") {
+    if tree::own_name(&e.name) != Some("=") {
         return None;
     }
     match (AExprKind::try_from(e.kind).ok()?, right.node.as_ref()?) {
@@ -214,9 +214,4 @@ pub(crate) fn peel<'n>(ctx: &Context<'_>, node: &'n Node) -> Option<(&'n ColumnR
         }
         _ => None,
     }
-}
-
-/// Does a BoolExpr, sublink or join of this kind matter? Small names for PostgreSQL's enums.
-pub(crate) fn is_join(kind: i32, wanted: protobuf::JoinType) -> bool {
-    kind == wanted as i32
 }

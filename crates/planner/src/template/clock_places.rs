@@ -65,11 +65,6 @@ impl ClockPlaces {
             .collect::<Option<_>>()?;
         (!places.is_empty()).then_some(Self(places))
     }
-
-    /// Is the time of the statement asked for, and not only that of its transaction?
-    fn has_statement(&self) -> bool {
-        self.0.iter().any(|place| place.is_statement)
-    }
 }
 
 impl ClockPlace {
@@ -154,7 +149,7 @@ impl Places<'_> {
     /// The values of the parameters that it has written.
     pub(super) fn moments(&self) -> Vec<String> {
         let Moment { transaction, statement } = self.moment;
-        match self.places.has_statement() {
+        match self.places.0.iter().any(|place| place.is_statement) {
             true => vec![transaction.clone(), statement.clone()],
             false => vec![transaction.clone()],
         }

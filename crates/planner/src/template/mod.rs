@@ -31,9 +31,7 @@ mod snapshot_independent;
 use std::sync::{Arc, OnceLock};
 
 use catalog::{Catalog, Column, Distribution, NodeId, Relation};
-use pg_query::protobuf::{
-    AExpr, AExprKind, ColumnRef, FuncCall, InsertStmt, List, RangeVar, ResTarget, SelectStmt, SetOperation,
-};
+use pg_query::protobuf::{AExpr, AExprKind, ColumnRef, FuncCall, InsertStmt, List, RangeVar, ResTarget, SelectStmt};
 use pg_query::{Node, NodeEnum};
 
 use crate::context::{Context, Named};
@@ -354,7 +352,7 @@ fn target(tree: &NodeEnum) -> Option<Target<'_>> {
 
 /// The table of a query that reads just one.
 fn only_table(select: &SelectStmt) -> Option<&RangeVar> {
-    let is_plain = select.op == SetOperation::SetopNone as i32
+    let is_plain = !tree::is_operation(select)
         && select.with_clause.is_none()
         && select.into_clause.is_none()
         && select.values_lists.is_empty();

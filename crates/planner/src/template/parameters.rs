@@ -144,11 +144,9 @@ pub(super) fn is_simple(tree: &NodeEnum, allowed: impl Fn(&FuncCall) -> bool) ->
 fn has_no_clauses(select: &SelectStmt) -> bool {
     select.group_clause.is_empty()
         && select.distinct_clause.is_empty()
-        && select.sort_clause.is_empty()
         && select.window_clause.is_empty()
         && select.having_clause.is_none()
-        && select.limit_count.is_none()
-        && select.limit_offset.is_none()
+        && !tree::is_ordered(select)
 }
 
 /// Byte offsets of the numbers (or their signs) that may be parameters.

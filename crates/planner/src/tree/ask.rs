@@ -2,9 +2,11 @@
 
 use std::collections::HashSet;
 
+use pg_query::Node;
 use pg_query::protobuf::{FuncCall, RangeVar};
 use pgerror::Result;
 
+use super::get::Get;
 use super::walk::{Ref, Walk};
 
 /// What can be asked of everything that can be walked.
@@ -76,6 +78,22 @@ pub(crate) trait Ask: Walk {
         let names =
             self.collect(|node| if let Ref::CommonTableExpr(cte) = node { Some(cte.ctename.clone()) } else { None });
         Ok(names?.into_iter().collect())
+    }
+
+    /// Puts nodes in the place of others, and looks below those that stay. Was there a place for one?
+    fn put(&mut self, mut instead_of: impl FnMut(&mut Node) -> Result<Option<Node>>) -> Result<bool> {
+        let mut found = false;
+        self.rewrite(&mut |node| {
+            let Some(made) = instead_of(node)? else { return Ok(true) };
+            (*node, found) = (made, true);
+            Ok(false)
+        })?;
+        Ok(found)
+    }
+
+    /// Shows the tables, views and WITH items in FROM, to be changed.
+    fn change_tables(&mut self, mut change: impl FnMut(&mut RangeVar) -> Result<()>) -> Result<()> {
+        self.rewrite(&mut |node| node.get_mut::<RangeVar>().map_or(Ok(()), &mut change).map(|()| true))
     }
 }
 

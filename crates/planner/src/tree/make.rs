@@ -1,7 +1,7 @@
 //! Builds nodes.
 
 use pg_query::protobuf::{
-    self, AConst, Alias, ColumnRef, FuncCall, RangeSubselect, RangeVar, ResTarget, SelectStmt, a_const,
+    self, AConst, Alias, ColumnRef, FuncCall, RangeFunction, RangeSubselect, RangeVar, ResTarget, SelectStmt, a_const,
 };
 use pg_query::{Node, NodeEnum};
 
@@ -67,23 +67,40 @@ pub(crate) fn alias(name: &str) -> Alias {
 
 /// An integer constant.
 pub(crate) fn integer(value: i64) -> Node {
-    let val = match i32::try_from(value) {
+    constant(Some(match i32::try_from(value) {
         Ok(ival) => a_const::Val::Ival(protobuf::Integer { ival }),
         Err(_) => a_const::Val::Fval(protobuf::Float { fval: value.to_string() }),
-    };
-    node(NodeEnum::AConst(AConst { isnull: false, location: -1, val: Some(val) }))
+    }))
 }
 
 /// TRUE or FALSE.
 pub(crate) fn boolean(boolval: bool) -> Node {
-    let val = Some(a_const::Val::Boolval(protobuf::Boolean { boolval }));
-    node(NodeEnum::AConst(AConst { isnull: false, location: -1, val }))
+    constant(Some(a_const::Val::Boolval(protobuf::Boolean { boolval })))
 }
 
 /// A string constant.
 pub(crate) fn text(value: &str) -> Node {
-    let val = Some(a_const::Val::Sval(protobuf::String { sval: value.to_owned() }));
-    node(NodeEnum::AConst(AConst { isnull: false, location: -1, val }))
+    constant(Some(a_const::Val::Sval(protobuf::String { sval: value.to_owned() })))
+}
+
+/// NULL.
+pub(crate) fn null() -> Node {
+    constant(None)
+}
+
+fn constant(val: Option<a_const::Val>) -> Node {
+    AConst { isnull: val.is_none(), location: -1, val }.into_node()
+}
+
+/// `$number`.
+pub(crate) fn parameter(number: usize) -> Node {
+    protobuf::ParamRef { number: i32::try_from(number).unwrap_or(i32::MAX), location: -1 }.into_node()
+}
+
+/// `ROW(a, b, …)`.
+pub(crate) fn row(args: Vec<Node>) -> Node {
+    let row_format = protobuf::CoercionForm::CoerceExplicitCall as i32;
+    protobuf::RowExpr { args, row_format, ..Default::default() }.into_node()
 }
 
 /// `a AND b AND …`.
@@ -98,6 +115,25 @@ pub(crate) fn or(args: Vec<Node>) -> Node {
     protobuf::BoolExpr { xpr: None, boolop, args, location: -1 }.into_node()
 }
 
+/// `left = right`.
+pub(crate) fn equal(left: Node, right: Node) -> Node {
+    let (kind, name) = (protobuf::AExprKind::AexprOp as i32, vec![string("=")]);
+    let (lexpr, rexpr) = (Some(Box::new(left)), Some(Box::new(right)));
+    protobuf::AExpr { kind, name, lexpr, rexpr, ..Default::default() }.into_node()
+}
+
+/// `CASE WHEN condition THEN value [ELSE otherwise] END`.
+pub(crate) fn case_when(condition: Node, value: Node, otherwise: Option<Node>) -> Node {
+    let (expr, result) = (Some(Box::new(condition)), Some(Box::new(value)));
+    let args = vec![protobuf::CaseWhen { expr, result, ..Default::default() }.into_node()];
+    protobuf::CaseExpr { args, defresult: otherwise.map(Box::new), ..Default::default() }.into_node()
+}
+
+/// `value IS NULL`, or `IS NOT NULL`.
+pub(crate) fn null_test(value: Node, test: protobuf::NullTestType) -> Node {
+    protobuf::NullTest { arg: Some(Box::new(value)), nulltesttype: test as i32, ..Default::default() }.into_node()
+}
+
 /// `CAST(value AS type)`.
 pub(crate) fn cast(value: Node, of: &protobuf::TypeName) -> Node {
     protobuf::TypeCast { arg: Some(Box::new(value)), type_name: Some(of.clone()), location: -1 }.into_node()
@@ -107,6 +143,19 @@ pub(crate) fn cast(value: Node, of: &protobuf::TypeName) -> Node {
 pub(crate) fn boolean_test(condition: Node, test: protobuf::BoolTestType) -> Node {
     let arg = Some(Box::new(condition));
     protobuf::BooleanTest { xpr: None, arg, booltesttype: test as i32, location: -1 }.into_node()
+}
+
+/// `function(…) AS alias` in FROM.
+pub(crate) fn call_in_from(call: Node, alias: Alias) -> RangeFunction {
+    let list = protobuf::List { items: vec![call, Node { node: None }] };
+    RangeFunction { functions: vec![list.into_node()], alias: Some(alias), ..Default::default() }
+}
+
+/// `FOR UPDATE [OF tables]`.
+pub(crate) fn for_update(locked_rels: Vec<Node>) -> Node {
+    let strength = protobuf::LockClauseStrength::LcsForupdate as i32;
+    let wait_policy = protobuf::LockWaitPolicy::LockWaitBlock as i32;
+    protobuf::LockingClause { locked_rels, strength, wait_policy }.into_node()
 }
 
 /// A sub-select as a value.

@@ -4,7 +4,7 @@ use pg_query::protobuf::{ResTarget, SelectStmt, SubLinkType, XmlExprOp};
 use pg_query::{Node, NodeEnum};
 
 use super::get::Get;
-use super::parts::{shows_star, text_of};
+use super::parts::{last_name, leftmost, shows_star, text_of};
 
 /// Name of a target list entry.
 pub(crate) fn output_name(target: &ResTarget) -> String {
@@ -31,41 +31,34 @@ pub(crate) fn name_output(target: &mut Node) {
 /// Name and its strength (2: strong, 1: a fallback that a better one may replace).
 fn figure(node: &Node) -> (Option<String>, u8) {
     let strong = |name: &str| (Some(name.to_owned()), 2);
+    let if_strong = |name: Option<&str>| name.map_or((None, 0), strong);
+    let below = |part: &Option<Box<Node>>| part.as_deref().map_or((None, 0), figure);
     let Some(inner) = &node.node else { return (None, 0) };
     match inner {
-        NodeEnum::ColumnRef(c) => match c.fields.iter().rev().find_map(text_of) {
-            Some(name) => strong(name),
-            None => (None, 0),
-        },
+        NodeEnum::ColumnRef(c) => if_strong(c.fields.iter().rev().find_map(text_of)),
         NodeEnum::AIndirection(i) => match i.indirection.iter().rev().find_map(text_of) {
             Some(name) => strong(name),
-            None => i.arg.as_deref().map_or((None, 0), figure),
+            None => below(&i.arg),
         },
-        NodeEnum::FuncCall(f) => match f.funcname.last().and_then(text_of) {
-            Some(name) => strong(name),
-            None => (None, 0),
-        },
+        NodeEnum::FuncCall(f) => if_strong(last_name(&f.funcname)),
         NodeEnum::AExpr(e) if e.kind == pg_query::protobuf::AExprKind::AexprNullif as i32 => strong("nullif"),
         NodeEnum::TypeCast(cast) => {
-            let (name, strength) = cast.arg.as_deref().map_or((None, 0), figure);
+            let (name, strength) = below(&cast.arg);
             match cast.type_name.as_ref().and_then(|t| t.names.last()).and_then(text_of) {
                 Some(type_name) if strength <= 1 => (Some(type_name.to_owned()), 1),
                 _ => (name, strength),
             }
         }
-        NodeEnum::CollateClause(c) => c.arg.as_deref().map_or((None, 0), figure),
+        NodeEnum::CollateClause(c) => below(&c.arg),
         NodeEnum::GroupingFunc(_) => strong("grouping"),
         NodeEnum::MergeSupportFunc(_) => strong("merge_action"),
-        NodeEnum::SubLink(link) => match SubLinkType::try_from(link.sub_link_type) {
-            Ok(SubLinkType::ExistsSublink) => strong("exists"),
-            Ok(SubLinkType::ArraySublink) => strong("array"),
-            Ok(SubLinkType::ExprSublink) => match link.subselect.as_deref().and_then(|n| n.node.as_ref()) {
-                Some(NodeEnum::SelectStmt(select)) => first_column(select),
-                _ => (None, 0),
-            },
+        NodeEnum::SubLink(link) => match link.sub_link_type() {
+            SubLinkType::ExistsSublink => strong("exists"),
+            SubLinkType::ArraySublink => strong("array"),
+            SubLinkType::ExprSublink => link.subselect.get().map_or((None, 0), first_column),
             _ => (None, 0),
         },
-        NodeEnum::CaseExpr(case) => match case.defresult.as_deref().map_or((None, 0), figure) {
+        NodeEnum::CaseExpr(case) => match below(&case.defresult) {
             (name, strength) if strength > 1 => (name, strength),
             _ => (Some("case".to_owned()), 1),
         },
@@ -76,10 +69,7 @@ fn figure(node: &Node) -> (Option<String>, u8) {
             strong(if m.op == pg_query::protobuf::MinMaxOp::IsGreatest as i32 { "greatest" } else { "least" })
         }
         NodeEnum::SqlvalueFunction(function) => strong(&named(function.op().as_str_name(), "SVFOP_", "_N")),
-        other => match special(other) {
-            Some(name) => strong(&name),
-            None => (None, 0),
-        },
+        other => if_strong(special(other).as_deref()),
     }
 }
 
@@ -109,13 +99,8 @@ fn named(name: &str, before: &str, behind: &str) -> String {
 
 /// The name of a scalar sub-select is that of its first column.
 fn first_column(select: &SelectStmt) -> (Option<String>, u8) {
-    let mut leftmost = select;
-    while let Some(left) = leftmost.larg.as_deref() {
-        leftmost = left;
-    }
-    match leftmost.target_list.first().and_then(|t| t.node.as_ref()) {
-        Some(NodeEnum::ResTarget(target)) if !target.name.is_empty() => (Some(target.name.clone()), 2),
-        Some(NodeEnum::ResTarget(target)) => target.val.as_deref().map_or((None, 0), figure),
-        _ => (None, 0),
+    match leftmost(select).target_list.first().and_then(|target| target.get::<ResTarget>()) {
+        Some(target) if !target.name.is_empty() => (Some(target.name.clone()), 2),
+        target => target.and_then(|target| target.val.as_deref()).map_or((None, 0), figure),
     }
 }

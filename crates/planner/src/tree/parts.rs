@@ -1,8 +1,9 @@
 //! The parts that queries and changes of rows have in common.
 
 use pg_query::protobuf::{
-    self, AConst, BoolExprType, ColumnRef, CommonTableExpr, DefElem, FuncCall, List, RangeFunction, RangeVar,
-    ResTarget, ReturningClause, SelectStmt, SetToDefault, SortBy, TypeCast, TypeName, WithClause, a_const,
+    self, AConst, AlterTableCmd, AlterTableStmt, BoolExprType, ColumnRef, CommonTableExpr, DefElem, FuncCall, List,
+    RangeFunction, RangeVar, ResTarget, ReturningClause, SelectStmt, SetOperation, SetToDefault, SortBy, TypeCast,
+    TypeName, WithClause, a_const,
 };
 use pg_query::{Node, NodeEnum};
 
@@ -57,11 +58,34 @@ pub(crate) fn shows_star(target: &Node) -> bool {
     }
 }
 
+/// Is it a UNION, INTERSECT or EXCEPT?
+pub(crate) fn is_operation(query: &SelectStmt) -> bool {
+    query.op() != SetOperation::SetopNone
+}
+
+/// The query whose columns are those of a UNION, INTERSECT or EXCEPT.
+pub(crate) fn leftmost(query: &SelectStmt) -> &SelectStmt {
+    query.larg.as_deref().map_or(query, leftmost)
+}
+
+/// Has it neither LIMIT nor OFFSET?
+pub(crate) fn is_unlimited(query: &SelectStmt) -> bool {
+    query.limit_count.is_none() && query.limit_offset.is_none()
+}
+
+/// Has it ORDER BY, LIMIT or OFFSET?
+pub(crate) fn is_ordered(query: &SelectStmt) -> bool {
+    !query.sort_clause.is_empty() || !is_unlimited(query)
+}
+
+/// `DISTINCT ON (…)`.
+pub(crate) fn has_distinct_on(query: &SelectStmt) -> bool {
+    query.distinct_clause.iter().any(|item| item.node.is_some())
+}
+
 /// How many columns a query gives, if its text tells.
 pub(crate) fn width(query: &SelectStmt) -> Option<usize> {
-    if let Some(left) = query.larg.as_deref() {
-        return width(left);
-    }
+    let query = leftmost(query);
     if let Some(row) = query.values_lists.first().and_then(|row| row.get::<List>()) {
         return Some(row.items.len());
     }
@@ -128,10 +152,19 @@ pub(crate) fn is_plain_call(call: &FuncCall) -> bool {
         && !call.func_variadic
 }
 
-/// The value of an option, as of CREATE FUNCTION and DO.
-pub(crate) fn option_of<'n>(options: &'n [Node], name: &str) -> Option<&'n Node> {
-    let mut options = options.iter().filter_map(|option| option.get::<DefElem>());
-    options.find(|option| option.defname == name)?.arg.as_deref()
+/// The commands of ALTER TABLE.
+pub(crate) fn commands(alter: &AlterTableStmt) -> impl Iterator<Item = &AlterTableCmd> {
+    alter.cmds.iter().filter_map(|command| command.get())
+}
+
+/// Options, as of CREATE FUNCTION, COPY and VACUUM.
+pub(crate) fn options(nodes: &[Node]) -> impl Iterator<Item = &DefElem> {
+    nodes.iter().filter_map(|option| option.get())
+}
+
+/// The value of one.
+pub(crate) fn option_of<'n>(nodes: &'n [Node], name: &str) -> Option<&'n Node> {
+    options(nodes).find(|option| option.defname == name)?.arg.as_deref()
 }
 
 /// Is it DEFAULT?
@@ -183,8 +216,8 @@ pub(crate) fn conjuncts(condition: Option<&Node>) -> Vec<&Node> {
     list
 }
 
-/// The name of an operator if it is bare or of pg_catalog.
-pub(crate) fn operator_name(names: &[Node]) -> Option<&str> {
+/// The name of a function, an operator, … if it is bare or of pg_catalog.
+pub(crate) fn own_name(names: &[Node]) -> Option<&str> {
     match names {
         [op] => text_of(op),
         [schema, op] if text_of(schema) == Some("pg_catalog") => text_of(op),

@@ -5,7 +5,7 @@ use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result, SqlState};
 
 use super::get::{Get, Syntax};
-use super::make::{cast, empty_select, target};
+use super::make::{cast, empty_select, null, target};
 use super::scan;
 
 /// `SelectStmt`, `CreateRoleStmt`, …: the variant's name.
@@ -53,7 +53,7 @@ pub(crate) fn deparse_expression(expression: &Node) -> Result<String> {
 
 /// The SQL text of a type.
 pub(crate) fn deparse_type(of: &protobuf::TypeName) -> Result<String> {
-    let text = deparse_expression(&cast(parse_expression("NULL")?, of))?;
+    let text = deparse_expression(&cast(null(), of))?;
     Ok(text.strip_prefix("NULL::").unwrap_or(&text).to_owned())
 }
 
@@ -125,10 +125,5 @@ pub(crate) fn with_plain_marks(printed: &str) -> Option<String> {
 
 /// Are two expressions the same but for their places in the text?
 pub(crate) fn same_expression(a: &Node, b: &Node) -> bool {
-    a == b || strip_locations(a) == strip_locations(b)
-}
-
-/// A comparable print of a tree without byte offsets.
-fn strip_locations(node: &Node) -> Option<String> {
-    deparse_expression(node).ok()
+    a == b || deparse_expression(a).ok() == deparse_expression(b).ok()
 }

@@ -3,14 +3,12 @@
 use std::sync::Arc;
 
 use catalog::Relation;
-use pg_query::Node;
-use pg_query::protobuf::RangeVar;
 use pgerror::Result;
 
 use super::reads_as_table;
 use crate::context::{Context, Named};
 use crate::plan::Lent;
-use crate::tree::{self, Ask, Get, Walk};
+use crate::tree::{self, Ask, Walk};
 
 /// Where our views on tables are.
 const SCHEMA: &str = "loxo";
@@ -28,24 +26,23 @@ impl Lending {
     /// For the definition of a view with this owner. Views that it names are left to be expanded.
     pub(crate) fn lend(&mut self, ctx: &Context<'_>, owner: &str, definition: &mut impl Walk) -> Result<()> {
         let ctes = definition.with_names()?;
-        definition.rewrite(&mut |node: &mut Node| {
-            let Some(name) = node.get_mut::<RangeVar>() else { return Ok(true) };
+        definition.change_tables(|name| {
             if name.schemaname.is_empty() && ctes.contains(&name.relname) {
-                return Ok(false);
+                return Ok(());
             }
             let (relation, is_everywhere) = match ctx.resolve(name)? {
                 Named::Distributed(table) => (table, true),
                 Named::Home(Some(table)) => (table, false),
                 Named::View(view) if self.as_tables && reads_as_table(ctx, &view)? => match ctx.view_as_table(&view) {
                     Some(table) => (table, true),
-                    None => return Ok(false),
+                    None => return Ok(()),
                 },
-                Named::View(_) | Named::Home(None) => return Ok(false),
+                Named::View(_) | Named::Home(None) => return Ok(()),
             };
             let alias = name.alias.clone();
             let alias = alias.unwrap_or_else(|| tree::alias(&name.relname));
             *name = tree::table(SCHEMA, &self.view_on(&relation, owner, !name.inh, is_everywhere), Some(alias));
-            Ok(false)
+            Ok(())
         })
     }
 

@@ -4,6 +4,8 @@
 //! the nodes check its owner's rights, apply the policies that are for the owner, and show rows that the view hides to no function
 //! of the reader's. Other views are replaced by their definitions.
 
+use std::borrow::Cow;
+
 use catalog::{Persistence, Relation};
 use pg_query::protobuf::{Alias, FuncCall, LimitOption, RangeVar, SelectStmt};
 use pg_query::{Node, NodeEnum};
@@ -58,9 +60,10 @@ pub(crate) fn reads_as_tables(statement: &NodeEnum) -> Result<bool> {
     Ok(!statement.any(|node| matches!(node, Ref::LockingClause(_)))?)
 }
 
-/// The statement with all user views expanded, if there are any.
-pub(crate) fn expand(ctx: &Context<'_>, statement: &NodeEnum) -> Result<Option<NodeEnum>> {
-    expand_some(ctx, statement, |_| true)
+/// The statement with all user views expanded.
+pub(crate) fn over_tables<'s>(ctx: &Context<'_>, statement: &'s Statement) -> Result<Cow<'s, NodeEnum>> {
+    let Some(tree) = statement.node() else { return Err(PgError::internal("a change or query without a tree")) };
+    Ok(expand_some(ctx, tree, |_| true)?.map_or(Cow::Borrowed(tree), Cow::Owned))
 }
 
 /// The same for the session's temporary views, of which no other node than the home node knows.
@@ -125,18 +128,18 @@ impl Expander<'_> {
         let ctx = self.ctx;
         // A name that a WITH clause defines is not a view; hiding one by the other is rare enough to be refused.
         let ctes = tree.with_names()?;
-        tree.rewrite(&mut |node: &mut Node| {
-            let Some(name) = node.get_mut::<RangeVar>() else { return Ok(true) };
+        tree.put(|node| {
+            let Some(name) = node.get_mut::<RangeVar>() else { return Ok(None) };
             if name.schemaname.is_empty() && ctes.contains(&name.relname) {
-                return Ok(false);
+                return Ok(None);
             }
-            let Named::View(view) = ctx.resolve(name)? else { return Ok(false) };
+            let Named::View(view) = ctx.resolve(name)? else { return Ok(None) };
             if !(self.which)(&view) {
-                return Ok(false);
+                return Ok(None);
             }
             if self.as_tables && reads_as_table(ctx, &view)? {
                 name.relpersistence = AS_TABLE.to_owned();
-                return Ok(false);
+                return Ok(None);
             }
             let mut body = definition(&view)?;
             if let Some(now) = ctx.session.now {
@@ -146,13 +149,12 @@ impl Expander<'_> {
                 lending.lend(ctx, owner, &mut body)?;
             }
             self.expand(&mut body, depth + 1)?;
-            let alias = name.alias.clone();
             if view.is_barrier && self.as_tables {
                 keep_barrier(&mut body)?;
             }
-            *node = in_place_of(&view, alias, body);
-            Ok(false)
-        })
+            Ok(Some(in_place_of(&view, name.alias.clone(), body)))
+        })?;
+        Ok(())
     }
 }
 

@@ -34,9 +34,10 @@ mod sequenced;
 
 /// Plans a statement if one of its WITH items changes rows.
 pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Plan>> {
-    let Some(original) = statement.node().filter(|_| changes_rows(statement)) else { return Ok(None) };
-    let expanded = views::expand(ctx, original)?;
-    let mut main = expanded.unwrap_or_else(|| original.clone());
+    if !changes_rows(statement) {
+        return Ok(None);
+    }
+    let mut main = views::over_tables(ctx, statement)?.into_owned();
     let Some(with) = with_mut(&mut main).and_then(Option::take) else { return Ok(None) };
     refuse_hidden_names(&with, &main)?;
     match push::push_down(ctx, statement, &with, &main)? {

@@ -1,6 +1,6 @@
 //! Statements whose parts all run on one node, or on each node with its own rows: every node gets the user's text.
 
-use pg_query::protobuf::{SetOperation, WithClause};
+use pg_query::protobuf::WithClause;
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
@@ -11,6 +11,7 @@ use crate::facts::functions::{Facts, facts};
 use crate::parse::Statement;
 use crate::plan::{Forward, Plan, Scatter};
 use crate::select::locality::{Analyzer, Block, Env, Local, Not, RowDistribution};
+use crate::select::shape;
 use crate::tree;
 
 /// The plan, or none if rows of different nodes have to meet.
@@ -125,12 +126,9 @@ fn elsewhere() -> Not {
 /// The main statement, if it is a query.
 fn read(analyzer: &mut Analyzer<'_>, main: &NodeEnum, env: &Env<'_>) -> Local<RowDistribution> {
     let NodeEnum::SelectStmt(select) = main else { return Err(elsewhere()) };
-    let ordered = !select.sort_clause.is_empty() || select.limit_count.is_some() || select.limit_offset.is_some();
-    if select.op != SetOperation::SetopNone as i32 {
-        let mut inner = select.clone();
-        inner.sort_clause.clear();
-        (inner.limit_count, inner.limit_offset) = (None, None);
-        let part = analyzer.block(&inner, env)?.part;
+    let ordered = tree::is_ordered(select);
+    if tree::is_operation(select) {
+        let part = analyzer.block(&shape::below_order(select), env)?.part;
         return if ordered && matches!(part, RowDistribution::Partitioned(_)) { Err(elsewhere()) } else { Ok(part) };
     }
     let body = analyzer.body(select, env)?;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use catalog::NodeId;
-use pg_query::protobuf::{OnConflictAction, RangeVar, SelectStmt, WithClause};
+use pg_query::protobuf::{OnConflictAction, SelectStmt, WithClause};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
@@ -15,7 +15,7 @@ use crate::parse::Statement;
 use crate::plan::{CteStep, Gather, Kept, Plan, SequencedCtes};
 use crate::select;
 use crate::session::{Exchanges, SessionFacts};
-use crate::tree::{self, Get, Ref, Syntax, Walk};
+use crate::tree::{self, Ask, Ref, Syntax, Walk};
 
 /// A data change, the main statement, or a query that several of them read.
 pub(super) struct Part {
@@ -135,15 +135,12 @@ fn link(parts: &mut [Part], recursive: bool) -> Result<()> {
             .filter(|(name, _)| !own.contains(*name))
             .collect();
         let mut reads = BTreeSet::new();
-        part.query.rewrite(&mut |node: &mut Node| {
-            let Some(name) = node.get_mut::<RangeVar>() else { return Ok(true) };
+        part.query.change_tables(|name| {
             if let Some(read) = visible.get(name.relname.as_str()).filter(|_| name.schemaname.is_empty()) {
-                let alias = name.alias.take();
-                let alias = alias.unwrap_or_else(|| tree::alias(&name.relname));
-                *name = tree::table("", &table(*read), Some(alias));
+                *name = select::in_place_of(name, &table(*read));
                 reads.insert(*read);
             }
-            Ok(false)
+            Ok(())
         })?;
         part.reads = reads.into_iter().collect();
     }
@@ -190,14 +187,16 @@ impl Planner<'_> {
     fn query(&self, ctx: &Context<'_>, query: &NodeEnum) -> Result<Plan> {
         let (inputs, final_sql) = select::source(ctx, query)?;
         let writes = facts(ctx, query)?.writes;
-        Ok(Plan::Gather(Gather { node: ctx.home(), inputs, final_sql, writes, merge: None, lent: Vec::new() }))
+        Ok(Plan::Gather(Gather { writes, ..Gather::new(ctx.home(), inputs, final_sql) }))
     }
 
     /// Does the part read other parts' rows, or what an earlier one has changed?
     fn needs_copies(&mut self, part: &Part) -> Result<bool> {
         let target = target_of(&part.query);
         let reads_target = match &part.query {
-            NodeEnum::InsertStmt(insert) => updates_on_conflict(insert),
+            NodeEnum::InsertStmt(insert) => {
+                insert.on_conflict_clause.as_ref().is_some_and(|one| one.action() == OnConflictAction::OnconflictUpdate)
+            }
             _ => true,
         };
         let own = own_items(&part.query);
@@ -265,9 +264,4 @@ impl Planner<'_> {
         }
         Ok(())
     }
-}
-
-fn updates_on_conflict(insert: &pg_query::protobuf::InsertStmt) -> bool {
-    let action = insert.on_conflict_clause.as_ref().map(|conflict| conflict.action);
-    action == Some(OnConflictAction::OnconflictUpdate as i32)
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use catalog::{Column, Distribution, Generated, NodeId, Oid, Relation};
+use catalog::{Column, Distribution, Generated, KeyColumn, NodeId, Oid, Relation};
 use pg_query::protobuf::{InsertStmt, List, OverridingKind, SelectStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
@@ -30,11 +30,8 @@ mod values;
 
 /// Plans an INSERT.
 pub(crate) fn insert(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
-    let Some(original) = statement.node() else { return Err(PgError::internal("INSERT without a tree")) };
-    let expanded = views::expand(ctx, original)?;
-    let NodeEnum::InsertStmt(insert) = expanded.as_ref().unwrap_or(original) else {
-        return Err(PgError::internal("not an INSERT"));
-    };
+    let tree = &*views::over_tables(ctx, statement)?;
+    let NodeEnum::InsertStmt(insert) = tree else { return Err(PgError::internal("not an INSERT")) };
     let insert = with_pulled_down(insert)?;
     let facts = facts(ctx, insert.as_ref())?;
     let Some(name) = &insert.relation else { return Err(PgError::internal("INSERT without a target")) };
@@ -128,26 +125,16 @@ fn into_home(ctx: &Context<'_>, statement: &Statement, insert: &InsertStmt, fact
             (inputs, source.types)
         }
     };
-    let text = tree::deparse(&rewritten.into_tree())?;
-    Ok(Plan::Gather(Gather {
-        node,
-        inputs,
-        final_sql: FinalSql { text, types },
-        writes: true,
-        merge: None,
-        lent: Vec::new(),
-    }))
+    let final_sql = FinalSql { text: tree::deparse(&rewritten.into_tree())?, types };
+    Ok(Plan::Gather(Gather { writes: true, ..Gather::new(node, inputs, final_sql) }))
 }
 
 /// Is it a list of VALUES and nothing more? Then each value may be DEFAULT, and has a type of its own.
 fn is_list(insert: &InsertStmt) -> bool {
-    insert.select_stmt.get::<SelectStmt>().is_some_and(|query| {
-        !query.values_lists.is_empty()
-            && query.with_clause.is_none()
-            && query.sort_clause.is_empty()
-            && query.limit_count.is_none()
-            && query.limit_offset.is_none()
-    })
+    insert
+        .select_stmt
+        .get::<SelectStmt>()
+        .is_some_and(|query| !query.values_lists.is_empty() && query.with_clause.is_none() && !tree::is_ordered(query))
 }
 
 /// What an INSERT over rows of several nodes reads on the home node. A `ROW(…)` in VALUES has the type of its column only where it is
@@ -197,12 +184,6 @@ pub(crate) struct Insert<'a> {
 
 /// Markers of a [`FinalSql`].
 type Markers = Vec<(usize, usize)>;
-
-/// A value for a column in one row.
-enum Value<'a> {
-    Expression(&'a Node),
-    Default,
-}
 
 impl<'a> Insert<'a> {
     /// An INSERT into a distributed table; `None` if its target is something else, or refused.
@@ -272,7 +253,7 @@ impl Insert<'_> {
         let rows = self.rows().unwrap_or_default();
         let is_used = |column: &&Column| match given.iter().position(|name| *name == column.name) {
             None => true,
-            Some(at) => rows.iter().any(|row| matches!(row.get(at), Some(Value::Default))),
+            Some(at) => rows.iter().any(|row| row.get(at).is_some_and(tree::is_default)),
         };
         let stored = stage::stored_columns(&self.relation).into_iter();
         stored.filter(is_used).filter(|column| !is_safe(column)).collect()
@@ -307,9 +288,14 @@ impl Insert<'_> {
     }
 
     /// The rows of a bare VALUES list.
-    fn rows(&self) -> Option<Vec<Vec<Value<'_>>>> {
+    fn rows(&self) -> Option<Vec<&[Node]>> {
         let query = self.insert.select_stmt.get::<SelectStmt>().filter(|_| is_list(self.insert))?;
-        query.values_lists.iter().map(row_values).collect()
+        query.values_lists.iter().map(|row| row.get::<List>().map(|row| row.items.as_slice())).collect()
+    }
+
+    /// Is there a DEFAULT in them?
+    fn has_defaults(&self) -> bool {
+        self.rows().into_iter().flatten().flatten().any(tree::is_default)
     }
 
     /// Rows of different lengths, which PostgreSQL refuses.
@@ -326,17 +312,12 @@ impl Insert<'_> {
     fn replicated(self) -> Result<Plan> {
         let nodes = self.ctx.primary_first(self.relation.distribution.nodes());
         let same = self.facts.volatile.is_none() && self.facts.clock.is_none() && self.facts.order_sensitive.is_none();
-        if !is_replicated(&self.relation) {
-            return match self.source_is_on(&nodes)? {
-                true => Ok(Plan::Replicate(Replicate::of(self.statement, nodes))),
-                false => self.staged(),
-            };
-        }
         // A query may give each copy another order of rows or, over floats, other last digits: evaluate it once.
-        if !(same && self.rows().is_some() && self.source_is_on(&nodes)?) {
-            return self.staged();
+        let is_alike = !is_replicated(&self.relation) || same && self.rows().is_some();
+        match is_alike && self.source_is_on(&nodes)? {
+            true => Ok(Plan::Replicate(Replicate::of(self.statement, nodes))),
+            false => self.staged(),
         }
-        Ok(Plan::Replicate(Replicate::of(self.statement, nodes)))
     }
 
     /// Can each of the nodes evaluate the source completely?
@@ -358,7 +339,7 @@ impl Insert<'_> {
             return Ok(Plan::Forward(Forward::of(self.statement, nodes, true)));
         }
         // Rows that nodes compute on their own may stay where they are.
-        if let Some(split) = self.split_source(&Env::default())?
+        if let Some(RowDistribution::Partitioned(split)) = self.source(&Env::default())?
             && split.nodes.iter().all(|n| nodes.contains(n))
             && self.facts.volatile.is_none()
             && self.is_one_moment(&split.nodes)
@@ -366,13 +347,6 @@ impl Insert<'_> {
             return Ok(Plan::Scatter(Scatter::of(self.statement, split.nodes, true)));
         }
         self.staged()
-    }
-
-    fn split_source(&self, env: &Env<'_>) -> Result<Option<select::locality::Split>> {
-        Ok(match self.source(env)? {
-            Some(RowDistribution::Partitioned(split)) => Some(split),
-            _ => None,
-        })
     }
 
     /// Where the rows of the query can be computed; `None` if they must be gathered.
@@ -417,7 +391,7 @@ impl Insert<'_> {
     /// Does a column get a default that reads the clock?
     fn default_reads_clock(&self) -> bool {
         let given = self.given_columns();
-        let uses_default = self.rows().into_iter().flatten().flatten().any(|value| matches!(value, Value::Default));
+        let uses_default = self.has_defaults();
         let by_default = |column: &Column| {
             (uses_default || !given.contains(&column.name.as_str()))
                 && column.default.as_ref().is_some_and(|text| default_reads(self.ctx, text))
@@ -455,41 +429,33 @@ impl Insert<'_> {
     }
 
     /// The node of every row, if all keys are known.
-    fn nodes_of_rows(&self, rows: &[Vec<Value<'_>>]) -> Option<Vec<NodeId>> {
+    fn nodes_of_rows(&self, rows: &[&[Node]]) -> Option<Vec<NodeId>> {
         let given = self.given_columns();
-        let key: Vec<(&Column, Option<usize>)> = self
-            .relation
-            .distribution
-            .key()
-            .iter()
-            .map(|k| {
-                let column = self.relation.column_at(k.number)?;
-                Some((column, given.iter().position(|g| *g == column.name)))
-            })
-            .collect::<Option<_>>()?;
-        let has_links = rows.iter().flatten().any(|value| match value {
-            Value::Expression(node) => node.has_sub_select().unwrap_or(true),
-            Value::Default => false,
-        });
+        let place = |of: &KeyColumn| {
+            let column = self.relation.column_at(of.number)?;
+            Some((column, given.iter().position(|name| *name == column.name)))
+        };
+        let key: Vec<(&Column, Option<usize>)> =
+            self.relation.distribution.key().iter().map(place).collect::<Option<_>>()?;
+        let has_links = rows.iter().copied().flatten().any(|value| value.has_sub_select().unwrap_or(true));
         if has_links || self.facts.function_nodes.is_some() {
             return None;
         }
-        let node = |row: &Vec<Value<'_>>| {
+        let node = |row: &&[Node]| {
             self.ctx.session.stop.check().ok()?;
             self.node_of_row(row, &key)
         };
         rows.iter().map(node).collect()
     }
 
-    fn node_of_row(&self, row: &[Value<'_>], key: &[(&Column, Option<usize>)]) -> Option<NodeId> {
+    fn node_of_row(&self, row: &[Node], key: &[(&Column, Option<usize>)]) -> Option<NodeId> {
         let mut values = Vec::with_capacity(key.len());
         for (column, position) in key {
-            let value = match position.and_then(|p| row.get(p)) {
-                Some(Value::Expression(node)) => Constant::of(node, self.ctx)?,
-                Some(Value::Default) | None => match &column.default {
-                    None => Constant::Null,
-                    Some(text) => self.constant_default(text)?,
-                },
+            let given = position.and_then(|at| row.get(at)).filter(|value| !tree::is_default(value));
+            let value = match (given, &column.default) {
+                (Some(value), _) => Constant::of(value, self.ctx)?,
+                (None, Some(text)) => self.constant_default(text)?,
+                (None, None) => Constant::Null,
             };
             if !fits(&value, self.ctx.catalog.value_type(column.type_oid, column.type_modifier)) {
                 return None;
@@ -544,16 +510,7 @@ pub(crate) fn is_identity(column: &Column) -> bool {
 }
 
 fn has_default(row: &Node) -> bool {
-    row_values(row).is_some_and(|values| values.iter().any(|value| matches!(value, Value::Default)))
-}
-
-fn row_values(row: &Node) -> Option<Vec<Value<'_>>> {
-    let list = row.get::<List>()?;
-    let value = |node| match node {
-        &Node { node: Some(NodeEnum::SetToDefault(_)) } => Value::Default,
-        _ => Value::Expression(node),
-    };
-    Some(list.items.iter().map(value).collect())
+    row.get::<List>().is_some_and(|row| row.items.iter().any(tree::is_default))
 }
 
 /// Does a column whose values are of this type with this modifier surely keep the value as it is?

@@ -1,11 +1,11 @@
 //! OVERRIDING USER VALUE: what an INSERT gives for identity columns is left out; without OVERRIDING it may be refused.
 
 use catalog::{Column, Generated, quote_identifier};
-use pg_query::NodeEnum;
 use pg_query::protobuf::{InsertStmt, List, OverridingKind};
+use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result, SqlState};
 
-use super::{Insert, Value};
+use super::Insert;
 use crate::plan::Stage;
 use crate::tree::{self, Get};
 
@@ -52,9 +52,8 @@ impl Insert<'_> {
         for (position, name) in self.given_columns().iter().enumerate() {
             let is_always =
                 self.relation.column(name).is_some_and(|column| column.generated == Generated::IdentityAlways);
-            let all_default = rows
-                .as_ref()
-                .is_some_and(|rows| rows.iter().all(|row| matches!(row.get(position), Some(Value::Default))));
+            let is_default = |row: &&[Node]| row.get(position).is_some_and(tree::is_default);
+            let all_default = rows.as_ref().is_some_and(|rows| rows.iter().all(is_default));
             if is_always && !all_default {
                 let code = SqlState::from_bytes(b"428C9").unwrap_or(SqlState::SYNTAX_ERROR);
                 return Err(PgError::new(code, format!("cannot insert a non-DEFAULT value into column \"{name}\""))

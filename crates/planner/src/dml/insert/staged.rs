@@ -1,10 +1,11 @@
 //! An INSERT by way of a stage table on the home node.
 
 use catalog::Column;
+use pg_query::Node;
 use pg_query::protobuf::{InsertStmt, OverridingKind};
 use pgerror::{PgError, Result};
 
-use super::{Insert, Markers, Value, is_identity, is_list, overriding, source, tail, values};
+use super::{Insert, Markers, is_identity, is_list, overriding, source, tail, values};
 use crate::dml::{row_parts, stage};
 use crate::plan::tables::Clauses;
 use crate::plan::{Direct, FinalSql, Input, InsertStaged, Plan, RowColumn, STAGE, column_list};
@@ -77,15 +78,10 @@ impl Insert<'_> {
 
     /// Plain rows are evaluated as they stand; a query is planned like any other.
     fn fill_source(&self, fill: &mut InsertStmt, straight: bool) -> Result<(Vec<Input>, Markers)> {
-        let reads_nothing = self.rows().is_some_and(|rows| {
-            rows.iter().flatten().all(|v| match v {
-                Value::Expression(node) => !node.has_sub_select().unwrap_or(true),
-                Value::Default => true,
-            })
-        });
+        let is_bare = |value: &Node| !value.has_sub_select().unwrap_or(true);
+        let reads_nothing = self.rows().is_some_and(|rows| rows.into_iter().flatten().all(is_bare));
         if !self.facts.has_what_functions_read(self.ctx.home()) {
-            let has_defaults = self.rows().into_iter().flatten().flatten().any(|v| matches!(v, Value::Default));
-            if has_defaults {
+            if self.has_defaults() {
                 self.facts.check_functions_at_home(self.ctx)?;
             }
         } else if reads_nothing {
@@ -98,8 +94,7 @@ impl Insert<'_> {
             return Ok(Default::default());
         };
         let (inputs, source) = source(self.ctx, self.insert, &query, straight)?;
-        let select = tree::parse_select(&source.text)?;
-        fill.select_stmt = select.into_box();
+        fill.select_stmt = tree::parse_select(&source.text)?.into_box();
         Ok((inputs, source.types))
     }
 

@@ -4,7 +4,6 @@
 //! column. So such values are computed as columns of one row, each with its own type, and the list stays where it was:
 //! `WITH loxo_v AS MATERIALIZED (SELECT …) INSERT INTO t VALUES (1, DEFAULT, (SELECT loxo_c1 FROM loxo_v)), …`.
 
-use pg_query::NodeEnum;
 use pg_query::protobuf::{InsertStmt, List, SelectStmt};
 use pgerror::Result;
 
@@ -22,8 +21,7 @@ pub(super) fn compute_apart(ctx: &Context<'_>, insert: &mut InsertStmt, all: boo
     let Some(query) = insert.select_stmt.get::<SelectStmt>().cloned() else { return Ok(Default::default()) };
     let (mut list, mut apart) = (query.clone(), Vec::new());
     for value in list.values_lists.iter_mut().filter_map(|row| row.get_mut::<List>()).flat_map(|row| &mut row.items) {
-        let is_default = matches!(value.node, Some(NodeEnum::SetToDefault(_)));
-        if is_default || select::is_bare(value) || !(all || value.has_sub_select()?) {
+        if tree::is_default(value) || select::is_bare(value) || !(all || value.has_sub_select()?) {
             continue;
         }
         let name = format!("loxo_c{}", apart.len() + 1);

@@ -2,7 +2,7 @@
 //! before the table's.
 
 use catalog::Relation;
-use pg_query::protobuf::{InsertStmt, List, ResTarget, SelectStmt, SetOperation};
+use pg_query::protobuf::{InsertStmt, List, ResTarget, SelectStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
@@ -65,7 +65,7 @@ fn name_columns(insert: &mut InsertStmt, given: &[String], missing: &[&(String, 
 
 /// Does a query give the same rows if it has one more column?
 fn may_grow(select: &SelectStmt) -> bool {
-    select.op == SetOperation::SetopNone as i32
+    !tree::is_operation(select)
         && select.distinct_clause.is_empty()
         && select.values_lists.is_empty()
         && select.into_clause.is_none()
@@ -80,7 +80,7 @@ pub(super) fn of_update(view: &Relation, targets: &mut [Node]) -> Result<()> {
         let default = defaults.iter().find(|(name, _)| *name == target.name);
         match (&value.node, default) {
             (Some(NodeEnum::SetToDefault(_)), Some((_, default))) => *value = default.clone(),
-            (Some(NodeEnum::SetToDefault(_)), None) => *value = tree::parse_expression("NULL")?,
+            (Some(NodeEnum::SetToDefault(_)), None) => *value = tree::null(),
             _ if has_default(value)? => {
                 return Err(refused(view, "Its defaults are its own: set one column at a time."));
             }

@@ -179,7 +179,8 @@ impl Through {
         let condition = select.where_clause.as_deref().cloned();
         let base_name = tree::alias_of(&base).to_owned();
         let base = RangeVar { alias: None, ..base };
-        Ok(Self { view, alias: target_alias(tree), base, base_name, columns, condition })
+        let alias = tree::target_of(tree).map(tree::alias_of).unwrap_or_default().to_owned();
+        Ok(Self { view, alias, base, base_name, columns, condition })
     }
 
     /// CHECK OPTION of new rows: each node must have all that the condition looks at.
@@ -353,11 +354,6 @@ impl Through {
         }
         Ok(())
     }
-}
-
-fn target_alias(tree: &NodeEnum) -> String {
-    let alias = |target: &RangeVar| tree::alias_of(target).to_owned();
-    tree::target_of(tree).map(alias).unwrap_or_default()
 }
 
 /// `view_query_is_auto_updatable` (PostgreSQL's `rewriteHandler.c`): the only table, if nothing is done but choosing from it.

@@ -6,8 +6,8 @@
 
 use catalog::{Function, Oid};
 use pg_query::protobuf::{
-    self, ColumnRef, CreateFunctionStmt, DefElem, FuncCall, FunctionParameter, FunctionParameterMode, RangeVar,
-    SelectStmt, SetOperation, TypeName,
+    self, ColumnRef, CreateFunctionStmt, DefElem, FuncCall, FunctionParameter, FunctionParameterMode, SelectStmt,
+    TypeName,
 };
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
@@ -199,8 +199,7 @@ impl Routine {
             }
         }
         keep_names(ctx, &mut body)?;
-        let is_usual =
-            body.into_clause.is_none() && body.locking_clause.is_empty() && body.op == SetOperation::SetopNone as i32;
+        let is_usual = body.into_clause.is_none() && body.locking_clause.is_empty() && !tree::is_operation(&body);
         if !is_usual || !body.values_lists.is_empty() {
             return Ok(None);
         }
@@ -235,19 +234,9 @@ impl Routine {
 
     /// A body with something in place of its parameters.
     pub fn with(&self, mut body: SelectStmt, value: impl Fn(usize) -> Node) -> Result<SelectStmt> {
-        body.rewrite(&mut |node| {
-            let at = match &node.node {
-                Some(NodeEnum::ParamRef(parameter)) => self.declared.parameter(&Ref::ParamRef(parameter)),
-                Some(NodeEnum::ColumnRef(column)) => self.declared.parameter(&Ref::ColumnRef(column)),
-                _ => None,
-            };
-            match at.filter(|at| *at < self.declared.parameters.len()) {
-                Some(at) => {
-                    *node = value(at);
-                    Ok(false)
-                }
-                None => Ok(true),
-            }
+        body.put(|node| {
+            let at = node.node.as_ref().and_then(Ref::of).and_then(|node| self.declared.parameter(&node));
+            Ok(at.filter(|at| *at < self.declared.parameters.len()).map(&value))
         })?;
         Ok(body)
     }
@@ -256,7 +245,7 @@ impl Routine {
 /// A function's value is that of the first row.
 pub(super) fn first_row(ctx: &Context<'_>, mut body: SelectStmt) -> Result<Option<SelectStmt>> {
     let several = body.target_list.len() != 1 || body.target_list.iter().any(tree::shows_star);
-    if body.limit_count.is_some() || body.limit_offset.is_some() || several {
+    if !tree::is_unlimited(&body) || several {
         return Ok(None);
     }
     if shape::is_aggregated(ctx, &body)? && body.group_clause.is_empty() && body.having_clause.is_none() {
@@ -319,15 +308,12 @@ fn row_columns(ctx: &Context<'_>, returns: &TypeName) -> Option<Vec<(String, Typ
 /// catch it.
 fn keep_names(ctx: &Context<'_>, body: &mut SelectStmt) -> Result<()> {
     let own = body.with_names()?;
-    body.rewrite(&mut |node| {
-        if let Some(name) = node.get_mut::<RangeVar>()
-            && name.schemaname.is_empty()
-            && !own.contains(&name.relname)
-            && !ctx.session.temp_relations.contains(&name.relname)
-        {
+    body.change_tables(|name| {
+        let is_known = own.contains(&name.relname) || ctx.session.temp_relations.contains(&name.relname);
+        if name.schemaname.is_empty() && !is_known {
             name.schemaname = "pg_catalog".to_owned();
         }
-        Ok(true)
+        Ok(())
     })
 }
 

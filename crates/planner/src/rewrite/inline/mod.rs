@@ -19,9 +19,7 @@
 use std::collections::HashMap;
 
 use catalog::Function;
-use pg_query::protobuf::{
-    Alias, CaseExpr, CaseWhen, FuncCall, NullTest, NullTestType, RangeFunction, RangeSubselect, SelectStmt,
-};
+use pg_query::protobuf::{Alias, FuncCall, NullTestType, RangeFunction, RangeSubselect, SelectStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
@@ -38,7 +36,7 @@ use crate::facts::functions;
 use crate::parse::Statement;
 use crate::rewrite::returns::gives_set;
 use crate::select::shape;
-use crate::tree::{self, Ask, Get, Ref, Syntax, Walk};
+use crate::tree::{self, Ask, Ref, Syntax, Walk};
 
 /// Functions may call functions, but not for ever.
 const DEPTH_MAX: usize = 16;
@@ -53,9 +51,7 @@ pub(crate) fn inline(ctx: &Context<'_>, statement: &Statement) -> Result<Option<
     let mut inliner = Inliner { ctx, changes, count: 0, made: HashMap::new() };
     let mut tree = original.clone();
     for _ in 0..DEPTH_MAX {
-        let before = inliner.count;
-        inliner.pass(&mut tree)?;
-        if inliner.count == before {
+        if !inliner.pass(&mut tree)? {
             break;
         }
     }
@@ -103,25 +99,12 @@ struct Inliner<'a> {
 }
 
 impl Inliner<'_> {
-    /// Replaces the calls that stand in the tree now.
-    fn pass(&mut self, tree: &mut NodeEnum) -> Result<()> {
-        tree.rewrite(&mut |node| {
-            match &mut node.node {
-                Some(NodeEnum::FuncCall(call)) => {
-                    if let Some(value) = self.value_of(call)? {
-                        *node = value;
-                        return Ok(false);
-                    }
-                }
-                Some(NodeEnum::RangeFunction(item)) => {
-                    if let Some(item) = self.item(item)? {
-                        *node = item;
-                        return Ok(false);
-                    }
-                }
-                _ => {}
-            }
-            Ok(true)
+    /// Replaces the calls that stand in the tree now. Were there any?
+    fn pass(&mut self, tree: &mut NodeEnum) -> Result<bool> {
+        tree.put(|node| match &node.node {
+            Some(NodeEnum::FuncCall(call)) => self.value_of(call),
+            Some(NodeEnum::RangeFunction(item)) => self.item(item),
+            _ => Ok(None),
         })
     }
 
@@ -187,10 +170,10 @@ impl Inliner<'_> {
         let body = routine.with(body, parameter)?;
         let mut value = tree::scalar_sub_select(body);
         if declared.strict {
-            value = unless_null((0..arguments.len()).map(parameter).collect(), value);
+            value = tree::case_when(all_known((0..arguments.len()).map(parameter).collect()), value, None);
         }
         let alias = self.alias();
-        let from = vec![in_from(values(arguments), &alias, Vec::new())];
+        let from = vec![tree::sub_select(values(arguments), tree::alias(&alias))];
         let query = tree::select_from(vec![tree::target(value, None)], from);
         // A bare sub-select after ANY would be one whose rows are compared.
         Ok(Some(tree::cast(tree::scalar_sub_select(query), &declared.returns)))
@@ -231,7 +214,7 @@ impl Inliner<'_> {
         let known = may_be_null.then(|| Box::new(all_known((0..arguments.len()).map(parameter).collect())));
         let mut from = Vec::new();
         if !plain {
-            from.push(in_from(values(arguments), &self.alias(), Vec::new()));
+            from.push(tree::sub_select(values(arguments), tree::alias(&self.alias())));
         }
         let alias = self.alias();
         let inner = |at: usize| format!("c{}", at + 1);
@@ -239,11 +222,11 @@ impl Inliner<'_> {
             .iter()
             .enumerate()
             .map(|(at, (name, of))| tree::target(tree::cast(tree::column(&[&alias, &inner(at)]), of), Some(name)));
-        let names = (0..columns.len()).map(|at| tree::string(&inner(at))).collect();
-        from.push(beside(!plain, in_from(body, &alias, names)));
+        let colnames = (0..columns.len()).map(|at| tree::string(&inner(at))).collect();
+        from.push(beside(!plain, body, Alias { aliasname: alias.clone(), colnames }));
         let outer =
             SelectStmt { target_list: list.collect(), from_clause: from, where_clause: known, ..tree::empty_select() };
-        Ok(Some(beside(!plain, in_from(outer, &shown.aliasname, shown.colnames))))
+        Ok(Some(beside(!plain, outer, shown)))
     }
 }
 
@@ -254,7 +237,7 @@ fn is_of_the_level(ctx: &Context<'_>, call: &FuncCall) -> Result<bool> {
     call.args.walk(&mut |node| {
         if let Ref::FuncCall(call) = node {
             found |= call.over.is_some() || gives_set(ctx, call);
-            found |= shape::is_aggregate(ctx, call) && !has_column(&call.clone().into_tree())?;
+            found |= shape::is_aggregate(ctx, call) && !has_column(call)?;
         }
         Ok(!found)
     })?;
@@ -277,11 +260,8 @@ fn values(arguments: Vec<Node>) -> SelectStmt {
 }
 
 /// A query in FROM that may use the columns of the items before it.
-fn beside(lateral: bool, mut item: Node) -> Node {
-    if let Some(query) = item.get_mut::<RangeSubselect>() {
-        query.lateral = lateral;
-    }
-    item
+fn beside(lateral: bool, query: SelectStmt, alias: Alias) -> Node {
+    RangeSubselect { lateral, subquery: query.into_box(), alias: Some(alias) }.into_node()
 }
 
 fn is_constant(value: &Node) -> bool {
@@ -301,22 +281,8 @@ fn is_known(value: &Node) -> bool {
     }
 }
 
-fn in_from(query: SelectStmt, alias: &str, colnames: Vec<Node>) -> Node {
-    tree::sub_select(query, Alias { aliasname: alias.to_owned(), colnames })
-}
-
 /// `a IS NOT NULL AND b IS NOT NULL`.
 fn all_known(parameters: Vec<Node>) -> Node {
-    let known = |parameter: Node| {
-        NullTest { arg: Some(Box::new(parameter)), nulltesttype: NullTestType::IsNotNull as i32, ..NullTest::default() }
-            .into_node()
-    };
+    let known = |parameter: Node| tree::null_test(parameter, NullTestType::IsNotNull);
     tree::and(parameters.into_iter().map(known).collect())
-}
-
-/// `CASE WHEN a IS NOT NULL AND b IS NOT NULL THEN value END`.
-fn unless_null(parameters: Vec<Node>, value: Node) -> Node {
-    let when =
-        CaseWhen { expr: Some(Box::new(all_known(parameters))), result: Some(Box::new(value)), ..CaseWhen::default() };
-    CaseExpr { args: vec![when.into_node()], ..CaseExpr::default() }.into_node()
 }

@@ -10,16 +10,17 @@
 
 use std::borrow::Cow;
 
-use pg_query::protobuf::{self, DeleteStmt, InsertStmt, RangeVar, ResTarget, ReturningClause, SelectStmt, UpdateStmt};
+use pg_query::protobuf::{DeleteStmt, InsertStmt, RangeVar, ResTarget, ReturningClause, SelectStmt, UpdateStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
 use super::effects::{may_touch, read_only};
-use super::expression::{Place, equal};
+use super::expression::Place;
 use super::has_one_row;
 use super::select::{self, split_conditions};
 use super::slots::{Draft, rows_item};
 use crate::context::Named;
+use crate::keys;
 use crate::tree::{self, Get, Syntax};
 
 /// The statement that gives the rows, and the one over them.
@@ -151,18 +152,13 @@ struct Changed {
 impl Changed {
     fn of(draft: &mut Draft<'_>, target: &RangeVar, condition: Option<&Node>) -> Result<Option<Self>> {
         let Named::Distributed(relation) = draft.ctx.resolve(target)? else { return Ok(None) };
-        let is_key = |key: &&catalog::UniqueKey| {
-            key.columns.iter().all(|number| relation.column_at(*number).is_some_and(|column| column.not_null))
-        };
-        let mut keys = relation.unique_keys.iter().filter(is_key);
-        let key = keys.clone().find(|key| key.primary).or_else(|| keys.next());
-        let Some(key) = key.filter(|_| !relation.has_children) else { return Ok(None) };
+        let Some(key) = keys::of_rows(&relation).filter(|_| !relation.has_children) else { return Ok(None) };
         let alias = tree::alias_of(target);
         let mut conditions = Vec::new();
-        for column in key.columns.iter().filter_map(|number| relation.column_at(*number)) {
+        for column in key {
             let column = tree::column(&[alias, &column.name]);
             let slot = draft.column(&column);
-            conditions.push(equal(column, slot));
+            conditions.push(tree::equal(column, slot));
         }
         let (early, late) = split_conditions(draft, condition)?;
         let (kept, when) = select::after_calls(draft, &late, &[])?;
@@ -182,16 +178,11 @@ impl Changed {
             draft.fails |= !read_only(draft.ctx, &draft.functions)?;
             one_by_one(draft, target, returning)?;
         }
-        let locking = protobuf::LockingClause {
-            locked_rels: Vec::new(),
-            strength: protobuf::LockClauseStrength::LcsForupdate as i32,
-            wait_policy: protobuf::LockWaitPolicy::LockWaitBlock as i32,
-        };
         let rows = SelectStmt {
             target_list: draft.targets(),
             from_clause: vec![tree::node(NodeEnum::RangeVar(target.clone()))],
             where_clause: tree::conjunction(self.early).map(Box::new),
-            locking_clause: vec![tree::node(NodeEnum::LockingClause(locking))],
+            locking_clause: vec![tree::for_update(Vec::new())],
             ..tree::empty_select()
         };
         Ok((rows.into_tree(), tree::conjunction(self.conditions).map(Box::new)))

@@ -5,13 +5,13 @@
 
 use pg_query::protobuf::{
     self, AExprKind, AIndices, AIndirection, BoolExprType, BoolTestType, CaseExpr, CaseWhen, ColumnRef, FuncCall,
-    NullTest, NullTestType, SelectStmt,
+    NullTestType, SelectStmt,
 };
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
 use super::effects::read_only;
-use super::slots::{Call, Draft, Slot, in_from};
+use super::slots::{Call, Draft, Slot};
 use crate::select::names::is_closed;
 use crate::select::shape;
 use crate::tree::{self, Ask, Get, Ref, Syntax, Walk};
@@ -135,7 +135,8 @@ impl Draft<'_> {
         self.functions.extend(&functions);
         let mut call = call.clone();
         self.arguments(&mut call, place)?;
-        self.fails |= has_set(&call.args)?;
+        let is_set = |column: &ColumnRef| matches!(Slot::of_column(column), Some(Slot::Set(_) | Slot::Void(_)));
+        self.fails |= call.args.any(|node| matches!(node, Ref::ColumnRef(column) if is_set(column)))?;
         let call = call.into_node();
         let columns = match field {
             Some(_) => 1,
@@ -147,7 +148,7 @@ impl Draft<'_> {
             (field, _) => {
                 let value = field.map_or_else(|| tree::star(None), |field| tree::column(&["loxo_c", field]));
                 let alias = tree::alias("loxo_c");
-                tree::select_from(vec![tree::target(value, None)], vec![in_from(call, alias)])
+                tree::select_from(vec![tree::target(value, None)], vec![tree::call_in_from(call, alias).into_node()])
             }
         };
         let first = self.add(Call { query, when: place.when.cloned(), columns, is_set: shape.set });
@@ -158,12 +159,7 @@ impl Draft<'_> {
         };
         Ok(match columns {
             1 => slot(first).node(),
-            _ => protobuf::RowExpr {
-                args: (first..first + columns).map(|at| slot(at).node()).collect(),
-                row_format: protobuf::CoercionForm::CoerceExplicitCall as i32,
-                ..protobuf::RowExpr::default()
-            }
-            .into_node(),
+            _ => tree::row((first..first + columns).map(|at| slot(at).node()).collect()),
         })
     }
 
@@ -229,14 +225,21 @@ impl Draft<'_> {
 
     /// AND and OR stop at the first part that decides.
     fn boolean(&mut self, e: &protobuf::BoolExpr, place: Place<'_>) -> Result<Node> {
-        let is_and = e.boolop == BoolExprType::AndExpr as i32;
+        use BoolTestType::{IsNotFalse, IsNotTrue};
+        let undecided = if e.boolop() == BoolExprType::AndExpr { IsNotFalse } else { IsNotTrue };
         let mut made = e.clone();
-        let mut reached = place.when.cloned();
-        for (at, argument) in made.args.iter_mut().enumerate() {
-            *argument = self.part(argument, if at == 0 { place } else { place.under(reached.as_ref()) })?;
-            reached = Some(and_then(reached, undecided(argument.clone(), is_and)));
-        }
+        self.in_turn(&mut made.args, place, |argument| tree::boolean_test(argument, undecided))?;
         Ok(made.into_node())
+    }
+
+    /// Parts that PostgreSQL comes to one after the other, as long as each lets it go on.
+    fn in_turn(&mut self, parts: &mut [Node], place: Place<'_>, goes_on: impl Fn(Node) -> Node) -> Result<()> {
+        let mut reached = place.when.cloned();
+        for (at, part) in parts.iter_mut().enumerate() {
+            *part = self.part(part, if at == 0 { place } else { place.under(reached.as_ref()) })?;
+            reached = Some(and_then(reached, goes_on(part.clone())));
+        }
+        Ok(())
     }
 
     fn case(&mut self, case: &CaseExpr, place: Place<'_>) -> Result<Node> {
@@ -249,7 +252,7 @@ impl Draft<'_> {
             let Some(condition) = arm.expr.as_deref_mut() else { continue };
             *condition = self.part(condition, if at == 0 { place } else { place.under(reached.as_ref()) })?;
             let holds = match &tested {
-                Some(tested) => equal(tested.clone(), condition.clone()),
+                Some(tested) => tree::equal(tested.clone(), condition.clone()),
                 None => condition.clone(),
             };
             let taken = and_then(reached.clone(), holds.clone());
@@ -266,11 +269,7 @@ impl Draft<'_> {
 
     fn coalesce(&mut self, coalesce: &protobuf::CoalesceExpr, place: Place<'_>) -> Result<Node> {
         let mut made = coalesce.clone();
-        let mut reached = place.when.cloned();
-        for (at, argument) in made.args.iter_mut().enumerate() {
-            *argument = self.part(argument, if at == 0 { place } else { place.under(reached.as_ref()) })?;
-            reached = Some(and_then(reached, is_null(argument.clone())));
-        }
+        self.in_turn(&mut made.args, place, |argument| tree::null_test(argument, NullTestType::IsNull))?;
         Ok(made.into_node())
     }
 }
@@ -279,30 +278,7 @@ impl Draft<'_> {
 /// where it is not.
 pub(super) fn and_then(first: Option<Node>, second: Node) -> Node {
     let Some(first) = first else { return second };
-    let when = CaseWhen { expr: Some(Box::new(first)), result: Some(Box::new(second)), ..CaseWhen::default() };
-    let otherwise = Some(Box::new(tree::boolean(false)));
-    CaseExpr { args: vec![when.into_node()], defresult: otherwise, ..CaseExpr::default() }.into_node()
-}
-
-fn undecided(argument: Node, is_and: bool) -> Node {
-    use BoolTestType::{IsNotFalse, IsNotTrue};
-    tree::boolean_test(argument, if is_and { IsNotFalse } else { IsNotTrue })
-}
-
-fn is_null(argument: Node) -> Node {
-    NullTest { arg: Some(Box::new(argument)), nulltesttype: NullTestType::IsNull as i32, ..NullTest::default() }
-        .into_node()
-}
-
-pub(super) fn equal(left: Node, right: Node) -> Node {
-    protobuf::AExpr {
-        kind: AExprKind::AexprOp as i32,
-        name: vec![tree::string("=")],
-        lexpr: Some(Box::new(left)),
-        rexpr: Some(Box::new(right)),
-        ..protobuf::AExpr::default()
-    }
-    .into_node()
+    tree::case_when(first, second, Some(tree::boolean(false)))
 }
 
 /// `a IN (b, c)` and its kin may not look at all of their parts.
@@ -323,16 +299,4 @@ fn is_constant(node: &Node) -> Result<bool> {
 /// `t.*` as a value, which a select list would take for all columns.
 fn is_whole_row(node: &Node) -> bool {
     node.get::<ColumnRef>().is_some_and(|column| tree::is_star(&column.fields))
-}
-
-fn has_set(nodes: &[Node]) -> Result<bool> {
-    let mut found = false;
-    for node in nodes {
-        let mut node = node.clone();
-        node.rewrite(&mut |node| {
-            found |= matches!(Slot::of(node), Some(Slot::Set(_) | Slot::Void(_)));
-            Ok(!found)
-        })?;
-    }
-    Ok(found)
 }

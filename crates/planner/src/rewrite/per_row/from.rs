@@ -11,7 +11,7 @@ use pgerror::Result;
 
 use super::effects::may_touch;
 use super::expression::Place;
-use super::slots::{Call, Draft, Slot, in_from, rows_item};
+use super::slots::{Call, Draft, Slot, rows_item};
 use crate::tree::{self, Ask, Get, Ref, Syntax, Walk};
 
 /// The query that gives the rows, and the one over them; `None` if FROM has no such call, or not so.
@@ -77,7 +77,7 @@ fn depth(draft: &Draft<'_>, item: &Node) -> Result<Option<usize>> {
         Some(NodeEnum::JoinExpr(join)) => join,
         _ => return Ok(None),
     };
-    let keeps_left = [JoinType::JoinInner, JoinType::JoinLeft].iter().any(|kind| join.jointype == *kind as i32);
+    let keeps_left = matches!(join.jointype(), JoinType::JoinInner | JoinType::JoinLeft);
     let is_plain = keeps_left && !join.is_natural && join.using_clause.is_empty() && join.alias.is_none();
     match join.larg.as_deref() {
         Some(left) if is_plain && draft.calls_in(left)? => Ok(depth(draft, left)?.map(|depth| depth + 1)),
@@ -109,8 +109,8 @@ fn in_rows(draft: &mut Draft<'_>, item: &RangeFunction, names: &HashSet<String>)
     let mut call = call.clone();
     draft.arguments(&mut call, Place { group: &[], when: None, only_columns: false })?;
     let call = call.into_node();
-    let own = tree::alias("loxo_c");
-    let query = tree::select_from(vec![tree::target(tree::star(None), None)], vec![in_from(call, own)]);
+    let item_of_call = tree::call_in_from(call, tree::alias("loxo_c")).into_node();
+    let query = tree::select_from(vec![tree::target(tree::star(None), None)], vec![item_of_call]);
     let first = draft.add(Call { query, when: None, columns: columns.len(), is_set: true });
     let mut alias = alias.clone();
     let given = alias.colnames.len();

@@ -31,9 +31,8 @@ fn take(draft: &Draft<'_>, item: &mut Node, taken: &mut Vec<Node>) -> Result<()>
     if join.alias.is_some() {
         return Ok(());
     }
-    let is = |kind: JoinType| join.jointype == kind as i32;
-    let (left, right) =
-        (is(JoinType::JoinInner) || is(JoinType::JoinLeft), is(JoinType::JoinInner) || is(JoinType::JoinRight));
+    let left = matches!(join.jointype(), JoinType::JoinInner | JoinType::JoinLeft);
+    let right = matches!(join.jointype(), JoinType::JoinInner | JoinType::JoinRight);
     let is_inner = left && right;
     if let (true, Some(side)) = (left, join.larg.as_deref_mut()) {
         take(draft, side, taken)?;

@@ -1,7 +1,7 @@
 //! Sub-selects with calls are run before the statement they are in, as those that lock rows are ([`Lifted`]): each is then a
 //! query of its own, whose rows the statement gets.
 
-use pg_query::protobuf::{SelectStmt, SetOperation};
+use pg_query::protobuf::SelectStmt;
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
@@ -56,13 +56,13 @@ impl Lift<'_> {
 
     /// Arms of a set operation, and all sub-selects.
     fn of_query(&mut self, select: &mut SelectStmt) -> Result<()> {
-        if select.op == SetOperation::SetopNone as i32 {
+        if !tree::is_operation(select) {
             return self.anywhere(select);
         }
         self.anywhere(&mut select.with_clause)?;
         for arm in [&mut select.larg, &mut select.rarg].into_iter().flatten() {
-            let is_operation = arm.op != SetOperation::SetopNone as i32;
-            match is_operation && arm.limit_count.is_none() && arm.sort_clause.is_empty() && arm.with_clause.is_none() {
+            let is_bare = arm.limit_count.is_none() && arm.sort_clause.is_empty() && arm.with_clause.is_none();
+            match tree::is_operation(arm) && is_bare {
                 true => self.of_query(arm)?,
                 false => self.take(arm)?,
             }
@@ -135,11 +135,10 @@ impl Lift<'_> {
 /// Is an expression of the statement computed at least once? It is in one row without FROM, or of VALUES.
 fn is_reached(tree: &NodeEnum) -> bool {
     let is_row = |select: &SelectStmt| {
-        select.op == SetOperation::SetopNone as i32
+        !tree::is_operation(select)
             && select.from_clause.is_empty()
             && select.where_clause.is_none()
-            && select.limit_count.is_none()
-            && select.limit_offset.is_none()
+            && tree::is_unlimited(select)
             && select.having_clause.is_none()
     };
     match tree {

@@ -7,7 +7,7 @@
 //!   second  rows  SELECT x FROM … WHERE g ORDER BY z LIMIT 3      each  f(x)    then  SELECT f FROM …
 //! ```
 
-use pg_query::protobuf::{self, FuncCall, ResTarget, SelectStmt, SetOperation};
+use pg_query::protobuf::{self, FuncCall, ResTarget, SelectStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
@@ -19,7 +19,7 @@ use crate::tree::{self, Get, Walk};
 
 /// The query that gives the rows, and the one over them; `None` if there are no calls to take out, or not so.
 pub(super) fn split(draft: &mut Draft<'_>, query: &SelectStmt) -> Result<Option<(SelectStmt, SelectStmt)>> {
-    let is_plain = query.op == SetOperation::SetopNone as i32
+    let is_plain = !tree::is_operation(query)
         && query.values_lists.is_empty()
         && query.into_clause.is_none()
         && !draft.calls_in(&query.with_clause)?
@@ -84,7 +84,7 @@ impl Level {
             || draft.calls_in(&query.sort_clause)?
             || draft.calls_in(&query.window_clause)?
             || draft.calls_in(&query.distinct_clause)?
-            || (is_distinct && !shape::has_distinct_on(query) && draft.calls_in(&query.target_list)?);
+            || (is_distinct && !tree::has_distinct_on(query) && draft.calls_in(&query.target_list)?);
         shape::walk_level(query, &mut |node| {
             if let tree::Ref::FuncCall(call) = node
                 && (call.over.is_some() || shape::is_aggregate(draft.ctx, call))
@@ -133,7 +133,7 @@ impl Level {
         draft.fails |= !query.locking_clause.is_empty();
         rest.locking_clause = Vec::new();
         let mut over = Over { when: when.as_ref(), known: Vec::new() };
-        let is_distinct = !query.distinct_clause.is_empty() && !shape::has_distinct_on(query);
+        let is_distinct = !query.distinct_clause.is_empty() && !tree::has_distinct_on(query);
         for item in rest.group_clause.iter_mut().chain(&mut rest.distinct_clause) {
             over.whole(draft, item)?;
         }

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use catalog::Function;
-use pg_query::protobuf::{ColumnRef, FuncCall, List, RangeFunction, RangeVar, SelectStmt};
-use pg_query::{Node, NodeEnum, protobuf};
+use pg_query::protobuf::{ColumnRef, FuncCall, RangeFunction, RangeVar, SelectStmt};
+use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
 use super::effects::may_touch;
@@ -42,7 +42,10 @@ impl Slot {
     }
 
     pub fn of(node: &Node) -> Option<Self> {
-        let column = node.get::<ColumnRef>()?;
+        Self::of_column(node.get()?)
+    }
+
+    pub fn of_column(column: &ColumnRef) -> Option<Self> {
         let [rows, name] = column.fields.as_slice() else { return None };
         let name = tree::text_of(name).filter(|_| tree::text_of(rows) == Some(ROWS))?;
         let (kind, at) = name.split_at_checked(1)?;
@@ -325,14 +328,4 @@ pub(super) fn rows_item() -> Node {
 
 fn is_rows(item: &RangeFunction) -> bool {
     item.functions.is_empty() && item.alias.as_ref().is_some_and(|alias| alias.aliasname == ROWS)
-}
-
-/// A function in FROM.
-pub(super) fn in_from(call: Node, alias: protobuf::Alias) -> Node {
-    let list = List { items: vec![call, Node { node: None }] };
-    tree::node(NodeEnum::RangeFunction(RangeFunction {
-        functions: vec![tree::node(NodeEnum::List(list))],
-        alias: Some(alias),
-        ..RangeFunction::default()
-    }))
 }

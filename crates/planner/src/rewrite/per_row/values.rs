@@ -9,21 +9,15 @@ use super::effects::may_touch;
 use super::slots::Draft;
 use crate::parse::{self, Statement};
 use crate::plan::Each;
-use crate::select::shape;
 use crate::tree::{self, Get, Syntax};
 
 /// `None` if it is no such INSERT, or if more than the rows depends on its being one statement: triggers, RETURNING, a row that is
 /// met twice.
 pub(super) fn row_by_row(draft: &Draft<'_>, statement: &Statement, insert: &InsertStmt) -> Result<Option<Each>> {
     let Some(source) = insert.select_stmt.get::<SelectStmt>() else { return Ok(None) };
-    let updates = insert
-        .on_conflict_clause
-        .as_deref()
-        .is_some_and(|conflict| conflict.action != OnConflictAction::OnconflictNothing as i32);
-    let is_bare = source.values_lists.len() > 1
-        && source.with_clause.is_none()
-        && source.sort_clause.is_empty()
-        && shape::is_unlimited(source);
+    let conflict = insert.on_conflict_clause.as_ref();
+    let updates = conflict.is_some_and(|conflict| conflict.action() != OnConflictAction::OnconflictNothing);
+    let is_bare = source.values_lists.len() > 1 && source.with_clause.is_none() && !tree::is_ordered(source);
     let (Some(target), true) = (&insert.relation, is_bare) else { return Ok(None) };
     let is_whole = updates || insert.with_clause.is_some() || insert.returning_clause.is_some();
     if is_whole || has_triggers(draft, target)? || !may_touch(draft.ctx, &draft.functions_in(source)?, target)? {

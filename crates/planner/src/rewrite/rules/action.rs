@@ -15,18 +15,16 @@ const VALUES: &str = "loxo_values";
 
 /// Puts values in the place of `old.x` and `new.x`, as PostgreSQL prints them.
 pub(super) fn replace<T: Walk>(part: &mut T, value: &mut dyn FnMut(Which, &str) -> Result<Node>) -> Result<()> {
-    part.rewrite(&mut |node| {
-        let Some(column) = node.get::<ColumnRef>() else { return Ok(true) };
-        let Some(which) = column.fields.first().and_then(tree::text_of).and_then(row_named) else { return Ok(true) };
+    part.put(|node| {
+        let Some(column) = node.get::<ColumnRef>() else { return Ok(None) };
+        let Some(which) = column.fields.first().and_then(tree::text_of).and_then(row_named) else { return Ok(None) };
         match column.fields.as_slice() {
-            [_, name] if let Some(name) = tree::text_of(name) => *node = value(which, name)?,
-            [_] => return Ok(true),
-            _ => {
-                return Err(PgError::unsupported("a row as a whole in a rule").hint("Name the columns one by one."));
-            }
+            [_, name] if let Some(name) = tree::text_of(name) => value(which, name).map(Some),
+            [_] => Ok(None),
+            _ => Err(PgError::unsupported("a row as a whole in a rule").hint("Name the columns one by one.")),
         }
-        Ok(false)
-    })
+    })?;
+    Ok(())
 }
 
 fn row_named(name: &str) -> Option<Which> {

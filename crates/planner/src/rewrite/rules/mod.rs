@@ -118,7 +118,12 @@ fn rewritten(ctx: &Context<'_>, statement: &Statement, tree: &NodeEnum) -> Resul
     let Some(event) = event else {
         return match relation.rules.is_empty() {
             true => Ok(None),
-            false => Err(no_merge(&relation)),
+            // In PostgreSQL's own words.
+            false => {
+                let message = format!("cannot execute MERGE on relation \"{}\"", relation.name);
+                Err(PgError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
+                    .detail("MERGE is not supported for relations with rules."))
+            }
         };
     };
     if !concerns(ctx, &relation, Some(event), 0)? {
@@ -143,12 +148,6 @@ fn rewritten(ctx: &Context<'_>, statement: &Statement, tree: &NodeEnum) -> Resul
         RuleEvent::Delete => "DELETE 0",
     };
     Ok(Some(Rewritten { steps, tag, checks_rights, of_owners }))
-}
-
-/// In PostgreSQL's own words.
-fn no_merge(relation: &Relation) -> PgError {
-    let message = format!("cannot execute MERGE on relation \"{}\"", relation.name);
-    PgError::new(SqlState::FEATURE_NOT_SUPPORTED, message).detail("MERGE is not supported for relations with rules.")
 }
 
 /// Where a statement comes from.

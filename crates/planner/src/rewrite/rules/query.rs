@@ -146,7 +146,7 @@ impl<'a> Query<'a> {
         match column.default.as_deref() {
             Some(default) if is_plain => tree::parse_expression(default),
             // Nothing of NULL can be cut off.
-            None if is_plain => cast(null(), &column.type_name),
+            None if is_plain => cast(tree::null(), &column.type_name),
             _ => Err(self.refused(&format!("the default of column \"{}\"", column.name))),
         }
     }
@@ -323,10 +323,7 @@ fn inserted(relation: &Relation, insert: &InsertStmt) -> Result<Rows> {
         [Node { node: Some(NodeEnum::List(row)) }] => Some(&row.items),
         _ => None,
     };
-    let has_clauses = insert.with_clause.is_some()
-        || query.with_clause.is_some()
-        || query.limit_count.is_some()
-        || query.limit_offset.is_some();
+    let has_clauses = insert.with_clause.is_some() || query.with_clause.is_some() || !tree::is_unlimited(query);
     match row {
         Some(items) if items.len() != columns.len() => refused("VALUES of another length"),
         Some(items) if !has_clauses => Ok(Rows::One(columns.into_iter().zip(items.iter().cloned()).collect())),
@@ -360,10 +357,6 @@ fn inner(node: &Node) -> Result<&NodeEnum> {
 pub(super) fn add(condition: &mut Option<Box<Node>>, more: Vec<Node>) {
     let all = condition.take().map(|own| *own).into_iter().chain(more).collect();
     *condition = tree::conjunction(all).map(Box::new);
-}
-
-fn null() -> Node {
-    tree::node(NodeEnum::AConst(protobuf::AConst { isnull: true, location: -1, val: None }))
 }
 
 /// A cast to a type as the catalog prints it.

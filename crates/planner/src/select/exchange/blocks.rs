@@ -4,18 +4,16 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use catalog::{Column, Distribution, Relation};
-use pg_query::protobuf::{
-    CommonTableExpr, FuncCall, ResTarget, RowExpr, SelectStmt, SetOperation, SubLinkType, WithClause,
-};
+use pg_query::protobuf::{CommonTableExpr, FuncCall, ResTarget, RowExpr, SelectStmt, SubLinkType, WithClause};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
-use super::estimate::{DISTINCT_MAX, STEP, width};
-use super::texts::{make_distinct, rename_table, unknown_column};
+use super::estimate::{STEP, width};
+use super::texts::{rename_table, unknown_column};
 use super::{Found, Markers, Search, State, exchanged_table, select_of_table};
 use crate::context::{Context, Named};
 use crate::facts::builtins::{self, Combined};
-use crate::plan::{Exchange, FinalSql, Gather, Plan, Route};
+use crate::plan::{Exchange, FinalSql, Plan, Route};
 use crate::select::locality::depends_on_order;
 use crate::select::names::{is_closed, outputs};
 use crate::select::{exact, levels, shape};
@@ -139,7 +137,7 @@ impl Search<'_> {
             let exchange = Exchange { inputs, ..state.exchange(&columns, nodes, sql, route) };
             let is_single = self.is_single(block)?;
             let table = exchanged_table(None, exchange.table.clone(), columns, distribution);
-            let table = state.add(exchange, Relation { rows: if is_single { 1.0 } else { 0.0 }, ..table });
+            let table = state.add_as(exchange, Relation { rows: if is_single { 1.0 } else { 0.0 }, ..table });
             state.made.push((text.clone(), table.clone()));
             options.push((replace(query, block, &table)?, state));
         }
@@ -158,12 +156,8 @@ impl Search<'_> {
         {
             return Ok(None);
         }
-        let mut once = block.query.clone();
-        make_distinct(&mut once);
-        Ok(match (self.estimated(&block.query)?, self.estimated(&once)?) {
-            (Some(all), Some(few)) if few < all * DISTINCT_MAX => Some((tree::deparse_select(&once)?, few)),
-            _ => None,
-        })
+        let once = self.once_if_fewer(&block.query)?;
+        once.map(|(once, few)| Ok((tree::deparse_select(&once)?, few))).transpose()
     }
 
     /// A plan's rows as a text and the nodes to run it on; what must be gathered for it becomes exchanges of its own.
@@ -173,42 +167,31 @@ impl Search<'_> {
         state: &mut State,
     ) -> Result<(Vec<catalog::NodeId>, FinalSql, Vec<usize>)> {
         let Markers { types, inputs } = found.markers.clone();
-        let marked = |sql: &str| FinalSql { text: sql.to_owned(), types };
-        match &found.last {
-            Plan::Forward(forward) => Ok((forward.nodes[..1].to_vec(), marked(&forward.sql), inputs)),
-            Plan::Scatter(scatter) => Ok((scatter.nodes.clone(), marked(&scatter.sql), inputs)),
-            Plan::Gather(gather) => self.settle_gather(gather, &found.markers, state),
-            _ => Err(PgError::internal("a query without rows")),
-        }
-    }
-
-    fn settle_gather(
-        &self,
-        gather: &Gather,
-        markers: &Markers,
-        state: &mut State,
-    ) -> Result<(Vec<catalog::NodeId>, FinalSql, Vec<usize>)> {
+        let marked = |sql: &str| FinalSql { text: sql.to_owned(), types: types.clone() };
+        let gather = match &found.last {
+            Plan::Forward(forward) => return Ok((forward.nodes[..1].to_vec(), marked(&forward.sql), inputs)),
+            Plan::Scatter(scatter) => return Ok((scatter.nodes.clone(), marked(&scatter.sql), inputs)),
+            Plan::Gather(gather) => gather,
+            _ => return Err(PgError::internal("a query without rows")),
+        };
         let mut last = tree::parse_select(&gather.final_sql.text)?;
-        let mut inputs = Vec::new();
+        let mut gathered = Vec::new();
         for input in &gather.inputs {
-            let sql = FinalSql { text: input.sql.clone(), types: markers.types.clone() };
-            let next = state.exchange(&[], input.nodes.clone(), sql, Route::Single { node: gather.node });
-            inputs.push(state.exchanges.len());
+            let next =
+                state.exchange(&[], input.nodes.clone(), marked(&input.sql), Route::Single { node: gather.node });
+            gathered.push(state.exchanges.len());
             rename_table(&mut last, &input.table, &next.table)?;
-            let table = exchanged_table(None, next.table.clone(), Vec::new(), Distribution::Temporary);
-            state.add(Exchange { inputs: markers.inputs.clone(), ..next }, table);
+            state.add(Exchange { inputs: inputs.clone(), ..next }, Vec::new(), Distribution::Temporary);
             state.cost += STEP;
         }
         let sql = FinalSql { text: tree::deparse_select(&last)?, types: gather.final_sql.types.clone() };
-        Ok((vec![gather.node], sql, inputs))
+        Ok((vec![gather.node], sql, gathered))
     }
 
     /// Does it give one row, or none?
     fn is_single(&self, block: &Block) -> Result<bool> {
         let select = &block.query;
-        Ok(select.op == SetOperation::SetopNone as i32
-            && select.group_clause.is_empty()
-            && shape::is_aggregated(self.ctx, select)?)
+        Ok(!tree::is_operation(select) && select.group_clause.is_empty() && shape::is_aggregated(self.ctx, select)?)
     }
 
     fn block_rows(&self, block: &Block, found: &Found) -> Result<f64> {
@@ -227,10 +210,9 @@ impl Search<'_> {
     /// Columns `loxo_c1`, …, with the types that are known for sure.
     pub(super) fn columns_shown(&self, query: &SelectStmt, count: usize, state: &State) -> Result<Vec<Column>> {
         let ctx = self.context(state);
-        let node = query.clone().into_tree();
-        let levels = levels::levels(&ctx, &node)?;
+        let levels = levels::levels(&ctx, query)?;
         let own = levels.first();
-        let is_plain = query.op == SetOperation::SetopNone as i32
+        let is_plain = !tree::is_operation(query)
             && query.target_list.len() == count
             && !query.target_list.iter().any(tree::shows_star);
         let mut columns = Vec::new();
@@ -362,14 +344,6 @@ fn replace(query: &SelectStmt, block: &Block, table: &Arc<Relation>) -> Result<S
 
 /// Puts something in the block's place, if the query has it.
 fn put(query: &mut SelectStmt, block: &Block, stand_in: &SelectStmt) -> Result<bool> {
-    let mut found = false;
-    query.rewrite(&mut |node: &mut Node| {
-        if node.node.as_ref().is_some_and(|node| block.originals.contains(node)) {
-            *node = stand_in.clone().into_node();
-            found = true;
-            return Ok(false);
-        }
-        Ok(true)
-    })?;
-    Ok(found)
+    let is_block = |node: &Node| node.node.as_ref().is_some_and(|node| block.originals.contains(node));
+    query.put(|node| Ok(is_block(node).then(|| stand_in.clone().into_node())))
 }

@@ -11,14 +11,13 @@
 //! `UNION ALL` alone needs none of this: no rows have to meet.
 
 use catalog::{Column, Distribution, FIRST_USER_OID, KeyColumn};
-use pg_query::protobuf::{SelectStmt, SetOperation};
+use pg_query::protobuf::SelectStmt;
 use pgerror::Result;
 
 use super::blocks::with_ctes;
-use super::estimate::{DISTINCT_MAX, ROWS_MIN, STEP, width};
+use super::estimate::{ROWS_MIN, STEP, width};
 use super::repartitioned_aggregation::rows_at_most;
-use super::texts::make_distinct;
-use super::{Found, Search, State, exchanged_table, select_of_table};
+use super::{Found, Search, State, select_of_table};
 use crate::plan::Exchange;
 use crate::select::names::{is_closed, outputs};
 use crate::select::shape;
@@ -37,7 +36,7 @@ struct Branch {
 impl Search<'_> {
     /// A plan that does a set operation on all nodes, if it has many rows that would otherwise come to one node.
     pub(super) fn branches(&self, query: &SelectStmt, state: &State) -> Result<Option<Found>> {
-        if query.op == SetOperation::SetopNone as i32 || self.ctx.has_user_operator("=") {
+        if !tree::is_operation(query) || self.ctx.has_user_operator("=") {
             return Ok(None);
         }
         let Some(leaves) = leaves(query) else { return Ok(None) };
@@ -63,8 +62,7 @@ impl Search<'_> {
             state.cost += STEP + branch.rows * width(branch.columns.len());
             stand_ins.push(select_of_table(&branch.names, &branch.columns, &exchange.table));
             let distribution = Distribution::Hash { columns: key.clone(), map_id, map: map.clone() };
-            let table = exchanged_table(None, exchange.table.clone(), branch.columns.clone(), distribution);
-            state.add(exchange, table);
+            state.add(exchange, branch.columns.clone(), distribution);
         }
         replace_leaves(&mut query, &mut stand_ins.into_iter());
         self.found(&query, &state)
@@ -79,29 +77,15 @@ impl Search<'_> {
             return Ok(None);
         };
         let columns = self.columns_shown(&alone, outputs.len(), state)?;
+        let is_plain =
+            alone.distinct_clause.is_empty() && !tree::is_ordered(&alone) && !shape::is_aggregated(self.ctx, &alone)?;
         let all = self.estimated(&alone)?;
-        let (query, rows) = match self.once_each(&alone, all)? {
+        let once = if is_plain { self.once_if_fewer(&alone)? } else { None };
+        let (query, rows) = match once {
             Some(distinct) => distinct,
-            None => (alone, all),
+            None => (alone, all.map_or_else(|| rows_at_most(&ctx, leaf), Ok)?),
         };
-        let rows = rows.map_or_else(|| rows_at_most(&ctx, leaf), Ok)?;
         Ok(Some(Branch { query, names: outputs, columns, rows }))
-    }
-
-    /// The branch with equal rows once, if far fewer are left.
-    fn once_each(&self, branch: &SelectStmt, all: Option<f64>) -> Result<Option<(SelectStmt, Option<f64>)>> {
-        let is_plain = branch.distinct_clause.is_empty()
-            && branch.sort_clause.is_empty()
-            && shape::is_unlimited(branch)
-            && !shape::is_aggregated(self.ctx, branch)?;
-        if !is_plain {
-            return Ok(None);
-        }
-        let mut distinct = branch.clone();
-        make_distinct(&mut distinct);
-        let few = self.estimated(&distinct)?;
-        let is_fewer = matches!((all, few), (Some(all), Some(few)) if few < all * DISTINCT_MAX);
-        Ok(is_fewer.then_some((distinct, few)))
     }
 
     /// Positions that are of the same type in all branches, and can be hashed.
@@ -111,25 +95,18 @@ impl Search<'_> {
             let same = |other: &Branch| {
                 other.columns.get(*at).is_some_and(|o| o.type_oid == column.type_oid && o.deterministic)
             };
-            column.deterministic && column.type_oid < FIRST_USER_OID && others.iter().all(same)
+            column.type_oid < FIRST_USER_OID && others.iter().all(same)
         };
-        let key = |(_, column): (usize, &Column)| {
-            let key_type = self.ctx.catalog.key_type(column.type_oid)?;
-            Some(KeyColumn { number: column.number, key_type })
-        };
-        first.columns.iter().enumerate().filter(is_common).filter_map(key).collect()
+        first.columns.iter().enumerate().filter(is_common).filter_map(|(_, column)| self.key(column)).collect()
     }
 }
 
 /// The branches, if all operations compare rows and none of them keeps duplicates.
 fn leaves(query: &SelectStmt) -> Option<Vec<&SelectStmt>> {
-    if query.op == SetOperation::SetopNone as i32 {
+    if !tree::is_operation(query) {
         return Some(vec![query]);
     }
-    let has_own_order = |branch: &SelectStmt| {
-        let is_operation = branch.op != SetOperation::SetopNone as i32;
-        is_operation && !(branch.sort_clause.is_empty() && shape::is_unlimited(branch))
-    };
+    let has_own_order = |branch: &SelectStmt| tree::is_operation(branch) && tree::is_ordered(branch);
     let (left, right) = (query.larg.as_deref()?, query.rarg.as_deref()?);
     if query.all || has_own_order(left) || has_own_order(right) {
         return None;
@@ -139,9 +116,9 @@ fn leaves(query: &SelectStmt) -> Option<Vec<&SelectStmt>> {
 
 fn replace_leaves(query: &mut SelectStmt, stand_ins: &mut impl Iterator<Item = SelectStmt>) {
     for branch in [&mut query.larg, &mut query.rarg].into_iter().flatten() {
-        match branch.op == SetOperation::SetopNone as i32 {
-            true => **branch = stand_ins.next().unwrap_or_else(tree::empty_select),
-            false => replace_leaves(branch, stand_ins),
+        match tree::is_operation(branch) {
+            true => replace_leaves(branch, stand_ins),
+            false => **branch = stand_ins.next().unwrap_or_else(tree::empty_select),
         }
     }
 }

@@ -21,11 +21,11 @@ use pg_query::protobuf::{AConst, ColumnRef, FuncCall, ResTarget, SelectStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
-use super::estimate::{DISTINCT_MAX, STEP, width};
+use super::estimate::{STEP, width};
 use super::moves::over;
 use super::semi_join_reduction::with_level;
-use super::texts::{make_distinct, unknown_column};
-use super::{Search, State, exchanged_table, predicate_elimination};
+use super::texts::unknown_column;
+use super::{Search, State, predicate_elimination};
 use crate::context::Context;
 use crate::facts::builtins::{self, Combined as Way};
 use crate::facts::numbers::{self, Number};
@@ -60,13 +60,12 @@ impl Search<'_> {
     /// The query with one table's rows added up early and sent by the hash of a column that they are joined by.
     pub(super) fn ahead(&self, query: &SelectStmt, state: &State) -> Result<Vec<(SelectStmt, State)>> {
         let ctx = self.context(state);
-        let node = query.clone().into_tree();
-        let levels = levels::levels(&ctx, &node)?;
+        let levels = levels::levels(&ctx, query)?;
         let mut options = Vec::new();
         for level in levels.iter().filter(|level| level.gathers) {
             for table in &level.tables {
                 let is_made = self.is_made(state, &table.relation);
-                if !is_made && table.is_plain() && table.relation.distribution.is_partitioned() {
+                if !is_made && table.may_be_filtered && table.relation.distribution.is_partitioned() {
                     options.extend(self.added_up(query, state, &levels, table)?);
                 }
             }
@@ -82,11 +81,10 @@ impl Search<'_> {
         table: &LevelTable,
     ) -> Result<Vec<(SelectStmt, State)>> {
         let ctx = self.context(state);
-        let all = query.clone().into_tree();
-        let filter = levels::filters(&ctx, &all)?.remove(&table.number).unwrap_or_default();
+        let filter = levels::filters(&ctx, query)?.remove(&table.number).unwrap_or_default();
         let done = levels::own_conditions(&ctx, levels).remove(&table.number).unwrap_or_default();
         let query = predicate_elimination::without(query, &done)?.unwrap_or_else(|| query.clone());
-        let levels = levels::levels(&ctx, &query.clone().into_tree())?;
+        let levels = levels::levels(&ctx, &query)?;
         let Some((select, level)) = level_of(&query, &levels, table.number)? else { return Ok(Vec::new()) };
         let Some(ahead) = (Separation { ctx: &ctx, select, level, table }).ahead()? else { return Ok(Vec::new()) };
         let Some((fragment, rows)) = self.worth_it(&ahead, table, &filter)? else { return Ok(Vec::new()) };
@@ -99,15 +97,10 @@ impl Search<'_> {
 
     /// What each node computes, and how many rows all give together, if those are far fewer than there are.
     fn worth_it(&self, ahead: &Ahead, table: &LevelTable, filter: &[Node]) -> Result<Option<(SelectStmt, f64)>> {
-        let mut plain = gather::fragment(&table.relation, &table.name, &gather::Needs::none(), filter);
+        let mut plain = gather::fragment(&table.relation, &table.name, &gather::Needs::default(), filter);
         let key = |column: &Column| tree::column(&[&table.alias, &column.name]);
         plain.target_list = ahead.keys.iter().map(|column| tree::target(key(column), None)).collect();
-        let mut distinct = plain.clone();
-        make_distinct(&mut distinct);
-        let (Some(all), Some(few)) = (self.estimated(&plain)?, self.estimated(&distinct)?) else { return Ok(None) };
-        if few >= all * DISTINCT_MAX {
-            return Ok(None);
-        }
+        let Some((_, few)) = self.once_if_fewer(&plain)? else { return Ok(None) };
         let mut fragment = plain;
         fragment.group_clause = ahead.keys.iter().map(key).collect();
         let parts = ahead.parts.iter().map(|part| tree::target(part.call.clone(), Some(&part.column.name)));
@@ -141,8 +134,7 @@ impl Search<'_> {
             let level = SelectStmt { from_clause: over(&ahead.level.from_clause, &replaced)?, ..ahead.level.clone() };
             let place = Distribution::Hash { columns: vec![key], map_id, map: map.clone() };
             state.cost += STEP + rows * width(columns.len()) * 1.1;
-            let made = exchanged_table(None, exchange.table.clone(), columns.clone(), place);
-            state.add(exchange, made);
+            state.add(exchange, columns.clone(), place);
             options.extend(with_level(query, select, &level)?.map(|query| (query, state)));
         }
         Ok(options)
@@ -371,7 +363,7 @@ impl Separation<'_> {
 fn is_product(value: &Node) -> bool {
     match &value.node {
         Some(NodeEnum::AExpr(e)) => {
-            matches!(tree::operator_name(&e.name), Some("+" | "-" | "*"))
+            matches!(tree::own_name(&e.name), Some("+" | "-" | "*"))
                 && [&e.lexpr, &e.rexpr].into_iter().flatten().all(|side| is_product(side))
         }
         Some(NodeEnum::ColumnRef(_) | NodeEnum::AConst(_)) => true,

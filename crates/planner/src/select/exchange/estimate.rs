@@ -5,16 +5,24 @@ use pg_query::Node;
 use pg_query::protobuf::{RangeVar, SelectStmt};
 use pgerror::Result;
 
+use super::texts::make_distinct;
 use super::unit::Unit;
 use super::{Search, State};
 use crate::select::gather::{self, Needs};
 use crate::select::levels;
-use crate::tree::{self, Ask, Syntax};
+use crate::tree::{self, Ask};
 
 /// Guessed part of the rows that a condition keeps.
 pub(super) const KEPT_BY_CONDITION: f64 = 0.3;
 /// Rows of a table that was never analysed.
 const ROWS_UNKNOWN: f64 = 1000.0;
+/// Part of the rows, up to which it is worth to find out on each node which are distinct.
+const DISTINCT_MAX: f64 = 0.5;
+
+/// Rows that a node has of a table.
+pub(super) fn rows_in(relation: &Relation) -> f64 {
+    if relation.rows > 0.0 { relation.rows } else { ROWS_UNKNOWN }
+}
 
 impl Search<'_> {
     /// Rows of all nodes together that fulfil the conditions. The home node's part stands for every node's.
@@ -31,7 +39,7 @@ impl Search<'_> {
             Some(local_copy) => self.expected(local_copy.input.sql.clone()),
             None => self.estimated(&gather::fragment(relation, name, needs, &early))?,
         };
-        let all = if relation.rows > 0.0 { relation.rows } else { ROWS_UNKNOWN };
+        let all = rows_in(relation);
         let (rows, unknown) = match estimated {
             // PostgreSQL never says 0: one row may as well be all that the nodes have together.
             Some(rows) if rows <= 1.0 && !early.is_empty() => (1.0, conditions.len() - early.len()),
@@ -46,9 +54,8 @@ impl Search<'_> {
         if self.ctx.session.few_rows <= 0.0 {
             return Ok(false);
         }
-        let node = query.clone().into_tree();
-        let levels = levels::levels(&self.context(state), &node)?;
-        let units = self.units(query, state, &levels, &Needs::of(&node)?)?;
+        let levels = levels::levels(&self.context(state), query)?;
+        let units = self.units(query, state, &levels, &Needs::of(query)?)?;
         let is_small = |unit: &Unit| unit.relation.distribution.is_partitioned() || unit.rows_all < ROWS_MIN;
         let rows: f64 = units.iter().map(|unit| unit.rows_filtered).sum();
         Ok(self.wanted.borrow().is_empty() && units.iter().all(is_small) && rows <= self.ctx.session.few_rows)
@@ -57,6 +64,14 @@ impl Search<'_> {
     /// What the home node expects of a text, if that is known; else it is asked for next time.
     pub(super) fn estimated(&self, fragment: &SelectStmt) -> Result<Option<f64>> {
         tree::deparse_select(fragment).map(|text| self.expected(text))
+    }
+
+    /// The query with equal rows once, and how many a node gives then, if that is known to make them far fewer.
+    pub(super) fn once_if_fewer(&self, query: &SelectStmt) -> Result<Option<(SelectStmt, f64)>> {
+        let mut once = query.clone();
+        make_distinct(&mut once);
+        let (all, few) = (self.estimated(query)?, self.estimated(&once)?);
+        Ok(all.zip(few).filter(|(all, few)| *few < all * DISTINCT_MAX).map(|(_, few)| (once, few)))
     }
 
     fn expected(&self, text: String) -> Option<f64> {
@@ -78,6 +93,3 @@ pub(super) fn width(columns: usize) -> f64 {
 
 /// With fewer rows the steps cost more than they save.
 pub(super) const ROWS_MIN: f64 = 50_000.0;
-
-/// Part of the rows, up to which it is worth to find out on each node which are distinct.
-pub(super) const DISTINCT_MAX: f64 = 0.5;

@@ -103,7 +103,7 @@ impl Search<'_> {
         }
         let exchange = Exchange { indexes, ..state.exchange(&unit.columns, nodes, FinalSql::plain(sql), route) };
         let made = exchanged_table(Some(&unit.relation), exchange.table.clone(), unit.columns.clone(), distribution);
-        Ok(state.add(exchange, made).name.clone())
+        Ok(state.add_as(exchange, made).name.clone())
     }
 
     fn route(&self, unit: &Unit, m: &Move) -> Route {
@@ -205,14 +205,13 @@ impl Search<'_> {
         let columns = vec![key];
         let exchange = state.exchange(&columns, nodes, sql, Route::Replicated { nodes: self.nodes.clone() });
         let everywhere = Distribution::Replicated { nodes: self.nodes.clone() };
-        let table = exchanged_table(None, exchange.table.clone(), columns, everywhere);
-        Ok(Some(state.add(exchange, table).name.clone()))
+        Ok(Some(state.add(exchange, columns, everywhere).name.clone()))
     }
 }
 
 /// `SELECT column FROM unit WHERE its conditions`.
 fn key_select(unit: &Unit, column: &str) -> SelectStmt {
-    let mut select = gather::fragment(&unit.relation, &unit.name, &Needs::none(), &unit.filter);
+    let mut select = gather::fragment(&unit.relation, &unit.name, &Needs::default(), &unit.filter);
     let key = unit.relation.column(column).map(|key| tree::target(column_of(unit, &key.name), None));
     select.target_list = key.into_iter().collect();
     select

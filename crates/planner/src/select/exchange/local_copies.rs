@@ -17,7 +17,7 @@ use crate::plan::Input;
 use crate::select::gather::{self, Needs};
 use crate::select::levels;
 use crate::session::{ChangedTable, Exchanges};
-use crate::tree::{self, Ask, Get, Ref, Walk};
+use crate::tree::{self, Ask, Ref};
 
 /// A table's copy.
 pub(super) struct LocalCopy {
@@ -41,10 +41,9 @@ pub(super) fn make(ctx: &Context<'_>, query: &mut NodeEnum) -> Result<Option<Vec
     let filters = levels::filters(ctx, query)?;
     let mut local_copies: Vec<LocalCopy> = Vec::new();
     let mut locked = false;
-    query.rewrite(&mut |node: &mut Node| {
-        let Some(name) = node.get_mut::<RangeVar>() else { return Ok(true) };
+    query.change_tables(|name| {
         // A WITH item may bear a table's name: then there is no such table in the statement.
-        let Named::Distributed(relation) = ctx.resolve(name)? else { return Ok(false) };
+        let Named::Distributed(relation) = ctx.resolve(name)? else { return Ok(()) };
         let known = changed.is_locked.get(&relation.oid);
         locked |= known == Some(&true);
         if blind || known.is_some() {
@@ -54,7 +53,7 @@ pub(super) fn make(ctx: &Context<'_>, query: &mut NodeEnum) -> Result<Option<Vec
             *name = gather::replacement(name, &table);
             name.location = number;
         }
-        Ok(false)
+        Ok(())
     })?;
     Ok((!locked).then_some(local_copies))
 }

@@ -39,7 +39,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use catalog::{Column, Distribution, NodeId, Relation};
+use catalog::{Column, Distribution, KeyColumn, NodeId, Relation};
 use pg_query::NodeEnum;
 use pg_query::protobuf::SelectStmt;
 use pgerror::Result;
@@ -201,14 +201,10 @@ struct State {
 }
 
 impl State {
-    fn next_table(&self) -> String {
-        format!("loxo_x{}", self.exchanges.len() + 1)
-    }
-
     /// An exchange into the next table. Its rows need none of the others' and are analysed where they come, if nothing else is said.
     fn exchange(&self, columns: &[Column], nodes: Vec<NodeId>, sql: FinalSql, route: Route) -> Exchange {
         Exchange {
-            table: self.next_table(),
+            table: format!("loxo_x{}", self.exchanges.len() + 1),
             columns: columns.iter().map(|column| column.name.clone()).collect(),
             nodes,
             sql,
@@ -219,7 +215,13 @@ impl State {
         }
     }
 
-    fn add(&mut self, exchange: Exchange, table: Relation) -> Arc<Relation> {
+    fn add(&mut self, exchange: Exchange, columns: Vec<Column>, distribution: Distribution) -> Arc<Relation> {
+        let table = exchanged_table(None, exchange.table.clone(), columns, distribution);
+        self.add_as(exchange, table)
+    }
+
+    /// The same for a table of which more is known.
+    fn add_as(&mut self, exchange: Exchange, table: Relation) -> Arc<Relation> {
         let table = Arc::new(table);
         self.exchanges.push(exchange);
         self.tables.push(table.clone());
@@ -309,9 +311,14 @@ impl Search<'_> {
         made.any(|made| made.name == relation.name && made.oid == relation.oid)
     }
 
-    /// Can rows be told apart by what the column holds?
+    /// The column as one of a key, if rows can be told apart by what it holds.
+    fn key(&self, column: &Column) -> Option<KeyColumn> {
+        let key_type = self.ctx.catalog.key_type(column.type_oid).filter(|_| column.deterministic)?;
+        Some(KeyColumn { number: column.number, key_type })
+    }
+
     fn is_comparable(&self, column: &Column) -> bool {
-        column.deterministic && self.ctx.catalog.key_type(column.type_oid).is_some()
+        self.key(column).is_some()
     }
 
     fn context<'s>(&'s self, state: &'s State) -> Context<'s> {

@@ -5,9 +5,9 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::sync::Arc;
 
-use catalog::{Distribution, FIRST_USER_OID, KeyColumn, MapId, Relation};
+use catalog::{Distribution, FIRST_USER_OID, MapId, Relation};
 use pg_query::Node;
-use pg_query::protobuf::{RangeVar, SelectStmt, SetOperation};
+use pg_query::protobuf::SelectStmt;
 use pgerror::Result;
 use placement::BucketMap;
 
@@ -19,7 +19,7 @@ use crate::select::gather::{self, Needs};
 use crate::select::levels::{self, Level};
 use crate::select::locality::{Analyzer, Env};
 use crate::select::shape;
-use crate::tree::{self, Get, Syntax, Walk};
+use crate::tree::{self, Ask, Walk};
 
 /// Part of the rows up to which another table's condition is worth a semi-join.
 pub(super) const REDUCTION_MAX: f64 = 0.5;
@@ -31,10 +31,9 @@ const TRIES_MAX: usize = 200;
 impl Search<'_> {
     /// The cheapest arrangement of the query's tables under which it is local.
     pub(super) fn moves(&self, query: &SelectStmt, state: &State) -> Result<Option<Found>> {
-        let node = query.clone().into_tree();
         let ctx = self.context(state);
-        let levels = levels::levels(&ctx, &node)?;
-        let needs = Needs::of(&node)?;
+        let levels = levels::levels(&ctx, query)?;
+        let needs = Needs::of(query)?;
         let units = self.units(query, state, &levels, &needs)?;
         if units.is_empty() {
             return Ok(None);
@@ -123,12 +122,11 @@ impl Search<'_> {
         let exchanged: Vec<Arc<Relation>> = state.tables.iter().cloned().chain(tables).collect();
         let ctx = Context { exchanged: &exchanged, ..self.ctx.afresh() };
         let mut analyzer = Analyzer::new(&ctx);
-        let analysed = analyzer.with_of_query(renamed, &Env::default()).and_then(|env| {
-            match renamed.op == SetOperation::SetopNone as i32 {
-                true => analyzer.body(renamed, &env).map(|_| ()),
-                false => analyzer.block(&shape::below_order(renamed), &env).map(|_| ()),
-            }
-        });
+        let analysed =
+            analyzer.with_of_query(renamed, &Env::default()).and_then(|env| match tree::is_operation(renamed) {
+                true => analyzer.block(&shape::below_order(renamed), &env).map(|_| ()),
+                false => analyzer.body(renamed, &env).map(|_| ()),
+            });
         Ok(analysed.is_ok())
     }
 
@@ -171,7 +169,7 @@ impl Search<'_> {
             return Ok(None);
         }
         let Some(query) = predicate_elimination::without(query, &done)? else { return Ok(None) };
-        let needs = Needs::of(&query.clone().into_tree())?;
+        let needs = Needs::of(&query)?;
         let mut units = units.to_vec();
         for (unit, what) in units.iter_mut().zip(moves) {
             let needed = needs.columns(&unit.relation, tree::alias_of(&unit.name));
@@ -194,7 +192,7 @@ impl Search<'_> {
         levels: &[Level],
         needs: &Needs,
     ) -> Result<Vec<Unit>> {
-        let filters = levels::filters(&self.context(state), &query.clone().into_tree())?;
+        let filters = levels::filters(&self.context(state), query)?;
         let mut units = Vec::new();
         for (at, level) in levels.iter().enumerate() {
             for table in &level.tables {
@@ -259,13 +257,10 @@ impl Search<'_> {
             let may_split = is_partitioned || levels[unit.level].has_outer_join || is_looked_up_from;
             let only_builtin = unit.columns.iter().all(|column| column.type_oid < FIRST_USER_OID);
             for column in unit.columns.iter().filter(|_| may_split && only_builtin) {
-                let is_wanted =
-                    compared.contains(&column.name) || (levels[unit.level].gathers && needs.is_grouped(&column.name));
-                let Some(key_type) = self.ctx.catalog.key_type(column.type_oid).filter(|_| column.deterministic) else {
-                    continue;
-                };
-                for (map_id, map) in spaces.iter().filter(|_| is_wanted) {
-                    let key = KeyColumn { number: column.number, key_type };
+                let is_wanted = compared.contains(&column.name)
+                    || (levels[unit.level].gathers && needs.grouped.contains(&column.name));
+                let Some(key) = self.key(column).filter(|_| is_wanted) else { continue };
+                for (map_id, map) in &spaces {
                     options.push((Move::Hash { key, map_id: *map_id, map: map.clone() }, STEP + weight * 1.1));
                 }
             }
@@ -301,13 +296,11 @@ fn stand_in(number: i32) -> String {
 /// The query, or a part of one, with some tables replaced, by number.
 pub(super) fn over<T: Walk + Clone>(query: &T, tables: &HashMap<i32, String>) -> Result<T> {
     let mut query = query.clone();
-    query.rewrite(&mut |node: &mut Node| {
-        if let Some(name) = node.get_mut::<RangeVar>()
-            && let Some(table) = tables.get(&name.location)
-        {
+    query.change_tables(|name| {
+        if let Some(table) = tables.get(&name.location) {
             *name = gather::replacement(name, table);
         }
-        Ok(true)
+        Ok(())
     })?;
     Ok(query)
 }

@@ -108,12 +108,12 @@ impl Finder<'_> {
 /// The sub-select of `a IN (SELECT …)` if a row of it stands for itself alone: no grouping, no LIMIT.
 fn plain_in<'t>(ctx: &Context<'_>, link: &'t SubLink) -> Option<&'t SelectStmt> {
     let is_in = link.sub_link_type == SubLinkType::AnySublink as i32
-        && (link.oper_name.is_empty() || tree::operator_name(&link.oper_name) == Some("="));
+        && (link.oper_name.is_empty() || tree::own_name(&link.oper_name) == Some("="));
     let query = link.subselect.get::<SelectStmt>()?;
-    let is_plain = query.op == pg_query::protobuf::SetOperation::SetopNone as i32
+    let is_plain = !tree::is_operation(query)
         && query.target_list.len() == 1
         && query.distinct_clause.is_empty()
-        && shape::is_unlimited(query)
+        && tree::is_unlimited(query)
         && shape::windows(query).ok()?.is_empty()
         && !shape::is_aggregated(ctx, query).ok()?;
     (is_in && is_plain).then_some(query)

@@ -15,13 +15,13 @@ use std::sync::Arc;
 
 use catalog::{Column, Distribution, FIRST_USER_OID, KeyColumn, MapId};
 use pg_query::NodeEnum;
-use pg_query::protobuf::{FuncCall, RangeVar, SelectStmt, SetOperation};
+use pg_query::protobuf::{FuncCall, RangeVar, SelectStmt};
 use pgerror::Result;
 use placement::{BucketMap, KeyType};
 
-use super::estimate::{DISTINCT_MAX, ROWS_MIN};
-use super::texts::{make_distinct, rename_table, unknown_column};
-use super::{Found, Markers, Search, State, exchanged_table};
+use super::estimate::ROWS_MIN;
+use super::texts::{rename_table, unknown_column};
+use super::{Found, Markers, Search, State};
 use crate::context::Context;
 use crate::facts::builtins;
 use crate::plan::{FinalSql, KeySource, Plan, Route};
@@ -40,7 +40,7 @@ impl Search<'_> {
     pub(super) fn repartitioned(&self, query: &SelectStmt, state: &State) -> Result<Option<Found>> {
         let ctx = self.context(state);
         let mut analyzer = Analyzer::new(&ctx);
-        if query.op != SetOperation::SetopNone as i32 {
+        if tree::is_operation(query) {
             return Ok(None);
         }
         let Ok(env) = analyzer.with_of_query(query, &Env::default()) else { return Ok(None) };
@@ -73,8 +73,7 @@ impl Search<'_> {
         rename_table(&mut last, two_phase::TABLE, &exchange.table)?;
         let markers = Markers { types, inputs: vec![state.exchanges.len()] };
         let distribution = Distribution::Hash { columns: key, map_id, map };
-        let table = exchanged_table(None, exchange.table.clone(), columns, distribution);
-        state.add(exchange, table);
+        state.add(exchange, columns, distribution);
         if !is_complete(&self.context(&state), &last) {
             return Ok(None);
         }
@@ -97,12 +96,8 @@ impl Search<'_> {
         if !parts.fragment.group_clause.is_empty() || !counts_once(self.ctx, &parts.last, columns)? {
             return Ok(false);
         }
-        let mut distinct = parts.fragment.clone();
-        make_distinct(&mut distinct);
-        match (self.estimated(&parts.fragment)?, self.estimated(&distinct)?) {
-            (Some(all), Some(few)) if few < all * DISTINCT_MAX => parts.fragment = distinct,
-            _ => return Ok(false),
-        }
+        let Some((distinct, _)) = self.once_if_fewer(&parts.fragment)? else { return Ok(false) };
+        parts.fragment = distinct;
         Ok(true)
     }
 
@@ -121,12 +116,8 @@ impl Search<'_> {
         let is_common = |column: &&Column| {
             lists.iter().all(|list| list.iter().any(|item| tree::bare_name(item) == Some(&column.name)))
         };
-        let key = |column: &Column| {
-            let key_type = self.ctx.catalog.key_type(column.type_oid)?;
-            Some(KeyColumn { number: column.number, key_type })
-        };
-        let known = columns.iter().filter(|column| column.deterministic && column.type_oid < FIRST_USER_OID);
-        Ok(known.filter(is_common).filter_map(key).collect())
+        let known = columns.iter().filter(|column| column.type_oid < FIRST_USER_OID);
+        Ok(known.filter(is_common).filter_map(|column| self.key(column)).collect())
     }
 
     pub(super) fn by_hash(&self, key: &[KeyColumn], map: &Arc<BucketMap>) -> Route {

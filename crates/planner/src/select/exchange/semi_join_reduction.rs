@@ -24,22 +24,20 @@
 use std::sync::Arc;
 
 use catalog::{Column, Distribution, NodeId, Relation, quote_identifier};
-use pg_query::protobuf::{BoolExprType, RangeVar, SelectStmt, SetOperation, SubLink, SubLinkType};
+use pg_query::protobuf::{BoolExprType, RangeVar, SelectStmt, SubLink, SubLinkType};
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
 use super::blocks::with_ctes;
-use super::estimate::{KEPT_BY_CONDITION, STEP, width};
-use super::{Search, State, exchanged_table};
+use super::estimate::{KEPT_BY_CONDITION, STEP, rows_in, width};
+use super::{Search, State};
 use crate::context::{Context, Named};
+use crate::keys;
 use crate::plan::{Exchange, FinalSql, Route};
 use crate::select::gather::Needs;
 use crate::select::locality::{Analyzer, Env, Not, RowDistribution, depends_on_order};
 use crate::select::names::is_closed;
-use crate::tree::{self, Ask, Get, Ref, Syntax, Walk};
-
-/// Rows of a table that was never analysed.
-const ROWS_UNKNOWN: f64 = 1000.0;
+use crate::tree::{self, Ask, Get, Ref, Walk};
 
 /// What it costs a node to look at a row of R and the other conditions, where moving one costs 1.
 const LOOK: f64 = 0.1;
@@ -120,7 +118,7 @@ impl Search<'_> {
             if depends_on_order(&ctx, &passing)? {
                 continue;
             }
-            let all = if relation.rows > 0.0 { relation.rows } else { ROWS_UNKNOWN };
+            let all = rows_in(&relation);
             let guessed = all * KEPT_BY_CONDITION.powi(tree::conjuncts(without.where_clause.as_deref()).len() as i32);
             let rows = self.estimated(&without)?.unwrap_or(guessed);
             let condition = (*condition).clone();
@@ -144,15 +142,15 @@ impl Search<'_> {
     /// The columns of R that the query can mention, the key first, if they can be compared and are not too many. A GROUP BY of
     /// the key must find a table that has it.
     fn all_columns(&self, relation: &Relation, key: &[Column], query: &SelectStmt) -> Result<Option<Vec<Column>>> {
-        let needs = Needs::of(&query.clone().into_tree())?;
+        let needs = Needs::of(query)?;
         let mut columns = key.to_vec();
         for name in needs.columns_by_any_name(relation) {
             columns.extend(relation.column(name).filter(|column| !key.iter().any(|k| k.name == column.name)).cloned());
         }
-        let can_travel = !needs.is_of_all()
+        let can_travel = !needs.all
             && columns.len() <= COLUMNS_MAX
             && columns.iter().all(|column| self.is_comparable(column))
-            && !key.iter().any(|column| needs.is_grouped(&column.name));
+            && !key.iter().any(|column| needs.grouped.contains(&column.name));
         Ok(can_travel.then_some(columns))
     }
 
@@ -184,8 +182,7 @@ impl Search<'_> {
             let exchange = Exchange { is_analysed: false, ..state.exchange(&columns, asked.nodes.clone(), sql, route) };
             let level_after = asked.decided(level, &exchange.table)?;
             state.cost += STEP + asked.rows * asked.nodes.len() as f64 * width(columns.len()) * copies;
-            let table = exchanged_table(None, exchange.table.clone(), columns, distribution);
-            state.add(exchange, table);
+            state.add(exchange, columns, distribution);
             options.extend(with_level(query, level, &level_after)?.map(|query| (query, state)));
         }
         Ok(options)
@@ -207,9 +204,8 @@ impl Search<'_> {
         let level = SelectStmt { from_clause: vec![asked.rows_sent(&exchange.table, "")?], ..tree::empty_select() };
         let passing = rows_of(&level, &asked.alias, &asked.columns, vec![asked.condition.clone()]);
         let distribution = Distribution::Replicated { nodes: asked.nodes.clone() };
-        let table = exchanged_table(None, exchange.table.clone(), columns, distribution);
         state.cost += cost;
-        state.add(exchange, table);
+        state.add(exchange, columns, distribution);
         let passing = with_ctes(&self.context(&state), &passing, query)?;
         Ok(passing.map(|passing| (state, passing)))
     }
@@ -265,7 +261,7 @@ impl Asked {
 /// The only table of a level, if every node may have all of it and nothing forbids to look at its rows early.
 fn only_table<'l>(ctx: &Context<'_>, level: &'l SelectStmt) -> Result<Option<(&'l RangeVar, Arc<Relation>)>> {
     let [Node { node: Some(NodeEnum::RangeVar(table)) }] = level.from_clause.as_slice() else { return Ok(None) };
-    if level.op != SetOperation::SetopNone as i32 || table.alias.as_ref().is_some_and(|a| !a.colnames.is_empty()) {
+    if tree::is_operation(level) || table.alias.as_ref().is_some_and(|a| !a.colnames.is_empty()) {
         return Ok(None);
     }
     let Named::Distributed(relation) = ctx.resolve(table)? else { return Ok(None) };
@@ -277,11 +273,9 @@ fn only_table<'l>(ctx: &Context<'_>, level: &'l SelectStmt) -> Result<Option<(&'
 
 /// The columns of the primary key, if equality of them is sure to tell rows apart.
 fn primary_key(ctx: &Context<'_>, relation: &Relation) -> Option<Vec<Column>> {
-    let key = relation.unique_keys.iter().find(|key| key.primary)?;
-    let columns: Option<Vec<Column>> = key.columns.iter().map(|number| relation.column_at(*number).cloned()).collect();
-    columns.filter(|columns| {
-        columns.iter().all(|column| column.deterministic && ctx.catalog.key_type(column.type_oid).is_some())
-    })
+    let key = keys::primary(relation)?;
+    let is_comparable = |column: &&Column| column.deterministic && ctx.catalog.key_type(column.type_oid).is_some();
+    key.iter().all(is_comparable).then(|| key.into_iter().cloned().collect())
 }
 
 /// A sub-select that asks about other rows, and whether its parts must all say yes.

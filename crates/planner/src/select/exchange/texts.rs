@@ -2,10 +2,10 @@
 
 use catalog::{Column, Generated};
 use pg_query::Node;
-use pg_query::protobuf::{RangeVar, SelectStmt};
+use pg_query::protobuf::SelectStmt;
 use pgerror::Result;
 
-use crate::tree::{self, Get, Walk};
+use crate::tree::{self, Ask};
 
 /// Marks a select as DISTINCT.
 pub(super) fn make_distinct(select: &mut SelectStmt) {
@@ -31,12 +31,10 @@ pub(super) fn unknown_column() -> Column {
 }
 
 pub(super) fn rename_table(select: &mut SelectStmt, from: &str, to: &str) -> Result<()> {
-    select.rewrite(&mut |node: &mut Node| {
-        if let Some(name) = node.get_mut::<RangeVar>()
-            && name.relname == from
-        {
+    select.change_tables(|name| {
+        if name.relname == from {
             *name = tree::table("", to, None);
         }
-        Ok(true)
+        Ok(())
     })
 }

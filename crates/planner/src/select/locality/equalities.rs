@@ -48,18 +48,12 @@ impl Analyzer<'_> {
 
     /// An expression's text with terms in the place of columns.
     fn resolved(&self, expression: &Node, body: &Body) -> Option<String> {
+        let term = |node: &Node| {
+            let (leaf, position) = terms::resolve_here(&self.leaves, &body.scope, node.get()?).ok()??;
+            Some(tree::column(&[&format!("leaf {leaf}"), &format!("column {position}")]))
+        };
         let mut expression = expression.clone();
-        expression
-            .rewrite(&mut |node: &mut Node| {
-                if let Some(column) = node.get::<ColumnRef>()
-                    && let Ok(Some((leaf, position))) = terms::resolve_here(&self.leaves, &body.scope, column)
-                {
-                    *node = tree::column(&[&format!("leaf {leaf}"), &format!("column {position}")]);
-                    return Ok(false);
-                }
-                Ok(true)
-            })
-            .ok()?;
+        expression.put(|node| Ok(term(node))).ok()?;
         tree::deparse_expression(&expression).ok()
     }
 

@@ -163,8 +163,8 @@ impl Analyzer<'_> {
     ) -> Local<()> {
         let alias = sub.alias.as_ref().map_or_else(String::new, |a| a.aliasname.clone());
         if sub.lateral {
-            let leaf = self.leaf(scope, alias, None, RowDistribution::Any);
-            region.items.push(Item::Lateral(leaf, sub));
+            self.leaf(scope, alias, None, RowDistribution::Any);
+            region.items.push(Item::Lateral(sub));
             return Ok(());
         }
         let mut block = self.block(query_of(sub)?, env)?;

@@ -15,7 +15,7 @@ impl Analyzer<'_> {
         for item in &region.items {
             let part = match item {
                 Item::Leaf(leaf) => self.pinned(self.parts[*leaf].clone(), equal),
-                Item::Lateral(leaf, sub) => self.lateral(*leaf, sub, scope, env, equal, &all)?,
+                Item::Lateral(sub) => self.lateral(sub, scope, env, equal, &all)?,
                 Item::Join(kind, left, right, on) => self.outer_join(*kind, left, right, on, scope, env, equal)?,
             };
             all = self.meet(all, part, equal)?;
@@ -25,7 +25,6 @@ impl Analyzer<'_> {
 
     pub(super) fn lateral(
         &mut self,
-        leaf: usize,
         sub: &RangeSubselect,
         scope: &Scope,
         env: &Env<'_>,
@@ -37,12 +36,8 @@ impl Analyzer<'_> {
         let mut block = self.block(query_of(sub)?, &inner)?;
         rename(&mut block, sub.alias.as_ref().map_or(&[][..], |a| &a.colnames));
         Ok(match block.part {
-            RowDistribution::Partitioned(mut split) => {
-                split.key.iter_mut().for_each(|term| term.0 = leaf);
-                // The leaf's columns are not known to conditions learnt before: its key must not be matched by name.
-                split.key.clear();
-                RowDistribution::Partitioned(split)
-            }
+            // The leaf's columns are not known to conditions learnt before: its key must not be matched by name.
+            RowDistribution::Partitioned(split) => RowDistribution::Partitioned(Split { key: Vec::new(), ..split }),
             other => other,
         })
     }

@@ -29,7 +29,7 @@ use super::{exact, shape};
 use crate::context::{Context, Named, intersect};
 use crate::facts::builtins;
 use crate::facts::constant::{self, Constant};
-use crate::tree::{self, Ask, Get, Ref, Walk};
+use crate::tree::{self, Ask, Get, Ref};
 
 pub(crate) use steady::depends_on_order;
 
@@ -148,7 +148,7 @@ pub(crate) struct Env<'o> {
 /// One item of an inner join.
 enum Item<'t> {
     Leaf(usize),
-    Lateral(usize, &'t RangeSubselect),
+    Lateral(&'t RangeSubselect),
     Join(JoinType, Box<Region<'t>>, Box<Region<'t>>, Vec<Condition<'t>>),
 }
 
@@ -231,9 +231,9 @@ impl<'a> Analyzer<'a> {
     /// A complete sub-select: everything in it must be local.
     pub fn block(&mut self, select: &SelectStmt, env: &Env<'_>) -> Local<Block> {
         let env = self.with_of_query(select, env)?;
-        let block = match select.op == SetOperation::SetopNone as i32 {
-            true => self.plain_block(select, &env)?,
-            false => self.set_operation(select, &env)?,
+        let block = match tree::is_operation(select) {
+            true => self.set_operation(select, &env)?,
+            false => self.plain_block(select, &env)?,
         };
         self.steady(select, block)
     }
@@ -244,7 +244,7 @@ impl<'a> Analyzer<'a> {
             if !select.sort_clause.is_empty() {
                 return not_local("ORDER BY in a sub-select over a partitioned table");
             }
-            if select.limit_count.is_some() || select.limit_offset.is_some() {
+            if !tree::is_unlimited(select) {
                 return not_local("LIMIT in a sub-select over a partitioned table");
             }
             if let Some(reason) = self.incomplete(select, &body, split)? {
@@ -319,7 +319,7 @@ impl<'a> Analyzer<'a> {
                 if !keyed && !is_union_all {
                     return not_local("a set operation whose branches do not both show their distribution key");
                 }
-                if !select.sort_clause.is_empty() || select.limit_count.is_some() || select.limit_offset.is_some() {
+                if tree::is_ordered(select) {
                     return not_local("ORDER BY or LIMIT in a set operation over partitioned tables");
                 }
                 let key = if keyed { l.key } else { Vec::new() };

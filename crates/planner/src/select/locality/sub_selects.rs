@@ -62,7 +62,7 @@ impl Analyzer<'_> {
         equal: &Equalities,
     ) -> bool {
         let is_in = link.sub_link_type == SubLinkType::AnySublink as i32
-            && (link.oper_name.is_empty() || tree::operator_name(&link.oper_name) == Some("="))
+            && (link.oper_name.is_empty() || tree::own_name(&link.oper_name) == Some("="))
             && !self.ctx.has_user_operator("=");
         if !is_in || sub.space.is_none() || sub.space != outer.space || sub.key.is_empty() || outer.key.is_empty() {
             return false;

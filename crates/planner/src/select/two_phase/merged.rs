@@ -187,8 +187,7 @@ fn key_type(analyzer: &Analyzer<'_>, body: &Body, value: &Node) -> Option<KeyTyp
         Some(NodeEnum::CollateClause(clause)) => {
             let column = clause.arg.get::<ColumnRef>()?;
             let column = exact::column_here(analyzer, body, column)?;
-            let (schema, collation) = tree::qualified(&clause.collname);
-            let is_bytewise = schema.is_none_or(|schema| schema == "pg_catalog") && ["C", "POSIX"].contains(&collation);
+            let is_bytewise = matches!(tree::own_name(&clause.collname), Some("C" | "POSIX"));
             KeyType::of_type(column.type_oid, is_bytewise).filter(|of| matches!(of, KeyType::Text))
         }
         Some(NodeEnum::TypeCast(cast)) => {

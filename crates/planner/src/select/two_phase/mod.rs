@@ -100,8 +100,7 @@ pub(crate) fn finish_set(
     let all = vec![tree::target(tree::star(None), None)];
     let fragment = tree::select_from(all, vec![tree::sub_select(inner.clone(), alias)]);
     let mut last = over_input(select);
-    last.target_list =
-        outputs.iter().enumerate().map(|(i, name)| tree::target(tree::column(&[&output(i + 1)]), Some(name))).collect();
+    last.target_list = outputs_as(outputs.iter());
     last.sort_clause = select.sort_clause.clone();
     let planned = Planned { fragment, last, types: Vec::new(), merge: None };
     planned.gather(ctx, nodes.to_vec()).map(Some)
@@ -124,19 +123,18 @@ impl Planned {
         let sql = tree::deparse_select(&self.fragment)?;
         let text = tree::deparse_select(&self.last)?;
         let input = Input { table: TABLE.to_owned(), nodes, sql, indexes: Vec::new(), exchange_plan: None };
-        Ok(Gather {
-            node: ctx.home(),
-            inputs: vec![input],
-            final_sql: FinalSql { text, types: self.types },
-            writes: false,
-            merge: self.merge.map(Box::new),
-            lent: Vec::new(),
-        })
+        let gather = Gather::new(ctx.home(), vec![input], FinalSql { text, types: self.types });
+        Ok(Gather { merge: self.merge.map(Box::new), ..gather })
     }
 }
 
 fn output(position: usize) -> String {
     format!("loxo_c{position}")
+}
+
+/// The columns of the input under the names of the outputs.
+fn outputs_as<'n>(names: impl Iterator<Item = &'n String>) -> Vec<Node> {
+    names.enumerate().map(|(i, name)| tree::target(tree::column(&[&output(i + 1)]), Some(name))).collect()
 }
 
 /// The final statement's frame: reads the input, keeps LIMIT.
@@ -170,7 +168,7 @@ pub(super) fn has_pseudo_types(ctx: &Context<'_>) -> bool {
 
 /// Must grouping, windows or DISTINCT see the rows of all nodes? Plain DISTINCT need not: it is done on the nodes and again.
 fn needs_all_rows(ctx: &Context<'_>, select: &SelectStmt) -> Result<bool> {
-    Ok(shape::is_aggregated(ctx, select)? || !shape::windows(select)?.is_empty() || shape::has_distinct_on(select))
+    Ok(shape::is_aggregated(ctx, select)? || !shape::windows(select)?.is_empty() || tree::has_distinct_on(select))
 }
 
 /// Every row of the fragment is an output row: sort, distinct and limit on both sides.
@@ -189,14 +187,10 @@ fn rows_done_plan(
     fragment.target_list =
         values.iter().enumerate().map(|(i, (v, _))| tree::target(v.clone(), Some(&output(i + 1)))).collect();
     let mut last = over_input(select);
-    last.target_list = values
-        .iter()
-        .enumerate()
-        .map(|(i, (_, name))| tree::target(tree::column(&[&output(i + 1)]), Some(name)))
-        .collect();
+    last.target_list = outputs_as(values.iter().map(|(_, name)| name));
     // Duplicates within a node are gone when the key is in the output; removing them again changes nothing then.
     last.distinct_clause = select.distinct_clause.clone();
-    if shape::has_distinct_on(select) {
+    if tree::has_distinct_on(select) {
         return Ok(None);
     }
     let mut sort = Vec::new();
@@ -253,33 +247,17 @@ fn sort_by(by: &SortBy, node: Node) -> Node {
 
 /// A node need not give more rows than the whole statement skips and returns, in any order but that of their locks.
 fn push_limit(select: &SelectStmt, fragment: &mut SelectStmt) {
-    let sort = fragment.sort_clause.clone();
-    push_limit_without_locks(select, fragment);
-    if !select.locking_clause.is_empty() {
-        fragment.sort_clause = sort;
-    }
-}
-
-fn push_limit_without_locks(select: &SelectStmt, fragment: &mut SelectStmt) {
-    fragment.limit_offset = None;
-    fragment.limit_option = LimitOption::Default as i32;
-    let count = fragment.limit_count.take();
-    let Some(count) = count.filter(|_| select.limit_option != LimitOption::WithTies as i32) else {
+    let count = fragment.limit_count.take().filter(|_| select.limit_option != LimitOption::WithTies as i32);
+    let pushed = count.and_then(|count| match &select.limit_offset {
+        None => Some(*count),
+        Some(offset) => constant(offset)?.checked_add(constant(&count)?).map(tree::integer),
+    });
+    if pushed.is_none() && select.locking_clause.is_empty() {
         fragment.sort_clause.clear();
-        return;
-    };
-    let pushed = match (&select.limit_offset, constant(&count)) {
-        (None, _) => Some(*count),
-        (Some(offset), Some(count)) => constant(offset).and_then(|o| o.checked_add(count)).map(tree::integer),
-        (Some(_), None) => None,
-    };
-    match pushed {
-        Some(limit) => {
-            fragment.limit_count = Some(Box::new(limit));
-            fragment.limit_option = LimitOption::Count as i32;
-        }
-        None => fragment.sort_clause.clear(),
     }
+    fragment.limit_option = if pushed.is_some() { LimitOption::Count } else { LimitOption::Default } as i32;
+    fragment.limit_count = pushed.map(Box::new);
+    fragment.limit_offset = None;
 }
 
 fn constant(node: &Node) -> Option<i64> {

@@ -12,7 +12,7 @@ use crate::look_alikes::Qualifier;
 use crate::plan::FinalSql;
 use crate::select::locality::{Analyzer, Body, Env, Split};
 use crate::select::{exact, shape};
-use crate::tree::{self, Ask, Get, Ref, Syntax, Walk};
+use crate::tree::{self, Ask, Get, Ref, Syntax};
 
 fn names_a_column(expression: &Node) -> bool {
     expression.any(|node| matches!(node, Ref::ColumnRef(_))).unwrap_or(false)
@@ -141,7 +141,8 @@ impl<'a> Upper<'a> {
     }
 
     fn sort(&mut self, select: &SelectStmt) -> Result<Vec<Node>> {
-        let names: Vec<String> = select.target_list.iter().map(target_name).collect();
+        let name = |target: &Node| target.get().map(tree::output_name).unwrap_or_default();
+        let names: Vec<String> = select.target_list.iter().map(name).collect();
         let mut sort = select.sort_clause.clone();
         for item in &mut sort {
             let Some(by) = item.get_mut::<SortBy>() else { continue };
@@ -179,31 +180,21 @@ impl<'a> Upper<'a> {
 
     /// Replaces what the nodes compute by columns of the temp table.
     fn expression(&mut self, expression: &mut Node) -> Result<()> {
-        expression.rewrite(&mut |node: &mut Node| {
+        expression.put(|node| {
             if let Some(grouped) = self.group.iter().find(|g| self.analyzer.same(g, node, self.body)).cloned() {
-                *node = self.carry(&grouped, true);
-                return Ok(false);
+                return Ok(Some(self.carry(&grouped, true)));
             }
             match &node.node {
-                Some(NodeEnum::SubLink(_)) => self.impossible = true,
-                Some(NodeEnum::TypeCast(cast)) if tree::is_table_name(cast) => {
-                    *node = self.loose_column(&node.clone());
-                    return Ok(false);
-                }
                 Some(NodeEnum::FuncCall(call)) if shape::is_aggregate(self.ctx, call) => {
-                    let replaced =
-                        if self.partial { self.combined(&call.clone())? } else { self.over_columns(&call.clone())? };
-                    *node = replaced;
-                    return Ok(false);
+                    let replaced = if self.partial { self.combined(call) } else { self.over_columns(call) };
+                    return replaced.map(Some);
                 }
-                Some(NodeEnum::ColumnRef(_)) => {
-                    *node = self.loose_column(&node.clone());
-                    return Ok(false);
-                }
+                Some(NodeEnum::SubLink(_)) => self.impossible = true,
                 _ => {}
             }
-            Ok(true)
-        })
+            Ok(is_column(node).then(|| self.loose_column(node)))
+        })?;
+        Ok(())
     }
 
     /// A column outside aggregates and grouping expressions: there is no grouping, or it depends on the grouped columns.
@@ -237,24 +228,12 @@ impl<'a> Upper<'a> {
 
     /// An aggregate as it is, over columns of the temp table.
     fn over_columns(&mut self, call: &FuncCall) -> Result<Node> {
-        let mut call = call.clone().into_node();
-        let NodeEnum::FuncCall(inner) = call.node.as_mut().expect("just built") else { return Ok(call) };
-        inner.rewrite(&mut |node: &mut Node| {
-            match &node.node {
-                Some(NodeEnum::SubLink(_)) => self.impossible = true,
-                Some(NodeEnum::TypeCast(cast)) if tree::is_table_name(cast) => {
-                    *node = self.carry(&node.clone(), false);
-                    return Ok(false);
-                }
-                Some(NodeEnum::ColumnRef(_)) => {
-                    *node = self.carry_column(&node.clone(), false);
-                    return Ok(false);
-                }
-                _ => {}
-            }
-            Ok(true)
+        let mut call = call.clone();
+        call.put(|node| {
+            self.impossible |= matches!(node.node, Some(NodeEnum::SubLink(_)));
+            Ok(is_column(node).then(|| self.carry_column(node, false)))
         })?;
-        Ok(call)
+        Ok(call.into_node())
     }
 
     /// An aggregate as partial results and the expression that combines them.
@@ -315,6 +294,11 @@ impl<'a> Upper<'a> {
     }
 }
 
-fn target_name(target: &Node) -> String {
-    target.get().map(tree::output_name).unwrap_or_default()
+/// A column, or the name of a row's table, which only the row's own node can tell.
+fn is_column(node: &Node) -> bool {
+    match &node.node {
+        Some(NodeEnum::ColumnRef(_)) => true,
+        Some(NodeEnum::TypeCast(cast)) => tree::is_table_name(cast),
+        _ => false,
+    }
 }
