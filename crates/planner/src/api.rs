@@ -3,7 +3,7 @@
 use catalog::{Catalog, Oid};
 use pgerror::Result;
 
-use crate::context::Context;
+use crate::context::{Context, Planner};
 use crate::dml::temp_placement::{self, Late};
 use crate::driver::Driver;
 use crate::expanded::{self, Expanded};
@@ -27,7 +27,7 @@ fn context_of<'a>(statement: &'a Statement, catalog: &'a Catalog, session: &'a S
 ///
 /// Errors: 0A000 for what cannot be run correctly, with a hint; others (42P16, 42703, …) where our own clauses are wrong.
 pub fn plan(statement: &Statement, catalog: &Catalog, session: &SessionFacts<'_>) -> Result<Plan> {
-    context_of(statement, catalog, session).plan(statement)
+    Driver.plan(&context_of(statement, catalog, session), statement)
 }
 
 /// The views of a statement that its plan replaces by their definitions, since it moves rows.

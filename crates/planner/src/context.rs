@@ -99,11 +99,6 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// See [`Planner::plan`].
-    pub fn plan(&self, statement: &Statement) -> Result<Plan> {
-        self.planner.plan(self, statement)
-    }
-
     /// See [`Planner::plan_part`].
     pub fn plan_part(&self, statement: &Statement) -> Result<Plan> {
         self.planner.plan_part(self, statement)

@@ -21,7 +21,7 @@ impl Planner for Driver {
         let auto_replicates = AutoReplicate::default();
         let may_auto_replicate = statement.kind == StatementKind::Update;
         let auto_replicates_to = may_auto_replicate.then_some(&auto_replicates);
-        let plan = plan_as_it_stands(&Context { auto_replicates: auto_replicates_to, ..*ctx }, statement);
+        let plan = self.plan_as_it_stands(&Context { auto_replicates: auto_replicates_to, ..*ctx }, statement);
         match auto_replicates.take() {
             Some(moves) => Ok(Plan::AutoReplicate(moves)),
             None => plan,
@@ -29,19 +29,96 @@ impl Planner for Driver {
     }
 
     fn plan_as_it_stands(&self, ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
-        plan_as_it_stands(ctx, statement)
+        if let Some(prefix) = &statement.as_owner {
+            return rewrite::owner_reads::plan(ctx, statement, prefix);
+        }
+        let spelled = rewrite::whole_rows::of_columns(ctx, statement)?;
+        let statement = spelled.as_ref().unwrap_or(statement);
+        ctx.session.stop.check()?;
+        let called = statement;
+        let inlined = rewrite::inline::inline(ctx, statement)?
+            .map(|inlined| rewrite::whole_rows::of_inlined(ctx, inlined))
+            .transpose()?;
+        let inlined = inlined.map(|inlined| Statement { is_rewritten: statement.is_rewritten, ..inlined });
+        let statement = inlined.as_ref().unwrap_or(statement);
+        ctx.session.stop.check()?;
+        let expanded = views::without_temporary(ctx, statement)?;
+        let expanded = expanded.map(|expanded| Statement { is_rewritten: statement.is_rewritten, ..expanded });
+        let statement = expanded.as_ref().unwrap_or(statement);
+        if !statement.is_rewritten
+            && let Some(rewritten) = rewrite::rules::plan(ctx, statement)?
+        {
+            return Ok(Plan::Routine(Box::new(Routine::Rewritten(Box::new(rewritten)))));
+        }
+        ctx.session.stop.check()?;
+        if let Some(routine) = rewrite::instead::plan(ctx, statement)? {
+            return Ok(Plan::Routine(Box::new(routine)));
+        }
+        if !called.stores_rows
+            && let Some(routine) = rewrite::before::plan(ctx, statement)?
+        {
+            return Ok(Plan::Routine(Box::new(routine)));
+        }
+        ctx.session.stop.check()?;
+        if let Some(drawn) = dml::drawn(ctx, statement)? {
+            return Ok(Plan::Routine(Box::new(Routine::Drawn(drawn))));
+        }
+        if rewrite::lifted::locks_below(statement)?
+            && !matches!(self.plan_inlined(ctx, statement), Ok(Plan::Forward(_) | Plan::Scatter(_)))
+            && let Some(lifted) = rewrite::lifted::lifted(ctx, statement)?
+        {
+            return Ok(Plan::Routine(Box::new(Routine::Lifted(lifted))));
+        }
+        ctx.session.stop.check()?;
+        if returns_sub_select(statement)?
+            && first_copy::plan(ctx, statement).is_err()
+            && let Some(routine) = rewrite::per_row::sub_selects(ctx, statement)?
+        {
+            return Ok(Plan::Routine(Box::new(routine)));
+        }
+        // Where no body has come in, overloads that only bodies call are none that the statement may mean.
+        let own = match statement.kind.row_command() {
+            Some(_) if inlined.is_none() => ctx.analysis.and_then(|analysis| analysis.without_bodies()),
+            _ => None,
+        };
+        ctx.session.stop.check()?;
+        let own_context = Context { analysis: own.as_ref().or(ctx.analysis), ..*ctx };
+        if let Some(routine) = rewrite::routine::plan(&own_context, statement)? {
+            return Ok(Plan::Routine(Box::new(routine)));
+        }
+        let plan = match first_copy::plan(ctx, statement) {
+            Ok(plan) => plan,
+            Err(error) => {
+                let routine = called_alone(ctx, called)?.ok_or(error)?;
+                return Ok(Plan::Routine(Box::new(routine)));
+            }
+        };
+        ctx.session.stop.check()?;
+        match rewrite::per_row::of_filled(ctx, statement, &plan)? {
+            Some(routine) => Ok(Plan::Routine(Box::new(routine))),
+            None => rewrite::triggers::with_triggers(ctx, statement, plan),
+        }
     }
 
     fn plan_part(&self, ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
-        plan_part(ctx, statement)
+        let inlined = rewrite::inline::inline(ctx, statement)?;
+        let statement = inlined.as_ref().unwrap_or(statement);
+        let expanded = views::without_temporary(ctx, statement)?;
+        first_copy::plan(ctx, expanded.as_ref().unwrap_or(statement))
     }
 
     fn plan_in_steps(&self, ctx: &Context<'_>, statement: &Statement) -> Option<Plan> {
-        plan_in_steps(ctx, statement)
+        match self.plan_as_it_stands(ctx, statement) {
+            Ok(Plan::Routine(routine)) if !matches!(*routine, Routine::Rewritten(_)) => Some(Plan::Routine(routine)),
+            _ => None,
+        }
     }
 
     fn plan_inlined(&self, ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
-        plan_inlined(ctx, statement)
+        let Some(written_out) = dml::written_out(ctx, statement)? else { return plan_written_out(ctx, statement) };
+        let mut plan = plan_written_out(ctx, &written_out.statement)?;
+        written_out.give_back(&mut plan, statement);
+        Ok(plan)
     }
 
     fn view_as_table(&self, ctx: &Context<'_>, view: &Relation) -> Option<Arc<Relation>> {
@@ -50,79 +127,6 @@ impl Planner for Driver {
 
     fn view_needs_others(&self, ctx: &Context<'_>, view: &Relation) -> Result<bool> {
         views::needs_others(ctx, view)
-    }
-}
-
-/// The plan, unless it turns out that tables have to give way to it.
-fn plan_as_it_stands(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
-    if let Some(prefix) = &statement.as_owner {
-        return rewrite::owner_reads::plan(ctx, statement, prefix);
-    }
-    let spelled = rewrite::whole_rows::of_columns(ctx, statement)?;
-    let statement = spelled.as_ref().unwrap_or(statement);
-    ctx.session.stop.check()?;
-    let called = statement;
-    let inlined = rewrite::inline::inline(ctx, statement)?
-        .map(|inlined| rewrite::whole_rows::of_inlined(ctx, inlined))
-        .transpose()?;
-    let inlined = inlined.map(|inlined| Statement { is_rewritten: statement.is_rewritten, ..inlined });
-    let statement = inlined.as_ref().unwrap_or(statement);
-    ctx.session.stop.check()?;
-    let expanded = views::without_temporary(ctx, statement)?;
-    let expanded = expanded.map(|expanded| Statement { is_rewritten: statement.is_rewritten, ..expanded });
-    let statement = expanded.as_ref().unwrap_or(statement);
-    if !statement.is_rewritten
-        && let Some(rewritten) = rewrite::rules::plan(ctx, statement)?
-    {
-        return Ok(Plan::Routine(Box::new(Routine::Rewritten(Box::new(rewritten)))));
-    }
-    ctx.session.stop.check()?;
-    if let Some(routine) = rewrite::instead::plan(ctx, statement)? {
-        return Ok(Plan::Routine(Box::new(routine)));
-    }
-    if !called.stores_rows
-        && let Some(routine) = rewrite::before::plan(ctx, statement)?
-    {
-        return Ok(Plan::Routine(Box::new(routine)));
-    }
-    ctx.session.stop.check()?;
-    if let Some(drawn) = dml::drawn(ctx, statement)? {
-        return Ok(Plan::Routine(Box::new(Routine::Drawn(drawn))));
-    }
-    if rewrite::lifted::locks_below(statement)?
-        && !matches!(plan_inlined(ctx, statement), Ok(Plan::Forward(_) | Plan::Scatter(_)))
-        && let Some(lifted) = rewrite::lifted::lifted(ctx, statement)?
-    {
-        return Ok(Plan::Routine(Box::new(Routine::Lifted(lifted))));
-    }
-    ctx.session.stop.check()?;
-    if returns_sub_select(statement)?
-        && first_copy::plan(ctx, statement).is_err()
-        && let Some(routine) = rewrite::per_row::sub_selects(ctx, statement)?
-    {
-        return Ok(Plan::Routine(Box::new(routine)));
-    }
-    // Where no body has come in, overloads that only bodies call are none that the statement may mean.
-    let own = match statement.kind.row_command() {
-        Some(_) if inlined.is_none() => ctx.analysis.and_then(|analysis| analysis.without_bodies()),
-        _ => None,
-    };
-    ctx.session.stop.check()?;
-    let own_context = Context { analysis: own.as_ref().or(ctx.analysis), ..*ctx };
-    if let Some(routine) = rewrite::routine::plan(&own_context, statement)? {
-        return Ok(Plan::Routine(Box::new(routine)));
-    }
-    let plan = match first_copy::plan(ctx, statement) {
-        Ok(plan) => plan,
-        Err(error) => {
-            let routine = called_alone(ctx, called)?.ok_or(error)?;
-            return Ok(Plan::Routine(Box::new(routine)));
-        }
-    };
-    ctx.session.stop.check()?;
-    match rewrite::per_row::of_filled(ctx, statement, &plan)? {
-        Some(routine) => Ok(Plan::Routine(Box::new(routine))),
-        None => rewrite::triggers::with_triggers(ctx, statement, plan),
     }
 }
 
@@ -139,28 +143,6 @@ fn returns_sub_select(statement: &Statement) -> Result<bool> {
         None | Some(NodeEnum::MergeStmt(_)) => Ok(false),
         Some(tree) => tree::returning_of(tree).map_or(Ok(false), |clause| clause.exprs.has_sub_select()),
     }
-}
-
-fn plan_part(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
-    let inlined = rewrite::inline::inline(ctx, statement)?;
-    let statement = inlined.as_ref().unwrap_or(statement);
-    let expanded = views::without_temporary(ctx, statement)?;
-    first_copy::plan(ctx, expanded.as_ref().unwrap_or(statement))
-}
-
-/// The plan of a statement with calls that the coordinator makes.
-fn plan_in_steps(ctx: &Context<'_>, statement: &Statement) -> Option<Plan> {
-    match plan_as_it_stands(ctx, statement) {
-        Ok(Plan::Routine(routine)) if !matches!(*routine, Routine::Rewritten(_)) => Some(Plan::Routine(routine)),
-        _ => None,
-    }
-}
-
-fn plan_inlined(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
-    let Some(written_out) = dml::written_out(ctx, statement)? else { return plan_written_out(ctx, statement) };
-    let mut plan = plan_written_out(ctx, &written_out.statement)?;
-    written_out.give_back(&mut plan, statement);
-    Ok(plan)
 }
 
 fn plan_written_out(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
@@ -180,14 +162,14 @@ fn plan_written_out(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
         Kind::Copy(copy) => copy::copy(ctx, copy),
         Kind::Explain(explain) => {
             let (options, analyze) = (explain.options.clone(), explain.analyze);
-            let inner = match (plan_part(ctx, &explain.inner), analyze) {
-                (Err(error), false) => plan_in_steps(ctx, &explain.inner).ok_or(error)?,
+            let inner = match (ctx.plan_part(&explain.inner), analyze) {
+                (Err(error), false) => ctx.planner.plan_in_steps(ctx, &explain.inner).ok_or(error)?,
                 (inner, _) => inner?,
             };
             Ok(Plan::Explain(Explain { options, analyze, inner: Box::new(inner) }))
         }
         Kind::DeclareCursor(declare) => with::check_cursor(&declare.inner)
-            .and_then(|()| plan_part(ctx, &declare.inner))
+            .and_then(|()| ctx.plan_part(&declare.inner))
             // Its rows are kept: there is no one to pass them on to yet.
             .map(|inner| Plan::DeclareCursor(Box::new(inner.without_merge()))),
         Kind::Redistribute(redistribution) => distribution::redistribute::redistribute(ctx, redistribution),
