@@ -146,15 +146,9 @@ impl<'a> Context<'a> {
             None => self.analysis.is_none(),
         };
         let named: Vec<&Function> = self.catalog.functions(name).iter().filter(is_meant).collect();
-        let is_used = |function: &Function, uses: &Uses| {
+        self.used(named, |function, uses| {
             uses.functions.contains(&function.oid) || self.is_of_a_default(uses, function.oid)
-        };
-        match self.uses_of_all() {
-            Some(uses) if named.iter().any(|function| is_used(function, uses)) => {
-                named.into_iter().filter(|function| is_used(function, uses)).collect()
-            }
-            _ => named,
-        }
+        })
     }
 
     /// Is it one of PostgreSQL's own functions that such a name means?
@@ -179,13 +173,14 @@ impl<'a> Context<'a> {
         if named.is_empty() || call.func_variadic {
             named = all.iter().collect();
         }
-        let is_used = |function: &BuiltinFunction, uses: &Uses| uses.builtins.contains(&function.oid);
-        match self.uses_of_all() {
-            Some(uses) if named.iter().any(|function| is_used(function, uses)) => {
-                named.into_iter().filter(|function| is_used(function, uses)).collect()
-            }
-            _ => named,
-        }
+        self.used(named, |function, uses| uses.builtins.contains(&function.oid))
+    }
+
+    /// Those that the statement uses; all if that is not known of any.
+    fn used<F>(&self, named: Vec<&'a F>, is_used: impl Fn(&F, &Uses) -> bool) -> Vec<&'a F> {
+        let Some(uses) = self.uses_of_all() else { return named };
+        let used: Vec<&F> = named.iter().copied().filter(|function| is_used(function, uses)).collect();
+        if used.is_empty() { named } else { used }
     }
 
     /// Does a call surely mean one of PostgreSQL's own functions with this meaning?
@@ -261,15 +256,14 @@ impl<'a> Context<'a> {
         })
     }
 
-    /// The distributed tables that a tree names.
+    /// The distributed table that a name means.
+    pub fn distributed(&self, name: &RangeVar) -> Result<Option<Arc<Relation>>> {
+        Ok(if let Named::Distributed(table) = self.resolve(name)? { Some(table) } else { None })
+    }
+
+    /// Those that a tree names.
     pub fn tables(&self, tree: &impl Walk) -> Result<Vec<Arc<Relation>>> {
-        let mut tables = Vec::new();
-        for name in tree.tables()? {
-            if let Named::Distributed(table) = self.resolve(name)? {
-                tables.push(table);
-            }
-        }
-        Ok(tables)
+        tree.tables()?.into_iter().filter_map(|name| self.distributed(name).transpose()).collect()
     }
 
     fn resolve_name(&self, name: &RangeVar) -> Result<Named> {

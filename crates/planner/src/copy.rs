@@ -5,9 +5,7 @@ use pgerror::{PgError, Result, SqlState};
 
 use crate::context::{Context, Named};
 use crate::dml::stage;
-use crate::facts::code;
-use crate::facts::constant::is_literal;
-use crate::facts::functions;
+use crate::facts::{code, constant::is_literal, functions};
 use crate::parse::{CopyStatement, CopySubject, Statement, StatementKind};
 use crate::plan::{CopyFrom, CopyHome, CopySource, CopyTo, Forward, Plan, RowColumn, Scatter, names_list};
 use crate::tree::{self};

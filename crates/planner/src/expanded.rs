@@ -8,8 +8,7 @@ use pg_query::protobuf::RangeVar;
 use pgerror::Result;
 
 use crate::context::{Context, Named};
-use crate::facts::code;
-use crate::facts::definitions::definition;
+use crate::facts::{code, definitions::definition};
 use crate::parse::{self, Statement, StatementKind};
 use crate::plan::Plan;
 use crate::rewrite::inline;

@@ -51,10 +51,7 @@ impl Qualifier<'_> {
         }
         let parsed = pg_query::parse(sql, 0).ok()?;
         let mut node = *parsed.protobuf.stmts.into_iter().next()?.stmt?;
-        match self.tree(&mut node).ok()? {
-            true => tree::deparse(&node.node?).ok(),
-            false => None,
-        }
+        if self.tree(&mut node).ok()? { tree::deparse(&node.node?).ok() } else { None }
     }
 
     /// A text of ours, in which functions, operators and types are PostgreSQL's own.

@@ -291,10 +291,9 @@ impl Alter<'_> {
     }
 
     fn distributed(&self, name: Option<&RangeVar>, what: &str) -> Result<Arc<Relation>> {
-        match name.map(|name| self.ctx.resolve(name)).transpose()? {
-            Some(Named::Distributed(relation)) => Ok(relation),
-            _ => Err(PgError::unsupported(format!("{what} that is not a distributed table")).hint("Create it as one.")),
-        }
+        let other =
+            || PgError::unsupported(format!("{what} that is not a distributed table")).hint("Create it as one.");
+        name.map(|name| self.ctx.distributed(name)).transpose()?.flatten().ok_or_else(other)
     }
 
     /// A child must lie as its parent does. One whose distribution nobody chose moves there.

@@ -99,10 +99,8 @@ pub(super) fn copied(table: &CreateStmt, schema: &str) -> Result<Elsewhere> {
 /// The source of `LIKE … INCLUDING DISTRIBUTE`.
 fn like_clause(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Arc<Relation>>> {
     let Some((schema, name)) = statement.clause.as_ref().and_then(|c| c.like.as_ref()) else { return Ok(None) };
-    match ctx.resolve(&tree::table(schema.as_deref().unwrap_or_default(), name, None))? {
-        Named::Distributed(relation) => Ok(Some(relation)),
-        _ => Err(PgError::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{name}\" is not a distributed table"))),
-    }
+    let other = || PgError::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{name}\" is not a distributed table"));
+    ctx.distributed(&tree::table(schema.as_deref().unwrap_or_default(), name, None))?.ok_or_else(other).map(Some)
 }
 
 /// The rows of a temporary child would be a part of a table that is read on other nodes, and in other sessions.

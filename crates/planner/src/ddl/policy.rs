@@ -23,10 +23,7 @@ pub(super) fn plan(
     conditions: [Option<&Node>; 2],
 ) -> Result<DdlPlan> {
     let mut plan = as_it_stands(statement, everywhere(ctx), DdlKind::Schema);
-    let own = match table.map(|name| ctx.resolve(name)).transpose()? {
-        Some(Named::Distributed(table)) => Some(table.oid),
-        _ => None,
-    };
+    let own = table.map(|name| ctx.distributed(name)).transpose()?.flatten().map(|table| table.oid);
     for condition in conditions.into_iter().flatten() {
         let facts = functions::facts(ctx, condition)?;
         facts.check()?;

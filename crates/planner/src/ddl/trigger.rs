@@ -24,7 +24,7 @@ use crate::facts::functions::{self, Facts};
 use crate::facts::key_setters::may_set_key;
 use crate::parse::Statement;
 use crate::plan::{DdlKind, DdlPlan, Effect, Plan, Redistribute};
-use crate::tree::{self, Ask, Get, Ref, Syntax, Walk};
+use crate::tree::{self, Ask, Get, Ref, Syntax};
 
 /// Before the name of the trigger that is captured for.
 const PREFIX: &str = "loxo:";
@@ -172,7 +172,7 @@ fn check_captured(ctx: &Context<'_>, trigger: &CreateTrigStmt, table: &Relation,
         return refuse("Put the condition of WHEN into the function.");
     }
     if let Some(when) = trigger.when_clause.as_deref()
-        && asks_for_depth(when)?
+        && when.any(|node| matches!(node, Ref::FuncCall(call) if asks_depth(call)))?
     {
         return refuse("Ask for pg_trigger_depth() in the function: the nodes that check WHEN do not know it.");
     }
@@ -286,11 +286,7 @@ pub(super) fn rename(rename: &RenameStmt, table: &Relation, plan: &mut DdlPlan) 
     Ok(())
 }
 
-/// Does an expression ask how many triggers it is in?
-pub(crate) fn asks_for_depth(expression: &impl Walk) -> Result<bool> {
-    expression.any(|node| matches!(node, Ref::FuncCall(call) if asks_depth(call)))
-}
-
+/// Does a call ask how many triggers it is in?
 pub(crate) fn asks_depth(call: &FuncCall) -> bool {
     let name = tree::own_name(&call.funcname).filter(|_| call.args.is_empty());
     name.and_then(meaning::without_arguments) == Some(Meaning::TriggerDepth)

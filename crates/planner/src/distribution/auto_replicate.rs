@@ -38,10 +38,7 @@ pub(crate) fn check(ctx: &Context<'_>, table: &NewTable, placement: &Placement) 
         }
     }
     then.foreign_keys.iter_mut().for_each(|foreign_key| after(foreign_key, &moves));
-    match constraints::check(ctx, &then, placement) {
-        Ok(()) => Ok(moves),
-        Err(_) => Err(objection),
-    }
+    constraints::check(ctx, &then, placement).map(|()| moves).map_err(|_| objection)
 }
 
 /// The same for an existing table with constraints to be added, which may have to give way itself.

@@ -9,7 +9,7 @@ use pgerror::{PgError, Result, SqlState};
 use placement::KeyType;
 
 use super::placements;
-use crate::context::{Context, Named};
+use crate::context::Context;
 use crate::keys;
 use crate::plan::{MapRequest, Placement};
 use crate::tree;
@@ -137,13 +137,8 @@ impl NewTable {
     fn foreign_key(&self, ctx: &Context<'_>, constraint: &Constraint, columns: Vec<String>) -> Result<NewForeignKey> {
         let Some(name) = &constraint.pktable else { return Err(PgError::internal("a foreign key without a table")) };
         let mut referenced_columns = tree::names_of(&constraint.pk_attrs);
-        let named = ctx.resolve(name)?;
-        let known = matches!(named, Named::Distributed(_));
-        let is_self = name.relname == self.name && !known;
-        let referenced = match named {
-            Named::Distributed(relation) => Some(relation),
-            _ => None,
-        };
+        let referenced = ctx.distributed(name)?;
+        let is_self = name.relname == self.name && referenced.is_none();
         if referenced_columns.is_empty() {
             referenced_columns = match &referenced {
                 Some(relation) => keys::primary(relation).map(keys::names).unwrap_or_default(),

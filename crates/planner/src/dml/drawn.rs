@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 
 use catalog::{Column, Generated, Meaning};
-use pg_query::protobuf::{AConst, FuncCall, InsertStmt, List, OverridingKind, SelectStmt, TypeCast, a_const};
+use pg_query::protobuf::{FuncCall, InsertStmt, List, OverridingKind, SelectStmt, TypeCast};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
@@ -29,10 +29,7 @@ pub(crate) fn drawn(ctx: &Context<'_>, statement: &Statement) -> Result<Option<D
         return Ok(None);
     }
     let insert = with_rows(insert);
-    match Insert::of_table(ctx, statement, &insert)? {
-        Some(insert) => insert.drawn(),
-        None => Ok(None),
-    }
+    Insert::of_table(ctx, statement, &insert)?.map_or(Ok(None), |insert| insert.drawn())
 }
 
 /// Has the table a column that a sequence might fill? Told first, since most have none.
@@ -151,9 +148,6 @@ impl Insert<'_> {
 /// `nextval('s'::regclass)`.
 fn is_draw(ctx: &Context<'_>, node: &Node) -> bool {
     let Some(call) = node.get::<FuncCall>() else { return false };
-    let is_name = |arg: &Node| {
-        let constant = arg.get::<TypeCast>().and_then(|cast| cast.arg.get::<AConst>());
-        constant.is_some_and(|constant| matches!(constant.val, Some(a_const::Val::Sval(_))))
-    };
+    let is_name = |arg: &Node| arg.get::<TypeCast>().and_then(|cast| tree::quoted(cast.arg.get()?)).is_some();
     ctx.calls(call, Meaning::NextValue) && call.args.iter().all(is_name)
 }

@@ -15,8 +15,7 @@ use pgerror::{PgError, Result};
 
 use super::identity;
 use crate::context::{Context, Named};
-use crate::facts::clock;
-use crate::facts::constant::is_literal;
+use crate::facts::{clock, constant::is_literal};
 use crate::parse::{Statement, StatementKind};
 use crate::plan::Plan;
 use crate::tree::{self, Ask, Get, Ref, Walk};

@@ -30,8 +30,7 @@ use crate::dml::key_moves;
 use crate::facts::functions::facts;
 use crate::parse::Statement;
 use crate::plan::{FinalSql, Input, Plan, STAGE, StagedAction, StagedDml};
-use crate::select::row_address;
-use crate::select::{self, names::names_row};
+use crate::select::{self, names::names_row, row_address};
 use crate::tree::{self, Ask, Get, Ref, Syntax};
 
 /// What a clause does to the rows it is about.

@@ -14,10 +14,8 @@ use pgerror::Result;
 
 use crate::context::Context;
 use crate::dml::stage;
-use crate::facts::clock::expression_at;
-use crate::facts::functions::facts;
-use crate::plan::tables::Tables;
-use crate::plan::{Gather, Input, InsertStaged, Plan, STAGE, SequencedCtes, StagedDml};
+use crate::facts::{clock::expression_at, functions::facts};
+use crate::plan::{Gather, Input, InsertStaged, Plan, STAGE, SequencedCtes, StagedDml, Tables};
 use crate::tree::{self, Ask, Ref};
 
 /// See the module's page; false in doubt.

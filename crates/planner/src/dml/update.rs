@@ -15,8 +15,7 @@ use crate::facts::functions::{Facts, facts};
 use crate::parse::Statement;
 use crate::plan::{Forward, Gather, Plan, Replicate, Scatter};
 use crate::select::locality::{Analyzer, Env, Not, RowDistribution};
-use crate::select::terms::equal_sides;
-use crate::select::{self, refusal};
+use crate::select::{self, refusal, terms::equal_sides};
 use crate::tree::{self, Get, Syntax};
 use crate::views;
 

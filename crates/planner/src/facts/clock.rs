@@ -10,17 +10,15 @@ use std::sync::Arc;
 
 use catalog::{Catalog, Meaning, Oid, Relation, meaning};
 use pg_query::protobuf::{
-    AConst, AlterTableCmd, AlterTableStmt, AlterTableType, ColumnDef, ConstrType, Constraint, DropBehavior, FuncCall,
-    ResTarget, SqlValueFunctionOp as Op, TypeCast, a_const,
+    AlterTableCmd, AlterTableStmt, AlterTableType, ColumnDef, ConstrType, Constraint, DropBehavior, FuncCall,
+    ResTarget, SqlValueFunctionOp as Op, TypeCast,
 };
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
 use crate::context::Context;
 use crate::facts::functions::facts;
-use crate::parse::bodies::statements_of;
-use crate::parse::shape::is_moment;
-use crate::parse::{Statement, StatementKind};
+use crate::parse::{Statement, StatementKind, bodies::statements_of, shape::is_moment};
 use crate::plan::Plan;
 use crate::session::Moment;
 use crate::tree::{self, Ask, Get, Ref, Syntax, Walk};
@@ -154,9 +152,7 @@ pub(crate) fn constants_in(expression: &(impl Walk + Clone), moment: &Moment) ->
             let location = match &node.node {
                 Some(NodeEnum::FuncCall(call)) if clock_of(call).is_some() => call.location,
                 Some(NodeEnum::SqlvalueFunction(function)) if cast_of(function.op).is_some() => function.location,
-                Some(NodeEnum::AConst(AConst { val: Some(a_const::Val::Sval(text)), .. })) if is_moment(&text.sval) => {
-                    -1
-                }
+                Some(NodeEnum::AConst(constant)) if tree::quoted(constant).is_some_and(is_moment) => -1,
                 _ => return Ok(true),
             };
             all += 1;
@@ -210,7 +206,7 @@ fn is_clock(node: Ref<'_>) -> bool {
         Ref::FuncCall(call) => clock_of(call).is_some(),
         Ref::SqlvalueFunction(function) => cast_of(function.op).is_some(),
         // Of which type it is may be said further off.
-        Ref::AConst(AConst { val: Some(a_const::Val::Sval(text)), .. }) => is_moment(&text.sval),
+        Ref::AConst(constant) => tree::quoted(constant).is_some_and(is_moment),
         _ => false,
     }
 }
@@ -291,7 +287,7 @@ fn word_of(cast: &TypeCast) -> Option<Word> {
 /// A quoted constant, perhaps as a text.
 fn text_in(node: &Node) -> Option<&str> {
     match node.node.as_ref()? {
-        NodeEnum::AConst(AConst { val: Some(a_const::Val::Sval(text)), .. }) => Some(&text.sval),
+        NodeEnum::AConst(constant) => tree::quoted(constant),
         NodeEnum::TypeCast(cast) => {
             let of = cast.type_name.as_ref().filter(|of| of.array_bounds.is_empty() && of.typmods.is_empty())?;
             ["text", "varchar"].contains(&tree::qualified(&of.names).1).then(|| text_in(cast.arg.as_deref()?))?

@@ -55,10 +55,7 @@ pub(crate) fn check_named(
     name: &RangeVar,
     check: fn(&Context<'_>, &Relation) -> Result<()>,
 ) -> Result<()> {
-    match ctx.resolve(name)? {
-        Named::Distributed(relation) => check(ctx, &relation),
-        Named::View(_) | Named::Home(_) => Ok(()),
-    }
+    ctx.distributed(name)?.map_or(Ok(()), |relation| check(ctx, &relation))
 }
 
 fn facts<'r>(ctx: &Context<'_>, relation: &'r Relation) -> Option<&'r CodeFacts> {

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use catalog::{Distribution, KeyColumn, MapId, NodeId};
-use pg_query::protobuf::{AConst, TypeName, a_const};
+use pg_query::protobuf::{TypeName, a_const};
 use pg_query::{Node, NodeEnum};
 use placement::{BucketMap, KeyType, hash_binary, hash_text};
 
 use crate::context::Context;
 use crate::parse::shape::is_moment;
 use crate::session::{Parameter, ParameterValue};
-use crate::tree::Get;
+use crate::tree::{self, Get};
 
 /// A value known while planning.
 #[derive(Clone, Debug, PartialEq)]
@@ -194,9 +194,8 @@ pub(crate) fn is_literal(node: &pg_query::Node) -> bool {
     match &node.node {
         Some(NodeEnum::AConst(_)) => true,
         Some(NodeEnum::TypeCast(cast)) => {
-            let text = cast.arg.get::<AConst>().and_then(|constant| constant.val.as_ref());
-            let clock = matches!(text, Some(a_const::Val::Sval(text)) if is_moment(&text.sval));
-            !clock && cast.arg.as_deref().is_some_and(is_literal)
+            let is_clock = cast.arg.get().and_then(tree::quoted).is_some_and(is_moment);
+            !is_clock && cast.arg.as_deref().is_some_and(is_literal)
         }
         _ => false,
     }

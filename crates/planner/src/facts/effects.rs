@@ -17,8 +17,7 @@ use pgerror::Result;
 
 use crate::facts::builtins::{Class, class_of};
 use crate::facts::setting_calls::constant_name;
-use crate::parse::bodies::statements_of;
-use crate::parse::{Asked, Statement, StatementKind, asks_cluster};
+use crate::parse::{Asked, Statement, StatementKind, asks_cluster, bodies::statements_of};
 use crate::plan::tables::named_relations;
 use crate::tree::{self, Ask, Get, Ref, Walk};
 

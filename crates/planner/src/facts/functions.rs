@@ -7,21 +7,17 @@
 use std::collections::HashSet;
 
 use catalog::{BuiltinFunction, Distribution, Function, Meaning, NodeId, meaning};
-use pg_query::protobuf::{self, ColumnRef, FuncCall, SelectStmt, SortBy, SqlValueFunctionOp, a_const};
+use pg_query::protobuf::{self, ColumnRef, FuncCall, SelectStmt, SortBy, SqlValueFunctionOp};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use crate::context::{Context, Named, intersect};
 use crate::facts::builtins::{Class, class_of};
-use crate::facts::clock;
-use crate::facts::code;
-use crate::facts::numbers;
-use crate::facts::setting_calls::constant_name;
-use crate::facts::sized::sized_table;
-use crate::facts::values_drawn::is_remembered;
+use crate::facts::{
+    clock, code, numbers, setting_calls::constant_name, sized::sized_table, values_drawn::is_remembered,
+};
 use crate::parse::bodies::{ends_transactions, statements_of};
-use crate::parse::shape::is_moment;
-use crate::parse::{asks_cluster, is_one_nodes};
+use crate::parse::{asks_cluster, is_one_nodes, shape::is_moment};
 use crate::tree::{self, Ask, Get, Ref, Walk};
 
 /// What a walk over a statement found.
@@ -279,7 +275,7 @@ impl Search<'_> {
 
     /// `'t'::regclass` is an object id of one node.
     fn cast(&mut self, cast: &protobuf::TypeCast) {
-        let Some(name) = cast.type_name.as_ref().and_then(|t| t.names.last()).and_then(tree::text_of) else { return };
+        let Some(name) = tree::type_of(cast) else { return };
         if let Some(column) = cast.arg.get::<ColumnRef>()
             && tree::is_table_name(cast)
         {
@@ -290,10 +286,8 @@ impl Search<'_> {
     }
 
     fn constant(&mut self, constant: &protobuf::AConst) {
-        if let Some(a_const::Val::Sval(s)) = &constant.val
-            && is_moment(&s.sval)
-        {
-            self.clock(format!("'{}'", s.sval.trim().to_ascii_lowercase()), self.is_in_body);
+        if let Some(text) = tree::quoted(constant).filter(|text| is_moment(text)) {
+            self.clock(format!("'{}'", text.trim().to_ascii_lowercase()), self.is_in_body);
         }
     }
 

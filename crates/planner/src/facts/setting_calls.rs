@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use catalog::{Meaning, meaning};
 use pg_query::Node;
 use pg_query::NodeEnum;
-use pg_query::protobuf::{AConst, FuncCall, RangeVar, ResTarget, SelectStmt, a_const};
+use pg_query::protobuf::{FuncCall, RangeVar, ResTarget, SelectStmt, TypeCast};
 use pgerror::Result;
 
 use crate::parse::Statement;
@@ -60,10 +60,9 @@ pub(crate) fn constant_name(call: &FuncCall) -> Option<String> {
 }
 
 fn string_constant(node: &Node) -> Option<&str> {
-    match &node.node {
-        Some(NodeEnum::AConst(AConst { val: Some(a_const::Val::Sval(text)), .. })) => Some(&text.sval),
-        Some(NodeEnum::TypeCast(cast)) => cast.arg.as_deref().and_then(string_constant),
-        _ => None,
+    match node.get::<TypeCast>() {
+        Some(cast) => string_constant(cast.arg.as_deref()?),
+        None => node.get().and_then(tree::quoted),
     }
 }
 
@@ -88,9 +87,7 @@ fn listed(select: &SelectStmt, calls: usize) -> Result<Option<SettingCalls>> {
     let mut columns = Vec::new();
     for target in &select.target_list {
         let Some(target) = target.get::<ResTarget>() else { continue };
-        let Some(call) = target.val.get::<FuncCall>() else {
-            continue;
-        };
+        let Some(call) = target.val.get::<FuncCall>() else { continue };
         if let ([name, value, is_local], true) = (call.args.as_slice(), means(call, Meaning::SetConfig)) {
             for (argument, of) in [(name, "text"), (value, "text"), (is_local, "bool")] {
                 columns.push(format!("({})::pg_catalog.{of}", tree::deparse_expression(argument)?));

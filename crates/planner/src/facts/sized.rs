@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use catalog::{BuiltinFunction, Relation};
-use pg_query::protobuf::{FuncCall, a_const};
+use pg_query::protobuf::FuncCall;
 use pg_query::{Node, NodeEnum};
 
-use crate::context::{Context, Named};
+use crate::context::Context;
 use crate::facts::builtins::{Class, class_of};
-use crate::tree;
+use crate::tree::{self, Get};
 
 /// Does a call ask for the size of a relation?
 pub(crate) fn asks_size(ctx: &Context<'_>, call: &FuncCall) -> bool {
@@ -23,13 +23,7 @@ pub(crate) fn sized_table(ctx: &Context<'_>, argument: Option<&Node>) -> Option<
         argument = cast.arg.as_deref()?.node.as_ref()?;
     }
     let NodeEnum::AConst(constant) = argument else { return None };
-    let Some(a_const::Val::Sval(text)) = &constant.val else { return None };
-    let select = tree::parse_select(&format!("SELECT FROM {}", text.sval)).ok()?;
-    match &select.from_clause.first()?.node {
-        Some(NodeEnum::RangeVar(name)) => match ctx.resolve(name).ok()? {
-            Named::Distributed(relation) => Some(relation).filter(|relation| relation.distribution.is_partitioned()),
-            _ => None,
-        },
-        _ => None,
-    }
+    let select = tree::parse_select(&format!("SELECT FROM {}", tree::quoted(constant)?)).ok()?;
+    let relation = ctx.distributed(select.from_clause.first()?.get()?).ok()?;
+    relation.filter(|relation| relation.distribution.is_partitioned())
 }

@@ -5,8 +5,7 @@ use std::collections::HashSet;
 use catalog::{Catalog, Function, Oid, Relation};
 use pg_query::NodeEnum;
 
-use crate::parse::bodies::statements_of;
-use crate::parse::{CopySubject, Statement, StatementKind, parse};
+use crate::parse::{CopySubject, Statement, StatementKind, bodies::statements_of, parse};
 use crate::tree::{Ask, Ref, Walk, is_about_rows, is_temporary_schema, qualified};
 
 /// Names in statements.

@@ -127,10 +127,7 @@ fn replace(call: &mut FuncCall, drawn: &ValuesDrawn) -> Result<bool> {
         return Ok(false);
     }
     // One of them is of a sequence, the other of all.
-    let text = match call.args.is_empty() {
-        true => drawn.call_of_last(),
-        false => drawn.call_of_sequence(),
-    };
+    let text = if call.args.is_empty() { drawn.call_of_last() } else { drawn.call_of_sequence() };
     let Some(NodeEnum::FuncCall(mut ours)) = tree::parse_expression(&text)?.node else {
         return Err(PgError::internal("a remembered value that is no call"));
     };

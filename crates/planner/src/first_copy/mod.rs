@@ -20,10 +20,8 @@ use pgerror::{PgError, Result, SqlState};
 use crate::context::{Context, Named};
 use crate::dml::{is_replicated, table_behind};
 use crate::parse::{Statement, StatementKind};
-use crate::plan::tables::Tables;
-use crate::plan::{Copies, FirstCopy, Forward, Plan, Replicate};
-use crate::rewrite::per_row;
-use crate::rewrite::triggers;
+use crate::plan::{Copies, FirstCopy, Forward, Plan, Replicate, Tables};
+use crate::rewrite::{per_row, triggers};
 use crate::tree;
 use crate::with;
 

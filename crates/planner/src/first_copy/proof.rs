@@ -101,10 +101,7 @@ impl Proof<'_> {
             return column.default.is_none().then_some(());
         }
         let value = self.value(value)?;
-        match self.of_type(column.type_oid) {
-            Some(own) => self.becomes(value, own).map(|_| ()),
-            None => None,
-        }
+        self.becomes(value, self.of_type(column.type_oid)?).map(|_| ())
     }
 
     fn condition(&self, condition: Option<&Node>) -> Option<()> {

@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use catalog::{Catalog, Function, Oid, RelationKind};
-use pg_query::protobuf::{AConst, ColumnRef, CommonTableExpr, JoinExpr, List, ParamRef, RowExpr, SelectStmt, a_const};
+use pg_query::protobuf::{ColumnRef, CommonTableExpr, JoinExpr, List, ParamRef, RowExpr, SelectStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
@@ -209,10 +209,7 @@ impl Analysis {
 
     /// The same with other constants.
     pub(crate) fn with_tree(&self, tree: NodeEnum) -> Result<Self> {
-        let text = match self.text {
-            Some(_) => Some(Arc::from(tree::deparse(&tree)?)),
-            None => None,
-        };
+        let text = self.text.as_ref().map(|_| tree::deparse(&tree).map(Arc::from)).transpose()?;
         Ok(Self { tree: Arc::new(tree), text, ..self.clone() })
     }
 }
@@ -250,7 +247,8 @@ impl Statement {
     /// time it analyses the statement?
     pub fn has_moving_constant(&self) -> bool {
         let has_word = |text: &str| MOMENTS.iter().any(|word| text.to_ascii_lowercase().contains(word));
-        let moves = |node: Ref<'_>| matches!(node, Ref::AConst(AConst { val: Some(a_const::Val::Sval(text)), .. }) if has_word(&text.sval));
+        let moves =
+            |node: Ref<'_>| matches!(node, Ref::AConst(constant) if tree::quoted(constant).is_some_and(has_word));
         self.query_tree().is_some_and(|tree| tree.may_have(moves))
     }
 

@@ -212,10 +212,7 @@ fn variable(set: &VariableSetStmt) -> Result<SetStatement> {
 
 /// A SET argument as text; `INTERVAL '1' HOUR` and the like stay SQL.
 fn argument(node: &Node) -> Result<String> {
-    match value_text(Some(node)) {
-        Some(text) => Ok(text),
-        None => tree::deparse_expression(node),
-    }
+    value_text(Some(node)).map_or_else(|| tree::deparse_expression(node), Ok)
 }
 
 /// A constant or name as text.

@@ -1,6 +1,6 @@
 //! Undoes what PostgreSQL's printing of a statement means to itself only, so that the tree can be planned and taken apart.
 
-use pg_query::protobuf::{ColumnRef, ResTarget, RowExpr, SelectStmt, SortBy, SortByNulls, TypeCast, TypeName};
+use pg_query::protobuf::{AConst, ColumnRef, ResTarget, RowExpr, SelectStmt, SortBy, SortByNulls, TypeCast, TypeName};
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
@@ -105,6 +105,5 @@ fn by_fields(item: Node) -> Vec<Node> {
 }
 
 fn is_unknown(cast: &TypeCast) -> bool {
-    let name = cast.type_name.as_ref().and_then(|of| of.names.last()).and_then(tree::text_of);
-    name == Some("unknown") && matches!(cast.arg.as_deref().and_then(|a| a.node.as_ref()), Some(NodeEnum::AConst(_)))
+    tree::type_of(cast) == Some("unknown") && cast.arg.get::<AConst>().is_some()
 }

@@ -11,8 +11,7 @@
 use pg_query::protobuf::{FuncCall, ParseResult, RangeVar};
 use pg_query::{Node, NodeEnum};
 
-use crate::tree::scan;
-use crate::tree::{self, Ask, Ref};
+use crate::tree::{self, Ask, Ref, scan};
 
 const CATALOG: &str = "pg_catalog";
 /// What a datanode would show its own part of: functions of ours are read instead.

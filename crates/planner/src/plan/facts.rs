@@ -1,7 +1,6 @@
 //! What others ask of a plan whatever its kind: no one else has to know what each kind of plan does.
 
-use crate::plan::Routine;
-use crate::plan::{CopySource, CopyTo, ExchangePlan, Input, Plan};
+use crate::plan::{CopySource, CopyTo, ExchangePlan, Input, Plan, Routine};
 
 /// See [`Plan::facts`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use catalog::{NodeId, Relation};
 
+use super::tables::Clauses;
 use super::{FinalSql, Input, Route, RowColumn, column_list, names_list};
-use crate::plan::tables::Clauses;
 
 /// Name of the temp table that new rows go through.
 pub const STAGE: &str = "loxo_stage";

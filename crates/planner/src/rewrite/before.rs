@@ -26,8 +26,7 @@ use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use crate::context::{Context, Named};
-use crate::dml;
-use crate::dml::key_moves::Event;
+use crate::dml::{self, key_moves::Event};
 use crate::facts::used;
 use crate::keys;
 use crate::parse::Statement;

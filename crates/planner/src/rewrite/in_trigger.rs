@@ -26,8 +26,5 @@ pub fn in_trigger(sql: &str, depth: usize, transition_tables: &[String]) -> Resu
         let is_depth = matches!(&node.node, Some(NodeEnum::FuncCall(call)) if asks_depth(call));
         Ok(is_depth.then(|| tree::integer(depth as i64)))
     })?;
-    match whole.node.filter(|_| asks) {
-        Some(tree) => tree::deparse(&tree).map(Some),
-        None => Ok(None),
-    }
+    whole.node.filter(|_| asks).map(|tree| tree::deparse(&tree)).transpose()
 }

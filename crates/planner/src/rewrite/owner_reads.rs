@@ -29,11 +29,8 @@ use crate::context::{Context, Named};
 use crate::ddl;
 use crate::facts::functions::facts;
 use crate::parse::{Statement, StatementKind};
-use crate::plan::Lifted;
-use crate::plan::Routine;
-use crate::plan::{Explain, Gather, Plan};
-use crate::rewrite::inline;
-use crate::rewrite::of_rows;
+use crate::plan::{Explain, Gather, Lifted, Plan, Routine};
+use crate::rewrite::{inline, of_rows};
 use crate::select::{self, names::names_row};
 use crate::session::{Exchanges, SessionFacts};
 use crate::tree::{self, Ask, Get, Ref};
@@ -165,10 +162,7 @@ fn check(ctx: &Context<'_>, original: &NodeEnum, subject: &str) -> Result<()> {
         .or(facts.locking.then(|| "FOR UPDATE or FOR SHARE".to_owned()))
         .or(facts.sample.then(|| "TABLESAMPLE".to_owned()))
         .or(facts.system_column.map(|column| format!("system column \"{column}\"")));
-    match what {
-        None => Ok(()),
-        Some(what) => Err(PgError::unsupported(format!("{what} in {subject}"))),
-    }
+    what.map_or(Ok(()), |what| Err(PgError::unsupported(format!("{what} in {subject}"))))
 }
 
 /// A policy's function runs as the reader, so with what his search path makes of its text.

@@ -23,10 +23,8 @@ use crate::context::Context;
 use crate::facts::functions;
 use crate::parse::{self, ExplainStatement, Statement, StatementKind};
 use crate::plan::{Argument, Explain, Explained, Routine, RoutineCall, Wanted};
-use crate::rewrite::inline;
-use crate::rewrite::of_rows;
-use crate::rewrite::per_row;
 use crate::rewrite::returns::{Shape, gives_set};
+use crate::rewrite::{inline, of_rows, per_row};
 use crate::select::shape::is_aggregate;
 use crate::tree::{self, Ask, Get, Ref, Syntax, Walk};
 
@@ -283,10 +281,7 @@ impl<'a> Taker<'a> {
     }
 
     fn from(&mut self, item: &RangeFunction) -> Result<Option<Node>> {
-        let Some(call) = tree::only_call(item) else { return Ok(None) };
-        if item.ordinality || item.is_rowsfrom || !item.coldeflist.is_empty() {
-            return Ok(None);
-        }
+        let Some(call) = tree::bare_call(item) else { return Ok(None) };
         let Some((function, result)) = self.ours(call)? else { return Ok(None) };
         let function_name = tree::last_name(&call.funcname).unwrap_or_default();
         let mut alias = item.alias.clone().unwrap_or_else(|| tree::alias(function_name));
@@ -346,10 +341,7 @@ impl<'a> Taker<'a> {
         }
         let Some(at) = self.add(function, call, result.wanted(types.len()))? else { return Ok(None) };
         let mut values: Vec<Node> = types.iter().enumerate().map(|(nth, of)| result.value(at + nth, of)).collect();
-        Ok(match values.len() {
-            1 => values.pop(),
-            _ => Some(tree::row(values)),
-        })
+        Ok(if values.len() == 1 { values.pop() } else { Some(tree::row(values)) })
     }
 
     fn ours(&self, call: &FuncCall) -> Result<Option<(&'a Function, Shape)>> {

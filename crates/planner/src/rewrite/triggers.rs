@@ -13,11 +13,9 @@ use pgerror::{PgError, Result};
 use crate::context::{Context, Named};
 use crate::dml::key_moves::{self, Event};
 use crate::dml::{VIEW_DEPTH_MAX, changing_targets, one_view_down};
-use crate::facts::code;
-use crate::facts::definitions::definition;
+use crate::facts::{code, definitions::definition};
 use crate::parse::{Statement, StatementKind};
-use crate::plan::Routine;
-use crate::plan::{Movable, OfStatement, Plan, Triggered};
+use crate::plan::{Movable, OfStatement, Plan, Routine, Triggered};
 use crate::tree::{Ask, Get, Ref};
 
 /// The same plan, or one with the triggers that the coordinator runs, and the rows that it moves.

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use catalog::{BuiltinFunction, Column, Distribution, Meaning, Relation};
 use pg_query::protobuf::{
-    AConst, AExprKind, BoolExpr, BoolExprType, ColumnRef, FuncCall, JoinExpr, JoinType, RangeVar, SelectStmt, SubLink,
-    SubLinkType, a_const,
+    AExprKind, BoolExpr, BoolExprType, ColumnRef, FuncCall, JoinExpr, JoinType, RangeVar, SelectStmt, SubLink,
+    SubLinkType,
 };
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
@@ -464,7 +464,7 @@ fn is_positive(node: &Node) -> bool {
 
 /// Every type with a date has these fields.
 fn is_part_of_a_date(field: &Node) -> bool {
-    field.get::<AConst>().is_some_and(|constant| matches!(&constant.val, Some(a_const::Val::Sval(name)) if ["year", "month", "day"].contains(&name.sval.as_str())))
+    field.get().and_then(tree::quoted).is_some_and(|name| ["year", "month", "day"].contains(&name))
 }
 
 /// Literals, parameters, and sums and differences of them (`date '1994-01-01' + interval '1 year'`).

@@ -12,7 +12,7 @@
 use std::sync::Arc;
 
 use catalog::{NodeId, Relation};
-use pg_query::protobuf::{ColumnRef, SelectStmt, a_const};
+use pg_query::protobuf::{ColumnRef, SelectStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
@@ -312,7 +312,7 @@ pub(crate) fn source_of_insert(ctx: &Context<'_>, query: &NodeEnum, straight: bo
 pub(crate) fn is_bare(value: &Node) -> bool {
     match &value.node {
         Some(NodeEnum::ParamRef(_)) => true,
-        Some(NodeEnum::AConst(constant)) => constant.isnull || matches!(constant.val, Some(a_const::Val::Sval(_))),
+        Some(NodeEnum::AConst(constant)) => constant.isnull || tree::quoted(constant).is_some(),
         _ => false,
     }
 }

@@ -7,8 +7,7 @@ use pgerror::Result;
 
 use super::locality::{Analyzer, Env, RowDistribution, Split};
 use crate::context::Context;
-use crate::facts::definitions::definition;
-use crate::facts::functions;
+use crate::facts::{definitions::definition, functions};
 use crate::views;
 
 /// The view as a table: no node shows a row that another one shows, or all show the same.

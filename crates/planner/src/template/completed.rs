@@ -22,8 +22,7 @@ use crate::dml::Insert;
 use crate::facts::clock;
 use crate::plan::names_list;
 use crate::session::Moment;
-use crate::tree;
-use crate::tree::scan;
+use crate::tree::{self, scan};
 
 /// What to put into the text of an INSERT. See the module's page.
 #[derive(Debug)]

@@ -38,8 +38,7 @@ use crate::context::{Context, Named};
 use crate::dml::check_key;
 use crate::facts::clock;
 use crate::facts::constant::{self, Constant};
-use crate::facts::effects::leavings;
-use crate::facts::functions::facts;
+use crate::facts::{effects::leavings, functions::facts};
 use crate::parse::shape::{Literal, LiteralKind};
 use crate::parse::{self, Shape, Statement};
 use crate::plan::tables::{Clauses, Tables};
@@ -243,10 +242,7 @@ impl Template {
             let parameters = self.parameters.as_ref()?;
             parameters.apply(sql, shape, Some(&as_parameter(shape.literals().len())))
         };
-        let with_parameters = match own {
-            Some(own) => as_parameter(own).apply(),
-            None => with_numbers(),
-        };
+        let with_parameters = own.map_or_else(with_numbers, |own| as_parameter(own).apply());
         match with_parameters {
             Some(mut text) => {
                 text.moments = places(None).moments();

@@ -65,6 +65,13 @@ pub(crate) fn alias(name: &str) -> Alias {
     Alias { aliasname: name.to_owned(), colnames: Vec::new() }
 }
 
+/// An alias that names the columns, too, for which none is given.
+pub(crate) fn alias_of_columns<'n>(mut alias: Alias, names: impl Iterator<Item = &'n String>) -> Alias {
+    let given = alias.colnames.len();
+    alias.colnames.extend(names.skip(given).map(|name| string(name)));
+    alias
+}
+
 /// An integer constant.
 pub(crate) fn integer(value: i64) -> Node {
     constant(Some(match i32::try_from(value) {

@@ -4,7 +4,7 @@ use pg_query::protobuf::{ResTarget, SelectStmt, SubLinkType, XmlExprOp};
 use pg_query::{Node, NodeEnum};
 
 use super::get::Get;
-use super::parts::{last_name, leftmost, shows_star, text_of};
+use super::parts::{last_name, leftmost, shows_star, text_of, type_of};
 
 /// Name of a target list entry.
 pub(crate) fn output_name(target: &ResTarget) -> String {
@@ -44,7 +44,7 @@ fn figure(node: &Node) -> (Option<String>, u8) {
         NodeEnum::AExpr(e) if e.kind == pg_query::protobuf::AExprKind::AexprNullif as i32 => strong("nullif"),
         NodeEnum::TypeCast(cast) => {
             let (name, strength) = below(&cast.arg);
-            match cast.type_name.as_ref().and_then(|t| t.names.last()).and_then(text_of) {
+            match type_of(cast) {
                 Some(type_name) if strength <= 1 => (Some(type_name.to_owned()), 1),
                 _ => (name, strength),
             }

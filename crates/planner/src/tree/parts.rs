@@ -142,6 +142,11 @@ pub(crate) fn only_call(item: &RangeFunction) -> Option<&FuncCall> {
     }
 }
 
+/// The same if the item is nothing but the call.
+pub(crate) fn bare_call(item: &RangeFunction) -> Option<&FuncCall> {
+    only_call(item).filter(|_| !item.ordinality && !item.is_rowsfrom && item.coldeflist.is_empty())
+}
+
 /// Has a call nothing but arguments, one by one?
 pub(crate) fn is_plain_call(call: &FuncCall) -> bool {
     call.agg_order.is_empty()
@@ -178,6 +183,11 @@ pub(crate) fn integer_of(node: &Node) -> Option<i32> {
         Some(a_const::Val::Ival(number)) => Some(number.ival),
         _ => None,
     }
+}
+
+/// The text of a quoted constant.
+pub(crate) fn quoted(constant: &AConst) -> Option<&str> {
+    if let Some(a_const::Val::Sval(text)) = &constant.val { Some(&text.sval) } else { None }
 }
 
 /// The text of a String node.
@@ -233,11 +243,15 @@ pub(crate) fn bare_name(node: &Node) -> Option<&str> {
     }
 }
 
+/// The name of the type that a cast is to, without its schema.
+pub(crate) fn type_of(cast: &TypeCast) -> Option<&str> {
+    last_name(&cast.type_name.as_ref()?.names)
+}
+
 /// `tableoid::regclass`: only the row's own node can tell.
 pub(crate) fn is_table_name(cast: &TypeCast) -> bool {
-    let to = cast.type_name.as_ref().and_then(|name| name.names.last()).and_then(text_of);
     let of = cast.arg.get::<ColumnRef>().and_then(|column| last_name(&column.fields));
-    to == Some("regclass") && of == Some("tableoid")
+    type_of(cast) == Some("regclass") && of == Some("tableoid")
 }
 
 /// The alias of `alias.*` in a cast, and the cast's type.

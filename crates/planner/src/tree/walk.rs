@@ -20,23 +20,20 @@ pub(crate) trait Walk {
     fn rewrite(&mut self, rewrite: &mut Rewrite<'_>) -> Result<()>;
 }
 
-impl<T: Walk> Walk for Vec<T> {
-    fn walk<'a>(&'a self, visit: &mut Visit<'_, 'a>) -> Result<()> {
-        self.iter().try_for_each(|item| item.walk(visit))
-    }
-    fn rewrite(&mut self, rewrite: &mut Rewrite<'_>) -> Result<()> {
-        self.iter_mut().try_for_each(|item| item.rewrite(rewrite))
-    }
+macro_rules! walk_items {
+    ($($of:ident)*) => {$(
+        impl<T: Walk> Walk for $of<T> {
+            fn walk<'a>(&'a self, visit: &mut Visit<'_, 'a>) -> Result<()> {
+                self.iter().try_for_each(|item| item.walk(visit))
+            }
+            fn rewrite(&mut self, rewrite: &mut Rewrite<'_>) -> Result<()> {
+                self.iter_mut().try_for_each(|item| item.rewrite(rewrite))
+            }
+        }
+    )*};
 }
 
-impl<T: Walk> Walk for Option<T> {
-    fn walk<'a>(&'a self, visit: &mut Visit<'_, 'a>) -> Result<()> {
-        self.iter().try_for_each(|item| item.walk(visit))
-    }
-    fn rewrite(&mut self, rewrite: &mut Rewrite<'_>) -> Result<()> {
-        self.iter_mut().try_for_each(|item| item.rewrite(rewrite))
-    }
-}
+walk_items!(Vec Option);
 
 impl<T: Walk> Walk for Box<T> {
     fn walk<'a>(&'a self, visit: &mut Visit<'_, 'a>) -> Result<()> {

@@ -12,9 +12,7 @@ use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use crate::context::{Context, Named};
-use crate::facts::clock;
-use crate::facts::definitions::definition;
-use crate::facts::functions;
+use crate::facts::{clock, definitions::definition, functions};
 use crate::parse::Statement;
 use crate::session::Exchanges;
 use crate::tree::{self, AS_TABLE, Ask, Get, Ref, Walk};
@@ -163,9 +161,11 @@ pub(crate) fn expand_in(ctx: &Context<'_>, tree: &mut impl Walk) -> Result<()> {
     Expander { ctx, which: |_| true, as_tables: false, lending: None }.expand(tree, 0)
 }
 
-/// A query where a view was named.
+/// A query where a view was named: under the user's alias, or the view's name, and the view's own names of columns where the user
+/// gives none.
 pub(crate) fn in_place_of(view: &Relation, alias: Option<Alias>, query: SelectStmt) -> Node {
-    tree::sub_select(query, view_alias(view, alias))
+    let alias = alias.unwrap_or_else(|| tree::alias(&view.name));
+    tree::sub_select(query, tree::alias_of_columns(alias, view.columns.iter().map(|column| &column.name)))
 }
 
 /// PostgreSQL evaluates no condition from outside below OFFSET.
@@ -175,12 +175,4 @@ fn keep_barrier(select: &mut SelectStmt) -> Result<()> {
         select.limit_option = LimitOption::Count as i32;
     }
     Ok(())
-}
-
-/// The user's alias, or the view's name; the view's own column names where the user gives none.
-fn view_alias(view: &Relation, alias: Option<Alias>) -> Alias {
-    let mut alias = alias.unwrap_or_else(|| tree::alias(&view.name));
-    let given = alias.colnames.len();
-    alias.colnames.extend(view.columns.iter().skip(given).map(|c| tree::string(&c.name)));
-    alias
 }

@@ -7,7 +7,7 @@ use pg_query::NodeEnum;
 use pgerror::{PgError, Result};
 
 use super::sequenced::Part;
-use crate::context::{Context, Named};
+use crate::context::Context;
 use crate::keys;
 use crate::tree;
 
@@ -92,10 +92,7 @@ fn effect(ctx: &Context<'_>, part: &Part) -> Result<Option<(Effect, std::sync::A
         _ => return Ok(None),
     };
     let Some(target) = super::target_of(&part.query) else { return Ok(None) };
-    Ok(match ctx.resolve(target)? {
-        Named::Distributed(relation) => Some((effect, relation)),
-        _ => None,
-    })
+    Ok(ctx.distributed(target)?.map(|relation| (effect, relation)))
 }
 
 fn refused(why: &str) -> PgError {

@@ -9,8 +9,7 @@ use pgerror::{PgError, Result};
 
 use super::{bare_names, changes, identity, query_of, returned_by, statement_of, target_of, with_items, with_mut};
 use crate::context::{Context, Named};
-use crate::facts::code;
-use crate::facts::functions::facts;
+use crate::facts::{code, functions::facts};
 use crate::parse::Statement;
 use crate::plan::{CteStep, Gather, Kept, Plan, SequencedCtes};
 use crate::select;

@@ -16,8 +16,7 @@ use crate::facts::clock::default_reads;
 use crate::facts::constant::{self, Constant};
 use crate::facts::functions::{Facts, facts};
 use crate::parse::Statement;
-use crate::plan::tables::Clauses;
-use crate::plan::{FinalSql, Forward, Gather, Input, InsertSplit, Plan, Replicate, Scatter};
+use crate::plan::{Clauses, FinalSql, Forward, Gather, Input, InsertSplit, Plan, Replicate, Scatter};
 use crate::select;
 use crate::select::locality::{Analyzer, Env, RowDistribution};
 use crate::tree::{self, Ask, Get, Syntax};
@@ -63,10 +62,7 @@ pub(crate) fn place_of_insert(
         let nodes = insert.nodes_of_rows(&rows).filter(|nodes| insert.is_one_moment(nodes)).and_then(one);
         return Ok(nodes.map(RowDistribution::Replicated));
     }
-    match insert.is_colocated(env)? {
-        true => insert.source(env),
-        false => Ok(None),
-    }
+    if insert.is_colocated(env)? { insert.source(env) } else { Ok(None) }
 }
 
 /// `WITH … INSERT … SELECT` means the same as `INSERT … WITH … SELECT` as long as only the query reads the WITH items. The tree of an
@@ -272,10 +268,7 @@ impl Insert<'_> {
             return self.insert.cols.iter().filter_map(tree::name_of).collect();
         }
         let all = self.relation.columns.iter().map(|c| c.name.as_str());
-        match tree::width(query) {
-            Some(width) => all.take(width).collect(),
-            None => all.collect(),
-        }
+        all.take(tree::width(query).unwrap_or(usize::MAX)).collect()
     }
 
     /// The identity columns whose given values OVERRIDING USER VALUE ignores.

@@ -7,8 +7,7 @@ use pgerror::{PgError, Result};
 
 use super::{Insert, Markers, is_identity, is_list, overriding, source, tail, values};
 use crate::dml::{row_parts, stage};
-use crate::plan::tables::Clauses;
-use crate::plan::{Direct, FinalSql, Input, InsertStaged, Plan, RowColumn, STAGE, column_list};
+use crate::plan::{Clauses, Direct, FinalSql, Input, InsertStaged, Plan, RowColumn, STAGE, column_list};
 use crate::tree::{self, Ask, Syntax};
 
 impl Insert<'_> {

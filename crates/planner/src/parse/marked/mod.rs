@@ -178,8 +178,8 @@ impl Marked {
         let mut whole = tree::node(analysis.tree().clone());
         whole.rewrite(&mut |node| {
             if let Some(cast) = node.get_mut::<TypeCast>()
-                && type_of(cast) == Some("date")
-                && let Some(Mark { value: Value::Moment(moment), .. }) = text_in(cast).and_then(|text| marks.get(text))
+                && let Some(Mark { value: Value::Moment(moment), .. }) =
+                    text_as(cast, "date").and_then(|text| marks.get(text))
             {
                 let date = pg_query::protobuf::String { sval: moment.date().to_owned() };
                 if let Some(constant) = cast.arg.get_mut::<AConst>() {
@@ -280,18 +280,7 @@ fn is_first_byte(cast: &TypeCast) -> bool {
 
 /// The text of a constant that is cast to this type of PostgreSQL's.
 fn text_as<'c>(cast: &'c TypeCast, of: &str) -> Option<&'c str> {
-    text_in(cast).filter(|_| type_of(cast) == Some(of))
-}
-
-fn type_of(cast: &TypeCast) -> Option<&str> {
-    cast.type_name.as_ref().and_then(|name| name.names.last()).and_then(tree::text_of)
-}
-
-fn text_in(cast: &TypeCast) -> Option<&str> {
-    match cast.arg.get::<AConst>()?.val.as_ref()? {
-        a_const::Val::Sval(text) => Some(&text.sval),
-        _ => None,
-    }
+    cast.arg.get().and_then(tree::quoted).filter(|_| tree::type_of(cast) == Some(of))
 }
 
 fn is_negative(text: &str, mark: &Mark) -> bool {

@@ -14,10 +14,8 @@ use pgerror::Result;
 
 use super::one_query;
 use crate::context::{Context, Named};
-use crate::facts::code;
-use crate::facts::functions;
-use crate::parse::Analysis;
-use crate::parse::bodies;
+use crate::facts::{code, functions};
+use crate::parse::{Analysis, bodies};
 use crate::select::shape;
 use crate::tree::{self, Ask, Get, Ref, Walk};
 

@@ -31,8 +31,7 @@ pub(crate) use body::wanted_bodies;
 use body::{Routine, first_row};
 
 use crate::context::Context;
-use crate::facts::clock;
-use crate::facts::functions;
+use crate::facts::{clock, functions};
 use crate::parse::Statement;
 use crate::rewrite::returns::gives_set;
 use crate::select::shape;
@@ -181,10 +180,7 @@ impl Inliner<'_> {
 
     /// A call in FROM.
     fn item(&mut self, item: &RangeFunction) -> Result<Option<Node>> {
-        let Some(call) = tree::only_call(item) else { return Ok(None) };
-        if item.ordinality || item.is_rowsfrom || !item.coldeflist.is_empty() {
-            return Ok(None);
-        }
+        let Some(call) = tree::bare_call(item) else { return Ok(None) };
         let Some(routine) = self.routine(call)? else { return Ok(None) };
         let declared = &routine.declared;
         let Some(arguments) = routine.arguments(call) else { return Ok(None) };

@@ -133,10 +133,8 @@ fn one_by_one(draft: &mut Draft<'_>, target: &RangeVar, returning: Option<&Retur
 
 /// Would it be seen that rows come by several statements?
 pub(super) fn has_triggers(draft: &Draft<'_>, target: &RangeVar) -> Result<bool> {
-    Ok(match draft.ctx.resolve(target)? {
-        Named::Distributed(relation) => relation.has_triggers || !relation.captured.is_empty() || relation.has_children,
-        _ => true,
-    })
+    let table = draft.ctx.distributed(target)?;
+    Ok(table.is_none_or(|table| table.has_triggers || !table.captured.is_empty() || table.has_children))
 }
 
 /// Which rows are changed.

@@ -8,8 +8,7 @@ use pg_query::protobuf::RangeVar;
 use pgerror::Result;
 
 use crate::context::{Context, Named};
-use crate::facts::code::changes_rows;
-use crate::facts::used;
+use crate::facts::{code::changes_rows, used};
 use crate::parse::bodies::statements_of;
 use crate::tree::{self, Ask, Walk};
 

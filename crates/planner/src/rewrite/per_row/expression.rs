@@ -12,8 +12,7 @@ use pgerror::Result;
 
 use super::effects::read_only;
 use super::slots::{Call, Draft, Slot};
-use crate::select::names::is_closed;
-use crate::select::shape;
+use crate::select::{names::is_closed, shape};
 use crate::tree::{self, Ask, Get, Ref, Syntax, Walk};
 
 /// Where an expression stands.
@@ -138,10 +137,7 @@ impl Draft<'_> {
         let is_set = |column: &ColumnRef| matches!(Slot::of_column(column), Some(Slot::Set(_) | Slot::Void(_)));
         self.fails |= call.args.any(|node| matches!(node, Ref::ColumnRef(column) if is_set(column)))?;
         let call = call.into_node();
-        let columns = match field {
-            Some(_) => 1,
-            None => shape.columns().len().max(1),
-        };
+        let columns = field.map_or_else(|| shape.columns().len().max(1), |_| 1);
         self.fails |= columns > 1 && shape.set;
         let query = match (field, columns) {
             (None, 1) => SelectStmt { target_list: vec![tree::target(call, Some("c"))], ..tree::empty_select() },

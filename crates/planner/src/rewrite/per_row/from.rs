@@ -112,9 +112,7 @@ fn in_rows(draft: &mut Draft<'_>, item: &RangeFunction, names: &HashSet<String>)
     let item_of_call = tree::call_in_from(call, tree::alias("loxo_c")).into_node();
     let query = tree::select_from(vec![tree::target(tree::star(None), None)], vec![item_of_call]);
     let first = draft.add(Call { query, when: None, columns: columns.len(), is_set: true });
-    let mut alias = alias.clone();
-    let given = alias.colnames.len();
-    alias.colnames.extend(columns.iter().skip(given).map(|name| tree::string(name)));
+    let alias = tree::alias_of_columns(alias.clone(), columns.iter());
     let set = |at: usize| {
         let list = List { items: vec![Slot::Set(at).node(), Node { node: None }] };
         tree::node(NodeEnum::List(list))

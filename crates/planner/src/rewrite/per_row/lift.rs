@@ -62,10 +62,7 @@ impl Lift<'_> {
         self.anywhere(&mut select.with_clause)?;
         for arm in [&mut select.larg, &mut select.rarg].into_iter().flatten() {
             let is_bare = arm.limit_count.is_none() && arm.sort_clause.is_empty() && arm.with_clause.is_none();
-            match tree::is_operation(arm) && is_bare {
-                true => self.of_query(arm)?,
-                false => self.take(arm)?,
-            }
+            if tree::is_operation(arm) && is_bare { self.of_query(arm)? } else { self.take(arm)? }
         }
         Ok(())
     }

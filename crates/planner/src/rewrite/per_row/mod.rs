@@ -37,8 +37,7 @@ use pgerror::{PgError, Result};
 
 use crate::context::Context;
 use crate::parse::{Statement, StatementKind};
-use crate::plan::Plan;
-use crate::plan::Routine;
+use crate::plan::{Plan, Routine};
 use crate::tree::{self, Get, Syntax};
 use slots::Draft;
 

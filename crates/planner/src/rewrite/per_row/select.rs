@@ -278,9 +278,6 @@ impl Over<'_> {
                 *value = draft.part(value, place)?;
             }
         }
-        match call.over.as_deref_mut() {
-            Some(over) => self.within(draft, over),
-            None => Ok(()),
-        }
+        call.over.as_deref_mut().map_or(Ok(()), |over| self.within(draft, over))
     }
 }

@@ -33,8 +33,7 @@ use crate::look_alikes::Qualifier;
 use crate::plan::FinalSql;
 use crate::select::exact;
 use crate::select::levels::{self, Found as Owner, Level, LevelTable};
-use crate::select::names::outputs;
-use crate::select::{gather, outer_aggregates, shape};
+use crate::select::{gather, names::outputs, outer_aggregates, shape};
 use crate::tree::{self, Ask, Get, Ref, Syntax, Walk};
 
 /// Types of which equal values are the same in every respect, by oid: "char", int8, int2, int4, oid, bool, text, char(n), varchar,

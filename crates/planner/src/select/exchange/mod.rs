@@ -48,8 +48,7 @@ use super::locality::Not;
 use super::{levels, local_plan, two_phase};
 use crate::context::{Context, Named};
 use crate::facts::functions::Facts;
-use crate::plan::tables::Tables;
-use crate::plan::{Exchange, ExchangePlan, FinalSql, Plan, Route, Scatter};
+use crate::plan::{Exchange, ExchangePlan, FinalSql, Plan, Route, Scatter, Tables};
 use crate::session::{Exchanges, SessionFacts};
 use crate::tree::{self, Ask, Ref, Syntax, Walk};
 
@@ -286,10 +285,7 @@ impl Search<'_> {
     /// A query that needs no further movement, but perhaps to spread the work of its last step.
     fn found(&self, query: &SelectStmt, state: &State) -> Result<Option<Found>> {
         let Some(last) = self.local(query, state)? else { return Ok(None) };
-        let repartitioned = match last {
-            Plan::Gather(_) => self.repartitioned(query, state)?,
-            _ => None,
-        };
+        let repartitioned = if let Plan::Gather(_) = last { self.repartitioned(query, state)? } else { None };
         Ok(Some(repartitioned.unwrap_or_else(|| Found { state: state.clone(), last, markers: Markers::default() })))
     }
 

@@ -332,10 +332,7 @@ pub(super) fn kept_by(units: &[Unit], at: usize, partner: &Partner) -> f64 {
         [column] => unit.relation.column_at(*column).is_some_and(|column| column.name == partner.own),
         _ => false,
     });
-    match is_unique && part < 1.0 {
-        true => (other.rows / unit.rows_filtered).min(1.0),
-        false => part,
-    }
+    if is_unique && part < 1.0 { (other.rows / unit.rows_filtered).min(1.0) } else { part }
 }
 
 /// Gives choices of one option for each unit in the order of their summed cost.

@@ -14,8 +14,7 @@ use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
 use super::{constant, output, sort_by};
-use crate::facts::builtins;
-use crate::facts::numbers::Number;
+use crate::facts::{builtins, numbers::Number};
 use crate::plan::{KeyForm, Merge, MergeKey, RowCount};
 use crate::select::exact;
 use crate::select::locality::{Analyzer, Body};

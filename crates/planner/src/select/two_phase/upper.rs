@@ -172,10 +172,7 @@ impl<'a> Upper<'a> {
 
     /// An item of GROUP BY sets, DISTINCT ON or WINDOW: numbers stay.
     fn upper_item(&mut self, item: &mut Node) -> Result<()> {
-        match shape::ordinal(item) {
-            Some(_) => Ok(()),
-            None => self.expression(item),
-        }
+        if shape::ordinal(item).is_some() { Ok(()) } else { self.expression(item) }
     }
 
     /// Replaces what the nodes compute by columns of the temp table.
