@@ -13,6 +13,8 @@ pub struct Type {
     pub name: String,
     /// Columns of a row type.
     pub fields: Option<Vec<(String, Type)>>,
+    /// Of a domain: what it is over.
+    pub over: Option<Box<Type>>,
 }
 
 /// First object id a user can own: such a type has another id on each node.

@@ -287,7 +287,7 @@ impl Trigger {
     fn routine(&self, trigger_event: TriggerEvent, callers: String) -> routine::Routine {
         let scalar = |name: &str, oid: u32, of: &str, value: Option<Bytes>| Parameter {
             name: Some(name.to_owned()),
-            of: Type { oid, modifier: -1, name: of.to_owned(), fields: None },
+            of: Type { oid, modifier: -1, name: of.to_owned(), fields: None, over: None },
             is_out: false,
             value,
         };

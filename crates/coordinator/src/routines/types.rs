@@ -26,7 +26,7 @@ impl Runner {
         }
         let sql = format!(
             "SELECT pg_catalog.format_type({oid}, {modifier}), a.attname, a.atttypid, a.atttypmod, \
-             t.typtype = 'd' AND t.typtypmod >= 0 AND t.typbasetype IN (1042, 1043, 1560, 1562) \
+             CASE t.typtype WHEN 'd' THEN t.typbasetype END, t.typtypmod \
              FROM pg_catalog.pg_type t LEFT JOIN pg_catalog.pg_attribute a \
              ON a.attrelid = t.typrelid AND t.typrelid <> 0 AND a.attnum > 0 AND NOT a.attisdropped \
              WHERE t.oid = {oid} ORDER BY a.attnum"
@@ -37,10 +37,10 @@ impl Runner {
         };
         let first = rows.first().ok_or_else(|| PgError::new(SqlState::UNDEFINED_OBJECT, "the type is gone"))?;
         let name = text(first, 0).unwrap_or_default();
-        if text(first, 4).as_deref() == Some("t") {
-            return Err(PgError::unsupported(format!("a PL/pgSQL variable of domain {name}, which has a length,"))
-                .hint("Give the domain a CHECK of the length instead."));
-        }
+        let over = match text(first, 4).map(|base| (base.parse(), text(first, 5).unwrap_or_default().parse())) {
+            Some((Ok(base), Ok(modifier))) => Some(Box::new(Box::pin(self.find_type(base, modifier)).await?)),
+            _ => None,
+        };
         let mut fields = Vec::new();
         for row in &rows {
             if let Some(column) = text(row, 1) {
@@ -49,7 +49,7 @@ impl Runner {
                 fields.push((column, Box::pin(self.find_type(oid, modifier)).await?));
             }
         }
-        let of = Type { oid, modifier, name, fields: (!fields.is_empty()).then_some(fields) };
+        let of = Type { oid, modifier, name, fields: (!fields.is_empty()).then_some(fields), over };
         self.routines().types.types.insert((oid, modifier), of.clone());
         Ok(of)
     }
@@ -62,9 +62,30 @@ impl Runner {
         let fields = self.session().describe_on(home, &format!("SELECT {expression}")).await;
         let fields = fields.map_err(|error| error.without(pgerror::field::POSITION))?.unwrap_or_default();
         let field = fields.first().ok_or_else(|| PgError::internal("an expression without a type"))?;
-        let of = self.find_type(field.type_oid, field.type_modifier).await?;
+        let of = match self.find_domain_of(expression, field.type_oid).await? {
+            Some(domain) => self.find_type(domain, -1).await?,
+            None => self.find_type(field.type_oid, field.type_modifier).await?,
+        };
         self.routines().types.expressions.insert(expression.to_owned(), of.clone());
         Ok(of)
+    }
+
+    /// The domain that an expression is of: PostgreSQL describes it as what it is over. The expression is not computed, for NULL
+    /// may be no value of the domain. Of what is described as an array no other array is made.
+    async fn find_domain_of(&mut self, expression: &str, described: u32) -> Result<Option<u32>> {
+        let loaded = self.session().catalog().await?;
+        if !loaded.catalog.user_types().any(|of| of.kind == 'd') {
+            return Ok(None);
+        }
+        let sql = format!(
+            "SELECT e.oid FROM pg_catalog.pg_type a JOIN pg_catalog.pg_type e \
+             ON e.oid OPERATOR(pg_catalog.=) a.typelem AND e.typtype OPERATOR(pg_catalog.=) 'd' \
+             WHERE a.oid OPERATOR(pg_catalog.<>) {described} AND a.oid OPERATOR(pg_catalog.=) (SELECT pg_catalog.pg_typeof(pg_catalog.array_agg(v)) \
+               FROM (SELECT {expression} AS v) AS q WHERE false)"
+        );
+        let rows = self.asked(&sql).await?;
+        let oid = rows.first().and_then(|row| std::str::from_utf8(row.first()?.as_deref()?).ok()?.parse().ok());
+        Ok(oid)
     }
 
     pub(super) async fn find_cast(&mut self, from: u32, to: u32) -> Result<bool> {
@@ -103,5 +124,5 @@ fn well_known(oid: u32, modifier: i32) -> Option<Type> {
         (1700, "numeric"),
     ];
     let (_, name) = KNOWN.iter().find(|(known, _)| *known == oid && modifier == -1)?;
-    Some(Type { oid, modifier, name: (*name).to_owned(), fields: None })
+    Some(Type { oid, modifier, name: (*name).to_owned(), fields: None, over: None })
 }

@@ -87,3 +87,25 @@ INSERT INTO m VALUES (1, 1), (2, 2);
 COMMIT;
 DO $$ BEGIN INSERT INTO m SELECT b::int, a FROM raw; EXCEPTION WHEN others THEN INSERT INTO m VALUES (3, 3); END $$;
 SELECT * FROM m ORDER BY id;
+
+-- Domains are checked whenever a variable gets a value.
+CREATE DOMAIN dpos AS int CHECK (VALUE > 0);
+CREATE DOMAIN dnn AS int NOT NULL;
+CREATE DOMAIN dsmall AS dpos CHECK (VALUE < 10);
+CREATE DOMAIN mail AS varchar(12) CHECK (VALUE LIKE '%@%');
+CREATE TABLE dt (p dpos, m mail) /*dist: hash(p) | replication | roundrobin*/;
+DO $$ DECLARE v dpos := 5; BEGIN DELETE FROM lg; v := 0; END $$;
+DO $$ DECLARE v dnn; BEGIN DELETE FROM lg; END $$;
+DO $$ DECLARE v dpos; BEGIN DELETE FROM lg; SELECT 0 INTO v; END $$;
+DO $$ DECLARE v dpos := 0; BEGIN DELETE FROM lg; END $$;
+DO $$ DECLARE v dsmall := 9; w dpos := 3; BEGIN DELETE FROM lg; w := v; v := w + 7; END $$;
+DO $$ DECLARE v dt.p%TYPE; BEGIN DELETE FROM lg; v := -1; END $$;
+DO $$ DECLARE v mail; BEGIN DELETE FROM lg; v := 'nobody'; END $$;
+DO $$ DECLARE v mail; BEGIN DELETE FROM lg; v := 'somebody@somewhere'; EXCEPTION WHEN string_data_right_truncation THEN INSERT INTO lg VALUES ('long'); END $$;
+SELECT count(*) FROM lg WHERE x = 'long';
+DO $$ DECLARE v mail; a dpos[]; BEGIN DELETE FROM lg; v := 'a@b'; a := '{1,2}'; INSERT INTO lg VALUES (v), (a[2]); END $$;
+SELECT * FROM lg ORDER BY x COLLATE "C";
+CREATE FUNCTION of_domain(v dpos) RETURNS dsmall LANGUAGE plpgsql AS $$ BEGIN DELETE FROM lg; RETURN v + 1; END $$;
+SELECT of_domain(3);
+SELECT of_domain(12);
+SELECT of_domain(0);

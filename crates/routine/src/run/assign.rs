@@ -105,13 +105,13 @@ impl<'a> Run<'a> {
     /// A condition; NULL is false.
     pub(crate) async fn condition(&mut self, sql: &Sql) -> Result<bool> {
         let typed = self.value(sql).await?;
-        let boolean = Type { oid: BOOL, modifier: -1, name: "pg_catalog.bool".to_owned(), fields: None };
+        let boolean = Type { oid: BOOL, modifier: -1, name: "pg_catalog.bool".to_owned(), fields: None, over: None };
         Ok(self.coerce(typed, &boolean).await?.as_deref() == Some(b"t"))
     }
 
     pub(crate) async fn integer(&mut self, sql: &Sql) -> Result<Option<i32>> {
         let typed = self.value(sql).await?;
-        let integer = Type { oid: INT4, modifier: -1, name: "pg_catalog.int4".to_owned(), fields: None };
+        let integer = Type { oid: INT4, modifier: -1, name: "pg_catalog.int4".to_owned(), fields: None, over: None };
         let value = self.coerce(typed, &integer).await?;
         let parse = |text: Bytes| std::str::from_utf8(&text).ok().and_then(|text| text.parse().ok());
         value.map(|text| parse(text).ok_or_else(|| PgError::internal("not an integer"))).transpose()
@@ -124,6 +124,13 @@ impl<'a> Run<'a> {
             if is_same_text(from.oid, from.modifier, to.oid, to.modifier) || (from.value.is_none() && !is_user) {
                 return Ok(from.value);
             }
+            let from = match to.over.as_deref() {
+                // A cast to the domain would cut what is too long for it.
+                Some(over) if over.modifier >= 0 || over.over.is_some() => {
+                    Typed { oid: over.oid, modifier: over.modifier, value: self.coerce(from, over).await? }
+                }
+                _ => from,
+            };
             let (source, is_same_type) = (from.oid, from.oid == to.oid);
             let has_cast = is_same_type || self.host.has_cast(source, to.oid).await?;
             let mut value = Bound::starting("");

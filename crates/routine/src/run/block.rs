@@ -57,8 +57,10 @@ impl<'a> Run<'a> {
                     }
                     None => None,
                 };
+                // NULL may be no value of a domain.
+                let is_domain = matches!(&variable.holds, Holds::Scalar(of) | Holds::Row(of) if of.over.is_some());
                 self.scope().variables.push(variable);
-                if let Some(typed) = value {
+                if let Some(typed) = value.or_else(|| is_domain.then(|| Typed::text(None))) {
                     self.assign(std::slice::from_ref(name), typed).await?;
                 }
                 let Some(variable) = self.scope().variables.last_mut() else { return Ok(()) };
@@ -160,7 +162,7 @@ impl<'a> Run<'a> {
         self.scopes.truncate(depth);
         let mut scope = Scope::default();
         for (name, value) in [("sqlstate", error.code().to_string()), ("sqlerrm", error.message().into_owned())] {
-            let of = Type { oid: TEXT, modifier: -1, name: "text".to_owned(), fields: None };
+            let of = Type { oid: TEXT, modifier: -1, name: "text".to_owned(), fields: None, over: None };
             scope.variables.push(Variable::scalar(name, of, Typed::text(Some(value)).value));
         }
         self.scopes.push(scope);

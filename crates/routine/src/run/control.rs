@@ -150,7 +150,7 @@ impl<'a> Run<'a> {
             let message = "BY value of FOR loop must be greater than zero";
             return Err(PgError::new(SqlState::INVALID_PARAMETER_VALUE, message));
         }
-        let of = Type { oid: INT4, modifier: -1, name: "integer".to_owned(), fields: None };
+        let of = Type { oid: INT4, modifier: -1, name: "integer".to_owned(), fields: None, over: None };
         let variables = vec![Variable::scalar(variable, of, None)];
         self.scopes.push(Scope { label: label.cloned(), variables, ..Scope::default() });
         let at = self.scopes.len() - 1;

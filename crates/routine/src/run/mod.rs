@@ -106,7 +106,7 @@ fn outer_scope<'a>(routine: &Routine) -> Scope<'a> {
         }
         scope.variables.push(Variable::new(name, Some(parameter.of.clone())));
     }
-    let boolean = Type { oid: BOOL, modifier: -1, name: "boolean".to_owned(), fields: None };
+    let boolean = Type { oid: BOOL, modifier: -1, name: "boolean".to_owned(), fields: None, over: None };
     scope.variables.push(Variable::scalar("found", boolean, Some(Bytes::from_static(b"f"))));
     scope
 }
