@@ -109,3 +109,9 @@ CREATE FUNCTION of_domain(v dpos) RETURNS dsmall LANGUAGE plpgsql AS $$ BEGIN DE
 SELECT of_domain(3);
 SELECT of_domain(12);
 SELECT of_domain(0);
+
+-- No transaction ends in a loop over changed rows.
+DO $$ DECLARE r record; BEGIN FOR r IN UPDATE t SET n = n * 2 RETURNING n LOOP INSERT INTO lg VALUES (r.n::text); COMMIT; END LOOP; END $$;
+DO $$ DECLARE r record; BEGIN FOR r IN SELECT n FROM t ORDER BY n LOOP INSERT INTO lg VALUES (r.n::text); COMMIT; END LOOP; END $$;
+DO $$ DECLARE r record; BEGIN FOR r IN EXECUTE 'DELETE FROM t WHERE id = 3 RETURNING n' LOOP ROLLBACK; END LOOP; END $$;
+SELECT * FROM t ORDER BY id;

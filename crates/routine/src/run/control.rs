@@ -181,11 +181,11 @@ impl<'a> Run<'a> {
         match rows {
             Rows::Query(query) => {
                 let answer = self.statement(query, None).await?;
-                self.each_of(label, target, &answer, body).await.map(|(flow, _)| flow)
+                self.each_of_all(label, target, &answer, body).await
             }
             Rows::Dynamic { query, using } => {
                 let answer = self.dynamic(query, using, None, false).await?;
-                self.each_of(label, target, &answer, body).await.map(|(flow, _)| flow)
+                self.each_of_all(label, target, &answer, body).await
             }
             Rows::Cursor { name, arguments } => {
                 let portal = self.open_bound(name, arguments).await?;
@@ -213,6 +213,21 @@ impl<'a> Run<'a> {
                 Ok(over)
             }
         }
+    }
+
+    /// A loop over all rows of a statement.
+    async fn each_of_all(
+        &mut self,
+        label: Option<&String>,
+        target: &'a Target,
+        answer: &Answer,
+        body: &'a [Statement],
+    ) -> Result<Flow> {
+        let changes = usize::from(!answer.tag.starts_with("SELECT"));
+        self.loops_over_changes += changes;
+        let done = self.each_of(label, target, answer, body).await;
+        self.loops_over_changes -= changes;
+        done.map(|(flow, _)| flow)
     }
 
     /// The body for each row; `true` if it left the loop.

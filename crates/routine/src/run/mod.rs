@@ -88,6 +88,7 @@ pub fn run<'a>(host: &'a mut dyn Host, routine: &'a Routine, body: &'a Body) -> 
             caught: Vec::new(),
             is_traced: false,
             savepoints: 0,
+            loops_over_changes: 0,
         };
         match run.whole(body).await {
             Ok(()) => Ok(run.ended),
@@ -157,6 +158,8 @@ pub(crate) struct Run<'a> {
     /// The error under way has its CONTEXT already.
     is_traced: bool,
     savepoints: usize,
+    /// Loops under way over the rows of data changes: PostgreSQL keeps no such portal over the end of a transaction.
+    loops_over_changes: usize,
 }
 
 impl<'a> Run<'a> {

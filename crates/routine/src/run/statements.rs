@@ -217,6 +217,10 @@ impl<'a> Run<'a> {
         if self.routine.is_atomic {
             return Err(PgError::new(SqlState::INVALID_TRANSACTION_TERMINATION, "invalid transaction termination"));
         }
+        if self.loops_over_changes > 0 {
+            let message = "cannot perform transaction commands inside a cursor loop that is not read-only";
+            return Err(PgError::new(state(b"55000"), message));
+        }
         self.host.end_transaction(commit, chain).await
     }
 }
