@@ -115,3 +115,13 @@ DO $$ DECLARE r record; BEGIN FOR r IN UPDATE t SET n = n * 2 RETURNING n LOOP I
 DO $$ DECLARE r record; BEGIN FOR r IN SELECT n FROM t ORDER BY n LOOP INSERT INTO lg VALUES (r.n::text); COMMIT; END LOOP; END $$;
 DO $$ DECLARE r record; BEGIN FOR r IN EXECUTE 'DELETE FROM t WHERE id = 3 RETURNING n' LOOP ROLLBACK; END LOOP; END $$;
 SELECT * FROM t ORDER BY id;
+
+-- Tables made of a query with variables.
+CREATE FUNCTION made(p_id int, p_b text) RETURNS text LANGUAGE plpgsql AS $$ DECLARE c text; e text; BEGIN
+  CREATE TEMP TABLE tmp ON COMMIT DROP AS SELECT id, p_b AS b2, e FROM t WHERE id > p_id;
+  SELECT string_agg(id || b2, ',' ORDER BY id) INTO c FROM tmp; DROP TABLE tmp; RETURN c;
+END $$;
+SELECT made(1, 'x');
+SELECT made(0, 'y');
+DO $$ DECLARE v int := 1; c int; BEGIN CREATE TABLE kept AS SELECT id, n + v AS n FROM t WHERE id <> v; END $$;
+SELECT * FROM kept ORDER BY id;

@@ -76,6 +76,7 @@ pub fn references(sql: &str) -> Result<References> {
         NodeEnum::MergeStmt(_) => found.changes = Some("MERGE"),
         NodeEnum::CallStmt(_) => found.changes = Some("CALL"),
         NodeEnum::DeclareCursorStmt(_) => found.changes = Some("DECLARE CURSOR"),
+        NodeEnum::CreateTableAsStmt(_) | NodeEnum::ExplainStmt(_) => found.changes = Some("a utility statement"),
         NodeEnum::TransactionStmt(_) => found.forbidden = Some("unsupported transaction command in PL/pgSQL"),
         NodeEnum::CopyStmt(copy) if copy.filename.is_empty() => {
             found.forbidden = Some("cannot COPY to/from client in PL/pgSQL");
@@ -97,6 +98,8 @@ pub fn references(sql: &str) -> Result<References> {
     };
     match &statement {
         NodeEnum::DeclareCursorStmt(declare) => declare.query.walk(&mut |node| search.node(node, false))?,
+        NodeEnum::CreateTableAsStmt(create) => create.query.walk(&mut |node| search.node(node, false))?,
+        NodeEnum::ExplainStmt(explain) => explain.query.walk(&mut |node| search.node(node, false))?,
         NodeEnum::CallStmt(call) => call.funccall.walk(&mut |node| search.node(node, false))?,
         other => {
             let mut top = true;
@@ -119,6 +122,16 @@ fn only_statement(sql: &str) -> Result<NodeEnum> {
         (Some(node), true) => Ok(node),
         _ => Err(PgError::new(SqlState::SYNTAX_ERROR, "not one statement")),
     }
+}
+
+/// What CREATE TABLE AS and EXPLAIN are about.
+fn query_in(statement: NodeEnum) -> NodeEnum {
+    let inner = match &statement {
+        NodeEnum::CreateTableAsStmt(create) => create.query.as_ref(),
+        NodeEnum::ExplainStmt(explain) => explain.query.as_ref(),
+        _ => None,
+    };
+    inner.and_then(|query| query.node.clone()).unwrap_or(statement)
 }
 
 struct Search<'a> {
@@ -312,7 +325,7 @@ pub(crate) fn names_in_from(ctx: &Context<'_>, sql: &str) -> Result<Option<HashS
         names.insert(name.to_owned());
     };
     let mut is_known = true;
-    only_statement(sql)?.walk(&mut |node| {
+    query_in(only_statement(sql)?).walk(&mut |node| {
         match node {
             Ref::RangeVar(name) => {
                 add(&name.relname);
