@@ -22,9 +22,13 @@ impl Planner for Driver {
         let may_auto_replicate = statement.kind == StatementKind::Update;
         let auto_replicates_to = may_auto_replicate.then_some(&auto_replicates);
         let plan = self.plan_as_it_stands(&Context { auto_replicates: auto_replicates_to, ..*ctx }, statement);
-        match auto_replicates.take() {
-            Some(moves) => Ok(Plan::AutoReplicate(moves)),
-            None => plan,
+        if let Some(moves) = auto_replicates.take() {
+            return Ok(Plan::AutoReplicate(moves));
+        }
+        let plan = plan?;
+        match ctx.analysis.filter(|_| !plan.sends(&statement.sql)) {
+            Some(analysis) => analysis.check_meaning().map(|()| plan),
+            None => Ok(plan),
         }
     }
 

@@ -12,7 +12,7 @@ use pg_query::protobuf::{ColumnRef, CommonTableExpr, JoinExpr, List, ParamRef, R
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
-use super::printed::say_plainly;
+use super::printed::{check_meaning, say_plainly};
 use super::statement::{Statement, StatementKind};
 use crate::look_alikes::Qualifier;
 use crate::parse::shape::MOMENTS;
@@ -172,6 +172,11 @@ impl Analysis {
     pub(crate) fn calls_unnamed(&self, function: &Function) -> bool {
         self.uses.functions.contains(&function.oid)
             && !self.called.contains(&(function.schema.clone(), function.name.clone()))
+    }
+
+    /// See [`check_meaning`]: for a plan that does not send the user's own text.
+    pub(crate) fn check_meaning(&self) -> Result<()> {
+        check_meaning(&self.tree)
     }
 
     /// See [`whole_rows`](crate::rewrite::whole_rows).

@@ -1,10 +1,12 @@
 //! Undoes what PostgreSQL's printing of a statement means to itself only, so that the tree can be planned and taken apart.
 
+use std::collections::HashSet;
+
 use pg_query::protobuf::{AConst, ColumnRef, ResTarget, RowExpr, SelectStmt, SortBy, SortByNulls, TypeCast, TypeName};
 use pg_query::{Node, NodeEnum};
-use pgerror::Result;
+use pgerror::{PgError, Result};
 
-use crate::tree::{self, Get, Syntax, Walk};
+use crate::tree::{self, Ask, Get, Ref, Syntax, Walk};
 
 /// A column that it prints without a name is called `?column?`, and
 /// a constant whose type comes from where it goes is printed as one of type `unknown`. A row is sorted by its fields, one
@@ -106,4 +108,54 @@ fn by_fields(item: Node) -> Vec<Node> {
 
 fn is_unknown(cast: &TypeCast) -> bool {
     tree::type_of(cast) == Some("unknown") && cast.arg.get::<AConst>().is_some()
+}
+
+/// What its printing does not tell as it was meant: 0A000 if this text is to be run in place of the user's.
+///
+/// - It prints a grouping set by its expression, and reads the first output column of that for each. Where two columns show the
+///   expression, another one may have been meant.
+/// - Columns of one name in a sub-select get numbers, which the sub-select's row as a whole would show: `to_jsonb(q)`.
+pub(super) fn check_meaning(tree: &NodeEnum) -> Result<()> {
+    let (mut numbered, mut whole, mut is_grouped_twice) = (HashSet::new(), HashSet::new(), false);
+    tree.each(|node| match node {
+        Ref::SelectStmt(select) => is_grouped_twice |= groups_in_sets_by_two_alike(select),
+        Ref::Alias(alias) if has_numbered(&alias.colnames) => {
+            numbered.insert(alias.aliasname.as_str());
+        }
+        Ref::ColumnRef(column) if tree::is_star(&column.fields) => {
+            whole.extend(column.fields.first().and_then(tree::text_of))
+        }
+        _ => {}
+    })?;
+    if is_grouped_twice {
+        let what = "GROUPING SETS, ROLLUP or CUBE by an expression that two output columns show";
+        return Err(PgError::unsupported(what).hint("Select it once."));
+    }
+    match numbered.intersection(&whole).next() {
+        Some(name) => Err(PgError::unsupported(format!("the row \"{name}\" as a whole, with columns of one name,"))
+            .hint("Give each column a name of its own.")),
+        None => Ok(()),
+    }
+}
+
+/// Is there a name that is another one with a number?
+fn has_numbered(names: &[Node]) -> bool {
+    let names = tree::names_of(names);
+    names.iter().any(|name| {
+        let split = name.rsplit_once('_').filter(|(_, number)| number.parse::<u32>().is_ok());
+        split.is_some_and(|(base, _)| names.iter().any(|other| other == base))
+    })
+}
+
+fn groups_in_sets_by_two_alike(select: &SelectStmt) -> bool {
+    let shown: Vec<&Node> = select.target_list.iter().filter_map(tree::value_of).collect();
+    let is_shown_twice = |by: &Node| shown.iter().filter(|value| tree::same_expression(value, by)).count() > 1;
+    let is_such = |node: Ref<'_>| match node {
+        Ref::GroupingSet(set) => set.content.iter().any(|by| match by.get::<RowExpr>() {
+            Some(row) => row.args.iter().any(is_shown_twice),
+            None => is_shown_twice(by),
+        }),
+        _ => false,
+    };
+    select.group_clause.may_have(is_such)
 }

@@ -1,6 +1,6 @@
 //! What others ask of a plan whatever its kind: no one else has to know what each kind of plan does.
 
-use crate::plan::{CopySource, CopyTo, ExchangePlan, Input, Plan, Routine};
+use crate::plan::{CopySource, CopyTo, ExchangePlan, Forward, Input, Plan, Replicate, Routine, Scatter};
 
 /// See [`Plan::facts`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,6 +60,18 @@ impl Plan {
                 _ => PlanFacts::READS,
             },
             Plan::Cluster(_) | Plan::Session => PlanFacts::READS,
+        }
+    }
+
+    /// Do all nodes get this text, or is it only shown what they would?
+    pub(crate) fn sends(&self, text: &str) -> bool {
+        match self {
+            Plan::Forward(Forward { sql, .. })
+            | Plan::Scatter(Scatter { sql, .. })
+            | Plan::Replicate(Replicate { sql, .. }) => sql == text,
+            Plan::Explain(explain) => !explain.analyze,
+            Plan::Session | Plan::Cluster(_) => true,
+            _ => false,
         }
     }
 
