@@ -242,7 +242,7 @@ impl<'a> Context<'a> {
     pub fn resolve(&self, name: &RangeVar) -> Result<Named> {
         let named = self.resolve_name(name)?;
         match &named {
-            Named::View(view) if tree::is_read_as_table(name) => {
+            Named::View(view) if name.relpersistence == tree::AS_TABLE => {
                 Ok(self.view_as_table(view).map_or(named, Named::Distributed))
             }
             _ => Ok(named),
@@ -276,7 +276,7 @@ impl<'a> Context<'a> {
             return self.named(table);
         }
         // What is temporary bears its bare name in a definition, too.
-        if tree::is_with_item(name) && !self.session.temp_relations.contains(&name.relname) {
+        if name.relpersistence == tree::WITH_ITEM && !self.session.temp_relations.contains(&name.relname) {
             return Ok(Named::Home(None));
         }
         if schema.is_empty() {

@@ -99,8 +99,7 @@ pub(super) fn fill(
             (bare, value, vec![set])
         }
     };
-    for constraint in &column.constraints {
-        let Some(constraint) = constraint.get::<Constraint>() else { continue };
+    for constraint in column.constraints.iter().filter_map(|node| node.get::<Constraint>()) {
         match ConstrType::try_from(constraint.contype).unwrap_or(ConstrType::Undefined) {
             ConstrType::ConstrDefault | ConstrType::ConstrIdentity | ConstrType::ConstrNull => {}
             ConstrType::ConstrNotnull => later.push(format!("ALTER TABLE {table} ALTER COLUMN {name} SET NOT NULL")),

@@ -170,8 +170,7 @@ impl Alter<'_> {
         if let Some(integer) = add_column::serial_type(column) {
             return Ok(Some(Source::Serial(integer)));
         }
-        for constraint in &column.constraints {
-            let Some(constraint) = constraint.get::<Constraint>() else { continue };
+        for constraint in column.constraints.iter().filter_map(|node| node.get::<Constraint>()) {
             match (ConstrType::try_from(constraint.contype), constraint.raw_expr.as_deref()) {
                 (Ok(ConstrType::ConstrIdentity), _) => return Ok(Some(Source::Identity(constraint))),
                 (Ok(ConstrType::ConstrDefault), Some(default)) if !self.fills_alike(default)? => {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use catalog::{Relation, RelationKind, UserType};
-use pg_query::protobuf::{ColumnDef, Constraint, CreateStmt, RangeVar, TableLikeClause, TypeName};
+use pg_query::protobuf::{ColumnDef, ConstrType, Constraint, CreateStmt, RangeVar, TableLikeClause, TypeName};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result, SqlState};
 use placement::KeyType;
@@ -207,12 +207,8 @@ fn describe(ctx: &Context<'_>, create: &CreateStmt, name: &str) -> Result<(NewTa
 
 /// Adds the UNIQUE, PRIMARY KEY and REFERENCES of a column.
 pub(super) fn column_constraints(ctx: &Context<'_>, table: &mut NewTable, column: &ColumnDef) -> Result<()> {
-    for constraint in &column.constraints {
-        if let Some(constraint) = constraint.get::<Constraint>() {
-            table.constraint(ctx, constraint, Some(&column.colname))?;
-        }
-    }
-    Ok(())
+    let mut constraints = column.constraints.iter().filter_map(|node| node.get());
+    constraints.try_for_each(|constraint| table.constraint(ctx, constraint, Some(&column.colname)))
 }
 
 /// A column or a typed table's column options.
@@ -231,10 +227,8 @@ pub(super) fn add_column(ctx: &Context<'_>, table: &mut NewTable, column: &Colum
             .filter(|word| builtin_key_type(ctx, word).is_none())
             .and_then(|_| unknown_collation(ctx, key_type)),
     };
-    let generated = column.constraints.iter().any(|c| {
-        matches!(&c.node, Some(NodeEnum::Constraint(c)) if c.contype == pg_query::protobuf::ConstrType::ConstrGenerated as i32)
-    });
-    if generated {
+    let mut constraints = column.constraints.iter().filter_map(|node| node.get::<Constraint>());
+    if constraints.any(|constraint| constraint.contype() == ConstrType::ConstrGenerated) {
         unfit = Some(GENERATED);
     }
     table.columns.push(NewColumn { name: column.colname.clone(), key_type, unfit });
@@ -262,9 +256,7 @@ fn add_like(ctx: &Context<'_>, table: &mut NewTable, clause: &TableLikeClause) -
     const INDEXES: u32 = 1 << 6;
     const ALL: u32 = 0x7FFF_FFFF;
     let Some(name) = &clause.relation else { return Ok(None) };
-    let Named::Distributed(source) = ctx.resolve(name)? else {
-        return Ok(None);
-    };
+    let Some(source) = ctx.distributed(name)? else { return Ok(None) };
     debug_assert!(matches!(source.kind, RelationKind::Table | RelationKind::PartitionedTable));
     let is_computed = clause.options & GENERATED_ONES != 0;
     let columns = source.columns.iter().zip(NewTable::existing(ctx, &source).columns);

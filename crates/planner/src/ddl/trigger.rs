@@ -152,14 +152,9 @@ fn meant<'a>(ctx: &Context<'a>, trigger: &CreateTrigStmt) -> Vec<&'a Function> {
     found.unwrap_or(named)
 }
 
-fn function_name(trigger: &CreateTrigStmt) -> &str {
-    tree::last_name(&trigger.funcname).unwrap_or_default()
-}
-
 fn refused(trigger: &CreateTrigStmt, fault: &str, hint: &str) -> PgError {
-    PgError::unsupported(format!("a trigger that calls function {}()", function_name(trigger)))
-        .detail(format!("{fault}."))
-        .hint(hint)
+    let function = tree::last_name(&trigger.funcname).unwrap_or_default();
+    PgError::unsupported(format!("a trigger that calls function {function}()")).detail(format!("{fault}.")).hint(hint)
 }
 
 /// Is it one that the coordinator can run?

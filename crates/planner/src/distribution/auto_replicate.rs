@@ -64,10 +64,8 @@ pub(crate) fn check_existing(
         }
     }
     then.foreign_keys.iter_mut().for_each(|foreign_key| after(foreign_key, &moves));
-    match constraints::check(ctx, &then, &Placement::Replicated { nodes: relation.distribution.nodes() }) {
-        Ok(()) => Ok(moves),
-        Err(_) => Err(objection),
-    }
+    let replicated = Placement::Replicated { nodes: relation.distribution.nodes() };
+    constraints::check(ctx, &then, &replicated).map(|()| moves).map_err(|_| objection)
 }
 
 /// The moves, of no row, that leave a table without a distribution key, and all of its kin, if no constraint needs one.
@@ -110,8 +108,7 @@ pub(crate) fn replicated(ctx: &Context<'_>, relation: &Arc<Relation>) -> Option<
 
 /// Notes that a table, and before it what it refers to, becomes replicated. Is it then?
 fn replicate(ctx: &Context<'_>, relation: &Arc<Relation>, moves: &mut Vec<Redistribute>) -> bool {
-    let mut path = Vec::new();
-    replicate_behind(ctx, relation, &mut path, moves)
+    replicate_behind(ctx, relation, &mut Vec::new(), moves)
 }
 
 /// `path` are the tables that wait for this one: a circle of foreign keys may be entered anywhere only if its tables are

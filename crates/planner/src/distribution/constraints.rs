@@ -214,11 +214,6 @@ fn key_columns(placement: &Placement) -> &[String] {
     }
 }
 
-/// Also where nobody has chosen the column, but a foreign key or a parent.
-fn generated_key(name: &str) -> PgError {
-    PgError::unsupported(format!("a distribution key of generated column \"{name}\"")).hint("Choose another column.")
-}
-
 fn check_key(table: &NewTable, placement: &Placement) -> Result<()> {
     let is_modulo = matches!(placement, Placement::Modulo { .. });
     for (i, name) in key_columns(placement).iter().enumerate() {
@@ -235,8 +230,10 @@ fn check_key(table: &NewTable, placement: &Placement) -> Result<()> {
                 format!("column \"{name}\" appears twice in the distribution key"),
             ));
         }
+        // Also where nobody has chosen the column, but a foreign key or a parent.
         if column.unfit == Some(GENERATED) {
-            return Err(generated_key(name));
+            return Err(PgError::unsupported(format!("a distribution key of generated column \"{name}\""))
+                .hint("Choose another column."));
         }
         let invalid = |why: &str| PgError::new(SqlState::INVALID_TABLE_DEFINITION, format!("column \"{name}\" {why}"));
         match column.key_type {
@@ -244,7 +241,7 @@ fn check_key(table: &NewTable, placement: &Placement) -> Result<()> {
                 return Err(invalid("is not of a type that can be a distribution key")
                     .hint("Choose a column of an integer, text, numeric, date, time or uuid type, or ROUNDROBIN."));
             }
-            Some(key_type) if is_modulo && !placements::is_modulo_type(key_type) => {
+            Some(key_type) if is_modulo && key_type.sql_modulo_bucket("x").is_none() => {
                 return Err(invalid("is not of a type that MODULO can use").hint("Use HASH."));
             }
             Some(_) => {}
@@ -333,22 +330,19 @@ fn check_foreign_key(
             let at = foreign_key.columns.iter().position(|c| c == key);
             at.is_some() && at == foreign_key.referenced_columns.iter().position(|c| c == key)
         };
-        return match placement {
-            Placement::Replicated { .. } => Ok(()),
-            Placement::Hash { columns, .. } if columns.iter().all(pairs) => Ok(()),
-            Placement::Modulo { column, .. } if pairs(column) => Ok(()),
-            _ => Err(error("A row and the row it references may be on different nodes.".to_owned())),
+        let is_anywhere = matches!(placement, Placement::RoundRobin { .. });
+        return match !is_anywhere && key_columns(placement).iter().all(pairs) {
+            true => Ok(()),
+            false => Err(error("A row and the row it references may be on different nodes.".to_owned())),
         };
     }
     let Some(referenced) = &foreign_key.referenced else {
         return Err(error(format!("Table \"{target}\" is not a distributed table.")));
     };
     if let Distribution::Replicated { nodes } = &referenced.distribution {
-        let own = placements::nodes(ctx, placement);
-        return if own.iter().all(|n| nodes.contains(n)) {
-            Ok(())
-        } else {
-            Err(error(format!("Table \"{target}\" is not replicated to all of the nodes.")))
+        return match placements::nodes(ctx, placement).iter().all(|n| nodes.contains(n)) {
+            true => Ok(()),
+            false => Err(error(format!("Table \"{target}\" is not replicated to all of the nodes."))),
         };
     }
     let map = match (&referenced.distribution, placement) {
@@ -365,9 +359,8 @@ fn check_foreign_key(
             at.is_some_and(|at| foreign_key.referenced_columns.get(at) == their_name)
                 && class == Some(theirs.key_type.hash_class())
         });
-    if map && same_key {
-        Ok(())
-    } else {
-        Err(error("The tables are not distributed alike by the columns of the foreign key.".to_owned()))
+    match map && same_key {
+        true => Ok(()),
+        false => Err(error("The tables are not distributed alike by the columns of the foreign key.".to_owned())),
     }
 }

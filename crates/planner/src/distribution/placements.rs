@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use catalog::{Distribution, MapId, NodeId, Relation};
 use pgerror::{PgError, Result, SqlState};
-use placement::{BucketMap, KeyType};
+use placement::BucketMap;
 
 use crate::context::Context;
 use crate::parse::{DistributionKind, NodeSelection};
@@ -129,9 +129,4 @@ pub(crate) fn is_map(ctx: &Context<'_>, request: &MapRequest, map: &BucketMap) -
             known.is_some_and(|(_, known)| **known == *map)
         }
     }
-}
-
-/// Can a column of this type be a MODULO key?
-pub(crate) fn is_modulo_type(key_type: KeyType) -> bool {
-    key_type.sql_modulo_bucket("x").is_some()
 }

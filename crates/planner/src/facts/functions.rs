@@ -248,7 +248,10 @@ impl Search<'_> {
             Ref::RangeTableSample(_) => self.facts.sample = true,
             Ref::CurrentOfExpr(_) => self.facts.current_of = true,
             // In the statement's own text another name stands in its place: it comes out of a function's body.
-            Ref::RangeVar(name) if is_one_nodes(name) => self.refuse_one_nodes(name),
+            Ref::RangeVar(name) if is_one_nodes(name) => self.refuse(
+                format!("a function that reads \"{}\",", name.relname),
+                "It would see one datanode's part: read it in the statement itself, or in a DO block.",
+            ),
             Ref::ColumnRef(column) => {
                 if let Some(name) = tree::last_name(&column.fields).filter(|name| SYSTEM_COLUMNS.contains(name)) {
                     if name != "tableoid" || self.facts.system_column.is_none() {
@@ -527,13 +530,6 @@ impl Search<'_> {
         Ok(tree::is_about_rows(statement)
             && !targets.is_empty()
             && targets.iter().all(|target| self.ctx.is_temporary(target)))
-    }
-
-    fn refuse_one_nodes(&mut self, name: &protobuf::RangeVar) {
-        self.refuse(
-            format!("a function that reads \"{}\",", name.relname),
-            "It would see one datanode's part: read it in the statement itself, or in a DO block.",
-        );
     }
 
     fn refuse_path(&mut self, what: &str, table: &str) {

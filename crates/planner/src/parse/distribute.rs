@@ -63,44 +63,38 @@ fn clause_at(
     dist_key: &mut Option<String>,
 ) -> Result<bool> {
     if cursor.accept("distribute by") {
-        return set(&mut clause.kind, postgres_xl_kind(cursor)?, "DISTRIBUTE BY");
-    }
-    if cursor.accept("distributed by") {
-        return set(&mut clause.kind, DistributionKind::Hash(cursor.name_list()?), "DISTRIBUTED BY");
-    }
-    if cursor.accept("distributed randomly") {
-        return set(&mut clause.kind, DistributionKind::RoundRobin, "DISTRIBUTED");
-    }
-    if cursor.accept("distributed replicated") {
-        return set(&mut clause.kind, DistributionKind::Replication, "DISTRIBUTED");
-    }
-    if cursor.accept("to node") {
-        return set(&mut clause.nodes, NodeSelection::Nodes(cursor.name_list()?), "TO NODE");
-    }
-    if cursor.accept("to group") {
-        return set(&mut clause.nodes, NodeSelection::Group(cursor.identifier()?), "TO GROUP");
-    }
-    if cursor.accept("diststyle") {
-        return set(style, cursor.value()?.to_lowercase(), "DISTSTYLE");
-    }
-    if cursor.accept("distkey") {
+        set(&mut clause.kind, postgres_xl_kind(cursor)?, "DISTRIBUTE BY")
+    } else if cursor.accept("distributed by") {
+        set(&mut clause.kind, DistributionKind::Hash(cursor.name_list()?), "DISTRIBUTED BY")
+    } else if cursor.accept("distributed randomly") {
+        set(&mut clause.kind, DistributionKind::RoundRobin, "DISTRIBUTED")
+    } else if cursor.accept("distributed replicated") {
+        set(&mut clause.kind, DistributionKind::Replication, "DISTRIBUTED")
+    } else if cursor.accept("to node") {
+        set(&mut clause.nodes, NodeSelection::Nodes(cursor.name_list()?), "TO NODE")
+    } else if cursor.accept("to group") {
+        set(&mut clause.nodes, NodeSelection::Group(cursor.identifier()?), "TO GROUP")
+    } else if cursor.accept("diststyle") {
+        set(style, cursor.value()?.to_lowercase(), "DISTSTYLE")
+    } else if cursor.accept("distkey") {
         cursor.expect_char('(')?;
         let column = cursor.identifier()?;
         cursor.expect_char(')')?;
-        return set(dist_key, column, "DISTKEY");
+        set(dist_key, column, "DISTKEY")
+    } else {
+        Ok(false)
     }
-    Ok(false)
 }
 
 /// `DISTKEY` as an attribute of a column: the word stands before the comma or parenthesis that ends the column, and the
 /// column's name is the first word of the definition.
 fn column_dist_key(cursor: &mut Cursor<'_, '_>, dist_key: &mut Option<String>) -> Result<bool> {
-    let here = cursor.at;
-    if !cursor.peek_is("distkey") || cursor.tokens[here - 1].is_char('(') || cursor.tokens[here - 1].is_char(',') {
+    let mut start = cursor.at;
+    let before = &cursor.tokens[start - 1];
+    if before.is_char('(') || before.is_char(',') || !cursor.accept("distkey") {
         return Ok(false);
     }
     let mut depth = 0i32;
-    let mut start = here;
     while start > 0 {
         let previous = &cursor.tokens[start - 1];
         depth += i32::from(previous.is_char(')')) - i32::from(previous.is_char('('));
@@ -110,7 +104,6 @@ fn column_dist_key(cursor: &mut Cursor<'_, '_>, dist_key: &mut Option<String>) -
         start -= 1;
     }
     let column = Cursor { tokens: cursor.tokens, at: start, sql: cursor.sql }.identifier()?;
-    cursor.at += 1;
     set(dist_key, column, "DISTKEY")
 }
 
@@ -139,8 +132,7 @@ fn set<T>(slot: &mut Option<T>, value: T, what: &str) -> Result<bool> {
 fn apply_redshift(clause: &mut DistributeBy, style: Option<String>, dist_key: Option<String>) -> Result<()> {
     let kind = match (style.as_deref(), dist_key) {
         (None, None) => return Ok(()),
-        (Some("key") | None, Some(column)) => DistributionKind::Hash(vec![column]),
-        (Some("auto"), Some(column)) => DistributionKind::Hash(vec![column]),
+        (Some("key" | "auto") | None, Some(column)) => DistributionKind::Hash(vec![column]),
         (Some("even"), None) => DistributionKind::RoundRobin,
         (Some("all"), None) => DistributionKind::Replication,
         (Some("auto"), None) => DistributionKind::Default,
@@ -193,14 +185,7 @@ pub(crate) fn find_in_alter<'a>(sql: &'a str, tokens: &[Token<'a>]) -> Result<Op
     let _ = cursor.accept("only");
     let Ok((schema, name)) = cursor.qualified_name() else { return Ok(None) };
     let _ = cursor.accept_char('*');
-    let mut result = Redistribution {
-        schema,
-        name,
-        if_exists,
-        clause: DistributeBy::default(),
-        add: Vec::new(),
-        delete: Vec::new(),
-    };
+    let mut result = Redistribution { schema, name, if_exists, ..Redistribution::default() };
     if !alter_action(&mut cursor, &mut result)? {
         return Ok(None);
     }
@@ -222,11 +207,10 @@ pub(crate) fn find_in_alter<'a>(sql: &'a str, tokens: &[Token<'a>]) -> Result<Op
 fn alter_action(cursor: &mut Cursor<'_, '_>, result: &mut Redistribution) -> Result<bool> {
     if cursor.accept("add node") {
         result.add.extend(cursor.name_list()?);
-        return Ok(true);
-    }
-    if cursor.accept("delete node") {
+    } else if cursor.accept("delete node") {
         result.delete.extend(cursor.name_list()?);
-        return Ok(true);
+    } else {
+        return clause_at(cursor, &mut result.clause, &mut None, &mut None);
     }
-    clause_at(cursor, &mut result.clause, &mut None, &mut None)
+    Ok(true)
 }

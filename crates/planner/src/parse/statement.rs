@@ -323,7 +323,7 @@ pub enum NodeSelection {
 }
 
 /// `ALTER TABLE t <actions>` where all actions are about distribution.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
 #[allow(missing_docs)]
 pub struct Redistribution {
     pub schema: Option<String>,
@@ -539,11 +539,8 @@ impl Statement {
 
     /// CREATE TABLE AS, or EXPLAIN of it: its plan needs the columns of its query.
     pub fn creates_table_as(&self) -> bool {
-        match &self.kind {
-            StatementKind::CreateTableAs => true,
-            StatementKind::Explain(explain) => explain.inner.creates_table_as(),
-            _ => false,
-        }
+        let explained = if let StatementKind::Explain(explain) = &self.kind { &explain.inner } else { self };
+        explained.kind == StatementKind::CreateTableAs
     }
 
     /// The statement that stands in this one: that of EXPLAIN, the query of a cursor or of COPY.

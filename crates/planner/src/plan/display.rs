@@ -100,8 +100,8 @@ fn write_routine(f: &mut Formatter<'_>, routine: &Routine, depth: usize) -> Resu
         }
         Routine::Rewritten(rewritten) => {
             let answers = |step: &Step| if step.answers { " (answers)" } else { "" };
-            let step = |step: &Step| (step.statement.sql.clone(), answers(step));
-            rewritten.steps.iter().map(step).try_for_each(|(sql, answers)| writeln!(f, "{pad}  {sql}{answers}"))
+            let mut steps = rewritten.steps.iter();
+            steps.try_for_each(|step| writeln!(f, "{pad}  {}{}", step.statement.sql, answers(step)))
         }
         Routine::Lifted(lifted) => {
             lifted.parts.iter().try_for_each(|part| writeln!(f, "{pad}  {part}"))?;

@@ -209,10 +209,8 @@ fn code_of_columns(ctx: &Context<'_>, query: &NodeEnum) -> Result<Option<String>
 fn code_of_users(ctx: &Context<'_>, query: &NodeEnum) -> Result<Option<String>> {
     let enums = ctx.catalog.user_types().filter(|of| of.kind == 'e' && ctx.catalog.is_plain_type(of.oid));
     let harmless: HashSet<(&str, &str)> = enums.map(|of| (of.schema.as_str(), of.name.as_str())).collect();
-    let is_users = |names: &[Node]| match names {
-        [schema, _] => tree::text_of(schema).is_some_and(|schema| schema != "pg_catalog"),
-        _ => false,
-    };
+    let is_other = |schema: &Node| tree::text_of(schema).is_some_and(|schema| schema != "pg_catalog");
+    let is_users = |names: &[Node]| matches!(names, [schema, _] if is_other(schema));
     let found = query.collect(|node| {
         let (what, names) = match node {
             Ref::FuncCall(call) => ("function", &call.funcname),

@@ -284,7 +284,7 @@ impl<'a> Taker<'a> {
         let Some(call) = tree::bare_call(item) else { return Ok(None) };
         let Some((function, result)) = self.ours(call)? else { return Ok(None) };
         let function_name = tree::last_name(&call.funcname).unwrap_or_default();
-        let mut alias = item.alias.clone().unwrap_or_else(|| tree::alias(function_name));
+        let alias = item.alias.clone().unwrap_or_else(|| tree::alias(function_name));
         let types = result.columns();
         let Some(at) = self.add(function, call, result.wanted(types.len()))? else { return Ok(None) };
         let values = types.iter().enumerate().map(|(nth, of)| result.value(at + nth, of));
@@ -297,11 +297,8 @@ impl<'a> Taker<'a> {
             [] => vec![alias.aliasname.clone()],
             outs => outs.iter().map(|(name, _)| name.clone()).collect(),
         };
-        alias
-            .colnames
-            .extend(names.iter().skip(alias.colnames.len()).map(|name| tree::string(name)).collect::<Vec<_>>());
         let query = SelectStmt { target_list, ..tree::empty_select() };
-        Ok(Some(tree::sub_select(query, alias)))
+        Ok(Some(tree::sub_select(query, tree::alias_of_columns(alias, names.iter()))))
     }
 
     /// Calls of functions that are not VOLATILE, wherever they stand.

@@ -120,10 +120,8 @@ impl Tables {
 
 /// As [`gather`](super::gather::gather) decides it.
 fn is_gathered(ctx: &Context<'_>, relation: &Relation) -> bool {
-    match &relation.distribution {
-        Distribution::Replicated { nodes } => !nodes.contains(&ctx.home()) || ctx.copies.is_some(),
-        _ => true,
-    }
+    let is_there = matches!(&relation.distribution, Distribution::Replicated { nodes } if nodes.contains(&ctx.home()));
+    !is_there || ctx.copies.is_some()
 }
 
 /// Outputs keep the names that they have by `tableoid`.

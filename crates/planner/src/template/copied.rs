@@ -8,7 +8,7 @@
 //! Then it runs where the query alone would: on the node of the key that WHERE names, or wherever the source has rows.
 
 use catalog::Relation;
-use pg_query::protobuf::{ColumnRef, InsertStmt, RangeVar, ResTarget, SelectStmt};
+use pg_query::protobuf::{ColumnRef, InsertStmt, RangeVar, SelectStmt};
 use pg_query::{Node, NodeEnum};
 
 use super::parameters::is_simple;
@@ -43,18 +43,13 @@ impl<'t> Copied<'t> {
 
     /// Is this column of the query that column of the source?
     fn gives(&self, position: usize, alias: &str, name: &str, source: &Relation) -> bool {
-        if let [Node { node: Some(NodeEnum::ResTarget(only)) }] = self.query.target_list.as_slice()
-            && only.val.as_deref().is_some_and(is_star)
+        if let [only] = self.query.target_list.as_slice()
+            && tree::value_of(only).is_some_and(is_star)
         {
             return source.columns.get(position).is_some_and(|column| column.name == name);
         }
-        let is_plain = |target: &Node| {
-            target.get::<ResTarget>().is_some_and(|target| target.val.as_deref().is_some_and(|value| !is_star(value)))
-        };
-        let value = match self.query.target_list.get(position).map(|target| &target.node) {
-            Some(Some(NodeEnum::ResTarget(target))) => target.val.as_deref(),
-            _ => None,
-        };
+        let is_plain = |target: &Node| tree::value_of(target).is_some_and(|value| !is_star(value));
+        let value = self.query.target_list.get(position).and_then(tree::value_of);
         self.query.target_list.iter().all(is_plain) && value.is_some_and(|value| is_column(value, alias, name))
     }
 }

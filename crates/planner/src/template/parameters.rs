@@ -10,7 +10,7 @@
 use std::ops::Range;
 
 use catalog::{Meaning, Relation, meaning};
-use pg_query::protobuf::{AConst, AExprKind, FuncCall, List, ResTarget, SelectStmt, a_const};
+use pg_query::protobuf::{AConst, AExprKind, FuncCall, List, SelectStmt, a_const};
 use pg_query::{Node, NodeEnum};
 
 use super::clock_places::Places;
@@ -154,11 +154,7 @@ fn places(tree: &NodeEnum) -> Option<Vec<usize>> {
     let mut found = Vec::new();
     let mut add = |node: Option<&Node>| found.extend(node.and_then(number_at));
     if let NodeEnum::UpdateStmt(update) = tree {
-        for target in &update.target_list {
-            if let Some(target) = target.get::<ResTarget>() {
-                add(target.val.as_deref());
-            }
-        }
+        update.target_list.iter().for_each(|target| add(tree::value_of(target)));
     }
     tree.each(|node| match node {
         Ref::AExpr(operation) if operation.kind == AExprKind::AexprOp as i32 => {
@@ -166,11 +162,8 @@ fn places(tree: &NodeEnum) -> Option<Vec<usize>> {
             add(operation.rexpr.as_deref());
         }
         Ref::SelectStmt(select) => {
-            for row in &select.values_lists {
-                if let Some(row) = row.get::<List>() {
-                    row.items.iter().for_each(|item| add(Some(item)));
-                }
-            }
+            let rows = select.values_lists.iter().filter_map(|row| row.get::<List>());
+            rows.flat_map(|row| &row.items).for_each(|item| add(Some(item)));
         }
         _ => {}
     })

@@ -218,19 +218,8 @@ impl ManyRows {
 
     /// The statement with these rows only.
     fn part(&self, sql: &str, own: &[u32]) -> String {
-        let rows = || own.iter().map(|row| self.rows[*row as usize].range());
-        let (head, tail) = (self.head(sql), &sql[self.tail..]);
-        let bytes: usize = rows().map(|row| row.len() + 1).sum();
-        let mut text = String::with_capacity(head.len() + bytes + tail.len());
-        text.push_str(head);
-        for (index, row) in rows().enumerate() {
-            if index > 0 {
-                text.push(',');
-            }
-            text.push_str(&sql[row]);
-        }
-        text.push_str(tail);
-        text
+        let rows: Vec<&str> = own.iter().map(|row| &sql[self.rows[*row as usize].range()]).collect();
+        [self.head(sql), &rows.join(","), self.tail(sql)].concat()
     }
 
     /// Which value of a row of this kind is each part of the key.

@@ -179,10 +179,7 @@ pub(crate) fn is_default(value: &Node) -> bool {
 
 /// A bare integer constant.
 pub(crate) fn integer_of(node: &Node) -> Option<i32> {
-    match &node.get::<AConst>()?.val {
-        Some(a_const::Val::Ival(number)) => Some(number.ival),
-        _ => None,
-    }
+    if let Some(a_const::Val::Ival(number)) = &node.get::<AConst>()?.val { Some(number.ival) } else { None }
 }
 
 /// The text of a quoted constant.
@@ -269,13 +266,3 @@ pub(crate) const AS_TABLE: &str = "v";
 /// `RangeVar::relpersistence` of a name that a WITH clause of the view's definition gives: no table or view bears it there, whatever the
 /// search path finds. PostgreSQL writes the schema before every name that could be confused with one of these.
 pub(crate) const WITH_ITEM: &str = "w";
-
-/// Does the definition of a view mean an item of its own WITH clause by this name?
-pub(crate) fn is_with_item(name: &RangeVar) -> bool {
-    name.relpersistence == WITH_ITEM
-}
-
-/// Is the view of this name read as a table?
-pub(crate) fn is_read_as_table(name: &RangeVar) -> bool {
-    name.relpersistence == AS_TABLE
-}

@@ -87,10 +87,6 @@ impl<'t, 'a> Cursor<'t, 'a> {
         self.tokens.get(self.at)
     }
 
-    pub fn peek_is(&self, word: &str) -> bool {
-        self.peek().is_some_and(|t| t.is(word))
-    }
-
     pub fn at_end(&self) -> bool {
         self.at >= self.tokens.len()
     }

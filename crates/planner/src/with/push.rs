@@ -1,5 +1,6 @@
 //! Statements whose parts all run on one node, or on each node with its own rows: every node gets the user's text.
 
+use catalog::{Distribution, NodeId, Relation};
 use pg_query::protobuf::WithClause;
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
@@ -28,8 +29,7 @@ pub(super) fn push_down(
     };
     let mut facts = facts(ctx, main)?;
     for item in with_items(Some(with)).filter_map(query_of) {
-        let own = crate::facts::functions::facts(ctx, item)?;
-        facts = joined(facts, own);
+        facts = joined(facts, crate::facts::functions::facts(ctx, item)?);
     }
     facts.check()?;
     Ok(match together(ctx, &parts, &facts) {
@@ -57,9 +57,9 @@ fn joined(a: Facts, b: Facts) -> Facts {
 }
 
 /// The nodes for the whole text.
-fn together(ctx: &Context<'_>, parts: &[RowDistribution], facts: &Facts) -> Option<Vec<catalog::NodeId>> {
+fn together(ctx: &Context<'_>, parts: &[RowDistribution], facts: &Facts) -> Option<Vec<NodeId>> {
     let home = ctx.home();
-    let mut common: Option<Vec<catalog::NodeId>> = None;
+    let mut common: Option<Vec<NodeId>> = None;
     let mut splits = 0;
     for part in parts {
         let nodes = match part {
@@ -147,20 +147,16 @@ fn change(ctx: &Context<'_>, analyzer: &mut Analyzer<'_>, query: &NodeEnum, env:
     if with_of(query).is_some() {
         return Err(elsewhere());
     }
+    let is_replicated = |table: &Relation| matches!(table.distribution, Distribution::Replicated { .. });
     let relation = match ctx.resolve(target)? {
-        Named::Distributed(relation) if relation.rules.is_empty() => Some(relation),
+        Named::Distributed(table) if table.rules.is_empty() && !is_replicated(&table) => Some(table),
         Named::Home(_) => None,
         _ => return Err(elsewhere()),
     };
-    if relation.as_ref().is_some_and(|r| matches!(r.distribution, catalog::Distribution::Replicated { .. })) {
-        return Err(elsewhere());
-    }
     let returning = returned_by(query);
     match query {
         NodeEnum::UpdateStmt(update) => {
-            if let Some(relation) = &relation
-                && dml::check_key(relation, &update.target_list).is_err()
-            {
+            if relation.is_some_and(|relation| dml::check_key(&relation, &update.target_list).is_err()) {
                 return Err(elsewhere());
             }
             let condition = update.where_clause.as_deref();

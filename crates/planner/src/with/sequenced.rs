@@ -178,7 +178,9 @@ impl Planner<'_> {
             (NodeEnum::SelectStmt(_), true) => self.query(&ctx, &part.query)?,
             _ => ctx.plan_part(&statement)?,
         };
-        self.note_written(part)?;
+        if let Some(target) = target_of(&part.query) {
+            self.written.insert(identity(self.ctx, target)?);
+        }
         Ok(CteStep { plan, copies, keep, returns: !returned_by(&part.query).is_empty(), is_main: part.name.is_none() })
     }
 
@@ -255,12 +257,5 @@ impl Planner<'_> {
         }
         Err(PgError::unsupported("a function that reads tables beside data changes in WITH")
             .hint("Put the function's query into the statement itself."))
-    }
-
-    fn note_written(&mut self, part: &Part) -> Result<()> {
-        if let Some(target) = target_of(&part.query) {
-            self.written.insert(identity(self.ctx, target)?);
-        }
-        Ok(())
     }
 }

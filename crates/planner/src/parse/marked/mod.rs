@@ -223,10 +223,8 @@ impl Value {
 
     /// Two texts that some type may read as one value. Equal constants must have equal marks.
     fn may_be_equal_to(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Moment(one), Self::Moment(other)) => one != other && one.date() == other.date(),
-            _ => false,
-        }
+        let (Self::Moment(one), Self::Moment(other)) = (self, other) else { return false };
+        one != other && one.date() == other.date()
     }
 
     fn written(&self) -> String {

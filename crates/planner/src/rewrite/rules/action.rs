@@ -17,7 +17,11 @@ const VALUES: &str = "loxo_values";
 pub(super) fn replace<T: Walk>(part: &mut T, value: &mut dyn FnMut(Which, &str) -> Result<Node>) -> Result<()> {
     part.put(|node| {
         let Some(column) = node.get::<ColumnRef>() else { return Ok(None) };
-        let Some(which) = column.fields.first().and_then(tree::text_of).and_then(row_named) else { return Ok(None) };
+        let which = match column.fields.first().and_then(tree::text_of) {
+            Some("old") => Which::Old,
+            Some("new") => Which::New,
+            _ => return Ok(None),
+        };
         match column.fields.as_slice() {
             [_, name] if let Some(name) = tree::text_of(name) => value(which, name).map(Some),
             [_] => Ok(None),
@@ -25,14 +29,6 @@ pub(super) fn replace<T: Walk>(part: &mut T, value: &mut dyn FnMut(Which, &str) 
         }
     })?;
     Ok(())
-}
-
-fn row_named(name: &str) -> Option<Which> {
-    match name {
-        "old" => Some(Which::Old),
-        "new" => Some(Which::New),
-        _ => None,
-    }
 }
 
 impl Query<'_> {
@@ -55,16 +51,8 @@ impl Query<'_> {
         let condition: Vec<Node> = condition.into_iter().collect();
         match &mut tree {
             NodeEnum::InsertStmt(insert) => self.insert(insert, rows, condition)?,
-            NodeEnum::UpdateStmt(update) => {
-                let_see_rows(&mut update.from_clause)?;
-                update.from_clause.splice(0..0, rows);
-                add(&mut update.where_clause, condition);
-            }
-            NodeEnum::DeleteStmt(delete) => {
-                let_see_rows(&mut delete.using_clause)?;
-                delete.using_clause.splice(0..0, rows);
-                add(&mut delete.where_clause, condition);
-            }
+            NodeEnum::UpdateStmt(u) => look_at(rows, &mut u.from_clause, &mut u.where_clause, condition)?,
+            NodeEnum::DeleteStmt(d) => look_at(rows, &mut d.using_clause, &mut d.where_clause, condition)?,
             _ => return Err(PgError::internal("no action of a rule")),
         }
         Ok(tree)
@@ -81,9 +69,7 @@ impl Query<'_> {
             Some(NodeEnum::SelectStmt(select)) => self.as_query(insert, *select)?,
             _ => return Err(self.refused("a rule with DEFAULT VALUES")),
         };
-        let_see_rows(&mut select.from_clause)?;
-        select.from_clause.splice(0..0, rows);
-        add(&mut select.where_clause, condition);
+        look_at(rows, &mut select.from_clause, &mut select.where_clause, condition)?;
         insert.select_stmt = select.into_box();
         Ok(())
     }
@@ -93,6 +79,7 @@ impl Query<'_> {
         if select.values_lists.is_empty() {
             return Ok(select);
         }
+        let values_of = |row: Node| if let Some(NodeEnum::List(row)) = row.node { Some(row.items) } else { None };
         let mut rows: Vec<Vec<Node>> = select.values_lists.into_iter().filter_map(values_of).collect();
         let defaults = |column: usize| rows.iter().filter(|row| row.get(column).is_none_or(tree::is_default)).count();
         let counts: Vec<usize> = (0..insert.cols.len()).map(defaults).collect();
@@ -126,11 +113,19 @@ impl Query<'_> {
             let message = "WITH cannot be used in a query that is rewritten by rules into multiple queries";
             return Err(PgError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
         }
-        if with && changes_rows_in_with(self.tree)? {
+        if with && self.tree.count(|node| super::target_of(node).is_some())? > 1 {
             return Err(self.refused("a WITH that changes rows"));
         }
         Ok(())
     }
+}
+
+/// Adds OLD and NEW to a FROM, and conditions about them to its WHERE.
+fn look_at(rows: Option<Node>, from: &mut Vec<Node>, condition: &mut Option<Box<Node>>, more: Vec<Node>) -> Result<()> {
+    let_see_rows(from)?;
+    from.splice(0..0, rows);
+    add(condition, more);
+    Ok(())
 }
 
 /// Sub-selects in FROM see OLD and NEW, also without LATERAL.
@@ -149,13 +144,6 @@ fn let_see_rows(items: &mut [Node]) -> Result<()> {
     Ok(())
 }
 
-fn values_of(row: Node) -> Option<Vec<Node>> {
-    match row.node {
-        Some(NodeEnum::List(row)) => Some(row.items),
-        _ => None,
-    }
-}
-
 /// `SELECT * FROM (VALUES …)`.
 fn of_values(rows: Vec<Vec<Node>>) -> SelectStmt {
     let list = |items| tree::node(NodeEnum::List(List { items }));
@@ -168,8 +156,4 @@ fn mentions_rows(part: &impl Walk) -> Result<bool> {
     part.any(
         |node| matches!(node, Ref::ColumnRef(column) if column.fields.first().and_then(tree::text_of) == Some(ROWS)),
     )
-}
-
-fn changes_rows_in_with(tree: &NodeEnum) -> Result<bool> {
-    Ok(tree.count(|node| super::target_of(node).is_some())? > 1)
 }

@@ -88,12 +88,9 @@ impl<'a> Query<'a> {
             }
             Rows::Many { .. } => self.default(column),
             Rows::There(_) => {
-                let (prefix, value) = match which == Which::New && self.sets(&column.name) {
-                    true => ("n", self.set_value(column)?),
-                    false => ("o", tree::column(&[&self.alias, &column.name])),
-                };
-                let name = format!("{prefix}{}", column.number);
-                needed.insert(name.clone(), value);
+                let is_set = which == Which::New && self.sets(&column.name);
+                let name = format!("{}{}", if is_set { "n" } else { "o" }, column.number);
+                needed.insert(name.clone(), self.own_value(which, &column.name)?);
                 Ok(tree::column(&[ROWS, &name]))
             }
         }

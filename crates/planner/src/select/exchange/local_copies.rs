@@ -34,7 +34,9 @@ pub(super) fn make(ctx: &Context<'_>, query: &mut NodeEnum) -> Result<Option<Vec
         Exchanges::SeeingBut(changed) => (Changed::of(ctx, changed), false),
         Exchanges::SeeingNot(changed) => (Changed::of(ctx, changed), true),
     };
-    if calls_own_functions(ctx, query)? || code::policies_read(ctx, query)? {
+    // A function of the user's might read a table by itself, and not the local copy; so might a policy.
+    let is_users = |node: Ref<'_>| matches!(node, Ref::FuncCall(call) if !ctx.is_builtin(&call.funcname));
+    if query.any(is_users)? || code::policies_read(ctx, query)? {
         return Ok(None);
     }
     let needs = Needs::of(query)?;
@@ -56,11 +58,6 @@ pub(super) fn make(ctx: &Context<'_>, query: &mut NodeEnum) -> Result<Option<Vec
         Ok(())
     })?;
     Ok((!locked).then_some(local_copies))
-}
-
-/// A function of the user's might read a table by itself, and not the local copy; so might a policy.
-fn calls_own_functions(ctx: &Context<'_>, query: &NodeEnum) -> Result<bool> {
-    query.any(|node| matches!(node, Ref::FuncCall(call) if !ctx.is_builtin(&call.funcname)))
 }
 
 /// Changed tables and whether they are locked. What holds of a partition holds of the table above it.

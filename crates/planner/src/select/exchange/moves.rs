@@ -174,10 +174,8 @@ impl Search<'_> {
         for (unit, what) in units.iter_mut().zip(moves) {
             let needed = needs.columns(&unit.relation, tree::alias_of(&unit.name));
             unit.columns.retain(|column| needed.contains(&column.name.as_str()));
-            let lost = match what {
-                Move::Hash { key, .. } => !unit.columns.iter().any(|column| column.number == key.number),
-                _ => false,
-            };
+            let has = |number| unit.columns.iter().any(|column| column.number == number);
+            let lost = matches!(what, Move::Hash { key, .. } if !has(key.number));
             if lost || unit.columns.len() != needed.len() {
                 return Ok(None);
             }

@@ -192,8 +192,6 @@ fn sorts(ctx: &Context<'_>, last: &SelectStmt) -> Result<bool> {
 fn is_complete(ctx: &Context<'_>, last: &SelectStmt) -> bool {
     let mut analyzer = Analyzer::new(ctx);
     let Ok(body) = analyzer.body(last, &Env::default()) else { return false };
-    match &body.part {
-        RowDistribution::Partitioned(split) => matches!(analyzer.incomplete(last, &body, split), Ok(None)),
-        _ => false,
-    }
+    let RowDistribution::Partitioned(split) = &body.part else { return false };
+    matches!(analyzer.incomplete(last, &body, split), Ok(None))
 }

@@ -74,13 +74,7 @@ impl Search<'_> {
         if self.ctx.has_user_operator("=") {
             return Ok(Vec::new());
         }
-        let mut levels: Vec<&SelectStmt> = Vec::new();
-        query.each(|node| {
-            if let Ref::SelectStmt(level) = node {
-                levels.push(level);
-            }
-        })?;
-        for level in levels {
+        for level in query.collect(|node| if let Ref::SelectStmt(level) = node { Some(level) } else { None })? {
             if let Some(asked) = self.asked(level, query, state)? {
                 return self.decided(query, level, &asked, state);
             }

@@ -14,12 +14,10 @@ impl Analyzer<'_> {
         part: RowDistribution,
     ) -> Local<RowDistribution> {
         let conditions = shape::inner_conditions(select);
-        let mut links: Vec<(&SubLink, bool)> = Vec::new();
-        for link in shape::sub_links(select)? {
-            links.push((link, conditions.iter().any(|c| is_link(c, link))));
-        }
         let mut result = part;
-        for (link, is_condition) in links {
+        for link in shape::sub_links(select)? {
+            let is_it = |condition: &SubLink| std::ptr::eq(condition, link);
+            let is_condition = conditions.iter().any(|condition| condition.get().is_some_and(is_it));
             let Some(query) = link.subselect.get::<SelectStmt>() else {
                 return not_local("an unknown sub-select");
             };
@@ -100,8 +98,4 @@ impl Analyzer<'_> {
         }
         Ok(())
     }
-}
-
-fn is_link(condition: &Node, link: &SubLink) -> bool {
-    matches!(&condition.node, Some(NodeEnum::SubLink(l)) if std::ptr::eq(&**l, link))
 }

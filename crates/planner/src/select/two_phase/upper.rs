@@ -14,10 +14,6 @@ use crate::select::locality::{Analyzer, Body, Env, Split};
 use crate::select::{exact, shape};
 use crate::tree::{self, Ask, Get, Ref, Syntax};
 
-fn names_a_column(expression: &Node) -> bool {
-    expression.any(|node| matches!(node, Ref::ColumnRef(_))).unwrap_or(false)
-}
-
 /// Rewrites the part above WHERE to read a temp table.
 pub(super) struct Upper<'a> {
     ctx: &'a Context<'a>,
@@ -51,7 +47,8 @@ impl<'a> Upper<'a> {
         let has_sets = plain.is_none();
         let group = plain.or_else(|| shape::grouped_in_sets(select));
         // Outside the sets that group by it a constant is NULL, and which ones of the query are meant PostgreSQL alone knows.
-        let has_grouped_constant = has_sets && !group.iter().flatten().all(|item| names_a_column(item));
+        let names_column = |item: &Node| item.any(|node| matches!(node, Ref::ColumnRef(_))).unwrap_or(false);
+        let has_grouped_constant = has_sets && !group.iter().flatten().all(|item| names_column(item));
         Ok(Self {
             ctx,
             analyzer,
