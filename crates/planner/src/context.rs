@@ -99,16 +99,6 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// See [`Planner::plan_part`].
-    pub fn plan_part(&self, statement: &Statement) -> Result<Plan> {
-        self.planner.plan_part(self, statement)
-    }
-
-    /// See [`Planner::view_as_table`].
-    pub fn view_as_table(&self, view: &Relation) -> Option<Arc<Relation>> {
-        self.planner.view_as_table(self, view)
-    }
-
     /// For a plan of its own of the same statement.
     pub fn afresh(&self) -> Self {
         Context { exchanged: &[], copies: None, on_first: None, auto_replicates: None, ..*self }
@@ -243,7 +233,7 @@ impl<'a> Context<'a> {
         let named = self.resolve_name(name)?;
         match &named {
             Named::View(view) if name.relpersistence == tree::AS_TABLE => {
-                Ok(self.view_as_table(view).map_or(named, Named::Distributed))
+                Ok(self.planner.view_as_table(self, view).map_or(named, Named::Distributed))
             }
             _ => Ok(named),
         }

@@ -136,7 +136,7 @@ pub(crate) fn check_query(query: &Statement) -> Result<()> {
 
 fn to_query(ctx: &Context<'_>, query: &Statement) -> Result<Plan> {
     check_query(query)?;
-    let plan = ctx.plan_part(query)?;
+    let plan = ctx.planner.plan_part(ctx, query)?;
     let writes = plan.facts().writes;
     let source = match plan {
         Plan::ExchangePlan(exchange_plan) => CopySource::ExchangePlan(exchange_plan),

@@ -8,7 +8,7 @@ use pg_query::NodeEnum;
 use pgerror::Result;
 
 use crate::context::{AutoReplicate, Context, Planner};
-use crate::parse::{Statement, StatementKind};
+use crate::parse::{Analysis, Statement, StatementKind};
 use crate::plan::{Explain, Plan, Routine};
 use crate::tree::{self, Ask};
 use crate::{copy, ddl, distribution, dml, first_copy, rewrite, select, views, with};
@@ -26,10 +26,8 @@ impl Planner for Driver {
             return Ok(Plan::AutoReplicate(moves));
         }
         let plan = plan?;
-        match ctx.analysis.filter(|_| !plan.sends(&statement.sql)) {
-            Some(analysis) => analysis.check_meaning().map(|()| plan),
-            None => Ok(plan),
-        }
+        let printed = ctx.analysis.filter(|_| !plan.sends(&statement.sql));
+        printed.map_or(Ok(()), Analysis::check_meaning).map(|()| plan)
     }
 
     fn plan_as_it_stands(&self, ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
@@ -166,14 +164,14 @@ fn plan_written_out(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
         Kind::Copy(copy) => copy::copy(ctx, copy),
         Kind::Explain(explain) => {
             let (options, analyze) = (explain.options.clone(), explain.analyze);
-            let inner = match (ctx.plan_part(&explain.inner), analyze) {
+            let inner = match (ctx.planner.plan_part(ctx, &explain.inner), analyze) {
                 (Err(error), false) => ctx.planner.plan_in_steps(ctx, &explain.inner).ok_or(error)?,
                 (inner, _) => inner?,
             };
             Ok(Plan::Explain(Explain { options, analyze, inner: Box::new(inner) }))
         }
         Kind::DeclareCursor(declare) => with::check_cursor(&declare.inner)
-            .and_then(|()| ctx.plan_part(&declare.inner))
+            .and_then(|()| ctx.planner.plan_part(ctx, &declare.inner))
             // Its rows are kept: there is no one to pass them on to yet.
             .map(|inner| Plan::DeclareCursor(Box::new(inner.without_merge()))),
         Kind::Redistribute(redistribution) => distribution::redistribute::redistribute(ctx, redistribution),

@@ -48,7 +48,7 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Ro
 
 /// `None`: the nodes tell what they did.
 fn explained(ctx: &Context<'_>, explain: &ExplainStatement) -> Result<Option<Routine>> {
-    if ctx.plan_part(&explain.inner).is_ok() {
+    if ctx.planner.plan_part(ctx, &explain.inner).is_ok() {
         return Ok(None);
     }
     let Some(plan) = ctx.planner.plan_in_steps(ctx, &explain.inner) else { return Ok(None) };

@@ -218,8 +218,9 @@ impl ManyRows {
 
     /// The statement with these rows only.
     fn part(&self, sql: &str, own: &[u32]) -> String {
-        let rows: Vec<&str> = own.iter().map(|row| &sql[self.rows[*row as usize].range()]).collect();
-        [self.head(sql), &rows.join(","), self.tail(sql)].concat()
+        let rows = own.iter().flat_map(|row| [",", &sql[self.rows[*row as usize].range()]]).skip(1);
+        let parts: Vec<&str> = std::iter::once(self.head(sql)).chain(rows).chain([self.tail(sql)]).collect();
+        parts.concat()
     }
 
     /// Which value of a row of this kind is each part of the key.

@@ -33,10 +33,12 @@ impl Lending {
             let (relation, is_everywhere) = match ctx.resolve(name)? {
                 Named::Distributed(table) => (table, true),
                 Named::Home(Some(table)) => (table, false),
-                Named::View(view) if self.as_tables && reads_as_table(ctx, &view)? => match ctx.view_as_table(&view) {
-                    Some(table) => (table, true),
-                    None => return Ok(()),
-                },
+                Named::View(view) if self.as_tables && reads_as_table(ctx, &view)? => {
+                    match ctx.planner.view_as_table(ctx, &view) {
+                        Some(table) => (table, true),
+                        None => return Ok(()),
+                    }
+                }
                 Named::View(_) | Named::Home(None) => return Ok(()),
             };
             let alias = name.alias.clone();

@@ -33,7 +33,7 @@ pub(crate) fn reads_as_table(ctx: &Context<'_>, view: &Relation) -> Result<bool>
         Exchanges::SeeingBut(changed) | Exchanges::SeeingNot(changed) => changed,
         Exchanges::No | Exchanges::Seeing => &[],
     };
-    if is_temporary(view) || ctx.view_as_table(view).is_none() {
+    if is_temporary(view) || ctx.planner.view_as_table(ctx, view).is_none() {
         return Ok(false);
     }
     let on_first = ctx.on_first.unwrap_or_default();

@@ -176,7 +176,7 @@ impl Planner<'_> {
         });
         let plan = match (&part.query, copies || keep.is_some()) {
             (NodeEnum::SelectStmt(_), true) => self.query(&ctx, &part.query)?,
-            _ => ctx.plan_part(&statement)?,
+            _ => ctx.planner.plan_part(&ctx, &statement)?,
         };
         if let Some(target) = target_of(&part.query) {
             self.written.insert(identity(self.ctx, target)?);

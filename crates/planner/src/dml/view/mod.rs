@@ -56,7 +56,7 @@ pub(crate) fn through_view(ctx: &Context<'_>, statement: &Statement) -> Result<O
         return Ok(None);
     }
     let rewritten = crate::parse::build(&tree::deparse(&tree)?, tree)?;
-    let mut plan = ctx.plan_part(&rewritten)?;
+    let mut plan = ctx.planner.plan_part(ctx, &rewritten)?;
     let own = || statement.sql.to_string();
     let is_temporary = outermost.as_deref().is_some_and(views::is_temporary);
     match &mut plan {
