@@ -43,6 +43,28 @@ CREATE FUNCTION tell(uid int, who text) RETURNS json LANGUAGE plpgsql AS $$ DECL
 END $$;
 SELECT tell(3, 'me');
 
+-- In every spelling and place.
+DO $$ DECLARE r record; v int := 4; d date := '2024-05-06'; s text := 'sss'; i int := 1; arr int[] := '{5,6}'; k int; BEGIN
+  DELETE FROM lg;
+  SELECT (v), (s)::varchar(2), arr [ i ], d::timestamp without time zone, ((d)) AS e FROM t WHERE id = 1 INTO r;
+  INSERT INTO lg VALUES (row_to_json(r)::text);
+  SELECT v::numeric(10,2) /* two */ , -- digits
+    s COLLATE "C", v IS NULL AS n, v + 1 AS w, d AT TIME ZONE 'UTC' AS z FROM t WHERE id = 1 INTO r;
+  INSERT INTO lg VALUES (row_to_json(r)::text);
+  FOR r IN SELECT id, v FROM t WHERE id IN (SELECT i) OR EXISTS (SELECT v FROM t WHERE id = v) UNION ALL SELECT 9, i ORDER BY 1, 2 LOOP
+    INSERT INTO lg SELECT r.id || ':' || r.v || s; END LOOP;
+  INSERT INTO lg SELECT s FROM t WHERE id = 1 UNION SELECT (s || 'x');
+  SELECT (SELECT v), (SELECT i FROM t WHERE id = 1) FROM t WHERE id = 1 INTO r;
+  INSERT INTO lg VALUES (row_to_json(r)::text);
+  WITH q AS (UPDATE t SET n = v WHERE id = 2 RETURNING id, v, s) SELECT row_to_json(q) FROM q INTO r;
+  INSERT INTO lg VALUES (r.row_to_json::text);
+  UPDATE t SET n = 2 WHERE id = 2 RETURNING v INTO k;
+  INSERT INTO lg VALUES ('k' || k) ;
+  INSERT INTO lg SELECT row_to_json(q)::text FROM (SELECT r.row_to_json, v FROM t WHERE id = 1) q;
+  INSERT INTO lg SELECT row_to_json(q)::text FROM (SELECT DISTINCT v, s FROM t ORDER BY v, s LIMIT i OFFSET i - 1) q;
+END $$;
+SELECT * FROM lg ORDER BY x COLLATE "C";
+
 -- Equal uses are equal expressions.
 CREATE TABLE ev (a int, at timestamp) /*dist: hash(a) | roundrobin*/;
 INSERT INTO ev SELECT g, timestamp '2024-01-01' + g * interval '10 days' FROM generate_series(1, 9) g;

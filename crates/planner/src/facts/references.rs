@@ -144,8 +144,8 @@ struct Search<'a> {
     grouped: HashSet<i32>,
     /// Items of lists.
     listed: HashSet<i32>,
-    /// Names of output columns, by the places of what they are called by.
-    naming: HashMap<i32, String>,
+    /// Output columns by the places of what they are called by: where they begin, and their names.
+    naming: HashMap<i32, (i32, String)>,
 }
 
 /// The column that an expression is called by, if that stands at its beginning.
@@ -227,14 +227,15 @@ impl Search<'_> {
         let at = self.tokens.iter().position(|token| token.start == start);
         let last = at.and_then(|at| self.tokens.get(at + 2 * (fields - 1)));
         let end = last.ok_or_else(|| self.lost(start))?.end;
-        let names_column = self.naming.get(&location).and_then(|name| Some((self.end_of_item(at?)?, name.clone())));
+        let named = |(item, name): &(i32, String)| Some((self.end_of_item(*item)?, name.clone()));
+        let names_column = self.naming.get(&location).and_then(named);
         let listed = self.listed.contains(&location);
         self.found.names.push(Reference { start, end, parts, star, listed, place, names_column });
         Ok(())
     }
 
-    /// Where an item of a list ends, of which this token is the first of a name, a cast, a subscript or a collation.
-    fn end_of_item(&self, token: usize) -> Option<usize> {
+    /// Where an item of a list ends that begins here and is a name, a cast, a subscript or a collation.
+    fn end_of_item(&self, start: i32) -> Option<usize> {
         // Reserved words, so that no expression of this kind has one of them.
         const ENDS: [&str; 14] = [
             "from",
@@ -253,7 +254,7 @@ impl Search<'_> {
             "for",
         ];
         let (mut depth, mut end) = (0, None);
-        for token in &self.tokens[token..] {
+        for token in self.tokens.iter().skip_while(|token| (token.start as i64) < i64::from(start)) {
             let is_end = token.is_char(',') || token.is_char(';') || ENDS.iter().any(|word| token.is(word));
             match token.text {
                 _ if depth == 0 && is_end => break,
@@ -272,7 +273,7 @@ impl Search<'_> {
         for target in targets.iter().filter_map(|target| target.get::<ResTarget>()).filter(|item| item.name.is_empty())
         {
             if let Some(column) = target.val.as_deref().and_then(named_by) {
-                self.naming.insert(column.location, tree::output_name(target));
+                self.naming.insert(column.location, (target.location, tree::output_name(target)));
             }
         }
     }
