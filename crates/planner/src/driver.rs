@@ -8,7 +8,7 @@ use pg_query::NodeEnum;
 use pgerror::Result;
 
 use crate::context::{AutoReplicate, Context, Planner};
-use crate::parse::{Analysis, Statement, StatementKind};
+use crate::parse::{Statement, StatementKind};
 use crate::plan::{Explain, Plan, Routine};
 use crate::tree::{self, Ask};
 use crate::{copy, ddl, distribution, dml, first_copy, rewrite, select, views, with};
@@ -26,8 +26,7 @@ impl Planner for Driver {
             return Ok(Plan::AutoReplicate(moves));
         }
         let plan = plan?;
-        let printed = ctx.analysis.filter(|_| !plan.sends(&statement.sql));
-        printed.map_or(Ok(()), Analysis::check_meaning).map(|()| plan)
+        ctx.analysis.map_or(Ok(()), |analysis| analysis.check_meaning(plan.sends(statement))).map(|()| plan)
     }
 
     fn plan_as_it_stands(&self, ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {

@@ -62,7 +62,7 @@ impl Runner {
         let fields = self.session().describe_on(home, &format!("SELECT {expression}")).await;
         let fields = fields.map_err(|error| error.without(pgerror::field::POSITION))?.unwrap_or_default();
         let field = fields.first().ok_or_else(|| PgError::internal("an expression without a type"))?;
-        let of = match self.find_domain_of(expression, field.type_oid).await? {
+        let of = match self.find_domain_of(expression).await? {
             Some(domain) => self.find_type(domain, -1).await?,
             None => self.find_type(field.type_oid, field.type_modifier).await?,
         };
@@ -71,17 +71,15 @@ impl Runner {
     }
 
     /// The domain that an expression is of: PostgreSQL describes it as what it is over. The expression is not computed, for NULL
-    /// may be no value of the domain. Of what is described as an array no other array is made.
-    async fn find_domain_of(&mut self, expression: &str, described: u32) -> Result<Option<u32>> {
+    /// may be no value of the domain.
+    async fn find_domain_of(&mut self, expression: &str) -> Result<Option<u32>> {
         let loaded = self.session().catalog().await?;
         if !loaded.catalog.user_types().any(|of| of.kind == 'd') {
             return Ok(None);
         }
         let sql = format!(
-            "SELECT e.oid FROM pg_catalog.pg_type a JOIN pg_catalog.pg_type e \
-             ON e.oid OPERATOR(pg_catalog.=) a.typelem AND e.typtype OPERATOR(pg_catalog.=) 'd' \
-             WHERE a.oid OPERATOR(pg_catalog.<>) {described} AND a.oid OPERATOR(pg_catalog.=) (SELECT pg_catalog.pg_typeof(pg_catalog.array_agg(v)) \
-               FROM (SELECT {expression} AS v) AS q WHERE false)"
+            "SELECT oid FROM pg_catalog.pg_type WHERE typtype OPERATOR(pg_catalog.=) 'd' \
+             AND oid OPERATOR(pg_catalog.=) pg_catalog.pg_typeof((SELECT {expression} WHERE false))"
         );
         let rows = self.asked(&sql).await?;
         let oid = rows.first().and_then(|row| std::str::from_utf8(row.first()?.as_deref()?).ok()?.parse().ok());

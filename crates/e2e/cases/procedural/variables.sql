@@ -65,6 +65,30 @@ DO $$ DECLARE r record; v int := 4; d date := '2024-05-06'; s text := 'sss'; i i
 END $$;
 SELECT * FROM lg ORDER BY x COLLATE "C";
 
+DO $$ DECLARE r record; v int := 4; s text := 'sss'; a t; j json; BEGIN
+  DELETE FROM lg;
+  SELECT * INTO a FROM t WHERE id = 1;
+  SELECT CAST(v AS text), CAST((s) AS varchar(1)), a.b FROM t WHERE id = 1 INTO r;
+  INSERT INTO lg VALUES (row_to_json(r)::text);
+  INSERT INTO t SELECT v, s ON CONFLICT DO NOTHING;
+  INSERT INTO t SELECT v + 1, s RETURNING id INTO v;
+  INSERT INTO lg SELECT row_to_json(x)::text FROM (SELECT a.*, s) x;
+  j := (SELECT json_agg(q) FROM (SELECT v, count(*) AS n FROM t WHERE id < 3) q);
+  INSERT INTO lg VALUES (j::text);
+  IF EXISTS (SELECT FROM (SELECT v) q WHERE q.v = 5) THEN INSERT INTO lg SELECT s; END IF;
+  INSERT INTO lg VALUES ((SELECT row_to_json(q)::text FROM (SELECT a.id, a.b) q));
+  CREATE TABLE no_data AS SELECT v, s::text WITH NO DATA;
+  DELETE FROM t WHERE id > 3;
+END $$;
+SELECT * FROM lg ORDER BY x COLLATE "C";
+SELECT * FROM no_data;
+CREATE FUNCTION audit() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+  INSERT INTO log SELECT row_to_json(x) FROM (SELECT NEW.*, TG_OP) x; RETURN NULL;
+END $$;
+CREATE TRIGGER audit AFTER UPDATE ON u FOR EACH ROW EXECUTE FUNCTION audit();
+UPDATE u SET mail = 'c@d' WHERE id = 1;
+SELECT j::text FROM log ORDER BY 1;
+
 -- Equal uses are equal expressions.
 CREATE TABLE ev (a int, at timestamp) /*dist: hash(a) | roundrobin*/;
 INSERT INTO ev SELECT g, timestamp '2024-01-01' + g * interval '10 days' FROM generate_series(1, 9) g;
@@ -127,6 +151,8 @@ DO $$ DECLARE v mail; BEGIN DELETE FROM lg; v := 'somebody@somewhere'; EXCEPTION
 SELECT count(*) FROM lg WHERE x = 'long';
 DO $$ DECLARE v mail; a dpos[]; BEGIN DELETE FROM lg; v := 'a@b'; a := '{1,2}'; INSERT INTO lg VALUES (v), (a[2]); END $$;
 SELECT * FROM lg ORDER BY x COLLATE "C";
+CREATE DOMAIN tags AS text[] CHECK (cardinality(VALUE) < 3);
+DO $$ DECLARE v tags; BEGIN DELETE FROM lg; v := '{a,b}'; INSERT INTO lg VALUES (v[2]); v := '{a,b,c}'; END $$;
 CREATE FUNCTION of_domain(v dpos) RETURNS dsmall LANGUAGE plpgsql AS $$ BEGIN DELETE FROM lg; RETURN v + 1; END $$;
 SELECT of_domain(3);
 SELECT of_domain(12);

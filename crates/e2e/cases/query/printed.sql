@@ -26,3 +26,10 @@ CREATE TABLE r (id int PRIMARY KEY, name text) /*dist: replication*/;
 INSERT INTO r VALUES (1, 'one'), (2, 'two');
 SELECT to_jsonb(q) FROM (SELECT a.*, b.* FROM r a JOIN r b USING (id)) q ORDER BY 1;
 SELECT id AS x, id AS y, count(*) FROM r GROUP BY GROUPING SETS ((x), (y)) ORDER BY 1, 2;
+COPY (SELECT to_jsonb(q) FROM (SELECT a.*, b.* FROM r a JOIN r b USING (id)) q ORDER BY 1) TO STDOUT;
+-- refused
+WITH unused AS (SELECT 1) SELECT to_jsonb(q) FROM (SELECT a.*, b.* FROM r a JOIN r b USING (id)) q ORDER BY 1;
+BEGIN;
+DECLARE c CURSOR FOR SELECT to_jsonb(q) FROM (SELECT a.*, b.* FROM r a JOIN r b USING (id)) q ORDER BY 1;
+FETCH ALL FROM c;
+COMMIT;

@@ -210,8 +210,7 @@ async fn read_all(connection: &mut Connection, own_version: Option<u64>, known: 
     for row in connection.query_rows(NONDETERMINISTIC_COLLATIONS).await? {
         builder.nondeterministic_collation(text(&row, 0)?);
     }
-    let definitions = known.definitions.read(connection, own_version.is_none()).await?;
-    read_relations(connection, builder, taken, &definitions).await
+    read_relations(connection, builder, taken, (known.definitions, own_version.is_none())).await
 }
 
 /// A row of [`FUNCTION_COLUMNS`](crate::shared::catalog_queries::FUNCTION_COLUMNS).
@@ -304,7 +303,7 @@ async fn read_relations(
     connection: &mut Connection,
     mut builder: Builder,
     taken: Qualifier<'_>,
-    definitions: &HashMap<Oid, String>,
+    (definitions, keep): (&Definitions, bool),
 ) -> Result<Catalog> {
     let mut columns = by_relation(connection.query_rows(COLUMNS).await?)?;
     let mut unique = by_relation(connection.query_rows(UNIQUE).await?)?;
@@ -318,7 +317,10 @@ async fn read_relations(
     for row in types {
         domains.insert(number::<Oid>(&row, 0)?, number::<Oid>(&row, 1)?);
     }
-    for row in connection.query_rows(RELATIONS).await? {
+    let relations = connection.query_rows(RELATIONS).await?;
+    // Inside a block each query sees a state of its own: of rules that are new by now nobody asks.
+    let definitions = &definitions.read(connection, keep).await?;
+    for row in relations {
         let oid: Oid = number(&row, 0)?;
         if flag(&row, 19)? {
             builder.column_grants(oid);

@@ -12,16 +12,17 @@ use catalog::Oid;
 use pgerror::{PgError, Result};
 use pgproto::Connection;
 
-use crate::shared::catalog_load::{flag, number, text};
+use crate::shared::catalog_load::{flag, number, optional, text};
 
 /// What each definition is made of, as a digest, and whether somebody else has locked something in it.
 const MADE_OF: &str = "WITH locked AS MATERIALIZED (\
-       SELECT relation FROM pg_locks WHERE locktype = 'relation' AND mode = 'AccessExclusiveLock' \
+       SELECT DISTINCT relation FROM pg_locks WHERE locktype = 'relation' AND mode = 'AccessExclusiveLock' \
        AND pid IS DISTINCT FROM pg_backend_pid() AND database = (SELECT oid FROM pg_database WHERE datname = current_database())), \
      rule AS MATERIALIZED (\
-       SELECT r.oid, r.ev_class, concat_ws(' ', r.rulename, r.ev_type, r.is_instead, r.ev_qual, r.ev_action) AS tree \
+       SELECT r.oid, r.ev_class, md5(concat_ws(' ', r.rulename, r.ev_type, r.is_instead, r.ev_qual, r.ev_action)) AS tree \
        FROM pg_rewrite r JOIN pg_class c ON c.oid = r.ev_class JOIN pg_namespace n ON n.oid = c.relnamespace \
-       WHERE r.oid >= 16384 AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'loxo') AND n.nspname !~ '^pg_(toast|temp)'), \
+       WHERE c.oid >= 16384 AND n.nspname <> 'loxo' AND n.nspname !~ '^pg_(toast|temp)' \
+       AND (r.ev_type <> '1' OR n.nspname NOT IN ('pg_catalog', 'information_schema'))), \
      used AS MATERIALIZED (\
        SELECT d.objid AS rule, d.refclassid AS class, d.refobjid AS object FROM pg_depend d \
        WHERE d.classid = 'pg_rewrite'::regclass AND d.objid IN (SELECT oid FROM rule) \
@@ -33,13 +34,14 @@ const MADE_OF: &str = "WITH locked AS MATERIALIZED (\
            CASE u.class WHEN 'pg_type'::regclass THEN (SELECT typrelid FROM pg_type WHERE oid = u.object) END, \
            CASE u.class WHEN 'pg_proc'::regclass THEN (SELECT t.typrelid FROM pg_proc p JOIN pg_type t ON t.oid = p.prorettype \
              WHERE p.oid = u.object) END])), \
-         CASE u.class WHEN 'pg_type'::regclass THEN \
-           (SELECT string_agg(e.enumlabel, ' ' ORDER BY e.oid) FROM pg_enum e WHERE e.enumtypid = u.object) END) AS name \
+         CASE u.class WHEN 'pg_proc'::regclass THEN (SELECT format_type(prorettype, NULL) FROM pg_proc WHERE oid = u.object) END, \
+         CASE u.class WHEN 'pg_type'::regclass THEN (SELECT string_agg(e.enumlabel, ' ' ORDER BY e.oid) FROM pg_enum e \
+           WHERE e.enumtypid IN (u.object, (SELECT typelem FROM pg_type WHERE oid = u.object))) END) AS name \
        FROM (SELECT DISTINCT class, object FROM used) u) \
-     SELECT r.oid, md5(concat(r.tree, (SELECT string_agg(n.name, E'\n' ORDER BY n.class, n.object) FROM used u \
-       JOIN named n ON n.class = u.class AND n.object = u.object WHERE u.rule = r.oid))), \
-       EXISTS (SELECT FROM used u JOIN locked l ON l.relation = u.object WHERE u.rule = r.oid AND u.class = 'pg_class'::regclass) \
-     FROM rule r";
+     SELECT r.oid, md5(concat(r.tree, m.names)), m.is_locked FROM rule r JOIN (\
+       SELECT u.rule, string_agg(n.name, E'\n' ORDER BY n.class, n.object) AS names, bool_or(l.relation IS NOT NULL) AS is_locked \
+       FROM used u JOIN named n ON n.class = u.class AND n.object = u.object \
+       LEFT JOIN locked l ON l.relation = u.object AND u.class = 'pg_class'::regclass GROUP BY u.rule) m ON m.rule = r.oid";
 
 /// Definitions that a load has printed, by the oids of their rules in `pg_rewrite`.
 #[derive(Default)]
@@ -78,7 +80,10 @@ impl Definitions {
                 let rule = number(&row, 0)?;
                 let digest =
                     to_print.remove(&rule).ok_or_else(|| PgError::internal("a rule that was not asked for"))?;
-                all.insert(rule, Definition { digest, text: text(&row, 1)?.to_owned() });
+                // What has been dropped meanwhile has none.
+                if let Some(text) = optional(&row, 1)? {
+                    all.insert(rule, Definition { digest, text: text.to_owned() });
+                }
             }
         }
         let texts = all.iter().map(|(rule, definition)| (*rule, definition.text.clone())).collect();

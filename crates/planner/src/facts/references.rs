@@ -151,7 +151,7 @@ struct Search<'a> {
 /// The column that an expression is called by, if that stands at its beginning.
 fn named_by(value: &Node) -> Option<&ColumnRef> {
     match value.node.as_ref()? {
-        NodeEnum::ColumnRef(column) if !tree::is_star(&column.fields) => Some(column),
+        NodeEnum::ColumnRef(column) => Some(column),
         NodeEnum::TypeCast(cast) => named_by(cast.arg.as_deref()?),
         NodeEnum::CollateClause(collate) => named_by(collate.arg.as_deref()?),
         NodeEnum::AIndirection(part) if part.indirection.iter().all(|part| part.get::<AIndices>().is_some()) => {
@@ -237,28 +237,17 @@ impl Search<'_> {
     /// Where an item of a list ends that begins here and is a name, a cast, a subscript or a collation.
     fn end_of_item(&self, start: i32) -> Option<usize> {
         // Reserved words, so that no expression of this kind has one of them.
-        const ENDS: [&str; 14] = [
-            "from",
-            "into",
-            "where",
-            "group",
-            "having",
-            "window",
-            "union",
-            "intersect",
-            "except",
-            "order",
-            "limit",
-            "offset",
-            "fetch",
-            "for",
-        ];
+        const ENDS: &str =
+            "from into where group having window union intersect except order limit offset fetch for on returning";
         let (mut depth, mut end) = (0, None);
-        for token in self.tokens.iter().skip_while(|token| (token.start as i64) < i64::from(start)) {
-            let is_end = token.is_char(',') || token.is_char(';') || ENDS.iter().any(|word| token.is(word));
+        let from = self.tokens.iter().position(|token| i32::try_from(token.start) == Ok(start))?;
+        for (at, token) in self.tokens.iter().enumerate().skip(from) {
+            // `WITH NO DATA`, but not the one of `time with time zone`.
+            let is_with = token.is("with") && !self.tokens.get(at + 1).is_some_and(|next| next.is("time"));
+            let is_word = is_with || ENDS.split(' ').any(|word| token.is(word));
             match token.text {
-                _ if depth == 0 && is_end => break,
-                ")" | "]" if depth == 0 => break,
+                _ if depth == 0 && is_word => break,
+                "," | ";" | ")" | "]" if depth == 0 => break,
                 "(" | "[" => depth += 1,
                 ")" | "]" => depth -= 1,
                 _ => {}

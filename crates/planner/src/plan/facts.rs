@@ -1,5 +1,6 @@
 //! What others ask of a plan whatever its kind: no one else has to know what each kind of plan does.
 
+use crate::parse::Statement;
 use crate::plan::{CopySource, CopyTo, ExchangePlan, Forward, Input, Plan, Replicate, Routine, Scatter};
 
 /// See [`Plan::facts`].
@@ -63,13 +64,19 @@ impl Plan {
         }
     }
 
-    /// Do all nodes get this text, or is it only shown what they would?
-    pub(crate) fn sends(&self, text: &str) -> bool {
+    /// Do the nodes get this statement's own text, or is it only shown what they would?
+    pub(crate) fn sends(&self, statement: &Statement) -> bool {
+        let of_inner = |plan: &Plan| statement.inner().is_some_and(|inner| plan.sends(inner));
         match self {
             Plan::Forward(Forward { sql, .. })
             | Plan::Scatter(Scatter { sql, .. })
-            | Plan::Replicate(Replicate { sql, .. }) => sql == text,
-            Plan::Explain(explain) => !explain.analyze,
+            | Plan::Replicate(Replicate { sql, .. }) => **sql == *statement.sql,
+            Plan::FirstCopy(first) => first.plan.sends(statement),
+            Plan::Explain(explain) => !explain.analyze || of_inner(&explain.inner),
+            Plan::DeclareCursor(inner) => of_inner(inner),
+            Plan::CopyTo(CopyTo { source: CopySource::One { what, .. } | CopySource::All { what, .. }, .. }) => {
+                statement.inner().is_none_or(|inner| *what == format!("({})", inner.sql))
+            }
             Plan::Session | Plan::Cluster(_) => true,
             _ => false,
         }

@@ -101,13 +101,13 @@ impl<'a> Run<'a> {
             if let Some(message) = references.forbidden {
                 return Err(PgError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
             }
-            let resolved = Arc::new(self.resolve_new(text, references, sql.is_expression).await?);
+            let resolved = Arc::new(self.resolve_new(text, references).await?);
             self.resolved.insert(sql.id, resolved.clone());
             Ok(resolved)
         })
     }
 
-    async fn resolve_new(&mut self, text: String, references: References, is_expression: bool) -> Result<Resolved> {
+    async fn resolve_new(&mut self, text: String, references: References) -> Result<Resolved> {
         let mut resolved =
             Resolved { text, uses: Vec::new(), changes: references.changes, is_plain: references.is_plain };
         let mut unsure = Vec::new();
@@ -129,8 +129,7 @@ impl<'a> Run<'a> {
                 || name.place == Place::Parameter
                 || (self.conflict == Conflict::Variable && name.place == Place::Expression)
                 || known.as_ref().is_some_and(|known| !known.contains(&name.parts[0]));
-            let (star, listed) = (name.star, name.listed);
-            let names_column = name.names_column.filter(|_| !is_expression);
+            let (star, listed, names_column) = (name.star, name.listed, name.names_column);
             let found = Use { start: name.start, end: name.end, parts: name.parts, star, listed, names_column };
             match is_surely && name.place != Place::Conflict {
                 true => resolved.uses.push(found),
@@ -192,7 +191,7 @@ impl<'a> Run<'a> {
                 self.bind_use_once(&mut bound, one, &mut known).await?;
                 bound.shifts.push((one.end, bound.sql.len()));
                 from = one.end;
-                names.extend(one.names_column.clone());
+                names.extend(one.names_column.clone().filter(|_| !one.star));
             }
             bound.name_columns(&resolved.text, &mut from, &mut names, resolved.text.len());
             bound.sql.push_str(&resolved.text[from..]);
@@ -225,6 +224,9 @@ impl<'a> Run<'a> {
             for (at, cell) in cells.into_iter().enumerate() {
                 bound.sql.push_str(if at > 0 { ", " } else { "" });
                 self.bind_value(bound, cell.typed).await?;
+                if one.names_column.is_some() {
+                    bound.sql.push_str(&format!(" AS {}", quoted(&cell.name)));
+                }
             }
             return Ok(());
         }

@@ -328,10 +328,6 @@ impl Session {
         call: &Call,
     ) -> Result<u64> {
         let targets = at.map_or_else(|| slots(&nodes_of(route)), |at| vec![at]);
-        for slot in &targets {
-            self.acquire(*slot, Mode::InBlock).await?;
-            self.causality.touch(slot.node());
-        }
         let call = Call { one_off: true, ..call.with_formats(vec![i16::from(binary)]) };
         let copy = if binary { copy_sql.to_owned() } else { copy_sql.replace("(FORMAT binary)", "(FORMAT text)") };
         let poured = self.pour_into(exchange_plan, route, &targets, &copy, binary, &call).await;
@@ -350,6 +346,10 @@ impl Session {
         binary: bool,
         call: &Call,
     ) -> Result<u64> {
+        for slot in targets {
+            self.acquire(*slot, Mode::InBlock).await?;
+            self.causality.touch(slot.node());
+        }
         let mut ready = self.begin_exchange_plan(exchange_plan, call).await?;
         // The readers have temp tables of their own.
         let sink = std::mem::replace(&mut self.sink, self.home.into());
