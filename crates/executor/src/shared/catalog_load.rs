@@ -319,7 +319,8 @@ async fn read_relations(
     }
     let relations = connection.query_rows(RELATIONS).await?;
     // Inside a block each query sees a state of its own: of rules that are new by now nobody asks.
-    let definitions = &definitions.read(connection, keep).await?;
+    let is_wanted = !rules.is_empty() || relations.iter().any(|row| row.get(5).is_some_and(Option::is_some));
+    let definitions = &if is_wanted { definitions.read(connection, keep).await? } else { HashMap::new() };
     for row in relations {
         let oid: Oid = number(&row, 0)?;
         if flag(&row, 19)? {

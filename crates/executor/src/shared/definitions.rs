@@ -14,12 +14,12 @@ use pgproto::Connection;
 
 use crate::shared::catalog_load::{flag, number, optional, text};
 
-/// What each definition is made of, as a digest, and whether somebody else has locked something in it.
+/// What each definition is made of, as a digest, whether somebody else has locked something in it, and if not the definition.
 const MADE_OF: &str = "WITH locked AS MATERIALIZED (\
        SELECT DISTINCT relation FROM pg_locks WHERE locktype = 'relation' AND mode = 'AccessExclusiveLock' \
        AND pid IS DISTINCT FROM pg_backend_pid() AND database = (SELECT oid FROM pg_database WHERE datname = current_database())), \
      rule AS MATERIALIZED (\
-       SELECT r.oid, r.ev_class, md5(concat_ws(' ', r.rulename, r.ev_type, r.is_instead, r.ev_qual, r.ev_action)) AS tree \
+       SELECT r.oid, r.ev_class, r.ev_type, md5(concat_ws(' ', r.rulename, r.ev_type, r.is_instead, r.ev_qual, r.ev_action)) AS tree \
        FROM pg_rewrite r JOIN pg_class c ON c.oid = r.ev_class JOIN pg_namespace n ON n.oid = c.relnamespace \
        WHERE c.oid >= 16384 AND n.nspname <> 'loxo' AND n.nspname !~ '^pg_(toast|temp)' \
        AND (r.ev_type <> '1' OR n.nspname NOT IN ('pg_catalog', 'information_schema'))), \
@@ -38,7 +38,8 @@ const MADE_OF: &str = "WITH locked AS MATERIALIZED (\
          CASE u.class WHEN 'pg_type'::regclass THEN (SELECT string_agg(e.enumlabel, ' ' ORDER BY e.oid) FROM pg_enum e \
            WHERE e.enumtypid IN (u.object, (SELECT typelem FROM pg_type WHERE oid = u.object))) END) AS name \
        FROM (SELECT DISTINCT class, object FROM used) u) \
-     SELECT r.oid, md5(concat(r.tree, m.names)), m.is_locked FROM rule r JOIN (\
+     SELECT r.oid, md5(concat(r.tree, m.names)), m.is_locked, CASE WHEN NOT m.is_locked THEN \
+       CASE r.ev_type WHEN '1' THEN pg_get_viewdef(r.ev_class) ELSE pg_get_ruledef(r.oid) END END FROM rule r JOIN (\
        SELECT u.rule, string_agg(n.name, E'\n' ORDER BY n.class, n.object) AS names, bool_or(l.relation IS NOT NULL) AS is_locked \
        FROM used u JOIN named n ON n.class = u.class AND n.object = u.object \
        LEFT JOIN locked l ON l.relation = u.object AND u.class = 'pg_class'::regclass GROUP BY u.rule) m ON m.rule = r.oid";
@@ -60,13 +61,13 @@ impl Definitions {
         let (mut all, mut to_print) = (HashMap::new(), HashMap::new());
         for row in connection.query_rows(MADE_OF).await? {
             let (rule, digest): (Oid, &str) = (number(&row, 0)?, text(&row, 1)?);
-            match self.known(rule, digest).filter(|_| flag(&row, 2).is_ok_and(|is_locked| is_locked)) {
-                Some(known) => {
-                    all.insert(rule, known);
-                }
-                None => {
-                    to_print.insert(rule, digest.to_owned());
-                }
+            let known = match flag(&row, 2)? {
+                true => self.known(rule, digest),
+                false => optional(&row, 3)?.map(|text| Definition { digest: digest.to_owned(), text: text.to_owned() }),
+            };
+            match known {
+                Some(known) => drop(all.insert(rule, known)),
+                None => drop(to_print.insert(rule, digest.to_owned())),
             }
         }
         if !to_print.is_empty() {
