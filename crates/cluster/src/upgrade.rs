@@ -12,14 +12,17 @@ use crate::init::at;
 use crate::sql::Session;
 
 /// The scripts, by the layout they lead to.
-const STEPS: [(i32, &str); 1] = [(
-    7,
-    concat!(
-        include_str!("../sql/upgrade/7.sql"),
-        include_str!("../sql/sessions.sql"),
-        include_str!("../sql/statistics.sql")
+const STEPS: [(i32, &str); 2] = [
+    (
+        7,
+        concat!(
+            include_str!("../sql/upgrade/7.sql"),
+            include_str!("../sql/sessions.sql"),
+            include_str!("../sql/statistics.sql")
+        ),
     ),
-)];
+    (8, include_str!("../sql/upgrade/8.sql")),
+];
 
 /// A leading gtm holds it, and a coordinator has sessions.
 const IN_USE_SQL: &str = "SELECT count(*) FROM pg_catalog.pg_stat_activity \

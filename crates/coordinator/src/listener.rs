@@ -45,6 +45,8 @@ pub struct CoordinatorOptions {
     /// Of connections to datanodes.
     pub encryption: Encryption,
     pub cluster_id: Option<String>,
+    /// What makes schema `loxo` in a new database.
+    pub metadata: &'static str,
     /// Connections to each datanode.
     pub pool_size: usize,
     pub clients_max: usize,
@@ -71,7 +73,7 @@ impl Coordinator {
             options.service,
             Pool::new(options.pool_size, roster, options.encryption),
             gtm,
-            txn::GidSource::new(),
+            options.metadata,
         );
         context.survey().await?;
         let tls = options.tls.map(Tls::load).transpose()?;

@@ -111,7 +111,8 @@ CREATE FUNCTION loxo.settle() RETURNS void
     AS $$
 DECLARE
     held text[] := ARRAY (SELECT gid FROM pg_prepared_xact()
-        WHERE starts_with(gid, 'loxo_1_') OR gid IN (SELECT f.gid FROM loxo.finishing AS f));
+        WHERE (starts_with(gid, 'loxo_1_') OR gid IN (SELECT f.gid FROM loxo.finishing AS f))
+            AND dbid = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database()));
     patience timestamptz := clock_timestamp() + interval '30 s';
 BEGIN
     WHILE EXISTS (SELECT FROM pg_prepared_xact() WHERE gid = ANY (held)) LOOP
@@ -124,7 +125,7 @@ BEGIN
     END LOOP;
 END
 $$;
-COMMENT ON FUNCTION loxo.settle() IS 'Waits until the distributed transactions that are prepared here now are resolved.';
+COMMENT ON FUNCTION loxo.settle() IS 'Waits until the distributed transactions that are prepared in this database now are resolved.';
 
 -- Transactions that users prepared (page `user_prepared`); rows on the primary datanode only. Written by coordinators and
 -- gtms as superuser. The view shows them as PostgreSQL's view of that name would.
@@ -160,6 +161,14 @@ CREATE TABLE loxo.lost_datanode (
 COMMENT ON TABLE loxo.lost_datanode IS
     'Datanodes that have left, or are about to, without being asked: nobody asks them any more, and what they alone could decide is committed. Generation: one that every datanode had by then; a server that has an earlier one is an old copy.';
 GRANT SELECT ON loxo.lost_datanode TO PUBLIC;
+
+-- Which databases the cluster has beside its first one (page `databases` of the gtm); rows in that one, on the primary datanode only.
+CREATE TABLE loxo.database (
+    name  name PRIMARY KEY,
+    state text NOT NULL CHECK (state IN ('creating', 'ready', 'dropping'))
+);
+COMMENT ON TABLE loxo.database IS 'Databases beside the first one, and the journal of those that are being made and dropped.';
+REVOKE ALL ON loxo.database FROM PUBLIC;
 
 -- settle() waits and changes nothing, so it is for everybody, and what coordinators call wants a proof.
 REVOKE EXECUTE ON FUNCTION loxo.check_proof FROM PUBLIC;

@@ -19,6 +19,13 @@ impl Datanodes {
         self.0.iter().map(|(id, options)| (*id, options))
     }
 
+    /// The same servers, in another database.
+    #[must_use]
+    pub fn in_database(&self, database: &str) -> Self {
+        let there = |options: &ConnectOptions| ConnectOptions { database: database.to_owned(), ..options.clone() };
+        self.iter().map(|(id, options)| (id, there(options))).collect()
+    }
+
     /// Are they the same, at the same addresses?
     pub(crate) fn are(&self, others: &Self) -> bool {
         let addresses = |datanodes: &Self| -> Vec<(u16, String, u16)> {

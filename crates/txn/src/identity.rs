@@ -5,7 +5,8 @@
 //! process asks the server who it is, together with the first thing that it wants of it, and is closed unless all of this holds:
 //!
 //! ```text
-//!  loxo.identity        node id, cluster id      are those that the configuration and the other datanodes say
+//!  loxo.identity        node id, cluster id      are those that the configuration and the other datanodes say; in databases but the
+//!                                                first the id is the database's own
 //!  loxo.identity        system identifier        is the server's own (initdb makes it): not a dump restored elsewhere
 //!  pg_is_in_recovery()  false                    not a standby
 //!  the WAL's timeline   has not gone back        not a primary from before a promotion that this process has seen
@@ -19,7 +20,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -46,9 +47,18 @@ const TIMELINE_DIGITS: usize = 8;
 
 /// What a process knows of the datanodes. One for each process.
 pub struct Roster {
-    database: String,
+    first: String,
     known: Mutex<Known>,
-    gtm: OnceLock<GtmClient>,
+    /// Those of the cluster.
+    databases: Mutex<HashMap<String, Database>>,
+}
+
+#[derive(Clone, Default)]
+struct Database {
+    /// Whose generation no datanode may be behind.
+    gtm: Option<GtmClient>,
+    /// `loxo.identity` has another cluster's id in each database but the first: of one that was dropped and made again, too.
+    id: Option<String>,
 }
 
 #[derive(Clone, Default)]
@@ -90,22 +100,36 @@ impl std::fmt::Debug for Roster {
 }
 
 impl Roster {
-    /// Of the cluster of this id, if that is known, which lives in this database.
+    /// Of the cluster of this id, if that is known, whose first database this is.
     pub fn new(cluster: Option<String>, database: impl Into<String>) -> Arc<Self> {
         let known = Known { cluster, ..Known::default() };
-        Arc::new(Self { database: database.into(), known: Mutex::new(known), gtm: OnceLock::new() })
+        let first = database.into();
+        let databases = HashMap::from([(first.clone(), Database::default())]);
+        Arc::new(Self { first, known: Mutex::new(known), databases: Mutex::new(databases) })
     }
 
-    /// Whose generation no datanode may be behind. Counts once.
-    pub fn follow(&self, gtm: GtmClient) {
-        let _ = self.gtm.set(gtm);
+    /// The cluster has this database too.
+    pub fn enter(&self, database: &str) {
+        self.databases().entry(database.to_owned()).or_default();
+    }
+
+    /// It has it no longer.
+    pub fn leave(&self, database: &str) {
+        self.databases().remove(database);
+    }
+
+    /// Whose generation no datanode may be behind in this database.
+    pub fn follow(&self, database: &str, gtm: GtmClient) {
+        self.databases().entry(database.to_owned()).or_default().gtm = Some(gtm);
     }
 
     /// The same for servers that fences have gone on without.
     #[must_use]
     pub fn regardless_of_generation(&self) -> Arc<Self> {
-        let (database, known) = (self.database.clone(), Mutex::new(self.lock().clone()));
-        Arc::new(Self { database, known, gtm: OnceLock::new() })
+        let mut databases = self.databases().clone();
+        databases.values_mut().for_each(|database| database.gtm = None);
+        let known = Mutex::new(self.lock().clone());
+        Arc::new(Self { first: self.first.clone(), known, databases: Mutex::new(databases) })
     }
 
     /// For the connections to a datanode.
@@ -138,15 +162,26 @@ impl Roster {
         Ok(())
     }
 
+    fn databases(&self) -> MutexGuard<'_, HashMap<String, Database>> {
+        self.databases.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Is it this node, as it was or later? Errors read on from "the server at …".
-    fn judge(&self, node: u16, generation: u64, found: &Found) -> Result<()> {
+    fn judge(&self, database: &str, node: u16, generation: u64, found: &Found) -> Result<()> {
         let mut known = self.lock();
-        let cluster = known.cluster.get_or_insert_with(|| found.cluster.clone());
-        if found.node != node || found.cluster != *cluster {
+        let cluster = match database == self.first {
+            true => known.cluster.get_or_insert_with(|| found.cluster.clone()).clone(),
+            false => {
+                let mut databases = self.databases();
+                let id = &mut databases.entry(database.to_owned()).or_default().id;
+                id.get_or_insert_with(|| found.cluster.clone()).clone()
+            }
+        };
+        if found.node != node || found.cluster != cluster {
             return Err(wrong("is not the datanode that was expected there").detail(format!(
                 "Expected was node {node} of cluster {cluster}; found was node {} of cluster {}.",
                 found.node, found.cluster
@@ -201,13 +236,15 @@ impl Roster {
 impl Proof for Of {
     fn question(&self, database: &str) -> Question {
         let (roster, node) = (self.roster.clone(), self.node);
-        if database != roster.database {
+        let known = roster.databases().get(database).cloned();
+        let Some(Database { gtm, .. }) = known else {
             let judge = move |answer: Result<Rows>| roster.judge_system(node, text(&answer?, 0)?);
             return Question { sql: SYSTEM_SQL.to_owned(), judge: Box::new(judge) };
-        }
+        };
         // Before the server is asked: it may be raised at any time after that.
-        let generation = roster.gtm.get().map_or(0, GtmClient::known_generation);
-        let judge = move |answer: Result<Rows>| roster.judge(node, generation, &found(answer)?);
+        let generation = gtm.as_ref().map_or(0, GtmClient::known_generation);
+        let database = database.to_owned();
+        let judge = move |answer: Result<Rows>| roster.judge(&database, node, generation, &found(answer)?);
         Question { sql: WHO_SQL.to_owned(), judge: Box::new(judge) }
     }
 }
@@ -278,9 +315,9 @@ mod tests {
     fn only_the_same_node_as_it_was_or_later_is_taken() {
         let roster = Roster::new(Some("c".to_owned()), "postgres");
         assert!(roster.judge_system(1, "7").is_err(), "not known yet");
-        roster.judge(1, 5, &found(|_| {})).unwrap();
-        roster.judge(1, 5, &found(|f| f.generation = 6)).unwrap();
-        roster.judge(1, 5, &found(|f| f.timeline = Some(3))).unwrap();
+        roster.judge("postgres", 1, 5, &found(|_| {})).unwrap();
+        roster.judge("postgres", 1, 5, &found(|f| f.generation = 6)).unwrap();
+        roster.judge("postgres", 1, 5, &found(|f| f.timeline = Some(3))).unwrap();
         roster.judge_system(1, "7").unwrap();
         let refused = [
             ("another node", found(|f| f.node = 2)),
@@ -291,7 +328,7 @@ mod tests {
             ("an old copy", found(|f| (f.generation, f.timeline) = (4, Some(3)))),
         ];
         for (what, found) in refused {
-            let error = roster.judge(1, 5, &found).expect_err(what);
+            let error = roster.judge("postgres", 1, 5, &found).expect_err(what);
             assert_eq!(error.code(), SqlState::CONFIG_FILE_ERROR, "{what}");
         }
         assert!(roster.judge_system(1, "8").is_err());

@@ -74,6 +74,11 @@ impl Members {
         self.configured.primary()
     }
 
+    /// Whose `loxo.node` counts.
+    pub fn database(&self) -> &str {
+        self.primary().map_or("", |primary| &primary.database)
+    }
+
     /// As a datanode has them in `loxo.node`. Only what the primary datanode says counts.
     pub async fn ask(&self, connection: &mut Connection) -> Result<Datanodes> {
         let rows = timeout(ANSWER_MAX, connection.query_rows(MEMBERS_SQL)).await;

@@ -70,7 +70,7 @@ impl RawClient {
     async fn connect(address: SocketAddr, version: u32) -> Self {
         let (read, write) = TcpStream::connect(address).await.unwrap().into_split();
         let mut this = Self { reader: FrameReader::new(read), writer: FrameWriter::new(write) };
-        this.say(Message::Hello { version, name: "raw".into() }).await;
+        this.say(Message::Hello { version, name: "raw".into(), database: String::new() }).await;
         this
     }
 
@@ -239,7 +239,10 @@ async fn a_silent_gtm_is_no_gtm() {
     assert_eq!(client.catalog_state(), CatalogState::Disconnected);
     let (read, write) = listener.accept().await.unwrap().0.into_split();
     let mut gtm = RawClient { reader: FrameReader::new(read), writer: FrameWriter::new(write) };
-    assert_eq!(gtm.hear().await, Some(Message::Hello { version: PROTOCOL_VERSION, name: "c".into() }));
+    assert_eq!(
+        gtm.hear().await,
+        Some(Message::Hello { version: PROTOCOL_VERSION, name: "c".into(), database: String::new() })
+    );
     gtm.say(Message::Welcome { lease_ms: lease.as_millis() as u64, pending: vec![] }).await;
     let Some(Message::Ping(clock)) = gtm.hear().await else { panic!("no ping") };
     // A pong to an earlier ping grants only what is left of the lease since that one.

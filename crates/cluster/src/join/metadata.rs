@@ -59,6 +59,7 @@ mod tests {
             "identity",
             "committing",
             "serializable",
+            "database",
             "decision",
             "fence",
             "finishing",

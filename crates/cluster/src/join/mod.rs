@@ -69,6 +69,7 @@ impl<'a> Join<'a> {
         let node = config.primary();
         let primary = Session::connect(&config.endpoint(&node.host, node.port)?).await;
         let primary = primary.map_err(|e| crate::init::at(node, e))?;
+        membership::refuse_several_databases(&primary).await?;
         let pg_bin = config.local.as_ref().map(|local| local.pg_bin.as_path());
         let major = primary.value("SELECT current_setting('server_version_num')::int / 10000").await?;
         let programs = Programs::find(pg_bin, major.and_then(|major| major.parse().ok()).unwrap_or(0))?;

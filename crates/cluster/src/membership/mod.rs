@@ -66,6 +66,16 @@ pub(crate) async fn primary(config: &Config) -> Result<Session> {
     session.map_err(|error| crate::init::at(node, error))
 }
 
+/// Datanodes come and go only while the cluster has one database: what joins is made like that one.
+pub(crate) async fn refuse_several_databases(primary: &Session) -> Result<()> {
+    match primary.value("SELECT name FROM loxo.database ORDER BY name LIMIT 1").await? {
+        None => Ok(()),
+        Some(name) => Err(PgError::unsupported("a change of the datanodes of a cluster of several databases")
+            .detail(format!("Beside the first database there is \"{name}\"."))
+            .hint("Dump and drop the other databases, change the datanodes, and restore them.")),
+    }
+}
+
 /// A session of the service user with any coordinator that answers.
 pub(crate) async fn coordinator(config: &Config) -> Result<Session> {
     coordinator_for(config, "").await
@@ -156,7 +166,9 @@ fn find<'m>(members: &'m [Member], name: &str) -> Result<&'m Member> {
 
 /// Moves everything off a datanode.
 pub(crate) async fn empty(config: &Config, name: &str, progress: &Progress) -> Result<()> {
-    let members = members(config).await?;
+    let session = primary(config).await?;
+    refuse_several_databases(&session).await?;
+    let members = read_members(config, &session).await?;
     let member = find(&members, name)?;
     if member.is_primary {
         return Err(PgError::new(

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use pgerror::{PgError, Result, SqlState};
 
-use super::{Member, primary, read_members};
+use super::{Member, primary, read_members, refuse_several_databases};
 use crate::config::Config;
 use crate::disk;
 use crate::join::programs::{Programs, failed};
@@ -162,6 +162,7 @@ async fn check(servers: &[Server]) -> Result<()> {
         }
     }
     let old = &servers[0];
+    refuse_several_databases(&old.session).await?;
     let moving = "SELECT state FROM loxo.rebalance WHERE state IN ('running', 'paused')";
     if old.session.value(moving).await?.is_some() {
         return Err(refused("rows are being moved".to_owned())

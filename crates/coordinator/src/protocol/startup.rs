@@ -342,12 +342,7 @@ async fn authenticate(
         Method::Scram => Some(scram::Secret::Keys(scram_exchange(shared, &user, reader, writer, channel).await?)),
     };
     backend::authentication(writer.buffer(), 0, b"");
-    let own = &shared.context().service().database;
-    if database != *own {
-        return Err(PgError::fatal(SqlState::INVALID_CATALOG_NAME, format!("database \"{database}\" does not exist"))
-            .detail(format!("This cluster serves the one database \"{own}\"."))
-            .hint(format!("Connect with dbname={own}.")));
-    }
+    let context = shared.databases().of_name(&database).await?;
     if find("replication").is_some_and(|value| value != "false" && value != "off") {
         return Err(PgError::fatal(
             SqlState::FEATURE_NOT_SUPPORTED,
@@ -356,8 +351,12 @@ async fn authenticate(
         .hint("Replicate the datanodes."));
     }
     let (settings, own) = initial_settings(parameters)?;
-    let mut session = Session::new(shared.context().clone(), Identity { user, database, secret }, settings);
-    let reported = session.start().await?;
+    let mut session = Session::new(context, Identity { user, database: database.clone(), secret }, settings);
+    let started = session.start().await;
+    if started.as_ref().is_err_and(|error| error.code() == SqlState::CONFIG_FILE_ERROR) {
+        shared.databases().leave(&database);
+    }
+    let reported = started?;
     let is_superuser = reported.get("is_superuser").is_some_and(|value| value == "on");
     let admitted = shared.admission().admit(is_superuser)?;
     for (name, sql) in own {

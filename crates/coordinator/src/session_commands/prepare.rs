@@ -154,7 +154,9 @@ impl ClientSession {
         };
         // Descriptions of a session's own temp tables, and after DDL of its own, are nobody else's business.
         let shareable = self.session.is_ordinary();
-        if let Some(known) = self.shared.descriptions().get(version, &key).filter(|_| shareable) {
+        if let Some(known) =
+            self.shared.descriptions().get(&self.session.identity().database, version, &key).filter(|_| shareable)
+        {
             return Ok(known);
         }
         if let StatementKind::Show { name } = &statement.kind
@@ -164,7 +166,8 @@ impl ClientSession {
         }
         let description = Arc::new(self.session.describe(&statement.sql, types).await?);
         if shareable {
-            self.shared.descriptions().insert(version, key, description.clone());
+            let database = &self.session.identity().database;
+            self.shared.descriptions().insert(database, version, key, description.clone());
         }
         Ok(description)
     }

@@ -82,23 +82,38 @@ pub(crate) struct DescriptionKey {
     pub(crate) settings: u64,
 }
 
+/// Of one database.
+type Descriptions = (u64, HashMap<DescriptionKey, Arc<Description>>);
+
 /// Descriptions of statement texts, shared by all sessions of a coordinator. Drivers parse the same few texts over and over.
 #[derive(Default)]
 pub(crate) struct DescriptionCache {
-    entries: Mutex<(u64, HashMap<DescriptionKey, Arc<Description>>)>,
+    entries: Mutex<HashMap<String, Descriptions>>,
 }
 
 /// The cache is emptied when it has grown to this.
 const DESCRIPTIONS_MAX: usize = 4096;
+const DATABASES_MAX: usize = 16;
 
 impl DescriptionCache {
-    pub(crate) fn get(&self, schema_version: u64, key: &DescriptionKey) -> Option<Arc<Description>> {
+    pub(crate) fn get(&self, database: &str, schema_version: u64, key: &DescriptionKey) -> Option<Arc<Description>> {
         let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        if entries.0 == schema_version { entries.1.get(key).cloned() } else { None }
+        let (version, descriptions) = entries.get(database)?;
+        if *version == schema_version { descriptions.get(key).cloned() } else { None }
     }
 
-    pub(crate) fn insert(&self, schema_version: u64, key: DescriptionKey, description: Arc<Description>) {
-        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn insert(
+        &self,
+        database: &str,
+        schema_version: u64,
+        key: DescriptionKey,
+        description: Arc<Description>,
+    ) {
+        let mut all = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.len() >= DATABASES_MAX && !all.contains_key(database) {
+            all.clear();
+        }
+        let entries = all.entry(database.to_owned()).or_default();
         if entries.0 != schema_version || entries.1.len() >= DESCRIPTIONS_MAX {
             entries.1.clear();
             entries.0 = schema_version;

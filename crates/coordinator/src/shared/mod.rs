@@ -1,7 +1,8 @@
 //! What the sessions of one coordinator share.
 //!
-//! * [`Shared`]: the executor's context, cancel keys, whether the coordinator is about to end.
+//! * [`Shared`]: cancel keys, whether the coordinator is about to end.
 //! * [`admission`]: how many clients there may be, and how many connections that have not said who they are.
+//! * [`databases`]: the executor's context of each database.
 //! * [`tls`]: the certificate, and how a client's connection is encrypted.
 //! * [`figures`]: what is counted, and told to who asks.
 //! * [`caches`]: parsed texts and descriptions of statements.
@@ -18,10 +19,12 @@ use tokio::sync::watch;
 
 use self::admission::Admission;
 use self::caches::{DescriptionCache, StatementCache};
+use self::databases::Databases;
 use self::tls::Tls;
 
 pub(crate) mod admission;
 pub(crate) mod caches;
+pub(crate) mod databases;
 pub(crate) mod figures;
 pub(crate) mod tls;
 
@@ -48,7 +51,7 @@ pub(crate) type CancelKey = (i32, i32);
 pub(crate) struct Shared {
     /// The coordinator's.
     name: Arc<str>,
-    context: Arc<Context>,
+    databases: Arc<Databases>,
     authentication: RwLock<Arc<Authentication>>,
     tls: Option<Tls>,
     admission: Arc<Admission>,
@@ -72,9 +75,10 @@ impl Shared {
         clients_max: usize,
         number: u16,
     ) -> Self {
+        let name: Arc<str> = name.into();
         Self {
-            name: name.into(),
-            context: Arc::new(context),
+            databases: Databases::new(name.clone(), Arc::new(context)),
+            name,
             authentication: RwLock::new(Arc::new(authentication)),
             tls,
             admission: Arc::new(Admission::new(clients_max)),
@@ -92,8 +96,13 @@ impl Shared {
         self.name.clone()
     }
 
+    pub(crate) fn databases(&self) -> &Arc<Databases> {
+        &self.databases
+    }
+
+    /// That of the cluster's first database.
     pub(crate) fn context(&self) -> &Arc<Context> {
-        &self.context
+        self.databases.first()
     }
 
     pub(crate) fn authentication(&self) -> Arc<Authentication> {

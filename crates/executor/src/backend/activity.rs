@@ -169,6 +169,12 @@ impl Activity {
         self.lock().who.pid
     }
 
+    /// Does it use this database?
+    pub(crate) fn is_in(&self, database: &str) -> bool {
+        let doing = self.lock();
+        doing.who.pid != 0 && doing.who.database == database
+    }
+
     /// Is it this session, that began then? A coordinator that is started anew gives the same numbers.
     pub(crate) fn is(&self, pid: i32, backend_start: Option<i64>) -> bool {
         let doing = self.lock();

@@ -21,7 +21,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
@@ -296,6 +296,8 @@ pub(crate) enum Question {
     Sessions,
     /// Cancels what the session does that began then, or ends it.
     Signal { pid: i32, backend_start: Option<i64>, ends: bool },
+    /// Leaves a database of the cluster if no session uses it, or, if told so, ends those that do. Answered by their number.
+    Leave { database: String, ends: bool },
 }
 
 /// The sessions of a coordinator, as the gtm asks for them.
@@ -303,17 +305,36 @@ pub(crate) struct Registry {
     /// The datanodes there are, as a superuser.
     datanodes: Box<dyn Fn() -> Datanodes + Send + Sync>,
     sessions: Mutex<HashMap<u64, Weak<CancelSet>>>,
+    /// Has the coordinator forget a database.
+    leave: OnceLock<Box<dyn Fn(&str) + Send + Sync>>,
 }
 
 impl Registry {
     pub(crate) fn new(datanodes: impl Fn() -> Datanodes + Send + Sync + 'static) -> Self {
-        Self { datanodes: Box::new(datanodes), sessions: Mutex::default() }
+        Self { datanodes: Box::new(datanodes), sessions: Mutex::default(), leave: OnceLock::new() }
     }
 
     /// Enters a session until the entry is dropped.
     pub(crate) fn enter(self: &Arc<Self>, number: u64, session: &Arc<CancelSet>) -> Entry {
         self.lock().insert(number, Arc::downgrade(session));
         Entry { registry: self.clone(), number }
+    }
+
+    /// What is done when a database is to be left. Counts once.
+    pub(crate) fn on_leave(&self, leave: impl Fn(&str) + Send + Sync + 'static) {
+        let _ = self.leave.set(Box::new(leave));
+    }
+
+    /// See [`Question::Leave`].
+    fn leave(&self, database: &str, ends: bool) -> usize {
+        let is_there = |session: &Arc<CancelSet>| session.activity.is_in(database);
+        let there: Vec<_> = self.sessions().into_iter().filter(is_there).collect();
+        let count = there.len();
+        if ends || count == 0 {
+            self.leave.get().into_iter().for_each(|leave| leave(database));
+            there.into_iter().for_each(|session| drop(tokio::spawn(async move { session.end().await })));
+        }
+        count
     }
 
     fn sessions(&self) -> Vec<Arc<CancelSet>> {
@@ -382,6 +403,7 @@ impl Sessions for Registry {
                 }
                 Bytes::new()
             }
+            Ok(Question::Leave { database, ends }) => self.leave(&database, ends).to_string().into(),
             Err(error) => {
                 tracing::warn!(%error, "another coordinator is not understood");
                 Bytes::new()

@@ -41,7 +41,7 @@ pub(super) type Rows = Vec<Vec<Option<Bytes>>>;
 const NODE_MAX: Duration = Duration::from_secs(2);
 
 /// What the role may see and do, as PostgreSQL judges it in `pg_stat_get_activity()` and `pg_signal_backend()`.
-const RIGHTS: &str = "SELECT pg_catalog.pg_has_role('pg_read_all_stats', 'USAGE'), pg_catalog.pg_has_role('pg_signal_backend', 'USAGE'), \
+pub(super) const RIGHTS: &str = "SELECT pg_catalog.pg_has_role('pg_read_all_stats', 'USAGE'), pg_catalog.pg_has_role('pg_signal_backend', 'USAGE'), \
      (SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname OPERATOR(pg_catalog.=) current_user), \
      pg_catalog.encode(pg_catalog.convert_to(pg_catalog.json_build_array( \
        ARRAY(SELECT rolname FROM pg_catalog.pg_roles WHERE pg_catalog.pg_has_role(oid, 'USAGE')), \
@@ -78,7 +78,7 @@ pub(super) struct Rights {
 }
 
 impl Rights {
-    fn read(rows: &[Vec<Option<Bytes>>]) -> Result<Self> {
+    pub(super) fn read(rows: &[Vec<Option<Bytes>>]) -> Result<Self> {
         let lost = || PgError::internal("a datanode does not say what a role may do");
         let [row] = rows else { return Err(lost()) };
         let is = |at: usize| row.get(at).and_then(Option::as_deref) == Some(b"t");
@@ -91,7 +91,7 @@ impl Rights {
         self.sees_all || self.roles.contains(&session.usename)
     }
 
-    fn signals(&self, session: &Told) -> bool {
+    pub(super) fn signals(&self, session: &Told) -> bool {
         match self.superusers.contains(&session.usename) {
             true => self.is_superuser,
             false => self.signals_all || self.roles.contains(&session.usename),
@@ -166,8 +166,8 @@ impl Session {
     }
 
     /// Those of all coordinators, with what they wait for.
-    async fn all_sessions(&mut self) -> Result<Vec<Told>> {
-        let gtm = self.context.gtm.clone();
+    pub(super) async fn all_sessions(&mut self) -> Result<Vec<Told>> {
+        let gtm = self.context.first().gtm.clone();
         let sessions = question(&Question::Sessions)?;
         let asked = async {
             match gtm.ask_all(sessions.clone()).await {
@@ -292,14 +292,14 @@ impl Session {
             let meant = all.iter().find(|session| session.pid == pid);
             if let Some(session) = meant.filter(|session| rights.signals(session)) {
                 let signal = Question::Signal { pid, backend_start: session.backend_start, ends };
-                self.context.gtm.ask_all(question(&signal)?).await?;
+                self.context.first().gtm.ask_all(question(&signal)?).await?;
             }
         }
         Ok(())
     }
 }
 
-fn question(question: &Question) -> Result<Bytes> {
+pub(super) fn question(question: &Question) -> Result<Bytes> {
     let lost = |_| PgError::internal("a question cannot be written");
     serde_json::to_vec(question).map(Bytes::from).map_err(lost)
 }

@@ -1,4 +1,4 @@
-//! Commands that PostgreSQL does not know: node groups, EXECUTE DIRECT, CLEAN CONNECTION.
+//! Commands that PostgreSQL does not know: node groups, EXECUTE DIRECT, CLEAN CONNECTION; and where those of databases and nodes begin.
 
 use catalog::quote_literal;
 use pgerror::{PgError, Result, SqlState};
@@ -31,7 +31,7 @@ impl Session {
                 self.drop_group(name).await?;
                 "DROP NODE GROUP"
             }
-            ClusterCommand::CleanConnection { target, .. } => {
+            ClusterCommand::CleanConnection { target } => {
                 if let CleanTarget::Nodes(names) | CleanTarget::Coordinators(names) = target {
                     let loaded = self.catalog().await?;
                     let is_known = |name: &String| known(&loaded.catalog).any(|node| node.name == *name);
@@ -67,6 +67,14 @@ impl Session {
             ClusterCommand::Repair { schema, name } => {
                 Box::pin(self.repair_table(schema.as_deref(), name)).await?;
                 "ALTER CLUSTER"
+            }
+            ClusterCommand::CreateDatabase { name, sql } => {
+                Box::pin(self.create_database(name, sql)).await?;
+                "CREATE DATABASE"
+            }
+            ClusterCommand::DropDatabase { name, missing_ok, force, sql } => {
+                Box::pin(self.drop_database(name, *missing_ok, *force, sql)).await?;
+                "DROP DATABASE"
             }
             ClusterCommand::CreateBarrier { .. } => {
                 return Err(PgError::unsupported("CREATE BARRIER").hint("Back up the datanodes while no one writes."));

@@ -297,7 +297,7 @@ impl Session {
         Ok(completion)
     }
 
-    async fn alone_on(&mut self, node: NodeId, sql: &str) -> Result<Completion> {
+    pub(crate) async fn alone_on(&mut self, node: NodeId, sql: &str) -> Result<Completion> {
         let mut nothing = Spool::default();
         let mut output = Output::spool(&mut nothing);
         self.scatter(Mode::Autocommit, vec![(node, sql.to_owned())], &Call::default(), &mut output).await

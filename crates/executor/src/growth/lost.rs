@@ -40,6 +40,7 @@ const LOCK_WAIT: &str = "SET LOCAL lock_timeout = '10s'";
 impl Session {
     pub(crate) async fn drop_lost_nodes(&mut self, names: &[String]) -> Result<()> {
         self.begin_node_command("DROP NODE").await?;
+        let _guard = self.the_only_database("DROP NODE").await?;
         let loaded = self.catalog().await?;
         let catalog = &loaded.catalog;
         let mut lost = Vec::new();

@@ -15,7 +15,7 @@ use planner::parse::NodeOptions;
 use txn::Gid;
 
 use crate::backend::own_calls::OwnCall;
-use crate::backend::pool::Address;
+use crate::backend::pool::{Address, Link};
 use crate::backend::settings::Settings;
 use crate::growth::rows::{ENDS, Travel};
 use crate::growth::scattered::scattered;
@@ -41,6 +41,7 @@ const LOCK_WAIT: &str = "SET LOCAL lock_timeout = '10s'";
 impl Session {
     pub(crate) async fn create_node(&mut self, name: &str, options: &NodeOptions) -> Result<()> {
         self.begin_node_command("CREATE NODE").await?;
+        let _guard = self.the_only_database("CREATE NODE").await?;
         let loaded = self.catalog().await?;
         let catalog = &loaded.catalog;
         if known(catalog).any(|node| node.name == name) {
@@ -77,6 +78,7 @@ impl Session {
     /// Moves a node's address, or says that it is preferred.
     pub(crate) async fn alter_node(&mut self, name: &str, options: &NodeOptions) -> Result<()> {
         self.begin_node_command("ALTER NODE").await?;
+        let _guard = self.the_only_database("ALTER NODE").await?;
         let loaded = self.catalog().await?;
         let node = known(&loaded.catalog).find(|node| node.name == name).ok_or_else(|| no_node(name))?;
         if options.primary.is_some_and(|primary| primary != node.primary) {
@@ -107,6 +109,7 @@ impl Session {
 
     pub(crate) async fn drop_node(&mut self, name: &str) -> Result<()> {
         self.begin_node_command("DROP NODE").await?;
+        let _guard = self.the_only_database("DROP NODE").await?;
         let loaded = self.catalog().await?;
         let catalog = &loaded.catalog;
         if let Some(node) = catalog.coordinators().iter().chain(catalog.gtms()).find(|node| node.name == name) {
@@ -129,6 +132,18 @@ impl Session {
                 SqlState::ACTIVE_SQL_TRANSACTION,
                 format!("{what} cannot run inside a transaction block"),
             )),
+        }
+    }
+
+    /// Nobody makes or drops a database until the guard is dropped; there is none but this one.
+    pub(super) async fn the_only_database(&mut self, what: &str) -> Result<Link> {
+        let mut guard = self.context.first().service_link(self.home).await?;
+        let lock = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = '10s'; \
+             LOCK TABLE loxo.database IN EXCLUSIVE MODE; SELECT name FROM loxo.database LIMIT 1";
+        match guard.connection.query_rows(lock).await?.is_empty() {
+            true => Ok(guard),
+            false => Err(PgError::unsupported(format!("{what} in a cluster of several databases"))
+                .hint("Drop the other databases first; SELECT datname FROM pg_database lists them.")),
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use catalog::{NodeId, Oid};
+use catalog::{NodeId, Oid, quote_literal};
 use futures_util::future::BoxFuture;
 use pgerror::{PgError, Result, SqlState};
 use txn::gtm::{CatalogState, GtmClient};
@@ -77,16 +77,27 @@ impl Deref for Context {
 
 impl Context {
     /// `datanodes` as the configuration has them; `service` is the superuser that reads the metadata.
+    /// `metadata`: what makes schema `loxo` in a new database.
     pub fn new(
         datanodes: Vec<Configured>,
         primary: NodeId,
         service: Identity,
         pool: Pool,
         gtm: GtmClient,
-        gids: txn::GidSource,
+        metadata: &'static str,
     ) -> Self {
+        Self::over(Arc::new(Cluster::new(datanodes, primary, service, pool, gtm, metadata)), Arc::default())
+    }
+
+    /// In another database of the cluster, for the coordinator of this name.
+    #[must_use]
+    pub fn in_database(first: &Self, coordinator: &str, database: &str) -> Self {
+        Self::over(Arc::new(Cluster::in_database(&first.cluster, coordinator, database)), first.builtins.clone())
+    }
+
+    fn over(cluster: Arc<Cluster>, builtins: Arc<tokio::sync::OnceCell<Arc<catalog::Builtins>>>) -> Self {
         Self {
-            cluster: Arc::new(Cluster::new(datanodes, primary, service, pool, gtm, gids)),
+            cluster,
             cached: Mutex::default(),
             loading: Default::default(),
             own_versions: AtomicU64::new(OWN_VERSIONS_FIRST),
@@ -98,9 +109,29 @@ impl Context {
             estimates: Estimates::default(),
             cores: Arc::default(),
             capture_token: Default::default(),
-            builtins: Arc::default(),
+            builtins,
             definitions: Arc::default(),
         }
+    }
+
+    /// May clients connect to this database of the cluster? To be asked of the first one.
+    pub async fn has_database(&self, name: &str) -> Result<bool> {
+        let sql = format!(
+            "SELECT FROM loxo.database AS d WHERE d.name OPERATOR(pg_catalog.=) {} AND d.state OPERATOR(pg_catalog.=) 'ready'",
+            quote_literal(name)
+        );
+        Ok(!self.query_as_service(self.home(), &sql).await?.is_empty())
+    }
+
+    /// What a coordinator does when it has to leave a database. Counts once.
+    pub fn on_leave(&self, leave: impl Fn(&str) + Send + Sync + 'static) {
+        self.sessions().on_leave(leave);
+    }
+
+    /// No new session will use this database of the cluster.
+    pub fn leave(&self, database: &str) {
+        self.pool.leave(database);
+        self.pool.roster().leave(database);
     }
 
     pub(crate) fn cluster(&self) -> &Arc<Cluster> {

@@ -17,7 +17,7 @@ use pgerror::{PgError, Result, SqlState};
 use pgproto::TransactionStatus;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use txn::Participant;
+use txn::{GtmClient, Participant};
 
 use crate::backend::leased::LeasedConnection;
 use crate::backend::own_calls::OwnCall;
@@ -31,6 +31,13 @@ pub(crate) const GTM_WAIT: std::time::Duration = std::time::Duration::from_secs(
 
 /// Nodes with something to commit, and the ids of their transactions where they are known.
 type Writers = BTreeMap<Slot, Option<u64>>;
+
+/// The right to commit a schema change: no coordinator uses a catalog from before it until this is dropped.
+struct Announced {
+    _own: txn::InvalidationGuard,
+    /// In the cluster's first database, from another one.
+    _first: Option<txn::InvalidationGuard>,
+}
 
 impl Session {
     /// Commits the block on all its nodes or on none. A failed block is rolled back, as COMMIT does in PostgreSQL; gives
@@ -55,7 +62,7 @@ impl Session {
             Some(Err(error)) => Err(error),
             Some(Ok(guard)) => {
                 let result = self.commit_participants().await;
-                guard.finish();
+                drop(guard);
                 result
             }
             None => self.commit_participants().await,
@@ -76,21 +83,39 @@ impl Session {
 
     /// Has every coordinator drop its catalog; see the page of `load` for the lock. Schema changes come one by one from here to
     /// their commit, not earlier: they may have been made side by side.
-    async fn announce_schema_change(&mut self) -> Result<txn::InvalidationGuard> {
-        let gtm = self.context.gtm.clone();
-        // A gtm that was just started again is found within a second or two. If it is not, the last line says so.
-        let connected = || tokio::time::timeout(GTM_WAIT, gtm.connected());
-        let was_connected = self.links.cancel().interrupt().or(connected()).await?.is_ok();
+    async fn announce_schema_change(&mut self) -> Result<Announced> {
         // Deferred constraints may wait for a session which would wait for the end of this schema change from here on.
         let nodes: Vec<Slot> = self.links.begun();
+        let gtm = self.context.gtm.clone();
+        let was_connected = self.is_connected(&gtm).await?;
         self.links.broadcast(&nodes, "SET CONSTRAINTS ALL IMMEDIATE").await?;
         self.raise_version().await?;
         self.call_on(self.home, &[OwnCall::new("lock_for_commit", "")]).await?;
+        let own = self.invalidate_catalogs(&gtm, was_connected).await?;
+        // What databases share may have changed: roles and their settings.
+        let first = match self.context.is_first() {
+            true => None,
+            false => {
+                let gtm = self.context.first().gtm.clone();
+                let was_connected = self.is_connected(&gtm).await?;
+                Some(self.invalidate_catalogs(&gtm, was_connected).await?)
+            }
+        };
+        Ok(Announced { _own: own, _first: first })
+    }
+
+    async fn is_connected(&mut self, gtm: &GtmClient) -> Result<bool> {
+        // A gtm that was just started again is found within a second or two. If it is not, the last line says so.
+        let connected = tokio::time::timeout(GTM_WAIT, gtm.connected());
+        Ok(self.links.cancel().interrupt().or(connected).await?.is_ok())
+    }
+
+    async fn invalidate_catalogs(&mut self, gtm: &GtmClient, was_connected: bool) -> Result<txn::InvalidationGuard> {
         let announced = self.links.cancel().interrupt().or(gtm.invalidate_catalogs()).await?;
         match announced {
             // One of the two has stood still for the length of a lease: that ends their connection, and they make another.
             Err(error) if was_connected && error.code() == SqlState::CANNOT_CONNECT_NOW => {
-                let _ = self.links.cancel().interrupt().or(connected()).await?;
+                self.is_connected(gtm).await?;
                 self.links.cancel().interrupt().or(gtm.invalidate_catalogs()).await?
             }
             announced => announced,

@@ -125,6 +125,7 @@ pub fn options(
         secured: config.mutual(certificate)?,
         encryption: config.encryption()?,
         cluster_id: config.cluster.id.clone(),
+        metadata: cluster::METADATA_SQL,
         pool_size,
         tls: None,
         clients_max: CLIENTS_MAX,

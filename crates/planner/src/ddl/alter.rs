@@ -322,7 +322,8 @@ pub(super) fn rename(ctx: &Context<'_>, statement: &Statement, rename: &RenameSt
     let kind = ObjectType::try_from(rename.rename_type).unwrap_or(ObjectType::Undefined);
     match kind {
         ObjectType::ObjectDatabase => {
-            return Err(PgError::unsupported("RENAME of a database").hint("Rename it on each datanode."));
+            return Err(PgError::unsupported("RENAME of a database")
+                .hint("Create another one, and fill it by pg_dump and psql."));
         }
         ObjectType::ObjectSchema => {
             let (schema, new_schema) = (rename.subname.clone(), rename.newname.clone());

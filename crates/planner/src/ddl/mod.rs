@@ -12,7 +12,7 @@ use pgerror::{PgError, Result, SqlState};
 
 use crate::context::{Context, Named};
 use crate::facts::{code, functions};
-use crate::parse::Statement;
+use crate::parse::{ClusterCommand, Statement};
 use crate::plan::{DdlKind, DdlPlan, Effect, Elsewhere, Fill, Forward, Plan};
 use crate::tree::{self, Get};
 
@@ -44,6 +44,15 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
         NodeEnum::RenameStmt(rename) => alter::rename(ctx, statement, rename).map(boxed),
         NodeEnum::AlterObjectSchemaStmt(move_to) => alter::set_schema(ctx, statement, move_to).map(boxed),
         NodeEnum::DropStmt(drop) => ddl.drop(drop),
+        NodeEnum::CreatedbStmt(create) => {
+            let (name, sql) = (create.dbname.clone(), statement.node_sql.to_string());
+            Ok(Plan::Cluster(Box::new(ClusterCommand::CreateDatabase { name, sql })))
+        }
+        NodeEnum::DropdbStmt(drop) => {
+            let force = tree::options(&drop.options).any(|option| option.defname == "force");
+            let (name, missing_ok, sql) = (drop.dbname.clone(), drop.missing_ok, statement.node_sql.to_string());
+            Ok(Plan::Cluster(Box::new(ClusterCommand::DropDatabase { name, missing_ok, force, sql })))
+        }
         NodeEnum::TruncateStmt(truncate) => {
             let mut names = truncate.relations.iter().filter_map(range_var);
             names.try_for_each(|name| code::check_truncate(ctx, name))?;
@@ -273,8 +282,8 @@ fn is_temporary(ctx: &Context<'_>, name: &RangeVar) -> bool {
 /// What we do not run on all nodes. Everything else that the grammar knows is run as it stands.
 fn refusal(node: &NodeEnum) -> Option<PgError> {
     let (what, hint) = match node {
-        NodeEnum::CreatedbStmt(_) | NodeEnum::DropdbStmt(_) | NodeEnum::AlterDatabaseStmt(_) => {
-            ("CREATE, ALTER or DROP DATABASE", "A cluster serves one database: use a schema, or start another cluster.")
+        NodeEnum::AlterDatabaseStmt(_) => {
+            ("ALTER DATABASE with options", "ALTER DATABASE … SET, GRANT and REVOKE ON DATABASE are possible.")
         }
         NodeEnum::AlterDatabaseRefreshCollStmt(_) => {
             ("ALTER DATABASE … REFRESH COLLATION VERSION", "Run it on each datanode.")

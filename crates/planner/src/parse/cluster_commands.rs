@@ -140,20 +140,19 @@ fn boolean(name: &str, value: Option<String>) -> Result<bool> {
 
 fn clean_connection(cursor: &mut Cursor<'_, '_>) -> Result<ClusterCommand> {
     cursor.expect("to")?;
-    let mut force = false;
     let target = if cursor.accept("coordinator") {
         CleanTarget::Coordinators(cursor.name_list()?)
     } else if cursor.accept("node") {
         CleanTarget::Nodes(cursor.name_list()?)
     } else {
         cursor.expect("all")?;
-        force = cursor.accept("force");
+        cursor.accept("force");
         CleanTarget::All
     };
-    let database = if cursor.accept("for database") { Some(cursor.identifier()?) } else { None };
-    let user = if cursor.accept("to user") { Some(cursor.identifier()?) } else { None };
-    if database.is_none() && user.is_none() {
+    let of_database = cursor.accept("for database") && cursor.identifier().map(|_| true)?;
+    let of_user = cursor.accept("to user") && cursor.identifier().map(|_| true)?;
+    if !of_database && !of_user {
         return Err(PgError::new(SqlState::SYNTAX_ERROR, "CLEAN CONNECTION needs FOR DATABASE or TO USER"));
     }
-    Ok(ClusterCommand::CleanConnection { target, force, database, user })
+    Ok(ClusterCommand::CleanConnection { target })
 }

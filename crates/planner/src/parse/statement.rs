@@ -336,7 +336,7 @@ pub struct Redistribution {
     pub delete: Vec<String>,
 }
 
-/// Commands of the cluster that PostgreSQL's grammar does not know.
+/// Commands of the cluster: those that PostgreSQL's grammar does not know, and those of databases.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum ClusterCommand {
@@ -368,11 +368,9 @@ pub enum ClusterCommand {
     DropGroup {
         name: String,
     },
+    /// Of all databases and users, whatever it says of them.
     CleanConnection {
         target: CleanTarget,
-        force: bool,
-        database: Option<String>,
-        user: Option<String>,
     },
     /// `ALTER CLUSTER REBALANCE [WITHOUT NODE (name, …)] [LEVEL] [RATE rows]`: spreads the buckets evenly over all datanodes but these.
     Rebalance {
@@ -388,6 +386,16 @@ pub enum ClusterCommand {
     Repair {
         schema: Option<String>,
         name: String,
+    },
+    CreateDatabase {
+        name: String,
+        sql: String,
+    },
+    DropDatabase {
+        name: String,
+        missing_ok: bool,
+        force: bool,
+        sql: String,
     },
     CreateBarrier {
         id: Option<String>,

@@ -122,7 +122,8 @@ fn local_plan(ctx: &Context<'_>, statement: &Statement, select: &SelectStmt, fac
         return Err(Not::Refused(error));
     }
     let reason = unfinished.unwrap_or("ORDER BY or LIMIT over rows of several nodes");
-    match two_phase::finish(ctx, &analyzer, select, &body, &split, unfinished.is_none())? {
+    let separated = two_phase::separated(ctx, &analyzer, select, &body, &split, unfinished.is_none())?;
+    match separated.map(|planned| planned.gather(ctx, split.nodes.clone())).transpose()? {
         Some(gather) if !facts.has_what_functions_read(ctx.home()) && calls_in_last(ctx, &gather)? => {
             Err(Not::Local(reason.to_owned()))
         }

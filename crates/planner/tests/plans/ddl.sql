@@ -346,8 +346,16 @@ Ddl Schema on [0 1 2]
 
 CREATE DATABASE d
 ----
-ERROR 0A000 CREATE, ALTER or DROP DATABASE is not supported on distributed tables
-  hint: A cluster serves one database: use a schema, or start another cluster.
+Cluster CreateDatabase { name: "d", sql: "CREATE DATABASE d" }
+
+DROP DATABASE IF EXISTS d WITH (FORCE)
+----
+Cluster DropDatabase { name: "d", missing_ok: true, force: true, sql: "DROP DATABASE IF EXISTS d WITH (FORCE)" }
+
+ALTER DATABASE d CONNECTION LIMIT 3
+----
+ERROR 0A000 ALTER DATABASE with options is not supported on distributed tables
+  hint: ALTER DATABASE … SET, GRANT and REVOKE ON DATABASE are possible.
 
 CREATE TRIGGER tr BEFORE INSERT ON orders FOR EACH ROW EXECUTE FUNCTION rounds()
 ----
@@ -505,7 +513,7 @@ Cluster CreateGroup { name: "g", members: ["dn1", "dn2"] }
 
 CLEAN CONNECTION TO ALL FORCE FOR DATABASE postgres
 ----
-Cluster CleanConnection { target: All, force: true, database: Some("postgres"), user: None }
+Cluster CleanConnection { target: All }
 
 PAUSE CLUSTER; SELECT 1; UNPAUSE CLUSTER
 ----

@@ -73,6 +73,8 @@ pub(super) struct Shared {
     addresses: RwLock<Arc<[String]>>,
     /// So many of them are the configuration's.
     configured: usize,
+    /// In which it serves; empty for the cluster's first one.
+    pub(super) database: String,
     /// The certificate to show; without one connections are not encrypted.
     pub(super) secured: Option<Mutual>,
     /// End of the lease, in µs of [`clock`].
@@ -96,17 +98,29 @@ struct View {
 
 impl GtmClient {
     /// Starts connecting in the background, on the current runtime, to whichever gtm of `addresses` ("host:port") leads. `name` is
-    /// for the gtm's log. Not encrypted: for gtms of this machine.
+    /// for the gtm's log. Not encrypted: for gtms of this machine. In the cluster's first database.
     pub fn connect(addresses: Vec<String>, name: impl Into<String>) -> Self {
         Self::connect_secured(addresses, name, None)
     }
 
     /// The same; with a certificate of the cluster, which gtms of other machines ask for.
     pub fn connect_secured(addresses: Vec<String>, name: impl Into<String>, secured: Option<Mutual>) -> Self {
+        Self::connect_for(addresses, name.into(), String::new(), secured)
+    }
+
+    /// Another connection to the same gtms, in another database.
+    #[must_use]
+    pub fn in_database(&self, name: impl Into<String>, database: impl Into<String>) -> Self {
+        let addresses = self.shared.addresses().to_vec();
+        Self::connect_for(addresses, name.into(), database.into(), self.shared.secured.clone())
+    }
+
+    fn connect_for(addresses: Vec<String>, name: String, database: String, secured: Option<Mutual>) -> Self {
         let (view_sender, view) = watch::channel(View::default());
         let (commands, inbox) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared {
             configured: addresses.len(),
+            database,
             secured,
             addresses: RwLock::new(addresses.into()),
             lease_until_us: AtomicU64::new(0),
@@ -117,7 +131,7 @@ impl GtmClient {
         let core = Arc::<Core>::default();
         let task = Task {
             shared: shared.clone(),
-            name: name.into(),
+            name,
             view: view_sender,
             commands: inbox,
             waiting: HashMap::new(),

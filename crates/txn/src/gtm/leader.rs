@@ -26,6 +26,8 @@ use crate::datanodes::Datanodes;
 use crate::marks::GENERATION;
 use crate::members::Members;
 
+/// There is no such database any more; or the servers have another one of its name.
+const GONE: [SqlState; 2] = [SqlState::INVALID_CATALOG_NAME, SqlState::CONFIG_FILE_ERROR];
 /// Between two tries to become the leader.
 const TRY_INTERVAL: Duration = Duration::from_millis(250);
 /// The leader looks this often whether it still is.
@@ -61,18 +63,20 @@ pub(super) struct Leadership {
 }
 
 impl Leadership {
-    /// Waits until this gtm is the leader; gives the datanodes that there are then.
-    pub async fn acquire(members: &Members) -> (Self, Datanodes) {
+    /// Waits until this gtm is the leader; gives the datanodes that there are then. `None` if there is no such database, and it is not
+    /// the cluster's first one, for which it waits.
+    pub async fn acquire(members: &Members, is_first: bool) -> Option<(Self, Datanodes)> {
         let Some(primary) = members.primary() else {
-            return (Self { session: None, options: None }, Datanodes::default());
+            return Some((Self { session: None, options: None }, Datanodes::default()));
         };
         let mut options = primary.clone();
         options.parameters.extend(SESSION_SETTINGS.map(|(name, value)| (name.to_owned(), value.to_owned())));
         let (mut session, mut told) = (None, String::new());
         loop {
             let state = match timeout(ANSWER_MAX, try_lock(&options, &mut session, members)).await {
-                Ok(Ok(Some(datanodes))) => return (Self { session, options: Some(options) }, datanodes),
+                Ok(Ok(Some(datanodes))) => return Some((Self { session, options: Some(options) }, datanodes)),
                 Ok(Ok(None)) => "another gtm leads; this one stands by".to_owned(),
+                Ok(Err(error)) if !is_first && GONE.contains(&error.code()) => return None,
                 Ok(Err(error)) => format!("no gtm can lead: {}", error.message()),
                 Err(_) => "no gtm can lead: the primary datanode does not answer".to_owned(),
             };

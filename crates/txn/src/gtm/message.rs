@@ -13,7 +13,7 @@ use crate::deadlock::word::Word;
 use crate::gate::Exposed;
 
 /// Both sides must speak the same version; a cluster runs one version of loxo.
-pub const PROTOCOL_VERSION: u32 = 5;
+pub const PROTOCOL_VERSION: u32 = 6;
 
 /// Everything that is said, in both directions.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +24,8 @@ pub enum Message {
         version: u32,
         /// For the gtm's log.
         name: String,
+        /// In which database it wants to work; empty for the cluster's first one.
+        database: String,
     },
     /// The gtm's answer to Hello.
     Welcome {
@@ -207,9 +209,11 @@ impl Message {
                 }
             }),
             Message::Refused(text) => put_frame(out, tag::REFUSED, |body| body.put_slice(text.as_bytes())),
-            Message::Hello { version, name } => put_frame(out, tag::HELLO, |body| {
+            Message::Hello { version, name, database } => put_frame(out, tag::HELLO, |body| {
                 body.put_u32(*version);
                 body.put_slice(name.as_bytes());
+                body.put_u8(0);
+                body.put_slice(database.as_bytes());
             }),
             Message::Welcome { lease_ms, pending } => put_frame(out, tag::WELCOME, |body| {
                 body.put_u64(*lease_ms);
@@ -265,7 +269,10 @@ impl Message {
             tag::REFUSED => Message::Refused(text(&mut body)?),
             tag::HELLO => {
                 let version = body.try_get_u32().map_err(|_| malformed())?;
-                Message::Hello { version, name: text(&mut body)? }
+                let said = text(&mut body)?;
+                // Older versions say no database; they are told of the version.
+                let (name, database) = said.split_once('\0').unwrap_or((&said, ""));
+                Message::Hello { version, name: name.to_owned(), database: database.to_owned() }
             }
             tag::WELCOME => {
                 let lease_ms = number(&mut body)?;
@@ -330,7 +337,7 @@ mod tests {
     #[test]
     fn messages_survive_the_wire() {
         for message in [
-            Message::Hello { version: 7, name: "coord1".into() },
+            Message::Hello { version: 7, name: "coord1".into(), database: "d".into() },
             Message::Welcome { lease_ms: 2000, pending: vec![1, u64::MAX] },
             Message::Welcome { lease_ms: 2000, pending: vec![] },
             Message::Refused("no".into()),

@@ -41,11 +41,16 @@
 //! What coordinators ask each other (who has which sessions, end this one) goes through the gtm, which understands none of it
 //! (page `questions`).
 //!
+//! # Several databases
+//! Catalogs, snapshots, fences and leases are each database's own, so the gtm serves each database as if it had a gtm of its own (page
+//! `databases`). A coordinator has a connection to it for each database that its clients use.
+//!
 //! # Several gtms
 //! One leads (page `leader`); the others answer Hello with Standby and are ready to take over. All of them run recovery.
 
 pub mod client;
 pub(crate) mod command;
+mod databases;
 mod deadlock;
 #[doc(hidden)]
 pub mod driver;
@@ -54,7 +59,6 @@ pub mod global_snapshot;
 mod global_snapshots;
 mod keeper;
 mod leader;
-mod link;
 pub mod message;
 mod questions;
 pub mod server;

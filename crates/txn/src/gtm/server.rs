@@ -2,7 +2,6 @@
 //! whole state of coordinators, catalogs and global snapshots; the keeper ([`super::keeper`]) sees to the datanodes.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -17,13 +16,14 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{info, warn};
 
+use super::databases::Databases;
 use super::deadlock::{self, Answers, Request};
 use super::event::{ClientId, End, Event};
 use super::global_snapshots::{GlobalSnapshots, Order, Step};
 use super::leader::Leadership;
 use super::message::{Message, PROTOCOL_VERSION};
 use super::questions::Questions;
-use super::{LEASE, MARGIN, keeper, link};
+use super::{LEASE, MARGIN, keeper, welcome};
 use crate::control_point;
 use crate::datanodes::Datanodes;
 use crate::deadlock::word::Word;
@@ -65,23 +65,24 @@ impl GtmOptions {
     }
 }
 
-/// Serves coordinators whenever it leads, watches for deadlocks then, and runs recovery, for ever. Dropping the future stops everything it started.
+/// Serves coordinators whenever it leads, watches for deadlocks then, and runs recovery, for ever; in each database apart (page `databases`).
+/// Dropping the future stops everything it started.
 ///
 /// Errors: only if one of its own tasks panicked.
 pub async fn serve(listener: TcpListener, options: GtmOptions) -> Result<()> {
-    let (role, seen) = watch::channel(None);
+    let (databases, wanted) = Databases::new(&options);
     tokio::select! {
-        ended = accept(listener, seen, options.secured.clone(), options.lease) => ended,
-        never = stand_by_and_lead(options, role) => match never {},
+        ended = accept(listener, &databases, options.secured.clone(), options.lease) => ended,
+        never = databases.serve(wanted, &options) => match never {},
     }
 }
 
 /// Where coordinators' messages go; `None` while another gtm leads.
-type Role = Option<mpsc::Sender<Event>>;
+pub(super) type Role = Option<mpsc::Sender<Event>>;
 
 async fn accept(
     listener: TcpListener,
-    role: watch::Receiver<Role>,
+    databases: &Arc<Databases>,
     secured: Option<Mutual>,
     lease: Duration,
 ) -> Result<()> {
@@ -91,10 +92,10 @@ async fn accept(
             accepted = listener.accept() => match accepted {
                 Ok((stream, peer)) => {
                     next_client += 1;
-                    let (client, role, secured) = (next_client, role.clone(), secured.clone());
+                    let (client, databases, secured) = (next_client, databases.clone(), secured.clone());
                     tasks.spawn(async move {
-                        match timeout(HELLO_MAX, link::accept(stream, secured.as_ref())).await {
-                            Ok(Ok((reader, writer))) => attend(reader, writer, client, role, lease).await,
+                        match timeout(HELLO_MAX, welcome::accept(stream, secured.as_ref())).await {
+                            Ok(Ok((reader, writer))) => attend(reader, writer, client, &databases, lease).await,
                             Ok(Err(error)) => warn!(%peer, "a connection was refused: {}", error.message()),
                             Err(_) => warn!(%peer, "a connection was refused: no handshake came in time"),
                         }
@@ -113,30 +114,34 @@ async fn accept(
     }
 }
 
-async fn stand_by_and_lead(options: GtmOptions, role: watch::Sender<Role>) -> Infallible {
+/// In the database of `datanodes`, for as long as there is such a database: for ever in the cluster's first one.
+pub(super) async fn stand_by_and_lead(options: GtmOptions, role: watch::Sender<Role>, is_first: bool) {
     let GtmOptions { datanodes, roster, recovery_interval, lease, .. } = options;
     let members = Members::new(datanodes, roster);
     loop {
         // Recovery needs no leader, and the primary datanode, where one is chosen, may be the only one that is down.
-        let (leadership, mut datanodes) = tokio::select! {
-            acquired = Leadership::acquire(&members) => acquired,
+        let acquired = tokio::select! {
+            acquired = Leadership::acquire(&members, is_first) => acquired,
             never = recovery::run(&members, recovery_interval) => match never {},
         };
-        info!(datanodes = datanodes.iter().len(), "this gtm leads");
+        let Some((leadership, mut datanodes)) = acquired else { return };
+        info!(datanodes = datanodes.iter().len(), database = members.database(), "this gtm leads");
         let (events, inbox) = mpsc::channel(EVENTS_MAX);
         let (orders, ordered) = watch::channel(Order::default());
         let (draws, drawing) = mpsc::channel(1);
         let (looks, looking) = watch::channel(0);
         role.send_replace(Some(events.clone()));
-        figures::LEADS.store(1, Ordering::Relaxed);
+        let leads = |leads: bool| is_first.then(|| figures::LEADS.store(u64::from(leads), Ordering::Relaxed));
+        leads(true);
         let keep = async {
             let mut progress = keeper::Progress::default();
             loop {
                 let (ordered, draws, events) = (ordered.clone(), draws.clone(), events.clone());
                 let keeper =
                     keeper::run(&members, &datanodes, &mut progress, recovery_interval, ordered, draws, events.clone());
+                // The locks of all databases are looked at from the first one, to which every coordinator is connected.
                 let now = tokio::select! {
-                    () = deadlock::watch(&datanodes, events) => break PgError::internal("the watch for deadlocks has ended"),
+                    () = deadlock::watch(&datanodes, events), if is_first => break PgError::internal("the watch for deadlocks has ended"),
                     now = keeper => now,
                 };
                 datanodes = now;
@@ -149,9 +154,8 @@ async fn stand_by_and_lead(options: GtmOptions, role: watch::Sender<Role>) -> In
             error = leadership.hold(drawing, looking, events.clone()) => error,
         };
         role.send_replace(None);
-        figures::LEADS.store(0, Ordering::Relaxed);
-        figures::COORDINATORS.store(0, Ordering::Relaxed);
-        warn!(%error, "this gtm does not lead any more");
+        leads(false);
+        warn!(%error, database = members.database(), "this gtm does not lead any more");
     }
 }
 
@@ -160,7 +164,7 @@ async fn attend(
     mut reader: FrameReader,
     mut writer: FrameWriter,
     client: ClientId,
-    role: watch::Receiver<Role>,
+    databases: &Databases,
     lease: Duration,
 ) {
     reader.limit(HELLO_BYTES_MAX);
@@ -168,17 +172,16 @@ async fn attend(
         Ok(Ok(Some(frame))) => Message::decode(frame),
         _ => return,
     };
-    let events = role.borrow().clone();
-    let (name, events) = match (first, events) {
-        (Ok(Message::Hello { version: PROTOCOL_VERSION, name }), Some(events)) => (name, events),
-        (Ok(first), events) => {
+    let Ok(first) = first else { return };
+    let (name, events) = match (&first, databases.role(&first)) {
+        (Message::Hello { version: PROTOCOL_VERSION, name, .. }, Some(events)) => (name.clone(), events),
+        (_, events) => {
             if let Some(answer) = turn_away(first, events.is_some()) {
                 answer.encode(writer.buffer());
                 let _ = timeout(lease, writer.flush()).await;
             }
             return;
         }
-        (Err(_), _) => return,
     };
     reader.limit(FRAME_BYTES_MAX);
     let (outbox, outgoing) = mpsc::channel(OUTBOX_MESSAGES_MAX);
@@ -281,6 +284,12 @@ pub(super) struct Hub {
     questions: Questions,
     /// They could not be told something. They leave when everybody has been told.
     deaf: Vec<ClientId>,
+}
+
+impl Drop for Hub {
+    fn drop(&mut self) {
+        figures::COORDINATORS.fetch_sub(self.clients.len() as u64, Ordering::Relaxed);
+    }
 }
 
 impl Hub {
@@ -407,7 +416,7 @@ impl Hub {
     fn welcome(&mut self, id: ClientId, client: Client) {
         info!(client = id, name = client.name, "a coordinator has connected");
         self.clients.insert(id, client);
-        figures::COORDINATORS.store(self.clients.len() as u64, Ordering::Relaxed);
+        figures::COORDINATORS.fetch_add(1, Ordering::Relaxed);
         let pending = self.invalidations.keys().copied().collect();
         self.tell(id, Message::Welcome { lease_ms: self.lease.as_millis() as u64, pending });
         if !self.deaf.contains(&id) {
@@ -475,7 +484,7 @@ impl Hub {
     fn leave(&mut self, client: ClientId, end: End) {
         self.arriving.retain(|(arriving, _)| *arriving != client);
         let Some(gone) = self.clients.remove(&client) else { return };
-        figures::COORDINATORS.store(self.clients.len() as u64, Ordering::Relaxed);
+        figures::COORDINATORS.fetch_sub(1, Ordering::Relaxed);
         info!(client, name = gone.name, ?end, "a coordinator has left");
         let lease_until = gone.last_pong + self.lease + MARGIN;
         if end != End::Goodbye {

@@ -1,4 +1,5 @@
-//! How a coordinator finds the gtm that leads, and the connection to it.
+//! How a coordinator finds the gtm that leads, and the connection to it. With certificates of the cluster both sides show theirs before
+//! anything is said; who has none is never heard.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -6,11 +7,12 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::select_ok;
 use pgerror::{PgError, Result};
+use pgproto::tls::Mutual;
 use pgproto::{FrameReader, FrameWriter};
+use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::client::Shared;
-use super::link;
 use super::message::{Message, PROTOCOL_VERSION};
 
 /// Connecting and being welcomed must be over within this time.
@@ -19,7 +21,7 @@ const CONNECT_MAX: Duration = Duration::from_secs(2);
 /// Does the gtm at this address ("host:port") of this machine lead? An error if there is none.
 pub async fn leads(address: &str) -> Result<bool> {
     let ask = async {
-        let (mut reader, mut writer) = link::connect(address, None).await?;
+        let (mut reader, mut writer) = connect(address, None).await?;
         Message::AskRole.encode(writer.buffer());
         writer.flush().await?;
         match reader.next().await?.map(Message::decode) {
@@ -67,10 +69,15 @@ pub(super) async fn find_leader(shared: &Arc<Shared>, name: &str) -> Result<Welc
 /// Connects and is welcomed, within [`CONNECT_MAX`].
 async fn open(shared: &Arc<Shared>, address: &str, name: &str) -> Result<Welcome> {
     let attempt = async {
-        let (reader, writer) = link::connect(address, shared.secured.as_ref()).await?;
+        let (reader, writer) = connect(address, shared.secured.as_ref()).await?;
         let mut link =
             Link { shared: shared.clone(), reader, writer, lease: Duration::ZERO, last_heard: Instant::now() };
-        link.send(Message::Hello { version: PROTOCOL_VERSION, name: name.to_owned() }).await?;
+        link.send(Message::Hello {
+            version: PROTOCOL_VERSION,
+            name: name.to_owned(),
+            database: shared.database.clone(),
+        })
+        .await?;
         match link.next().await? {
             Message::Welcome { lease_ms, pending } => {
                 link.lease = Duration::from_millis(lease_ms);
@@ -102,4 +109,28 @@ impl Link {
         self.last_heard = Instant::now();
         Message::decode(frame)
     }
+}
+
+/// To a gtm at "host:port".
+async fn connect(address: &str, secured: Option<&Mutual>) -> Result<(FrameReader, FrameWriter)> {
+    let stream = TcpStream::connect(address).await?;
+    stream.set_nodelay(true)?;
+    match secured {
+        Some(mutual) => Ok(mutual.connect(stream).await?),
+        None => Ok(plain(stream)),
+    }
+}
+
+/// From somebody who has connected.
+pub(super) async fn accept(stream: TcpStream, secured: Option<&Mutual>) -> Result<(FrameReader, FrameWriter)> {
+    stream.set_nodelay(true)?;
+    match secured {
+        Some(mutual) => Ok(mutual.accept(stream).await?),
+        None => Ok(plain(stream)),
+    }
+}
+
+fn plain(stream: TcpStream) -> (FrameReader, FrameWriter) {
+    let (read, write) = stream.into_split();
+    (FrameReader::new(read), FrameWriter::new(write))
 }

@@ -27,19 +27,23 @@ const OPENED_MAX: usize = 5;
 
 /// See the module's page.
 pub struct Cluster {
-    pub(crate) pool: Pool,
+    pub(crate) pool: Arc<Pool>,
     pub(crate) admission: Arc<Admission>,
     pub(crate) gids: txn::GidSource,
     pub(crate) gtm: GtmClient,
     pub(crate) logins: Logins,
+    /// Makes schema `loxo` in a new database.
+    pub(crate) metadata: &'static str,
     members: Arc<Members>,
     primary: NodeId,
     service: Identity,
     registry: Arc<Registry>,
-    sessions: AtomicUsize,
+    sessions: Arc<AtomicUsize>,
     /// How often this coordinator has left a committed transaction unresolved on a node, from 1; of the nodes where it has.
     doubts: Mutex<HashMap<NodeId, u64>>,
     seal: tokio::sync::OnceCell<Arc<txn::Seal>>,
+    /// That of the cluster's first database, if this is another one.
+    first: Option<Arc<Cluster>>,
 }
 
 impl Cluster {
@@ -49,28 +53,63 @@ impl Cluster {
         service: Identity,
         pool: Pool,
         gtm: GtmClient,
-        gids: txn::GidSource,
+        metadata: &'static str,
     ) -> Self {
         let members = Arc::new(Members::new(datanodes));
         let (known, user) = (members.clone(), service.clone());
         let (roster, encryption) = (pool.roster().clone(), pool.encryption().clone());
         let registry = Arc::new(Registry::new(move || own_options(&known.present(), &user, &roster, &encryption)));
         gtm.set_sessions(registry.clone());
-        pool.roster().follow(gtm.clone());
+        pool.roster().follow(&service.database, gtm.clone());
         Self {
             admission: Admission::new(pool.connections_max()),
-            pool,
-            gids,
+            pool: Arc::new(pool),
+            metadata,
+            gids: txn::GidSource::new(),
             gtm,
             logins: Logins::default(),
             members,
             primary,
             service,
             registry,
-            sessions: AtomicUsize::new(0),
+            sessions: Arc::default(),
             doubts: Mutex::default(),
             seal: Default::default(),
+            first: None,
         }
+    }
+
+    /// In another database of the cluster. Connections are counted together.
+    pub(crate) fn in_database(first: &Arc<Self>, coordinator: &str, database: &str) -> Self {
+        let gtm = first.gtm.in_database(coordinator, database);
+        gtm.set_sessions(first.registry.clone());
+        first.pool.roster().follow(database, gtm.clone());
+        Self {
+            admission: first.admission.clone(),
+            pool: first.pool.clone(),
+            metadata: first.metadata,
+            gids: txn::GidSource::new(),
+            gtm,
+            logins: Logins::default(),
+            members: Arc::new(first.members.anew()),
+            primary: first.primary,
+            service: Identity { database: database.to_owned(), ..first.service.clone() },
+            registry: first.registry.clone(),
+            sessions: first.sessions.clone(),
+            doubts: Mutex::default(),
+            seal: Default::default(),
+            first: Some(first.clone()),
+        }
+    }
+
+    /// That of the cluster's first database, where notes of all of them are kept. All coordinators are always connected to its gtm.
+    pub(crate) fn first(&self) -> &Self {
+        self.first.as_deref().unwrap_or(self)
+    }
+
+    /// Is this the cluster's first database?
+    pub(crate) fn is_first(&self) -> bool {
+        self.first.is_none()
     }
 
     /// The node of system catalogs, sequences and final fragments.
@@ -188,21 +227,26 @@ impl Cluster {
         })
     }
 
-    /// How sessions of a user start now.
+    /// How sessions of a user start now. Roles are the same in all databases: who changes one tells the first database's gtm too.
     pub(crate) async fn login(&self, user: &str) -> Result<Arc<Login>> {
+        let epochs = |one: &Self| (one.gtm.catalog_state(), one.first.as_ref().map(|first| first.gtm.catalog_state()));
         loop {
-            match self.gtm.catalog_state() {
-                CatalogState::Valid { epoch } => {
-                    if let Some(known) = self.logins.get(epoch, user) {
+            match epochs(self) {
+                known @ (CatalogState::Valid { epoch }, None | Some(CatalogState::Valid { .. })) => {
+                    let of_first = if let Some(CatalogState::Valid { epoch }) = known.1 { epoch } else { 0 };
+                    if let Some(known) = self.logins.get((epoch, of_first), user) {
                         return Ok(known);
                     }
                     let login = self.read_login(user).await?;
-                    if self.epoch() == Some(epoch) {
-                        return Ok(self.logins.put(epoch, user, login));
+                    if epochs(self) == known {
+                        return Ok(self.logins.put((epoch, of_first), user, login));
                     }
                 }
-                CatalogState::Pending => self.schema_settled().await?,
-                CatalogState::Disconnected => return self.read_login(user).await.map(Arc::new),
+                (CatalogState::Disconnected, _) | (_, Some(CatalogState::Disconnected)) => {
+                    return self.read_login(user).await.map(Arc::new);
+                }
+                (CatalogState::Pending, _) => self.schema_settled().await?,
+                (_, Some(CatalogState::Pending)) => self.first().schema_settled().await?,
             }
         }
     }

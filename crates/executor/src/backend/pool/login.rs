@@ -30,25 +30,28 @@ pub(crate) struct Login {
     pub(crate) defaults: OnceLock<HashMap<String, String>>,
 }
 
-/// By user, as of an epoch of the gtm.
+/// Of the gtm in the session's database, and in the cluster's first one if that is another; else 0.
+type Epochs = (u64, u64);
+
+/// By user, as of these epochs.
 #[derive(Default)]
 pub(crate) struct Logins {
-    known: Mutex<(u64, HashMap<String, Arc<Login>>)>,
+    known: Mutex<(Epochs, HashMap<String, Arc<Login>>)>,
 }
 
 impl Logins {
-    pub(super) fn get(&self, epoch: u64, user: &str) -> Option<Arc<Login>> {
+    pub(super) fn get(&self, epochs: Epochs, user: &str) -> Option<Arc<Login>> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.0 == epoch { known.1.get(user).cloned() } else { None }
+        if known.0 == epochs { known.1.get(user).cloned() } else { None }
     }
 
     /// Keeps what is known of a login that has not changed.
-    pub(super) fn put(&self, epoch: u64, user: &str, login: Login) -> Arc<Login> {
+    pub(super) fn put(&self, epochs: Epochs, user: &str, login: Login) -> Arc<Login> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.0 != epoch {
+        if known.0 != epochs {
             let stale = std::mem::take(&mut known.1);
             let same = stale.into_iter().filter(|(name, old)| name == user && old.stamp == login.stamp);
-            *known = (epoch, same.collect());
+            *known = (epochs, same.collect());
         }
         known.1.entry(user.to_owned()).or_insert_with(|| Arc::new(login)).clone()
     }

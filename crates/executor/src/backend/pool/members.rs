@@ -44,6 +44,16 @@ impl Members {
         }
     }
 
+    /// The same, for who follows another catalog.
+    pub(crate) fn anew(&self) -> Self {
+        Self {
+            configured: self.configured.clone(),
+            present: RwLock::new(self.present()),
+            joining: RwLock::default(),
+            changes: watch::Sender::default(),
+        }
+    }
+
     /// Those of the catalog.
     pub(crate) fn follow(&self, nodes: &[Node]) {
         let address = |node: &Node| {

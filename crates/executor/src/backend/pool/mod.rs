@@ -410,6 +410,11 @@ impl Pool {
         }
     }
 
+    /// Closes the idle connections to a database.
+    pub(crate) fn leave(&self, database: &str) {
+        self.lock().retain(|key, _| key.database != database);
+    }
+
     fn pop_alive(&self, key: &Key, choose: impl Fn(&[Link]) -> Option<usize>) -> Option<Link> {
         loop {
             let mut link = {

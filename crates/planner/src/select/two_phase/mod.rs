@@ -28,20 +28,7 @@ use upper::Upper;
 pub(super) const TABLE: &str = "loxo_g1";
 
 /// Plans the upper part of a query; `None` if it cannot be separated from the lower one.
-pub(crate) fn finish(
-    ctx: &Context<'_>,
-    analyzer: &Analyzer<'_>,
-    select: &SelectStmt,
-    body: &Body,
-    split: &Split,
-    rows_done: bool,
-) -> Result<Option<Gather>> {
-    let planned = separated(ctx, analyzer, select, body, split, rows_done)?;
-    planned.map(|p| p.gather(ctx, split.nodes.clone())).transpose()
-}
-
-/// The same as two texts.
-pub(super) fn separated(
+pub(crate) fn separated(
     ctx: &Context<'_>,
     analyzer: &Analyzer<'_>,
     select: &SelectStmt,

@@ -1,0 +1,84 @@
+//! The databases of the cluster that clients of this coordinator use: what is known of each, from the first session in it until it is
+//! dropped. Whether there is one of a name is asked of the first database, which is always there, and only when none is known.
+//!
+//! A coordinator that could not be told of a drop, and meets another database of the same name, finds that its nodes are not those it
+//! knows; it forgets what it knew, and the next session begins with the new one.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use executor::Context;
+use pgerror::{PgError, Result, SqlState};
+use tokio::task::JoinHandle;
+
+/// See the module's page.
+pub(crate) struct Databases {
+    coordinator: Arc<str>,
+    first: Arc<Context>,
+    others: Mutex<HashMap<String, Database>>,
+    /// One at a time asks for a database that is not known.
+    asking: tokio::sync::Mutex<()>,
+}
+
+struct Database {
+    context: Arc<Context>,
+    rebalance: JoinHandle<()>,
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        self.rebalance.abort();
+    }
+}
+
+impl Databases {
+    pub(super) fn new(coordinator: Arc<str>, first: Arc<Context>) -> Arc<Self> {
+        let this = Arc::new(Self { coordinator, first, others: Mutex::default(), asking: Default::default() });
+        let databases = Arc::downgrade(&this);
+        this.first.on_leave(move |name| databases.upgrade().into_iter().for_each(|databases| databases.leave(name)));
+        this
+    }
+
+    pub(crate) fn first(&self) -> &Arc<Context> {
+        &self.first
+    }
+
+    /// That of this name.
+    ///
+    /// # Errors
+    /// 3D000 if there is none.
+    pub(crate) async fn of_name(&self, name: &str) -> Result<Arc<Context>> {
+        if name == self.first.service().database {
+            return Ok(self.first.clone());
+        }
+        if let Some(context) = self.known(name) {
+            return Ok(context);
+        }
+        let _one_at_a_time = self.asking.lock().await;
+        if let Some(context) = self.known(name) {
+            return Ok(context);
+        }
+        if !self.first.has_database(name).await? {
+            return Err(PgError::fatal(SqlState::INVALID_CATALOG_NAME, format!("database \"{name}\" does not exist")));
+        }
+        let context = Arc::new(Context::in_database(&self.first, &self.coordinator, name));
+        let rebalance = tokio::spawn(executor::rebalance_when_wanted(context.clone()));
+        self.others().insert(name.to_owned(), Database { context: context.clone(), rebalance });
+        Ok(context)
+    }
+
+    /// Sessions that use it go on for as long as they can.
+    pub(crate) fn leave(&self, name: &str) {
+        if self.others().remove(name).is_some() {
+            self.first.leave(name);
+        }
+    }
+
+    fn known(&self, name: &str) -> Option<Arc<Context>> {
+        self.others().get(name).map(|database| database.context.clone())
+    }
+
+    fn others(&self) -> MutexGuard<'_, HashMap<String, Database>> {
+        self.others.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,296 @@
+//! CREATE and DROP DATABASE: on all datanodes or on none.
+//!
+//! Neither runs in a transaction, so `loxo.database` in the cluster's first database is the journal (page `databases` of the gtm):
+//!
+//! ```text
+//!  CREATE   row 'creating' ─ CREATE DATABASE on each node, as the user ─ schema loxo on each, as the service user ─ 'ready'
+//!  DROP     row 'dropping' ─ every coordinator leaves the database ─ DROP DATABASE on each node ─ the row goes
+//! ```
+//!
+//! Clients may connect while the row is 'ready'. Whoever dies in between leaves a row that a gtm finds without its lock: what was
+//! half made, or half dropped, is dropped.
+//!
+//! The first node makes it first: most errors show there. A name that any datanode has already is refused before, so what is
+//! dropped after an error is never somebody else's.
+
+use catalog::quote_literal;
+use futures_util::future::{join_all, try_join_all};
+use pgerror::{PgError, Result, SqlState};
+use pgproto::{ConnectOptions, Connection};
+use txn::decision::{LAYOUT, SCHEMA_SQL};
+
+use crate::backend::cancel::Question;
+use crate::backend::pool::Link;
+use crate::backend::pool::cluster::Cluster;
+use crate::commands::all_sessions::{RIGHTS, Rights, question};
+use crate::session::Session;
+
+/// While somebody holds it, no gtm takes rows for left by the dead; and no datanode comes or goes.
+const LOCK: &str = "BEGIN; SET LOCAL lock_timeout = '30s'; LOCK TABLE loxo.database IN ROW SHARE MODE";
+
+/// Rows of `loxo` that a new database begins with.
+const COPIED: [&str; 6] = [
+    "loxo.node",
+    "loxo.next_datanode",
+    "loxo.node_group",
+    "loxo.seal",
+    "loxo.capture_token",
+    // The one over all datanodes; others are made as they are needed.
+    "loxo.bucket_map WHERE id OPERATOR(pg_catalog.=) 1",
+];
+
+/// May the user create databases?
+const MAY_CREATE: &str =
+    "SELECT rolcreatedb OR rolsuper FROM pg_catalog.pg_roles WHERE rolname OPERATOR(pg_catalog.=) current_user";
+
+/// The row of one database in the journal, and the lock that says that somebody works on it.
+struct Job {
+    _lock: Link,
+    journal: Link,
+    name: String,
+}
+
+impl Job {
+    async fn begin(first: &Cluster, name: &str) -> Result<Self> {
+        let mut lock = first.service_link(first.home()).await?;
+        lock.connection.query_rows(LOCK).await?;
+        Ok(Self { _lock: lock, journal: first.service_link(first.home()).await?, name: name.to_owned() })
+    }
+
+    async fn state(&mut self) -> Result<Option<String>> {
+        let sql = format!("SELECT state FROM loxo.database WHERE {}", self.is_it());
+        let rows = self.journal.connection.query_rows(&sql).await?;
+        Ok(rows.into_iter().flatten().flatten().next().map(|state| String::from_utf8_lossy(&state).into_owned()))
+    }
+
+    /// Fails if it has a row.
+    async fn enter(&mut self) -> Result<()> {
+        let sql = format!("INSERT INTO loxo.database (name, state) VALUES ({}, 'creating')", quote_literal(&self.name));
+        match self.journal.connection.query_rows(&sql).await {
+            Err(error) if error.code() == SqlState::UNIQUE_VIOLATION => Err(exists(&self.name)),
+            done => done.map(drop),
+        }
+    }
+
+    /// False if it has not this row any more.
+    async fn becomes(&mut self, state: &str, from: &str) -> Result<bool> {
+        let sql = format!(
+            "UPDATE loxo.database SET state = '{state}' WHERE {} AND state OPERATOR(pg_catalog.=) '{from}' RETURNING 1",
+            self.is_it()
+        );
+        Ok(!self.journal.connection.query_rows(&sql).await?.is_empty())
+    }
+
+    async fn forget(&mut self) -> Result<()> {
+        let sql = format!("DELETE FROM loxo.database WHERE {}", self.is_it());
+        self.journal.connection.query_rows(&sql).await.map(drop)
+    }
+
+    fn end(self, first: &Cluster) {
+        first.pool.give_back(self.journal);
+    }
+
+    fn is_it(&self) -> String {
+        format!("name OPERATOR(pg_catalog.=) {}", quote_literal(&self.name))
+    }
+}
+
+impl Session {
+    pub(crate) async fn create_database(&mut self, name: &str, sql: &str) -> Result<()> {
+        self.not_in_a_block(sql).await?;
+        if self.rows_on(self.home, MAY_CREATE).await?.into_iter().flatten().flatten().next().as_deref() != Some(b"t") {
+            return Err(PgError::new(SqlState::INSUFFICIENT_PRIVILEGE, "permission denied to create database"));
+        }
+        let context = self.context.clone();
+        let first = context.first();
+        let mut job = Job::begin(first, name).await?;
+        let here =
+            format!("SELECT FROM pg_catalog.pg_database WHERE datname OPERATOR(pg_catalog.=) {}", quote_literal(name));
+        let found = try_join_all(first.nodes().into_iter().map(|node| first.query_as_service(node, &here))).await?;
+        if found.iter().any(|rows| !rows.is_empty()) {
+            return Err(exists(name));
+        }
+        job.enter().await?;
+        if let Err(error) = self.make_database(name, sql).await {
+            // A gtm goes on with it if this does not work.
+            if drop_everywhere(first, name).await.is_ok() {
+                job.forget().await?;
+            }
+            return Err(error);
+        }
+        if !job.becomes("ready", "creating").await? {
+            return Err(PgError::internal(format!("the note of database \"{name}\" is lost")));
+        }
+        job.end(first);
+        Ok(())
+    }
+
+    async fn make_database(&mut self, name: &str, sql: &str) -> Result<()> {
+        self.alone_on(self.home, sql).await?;
+        let context = self.context.clone();
+        let first = context.first();
+        self.check_made(name).await?;
+        let others: Vec<_> = self.context.nodes().into_iter().filter(|node| *node != self.home).collect();
+        for node in others {
+            self.alone_on(node, sql).await?;
+        }
+        let rows = rows_of(first).await?;
+        let cluster = first.query_as_service(first.home(), "SELECT pg_catalog.gen_random_uuid()").await?;
+        let id = cluster.into_iter().flatten().flatten().next().unwrap_or_default();
+        let id = String::from_utf8_lossy(&id).into_owned();
+        let there = first.own_options().in_database(name);
+        let install = async |(node, options): (u16, &ConnectOptions)| {
+            let script = format!(
+                "BEGIN;\nSET LOCAL client_min_messages = warning;\n{}\n{SCHEMA_SQL}\n{rows}\n\
+                 INSERT INTO loxo.catalog_version (version) VALUES (1);\n\
+                 INSERT INTO loxo.identity (node_id, cluster_id, layout, system_identifier)\n\
+                 SELECT {node}, {}, {LAYOUT}, system_identifier FROM pg_catalog.pg_control_system();\nCOMMIT;",
+                first.metadata,
+                quote_literal(&id),
+            );
+            Connection::connect(options).await?.query_rows(&script).await.map(drop)
+        };
+        try_join_all(there.iter().map(install)).await.map(drop).map_err(|error| match error.code() {
+            SqlState::DUPLICATE_SCHEMA => {
+                PgError::unsupported("CREATE DATABASE with a template that has distributed tables")
+                    .hint("Create it without, and fill it by pg_dump and psql.")
+            }
+            _ => error,
+        })
+    }
+
+    /// It can neither be filled nor dropped again by everybody if its options say so.
+    async fn check_made(&mut self, name: &str) -> Result<()> {
+        let sql = format!(
+            "SELECT datistemplate OR NOT datallowconn FROM pg_catalog.pg_database WHERE datname OPERATOR(pg_catalog.=) {}",
+            quote_literal(name)
+        );
+        if self.rows_on(self.home, &sql).await?.into_iter().flatten().flatten().next().as_deref() == Some(b"f") {
+            return Ok(());
+        }
+        // A template could not be dropped.
+        let sql = format!("ALTER DATABASE {} IS_TEMPLATE false", catalog::quote_identifier(name));
+        self.context.first().query_as_service(self.home, &sql).await?;
+        Err(PgError::unsupported("CREATE DATABASE with IS_TEMPLATE true or ALLOW_CONNECTIONS false")
+            .hint("Leave it out; REVOKE CONNECT ON DATABASE … FROM PUBLIC keeps others away."))
+    }
+
+    pub(crate) async fn drop_database(&mut self, name: &str, missing_ok: bool, force: bool, sql: &str) -> Result<()> {
+        self.not_in_a_block(sql).await?;
+        let context = self.context.clone();
+        let first = context.first();
+        let of_it = format!(
+            "SELECT pg_catalog.pg_has_role(datdba, 'USAGE') FROM pg_catalog.pg_database \
+             WHERE datname OPERATOR(pg_catalog.=) {}",
+            quote_literal(name)
+        );
+        let mut job = Job::begin(first, name).await?;
+        let (found, state) = (self.rows_on(self.home, &of_it).await?, job.state().await?);
+        let message = format!("database \"{name}\" does not exist");
+        match (found.into_iter().flatten().flatten().next(), &state) {
+            (None, None) if missing_ok => {
+                self.notice(&PgError::with_severity(
+                    "NOTICE",
+                    SqlState::SUCCESSFUL_COMPLETION,
+                    format!("{message}, skipping"),
+                ));
+                return Ok(());
+            }
+            (None, None) => return Err(PgError::new(SqlState::INVALID_CATALOG_NAME, message)),
+            (Some(is_owner), _) if is_owner != "t" => {
+                let text = format!("must be owner of database {name}");
+                return Err(PgError::new(SqlState::INSUFFICIENT_PRIVILEGE, text));
+            }
+            _ if *name == self.links.identity().database => {
+                return Err(PgError::new(SqlState::OBJECT_IN_USE, "cannot drop the currently open database"));
+            }
+            (_, Some(state)) if state == "ready" => {}
+            (_, Some(_)) => return Err(in_use(name, "It is being created or dropped.")),
+            (Some(_), None) => {
+                return Err(PgError::unsupported(
+                    "DROP DATABASE of the cluster's first database, or of one that is not the cluster's",
+                )
+                .hint("A database that was made on the datanodes themselves is dropped there."));
+            }
+        }
+        if force {
+            self.may_end_sessions_in(name).await?;
+        }
+        if !job.becomes("dropping", "ready").await? {
+            return Err(in_use(name, "Another session drops it."));
+        }
+        let left = self.have_all_leave(name, force).await;
+        if !matches!(left, Ok(0)) && !(force && left.is_ok()) {
+            job.becomes("ready", "dropping").await?;
+            return Err(match left? {
+                1 => in_use(name, "There is 1 other session using the database."),
+                count => in_use(name, &format!("There are {count} other sessions using the database.")),
+            });
+        }
+        drop_everywhere(first, name).await.map_err(|error| {
+            error.hint(format!("A gtm goes on to drop database \"{name}\"; nobody can connect to it any more."))
+        })?;
+        job.forget().await?;
+        job.end(first);
+        Ok(())
+    }
+
+    /// PostgreSQL says why it cannot run there.
+    async fn not_in_a_block(&mut self, sql: &str) -> Result<()> {
+        if !self.in_block() {
+            return Ok(());
+        }
+        self.run_on(self.home, sql).await?;
+        Err(PgError::internal("a database was created or dropped in a transaction block"))
+    }
+
+    async fn may_end_sessions_in(&mut self, name: &str) -> Result<()> {
+        let rights = Rights::read(&self.rows_on(self.home, RIGHTS).await?)?;
+        let all = self.all_sessions().await?;
+        match all.iter().filter(|session| session.datname == name).all(|session| rights.signals(session)) {
+            true => Ok(()),
+            false => Err(PgError::new(SqlState::INSUFFICIENT_PRIVILEGE, "permission denied to terminate process")),
+        }
+    }
+
+    /// No coordinator uses the database any more, unless somebody does who is not to be ended: gives the number of sessions there.
+    async fn have_all_leave(&mut self, name: &str, ends: bool) -> Result<usize> {
+        let question = question(&Question::Leave { database: name.to_owned(), ends })?;
+        let answers = self.context.first().gtm.ask_all(question).await?;
+        let counts = answers.iter().map(|answer| std::str::from_utf8(answer).ok()?.parse::<usize>().ok());
+        counts.sum::<Option<usize>>().ok_or_else(|| PgError::protocol("another coordinator is not understood"))
+    }
+}
+
+/// The metadata that are the same in every database.
+async fn rows_of(first: &Cluster) -> Result<String> {
+    let mut script = String::new();
+    for of in COPIED {
+        let table = of.split(' ').next().unwrap_or(of);
+        let rows = first
+            .query_as_service(first.home(), &format!("SELECT {}::pg_catalog.text FROM {of}", &table["loxo.".len()..]))
+            .await?;
+        for row in rows.into_iter().flatten().flatten() {
+            let row = quote_literal(&String::from_utf8_lossy(&row));
+            script.push_str(&format!("INSERT INTO {table} SELECT ({row}::{table}).*;\n"));
+        }
+    }
+    Ok(script)
+}
+
+/// As the service user, whose right it is to end whoever is connected; nothing of it is left then, or an error tells of the first node
+/// where something is.
+async fn drop_everywhere(first: &Cluster, name: &str) -> Result<()> {
+    let sql = format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", catalog::quote_identifier(name));
+    let dropped = join_all(first.nodes().into_iter().map(|node| first.query_as_service(node, &sql))).await;
+    dropped.into_iter().try_for_each(|done| done.map(drop))
+}
+
+fn exists(name: &str) -> PgError {
+    PgError::new(SqlState::DUPLICATE_DATABASE, format!("database \"{name}\" already exists"))
+}
+
+fn in_use(name: &str, detail: &str) -> PgError {
+    PgError::new(SqlState::OBJECT_IN_USE, format!("database \"{name}\" is being accessed by other users"))
+        .detail(detail)
+}

@@ -1,0 +1,186 @@
+//! The databases of a cluster, each served by itself: with a leader, fences, leases and a hub of its own, since generations, catalogs
+//! and snapshots are a database's. Of several gtms one may lead in one database and another in the next.
+//!
+//! The first one, that of the configuration, is served from the start, another one from the first time that a coordinator asks for it
+//! until the datanodes say that it does not exist. What was prepared in a database that nobody asks for is finished by the recovery of
+//! any other: prepared transactions are listed for all of a server's databases.
+//!
+//! `loxo.database` in the first database, on the primary datanode, notes which others there are, and is the journal of those who
+//! make and drop one. They hold a ROW SHARE lock on it until they are done. Whoever gets an EXCLUSIVE lock knows that nobody is at
+//! work, so what is neither ready nor gone was left by the dead: it is dropped everywhere.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::future::{BoxFuture, join_all};
+use futures_util::stream::FuturesUnordered;
+use pgerror::{PgError, Result, SqlState};
+use pgproto::{ConnectOptions, Connection};
+use tokio::sync::{mpsc, watch};
+use tokio::time::{sleep, timeout};
+use tracing::{info, warn};
+
+use super::event::Event;
+use super::message::Message;
+use super::server::{GtmOptions, Role, stand_by_and_lead};
+use crate::datanodes::Datanodes;
+use crate::members::Members;
+
+/// Between two looks for what was left by the dead.
+const TIDY_INTERVAL: Duration = Duration::from_secs(2);
+/// A look must be over within this time, a database dropped on a node within the second.
+const LOOK_MAX: Duration = Duration::from_secs(5);
+const DROP_MAX: Duration = Duration::from_secs(60);
+
+/// At another isolation level the rows would be those from before the lock.
+const LEFT_SQL: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; LOCK TABLE loxo.database IN EXCLUSIVE MODE NOWAIT; \
+     SELECT name FROM loxo.database WHERE state OPERATOR(pg_catalog.<>) 'ready'";
+
+/// See the module's page.
+pub(super) struct Databases {
+    /// The cluster's first one.
+    first: String,
+    served: Mutex<HashMap<String, watch::Receiver<Role>>>,
+    wanted: mpsc::UnboundedSender<Wanted>,
+}
+
+/// A database to be served from now on.
+pub(super) struct Wanted {
+    name: String,
+    role: watch::Sender<Role>,
+}
+
+impl Databases {
+    pub fn new(options: &GtmOptions) -> (Arc<Self>, mpsc::UnboundedReceiver<Wanted>) {
+        let (wanted, taken) = mpsc::unbounded_channel();
+        let first = options.datanodes.primary().map_or_else(String::new, |primary| primary.database.clone());
+        (Arc::new(Self { first, served: Mutex::default(), wanted }), taken)
+    }
+
+    /// Where the messages go of a coordinator whose first one this is; `None` while another gtm leads.
+    pub fn role(&self, hello: &Message) -> Option<mpsc::Sender<Event>> {
+        let database = match hello {
+            Message::Hello { database, .. } if !database.is_empty() => database,
+            _ => &self.first,
+        };
+        self.served(database).borrow().clone()
+    }
+
+    fn served(&self, database: &str) -> watch::Receiver<Role> {
+        let mut served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(role) = served.get(database) {
+            return role.clone();
+        }
+        let (role, seen) = watch::channel(None);
+        // Fails only if the gtm is ending.
+        let _ = self.wanted.send(Wanted { name: database.to_owned(), role });
+        served.insert(database.to_owned(), seen.clone());
+        seen
+    }
+
+    fn ends(&self, database: &str) {
+        self.served.lock().unwrap_or_else(PoisonError::into_inner).remove(database);
+    }
+
+    /// For ever.
+    pub async fn serve(&self, mut wanted: mpsc::UnboundedReceiver<Wanted>, options: &GtmOptions) -> Infallible {
+        let mut works: FuturesUnordered<BoxFuture<'_, Option<String>>> = FuturesUnordered::new();
+        let members = Members::new(options.datanodes.clone(), options.roster.clone());
+        works.push(Box::pin(tidy(members)));
+        self.served(&self.first);
+        loop {
+            tokio::select! {
+                // The sender is in `self`.
+                Some(Wanted { name, role }) = wanted.recv() => {
+                    let is_first = name == self.first;
+                    if let (false, Some(roster)) = (is_first, &options.roster) {
+                        roster.enter(&name);
+                    }
+                    let datanodes = options.datanodes.in_database(&name);
+                    let options = GtmOptions { datanodes, ..options.clone() };
+                    works.push(Box::pin(async move {
+                        stand_by_and_lead(options, role, is_first).await;
+                        Some(name)
+                    }));
+                }
+                Some(ended) = works.next() => {
+                    let Some(name) = ended else { continue };
+                    info!(database = name, "there is no such database any more");
+                    options.roster.iter().for_each(|roster| roster.leave(&name));
+                    self.ends(&name);
+                }
+            }
+        }
+    }
+}
+
+/// Drops what was left by the dead, for ever; `None` at once without datanodes.
+async fn tidy(members: Members) -> Option<String> {
+    let primary = members.primary()?.clone();
+    let (mut kept, mut told) = (None, String::new());
+    loop {
+        let looked = timeout(LOOK_MAX, look(&primary, &mut kept)).await;
+        let done = match looked {
+            Ok(Ok(left)) if left.is_empty() => Ok(()),
+            Ok(Ok(left)) => drop_all(&members, &mut kept, &left).await,
+            // Somebody is at work, or the metadata are of a version that has no such table.
+            Ok(Err(error)) if [SqlState::LOCK_NOT_AVAILABLE, SqlState::UNDEFINED_TABLE].contains(&error.code()) => {
+                Ok(())
+            }
+            Ok(Err(error)) => Err(error),
+            Err(_) => Err(PgError::connection("the primary datanode does not answer")),
+        };
+        if let Err(error) = done {
+            kept = None;
+            if told != error.message() {
+                warn!("databases could not be looked after: {}", error.message());
+                told = error.message().into_owned();
+            }
+        }
+        sleep(TIDY_INTERVAL).await;
+    }
+}
+
+/// What was left; the lock is kept if there is something.
+async fn look(primary: &ConnectOptions, kept: &mut Option<Connection>) -> Result<Vec<String>> {
+    let connection = match kept.as_mut().filter(|connection| connection.is_idle()) {
+        Some(connection) => connection,
+        None => kept.insert(Connection::connect(primary).await?),
+    };
+    let found = connection.query_rows(LEFT_SQL).await;
+    if !matches!(&found, Ok(rows) if !rows.is_empty()) && connection.is_settled() {
+        connection.execute("ROLLBACK").await?;
+    }
+    let names = found?.into_iter().flatten().flatten();
+    Ok(names.map(|name| String::from_utf8_lossy(&name).into_owned()).collect())
+}
+
+/// Under the lock, which this gives up.
+async fn drop_all(members: &Members, kept: &mut Option<Connection>, names: &[String]) -> Result<()> {
+    let Some(journal) = kept else { return Ok(()) };
+    let datanodes = members.ask(journal).await?;
+    for name in names {
+        drop_everywhere(&datanodes, name).await?;
+        info!(database = name, "what was left of a database has been dropped");
+        journal.query_rows(&forget_sql(name)).await?;
+    }
+    journal.execute("COMMIT").await.map(drop)
+}
+
+/// On all of these; what is not there is no error.
+async fn drop_everywhere(datanodes: &Datanodes, name: &str) -> Result<()> {
+    let sql = format!("DROP DATABASE IF EXISTS \"{}\" WITH (FORCE)", name.replace('"', "\"\""));
+    let drop = async |(_, node): (u16, &ConnectOptions)| {
+        let dropped = async { Connection::connect(node).await?.query_rows(&sql).await.map(drop) };
+        timeout(DROP_MAX, dropped).await.unwrap_or_else(|_| Err(PgError::connection("a datanode does not answer")))
+    };
+    join_all(datanodes.iter().map(drop)).await.into_iter().collect()
+}
+
+fn forget_sql(name: &str) -> String {
+    let name = name.replace('\\', "\\\\").replace('\'', "''");
+    format!("DELETE FROM loxo.database WHERE name OPERATOR(pg_catalog.=) E'{name}'")
+}
