@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 SETTINGS = """
 DATABASE = {{"ENGINE": "django.db.backends.postgresql", "NAME": {name!r}, "USER": {user!r}, "HOST": {host!r}, "PORT": {port}}}
 DATABASES = {{
-    # The database that is there: its tables are made and dropped by the tests.
-    "default": DATABASE | {{"TEST": {{"NAME": {name!r}}}}},
-    "other": DATABASE | {{"TEST": {{"NAME": {name!r}, "MIRROR": "default"}}}},
+    # The tests make a database of their own, and drop it.
+    "default": DATABASE,
+    "other": DATABASE | {{"TEST": {{"MIRROR": "default"}}}},
 }}
 SECRET_KEY = "not secret"
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
@@ -57,7 +57,7 @@ def main():
         with open(os.path.join(folder, "tried_settings.py"), "w") as file:
             file.write(SETTINGS.format(name=place.path[1:], user=place.username, host=place.hostname, port=place.port))
         path = os.pathsep.join([folder, os.path.dirname(tests)])
-        command = [sys.executable, "runtests.py", "--settings", "tried_settings", "--keepdb", "--parallel", "1", "-v", "2", suite]
+        command = [sys.executable, "runtests.py", "--settings", "tried_settings", "--noinput", "--parallel", "1", "-v", "2", suite]
         ended = subprocess.run(command, cwd=tests, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, stdin=subprocess.DEVNULL)
     causes = {f"{name} ({place})": said(trace) for name, place, trace in FAILURE.findall(ended.stderr)}
     results = {}

@@ -1,4 +1,5 @@
-//! Metadata of an earlier version become those of this one: on all datanodes or on none, while no coordinator and no gtm runs.
+//! Metadata of an earlier version become those of this one: in each database on all datanodes or on none, while no coordinator and no
+//! gtm runs.
 //!
 //! `sql/upgrade/N.sql` leads from layout N - 1 to layout N. All that are needed run in one transaction on each datanode; the gid of
 //! their two-phase commit is `loxo_upgrade_<layout>`, and the decision is the first datanode's commit: a later call finds a
@@ -9,6 +10,7 @@ use txn::decision::LAYOUT;
 
 use crate::config::{Config, Datanode};
 use crate::init::at;
+use crate::membership::databases;
 use crate::sql::Session;
 
 /// The scripts, by the layout they lead to.
@@ -33,6 +35,15 @@ const IN_USE_SQL: &str = "SELECT count(*) FROM pg_catalog.pg_stat_activity \
 /// # Errors
 /// 55000 when they are too old or newer, or when coordinators or gtms run; the datanodes' own.
 pub async fn upgrade(config: &Config) -> Result<Option<i32>> {
+    // The first database, which knows the others, as the first.
+    let mut oldest = upgrade_one(config).await?;
+    for config in databases(config).await?.iter().skip(1) {
+        oldest = upgrade_one(config).await?.into_iter().chain(oldest).min();
+    }
+    Ok(oldest)
+}
+
+async fn upgrade_one(config: &Config) -> Result<Option<i32>> {
     let mut nodes: Vec<(&Datanode, Session)> = Vec::with_capacity(config.datanodes.len());
     for datanode in &config.datanodes {
         let session = Session::connect(&config.endpoint(&datanode.host, datanode.port)?).await;
@@ -107,7 +118,10 @@ async fn refuse_in_use(session: &Session) -> Result<()> {
 
 /// Ends what an interrupted call has left prepared, as the first datanode has decided.
 async fn finish_interrupted(nodes: &[(&Datanode, Session)], layout_of_first: i32) -> Result<()> {
-    let find = format!("SELECT count(*) FROM pg_catalog.pg_prepared_xacts WHERE gid = '{}'", gid());
+    let find = format!(
+        "SELECT count(*) FROM pg_catalog.pg_prepared_xacts WHERE gid = '{}' AND database = current_database()",
+        gid()
+    );
     let decision = if layout_of_first == LAYOUT { "COMMIT" } else { "ROLLBACK" };
     for (datanode, session) in nodes {
         if session.value(&find).await?.as_deref() != Some("0") {

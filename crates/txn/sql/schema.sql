@@ -165,6 +165,7 @@ GRANT SELECT ON loxo.lost_datanode TO PUBLIC;
 -- Which databases the cluster has beside its first one (page `databases` of the gtm); rows in that one, on the primary datanode only.
 CREATE TABLE loxo.database (
     name  name PRIMARY KEY,
+    id    uuid NOT NULL DEFAULT pg_catalog.gen_random_uuid(),
     state text NOT NULL CHECK (state IN ('creating', 'ready', 'dropping'))
 );
 COMMENT ON TABLE loxo.database IS 'Databases beside the first one, and the journal of those that are being made and dropped.';

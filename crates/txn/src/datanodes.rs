@@ -4,6 +4,22 @@ use std::collections::BTreeMap;
 
 use pgproto::ConnectOptions;
 
+/// A database of the cluster beside the first one. Of one that was dropped and made again the id is another.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+#[allow(missing_docs)]
+pub struct Database {
+    pub name: String,
+    /// As `loxo.database` in the first one has it, and `loxo.identity` in this one on each datanode for its cluster's id.
+    pub id: String,
+}
+
+impl Database {
+    /// That of this name and id.
+    pub fn new(name: impl Into<String>, id: impl Into<String>) -> Self {
+        Self { name: name.into(), id: id.into() }
+    }
+}
+
 /// Datanodes by their ids. An id stands for one server for ever, so there are holes where datanodes were removed.
 #[derive(Clone, Debug, Default)]
 pub struct Datanodes(BTreeMap<u16, ConnectOptions>);

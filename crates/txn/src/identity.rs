@@ -28,7 +28,7 @@ use pgerror::{PgError, Result, SqlState};
 use pgproto::{ConnectOptions, Connection, Proof, Question, Rows};
 use tokio::time::timeout;
 
-use crate::datanodes::Datanodes;
+use crate::datanodes::{Database, Datanodes};
 use crate::gtm::GtmClient;
 
 /// A node that does not answer within this time is not asked at the start.
@@ -48,21 +48,22 @@ const TIMELINE_DIGITS: usize = 8;
 /// What a process knows of the datanodes. One for each process.
 pub struct Roster {
     first: String,
-    known: Mutex<Known>,
+    servers: Mutex<Servers>,
     /// Those of the cluster.
-    databases: Mutex<HashMap<String, Database>>,
+    databases: Mutex<HashMap<String, Known>>,
 }
 
-#[derive(Clone, Default)]
-struct Database {
-    /// Whose generation no datanode may be behind.
-    gtm: Option<GtmClient>,
-    /// `loxo.identity` has another cluster's id in each database but the first: of one that was dropped and made again, too.
-    id: Option<String>,
-}
-
+/// What is known of a database.
 #[derive(Clone, Default)]
 struct Known {
+    /// Whose generation no datanode may be behind.
+    gtm: Option<GtmClient>,
+    /// What `loxo.identity` has for the cluster's id there; empty in the first one.
+    id: String,
+}
+
+#[derive(Clone, Default)]
+struct Servers {
     cluster: Option<String>,
     nodes: HashMap<u16, Server>,
 }
@@ -102,23 +103,27 @@ impl std::fmt::Debug for Roster {
 impl Roster {
     /// Of the cluster of this id, if that is known, whose first database this is.
     pub fn new(cluster: Option<String>, database: impl Into<String>) -> Arc<Self> {
-        let known = Known { cluster, ..Known::default() };
+        let servers = Servers { cluster, ..Servers::default() };
         let first = database.into();
-        let databases = HashMap::from([(first.clone(), Database::default())]);
-        Arc::new(Self { first, known: Mutex::new(known), databases: Mutex::new(databases) })
+        let databases = HashMap::from([(first.clone(), Known::default())]);
+        Arc::new(Self { first, servers: Mutex::new(servers), databases: Mutex::new(databases) })
     }
 
     /// The cluster has this database too.
-    pub fn enter(&self, database: &str) {
-        self.databases().entry(database.to_owned()).or_default();
+    pub fn enter(&self, database: &Database) {
+        let known = Known { gtm: None, id: database.id.clone() };
+        self.databases().insert(database.name.clone(), known);
     }
 
-    /// It has it no longer.
-    pub fn leave(&self, database: &str) {
-        self.databases().remove(database);
+    /// It has it no longer, though it may have another one of this name.
+    pub fn leave(&self, database: &Database) {
+        let mut databases = self.databases();
+        if databases.get(&database.name).is_some_and(|known| known.id == database.id) {
+            databases.remove(&database.name);
+        }
     }
 
-    /// Whose generation no datanode may be behind in this database.
+    /// Whose generation no datanode may be behind in a database of the cluster.
     pub fn follow(&self, database: &str, gtm: GtmClient) {
         self.databases().entry(database.to_owned()).or_default().gtm = Some(gtm);
     }
@@ -128,8 +133,8 @@ impl Roster {
     pub fn regardless_of_generation(&self) -> Arc<Self> {
         let mut databases = self.databases().clone();
         databases.values_mut().for_each(|database| database.gtm = None);
-        let known = Mutex::new(self.lock().clone());
-        Arc::new(Self { first: self.first.clone(), known, databases: Mutex::new(databases) })
+        let servers = Mutex::new(self.lock().clone());
+        Arc::new(Self { first: self.first.clone(), servers, databases: Mutex::new(databases) })
     }
 
     /// For the connections to a datanode.
@@ -162,12 +167,12 @@ impl Roster {
         Ok(())
     }
 
-    fn databases(&self) -> MutexGuard<'_, HashMap<String, Database>> {
+    fn databases(&self) -> MutexGuard<'_, HashMap<String, Known>> {
         self.databases.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Servers> {
+        self.servers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Is it this node, as it was or later? Errors read on from "the server at …".
@@ -175,11 +180,7 @@ impl Roster {
         let mut known = self.lock();
         let cluster = match database == self.first {
             true => known.cluster.get_or_insert_with(|| found.cluster.clone()).clone(),
-            false => {
-                let mut databases = self.databases();
-                let id = &mut databases.entry(database.to_owned()).or_default().id;
-                id.get_or_insert_with(|| found.cluster.clone()).clone()
-            }
+            false => self.databases().get(database).map(|known| known.id.clone()).unwrap_or_default(),
         };
         if found.node != node || found.cluster != cluster {
             return Err(wrong("is not the datanode that was expected there").detail(format!(
@@ -237,7 +238,7 @@ impl Proof for Of {
     fn question(&self, database: &str) -> Question {
         let (roster, node) = (self.roster.clone(), self.node);
         let known = roster.databases().get(database).cloned();
-        let Some(Database { gtm, .. }) = known else {
+        let Some(Known { gtm, .. }) = known else {
             let judge = move |answer: Result<Rows>| roster.judge_system(node, text(&answer?, 0)?);
             return Question { sql: SYSTEM_SQL.to_owned(), judge: Box::new(judge) };
         };

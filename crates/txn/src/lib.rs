@@ -47,7 +47,7 @@ pub mod seal;
 pub mod user_prepared;
 
 pub use commit::{CommitTools, Outcome, Participant, commit, rollback};
-pub use datanodes::Datanodes;
+pub use datanodes::{Database, Datanodes};
 pub use gate::{Gate, Pass};
 pub use gid::{Gid, GidSource};
 pub use gtm::{CatalogState, GlobalSnapshot, GtmClient, GtmOptions, InvalidationGuard, SETTLE_SQL, SNAPSHOT_SQL};

@@ -70,7 +70,7 @@ impl RawClient {
     async fn connect(address: SocketAddr, version: u32) -> Self {
         let (read, write) = TcpStream::connect(address).await.unwrap().into_split();
         let mut this = Self { reader: FrameReader::new(read), writer: FrameWriter::new(write) };
-        this.say(Message::Hello { version, name: "raw".into(), database: String::new() }).await;
+        this.say(Message::Hello { version, name: "raw".into(), database: Default::default() }).await;
         this
     }
 
@@ -241,7 +241,7 @@ async fn a_silent_gtm_is_no_gtm() {
     let mut gtm = RawClient { reader: FrameReader::new(read), writer: FrameWriter::new(write) };
     assert_eq!(
         gtm.hear().await,
-        Some(Message::Hello { version: PROTOCOL_VERSION, name: "c".into(), database: String::new() })
+        Some(Message::Hello { version: PROTOCOL_VERSION, name: "c".into(), database: Default::default() })
     );
     gtm.say(Message::Welcome { lease_ms: lease.as_millis() as u64, pending: vec![] }).await;
     let Some(Message::Ping(clock)) = gtm.hear().await else { panic!("no ping") };

@@ -4,6 +4,7 @@ SET LOCAL search_path = pg_catalog, pg_temp;
 
 CREATE TABLE loxo.database (
     name  name PRIMARY KEY,
+    id    uuid NOT NULL DEFAULT pg_catalog.gen_random_uuid(),
     state text NOT NULL CHECK (state IN ('creating', 'ready', 'dropping'))
 );
 COMMENT ON TABLE loxo.database IS 'Databases beside the first one, and the journal of those that are being made and dropped.';

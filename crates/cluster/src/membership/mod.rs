@@ -66,6 +66,19 @@ pub(crate) async fn primary(config: &Config) -> Result<Session> {
     session.map_err(|error| crate::init::at(node, error))
 }
 
+/// The configuration, in each of the cluster's databases, the first one first.
+pub async fn databases(config: &Config) -> Result<Vec<Config>> {
+    let sql = "SELECT name FROM loxo.database WHERE state = 'ready' ORDER BY name";
+    let others = primary(config).await?.rows(sql).await?.into_iter().flatten().flatten();
+    let names = std::iter::once(config.cluster.database.clone()).chain(others);
+    let of_name = |name| {
+        let mut config = config.clone();
+        config.cluster.database = name;
+        config
+    };
+    Ok(names.map(of_name).collect())
+}
+
 /// Datanodes come and go only while the cluster has one database: what joins is made like that one.
 pub(crate) async fn refuse_several_databases(primary: &Session) -> Result<()> {
     match primary.value("SELECT name FROM loxo.database ORDER BY name LIMIT 1").await? {

@@ -10,22 +10,24 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use executor::Context;
 use pgerror::{PgError, Result, SqlState};
 use tokio::task::JoinHandle;
+use txn::Database;
 
 /// See the module's page.
 pub(crate) struct Databases {
     coordinator: Arc<str>,
     first: Arc<Context>,
-    others: Mutex<HashMap<String, Database>>,
+    others: Mutex<HashMap<String, Served>>,
     /// One at a time asks for a database that is not known.
     asking: tokio::sync::Mutex<()>,
 }
 
-struct Database {
+struct Served {
+    database: Database,
     context: Arc<Context>,
     rebalance: JoinHandle<()>,
 }
 
-impl Drop for Database {
+impl Drop for Served {
     fn drop(&mut self) {
         self.rebalance.abort();
     }
@@ -58,27 +60,28 @@ impl Databases {
         if let Some(context) = self.known(name) {
             return Ok(context);
         }
-        if !self.first.has_database(name).await? {
-            return Err(PgError::fatal(SqlState::INVALID_CATALOG_NAME, format!("database \"{name}\" does not exist")));
-        }
-        let context = Arc::new(Context::in_database(&self.first, &self.coordinator, name));
+        let Some(database) = self.first.find_database(name).await? else {
+            let text = format!("database \"{name}\" does not exist");
+            return Err(PgError::fatal(SqlState::INVALID_CATALOG_NAME, text));
+        };
+        let context = Arc::new(Context::in_database(&self.first, &self.coordinator, &database));
         let rebalance = tokio::spawn(executor::rebalance_when_wanted(context.clone()));
-        self.others().insert(name.to_owned(), Database { context: context.clone(), rebalance });
+        self.others().insert(name.to_owned(), Served { database, context: context.clone(), rebalance });
         Ok(context)
     }
 
     /// Sessions that use it go on for as long as they can.
     pub(crate) fn leave(&self, name: &str) {
-        if self.others().remove(name).is_some() {
-            self.first.leave(name);
+        if let Some(served) = self.others().remove(name) {
+            self.first.leave(&served.database);
         }
     }
 
     fn known(&self, name: &str) -> Option<Arc<Context>> {
-        self.others().get(name).map(|database| database.context.clone())
+        self.others().get(name).map(|served| served.context.clone())
     }
 
-    fn others(&self) -> MutexGuard<'_, HashMap<String, Database>> {
+    fn others(&self) -> MutexGuard<'_, HashMap<String, Served>> {
         self.others.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -148,6 +148,12 @@ fn datanodes_stay_while_there_are_several() {
     there.run("CREATE TABLE t (k int) DISTRIBUTE BY HASH (k)").expect("a table");
     there.run("INSERT INTO t SELECT generate_series(1, 100)").expect("rows");
     assert_eq!(there.scalar("SELECT count(*) FROM t").expect("a count"), "100");
+    let audit = || cluster.loxo(&["check", "--data"]);
+    let said = audit().expect("no error");
+    assert!(said.contains("database d:") && said.contains("1 table: every row is where it belongs"), "{said}");
+    let mut first = connect(cluster.datanodes()[0], "postgres", "d").expect("a session");
+    first.run("INSERT INTO t SELECT generate_series(1, 100)").expect("rows past the coordinator");
+    audit().expect_err("rows on a wrong node");
 }
 
 #[test]

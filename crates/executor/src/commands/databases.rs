@@ -63,13 +63,17 @@ impl Job {
         Ok(rows.into_iter().flatten().flatten().next().map(|state| String::from_utf8_lossy(&state).into_owned()))
     }
 
-    /// Fails if it has a row.
-    async fn enter(&mut self) -> Result<()> {
-        let sql = format!("INSERT INTO loxo.database (name, state) VALUES ({}, 'creating')", quote_literal(&self.name));
-        match self.journal.connection.query_rows(&sql).await {
-            Err(error) if error.code() == SqlState::UNIQUE_VIOLATION => Err(exists(&self.name)),
-            done => done.map(drop),
-        }
+    /// Gives the new database's id; fails if it has a row.
+    async fn enter(&mut self) -> Result<String> {
+        let name = quote_literal(&self.name);
+        let sql = format!("INSERT INTO loxo.database (name, state) VALUES ({name}, 'creating') RETURNING id");
+        let entered = self.journal.connection.query_rows(&sql).await;
+        let rows = entered.map_err(|error| match error.code() {
+            SqlState::UNIQUE_VIOLATION => exists(&self.name),
+            _ => error,
+        })?;
+        let id = rows.into_iter().flatten().flatten().next().unwrap_or_default();
+        Ok(String::from_utf8_lossy(&id).into_owned())
     }
 
     /// False if it has not this row any more.
@@ -110,8 +114,8 @@ impl Session {
         if found.iter().any(|rows| !rows.is_empty()) {
             return Err(exists(name));
         }
-        job.enter().await?;
-        if let Err(error) = self.make_database(name, sql).await {
+        let id = job.enter().await?;
+        if let Err(error) = self.make_database(name, &id, sql).await {
             // A gtm goes on with it if this does not work.
             if drop_everywhere(first, name).await.is_ok() {
                 job.forget().await?;
@@ -125,7 +129,7 @@ impl Session {
         Ok(())
     }
 
-    async fn make_database(&mut self, name: &str, sql: &str) -> Result<()> {
+    async fn make_database(&mut self, name: &str, id: &str, sql: &str) -> Result<()> {
         self.alone_on(self.home, sql).await?;
         let context = self.context.clone();
         let first = context.first();
@@ -135,9 +139,6 @@ impl Session {
             self.alone_on(node, sql).await?;
         }
         let rows = rows_of(first).await?;
-        let cluster = first.query_as_service(first.home(), "SELECT pg_catalog.gen_random_uuid()").await?;
-        let id = cluster.into_iter().flatten().flatten().next().unwrap_or_default();
-        let id = String::from_utf8_lossy(&id).into_owned();
         let there = first.own_options().in_database(name);
         let install = async |(node, options): (u16, &ConnectOptions)| {
             let script = format!(
@@ -146,7 +147,7 @@ impl Session {
                  INSERT INTO loxo.identity (node_id, cluster_id, layout, system_identifier)\n\
                  SELECT {node}, {}, {LAYOUT}, system_identifier FROM pg_catalog.pg_control_system();\nCOMMIT;",
                 first.metadata,
-                quote_literal(&id),
+                quote_literal(id),
             );
             Connection::connect(options).await?.query_rows(&script).await.map(drop)
         };

@@ -91,7 +91,7 @@ impl Context {
 
     /// In another database of the cluster, for the coordinator of this name.
     #[must_use]
-    pub fn in_database(first: &Self, coordinator: &str, database: &str) -> Self {
+    pub fn in_database(first: &Self, coordinator: &str, database: &txn::Database) -> Self {
         Self::over(Arc::new(Cluster::in_database(&first.cluster, coordinator, database)), first.builtins.clone())
     }
 
@@ -114,13 +114,14 @@ impl Context {
         }
     }
 
-    /// May clients connect to this database of the cluster? To be asked of the first one.
-    pub async fn has_database(&self, name: &str) -> Result<bool> {
+    /// The database of this name that clients may connect to, if there is one beside the first, which this is.
+    pub async fn find_database(&self, name: &str) -> Result<Option<txn::Database>> {
         let sql = format!(
-            "SELECT FROM loxo.database AS d WHERE d.name OPERATOR(pg_catalog.=) {} AND d.state OPERATOR(pg_catalog.=) 'ready'",
+            "SELECT d.id FROM loxo.database AS d WHERE d.name OPERATOR(pg_catalog.=) {} AND d.state OPERATOR(pg_catalog.=) 'ready'",
             quote_literal(name)
         );
-        Ok(!self.query_as_service(self.home(), &sql).await?.is_empty())
+        let id = self.query_as_service(self.home(), &sql).await?.into_iter().flatten().flatten().next();
+        Ok(id.map(|id| txn::Database::new(name, String::from_utf8_lossy(&id))))
     }
 
     /// What a coordinator does when it has to leave a database. Counts once.
@@ -129,8 +130,8 @@ impl Context {
     }
 
     /// No new session will use this database of the cluster.
-    pub fn leave(&self, database: &str) {
-        self.pool.leave(database);
+    pub fn leave(&self, database: &txn::Database) {
+        self.pool.leave(&database.name);
         self.pool.roster().leave(database);
     }
 

@@ -9,7 +9,7 @@ use super::DirArgument;
 
 /// Say what is wrong with a configuration, with the servers it names, or with the rows on them
 ///
-/// With --data it looks at every row instead: rows on the wrong datanode, keys that are there twice, copies of replicated
+/// With --data it looks at every row of every database instead: rows on the wrong datanode, keys that are there twice, copies of replicated
 /// tables that differ. A table that looks wrong is locked against writers while it is looked at again. It changes nothing,
 /// unless --repair has rows moved to where they belong, and copies made like the primary datanode's. It says what it will do,
 /// and what it has done. Rows that have another row's key are left alone. Exits with 1 if there is an error, or one is left;
@@ -44,17 +44,27 @@ pub async fn run(arguments: Arguments) -> Result<()> {
     }
 }
 
+/// One database after the other.
 async fn data(config: &Config, repair: bool) -> Result<()> {
     let progress = Progress::stderr();
-    let mut audit = cluster::audit(config, &progress).await?;
-    print(&audit.findings)?;
-    if repair && !audit.repairs.is_empty() {
-        repair_all(config, &audit.repairs, &progress).await?;
-        audit = cluster::audit(config, &progress).await?;
+    let (mut tables, mut errors) = (0, 0);
+    let databases = cluster::databases(config).await?;
+    for config in &databases {
+        if databases.len() > 1 {
+            super::print(&format!("database {}:\n", config.cluster.database))?;
+        }
+        let mut audit = cluster::audit(config, &progress).await?;
         print(&audit.findings)?;
+        if repair && !audit.repairs.is_empty() {
+            repair_all(config, &audit.repairs, &progress).await?;
+            audit = cluster::audit(config, &progress).await?;
+            print(&audit.findings)?;
+        }
+        tables += audit.tables;
+        errors += audit.findings.len();
     }
-    let tables = super::count(audit.tables, "table");
-    match audit.findings.len() {
+    let tables = super::count(tables, "table");
+    match errors {
         0 => super::print(&format!("{tables}: every row is where it belongs\n")),
         errors => {
             let text = format!("{} in the rows of {tables}", super::count(errors, "error"));

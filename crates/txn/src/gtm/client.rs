@@ -23,7 +23,7 @@ use super::message::Message;
 use super::welcome::{Link, Welcome, find_leader};
 use crate::clock;
 use crate::control_point;
-use crate::datanodes::Datanodes;
+use crate::datanodes::{Database, Datanodes};
 use crate::deadlock::Sessions;
 use crate::deadlock::word::Word;
 use crate::gate::{Core, Exposed, Gate, HOLD, Pass, Seal};
@@ -74,7 +74,7 @@ pub(super) struct Shared {
     /// So many of them are the configuration's.
     configured: usize,
     /// In which it serves; empty for the cluster's first one.
-    pub(super) database: String,
+    pub(super) database: Database,
     /// The certificate to show; without one connections are not encrypted.
     pub(super) secured: Option<Mutual>,
     /// End of the lease, in µs of [`clock`].
@@ -105,17 +105,17 @@ impl GtmClient {
 
     /// The same; with a certificate of the cluster, which gtms of other machines ask for.
     pub fn connect_secured(addresses: Vec<String>, name: impl Into<String>, secured: Option<Mutual>) -> Self {
-        Self::connect_for(addresses, name.into(), String::new(), secured)
+        Self::connect_for(addresses, name.into(), Database::default(), secured)
     }
 
     /// Another connection to the same gtms, in another database.
     #[must_use]
-    pub fn in_database(&self, name: impl Into<String>, database: impl Into<String>) -> Self {
+    pub fn in_database(&self, name: impl Into<String>, database: Database) -> Self {
         let addresses = self.shared.addresses().to_vec();
-        Self::connect_for(addresses, name.into(), database.into(), self.shared.secured.clone())
+        Self::connect_for(addresses, name.into(), database, self.shared.secured.clone())
     }
 
-    fn connect_for(addresses: Vec<String>, name: String, database: String, secured: Option<Mutual>) -> Self {
+    fn connect_for(addresses: Vec<String>, name: String, database: Database, secured: Option<Mutual>) -> Self {
         let (view_sender, view) = watch::channel(View::default());
         let (commands, inbox) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared {

@@ -26,7 +26,7 @@ use tracing::{info, warn};
 use super::event::Event;
 use super::message::Message;
 use super::server::{GtmOptions, Role, stand_by_and_lead};
-use crate::datanodes::Datanodes;
+use crate::datanodes::{Database, Datanodes};
 use crate::members::Members;
 
 /// Between two looks for what was left by the dead.
@@ -41,76 +41,76 @@ const LEFT_SQL: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; LOCK TABLE loxo.da
 
 /// See the module's page.
 pub(super) struct Databases {
-    /// The cluster's first one.
-    first: String,
-    served: Mutex<HashMap<String, watch::Receiver<Role>>>,
+    /// The cluster's first one, which has no id.
+    first: Database,
+    served: Mutex<HashMap<Database, watch::Receiver<Role>>>,
     wanted: mpsc::UnboundedSender<Wanted>,
 }
 
 /// A database to be served from now on.
 pub(super) struct Wanted {
-    name: String,
+    database: Database,
     role: watch::Sender<Role>,
 }
 
 impl Databases {
     pub fn new(options: &GtmOptions) -> (Arc<Self>, mpsc::UnboundedReceiver<Wanted>) {
         let (wanted, taken) = mpsc::unbounded_channel();
-        let first = options.datanodes.primary().map_or_else(String::new, |primary| primary.database.clone());
-        (Arc::new(Self { first, served: Mutex::default(), wanted }), taken)
+        let first = options.datanodes.primary().map_or("", |primary| &primary.database);
+        (Arc::new(Self { first: Database::new(first, ""), served: Mutex::default(), wanted }), taken)
     }
 
     /// Where the messages go of a coordinator whose first one this is; `None` while another gtm leads.
     pub fn role(&self, hello: &Message) -> Option<mpsc::Sender<Event>> {
         let database = match hello {
-            Message::Hello { database, .. } if !database.is_empty() => database,
+            Message::Hello { database, .. } if !database.name.is_empty() => database,
             _ => &self.first,
         };
         self.served(database).borrow().clone()
     }
 
-    fn served(&self, database: &str) -> watch::Receiver<Role> {
+    fn served(&self, database: &Database) -> watch::Receiver<Role> {
         let mut served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(role) = served.get(database) {
             return role.clone();
         }
         let (role, seen) = watch::channel(None);
         // Fails only if the gtm is ending.
-        let _ = self.wanted.send(Wanted { name: database.to_owned(), role });
-        served.insert(database.to_owned(), seen.clone());
+        let _ = self.wanted.send(Wanted { database: database.clone(), role });
+        served.insert(database.clone(), seen.clone());
         seen
     }
 
-    fn ends(&self, database: &str) {
+    fn ends(&self, database: &Database) {
         self.served.lock().unwrap_or_else(PoisonError::into_inner).remove(database);
     }
 
     /// For ever.
     pub async fn serve(&self, mut wanted: mpsc::UnboundedReceiver<Wanted>, options: &GtmOptions) -> Infallible {
-        let mut works: FuturesUnordered<BoxFuture<'_, Option<String>>> = FuturesUnordered::new();
+        let mut works: FuturesUnordered<BoxFuture<'_, Option<Database>>> = FuturesUnordered::new();
         let members = Members::new(options.datanodes.clone(), options.roster.clone());
         works.push(Box::pin(tidy(members)));
         self.served(&self.first);
         loop {
             tokio::select! {
                 // The sender is in `self`.
-                Some(Wanted { name, role }) = wanted.recv() => {
-                    let is_first = name == self.first;
+                Some(Wanted { database, role }) = wanted.recv() => {
+                    let is_first = database == self.first;
                     if let (false, Some(roster)) = (is_first, &options.roster) {
-                        roster.enter(&name);
+                        roster.enter(&database);
                     }
-                    let datanodes = options.datanodes.in_database(&name);
+                    let datanodes = options.datanodes.in_database(&database.name);
                     let options = GtmOptions { datanodes, ..options.clone() };
                     works.push(Box::pin(async move {
                         stand_by_and_lead(options, role, is_first).await;
-                        Some(name)
+                        Some(database)
                     }));
                 }
                 Some(ended) = works.next() => {
-                    let Some(name) = ended else { continue };
-                    info!(database = name, "there is no such database any more");
-                    options.roster.iter().for_each(|roster| roster.leave(&name));
-                    self.ends(&name);
+                    let Some(database) = ended else { continue };
+                    info!(database = database.name, "there is no such database any more");
+                    options.roster.iter().for_each(|roster| roster.leave(&database));
+                    self.ends(&database);
                 }
             }
         }
@@ -118,7 +118,7 @@ impl Databases {
 }
 
 /// Drops what was left by the dead, for ever; `None` at once without datanodes.
-async fn tidy(members: Members) -> Option<String> {
+async fn tidy(members: Members) -> Option<Database> {
     let primary = members.primary()?.clone();
     let (mut kept, mut told) = (None, String::new());
     loop {

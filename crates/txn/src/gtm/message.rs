@@ -9,6 +9,7 @@ use pgerror::{PgError, Result};
 use pgproto::Frame;
 use pgproto::frame::put_frame;
 
+use crate::datanodes::Database;
 use crate::deadlock::word::Word;
 use crate::gate::Exposed;
 
@@ -24,8 +25,8 @@ pub enum Message {
         version: u32,
         /// For the gtm's log.
         name: String,
-        /// In which database it wants to work; empty for the cluster's first one.
-        database: String,
+        /// In which database it wants to work; with an empty name for the cluster's first one.
+        database: Database,
     },
     /// The gtm's answer to Hello.
     Welcome {
@@ -212,8 +213,10 @@ impl Message {
             Message::Hello { version, name, database } => put_frame(out, tag::HELLO, |body| {
                 body.put_u32(*version);
                 body.put_slice(name.as_bytes());
-                body.put_u8(0);
-                body.put_slice(database.as_bytes());
+                for text in [&database.name, &database.id] {
+                    body.put_u8(0);
+                    body.put_slice(text.as_bytes());
+                }
             }),
             Message::Welcome { lease_ms, pending } => put_frame(out, tag::WELCOME, |body| {
                 body.put_u64(*lease_ms);
@@ -271,8 +274,9 @@ impl Message {
                 let version = body.try_get_u32().map_err(|_| malformed())?;
                 let said = text(&mut body)?;
                 // Older versions say no database; they are told of the version.
-                let (name, database) = said.split_once('\0').unwrap_or((&said, ""));
-                Message::Hello { version, name: name.to_owned(), database: database.to_owned() }
+                let mut said = said.split('\0').map(str::to_owned);
+                let mut next = || said.next().unwrap_or_default();
+                Message::Hello { version, name: next(), database: Database { name: next(), id: next() } }
             }
             tag::WELCOME => {
                 let lease_ms = number(&mut body)?;
@@ -337,7 +341,7 @@ mod tests {
     #[test]
     fn messages_survive_the_wire() {
         for message in [
-            Message::Hello { version: 7, name: "coord1".into(), database: "d".into() },
+            Message::Hello { version: 7, name: "coord1".into(), database: Database::new("d", "1") },
             Message::Welcome { lease_ms: 2000, pending: vec![1, u64::MAX] },
             Message::Welcome { lease_ms: 2000, pending: vec![] },
             Message::Refused("no".into()),

@@ -80,10 +80,11 @@ impl Cluster {
     }
 
     /// In another database of the cluster. Connections are counted together.
-    pub(crate) fn in_database(first: &Arc<Self>, coordinator: &str, database: &str) -> Self {
-        let gtm = first.gtm.in_database(coordinator, database);
+    pub(crate) fn in_database(first: &Arc<Self>, coordinator: &str, database: &txn::Database) -> Self {
+        let gtm = first.gtm.in_database(coordinator, database.clone());
         gtm.set_sessions(first.registry.clone());
-        first.pool.roster().follow(database, gtm.clone());
+        first.pool.roster().enter(database);
+        first.pool.roster().follow(&database.name, gtm.clone());
         Self {
             admission: first.admission.clone(),
             pool: first.pool.clone(),
@@ -93,7 +94,7 @@ impl Cluster {
             logins: Logins::default(),
             members: Arc::new(first.members.anew()),
             primary: first.primary,
-            service: Identity { database: database.to_owned(), ..first.service.clone() },
+            service: Identity { database: database.name.clone(), ..first.service.clone() },
             registry: first.registry.clone(),
             sessions: first.sessions.clone(),
             doubts: Mutex::default(),
