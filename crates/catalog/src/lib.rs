@@ -17,6 +17,7 @@ mod builder;
 mod builtins;
 mod code;
 mod distribution;
+mod generated;
 mod look_alikes;
 pub mod meaning;
 mod moved;
@@ -26,6 +27,7 @@ pub use builder::Builder;
 pub use builtins::{BuiltinAggregate, BuiltinFunction, BuiltinOperator, BuiltinType, Builtins};
 pub use code::{Captured, Code, CodeFacts, Leavings};
 pub use distribution::{Distribution, KeyColumn, MapId};
+pub use generated::Generated;
 pub use look_alikes::LookAlikes;
 pub use meaning::Meaning;
 pub use moved::WrittenMap;
@@ -87,17 +89,6 @@ pub enum Persistence {
     Permanent,
     Unlogged,
     Temporary,
-}
-
-/// `pg_attribute.attgenerated` and `attidentity`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(missing_docs)]
-pub enum Generated {
-    No,
-    Stored,
-    Virtual,
-    IdentityAlways,
-    IdentityByDefault,
 }
 
 /// A column that exists (dropped ones are left out).

@@ -1003,6 +1003,62 @@ $$;
 COMMENT ON FUNCTION loxo.last_value_drawn(oid[], int8) IS
     'lastval() of a session that has drawn this value of one of these sequences in another backend before.';
 
+-- PostgreSQL draws the number of an identity column for everybody who may insert, with no right on the sequence. nextval() asks for one.
+-- IMMUTABLE as a name's cast to regclass is: looked up once a statement, not for each row.
+CREATE FUNCTION loxo.identity_sequence(relation text, name text) RETURNS oid
+    LANGUAGE plpgsql IMMUTABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    target oid := loxo.relation_id(relation);
+    sequence oid;
+BEGIN
+    SELECT d.objid INTO sequence
+    FROM pg_attribute AS a
+    JOIN pg_depend AS d ON d.refclassid = 'pg_class'::regclass AND d.refobjid = a.attrelid AND d.refobjsubid = a.attnum
+        AND d.classid = 'pg_class'::regclass AND d.deptype = 'i'
+    WHERE a.attname = name AND a.attidentity <> '' AND a.attrelid IN (target, pg_partition_root(target));
+    -- A table that is younger than the transaction's snapshot is found by PostgreSQL's own functions alone.
+    RETURN coalesce(sequence, pg_get_serial_sequence(relation, name)::regclass);
+END
+$$;
+COMMENT ON FUNCTION loxo.identity_sequence(text, text) IS 'The sequence of an identity column.';
+
+-- For those who have no right on the sequence: it has to be an identity column's. No proof is wanted, since an INSERT would do the same.
+CREATE FUNCTION loxo.draw_identity(sequence oid) RETURNS int8
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    caller name := CASE current_setting('role') WHEN 'none' THEN session_user ELSE current_setting('role') END;
+    relation oid;
+BEGIN
+    SELECT a.attrelid INTO relation
+    FROM pg_depend AS d JOIN pg_attribute AS a ON a.attrelid = d.refobjid AND a.attnum = d.refobjsubid
+    WHERE d.classid = 'pg_class'::regclass AND d.objid = sequence AND d.refclassid = 'pg_class'::regclass AND d.deptype = 'i'
+        AND a.attidentity <> '';
+    IF relation IS NULL OR NOT loxo.reaches(caller, relation, 'INSERT, UPDATE') THEN
+        RAISE insufficient_privilege USING MESSAGE = (
+            SELECT format('permission denied for %s %s', CASE c.relkind WHEN 'S' THEN 'sequence' ELSE 'table' END, c.relname)
+            FROM pg_class AS c WHERE c.oid = coalesce(relation, sequence));
+    END IF;
+    RETURN nextval(sequence);
+END
+$$;
+COMMENT ON FUNCTION loxo.draw_identity(oid) IS
+    'nextval() for those who may insert into or update the table whose identity column the sequence is of.';
+
+-- Most who insert own the table. It runs for each row and has no SET, which takes as long as the rest.
+CREATE FUNCTION loxo.next_identity(sequence oid) RETURNS int8
+    LANGUAGE plpgsql STRICT
+    AS $$
+BEGIN
+    IF pg_catalog.has_sequence_privilege(sequence, 'USAGE, UPDATE') THEN
+        RETURN pg_catalog.nextval(sequence);
+    END IF;
+    RETURN loxo.draw_identity(sequence);
+END
+$$;
+COMMENT ON FUNCTION loxo.next_identity(oid) IS 'The next number of an identity column.';
+
 -- Everything else in the schema is for superusers: PostgreSQL lets everybody call a new function.
 REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA loxo FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION loxo.relation, loxo.lend_change, loxo.begin_schema_change, loxo.lock_for_commit, loxo.register_table, loxo.keep_writers_off,
@@ -1012,4 +1068,4 @@ GRANT EXECUTE ON FUNCTION loxo.relation, loxo.lend_change, loxo.begin_schema_cha
     loxo.tend_copy(bytea, regclass) TO PUBLIC;
 -- A trigger function is called by triggers only, and those who make one need the right to; the others read what everybody may read.
 GRANT EXECUTE ON FUNCTION loxo.capture, loxo.pg_trigger, loxo.pg_rewrite, loxo.values_drawn, loxo.value_drawn,
-    loxo.last_value_drawn TO PUBLIC;
+    loxo.last_value_drawn, loxo.identity_sequence, loxo.draw_identity, loxo.next_identity TO PUBLIC;

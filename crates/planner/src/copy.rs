@@ -1,6 +1,6 @@
 //! COPY.
 
-use catalog::{Column, Distribution, Generated, Relation};
+use catalog::{Column, Distribution, Relation};
 use pgerror::{PgError, Result, SqlState};
 
 use crate::context::{Context, Named};
@@ -71,10 +71,9 @@ fn needs_stage(ctx: &Context<'_>, copy: &CopyStatement, relation: &Relation, cop
     let replicated = matches!(relation.distribution, Distribution::Replicated { .. });
     let key = relation.distribution.key();
     let same_everywhere = |column: &&Column| {
-        let identity = matches!(column.generated, Generated::IdentityAlways | Generated::IdentityByDefault);
         let is_key = key.iter().any(|k| k.number == column.number);
         match &column.default {
-            _ if identity => false,
+            _ if column.generated.is_identity() => false,
             None => true,
             // The executor knows a missing key as NULL only.
             Some(_) if is_key => false,

@@ -50,8 +50,8 @@ pub use api::{
     expanded_views, late_defaults, names_in_from, plan, refresh_as, refreshed, runs_apart, views_ahead, wanted_bodies,
 };
 pub use ddl::passwords::with_verifier;
-pub use dml::sets_default;
 pub use dml::temp_placement::Late;
+pub use dml::{identity, sets_default};
 pub use expanded::{Expanded, ReadAs};
 pub use facts::clock::{at_one_moment, bodies_read_clock, reads_clock, some_moment, views_read_clock};
 pub use facts::effects::leavings;

@@ -1,7 +1,6 @@
 //! COPY FROM of lines that only PostgreSQL can complete or split: by way of a temp copy of the table on the home node. And
 //! COPY into tables that only the home node has.
 
-use catalog::{Column, Generated};
 use copyfmt::{CopyOptions, Format, OnError, RowLines};
 use pgerror::{PgError, Result, SqlState};
 use pgproto::frontend;
@@ -9,6 +8,7 @@ use planner::parse::{CopyStatement, CopyValue};
 use planner::{CopyFrom, CopyHome, Stage};
 
 use crate::backend::call::Call;
+use crate::backend::pool::sequence_values::without_own_context;
 use crate::copy::from::{column_list, copy_options};
 use crate::copy::input::{CLIENT_GAVE_UP, CopySource};
 use crate::dml::staged::without_copy_context;
@@ -98,7 +98,7 @@ impl Session {
         let mut lines = (options.format == Format::Csv).then(|| RowLines::new(options, version));
         self.feed_home(source, options, plan.columns.len(), lines.as_mut())
             .await
-            .map_err(|error| crate::engine::temp::placement::rename_stage(error, stage))?;
+            .map_err(|error| without_own_context(crate::engine::temp::placement::rename_stage(error, stage)))?;
         let mut nothing = Spool::default();
         let drained = self.drain_stage(stage, None, &Call::default(), &mut Output::spool(&mut nothing)).await;
         // If rows were left out, nobody knows which.
@@ -235,15 +235,12 @@ fn checking_stage(stage: &Stage) -> Option<String> {
         "CREATE TEMP TABLE {table} (LIKE {name} INCLUDING DEFAULTS INCLUDING CONSTRAINTS INCLUDING GENERATED) \
          ON COMMIT DROP"
     );
-    let is_identity =
-        |column: &&Column| matches!(column.generated, Generated::IdentityAlways | Generated::IdentityByDefault);
-    for column in target.columns.iter().filter(is_identity) {
+    for column in target.columns.iter().filter(|column| column.generated.is_identity()) {
         sql.push_str(&format!(
             "; ALTER TABLE pg_temp.{table} ALTER {} SET DEFAULT \
-             pg_catalog.nextval(pg_catalog.pg_get_serial_sequence({}, {}))",
+             {}",
             catalog::quote_identifier(&column.name),
-            catalog::quote_literal(&name),
-            catalog::quote_literal(&column.name)
+            planner::identity(target, column)
         ));
     }
     Some(sql)

@@ -19,6 +19,7 @@ use tracing::Instrument;
 use crate::backend::call::Call;
 use crate::backend::isolation::Isolation;
 use crate::backend::leased::LeasedConnection;
+use crate::backend::pool::sequence_values::without_own_context;
 use crate::backend::request::Event;
 use crate::backend::slot::Slot;
 use crate::block::Mode;
@@ -443,7 +444,8 @@ impl Session {
         let mut numbers = Vec::new();
         for (draw, count) in draws {
             let sql = format!("SELECT {draw} FROM pg_catalog.generate_series(1, {count})");
-            numbers.extend(self.rows_on(self.home, &sql).await?.into_iter().flatten());
+            let rows = self.rows_on(self.home, &sql).await.map_err(without_own_context)?;
+            numbers.extend(rows.into_iter().flatten());
             self.links.note_drawn(self.home);
         }
         Ok(numbers)

@@ -29,7 +29,8 @@ const NAMES: &str = "SELECT 'n', relname, relkind, pg_catalog.pg_table_is_visibl
      WHERE relnamespace OPERATOR(pg_catalog.=) pg_catalog.pg_my_temp_schema()";
 
 /// What the functions of a table's triggers, constraints, defaults, indexes and domains are, and whether a trigger ON TRUNCATE or
-/// any other change calls them; also those of children, and of tables whose rows a foreign key changes.
+/// any other change calls them; also those of children, and of tables whose rows a foreign key changes. What stands for `nextval()` in
+/// tables of ours touches nothing, as that does not.
 const CODE: &str = "WITH RECURSIVE own(oid, relname) AS (\
        SELECT oid, relname FROM pg_class WHERE relnamespace = pg_my_temp_schema()), \
      reach(oid, reached) AS (SELECT oid, oid FROM own UNION SELECT r.oid, n.reached FROM reach r JOIN (\
@@ -51,7 +52,8 @@ const CODE: &str = "WITH RECURSIVE own(oid, relname) AS (\
        SELECT b.relid, b.changes, b.truncates, coalesce(o.oprcode, d.refobjid) FROM object b \
        JOIN pg_depend d ON d.classid = b.class AND d.objid = b.oid \
        LEFT JOIN pg_operator o ON d.refclassid = 'pg_catalog.pg_operator'::regclass AND o.oid = d.refobjid \
-       WHERE d.refobjid >= 16384 AND (o.oid IS NOT NULL OR d.refclassid = 'pg_catalog.pg_proc'::regclass)) \
+       WHERE d.refobjid >= 16384 AND (o.oid IS NOT NULL OR d.refclassid = 'pg_catalog.pg_proc'::regclass) \
+       AND d.refobjid NOT IN ('loxo.next_identity'::regproc, 'loxo.identity_sequence'::regproc)) \
      SELECT 'c', o.relname, array_agg(DISTINCT u.function::oid) FILTER (WHERE u.changes), \
        array_agg(DISTINCT u.function::oid) FILTER (WHERE u.truncates) \
      FROM own o JOIN reach r ON r.oid = o.oid JOIN used u ON u.relid = r.reached GROUP BY o.relname";

@@ -84,13 +84,8 @@ pub(super) fn fill(
                 type_of(column)?,
                 alter(vec![of])?
             );
-            let sequence = format!(
-                "pg_catalog.pg_get_serial_sequence({}, {})",
-                quote_literal(&table),
-                quote_literal(&column.colname)
-            );
             let always = always.then(|| format!("ALTER TABLE {table} ALTER COLUMN {name} SET GENERATED ALWAYS"));
-            (bare, format!("pg_catalog.nextval({sequence})"), always.into_iter().collect())
+            (bare, crate::dml::next_identity(&table, &column.colname), always.into_iter().collect())
         }
         Source::Default(default) => {
             let value = tree::deparse_expression(default)?;

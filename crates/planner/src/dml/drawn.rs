@@ -36,10 +36,8 @@ pub(crate) fn drawn(ctx: &Context<'_>, statement: &Statement) -> Result<Option<D
 fn may_draw(ctx: &Context<'_>, insert: &InsertStmt) -> Result<bool> {
     let named = insert.relation.as_ref().map(|name| ctx.resolve(name)).transpose()?;
     let Some(Named::Distributed(relation)) = named else { return Ok(false) };
-    let draws = |column: &Column| match column.generated {
-        Generated::IdentityAlways | Generated::IdentityByDefault => true,
-        _ => column.default.is_some() && !column.default_is_stable,
-    };
+    let draws =
+        |column: &Column| column.generated.is_identity() || column.default.is_some() && !column.default_is_stable;
     Ok(relation.columns.iter().any(draws))
 }
 
@@ -80,7 +78,7 @@ impl Insert<'_> {
     /// The expression that draws a column's number, if it is nothing but that.
     pub(crate) fn draw_of(&self, column: &Column) -> Option<String> {
         match column.generated {
-            Generated::IdentityAlways | Generated::IdentityByDefault => Some(stage::identity(&self.relation, column)),
+            generated if generated.is_identity() => Some(stage::identity(&self.relation, column)),
             Generated::No => {
                 let default = column.default.as_deref()?;
                 let node = tree::parse_expression(default).ok()?;

@@ -9,7 +9,7 @@ use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use super::staged_dml::{Clause, Draft, Kind};
-use super::{Target, check_same_everywhere, insert, is_replicated, returning_list, stage, update};
+use super::{Target, check_same_everywhere, is_replicated, returning_list, stage, update};
 use crate::context::Context;
 use crate::facts::{constant::is_literal, functions::facts};
 use crate::parse::Statement;
@@ -123,7 +123,7 @@ impl Merge<'_> {
             let is_given = |name: &str| given.iter().any(|(given, value)| given == name && value.is_some());
             for column in stored.iter().filter(|column| !is_given(&column.name)) {
                 let default = column.default.as_deref().map(tree::parse_expression).transpose()?;
-                if insert::is_identity(column) || default.is_some_and(|default| !is_literal(&default)) {
+                if column.generated.is_identity() || default.is_some_and(|default| !is_literal(&default)) {
                     return Ok(true);
                 }
             }

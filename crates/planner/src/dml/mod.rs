@@ -26,12 +26,13 @@ mod update;
 mod view;
 
 pub(crate) use drawn::drawn;
-pub(crate) use insert::{Insert, insert, is_identity, place_of_insert};
+pub(crate) use insert::{Insert, insert, place_of_insert};
 pub(crate) use merge::merge;
 pub(crate) use row_parts::{Part, parts};
 pub use set_default::sets_default;
 pub(crate) use set_default::written_out;
-pub(crate) use stage::{definition, identity, stored_columns};
+pub use stage::identity;
+pub(crate) use stage::{definition, next_identity, stored_columns};
 pub(crate) use update::{changing_targets, check_key, delete, update};
 
 pub(crate) use view::{VIEW_DEPTH_MAX, one_view_down, table_behind, table_under, through_view};

@@ -21,7 +21,7 @@ pub(crate) fn row_column(column: &Column) -> RowColumn {
 
 /// Columns that a row brings: generated ones are computed where the row is stored.
 pub(crate) fn stored_columns(relation: &Relation) -> Vec<&Column> {
-    relation.columns.iter().filter(|c| !matches!(c.generated, Generated::Stored | Generated::Virtual)).collect()
+    relation.columns.iter().filter(|column| !column.generated.is_computed()).collect()
 }
 
 impl Stage {
@@ -52,9 +52,7 @@ pub(crate) fn stage(relation: &Arc<Relation>, now: Option<&Moment>) -> Stage {
 
 /// Is the column computed from one that comes after it? An expression that cannot be read may be.
 fn reads_later(relation: &Relation, column: &Column) -> bool {
-    let (Generated::Stored | Generated::Virtual, Some(expression)) = (column.generated, &column.default) else {
-        return false;
-    };
+    let Some(expression) = column.default.as_ref().filter(|_| column.generated.is_computed()) else { return false };
     let Ok(expression) = tree::parse_expression(expression) else { return true };
     let is_later = |name: &str| relation.column(name).is_some_and(|other| other.number > column.number);
     expression
@@ -65,9 +63,7 @@ fn reads_later(relation: &Relation, column: &Column) -> bool {
 pub(crate) fn definition(relation: &Relation, column: &Column, now: Option<&Moment>) -> String {
     let name = quote_identifier(&column.name);
     let default = match (column.generated, &column.default) {
-        (Generated::IdentityAlways | Generated::IdentityByDefault, _) => {
-            format!(" DEFAULT {}", identity(relation, column))
-        }
+        (generated, _) if generated.is_identity() => format!(" DEFAULT {}", identity(relation, column)),
         (Generated::Stored | Generated::Virtual, Some(expression)) => {
             format!(" GENERATED ALWAYS AS ({expression}) STORED")
         }
@@ -80,10 +76,13 @@ pub(crate) fn definition(relation: &Relation, column: &Column, now: Option<&Mome
     format!("{name} {}{default}", column.type_name)
 }
 
-/// What gives the next number of an identity column.
-pub(crate) fn identity(relation: &Relation, column: &Column) -> String {
-    let (table, name) = (quote_literal(&relation.qualified_name()), quote_literal(&column.name));
-    format!("pg_catalog.nextval(pg_catalog.pg_get_serial_sequence({table}, {name}))")
+/// What gives the next number of an identity column to whoever may insert: `nextval()` wants a right on the sequence.
+pub fn identity(relation: &Relation, column: &Column) -> String {
+    next_identity(&relation.qualified_name(), &column.name)
+}
+
+pub(crate) fn next_identity(table: &str, column: &str) -> String {
+    format!("loxo.next_identity(loxo.identity_sequence({}, {}))", quote_literal(table), quote_literal(column))
 }
 
 /// How rows of these columns find their node.

@@ -165,7 +165,7 @@ impl Apart<'_> {
             if !marked && given.contains(&column.name.as_str()) {
                 continue;
             }
-            if matches!(column.generated, Generated::IdentityAlways | Generated::IdentityByDefault) {
+            if column.generated.is_identity() {
                 late.push((column, stage::identity(relation, column)));
                 continue;
             }
@@ -180,8 +180,7 @@ impl Apart<'_> {
             }
         }
         // Rows with DEFAULT in some of them, and what is computed from columns, need the values at once.
-        let is_generated = |column: &Column| matches!(column.generated, Generated::Stored | Generated::Virtual);
-        let may_be_late = !marked && !relation.columns.iter().any(is_generated);
+        let may_be_late = !marked && !relation.columns.iter().any(|column| column.generated.is_computed());
         Ok((late.is_empty() || may_be_late).then_some(late))
     }
 }

@@ -10,7 +10,7 @@
 
 use std::collections::HashSet;
 
-use catalog::{BuiltinFunction, Catalog, Function, Generated, Leavings, Meaning, Oid, Relation};
+use catalog::{BuiltinFunction, Catalog, Function, Leavings, Meaning, Oid, Relation};
 use pg_query::protobuf::{CopyStmt, FuncCall, InsertStmt, RangeVar, SelectStmt, VariableSetKind, VariableSetStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
@@ -238,7 +238,7 @@ impl<'a> Search<'a> {
 
     fn defaults_of(&mut self, relation: &Relation, wanted: impl Fn(&str) -> bool) {
         for column in relation.columns.iter().filter(|column| wanted(&column.name)) {
-            self.found.drawn |= matches!(column.generated, Generated::IdentityAlways | Generated::IdentityByDefault);
+            self.found.drawn |= column.generated.is_identity();
             let Some(default) = &column.default else { continue };
             match tree::parse_select(&format!("SELECT {default}")) {
                 Ok(select) => self.tree(&select),

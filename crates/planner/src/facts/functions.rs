@@ -13,9 +13,7 @@ use pgerror::{PgError, Result};
 
 use crate::context::{Context, Named, intersect};
 use crate::facts::builtins::{Class, class_of};
-use crate::facts::{
-    clock, code, numbers, setting_calls::constant_name, sized::sized_table, values_drawn::is_remembered,
-};
+use crate::facts::{clock, code, numbers, setting_calls::constant_name, sized::sized_table, values_drawn::of_sequence};
 use crate::parse::bodies::{ends_transactions, statements_of};
 use crate::parse::{asks_cluster, is_one_nodes, shape::is_moment};
 use crate::tree::{self, Ask, Get, Ref, Walk};
@@ -322,8 +320,9 @@ impl Search<'_> {
             let mut named = self.ctx.session.temp_functions.iter().filter(|function| function.name == name);
             return named.try_for_each(|function| self.temporary_function(function));
         }
-        if is_remembered(call) {
-            self.facts.home = Some("currval()".to_owned());
+        if let Some(what) = of_sequence(call) {
+            self.facts.home = Some(format!("{what}()"));
+            self.facts.writes |= what == "nextval";
             return Ok(());
         }
         let meant = self.ctx.user_functions(call);

@@ -64,10 +64,13 @@ fn list(numbers: impl Iterator<Item = impl ToString>) -> String {
     format!("{{{}}}", numbers.join(","))
 }
 
-/// Does the call mean one of our functions?
-pub(crate) fn is_remembered(call: &FuncCall) -> bool {
-    let (schema, name) = tree::qualified(&call.funcname);
-    schema == Some(SCHEMA) && [OF_SEQUENCE, LAST].contains(&name)
+/// PostgreSQL's function for which one of ours is called.
+pub(crate) fn of_sequence(call: &FuncCall) -> Option<&'static str> {
+    match tree::qualified(&call.funcname) {
+        (Some(SCHEMA), OF_SEQUENCE | LAST) => Some("currval"),
+        (Some(SCHEMA), "next_identity") => Some("nextval"),
+        _ => None,
+    }
 }
 
 /// The statement with such calls; `None` if there is no place for one. Calls in bodies, views and defaults stay as they are.

@@ -13,7 +13,7 @@
 
 use std::sync::Arc;
 
-use catalog::{Generated, Oid, Relation};
+use catalog::{Oid, Relation};
 use pg_query::NodeEnum;
 use pgerror::{PgError, Result, SqlState};
 
@@ -131,11 +131,8 @@ fn root(ctx: &Context<'_>, table: &Arc<Relation>) -> Arc<Relation> {
 
 /// May a node make other rows of those that come, by triggers or by functions in generated columns?
 fn makes_rows(table: &Relation) -> bool {
-    let is_generated = |generated| matches!(generated, Generated::Stored | Generated::Virtual);
-    table.code.as_ref().is_some_and(|code| {
-        let generates = table.columns.iter().any(|column| is_generated(column.generated));
-        code.makes_rows || (generates && !code.expressions.is_empty())
-    })
+    let generates = || table.columns.iter().any(|column| column.generated.is_computed());
+    table.code.as_ref().is_some_and(|code| code.makes_rows || (!code.expressions.is_empty() && generates()))
 }
 
 /// Is every copy given the same by this plan?

@@ -208,7 +208,7 @@ impl<'a> Statements<'a> {
     /// The INSERT over the rows that the triggers gave.
     fn insert(&self, insert: &InsertStmt, change: &Change<'_>, returns: bool) -> Result<String> {
         let table = change.relation;
-        let has_identity = table.columns.iter().any(dml::is_identity);
+        let has_identity = table.columns.iter().any(|column| column.generated.is_identity());
         if has_identity && insert.r#override() == OverridingKind::OverridingUserValue {
             return Err(change.refused("It has OVERRIDING USER VALUE."));
         }

@@ -78,11 +78,9 @@ impl Change<'_> {
     }
 
     fn definitions(&self) -> Vec<String> {
-        let definition = |column: &Column| match column.generated {
-            Generated::Stored | Generated::Virtual => {
-                format!("{} {}", quote_identifier(&column.name), column.type_name)
-            }
-            _ => dml::definition(self.relation, column, None),
+        let definition = |column: &Column| match column.generated.is_computed() {
+            true => format!("{} {}", quote_identifier(&column.name), column.type_name),
+            false => dml::definition(self.relation, column, None),
         };
         self.relation.columns.iter().map(definition).collect()
     }
@@ -105,8 +103,7 @@ impl Change<'_> {
     /// PostgreSQL does not let them fill.
     fn of_copy(&self, copy: &CopyStmt) -> Result<MadeRows> {
         let table = format!("pg_temp.{}", quote_identifier(&self.relation.name));
-        let definitions: Vec<String> =
-            self.relation.columns.iter().map(|column| dml::definition(self.relation, column, None)).collect();
+        let definition = |column: &Column| dml::definition(self.relation, column, None);
         let value = |column: &Column| match column.generated {
             Generated::Stored | Generated::Virtual => "NULL".to_owned(),
             _ => quote_identifier(&column.name),
@@ -115,7 +112,7 @@ impl Change<'_> {
         let fill = CopyStmt { relation: Some(tree::table("pg_temp", &self.relation.name, None)), ..copy.clone() };
         Ok(MadeRows {
             table: self.relation.name.clone(),
-            definitions,
+            definitions: self.relation.columns.iter().map(definition).collect(),
             fill: tree::deparse(&fill.into_tree())?,
             read: format!(
                 "SELECT NULL, CAST(ROW({}) AS {}) FROM {table} ORDER BY ctid",

@@ -225,9 +225,10 @@ impl DrawnValues {
 }
 
 /// PostgreSQL's error about a sequence says nothing of a function of ours.
-fn without_own_context(error: PgError) -> PgError {
+pub(crate) fn without_own_context(error: PgError) -> PgError {
     let context = error.text(field::WHERE);
-    let is_own = |line: &&str| line.contains(" loxo.value_drawn(") || line.contains(" loxo.last_value_drawn(");
+    let own = ["value_drawn", "last_value_drawn", "next_identity", "draw_identity", "identity_sequence"];
+    let is_own = |line: &&str| own.iter().any(|name| line.contains(&format!(" loxo.{name}(")));
     if !context.lines().any(|line| is_own(&line)) {
         return error;
     }

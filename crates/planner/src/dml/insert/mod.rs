@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use catalog::{Column, Distribution, Generated, KeyColumn, NodeId, Oid, Relation};
+use catalog::{Column, Distribution, KeyColumn, NodeId, Oid, Relation};
 use pg_query::protobuf::{InsertStmt, List, OverridingKind, SelectStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
@@ -239,7 +239,7 @@ impl Insert<'_> {
         let given = self.given_columns();
         let replicated = is_replicated(&self.relation);
         let is_safe = |column: &Column| {
-            !is_identity(column)
+            !column.generated.is_identity()
                 && match &column.default {
                     None => true,
                     Some(text) if replicated => self.constant_default(text).is_some(),
@@ -277,7 +277,7 @@ impl Insert<'_> {
             return Vec::new();
         }
         let given = self.given_columns().into_iter().filter_map(|name| self.relation.column(name));
-        given.filter(|column| is_identity(column)).collect()
+        given.filter(|column| column.generated.is_identity()).collect()
     }
 
     /// The rows of a bare VALUES list.
@@ -496,10 +496,6 @@ impl Insert<'_> {
             is_snapshot_independent: false,
         }))
     }
-}
-
-pub(crate) fn is_identity(column: &Column) -> bool {
-    matches!(column.generated, Generated::IdentityAlways | Generated::IdentityByDefault)
 }
 
 fn has_default(row: &Node) -> bool {

@@ -5,7 +5,7 @@ use pg_query::Node;
 use pg_query::protobuf::{InsertStmt, OverridingKind};
 use pgerror::{PgError, Result};
 
-use super::{Insert, Markers, is_identity, is_list, overriding, source, tail, values};
+use super::{Insert, Markers, is_list, overriding, source, tail, values};
 use crate::dml::{row_parts, stage};
 use crate::plan::{Clauses, Direct, FinalSql, Input, InsertStaged, Plan, RowColumn, STAGE, column_list};
 use crate::tree::{self, Ask, Syntax};
@@ -61,7 +61,7 @@ impl Insert<'_> {
         let given = given.filter(|_| is_bare && !self.relation.is_barrier)?;
         let stored = stage::stored_columns(&self.relation);
         let is_given = |column: &Column| given.iter().any(|other| other.number == column.number);
-        let has_default = |column: &Column| column.default.is_some() || is_identity(column);
+        let has_default = |column: &Column| column.default.is_some() || column.generated.is_identity();
         let all_stored = given.iter().all(|column| stored.iter().any(|other| other.number == column.number));
         if !all_stored || stored.into_iter().any(|column| !is_given(column) && has_default(column)) {
             return None;

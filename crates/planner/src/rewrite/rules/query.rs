@@ -69,7 +69,7 @@ impl<'a> Query<'a> {
     /// What a generated column will be is known when the row is there.
     fn named(&self, which: Which, name: &str) -> Result<&Column> {
         let column = self.column(name)?;
-        match which == Which::New && matches!(column.generated, Generated::Stored | Generated::Virtual) {
+        match which == Which::New && column.generated.is_computed() {
             true => Err(self.refused(&format!("new.{name}, a generated column,"))),
             false => Ok(column),
         }
