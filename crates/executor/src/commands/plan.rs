@@ -232,8 +232,11 @@ impl Session {
         let search_path = self.search_path(&loaded.catalog).await?;
         let temporary = self.temp_relations().await?;
         let validity = match temporary.views.is_empty() {
-            true => PlanValidity::new(&loaded, &statement.sql),
-            false => PlanValidity::new(&loaded, &format!("{}{}", statement.sql, temporary.definitions())),
+            true => PlanValidity::new(&loaded, &statement.sql, &search_path),
+            false => {
+                let sql = format!("{}{}", statement.sql, temporary.definitions());
+                PlanValidity::new(&loaded, &sql, &search_path)
+            }
         };
         let (loaded, unfit_to_write) = self.plan_from(validity)?;
         let described;

@@ -23,6 +23,7 @@ use crate::session::pipeline::Again;
 use crate::session::temp_names::TempNames;
 use crate::shared::long_texts::lengthy;
 use crate::shared::plan_validity::PlanValidity;
+use crate::shared::search_paths::Path;
 use crate::shared::templates::{Entry, Lesson, Scratch};
 
 /// An INSERT of many rows as long as this is planned by one row of each kind at once: the tree of all rows takes hundreds of
@@ -115,14 +116,15 @@ impl Session {
         if self.has_outlived(&loaded) {
             return None;
         }
-        let catalog = &loaded.catalog;
+        let path = self.known_search_path(&loaded.catalog)?;
+        let under = (&*loaded.catalog, &path);
         let mut scratch = std::mem::take(&mut self.scratch);
         let plan = match scratch.rows.scan(sql) {
-            true => self.plan_rows(sql, &mut scratch, call, catalog, at_once),
-            false => self.plan_by_shape(sql, &mut scratch, call, catalog),
+            true => self.plan_rows(sql, &mut scratch, call, under, at_once),
+            false => self.plan_by_shape(sql, &mut scratch, call, under),
         };
         self.scratch = scratch;
-        plan.filter(|_| self.plan_from(PlanValidity::new(&loaded, sql)).is_ok())
+        plan.filter(|_| self.plan_from(PlanValidity::new(&loaded, sql, &path)).is_ok())
     }
 
     /// The plan of a long INSERT of many rows of which none like it was planned before: by one row of each kind, once what the rows lack
@@ -185,21 +187,18 @@ impl Session {
         self.context.current_catalog().is_some_and(|loaded| loaded.catalog.version() == catalog_version)
     }
 
-    /// What templates are found by: shape and search path, and whether one row stands for many. False if the search path is not
-    /// known yet.
-    fn write_key(&self, key: &mut Vec<u8>, shape: &Shape, is_row: bool, catalog: &Catalog) -> bool {
+    /// What templates are found by: shape and search path, and whether one row stands for many.
+    fn write_key(key: &mut Vec<u8>, shape: &Shape, is_row: bool, path: &Path) {
         key.clear();
         key.extend_from_slice(shape.text());
         let mut put = |schema: &str| {
             key.push(0);
             key.extend_from_slice(schema.as_bytes());
         };
-        let path = self.known_search_path(catalog);
-        path.iter().flat_map(|path| path.iter()).for_each(|schema| put(schema));
+        path.iter().for_each(|schema| put(schema));
         if is_row {
             put("\0");
         }
-        path.is_some()
     }
 
     /// What is known of a shape. `None`: it is to be learned.
@@ -274,7 +273,7 @@ impl Session {
         sql: &str,
         scratch: &mut Scratch,
         call: &Call,
-        catalog: &Catalog,
+        (catalog, path): (&Catalog, &Path),
         at_once: bool,
     ) -> Option<Quick> {
         let Scratch { rows, key, .. } = scratch;
@@ -284,9 +283,10 @@ impl Session {
         let (mut known, mut lessons) = (Vec::new(), Vec::new());
         for kind in 0..rows.kinds() {
             let (one, mut shape) = (rows.one(sql, kind), Shape::default());
-            if !shape.scan(&one) || !self.write_key(key, &shape, true, catalog) {
+            if !shape.scan(&one) {
                 return None;
             }
+            Self::write_key(key, &shape, true, path);
             match self.entry(key, catalog, at_once) {
                 Some(Entry::Known(template)) => known.push((template, shape)),
                 Some(Entry::Never) => return None,
@@ -328,11 +328,18 @@ impl Session {
         self.withholds_temp = catalog.withholds_temp();
     }
 
-    fn plan_by_shape(&mut self, sql: &str, scratch: &mut Scratch, call: &Call, catalog: &Catalog) -> Option<Quick> {
+    fn plan_by_shape(
+        &mut self,
+        sql: &str,
+        scratch: &mut Scratch,
+        call: &Call,
+        (catalog, path): (&Catalog, &Path),
+    ) -> Option<Quick> {
         let Scratch { shape, key, .. } = scratch;
-        if !shape.scan(sql) || !self.write_key(key, shape, false, catalog) {
+        if !shape.scan(sql) {
             return None;
         }
+        Self::write_key(key, shape, false, path);
         let template = match self.entry(key, catalog, false) {
             Some(Entry::Known(template)) => template,
             Some(Entry::Never | Entry::Seen) => return None,

@@ -24,27 +24,36 @@ use crate::backend::cancel::CancelSet;
 use crate::backend::leased::Condition;
 use crate::shared::catalog_load::Loaded;
 use crate::shared::context::Context;
+use crate::shared::search_paths::Path;
 
 const MOVED: &str = "the distribution of table";
 
 const RULED: &str = "a rule of";
 
-/// The catalog and the text of the present statement's plan.
+/// The catalog, the text and the search path of the present statement's plan.
 pub struct PlanValidity {
     pub(crate) loaded: Arc<Loaded>,
     pub(crate) sql: Box<str>,
+    /// Where the text's bare names were looked up.
+    path: Path,
     /// The statement reads nothing but snapshots that were taken while the plan held: buckets that move after them do not matter.
     is_under_snapshot: bool,
 }
 
 impl PlanValidity {
-    pub(crate) fn new(loaded: &Arc<Loaded>, sql: &str) -> Arc<Self> {
-        Arc::new(Self { loaded: loaded.clone(), sql: sql.into(), is_under_snapshot: false })
+    pub(crate) fn new(loaded: &Arc<Loaded>, sql: &str, path: &Path) -> Arc<Self> {
+        Arc::new(Self { loaded: loaded.clone(), sql: sql.into(), path: path.clone(), is_under_snapshot: false })
+    }
+
+    /// That of another catalog, or of another text that is planned under the same path.
+    pub(crate) fn like(&self, loaded: &Arc<Loaded>, sql: &str) -> Arc<Self> {
+        Self::new(loaded, sql, &self.path)
     }
 
     /// What counts for the rest of a statement whose snapshots were taken before the plan was found to hold.
     pub(crate) fn under_snapshot(&self) -> Arc<Self> {
-        Arc::new(Self { loaded: self.loaded.clone(), sql: self.sql.clone(), is_under_snapshot: true })
+        let (loaded, path) = (self.loaded.clone(), self.path.clone());
+        Arc::new(Self { loaded, sql: self.sql.clone(), path, is_under_snapshot: true })
     }
 
     /// What the plan was made with.
@@ -71,7 +80,8 @@ impl PlanValidity {
         let then = &self.loaded.catalog;
         let has_moved = |relation: &Relation| self.has_moved(relation, now);
         let moved = then.relations().filter(|relation| has_moved(relation) || has_other_rules(relation, now));
-        match moved.map(|relation| relation.as_ref()).find(|relation| planner::may_use(&self.sql, relation, then)) {
+        let is_used = |relation: &&Relation| planner::may_use(&self.sql, relation, then, &self.path);
+        match moved.map(|relation| relation.as_ref()).find(is_used) {
             None => Ok(()),
             Some(relation) => Err(PgError::new(
                 SqlState::SERIALIZATION_FAILURE,
