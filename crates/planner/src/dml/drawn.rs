@@ -91,9 +91,7 @@ impl Insert<'_> {
     fn with_parameters(&self, given: Vec<String>, sequences: &[(&Column, String)]) -> Result<Option<Drawn>> {
         let lost = || PgError::internal("an INSERT of rows without rows");
         let mut insert = self.insert.clone();
-        let Some(values) = insert.select_stmt.get_mut::<SelectStmt>() else {
-            return Err(lost());
-        };
+        let Some(values) = insert.select_stmt.get_mut::<SelectStmt>() else { return Err(lost()) };
         let mut number = self.statement.parameters;
         let mut next = || {
             number += 1;

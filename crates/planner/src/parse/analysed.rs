@@ -60,6 +60,8 @@ pub struct Uses {
     pub functions: HashSet<Oid>,
     pub operators: HashSet<Oid>,
     pub types: HashSet<Oid>,
+    /// Schemas of such types that the user may not name.
+    pub closed: HashSet<String>,
     /// PostgreSQL's own functions, of which nothing depends; empty if they are not known.
     pub builtins: HashSet<Oid>,
 }
@@ -91,7 +93,7 @@ impl Analysis {
         let [tree] = <[NodeEnum; 1]>::try_from(statements).map_err(|_| unreadable())?;
         let mut whole = tree::node(tree);
         let is_shorter = leave_out_unread_parts(&mut whole)?;
-        say_plainly(&mut whole)?;
+        say_plainly(&mut whole, &uses.closed)?;
         cast_parameters(&mut whole, undeclared)?;
         let tree = whole.node.ok_or_else(unreadable)?;
         let (mut called, mut has_whole_rows) = (HashSet::new(), false);

@@ -2,7 +2,9 @@
 
 use std::collections::HashSet;
 
-use pg_query::protobuf::{AConst, ColumnRef, ResTarget, RowExpr, SelectStmt, SortBy, SortByNulls, TypeCast, TypeName};
+use pg_query::protobuf::{
+    AArrayExpr, AConst, ColumnRef, ResTarget, RowExpr, SelectStmt, SortBy, SortByNulls, TypeCast, TypeName,
+};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
@@ -10,8 +12,9 @@ use crate::tree::{self, Ask, Get, Ref, Syntax, Walk};
 
 /// A column that it prints without a name is called `?column?`, and
 /// a constant whose type comes from where it goes is printed as one of type `unknown`. A row is sorted by its fields, one
-/// after the other, and fields have types that a column can have.
-pub(super) fn say_plainly(statement: &mut Node) -> Result<()> {
+/// after the other, and fields have types that a column can have. Types of schemas that are `closed` to the user he has not
+/// named: they come from where their values go, too.
+pub(super) fn say_plainly(statement: &mut Node, closed: &HashSet<String>) -> Result<()> {
     statement.rewrite(&mut |node| {
         match &mut node.node {
             Some(NodeEnum::SelectStmt(select)) => {
@@ -27,10 +30,13 @@ pub(super) fn say_plainly(statement: &mut Node) -> Result<()> {
                     target.name = "?column?".to_owned();
                 }
             }
-            Some(NodeEnum::TypeCast(cast)) if is_unknown(cast) => {
-                if let Some(constant) = cast.arg.take() {
-                    *node = *constant;
+            Some(NodeEnum::TypeCast(cast)) if is_untold(cast, closed) => {
+                if let Some(value) = cast.arg.take() {
+                    *node = *value;
                 }
+            }
+            Some(NodeEnum::AArrayExpr(array)) => {
+                *node = literal_of(array, closed).unwrap_or_else(|| std::mem::take(node))
             }
             _ => {}
         }
@@ -89,12 +95,8 @@ fn columns_by_position(select: &mut SelectStmt) {
 /// `ORDER BY ROW(a, b) DESC` as `ORDER BY a DESC, b DESC` (`record_cmp` of rowtypes.c, which takes NULL for the greatest).
 fn by_fields(item: Node) -> Vec<Node> {
     let Some(by) = item.get::<SortBy>() else { return vec![item] };
-    let Some(row) = by.node.get::<RowExpr>() else {
-        return vec![item];
-    };
-    if row.args.is_empty() || !by.use_op.is_empty() {
-        return vec![item];
-    }
+    let row = by.node.get::<RowExpr>().filter(|row| !row.args.is_empty() && by.use_op.is_empty());
+    let Some(row) = row else { return vec![item] };
     let field = |value: &Node| {
         let sorted = SortBy {
             node: Some(Box::new(value.clone())),
@@ -106,8 +108,20 @@ fn by_fields(item: Node) -> Vec<Node> {
     row.args.iter().flat_map(field).collect()
 }
 
-fn is_unknown(cast: &TypeCast) -> bool {
+fn is_untold(cast: &TypeCast, closed: &HashSet<String>) -> bool {
+    let schema = cast.type_name.as_ref().filter(|of| of.names.len() > 1).and_then(|of| tree::text_of(&of.names[0]));
     tree::type_of(cast) == Some("unknown") && cast.arg.get::<AConst>().is_some()
+        || schema.is_some_and(|schema| closed.contains(schema))
+}
+
+/// `ARRAY['a'::closed.t, …]` as `'{"a", …}'`: without the type it would be an array of text.
+fn literal_of(array: &AArrayExpr, closed: &HashSet<String>) -> Option<Node> {
+    let item = |item: &Node| {
+        let text = tree::quoted(item.get::<TypeCast>().filter(|cast| is_untold(cast, closed))?.arg.get()?)?;
+        Some(format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"")))
+    };
+    let items = array.elements.iter().map(item).collect::<Option<Vec<_>>>().filter(|items| !items.is_empty())?;
+    Some(tree::text(&format!("{{{}}}", items.join(","))))
 }
 
 /// What its printing does not tell as it was meant: 0A000 if this text is to be run in place of the user's.

@@ -443,9 +443,7 @@ fn column_names(ctx: &Context<'_>, node: &Node, names: &mut HashSet<String>) {
 /// A constant, or the one value of a sub-select that has been computed and is on all nodes.
 fn is_single_value(ctx: &Context<'_>, node: &Node) -> bool {
     let Some(link) = node.get::<SubLink>() else { return is_constant(ctx, node) };
-    let Some(select) = link.subselect.get::<SelectStmt>() else {
-        return false;
-    };
+    let Some(select) = link.subselect.get::<SelectStmt>() else { return false };
     let [Node { node: Some(NodeEnum::RangeVar(table)) }] = select.from_clause.as_slice() else { return false };
     let is_single = |made: &Arc<Relation>| {
         made.name == table.relname && made.rows == 1.0 && matches!(made.distribution, Distribution::Replicated { .. })

@@ -23,9 +23,7 @@ const PARAMETERS_MAX: usize = u16::MAX as usize;
 
 /// See the module's page; for an INSERT of one row.
 pub(super) fn is_snapshot_independent(insert: &InsertStmt, relation: &Relation) -> bool {
-    let Some(query) = insert.select_stmt.get::<SelectStmt>() else {
-        return false;
-    };
+    let Some(query) = insert.select_stmt.get::<SelectStmt>() else { return false };
     let [Node { node: Some(NodeEnum::List(row)) }] = query.values_lists.as_slice() else { return false };
     insert.on_conflict_clause.is_none()
         && row.items.iter().all(is_given)

@@ -53,19 +53,26 @@ const PRINTING: &str = "SET LOCAL search_path = ''; SET LOCAL datestyle = 'ISO';
      SET LOCAL lc_monetary = 'C'; SET LOCAL client_encoding = 'UTF8'";
 
 /// The statement, its analysed tree if that is not too large, the objects of the user's that it depends on: of each its
-/// catalog and its id; and the session's time zone. Of the function in a schema.
+/// catalog and its id; the session's time zone; and the schemas of types in it that the user may not name, in hexadecimal. Of
+/// the function in a schema.
 const READ_BACK: &str = "SELECT pg_catalog.pg_get_function_sqlbody(p.oid), \
        CASE WHEN pg_catalog.pg_column_size(p.prosqlbody) < 65536 THEN p.prosqlbody END, \
        (SELECT pg_catalog.string_agg(pg_catalog.concat(d.refclassid, ' ', d.refobjid), ',') FROM pg_catalog.pg_depend d \
         WHERE d.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass AND d.objid = p.oid AND d.refobjid >= 16384), \
-       pg_catalog.current_setting('TimeZone') \
+       pg_catalog.current_setting('TimeZone'), \
+       (SELECT pg_catalog.string_agg(DISTINCT pg_catalog.encode(pg_catalog.convert_to(n.nspname, 'UTF8'), 'hex'), ',') \
+        FROM pg_catalog.pg_depend d JOIN pg_catalog.pg_type t ON t.oid = d.refobjid \
+        JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace \
+        WHERE d.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass AND d.objid = p.oid \
+        AND d.refclassid = 'pg_catalog.pg_type'::pg_catalog.regclass \
+        AND NOT pg_catalog.has_schema_privilege(n.oid, 'USAGE')) \
      FROM pg_catalog.pg_proc p WHERE p.proname = 'loxo_analyse' AND p.pronamespace = ";
 
 /// [`READ_BACK`] of `pg_temp`.
 const MY_TEMP: &str = "pg_catalog.pg_my_temp_schema()";
 
 /// Columns of [`READ_BACK`].
-const COLUMNS: usize = 4;
+const COLUMNS: usize = 5;
 
 /// Object ids of PostgreSQL's catalogs, the same on every server.
 const PG_CLASS: Oid = 1259;
@@ -519,8 +526,15 @@ fn analysis_of(rows: &[Row], undeclared: &[Undeclared]) -> Result<Analysis> {
             _ => false,
         };
     }
+    let closed = optional(first, 4)?.into_iter().flat_map(|all| all.split(',')).map(of_hex).collect::<Option<_>>();
+    uses.closed = closed.ok_or_else(unreadable)?;
     let body = optional(first, 0)?.ok_or_else(|| PgError::internal("an analysed statement without a text"))?;
     Ok(Analysis::new(body, uses, undeclared)?.in_zone(text(first, 3)?))
+}
+
+fn of_hex(digits: &str) -> Option<String> {
+    let byte = |at: usize| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok();
+    String::from_utf8((0..digits.len()).step_by(2).map(byte).collect::<Option<_>>()?).ok()
 }
 
 /// The text as the body of a function, from its second line on.

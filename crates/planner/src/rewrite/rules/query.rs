@@ -302,9 +302,7 @@ fn inserted(relation: &Relation, insert: &InsertStmt) -> Result<Rows> {
     if insert.r#override != protobuf::OverridingKind::OverridingNotSet as i32 {
         return refused("OVERRIDING");
     }
-    let Some(query) = insert.select_stmt.get::<SelectStmt>() else {
-        return Ok(Rows::One(Vec::new()));
-    };
+    let Some(query) = insert.select_stmt.get::<SelectStmt>() else { return Ok(Rows::One(Vec::new())) };
     let mut columns = Vec::new();
     for column in &insert.cols {
         match &column.node {

@@ -73,9 +73,7 @@ impl Search<'_> {
         if !is_closed(&ctx, leaf)? {
             return Ok(None);
         }
-        let (Some(alone), Some(outputs)) = (with_ctes(&ctx, leaf, query)?, outputs(leaf)) else {
-            return Ok(None);
-        };
+        let (Some(alone), Some(outputs)) = (with_ctes(&ctx, leaf, query)?, outputs(leaf)) else { return Ok(None) };
         let columns = self.columns_shown(&alone, outputs.len(), state)?;
         let is_plain =
             alone.distinct_clause.is_empty() && !tree::is_ordered(&alone) && !shape::is_aggregated(self.ctx, &alone)?;

@@ -210,9 +210,7 @@ impl<'a> Analyzer<'a> {
 
     /// A WITH item that is a query.
     pub fn cte(&mut self, cte: &CommonTableExpr, recursive: bool, env: &Env<'_>) -> Local<Block> {
-        let Some(query) = cte.ctequery.get::<SelectStmt>() else {
-            return not_local("a data-modifying WITH");
-        };
+        let Some(query) = cte.ctequery.get::<SelectStmt>() else { return not_local("a data-modifying WITH") };
         let mut env = env.clone();
         if recursive {
             env.ctes.push((cte.ctename.clone(), Block { part: RowDistribution::Any, columns: None }));

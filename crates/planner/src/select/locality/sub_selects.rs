@@ -18,9 +18,7 @@ impl Analyzer<'_> {
         for link in shape::sub_links(select)? {
             let is_it = |condition: &SubLink| std::ptr::eq(condition, link);
             let is_condition = conditions.iter().any(|condition| condition.get().is_some_and(is_it));
-            let Some(query) = link.subselect.get::<SelectStmt>() else {
-                return not_local("an unknown sub-select");
-            };
+            let Some(query) = link.subselect.get::<SelectStmt>() else { return not_local("an unknown sub-select") };
             let outer = Outer { scope, equal, part: &result, next: env.outer };
             let inner = Env { ctes: env.ctes.clone(), outer: Some(&outer) };
             let block = self.block(query, &inner)?;
@@ -42,9 +40,7 @@ impl Analyzer<'_> {
 
     /// Where the rows of a condition's sub-select are, seen from rows of a level that does not have it (yet).
     pub fn below(&mut self, body: &Body, link: &SubLink, env: &Env<'_>) -> Local<RowDistribution> {
-        let Some(query) = link.subselect.get::<SelectStmt>() else {
-            return not_local("an unknown sub-select");
-        };
+        let Some(query) = link.subselect.get::<SelectStmt>() else { return not_local("an unknown sub-select") };
         let outer = Outer { scope: &body.scope, equal: &body.equal, part: &body.part, next: env.outer };
         Ok(self.block(query, &Env { ctes: env.ctes.clone(), outer: Some(&outer) })?.part)
     }
