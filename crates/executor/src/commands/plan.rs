@@ -232,11 +232,9 @@ impl Session {
         let search_path = self.search_path(&loaded.catalog).await?;
         let temporary = self.temp_relations().await?;
         let validity = match temporary.views.is_empty() {
-            true => PlanValidity::new(&loaded, &statement.sql, &search_path),
-            false => {
-                let sql = format!("{}{}", statement.sql, temporary.definitions());
-                PlanValidity::new(&loaded, &sql, &search_path)
-            }
+            true => PlanValidity::new(&loaded, &statement.sql, Some(&search_path)),
+            // Their definitions may have been printed under another path.
+            false => PlanValidity::new(&loaded, &format!("{}{}", statement.sql, temporary.definitions()), None),
         };
         let (loaded, unfit_to_write) = self.plan_from(validity)?;
         let described;

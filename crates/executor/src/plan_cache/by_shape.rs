@@ -124,7 +124,7 @@ impl Session {
             false => self.plan_by_shape(sql, &mut scratch, call, under),
         };
         self.scratch = scratch;
-        plan.filter(|_| self.plan_from(PlanValidity::new(&loaded, sql, &path)).is_ok())
+        plan.filter(|_| self.plan_from(PlanValidity::new(&loaded, sql, Some(&path))).is_ok())
     }
 
     /// The plan of a long INSERT of many rows of which none like it was planned before: by one row of each kind, once what the rows lack

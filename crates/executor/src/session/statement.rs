@@ -52,7 +52,7 @@ impl Session {
         if Arc::ptr_eq(&first.catalog, &validity.loaded.catalog) {
             return Ok((self.planned_from(validity), None));
         }
-        let of_then = validity.like(&first, &validity.sql);
+        let of_then = validity.with(&first);
         match of_then.compare(&validity.loaded.catalog) {
             Ok(()) => Ok((self.planned_from(validity), None)),
             Err(error) => {
@@ -91,7 +91,7 @@ impl Session {
     pub fn validity_of_all<'t>(&self, texts: impl Iterator<Item = &'t str>) -> Option<Arc<PlanValidity>> {
         let validity = self.validity.as_ref()?;
         let all = texts.fold(validity.sql.to_string(), |all, text| all + "; " + text);
-        Some(validity.like(&validity.loaded, &all))
+        Some(PlanValidity::new(&validity.loaded, &all, None))
     }
 
     /// 40001 if a plan made from this does not hold any more.

@@ -34,20 +34,20 @@ const RULED: &str = "a rule of";
 pub struct PlanValidity {
     pub(crate) loaded: Arc<Loaded>,
     pub(crate) sql: Box<str>,
-    /// Where the text's bare names were looked up.
-    path: Path,
+    /// Where the text's bare names were looked up; `None`: in any schema.
+    path: Option<Path>,
     /// The statement reads nothing but snapshots that were taken while the plan held: buckets that move after them do not matter.
     is_under_snapshot: bool,
 }
 
 impl PlanValidity {
-    pub(crate) fn new(loaded: &Arc<Loaded>, sql: &str, path: &Path) -> Arc<Self> {
-        Arc::new(Self { loaded: loaded.clone(), sql: sql.into(), path: path.clone(), is_under_snapshot: false })
+    pub(crate) fn new(loaded: &Arc<Loaded>, sql: &str, path: Option<&Path>) -> Arc<Self> {
+        Arc::new(Self { loaded: loaded.clone(), sql: sql.into(), path: path.cloned(), is_under_snapshot: false })
     }
 
-    /// That of another catalog, or of another text that is planned under the same path.
-    pub(crate) fn like(&self, loaded: &Arc<Loaded>, sql: &str) -> Arc<Self> {
-        Self::new(loaded, sql, &self.path)
+    /// With another catalog.
+    pub(crate) fn with(&self, loaded: &Arc<Loaded>) -> Arc<Self> {
+        Self::new(loaded, &self.sql, self.path.as_ref())
     }
 
     /// What counts for the rest of a statement whose snapshots were taken before the plan was found to hold.
@@ -80,7 +80,7 @@ impl PlanValidity {
         let then = &self.loaded.catalog;
         let has_moved = |relation: &Relation| self.has_moved(relation, now);
         let moved = then.relations().filter(|relation| has_moved(relation) || has_other_rules(relation, now));
-        let is_used = |relation: &&Relation| planner::may_use(&self.sql, relation, then, &self.path);
+        let is_used = |relation: &&Relation| planner::may_use(&self.sql, relation, then, self.path.as_deref());
         match moved.map(|relation| relation.as_ref()).find(is_used) {
             None => Ok(()),
             Some(relation) => Err(PgError::new(

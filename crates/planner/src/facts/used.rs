@@ -9,7 +9,7 @@ use crate::parse::{CopySubject, Statement, StatementKind, bodies::statements_of,
 use crate::tree::{Ask, Ref, Walk, is_about_rows, is_temporary_schema, qualified};
 
 /// Names in statements.
-#[derive(Clone, Default)]
+#[derive(Default)]
 struct Names {
     /// Schema, if one is written, and name of tables and views.
     tables: HashSet<(Option<String>, String)>,
@@ -19,75 +19,50 @@ struct Names {
     hidden: bool,
 }
 
-/// May the text, under this search path, use this table, by its own name, that of a table above it, or through a view or a function?
-/// What a function computes the text of is left out: no node runs that as a part of the statement.
-pub fn may_use(sql: &str, relation: &Relation, catalog: &Catalog, path: &[String]) -> bool {
-    let meant = Meant { catalog, path: Some(path).filter(|_| !may_change_path(sql)) };
-    meant.reach(Names::of(sql), Vec::new(), relation) == Some(true)
+/// May the text, under this search path (`None`: any), use this table, by its own name, that of a table above it, or through a view or a function? What
+/// a function computes the text of is left out: no node runs that as a part of the statement.
+pub fn may_use(sql: &str, relation: &Relation, catalog: &Catalog, path: Option<&[String]>) -> bool {
+    reach((Names::of(sql), path), Vec::new(), relation, catalog) == Some(true)
 }
 
 /// May the function use this table? In doubt it may.
 pub(crate) fn function_may_use(function: &Function, relation: &Relation, catalog: &Catalog) -> bool {
-    Meant { catalog, path: None }.reach(Names::default(), vec![function], relation) != Some(false)
+    reach((Names::default(), None), vec![function], relation, catalog) != Some(false)
 }
 
-/// May bare names mean something else within, or after it? The path depends on the user, too.
-fn may_change_path(text: &str) -> bool {
-    let text = text.to_ascii_lowercase();
-    ["search_path", "set_config", "security definer", " role", "authorization"].iter().any(|word| text.contains(word))
-}
+/// Where bare names are looked up; `None`: in any schema. The path of a function's body is nobody's to say before it runs.
+type Path<'p> = Option<&'p [String]>;
 
-/// What names mean.
-struct Meant<'c> {
+/// `None`: not as far as it can be read.
+fn reach<'c>(
+    names: (Names, Path<'_>),
+    mut functions: Vec<&'c Function>,
+    relation: &Relation,
     catalog: &'c Catalog,
-    /// Where bare names are looked up; `None`: anywhere.
-    path: Option<&'c [String]>,
-}
-
-impl<'c> Meant<'c> {
-    /// `None`: not as far as it can be read.
-    fn reach(self, names: Names, mut functions: Vec<&'c Function>, relation: &Relation) -> Option<bool> {
-        let mut seen: HashSet<Oid> = functions.iter().map(|function| function.oid).collect();
-        let (mut pending, mut hidden) = (vec![names.clone()], false);
-        loop {
-            while let Some(names) = pending.pop() {
-                if self.leads(&names, relation) {
-                    return Some(true);
-                }
-                hidden |= names.hidden;
-                for view in self.catalog.relations().filter(|view| self.is_named(&names, view) && seen.insert(view.oid))
-                {
-                    pending.extend(view.view_definition.as_deref().map(Names::of));
-                }
-                let called = self.catalog.all_functions().filter(|function| names.calls.contains(&function.name));
-                functions.extend(called.filter(|function| seen.insert(function.oid)));
+) -> Option<bool> {
+    let mut seen: HashSet<Oid> = functions.iter().map(|function| function.oid).collect();
+    let (mut pending, mut hidden) = (vec![names], false);
+    loop {
+        while let Some((names, path)) = pending.pop() {
+            if names.reach(relation, catalog, path) {
+                return Some(true);
             }
-            match functions.pop() {
-                Some(function) if self.path.is_some() && may_change_path(&function.definition) => {
-                    return Self { path: None, ..self }.reach(names, Vec::new(), relation);
-                }
-                Some(function) => {
-                    let mut names = Names::default();
-                    names.body(&function.language, &function.definition);
-                    pending.push(names);
-                }
-                None if hidden => return None,
-                None => return Some(false),
+            hidden |= names.hidden;
+            for view in catalog.relations().filter(|view| names.has(view, catalog, path) && seen.insert(view.oid)) {
+                pending.extend(view.view_definition.as_deref().map(|definition| (Names::of(definition), None)));
             }
+            let called = catalog.all_functions().filter(|function| names.calls.contains(&function.name));
+            functions.extend(called.filter(|function| seen.insert(function.oid)));
         }
-    }
-
-    fn is_named(&self, names: &Names, relation: &Relation) -> bool {
-        let is_there = |schema: Option<String>| names.tables.contains(&(schema, relation.name.clone()));
-        let found = |path: &[String]| path.iter().find_map(|schema| self.catalog.relation(schema, &relation.name));
-        is_there(Some(relation.schema.clone()))
-            || is_there(None) && self.path.is_none_or(|path| found(path).is_some_and(|found| found.oid == relation.oid))
-    }
-
-    /// Is the table itself named, or one above it?
-    fn leads(&self, names: &Names, relation: &Relation) -> bool {
-        let mut above = relation.parents.iter().filter_map(|parent| self.catalog.relation_by_oid(*parent));
-        self.is_named(names, relation) || above.any(|parent| self.leads(names, parent))
+        match functions.pop() {
+            Some(function) => {
+                let mut names = Names::default();
+                names.body(&function.language, &function.definition);
+                pending.push((names, None));
+            }
+            None if hidden => return None,
+            None => return Some(false),
+        }
     }
 }
 
@@ -160,5 +135,18 @@ impl Names {
         };
         self.tables.extend(parsed.tables().iter().map(parts));
         self.calls.extend(parsed.functions().iter().map(|name| parts(name).1));
+    }
+
+    fn has(&self, relation: &Relation, catalog: &Catalog, path: Path<'_>) -> bool {
+        let is_there = |schema: Option<String>| self.tables.contains(&(schema, relation.name.clone()));
+        let found = |path: &[String]| path.iter().find_map(|schema| catalog.relation(schema, &relation.name));
+        is_there(Some(relation.schema.clone()))
+            || is_there(None) && path.is_none_or(|path| found(path).is_some_and(|found| found.oid == relation.oid))
+    }
+
+    /// The table itself or one above it.
+    fn reach(&self, relation: &Relation, catalog: &Catalog, path: Path<'_>) -> bool {
+        let mut above = relation.parents.iter().filter_map(|parent| catalog.relation_by_oid(*parent));
+        self.has(relation, catalog, path) || above.any(|parent| self.reach(parent, catalog, path))
     }
 }
