@@ -618,7 +618,7 @@ COMMENT ON TABLE loxo.serializable IS
 
 -- Triggers that no datanode can run by itself, since their functions read or write tables. The coordinator runs them: on the
 -- datanodes such a trigger is disabled, and beside it lies one that calls loxo.capture() at the very same events, by which the
--- coordinator learns of each row. Its name is the other's after "loxo:", so that several fire in order. For a trigger BEFORE … FOR
+-- coordinator learns of each row. Its name is the other's after "loxo:", so that several fire in order. For a trigger BEFORE ... FOR
 -- EACH ROW the coordinator makes the rows first and then stores them: here loxo.capture() lets in such rows only.
 
 CREATE TABLE loxo.capture_token (
@@ -648,7 +648,7 @@ BEGIN
         IF (pg_trigger_depth() > 1 OR current_setting('loxo.rows_made', true) IS DISTINCT FROM loxo.rows_made(TG_RELID))
                 AND NOT loxo.follows(TG_RELID) THEN
             RAISE feature_not_supported USING
-                MESSAGE = format('a trigger BEFORE … FOR EACH ROW that reads or writes tables, "%s" of table "%s", '
+                MESSAGE = format('a trigger BEFORE ... FOR EACH ROW that reads or writes tables, "%s" of table "%s", '
                     'fired by this statement, is not supported', substr(TG_NAME, 6), TG_TABLE_NAME),
                 HINT = 'Change the table by an INSERT, UPDATE, DELETE or COPY of its own, before others that lead to it.';
         END IF;
@@ -674,15 +674,15 @@ BEGIN
     PERFORM loxo.check_proof('let_rows', proof);
     IF wanted AND current_setting('session_replication_role') = 'replica' THEN
         RAISE feature_not_supported USING
-            MESSAGE = 'a trigger BEFORE … FOR EACH ROW that reads or writes tables, with session_replication_role = replica, '
+            MESSAGE = 'a trigger BEFORE ... FOR EACH ROW that reads or writes tables, with session_replication_role = replica, '
                 'is not supported',
-            HINT = 'Use ALTER TABLE … DISABLE TRIGGER.';
+            HINT = 'Use ALTER TABLE ... DISABLE TRIGGER.';
     END IF;
     PERFORM set_config('loxo.rows_made', CASE WHEN wanted THEN loxo.rows_made(relation) ELSE '' END, true);
 END
 $$;
 COMMENT ON FUNCTION loxo.let_rows(bytea, regclass, bool) IS
-    'The rows for this table have passed the triggers BEFORE … FOR EACH ROW that the coordinator runs; up to the end of the transaction.';
+    'The rows for this table have passed the triggers BEFORE ... FOR EACH ROW that the coordinator runs; up to the end of the transaction.';
 
 -- A change of a replicated table that may come out differently on each copy is made on the first copy alone. There a trigger says
 -- which rows have become what, and the coordinator gives the other copies these rows as plain values. So the user's triggers fire
@@ -862,7 +862,7 @@ END
 $$;
 COMMENT ON FUNCTION loxo.tie_capture(bytea, regclass, name) IS 'The same for coordinators.';
 
--- Triggers BEFORE … FOR EACH ROW fire in the order of their names, so those in PL/pgSQL beside one that the coordinator runs are
+-- Triggers BEFORE ... FOR EACH ROW fire in the order of their names, so those in PL/pgSQL beside one that the coordinator runs are
 -- run by it too. What is in another language stays on the nodes, after all others: the planner sees to that.
 CREATE FUNCTION loxo.capture_others(proof bytea, relation regclass) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
@@ -901,7 +901,7 @@ BEGIN
     END LOOP;
 END
 $$;
-COMMENT ON FUNCTION loxo.capture_others(bytea, regclass) IS 'Has the coordinator run all triggers BEFORE … FOR EACH ROW of a table.';
+COMMENT ON FUNCTION loxo.capture_others(bytea, regclass) IS 'Has the coordinator run all triggers BEFORE ... FOR EACH ROW of a table.';
 
 CREATE FUNCTION loxo.pg_trigger() RETURNS TABLE (
         oid oid, tgrelid oid, tgparentid oid, tgname name, tgfoid oid, tgtype int2, tgenabled "char", tgisinternal bool,

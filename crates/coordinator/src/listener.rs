@@ -109,6 +109,7 @@ impl Coordinator {
     pub async fn serve(self) -> Result<()> {
         let mut works = JoinSet::new();
         works.spawn(executor::rebalance_when_wanted(self.shared.context().clone()));
+        works.spawn(self.shared.databases().clone().leave_unused());
         loop {
             let (stream, peer) = match self.listener.accept().await {
                 Ok(accepted) => accepted,

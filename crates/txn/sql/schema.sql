@@ -166,7 +166,7 @@ GRANT SELECT ON loxo.lost_datanode TO PUBLIC;
 CREATE TABLE loxo.database (
     name  name PRIMARY KEY,
     id    uuid NOT NULL DEFAULT pg_catalog.gen_random_uuid(),
-    state text NOT NULL CHECK (state IN ('creating', 'ready', 'dropping'))
+    state text NOT NULL CHECK (state IN ('creating', 'ready', 'leaving', 'dropping'))
 );
 COMMENT ON TABLE loxo.database IS 'Databases beside the first one, and the journal of those that are being made and dropped.';
 REVOKE ALL ON loxo.database FROM PUBLIC;

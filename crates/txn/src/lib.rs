@@ -57,9 +57,21 @@ pub use recovery::{InDoubt, Report, resolve_all};
 pub use seal::{SEAL_SQL, Seal};
 
 /// What connections for statements of our own start with: names and operators mean PostgreSQL's, whatever users have made in schemas
-/// that a role's or a database's search path names.
+/// that a role's or a database's search path names. Nor does anything else count that the owner of a database may have set for it.
 pub fn own_parameters(application_name: &str) -> Vec<(String, String)> {
-    [("application_name", application_name), ("search_path", "pg_catalog, pg_temp")]
+    const PLAIN: [(&str, &str); 9] = [
+        ("search_path", "pg_catalog, pg_temp"),
+        ("role", "none"),
+        ("client_encoding", "UTF8"),
+        ("default_transaction_isolation", "read committed"),
+        ("default_transaction_read_only", "off"),
+        ("statement_timeout", "0"),
+        ("lock_timeout", "0"),
+        ("idle_session_timeout", "0"),
+        ("idle_in_transaction_session_timeout", "0"),
+    ];
+    std::iter::once(("application_name", application_name))
+        .chain(PLAIN)
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .to_vec()
+        .collect()
 }

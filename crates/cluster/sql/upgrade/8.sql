@@ -5,7 +5,7 @@ SET LOCAL search_path = pg_catalog, pg_temp;
 CREATE TABLE loxo.database (
     name  name PRIMARY KEY,
     id    uuid NOT NULL DEFAULT pg_catalog.gen_random_uuid(),
-    state text NOT NULL CHECK (state IN ('creating', 'ready', 'dropping'))
+    state text NOT NULL CHECK (state IN ('creating', 'ready', 'leaving', 'dropping'))
 );
 COMMENT ON TABLE loxo.database IS 'Databases beside the first one, and the journal of those that are being made and dropped.';
 REVOKE ALL ON loxo.database FROM PUBLIC;
@@ -89,3 +89,50 @@ COMMENT ON FUNCTION loxo.next_identity(oid) IS 'The next number of an identity c
 
 REVOKE EXECUTE ON FUNCTION loxo.identity_sequence, loxo.draw_identity, loxo.next_identity FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION loxo.identity_sequence, loxo.draw_identity, loxo.next_identity TO PUBLIC;
+
+-- Texts of ours are ASCII: a database may have any encoding.
+
+CREATE OR REPLACE FUNCTION loxo.capture() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    IF TG_WHEN = 'BEFORE' AND TG_LEVEL = 'ROW' THEN
+        -- What a foreign key changes comes from a trigger inside the statement, whatever table that is about. Copies get the
+        -- rows that the first one has let in.
+        IF (pg_trigger_depth() > 1 OR current_setting('loxo.rows_made', true) IS DISTINCT FROM loxo.rows_made(TG_RELID))
+                AND NOT loxo.follows(TG_RELID) THEN
+            RAISE feature_not_supported USING
+                MESSAGE = format('a trigger BEFORE ... FOR EACH ROW that reads or writes tables, "%s" of table "%s", '
+                    'fired by this statement, is not supported', substr(TG_NAME, 6), TG_TABLE_NAME),
+                HINT = 'Change the table by an INSERT, UPDATE, DELETE or COPY of its own, before others that lead to it.';
+        END IF;
+        IF TG_OP = 'DELETE' THEN
+            RETURN OLD;
+        END IF;
+        RETURN NEW;
+    END IF;
+    -- INFO is sent whatever client_min_messages says. format() takes the row's own text, not a cast of the user's.
+    RAISE INFO USING ERRCODE = 'LX001', MESSAGE = substr(TG_NAME, 6), COLUMN = TG_OP,
+        SCHEMA = TG_TABLE_SCHEMA, TABLE = TG_TABLE_NAME, DETAIL = format('%s', OLD), HINT = format('%s', NEW),
+        CONSTRAINT = (SELECT t.token FROM loxo.capture_token AS t);
+    RETURN NULL;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION loxo.let_rows(proof bytea, relation regclass, wanted bool) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    PERFORM loxo.check_proof('let_rows', proof);
+    IF wanted AND current_setting('session_replication_role') = 'replica' THEN
+        RAISE feature_not_supported USING
+            MESSAGE = 'a trigger BEFORE ... FOR EACH ROW that reads or writes tables, with session_replication_role = replica, '
+                'is not supported',
+            HINT = 'Use ALTER TABLE ... DISABLE TRIGGER.';
+    END IF;
+    PERFORM set_config('loxo.rows_made', CASE WHEN wanted THEN loxo.rows_made(relation) ELSE '' END, true);
+END
+$$;
+COMMENT ON FUNCTION loxo.capture_others(bytea, regclass) IS 'Has the coordinator run all triggers BEFORE ... FOR EACH ROW of a table.';
+COMMENT ON FUNCTION loxo.let_rows(bytea, regclass, bool) IS
+    'The rows for this table have passed the triggers BEFORE ... FOR EACH ROW that the coordinator runs; up to the end of the transaction.';

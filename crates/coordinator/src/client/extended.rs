@@ -148,11 +148,7 @@ impl Client {
 
     /// Values are hashed in the encoding they come in, so it must be the servers'.
     fn check_encoding(&self, parameters: &Parameters) -> Result<()> {
-        let Some(encoding) =
-            self.statements.own.socket.reported("client_encoding").filter(|name| executor::is_foreign_encoding(name))
-        else {
-            return Ok(());
-        };
+        let Some(encoding) = self.statements.own.socket.foreign_encoding() else { return Ok(()) };
         let is_text = |index: usize| match parameters.formats.as_slice() {
             [] => true,
             [all] => *all == 0,

@@ -139,6 +139,11 @@ impl Socket {
         self.reported.get(name).map(String::as_str)
     }
 
+    /// The client encoding, if texts have other bytes in it than in the servers: here they cannot be read as they will be there.
+    pub(crate) fn foreign_encoding(&self) -> Option<&str> {
+        self.reported("client_encoding").filter(|name| executor::is_foreign_encoding(name))
+    }
+
     /// Tells the client which of its reported settings have another value now.
     pub(crate) fn report(&mut self, current: impl IntoIterator<Item = (String, String)>) {
         for (name, value) in current {

@@ -342,7 +342,7 @@ async fn authenticate(
         Method::Scram => Some(scram::Secret::Keys(scram_exchange(shared, &user, reader, writer, channel).await?)),
     };
     backend::authentication(writer.buffer(), 0, b"");
-    let context = shared.databases().of_name(&database).await?;
+    let mut context = shared.databases().of_name(&database).await?;
     if find("replication").is_some_and(|value| value != "false" && value != "off") {
         return Err(PgError::fatal(
             SqlState::FEATURE_NOT_SUPPORTED,
@@ -351,10 +351,16 @@ async fn authenticate(
         .hint("Replicate the datanodes."));
     }
     let (settings, own) = initial_settings(parameters)?;
-    let mut session = Session::new(context, Identity { user, database: database.clone(), secret }, settings);
-    let started = session.start().await;
-    if started.as_ref().is_err_and(|error| error.code() == SqlState::CONFIG_FILE_ERROR) {
-        shared.databases().leave(&database);
+    let identity = Identity { user, database, secret };
+    let mut session = Session::new(context.clone(), identity.clone(), settings.clone());
+    let mut started = session.start().await;
+    // There is another one of that name by now, or none.
+    let gone = [SqlState::CONFIG_FILE_ERROR, SqlState::INVALID_CATALOG_NAME];
+    if started.as_ref().is_err_and(|error| gone.contains(&error.code())) {
+        shared.databases().leave(&identity.database);
+        context = shared.databases().of_name(&identity.database).await?;
+        session = Session::new(context, identity, settings);
+        started = session.start().await;
     }
     let reported = started?;
     let is_superuser = reported.get("is_superuser").is_some_and(|value| value == "on");

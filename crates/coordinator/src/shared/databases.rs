@@ -1,16 +1,20 @@
 //! The databases of the cluster that clients of this coordinator use: what is known of each, from the first session in it until it is
-//! dropped. Whether there is one of a name is asked of the first database, which is always there, and only when none is known.
+//! dropped, or was not used for a while: each costs some connections to the datanodes and one to the gtm. Whether there is one of a name is asked of the first database, which is always there, and only when none is known.
 //!
 //! A coordinator that could not be told of a drop, and meets another database of the same name, finds that its nodes are not those it
 //! knows; it forgets what it knew, and the next session begins with the new one.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use executor::Context;
 use pgerror::{PgError, Result, SqlState};
 use tokio::task::JoinHandle;
 use txn::Database;
+
+/// A database without sessions at two looks in a row is left.
+const UNUSED_LOOK: Duration = Duration::from_secs(150);
 
 /// See the module's page.
 pub(crate) struct Databases {
@@ -25,6 +29,13 @@ struct Served {
     database: Database,
     context: Arc<Context>,
     rebalance: JoinHandle<()>,
+}
+
+impl Served {
+    /// Has no session: sessions hold the context, as its place in here and the work on a rebalance do.
+    fn is_unused(&self) -> bool {
+        Arc::strong_count(&self.context) <= 2
+    }
 }
 
 impl Drop for Served {
@@ -61,13 +72,35 @@ impl Databases {
             return Ok(context);
         }
         let Some(database) = self.first.find_database(name).await? else {
-            let text = format!("database \"{name}\" does not exist");
-            return Err(PgError::fatal(SqlState::INVALID_CATALOG_NAME, text));
+            return Err(none(name));
         };
         let context = Arc::new(Context::in_database(&self.first, &self.coordinator, &database));
         let rebalance = tokio::spawn(executor::rebalance_when_wanted(context.clone()));
-        self.others().insert(name.to_owned(), Served { database, context: context.clone(), rebalance });
+        let served = Served { database: database.clone(), context: context.clone(), rebalance };
+        self.others().insert(name.to_owned(), served);
+        // Somebody may have asked everyone to leave it since.
+        if self.first.find_database(name).await? != Some(database) {
+            self.leave(name);
+            return Err(none(name));
+        }
         Ok(context)
+    }
+
+    /// Leaves those that nobody uses, for ever.
+    pub(crate) async fn leave_unused(self: Arc<Self>) {
+        let mut before = HashSet::new();
+        loop {
+            tokio::time::sleep(UNUSED_LOOK).await;
+            let mut others = self.others();
+            let unused = others.iter().filter(|(_, served)| served.is_unused()).map(|(name, _)| name.clone());
+            let mut unused: HashSet<String> = unused.collect();
+            for name in unused.extract_if(|name| before.contains(name)) {
+                if let Some(served) = others.remove(&name) {
+                    self.first.leave(&served.database);
+                }
+            }
+            before = unused;
+        }
     }
 
     /// Sessions that use it go on for as long as they can.
@@ -84,4 +117,8 @@ impl Databases {
     fn others(&self) -> MutexGuard<'_, HashMap<String, Served>> {
         self.others.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn none(name: &str) -> PgError {
+    PgError::fatal(SqlState::INVALID_CATALOG_NAME, format!("database \"{name}\" does not exist"))
 }

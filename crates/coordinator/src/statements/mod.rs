@@ -175,6 +175,10 @@ impl Statements {
     /// The statements of a text.
     pub(crate) async fn parsed(&mut self, sql: &[u8]) -> Result<Arc<Vec<Statement>>> {
         let sql = text(sql)?;
+        if let Some(encoding) = self.own.socket.foreign_encoding().filter(|_| !sql.is_ascii()) {
+            let text = format!("a statement beyond ASCII in client encoding \"{encoding}\"");
+            return Err(PgError::unsupported(text).hint("SET client_encoding TO 'UTF8'."));
+        }
         let (shared, is_dump) = (self.shared.clone(), self.is_dump);
         let parse = move |sql: &str| match is_dump {
             true => planner::parse_for_dump(sql).map(Arc::new),

@@ -164,6 +164,11 @@ SET client_encoding = 'LATIN1';
 -- ordered
 COPY (SELECT id, tx FROM m WHERE id < 50 ORDER BY tx, id) TO STDOUT (FORMAT csv);
 SELECT id, tx FROM m WHERE id < 50 ORDER BY tx DESC, id;
+-- A text that means other characters here than in the servers.
+-- refused
+SELECT 'é', count(*) FROM m;
+-- refused
+SELECT 'é';
 RESET client_encoding;
 -- Functions that give several rows are called when the rows are in order: theirs stay in their own.
 CREATE TABLE lists (id int, grp int, a int[], j jsonb) /*dist: hash(id) | roundrobin | hash(id)*/;

@@ -205,6 +205,59 @@ fn what_cannot_be_made_on_one_node_is_made_on_none() {
     await_that("the template is free", || session.run("CREATE DATABASE d").is_ok());
 }
 
+#[test]
+fn what_is_prepared_is_not_dropped() {
+    let cluster = Cluster::start(2, 1).expect("a cluster");
+    let mut session = cluster.connect(0).expect("a session");
+    session.run("CREATE DATABASE d").expect("a database");
+    let port = cluster.coordinators()[0];
+    let mut there = connect(port, "postgres", "d").expect("a session");
+    there.run("CREATE TABLE t (k int) DISTRIBUTE BY HASH (k)").expect("a table");
+    there.run("BEGIN; INSERT INTO t SELECT generate_series(1, 9); PREPARE TRANSACTION 'p'").expect("a transaction");
+    drop(there);
+    await_that("nobody is there", || {
+        let error = session.run("DROP DATABASE d").expect_err("a transaction is prepared");
+        assert_eq!(error.code().as_str(), "55006");
+        detail(&error).as_deref() == Some("There is 1 prepared transaction using the database.")
+    });
+    let mut there = connect(port, "postgres", "d").expect("the database is as it was");
+    there.run("COMMIT PREPARED 'p'").expect("the transaction");
+    assert_eq!(there.scalar("SELECT count(*) FROM t").expect("a count"), "9");
+    drop(there);
+    session.run("SET default_transaction_read_only = on").expect("a setting");
+    assert_eq!(session.run("DROP DATABASE d").expect_err("a read-only session").code().as_str(), "25006");
+    session.run("SET default_transaction_read_only = off").expect("a setting");
+    await_that("nobody is there", || session.run("DROP DATABASE d").is_ok());
+}
+
+#[test]
+fn settings_of_a_database_are_for_its_users() {
+    let cluster = Cluster::start(2, 1).expect("a cluster");
+    let mut session = cluster.connect(0).expect("a session");
+    for sql in [
+        "CREATE ROLE other",
+        "CREATE DATABASE d TEMPLATE template0 ENCODING 'LATIN1' LOCALE 'C'",
+        "ALTER DATABASE d SET role = 'other'",
+        "ALTER DATABASE d SET default_transaction_read_only = on",
+        "ALTER DATABASE d SET statement_timeout = '1s'",
+        "ALTER DATABASE d SET client_encoding = 'LATIN1'",
+    ] {
+        session.run(sql).expect(sql);
+    }
+    let own = "-c role=none -c default_transaction_read_only=off -c statement_timeout=0 \
+               -c client_encoding=UTF8";
+    let parameters = [("user", "postgres"), ("database", "d"), ("options", own)];
+    let mut there = Client::connect_with(cluster.coordinators()[0], &parameters).expect("a session");
+    for sql in [
+        "CREATE TABLE \"é\" (k int) DISTRIBUTE BY HASH (k)",
+        "INSERT INTO \"é\" SELECT generate_series(1, 9)",
+        "BEGIN; UPDATE \"é\" SET k = k + 10; COMMIT",
+    ] {
+        there.run(sql).expect(sql);
+    }
+    assert_eq!(there.scalar("SELECT sum(k) FROM \"é\"").expect("a sum"), "135");
+}
+
 fn await_that(what: &str, mut is_so: impl FnMut() -> bool) {
     let started = Instant::now();
     while !is_so() {

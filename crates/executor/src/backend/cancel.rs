@@ -331,10 +331,15 @@ impl Registry {
         let there: Vec<_> = self.sessions().into_iter().filter(is_there).collect();
         let count = there.len();
         if ends || count == 0 {
-            self.leave.get().into_iter().for_each(|leave| leave(database));
+            self.forget(database);
             there.into_iter().for_each(|session| drop(tokio::spawn(async move { session.end().await })));
         }
         count
+    }
+
+    /// No new session uses what is known of this database.
+    pub(crate) fn forget(&self, database: &str) {
+        self.leave.get().into_iter().for_each(|leave| leave(database));
     }
 
     fn sessions(&self) -> Vec<Arc<CancelSet>> {

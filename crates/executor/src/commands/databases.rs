@@ -4,19 +4,23 @@
 //!
 //! ```text
 //!  CREATE   row 'creating' ─ CREATE DATABASE on each node, as the user ─ schema loxo on each, as the service user ─ 'ready'
-//!  DROP     row 'dropping' ─ every coordinator leaves the database ─ DROP DATABASE on each node ─ the row goes
+//!  DROP     row 'leaving' ─ every coordinator leaves the database ─ 'dropping' ─ DROP DATABASE on each node ─ the row goes
 //! ```
 //!
-//! Clients may connect while the row is 'ready'. Whoever dies in between leaves a row that a gtm finds without its lock: what was
-//! half made, or half dropped, is dropped.
+//! Clients may connect while the row is 'ready', and wait while it is 'leaving'. Whoever dies in between leaves a row that a gtm finds
+//! without its lock: what was half made, or half dropped, is dropped; what was only to be left is ready again.
 //!
 //! The first node makes it first: most errors show there. A name that any datanode has already is refused before, so what is
 //! dropped after an error is never somebody else's.
 
+use std::time::Duration;
+
+use bytes::Bytes;
 use catalog::quote_literal;
 use futures_util::future::{join_all, try_join_all};
 use pgerror::{PgError, Result, SqlState};
 use pgproto::{ConnectOptions, Connection};
+use tokio::time::{Instant, sleep};
 use txn::decision::{LAYOUT, SCHEMA_SQL};
 
 use crate::backend::cancel::Question;
@@ -24,6 +28,10 @@ use crate::backend::pool::Link;
 use crate::backend::pool::cluster::Cluster;
 use crate::commands::all_sessions::{RIGHTS, Rights, question};
 use crate::session::Session;
+
+/// Longest wait for recovery to end what is in doubt in a database that is to be dropped, and between two looks.
+const RESOLVE_MAX: Duration = Duration::from_secs(3);
+const RESOLVE_LOOK: Duration = Duration::from_millis(50);
 
 /// While somebody holds it, no gtm takes rows for left by the dead; and no datanode comes or goes.
 const LOCK: &str = "BEGIN; SET LOCAL lock_timeout = '30s'; LOCK TABLE loxo.database IN ROW SHARE MODE";
@@ -108,6 +116,8 @@ impl Session {
         let context = self.context.clone();
         let first = context.first();
         let mut job = Job::begin(first, name).await?;
+        // Of an earlier one, of which this coordinator may not have been told.
+        first.sessions().forget(name);
         let here =
             format!("SELECT FROM pg_catalog.pg_database WHERE datname OPERATOR(pg_catalog.=) {}", quote_literal(name));
         let found = try_join_all(first.nodes().into_iter().map(|node| first.query_as_service(node, &here))).await?;
@@ -116,8 +126,8 @@ impl Session {
         }
         let id = job.enter().await?;
         if let Err(error) = self.make_database(name, &id, sql).await {
-            // A gtm goes on with it if this does not work.
-            if drop_everywhere(first, name).await.is_ok() {
+            // A gtm goes on with it if this does not work. If the row has gone, what there is may be another's.
+            if job.state().await?.as_deref() == Some("creating") && drop_everywhere(first, name).await.is_ok() {
                 job.forget().await?;
             }
             return Err(error);
@@ -185,6 +195,11 @@ impl Session {
              WHERE datname OPERATOR(pg_catalog.=) {}",
             quote_literal(name)
         );
+        let read_only = self.rows_on(self.home, "SHOW transaction_read_only").await?;
+        if read_only.into_iter().flatten().flatten().next().as_deref() == Some(b"on") {
+            let text = "cannot execute DROP DATABASE in a read-only transaction";
+            return Err(PgError::new(SqlState::READ_ONLY_SQL_TRANSACTION, text));
+        }
         let mut job = Job::begin(first, name).await?;
         let (found, state) = (self.rows_on(self.home, &of_it).await?, job.state().await?);
         let message = format!("database \"{name}\" does not exist");
@@ -217,16 +232,20 @@ impl Session {
         if force {
             self.may_end_sessions_in(name).await?;
         }
-        if !job.becomes("dropping", "ready").await? {
+        if !job.becomes("leaving", "ready").await? {
             return Err(in_use(name, "Another session drops it."));
         }
-        let left = self.have_all_leave(name, force).await;
-        if !matches!(left, Ok(0)) && !(force && left.is_ok()) {
-            job.becomes("ready", "dropping").await?;
-            return Err(match left? {
-                1 => in_use(name, "There is 1 other session using the database."),
-                count => in_use(name, &format!("There are {count} other sessions using the database.")),
-            });
+        let left = match self.have_all_leave(name, force).await {
+            Ok(count) if count > 0 && !force => Err(in_use(name, &there_are(count, "other session"))),
+            Ok(_) => prepared_in(first, name).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = left {
+            job.becomes("ready", "leaving").await?;
+            return Err(error);
+        }
+        if !job.becomes("dropping", "leaving").await? {
+            return Err(in_use(name, "Another session drops it."));
         }
         drop_everywhere(first, name).await.map_err(|error| {
             error.hint(format!("A gtm goes on to drop database \"{name}\"; nobody can connect to it any more."))
@@ -285,6 +304,33 @@ async fn drop_everywhere(first: &Cluster, name: &str) -> Result<()> {
     let sql = format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", catalog::quote_identifier(name));
     let dropped = join_all(first.nodes().into_iter().map(|node| first.query_as_service(node, &sql))).await;
     dropped.into_iter().try_for_each(|done| done.map(drop))
+}
+
+/// No DROP DATABASE gets past a prepared transaction. Ours are ended by recovery within a moment; those of users are theirs to end.
+async fn prepared_in(first: &Cluster, name: &str) -> Result<()> {
+    let sql = format!(
+        "SELECT pg_catalog.count(*) FROM pg_catalog.pg_prepared_xacts WHERE database OPERATOR(pg_catalog.=) {}",
+        quote_literal(name)
+    );
+    let ours_end = Instant::now() + RESOLVE_MAX;
+    loop {
+        let counts = try_join_all(first.nodes().into_iter().map(|node| first.query_as_service(node, &sql))).await?;
+        let of_node = |rows: Vec<Vec<Option<Bytes>>>| {
+            rows.into_iter().flatten().flatten().next().and_then(|count| std::str::from_utf8(&count).ok()?.parse().ok())
+        };
+        match counts.into_iter().filter_map(of_node).max().unwrap_or(0) {
+            0 => return Ok(()),
+            count if Instant::now() > ours_end => return Err(in_use(name, &there_are(count, "prepared transaction"))),
+            _ => sleep(RESOLVE_LOOK).await,
+        }
+    }
+}
+
+fn there_are(count: usize, what: &str) -> String {
+    match count {
+        1 => format!("There is 1 {what} using the database."),
+        _ => format!("There are {count} {what}s using the database."),
+    }
 }
 
 fn exists(name: &str) -> PgError {

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use catalog::{NodeId, Oid, quote_literal};
@@ -25,6 +26,10 @@ use crate::shared::templates::TemplateCache;
 
 /// No datanode's catalog has come so far.
 const OWN_VERSIONS_FIRST: u64 = 1 << 63;
+
+/// Longest wait for a database that all coordinators are asked to leave, and between two looks.
+const LEAVE_MAX: Duration = Duration::from_secs(10);
+const LEAVE_LOOK: Duration = Duration::from_millis(20);
 
 /// Times that a load is tried again.
 const LOAD_RETRIES: usize = 2;
@@ -117,11 +122,22 @@ impl Context {
     /// The database of this name that clients may connect to, if there is one beside the first, which this is.
     pub async fn find_database(&self, name: &str) -> Result<Option<txn::Database>> {
         let sql = format!(
-            "SELECT d.id FROM loxo.database AS d WHERE d.name OPERATOR(pg_catalog.=) {} AND d.state OPERATOR(pg_catalog.=) 'ready'",
+            "SELECT d.id, d.state FROM loxo.database AS d WHERE d.name OPERATOR(pg_catalog.=) {}",
             quote_literal(name)
         );
-        let id = self.query_as_service(self.home(), &sql).await?.into_iter().flatten().flatten().next();
-        Ok(id.map(|id| txn::Database::new(name, String::from_utf8_lossy(&id))))
+        let patience = tokio::time::Instant::now() + LEAVE_MAX;
+        loop {
+            let found = self.query_as_service(self.home(), &sql).await?.into_iter().next();
+            let mut found =
+                found.into_iter().flatten().flatten().map(|text| String::from_utf8_lossy(&text).into_owned());
+            let (id, state) = (found.next(), found.next());
+            match state.as_deref() {
+                Some("ready") => return Ok(id.map(|id| txn::Database::new(name, id))),
+                // Whoever wants to drop it finds out whether anybody uses it.
+                Some("leaving") if tokio::time::Instant::now() < patience => tokio::time::sleep(LEAVE_LOOK).await,
+                _ => return Ok(None),
+            }
+        }
     }
 
     /// What a coordinator does when it has to leave a database. Counts once.

@@ -1,8 +1,9 @@
 //! The databases of a cluster, each served by itself: with a leader, fences, leases and a hub of its own, since generations, catalogs
-//! and snapshots are a database's. Of several gtms one may lead in one database and another in the next.
+//! and snapshots are a database's.
 //!
-//! The first one, that of the configuration, is served from the start, another one from the first time that a coordinator asks for it
-//! until the datanodes say that it does not exist. What was prepared in a database that nobody asks for is finished by the recovery of
+//! The first one, that of the configuration, is served from the start. Others are served by the gtm that leads there: each from the
+//! first time that a coordinator asks for it until the datanodes say that it does not exist, or no coordinator has used it for
+//! [`UNUSED_MAX`]. What was prepared in a database that nobody asks for is finished by the recovery of
 //! any other: prepared transactions are listed for all of a server's databases.
 //!
 //! `loxo.database` in the first database, on the primary datanode, notes which others there are, and is the journal of those who
@@ -20,7 +21,7 @@ use futures_util::stream::FuturesUnordered;
 use pgerror::{PgError, Result, SqlState};
 use pgproto::{ConnectOptions, Connection};
 use tokio::sync::{mpsc, watch};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tracing::{info, warn};
 
 use super::event::Event;
@@ -29,6 +30,10 @@ use super::server::{GtmOptions, Role, stand_by_and_lead};
 use crate::datanodes::{Database, Datanodes};
 use crate::members::Members;
 
+/// A database is served for so long after the last coordinator has gone.
+const UNUSED_MAX: Duration = Duration::from_secs(300);
+/// Between two looks whether it is.
+const UNUSED_LOOK: Duration = Duration::from_secs(1);
 /// Between two looks for what was left by the dead.
 const TIDY_INTERVAL: Duration = Duration::from_secs(2);
 /// A look must be over within this time, a database dropped on a node within the second.
@@ -37,14 +42,28 @@ const DROP_MAX: Duration = Duration::from_secs(60);
 
 /// At another isolation level the rows would be those from before the lock.
 const LEFT_SQL: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; LOCK TABLE loxo.database IN EXCLUSIVE MODE NOWAIT; \
+     UPDATE loxo.database SET state = 'ready' WHERE state OPERATOR(pg_catalog.=) 'leaving'; \
      SELECT name FROM loxo.database WHERE state OPERATOR(pg_catalog.<>) 'ready'";
 
 /// See the module's page.
 pub(super) struct Databases {
     /// The cluster's first one, which has no id.
     first: Database,
-    served: Mutex<HashMap<Database, watch::Receiver<Role>>>,
+    served: Mutex<HashMap<Database, Served>>,
     wanted: mpsc::UnboundedSender<Wanted>,
+}
+
+#[derive(Clone)]
+struct Served {
+    role: watch::Receiver<Role>,
+    /// One for each coordinator that is connected, and the one in here.
+    clients: Arc<()>,
+}
+
+/// Where a coordinator's messages go, for as long as it is connected.
+pub(super) struct Attended {
+    pub events: mpsc::Sender<Event>,
+    _client: Arc<()>,
 }
 
 /// A database to be served from now on.
@@ -61,24 +80,46 @@ impl Databases {
     }
 
     /// Where the messages go of a coordinator whose first one this is; `None` while another gtm leads.
-    pub fn role(&self, hello: &Message) -> Option<mpsc::Sender<Event>> {
+    pub fn attend(&self, hello: &Message) -> Option<Attended> {
         let database = match hello {
             Message::Hello { database, .. } if !database.name.is_empty() => database,
             _ => &self.first,
         };
-        self.served(database).borrow().clone()
+        if *database != self.first && !self.leads_the_first() {
+            return None;
+        }
+        let Served { role, clients } = self.served(database);
+        let events = role.borrow().clone()?;
+        Some(Attended { events, _client: clients })
     }
 
-    fn served(&self, database: &Database) -> watch::Receiver<Role> {
-        let mut served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(role) = served.get(database) {
-            return role.clone();
+    fn leads_the_first(&self) -> bool {
+        self.served(&self.first).role.borrow().is_some()
+    }
+
+    fn served(&self, database: &Database) -> Served {
+        let mut all = self.served.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(served) = all.get(database) {
+            return served.clone();
         }
         let (role, seen) = watch::channel(None);
         // Fails only if the gtm is ending.
         let _ = self.wanted.send(Wanted { database: database.clone(), role });
-        served.insert(database.clone(), seen.clone());
-        seen
+        let served = Served { role: seen, clients: Arc::default() };
+        all.insert(database.clone(), served.clone());
+        served
+    }
+
+    /// Comes back when a database is none of this gtm's business any more.
+    async fn is_needless(&self, database: &Database) {
+        let mut used = Instant::now();
+        while self.leads_the_first() && used.elapsed() < UNUSED_MAX {
+            sleep(UNUSED_LOOK).await;
+            // Besides the one in the map and the one in hand.
+            if Arc::strong_count(&self.served(database).clients) > 2 {
+                used = Instant::now();
+            }
+        }
     }
 
     fn ends(&self, database: &Database) {
@@ -102,13 +143,16 @@ impl Databases {
                     let datanodes = options.datanodes.in_database(&database.name);
                     let options = GtmOptions { datanodes, ..options.clone() };
                     works.push(Box::pin(async move {
-                        stand_by_and_lead(options, role, is_first).await;
+                        tokio::select! {
+                            () = stand_by_and_lead(options, role, is_first) => {}
+                            () = self.is_needless(&database), if !is_first => {}
+                        }
                         Some(database)
                     }));
                 }
                 Some(ended) = works.next() => {
                     let Some(database) = ended else { continue };
-                    info!(database = database.name, "there is no such database any more");
+                    info!(database = database.name, "the database is not served any more");
                     options.roster.iter().for_each(|roster| roster.leave(&database));
                     self.ends(&database);
                 }
@@ -152,7 +196,7 @@ async fn look(primary: &ConnectOptions, kept: &mut Option<Connection>) -> Result
     };
     let found = connection.query_rows(LEFT_SQL).await;
     if !matches!(&found, Ok(rows) if !rows.is_empty()) && connection.is_settled() {
-        connection.execute("ROLLBACK").await?;
+        connection.execute("COMMIT").await?;
     }
     let names = found?.into_iter().flatten().flatten();
     Ok(names.map(|name| String::from_utf8_lossy(&name).into_owned()).collect())
@@ -162,12 +206,18 @@ async fn look(primary: &ConnectOptions, kept: &mut Option<Connection>) -> Result
 async fn drop_all(members: &Members, kept: &mut Option<Connection>, names: &[String]) -> Result<()> {
     let Some(journal) = kept else { return Ok(()) };
     let datanodes = members.ask(journal).await?;
+    let mut outcome = Ok(());
     for name in names {
-        drop_everywhere(&datanodes, name).await?;
-        info!(database = name, "what was left of a database has been dropped");
-        journal.query_rows(&forget_sql(name)).await?;
+        match drop_everywhere(&datanodes, name).await {
+            Ok(()) => {
+                info!(database = name, "what was left of a database has been dropped");
+                journal.query_rows(&forget_sql(name)).await?;
+            }
+            Err(error) => outcome = Err(error),
+        }
     }
-    journal.execute("COMMIT").await.map(drop)
+    journal.execute("COMMIT").await?;
+    outcome
 }
 
 /// On all of these; what is not there is no error.

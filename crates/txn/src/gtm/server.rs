@@ -173,22 +173,23 @@ async fn attend(
         _ => return,
     };
     let Ok(first) = first else { return };
-    let (name, events) = match (&first, databases.role(&first)) {
-        (Message::Hello { version: PROTOCOL_VERSION, name, .. }, Some(events)) => (name.clone(), events),
-        (_, events) => {
-            if let Some(answer) = turn_away(first, events.is_some()) {
+    let (name, attended) = match (&first, databases.attend(&first)) {
+        (Message::Hello { version: PROTOCOL_VERSION, name, .. }, Some(attended)) => (name.clone(), attended),
+        (_, attended) => {
+            if let Some(answer) = turn_away(first, attended.is_some()) {
                 answer.encode(writer.buffer());
                 let _ = timeout(lease, writer.flush()).await;
             }
             return;
         }
     };
+    let events = &attended.events;
     reader.limit(FRAME_BYTES_MAX);
     let (outbox, outgoing) = mpsc::channel(OUTBOX_MESSAGES_MAX);
     if events.send(Event::Joined { client, name, outbox }).await.is_err() {
         return;
     }
-    let end = carry(&mut reader, &mut writer, client, &events, outgoing, lease).await;
+    let end = carry(&mut reader, &mut writer, client, events, outgoing, lease).await;
     let _ = events.send(Event::Left { client, end }).await;
 }
 

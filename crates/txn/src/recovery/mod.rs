@@ -427,7 +427,8 @@ impl Node {
         };
         let timed_out = |_| PgError::connection(format!("datanode {} did not answer within 5 s", self.id));
         let (connection, result) = timeout(NODE_MAX, attempt).await.map_err(timed_out)??;
-        if connection.is_idle() {
+        // There may be many others.
+        if connection.is_idle() && database == self.options.database {
             self.connections.insert(database.to_owned(), connection);
         }
         result
