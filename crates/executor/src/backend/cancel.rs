@@ -300,13 +300,15 @@ pub(crate) enum Question {
     Leave { database: String, ends: bool },
 }
 
+/// Has a coordinator forget a database.
+type Leave = Box<dyn Fn(&str) + Send + Sync>;
+
 /// The sessions of a coordinator, as the gtm asks for them.
 pub(crate) struct Registry {
     /// The datanodes there are, as a superuser.
     datanodes: Box<dyn Fn() -> Datanodes + Send + Sync>,
     sessions: Mutex<HashMap<u64, Weak<CancelSet>>>,
-    /// Has the coordinator forget a database.
-    leave: OnceLock<Box<dyn Fn(&str) + Send + Sync>>,
+    leave: OnceLock<Leave>,
 }
 
 impl Registry {
