@@ -63,7 +63,11 @@ pub fn of_gtm(page: &mut Page) {
         (known.as_ref().map_or(0, HashMap::len), since.min().map_or(0.0, |since| since.elapsed().as_secs_f64()))
     };
     page.gauge("loxo_gtm_leads", "1 if this gtm leads.", LEADS.load(Ordering::Relaxed));
-    page.gauge("loxo_gtm_coordinators", "Coordinators that are connected.", COORDINATORS.load(Ordering::Relaxed));
+    page.gauge(
+        "loxo_gtm_coordinators",
+        "Connections of coordinators, one of each for each database.",
+        COORDINATORS.load(Ordering::Relaxed),
+    );
     page.counter("loxo_gtm_snapshots_total", "Barriers under which global snapshots were granted.", GRANTED.get());
     page.counter("loxo_gtm_resolved_total", "Prepared transactions that recovery has finished.", RESOLVED.get());
     page.gauge("loxo_in_doubt", "Prepared transactions that the last pass of recovery had to leave.", count);

@@ -50,7 +50,10 @@ pub use commit::{CommitTools, Outcome, Participant, commit, rollback};
 pub use datanodes::{Database, Datanodes};
 pub use gate::{Gate, Pass};
 pub use gid::{Gid, GidSource};
-pub use gtm::{CatalogState, GlobalSnapshot, GtmClient, GtmOptions, InvalidationGuard, SETTLE_SQL, SNAPSHOT_SQL};
+pub use gtm::{
+    CatalogState, GlobalSnapshot, GtmClient, GtmOptions, InvalidationGuard, SETTLE_DATABASES_SQL, SETTLE_SQL,
+    SNAPSHOT_SQL,
+};
 pub use identity::Roster;
 pub use interrupt::Interrupt;
 pub use recovery::{InDoubt, Report, resolve_all};

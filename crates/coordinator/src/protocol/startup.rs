@@ -354,9 +354,11 @@ async fn authenticate(
     let identity = Identity { user, database, secret };
     let mut session = Session::new(context.clone(), identity.clone(), settings.clone());
     let mut started = session.start().await;
-    // There is another one of that name by now, or none.
+    // There may be another one of that name by now, or none.
     let gone = [SqlState::CONFIG_FILE_ERROR, SqlState::INVALID_CATALOG_NAME];
-    if started.as_ref().is_err_and(|error| gone.contains(&error.code())) {
+    if started.as_ref().is_err_and(|error| gone.contains(&error.code()))
+        && shared.databases().has_changed(&identity.database).await?
+    {
         shared.databases().leave(&identity.database);
         context = shared.databases().of_name(&identity.database).await?;
         session = Session::new(context, identity, settings);

@@ -155,7 +155,7 @@ impl ClientSession {
         // Descriptions of a session's own temp tables, and after DDL of its own, are nobody else's business.
         let shareable = self.session.is_ordinary();
         if let Some(known) =
-            self.shared.descriptions().get(&self.session.identity().database, version, &key).filter(|_| shareable)
+            self.shared.descriptions().get(self.session.database_id(), version, &key).filter(|_| shareable)
         {
             return Ok(known);
         }
@@ -166,8 +166,7 @@ impl ClientSession {
         }
         let description = Arc::new(self.session.describe(&statement.sql, types).await?);
         if shareable {
-            let database = &self.session.identity().database;
-            self.shared.descriptions().insert(database, version, key, description.clone());
+            self.shared.descriptions().insert(self.session.database_id(), version, key, description.clone());
         }
         Ok(description)
     }

@@ -86,6 +86,12 @@ impl Databases {
         Ok(context)
     }
 
+    /// Is what is known by this name not what there is?
+    pub(crate) async fn has_changed(&self, name: &str) -> Result<bool> {
+        let known = self.others().get(name).map(|served| served.database.clone());
+        Ok(name != self.first.service().database && self.first.find_database(name).await? != known)
+    }
+
     /// Leaves those that nobody uses, for ever.
     pub(crate) async fn leave_unused(self: Arc<Self>) {
         let mut before = HashSet::new();

@@ -194,9 +194,12 @@ fn what_cannot_be_made_on_one_node_is_made_on_none() {
     let refused = session.run("CREATE DATABASE d").expect_err("the template is in use on the second node");
     assert_eq!(refused.code().as_str(), "55006");
     drop(template);
-    for (options, code) in
-        [("TEMPLATE postgres", "55006"), ("IS_TEMPLATE true", "0A000"), ("ALLOW_CONNECTIONS false", "0A000")]
-    {
+    for (options, code) in [
+        ("TEMPLATE postgres", "55006"),
+        ("IS_TEMPLATE true", "0A000"),
+        ("ALLOW_CONNECTIONS false", "0A000"),
+        ("TEMPLATE template0 ENCODING 'LATIN1' LOCALE 'C'", "0A000"),
+    ] {
         let refused = session.run(&format!("CREATE DATABASE d {options}")).expect_err(options);
         assert_eq!(refused.code().as_str(), code, "{options}: {refused}");
     }
@@ -236,7 +239,7 @@ fn settings_of_a_database_are_for_its_users() {
     let mut session = cluster.connect(0).expect("a session");
     for sql in [
         "CREATE ROLE other",
-        "CREATE DATABASE d TEMPLATE template0 ENCODING 'LATIN1' LOCALE 'C'",
+        "CREATE DATABASE d",
         "ALTER DATABASE d SET role = 'other'",
         "ALTER DATABASE d SET default_transaction_read_only = on",
         "ALTER DATABASE d SET statement_timeout = '1s'",

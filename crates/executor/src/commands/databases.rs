@@ -16,7 +16,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use catalog::quote_literal;
+use catalog::{NodeId, quote_literal};
 use futures_util::future::{join_all, try_join_all};
 use pgerror::{PgError, Result, SqlState};
 use pgproto::{ConnectOptions, Connection};
@@ -28,9 +28,12 @@ use crate::backend::pool::Link;
 use crate::backend::pool::cluster::Cluster;
 use crate::commands::all_sessions::{RIGHTS, Rights, question};
 use crate::session::Session;
+use crate::session::encoding::is_foreign;
 
 /// Longest wait for recovery to end what is in doubt in a database that is to be dropped, and between two looks.
 const RESOLVE_MAX: Duration = Duration::from_secs(3);
+/// Longest wait for sessions that are told to end.
+const END_MAX: Duration = Duration::from_secs(10);
 const RESOLVE_LOOK: Duration = Duration::from_millis(50);
 
 /// While somebody holds it, no gtm takes rows for left by the dead; and no datanode comes or goes.
@@ -116,8 +119,6 @@ impl Session {
         let context = self.context.clone();
         let first = context.first();
         let mut job = Job::begin(first, name).await?;
-        // Of an earlier one, of which this coordinator may not have been told.
-        first.sessions().forget(name);
         let here =
             format!("SELECT FROM pg_catalog.pg_database WHERE datname OPERATOR(pg_catalog.=) {}", quote_literal(name));
         let found = try_join_all(first.nodes().into_iter().map(|node| first.query_as_service(node, &here))).await?;
@@ -125,9 +126,12 @@ impl Session {
             return Err(exists(name));
         }
         let id = job.enter().await?;
-        if let Err(error) = self.make_database(name, &id, sql).await {
+        // Of an earlier one, of which this coordinator may not have been told.
+        first.sessions().forget(name);
+        let mut made = Vec::new();
+        if let Err(error) = self.make_database(name, &id, sql, &mut made).await {
             // A gtm goes on with it if this does not work. If the row has gone, what there is may be another's.
-            if job.state().await?.as_deref() == Some("creating") && drop_everywhere(first, name).await.is_ok() {
+            if job.state().await?.as_deref() == Some("creating") && drop_on(first, &made, name).await.is_ok() {
                 job.forget().await?;
             }
             return Err(error);
@@ -139,14 +143,22 @@ impl Session {
         Ok(())
     }
 
-    async fn make_database(&mut self, name: &str, id: &str, sql: &str) -> Result<()> {
-        self.alone_on(self.home, sql).await?;
+    /// `made`: where there may be a database then that was not there before.
+    async fn make_database(&mut self, name: &str, id: &str, sql: &str, made: &mut Vec<NodeId>) -> Result<()> {
         let context = self.context.clone();
         let first = context.first();
-        self.check_made(name).await?;
-        let others: Vec<_> = self.context.nodes().into_iter().filter(|node| *node != self.home).collect();
-        for node in others {
-            self.alone_on(node, sql).await?;
+        let home = self.home;
+        let others = first.nodes().into_iter().filter(|node| *node != home);
+        for node in std::iter::once(home).chain(others) {
+            let done = self.alone_on(node, sql).await;
+            // Somebody else has made it there just now.
+            if !done.as_ref().is_err_and(|error| error.code() == SqlState::DUPLICATE_DATABASE) {
+                made.push(node);
+            }
+            done?;
+            if node == home {
+                self.check_made(name).await?;
+            }
         }
         let rows = rows_of(first).await?;
         let there = first.own_options().in_database(name);
@@ -170,20 +182,30 @@ impl Session {
         })
     }
 
-    /// It can neither be filled nor dropped again by everybody if its options say so.
+    /// It can neither be filled nor dropped again by everybody if its options say so; and coordinators hash texts as they come, in UTF-8.
     async fn check_made(&mut self, name: &str) -> Result<()> {
         let sql = format!(
-            "SELECT datistemplate OR NOT datallowconn FROM pg_catalog.pg_database WHERE datname OPERATOR(pg_catalog.=) {}",
+            "SELECT datistemplate OR NOT datallowconn, pg_catalog.pg_encoding_to_char(encoding) FROM pg_catalog.pg_database \
+             WHERE datname OPERATOR(pg_catalog.=) {}",
             quote_literal(name)
         );
-        if self.rows_on(self.home, &sql).await?.into_iter().flatten().flatten().next().as_deref() == Some(b"f") {
-            return Ok(());
+        let found = self.rows_on(self.home, &sql).await?;
+        let mut found = found.into_iter().flatten().map(Option::unwrap_or_default);
+        let (is_closed, encoding) = (found.next().unwrap_or_default(), found.next().unwrap_or_default());
+        if is_closed != "f" {
+            // A template could not be dropped.
+            let sql = format!("ALTER DATABASE {} IS_TEMPLATE false", catalog::quote_identifier(name));
+            self.context.first().query_as_service(self.home, &sql).await?;
+            let text = "CREATE DATABASE with IS_TEMPLATE true or ALLOW_CONNECTIONS false";
+            return Err(PgError::unsupported(text)
+                .hint("Leave it out; REVOKE CONNECT ON DATABASE … FROM PUBLIC keeps others away."));
         }
-        // A template could not be dropped.
-        let sql = format!("ALTER DATABASE {} IS_TEMPLATE false", catalog::quote_identifier(name));
-        self.context.first().query_as_service(self.home, &sql).await?;
-        Err(PgError::unsupported("CREATE DATABASE with IS_TEMPLATE true or ALLOW_CONNECTIONS false")
-            .hint("Leave it out; REVOKE CONNECT ON DATABASE … FROM PUBLIC keeps others away."))
+        let encoding = String::from_utf8_lossy(&encoding);
+        match is_foreign(&encoding) {
+            false => Ok(()),
+            true => Err(PgError::unsupported(format!("CREATE DATABASE with encoding {encoding}"))
+                .hint("Use ENCODING 'UTF8' with TEMPLATE template0; clients may have any client_encoding.")),
+        }
     }
 
     pub(crate) async fn drop_database(&mut self, name: &str, missing_ok: bool, force: bool, sql: &str) -> Result<()> {
@@ -217,10 +239,10 @@ impl Session {
                 let text = format!("must be owner of database {name}");
                 return Err(PgError::new(SqlState::INSUFFICIENT_PRIVILEGE, text));
             }
-            _ if *name == self.links.identity().database => {
+            (Some(_), _) if *name == self.links.identity().database => {
                 return Err(PgError::new(SqlState::OBJECT_IN_USE, "cannot drop the currently open database"));
             }
-            (_, Some(state)) if state == "ready" => {}
+            (Some(_), Some(state)) if state == "ready" => {}
             (_, Some(_)) => return Err(in_use(name, "It is being created or dropped.")),
             (Some(_), None) => {
                 return Err(PgError::unsupported(
@@ -236,8 +258,8 @@ impl Session {
             return Err(in_use(name, "Another session drops it."));
         }
         let left = match self.have_all_leave(name, force).await {
-            Ok(count) if count > 0 && !force => Err(in_use(name, &there_are(count, "other session"))),
-            Ok(_) => prepared_in(first, name).await,
+            Ok(0) => used_by_none(first, name).await,
+            Ok(count) => Err(in_use(name, &there_are(count, "other session"))),
             Err(error) => Err(error),
         };
         if let Err(error) = left {
@@ -247,7 +269,7 @@ impl Session {
         if !job.becomes("dropping", "leaving").await? {
             return Err(in_use(name, "Another session drops it."));
         }
-        drop_everywhere(first, name).await.map_err(|error| {
+        drop_on(first, &first.nodes(), name).await.map_err(|error| {
             error.hint(format!("A gtm goes on to drop database \"{name}\"; nobody can connect to it any more."))
         })?;
         job.forget().await?;
@@ -273,12 +295,20 @@ impl Session {
         }
     }
 
-    /// No coordinator uses the database any more, unless somebody does who is not to be ended: gives the number of sessions there.
+    /// No coordinator uses the database any more, unless somebody does who is not to be ended, or does not end in time: gives the number
+    /// of sessions there.
     async fn have_all_leave(&mut self, name: &str, ends: bool) -> Result<usize> {
-        let question = question(&Question::Leave { database: name.to_owned(), ends })?;
-        let answers = self.context.first().gtm.ask_all(question).await?;
-        let counts = answers.iter().map(|answer| std::str::from_utf8(answer).ok()?.parse::<usize>().ok());
-        counts.sum::<Option<usize>>().ok_or_else(|| PgError::protocol("another coordinator is not understood"))
+        let patience = Instant::now() + END_MAX;
+        loop {
+            let question = question(&Question::Leave { database: name.to_owned(), ends })?;
+            let answers = self.context.first().gtm.ask_all(question).await?;
+            let counts = answers.iter().map(|answer| std::str::from_utf8(answer).ok()?.parse::<usize>().ok());
+            let count = counts.sum::<Option<usize>>();
+            match count.ok_or_else(|| PgError::protocol("another coordinator is not understood"))? {
+                count if count > 0 && ends && Instant::now() < patience => sleep(RESOLVE_LOOK).await,
+                count => return Ok(count),
+            }
+        }
     }
 }
 
@@ -299,28 +329,42 @@ async fn rows_of(first: &Cluster) -> Result<String> {
 }
 
 /// As the service user, whose right it is to end whoever is connected; nothing of it is left then, or an error tells of the first node
-/// where something is.
-async fn drop_everywhere(first: &Cluster, name: &str) -> Result<()> {
+/// where something is. A CREATE DATABASE that nobody waits for any more is waited for: it holds its lock to its end.
+async fn drop_on(first: &Cluster, nodes: &[NodeId], name: &str) -> Result<()> {
     let sql = format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", catalog::quote_identifier(name));
-    let dropped = join_all(first.nodes().into_iter().map(|node| first.query_as_service(node, &sql))).await;
-    dropped.into_iter().try_for_each(|done| done.map(drop))
+    let drop = async |node: &NodeId| {
+        first.query_as_service(*node, txn::SETTLE_DATABASES_SQL).await?;
+        first.query_as_service(*node, &sql).await
+    };
+    let dropped = join_all(nodes.iter().map(drop)).await;
+    dropped.into_iter().try_for_each(|done| done.map(std::mem::drop))
 }
 
-/// No DROP DATABASE gets past a prepared transaction. Ours are ended by recovery within a moment; those of users are theirs to end.
-async fn prepared_in(first: &Cluster, name: &str) -> Result<()> {
+/// What no DROP DATABASE gets past, since some nodes would drop it and others not: prepared transactions (ours are ended by recovery
+/// within a moment, those of users are theirs to end), and logical replication.
+async fn used_by_none(first: &Cluster, name: &str) -> Result<()> {
     let sql = format!(
-        "SELECT pg_catalog.count(*) FROM pg_catalog.pg_prepared_xacts WHERE database OPERATOR(pg_catalog.=) {}",
+        "SELECT (SELECT pg_catalog.count(*) FROM pg_catalog.pg_prepared_xacts WHERE database OPERATOR(pg_catalog.=) d.datname), \
+           (SELECT pg_catalog.count(*) FROM pg_catalog.pg_replication_slots AS s WHERE s.database OPERATOR(pg_catalog.=) d.datname AND s.active) \
+             OPERATOR(pg_catalog.+) (SELECT pg_catalog.count(*) FROM pg_catalog.pg_subscription AS s WHERE s.subdbid OPERATOR(pg_catalog.=) d.oid) \
+         FROM pg_catalog.pg_database AS d WHERE d.datname OPERATOR(pg_catalog.=) {}",
         quote_literal(name)
     );
-    let ours_end = Instant::now() + RESOLVE_MAX;
+    let patience = Instant::now() + RESOLVE_MAX;
     loop {
-        let counts = try_join_all(first.nodes().into_iter().map(|node| first.query_as_service(node, &sql))).await?;
-        let of_node = |rows: Vec<Vec<Option<Bytes>>>| {
-            rows.into_iter().flatten().flatten().next().and_then(|count| std::str::from_utf8(&count).ok()?.parse().ok())
+        let found = try_join_all(first.nodes().into_iter().map(|node| first.query_as_service(node, &sql))).await?;
+        let most = |column: usize| {
+            let count = |row: &Vec<Option<Bytes>>| std::str::from_utf8(row.get(column)?.as_deref()?).ok()?.parse().ok();
+            found.iter().flatten().filter_map(count).max().unwrap_or(0)
         };
-        match counts.into_iter().filter_map(of_node).max().unwrap_or(0) {
-            0 => return Ok(()),
-            count if Instant::now() > ours_end => return Err(in_use(name, &there_are(count, "prepared transaction"))),
+        match (most(0), most(1)) {
+            (0, 0) => return Ok(()),
+            (_, 1..) => {
+                return Err(in_use(name, "Logical replication uses it: a slot that is active, or a subscription."));
+            }
+            (count, 0) if Instant::now() > patience => {
+                return Err(in_use(name, &there_are(count, "prepared transaction")));
+            }
             _ => sleep(RESOLVE_LOOK).await,
         }
     }

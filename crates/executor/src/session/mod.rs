@@ -219,6 +219,11 @@ impl Session {
         self.schema_version
     }
 
+    /// That of the database in the cluster; empty in the first one. Another one for one that is made again.
+    pub fn database_id(&self) -> &str {
+        &self.context.database_id
+    }
+
     /// Who the session acts for.
     pub fn identity(&self) -> &Identity {
         self.links.identity()

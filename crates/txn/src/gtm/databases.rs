@@ -45,6 +45,9 @@ const LEFT_SQL: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; LOCK TABLE loxo.da
      UPDATE loxo.database SET state = 'ready' WHERE state OPERATOR(pg_catalog.=) 'leaving'; \
      SELECT name FROM loxo.database WHERE state OPERATOR(pg_catalog.<>) 'ready'";
 
+/// Waits for those that make a database at the moment: what they make is not to be seen before.
+pub const SETTLE_DATABASES_SQL: &str = "BEGIN; LOCK TABLE pg_catalog.pg_database IN SHARE MODE; COMMIT";
+
 /// See the module's page.
 pub(super) struct Databases {
     /// The cluster's first one, which has no id.
@@ -137,12 +140,14 @@ impl Databases {
                 // The sender is in `self`.
                 Some(Wanted { database, role }) = wanted.recv() => {
                     let is_first = database == self.first;
-                    if let (false, Some(roster)) = (is_first, &options.roster) {
-                        roster.enter(&database);
-                    }
-                    let datanodes = options.datanodes.in_database(&database.name);
-                    let options = GtmOptions { datanodes, ..options.clone() };
+                    let there = options.datanodes.in_database(&database.name);
+                    let (primary, options) = (options.datanodes.primary(), GtmOptions { datanodes: there, ..options.clone() });
                     works.push(Box::pin(async move {
+                        // Of one that was dropped nobody may take the place of the one that has its name now.
+                        if !is_first && !is_noted(primary, &database).await {
+                            return Some(database);
+                        }
+                        options.roster.iter().filter(|_| !is_first).for_each(|roster| roster.enter(&database));
                         tokio::select! {
                             () = stand_by_and_lead(options, role, is_first) => {}
                             () = self.is_needless(&database), if !is_first => {}
@@ -159,6 +164,18 @@ impl Databases {
             }
         }
     }
+}
+
+/// Is there such a database, as far as the first one on the primary datanode knows?
+async fn is_noted(primary: Option<&ConnectOptions>, database: &Database) -> bool {
+    let Some(primary) = primary else { return false };
+    let sql = format!(
+        "SELECT FROM loxo.database AS d WHERE d.name OPERATOR(pg_catalog.=) {} AND d.id::pg_catalog.text OPERATOR(pg_catalog.=) {}",
+        literal(&database.name),
+        literal(&database.id)
+    );
+    let asked = async { Connection::connect(primary).await?.query_rows(&sql).await };
+    matches!(timeout(LOOK_MAX, asked).await, Ok(Ok(rows)) if !rows.is_empty())
 }
 
 /// Drops what was left by the dead, for ever; `None` at once without datanodes.
@@ -224,13 +241,20 @@ async fn drop_all(members: &Members, kept: &mut Option<Connection>, names: &[Str
 async fn drop_everywhere(datanodes: &Datanodes, name: &str) -> Result<()> {
     let sql = format!("DROP DATABASE IF EXISTS \"{}\" WITH (FORCE)", name.replace('"', "\"\""));
     let drop = async |(_, node): (u16, &ConnectOptions)| {
-        let dropped = async { Connection::connect(node).await?.query_rows(&sql).await.map(drop) };
+        let dropped = async {
+            let mut session = Connection::connect(node).await?;
+            session.query_rows(SETTLE_DATABASES_SQL).await?;
+            session.query_rows(&sql).await.map(drop)
+        };
         timeout(DROP_MAX, dropped).await.unwrap_or_else(|_| Err(PgError::connection("a datanode does not answer")))
     };
     join_all(datanodes.iter().map(drop)).await.into_iter().collect()
 }
 
 fn forget_sql(name: &str) -> String {
-    let name = name.replace('\\', "\\\\").replace('\'', "''");
-    format!("DELETE FROM loxo.database WHERE name OPERATOR(pg_catalog.=) E'{name}'")
+    format!("DELETE FROM loxo.database WHERE name OPERATOR(pg_catalog.=) {}", literal(name))
+}
+
+fn literal(text: &str) -> String {
+    format!("E'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
 }

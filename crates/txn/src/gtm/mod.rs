@@ -65,6 +65,7 @@ pub mod server;
 mod welcome;
 
 pub use client::{CatalogState, GtmClient, InvalidationGuard};
+pub use databases::SETTLE_DATABASES_SQL;
 pub use global_snapshot::{GlobalSnapshot, SETTLE_SQL, SNAPSHOT_SQL};
 pub use server::{GtmOptions, serve};
 pub use welcome::leads;

@@ -42,6 +42,8 @@ pub struct Cluster {
     /// How often this coordinator has left a committed transaction unresolved on a node, from 1; of the nodes where it has.
     doubts: Mutex<HashMap<NodeId, u64>>,
     seal: tokio::sync::OnceCell<Arc<txn::Seal>>,
+    /// The database's; empty of the first one.
+    pub(crate) database_id: String,
     /// That of the cluster's first database, if this is another one.
     first: Option<Arc<Cluster>>,
 }
@@ -75,6 +77,7 @@ impl Cluster {
             sessions: Arc::default(),
             doubts: Mutex::default(),
             seal: Default::default(),
+            database_id: String::new(),
             first: None,
         }
     }
@@ -99,6 +102,7 @@ impl Cluster {
             sessions: first.sessions.clone(),
             doubts: Mutex::default(),
             seal: Default::default(),
+            database_id: database.id.clone(),
             first: Some(first.clone()),
         }
     }
