@@ -7,6 +7,7 @@
 //! ```
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use pgerror::{PgError, Result, SqlState};
@@ -378,14 +379,20 @@ impl Run {
         let is_new = self.layout.cluster_id().is_none();
         let how = if is_new { down::Stop::AtOnce } else { down::Stop::Orderly };
         down::stop(&self.layout, dead, how, &self.progress).await?;
+        let dir = self.layout.dir();
+        if is_new && !existed {
+            let removed = std::fs::remove_dir_all(dir);
+            if removed.as_ref().is_err_and(|error| error.kind() == ErrorKind::DirectoryNotEmpty) {
+                // A program that was just being started has made more files, and is found now.
+                down::stop(&self.layout, dead, how, &self.progress).await?;
+                return std::fs::remove_dir_all(dir).map_err(disk::context("remove", dir));
+            }
+            return removed.map_err(disk::context("remove", dir));
+        }
         if !is_new {
             let file = self.layout.config_file();
             self.before.as_ref().map_or(Ok(()), |text| disk::write(&file, text))?;
             return datanode::own(&file, self.user.as_ref());
-        }
-        let dir = self.layout.dir();
-        if !existed {
-            return std::fs::remove_dir_all(dir).map_err(disk::context("remove", dir));
         }
         // The directory was the user's, empty or left by a call that was killed: it stays, its content goes.
         for entry in std::fs::read_dir(dir).map_err(disk::context("read", dir))?.flatten() {

@@ -141,6 +141,7 @@ fn datanodes_stay_while_there_are_several() {
     assert_eq!(refused.code().as_str(), "0A000");
     let said = cluster.loxo(&["up", "--datanodes", "3"]).expect_err("there are two databases");
     assert!(said.to_string().contains("several databases"), "{said}");
+    cluster.loxo(&["up", "--coordinators", "2"]).expect("a coordinator is no datanode");
     session.run("DROP DATABASE d").expect("the database is dropped");
     cluster.loxo(&["up", "--datanodes", "3"]).expect("a third datanode");
     session.run("CREATE DATABASE d").expect("a database on three datanodes");

@@ -41,7 +41,6 @@ const LOCK_WAIT: &str = "SET LOCAL lock_timeout = '10s'";
 impl Session {
     pub(crate) async fn create_node(&mut self, name: &str, options: &NodeOptions) -> Result<()> {
         self.begin_node_command("CREATE NODE").await?;
-        let _guard = self.the_only_database("CREATE NODE").await?;
         let loaded = self.catalog().await?;
         let catalog = &loaded.catalog;
         if known(catalog).any(|node| node.name == name) {
@@ -59,6 +58,7 @@ impl Session {
         check_preferred(name, kind, preferred)?;
         match kind {
             "datanode" => {
+                let _guard = self.the_only_database("CREATE NODE").await?;
                 let id = self.next_datanode().await?;
                 let mut own = self.for_the_cluster();
                 own.let_join(catalog, id, name, address, preferred).await
@@ -78,7 +78,6 @@ impl Session {
     /// Moves a node's address, or says that it is preferred.
     pub(crate) async fn alter_node(&mut self, name: &str, options: &NodeOptions) -> Result<()> {
         self.begin_node_command("ALTER NODE").await?;
-        let _guard = self.the_only_database("ALTER NODE").await?;
         let loaded = self.catalog().await?;
         let node = known(&loaded.catalog).find(|node| node.name == name).ok_or_else(|| no_node(name))?;
         if options.primary.is_some_and(|primary| primary != node.primary) {
@@ -88,6 +87,10 @@ impl Session {
         if options.node_type.as_deref().is_some_and(|wanted| wanted != type_of(&loaded.catalog, node)) {
             return Err(PgError::unsupported("ALTER NODE with another TYPE").hint("DROP NODE, then CREATE NODE."));
         }
+        let _guard = match type_of(&loaded.catalog, node) {
+            "datanode" => Some(self.the_only_database("ALTER NODE").await?),
+            _ => None,
+        };
         let (host, port) = (options.host.as_ref().unwrap_or(&node.host), options.port.unwrap_or(node.port));
         let sql = format!(
             "UPDATE loxo.node SET host = {}, port = {port}, is_preferred = {} WHERE id OPERATOR(pg_catalog.=) {}",
@@ -109,7 +112,6 @@ impl Session {
 
     pub(crate) async fn drop_node(&mut self, name: &str) -> Result<()> {
         self.begin_node_command("DROP NODE").await?;
-        let _guard = self.the_only_database("DROP NODE").await?;
         let loaded = self.catalog().await?;
         let catalog = &loaded.catalog;
         if let Some(node) = catalog.coordinators().iter().chain(catalog.gtms()).find(|node| node.name == name) {
@@ -118,6 +120,7 @@ impl Session {
             return self.change_metadata(&format!("DELETE FROM loxo.node WHERE id OPERATOR(pg_catalog.=) {id}")).await;
         }
         let node = catalog.node_by_name(name).ok_or_else(|| no_node(name))?;
+        let _guard = self.the_only_database("DROP NODE").await?;
         check_empty(catalog, node)?;
         let mut own = self.for_the_cluster();
         own.let_leave(catalog, node.id).await

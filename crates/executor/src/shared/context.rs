@@ -296,7 +296,10 @@ impl Context {
         self.pool.give_back(link);
         let loaded = Arc::new(Loaded { catalog: Arc::new(result?), epoch });
         self.members().follow(loaded.catalog.nodes());
-        self.gtm.know(loaded.catalog.gtms().iter().map(|gtm| format!("{}:{}", gtm.host, gtm.port)));
+        // Of the first database, where they are noted when they come and go.
+        if self.is_first() {
+            self.gtm.know(loaded.catalog.gtms().iter().map(|gtm| format!("{}:{}", gtm.host, gtm.port)));
+        }
         self.settle_behind(&loaded.catalog);
         *self.cached.lock().unwrap_or_else(PoisonError::into_inner) = Some(loaded.clone());
         Ok(loaded)

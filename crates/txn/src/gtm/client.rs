@@ -68,9 +68,11 @@ pub struct InvalidationGuard {
     commands: mpsc::UnboundedSender<Command>,
 }
 
+/// Of all gtms, "host:port", in their order.
+type Addresses = Arc<RwLock<Arc<[String]>>>;
+
 pub(super) struct Shared {
-    /// All gtms, "host:port", in their order.
-    addresses: RwLock<Arc<[String]>>,
+    addresses: Addresses,
     /// So many of them are the configuration's.
     configured: usize,
     /// In which it serves; empty for the cluster's first one.
@@ -105,24 +107,31 @@ impl GtmClient {
 
     /// The same; with a certificate of the cluster, which gtms of other machines ask for.
     pub fn connect_secured(addresses: Vec<String>, name: impl Into<String>, secured: Option<Mutual>) -> Self {
-        Self::connect_for(addresses, name.into(), Database::default(), secured)
+        let (configured, addresses) = (addresses.len(), Arc::new(RwLock::new(addresses.into())));
+        Self::connect_for(addresses, configured, name.into(), Database::default(), secured)
     }
 
-    /// Another connection to the same gtms, in another database.
+    /// Another connection to the same gtms, in another database. What this client comes to know of them that one does too.
     #[must_use]
     pub fn in_database(&self, name: impl Into<String>, database: Database) -> Self {
-        let addresses = self.shared.addresses().to_vec();
-        Self::connect_for(addresses, name.into(), database, self.shared.secured.clone())
+        let Shared { addresses, configured, secured, .. } = &*self.shared;
+        Self::connect_for(addresses.clone(), *configured, name.into(), database, secured.clone())
     }
 
-    fn connect_for(addresses: Vec<String>, name: String, database: Database, secured: Option<Mutual>) -> Self {
+    fn connect_for(
+        addresses: Addresses,
+        configured: usize,
+        name: String,
+        database: Database,
+        secured: Option<Mutual>,
+    ) -> Self {
         let (view_sender, view) = watch::channel(View::default());
         let (commands, inbox) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared {
-            configured: addresses.len(),
+            configured,
             database,
             secured,
-            addresses: RwLock::new(addresses.into()),
+            addresses,
             lease_until_us: AtomicU64::new(0),
             next_request: AtomicU64::new(1),
             questions: Semaphore::new(QUESTIONS_MAX),
