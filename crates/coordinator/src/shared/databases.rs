@@ -1,5 +1,6 @@
 //! The databases of the cluster that clients of this coordinator use: what is known of each, from the first session in it until it is
-//! dropped, or was not used for a while: each costs some connections to the datanodes and one to the gtm. Whether there is one of a name is asked of the first database, which is always there, and only when none is known.
+//! dropped, or was not used for a while: each costs some connections to the datanodes and one to the gtm. Whether there is one of a
+//! name is asked of the first database, which is always there, and only when none is known.
 //!
 //! A coordinator that could not be told of a drop, and meets another database of the same name, finds that its nodes are not those it
 //! knows; it forgets what it knew, and the next session begins with the new one.
