@@ -18,8 +18,8 @@ use crate::tools::stock::{Pattern, WorkDir};
 
 const ACCOUNTS: u32 = 10_000;
 /// How long one waits at most for servers to give up what the writers were at.
-const SETTLE_MAX: Duration = Duration::from_secs(2);
-const SETTLE_LOOK: Duration = Duration::from_millis(10);
+const QUIET_MAX: Duration = Duration::from_secs(2);
+const QUIET_LOOK: Duration = Duration::from_millis(10);
 
 const TRANSFER: &str = "\
 \\set from random(1, 10000)
@@ -121,7 +121,7 @@ impl Experiment for Snapshot {
         let seen = bench.read(&step.point, step.round).await?;
         writers.must_run()?;
         drop(writers);
-        bench.settle().await?;
+        bench.until_quiet().await?;
         Ok(Readings::default()
             .figure("median_ms", seen.median_ms)
             .figure("p95_ms", seen.p95_ms)
@@ -213,14 +213,14 @@ impl Bench {
     }
 
     /// Until the writers' transactions are gone: the next step must not pay for them. Others may use a cluster that goes on running.
-    async fn settle(&self) -> Result<()> {
+    async fn until_quiet(&self) -> Result<()> {
         let active = "SELECT count(*) FROM pg_stat_activity \
                       WHERE backend_type = 'client backend' AND state <> 'idle' AND pid <> pg_backend_pid() \
                       AND application_name NOT LIKE 'loxo gtm%'";
-        let until = Instant::now() + SETTLE_MAX;
+        let until = Instant::now() + QUIET_MAX;
         for datanode in &self.datanodes {
             while sql::number(datanode, active).await? > 0 && Instant::now() < until {
-                tokio::time::sleep(SETTLE_LOOK).await;
+                tokio::time::sleep(QUIET_LOOK).await;
             }
         }
         Ok(())

@@ -149,9 +149,9 @@ fn route_with_helper(spec: RouterSpec, data: &Bytes, chunks: usize) -> (u64, u64
         let (tasks, inbox) = sync_channel::<(Box<ParallelParse>, Vec<Bytes>)>(2);
         let (done, answers) = sync_channel(4);
         scope.spawn(move || {
-            for (mut ahead, block) in inbox {
-                ahead.work(&block);
-                if done.send(ahead).is_err() {
+            for (mut parsed, block) in inbox {
+                parsed.work(&block);
+                if done.send(parsed).is_err() {
                     return;
                 }
             }
@@ -161,10 +161,12 @@ fn route_with_helper(spec: RouterSpec, data: &Bytes, chunks: usize) -> (u64, u64
         let (mut spare, mut open, mut over) = (Vec::new(), 0, false);
         loop {
             match router.step(&mut outputs).expect("valid data") {
-                Step::NeedInput if router.ahead().is_none() => router.push(first_line(&mut cutter, &mut input)),
+                Step::NeedInput if router.parallel_parse().is_none() => {
+                    router.push(first_line(&mut cutter, &mut input))
+                }
                 Step::NeedInput => {
                     if spare.is_empty() && jobs.is_empty() && !over {
-                        spare = (0..6).map_while(|_| router.ahead()).collect();
+                        spare = (0..6).map_while(|_| router.parallel_parse()).collect();
                     }
                     spare.extend(router.spent());
                     while !over && !spare.is_empty() {
@@ -172,22 +174,22 @@ fn route_with_helper(spec: RouterSpec, data: &Bytes, chunks: usize) -> (u64, u64
                             over = true;
                             break;
                         };
-                        let Some(mut ahead) = spare.pop() else { break };
+                        let Some(mut parsed) = spare.pop() else { break };
                         if open < 2 {
                             open += 1;
                             jobs.push_back(None);
-                            tasks.send((ahead, block)).expect("the helper is there");
+                            tasks.send((parsed, block)).expect("the helper is there");
                             continue;
                         }
-                        ahead.work(&block);
-                        jobs.push_back(Some(ahead));
+                        parsed.work(&block);
+                        jobs.push_back(Some(parsed));
                         break;
                     }
                     match jobs.pop_front() {
-                        Some(Some(ahead)) => router.push_ahead(ahead),
+                        Some(Some(parsed)) => router.push_parsed(parsed),
                         Some(None) => {
                             open -= 1;
-                            router.push_ahead(answers.recv().expect("the helper is there"));
+                            router.push_parsed(answers.recv().expect("the helper is there"));
                         }
                         None => router.finish(),
                     }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  chunks ─▶ Cutter ─▶ block ─▶ ParallelParse::work  (any thread) ─┐
-//!                      block ─▶ ParallelParse::work  (any thread) ─┴─▶ Router::push_ahead, in their order
+//!                      block ─▶ ParallelParse::work  (any thread) ─┴─▶ Router::push_parsed, in their order
 //! ```
 //!
 //! Only the fast lane's work is done ahead: what it makes of a row depends on nothing but the row. A [`Stretch`] is a series of

@@ -134,10 +134,10 @@ pub struct Router {
     server_version: u32,
     input: Input,
     /// Rows of the current chunk that were converted ahead.
-    ahead: Option<Box<ParallelParse>>,
+    parsed: Option<Box<ParallelParse>>,
     /// Destinations that have got theirs of the stretch being taken over.
     taken_over: usize,
-    rows_ahead: u64,
+    rows_in_parallel: u64,
     /// The binary tuple, or the key values, of the current row.
     row: Vec<u8>,
     current: Option<Current>,
@@ -213,9 +213,9 @@ impl Router {
             server_version: spec.server_version,
             placer,
             input: Input::new(is_text.then_some(encoding)),
-            ahead: None,
+            parsed: None,
             taken_over: 0,
-            rows_ahead: 0,
+            rows_in_parallel: 0,
             row: Vec::new(),
             current: None,
             header_text: None,
@@ -312,7 +312,7 @@ impl Router {
         if let Some(history) = &mut self.history {
             history.keep(chunk.clone(), self.line, self.input.unfinished_bytes(), self.scanner.eol);
         }
-        self.ahead = None;
+        self.parsed = None;
         self.input.push_checked(chunk, is_valid);
     }
 

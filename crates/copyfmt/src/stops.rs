@@ -14,39 +14,39 @@ pub(crate) struct Ends<'a> {
     stops: [u8; 2],
     /// Where the window is, and what is ahead in it.
     start: usize,
-    ahead: u64,
+    marks: u64,
 }
 
 impl<'a> Ends<'a> {
     /// From `start` on. `None` if a window does not fit.
     #[inline(always)]
     pub(crate) fn new(input: &'a [u8], start: usize, stops: [u8; 2]) -> Option<Self> {
-        Some(Self { input, stops, start, ahead: window(input, start, stops)? })
+        Some(Self { input, stops, start, marks: window(input, start, stops)? })
     }
 
     /// The next one. `None` if there is none as far as windows fit.
     #[inline(always)]
     pub(crate) fn next(&mut self) -> Option<usize> {
-        while self.ahead == 0 {
+        while self.marks == 0 {
             self.start += WINDOW;
-            self.ahead = window(self.input, self.start, self.stops)?;
+            self.marks = window(self.input, self.start, self.stops)?;
         }
-        Some(self.start + self.ahead.trailing_zeros() as usize)
+        Some(self.start + self.marks.trailing_zeros() as usize)
     }
 
     /// Goes behind what [`Ends::next`] gave.
     #[inline(always)]
     pub(crate) fn pass(&mut self) {
-        self.ahead &= self.ahead.wrapping_sub(1);
+        self.marks &= self.marks.wrapping_sub(1);
     }
 
     /// Goes on from `at`, which is further on.
     #[inline]
     pub(crate) fn go_to(&mut self, at: usize) -> Option<()> {
         if at - self.start < WINDOW {
-            self.ahead &= u64::MAX << (at - self.start);
+            self.marks &= u64::MAX << (at - self.start);
         } else {
-            (self.start, self.ahead) = (at, window(self.input, at, self.stops)?);
+            (self.start, self.marks) = (at, window(self.input, at, self.stops)?);
         }
         Some(())
     }

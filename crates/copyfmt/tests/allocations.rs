@@ -107,28 +107,28 @@ fn nothing_is_allocated_per_row() {
         // The line log doubles now and then.
         assert!(requests <= 8, "{what}: {requests} requests for {ROWS} rows, after {warm_up} for the first ones");
     }
-    nothing_is_allocated_per_row_ahead();
+    nothing_is_allocated_per_row_in_parallel();
 }
 
 /// Nor is it when rows are converted ahead: a block costs its buffer. (No test of its own: requests of all threads are counted.)
-fn nothing_is_allocated_per_row_ahead() {
+fn nothing_is_allocated_per_row_in_parallel() {
     let rows: Vec<String> = (0..2 * ROWS).map(|i| format!("{i},word {i},2024-02-29,{i}.25\n")).collect();
     let mut router = router(Format::Csv, Output::Binary);
     let mut outputs = vec![Vec::new(); router.destinations()];
     route(&mut router, &mut outputs, vec![Bytes::from(rows[0].clone())]);
-    let mut ahead = router.ahead().expect("rows are known");
+    let mut parsed = router.parallel_parse().expect("rows are known");
     let mut blocks = rows[1..].chunks(ROWS / 5).map(|rows| Bytes::from(rows.concat()));
     for number in 0..10 {
         let block = blocks.next().expect("a block");
         let before = REQUESTS.load(Ordering::Relaxed);
-        ahead.work(std::slice::from_ref(&block));
-        router.push_ahead(ahead);
+        parsed.work(std::slice::from_ref(&block));
+        router.push_parsed(parsed);
         while let Step::Full { dest } = router.step(&mut outputs).expect("good rows") {
             outputs[dest].clear();
         }
-        ahead = router.spent().expect("it comes back");
+        parsed = router.spent().expect("it comes back");
         let requests = REQUESTS.load(Ordering::Relaxed) - before;
         assert!(number < 5 || requests <= 6, "{requests} requests for a block of {} rows", ROWS / 5);
     }
-    assert_eq!(router.rows(), router.rows_ahead() + 1);
+    assert_eq!(router.rows(), router.rows_in_parallel() + 1);
 }

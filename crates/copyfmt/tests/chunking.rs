@@ -51,22 +51,22 @@ fn route<'a>(spec: RouterSpec, chunks: impl Iterator<Item = &'a [u8]>) -> Seen {
 }
 
 /// The same with work done ahead on every chunk, wherever it begins and ends.
-fn route_ahead<'a>(spec: RouterSpec, chunks: impl Iterator<Item = &'a [u8]>) -> (Seen, u64) {
-    let (mut chunks, mut rows_ahead) = (chunks, 0);
+fn route_in_parallel<'a>(spec: RouterSpec, chunks: impl Iterator<Item = &'a [u8]>) -> (Seen, u64) {
+    let (mut chunks, mut rows_in_parallel) = (chunks, 0);
     let seen = route_by(spec, |router| {
-        rows_ahead = router.rows_ahead();
+        rows_in_parallel = router.rows_in_parallel();
         let Some(chunk) = chunks.next() else { return router.finish() };
         let chunk = Bytes::copy_from_slice(chunk);
-        match router.spent().or_else(|| router.ahead()) {
-            Some(mut ahead) => {
+        match router.spent().or_else(|| router.parallel_parse()) {
+            Some(mut parsed) => {
                 let middle = chunk.len() / 2;
-                ahead.work(&[chunk.slice(..middle), chunk.slice(middle..)]);
-                router.push_ahead(ahead);
+                parsed.work(&[chunk.slice(..middle), chunk.slice(middle..)]);
+                router.push_parsed(parsed);
             }
             None => router.push(chunk),
         }
     });
-    (seen, rows_ahead)
+    (seen, rows_in_parallel)
 }
 
 fn route_by(spec: RouterSpec, mut feed: impl FnMut(&mut Router)) -> Seen {
@@ -184,9 +184,9 @@ proptest! {
         prop_assert_eq!(&route(spec(), data.chunks(1)), &whole);
         // Blocks cut anywhere, and where a cutter cuts them.
         let size = 9 * cuts[0];
-        prop_assert_eq!(&route_ahead(spec(), data.chunks(size)).0, &whole);
+        prop_assert_eq!(&route_in_parallel(spec(), data.chunks(size)).0, &whole);
         let blocks = cut_by_cutter(&options, &data, size);
-        prop_assert_eq!(&route_ahead(spec(), blocks.iter().map(Vec::as_slice)).0, &whole);
+        prop_assert_eq!(&route_in_parallel(spec(), blocks.iter().map(Vec::as_slice)).0, &whole);
     }
 }
 
@@ -220,7 +220,7 @@ fn ordinary_rows_are_taken_over() {
         assert_eq!(whole.error, None);
         let blocks = cut_by_cutter(&options, data.as_bytes(), 10_000);
         assert!(blocks.iter().all(|block| block.len() < 10_100), "a row end was not found");
-        let (seen, ahead) = route_ahead(spec(), blocks.iter().map(Vec::as_slice));
+        let (seen, ahead) = route_in_parallel(spec(), blocks.iter().map(Vec::as_slice));
         // All but the first block, in which the line ends are found out, and what is out of the ordinary.
         assert!(seen == whole && ahead > 9_000, "{ahead} rows");
     }

@@ -38,7 +38,7 @@ use crate::differential::{clean_up, diff, set_alike, set_up, summary, without_pl
 use crate::script::{self, Statement, Variant};
 
 /// A session that has neither an answer nor a lock to wait for after that long is stuck.
-const SETTLED_MAX: Duration = Duration::from_secs(30);
+const REST_MAX: Duration = Duration::from_secs(30);
 /// Between two looks at the locks.
 const LOOK_PAUSE: Duration = Duration::from_millis(5);
 /// Looks that must show the same, since one look takes the datanodes one after the other.
@@ -188,7 +188,7 @@ impl Side {
         }
         let mut same_looks = 0;
         self.until("an answer or a lock that is waited for", |side| {
-            same_looks = if side.is_settled()? { same_looks + 1 } else { 0 };
+            same_looks = if side.is_at_rest()? { same_looks + 1 } else { 0 };
             Ok(same_looks == SAME_LOOKS)
         })?;
         self.sessions.values_mut().for_each(|session| session.waited = session.open.is_some());
@@ -203,7 +203,7 @@ impl Side {
             if is_true(self)? {
                 return Ok(());
             }
-            if since.elapsed() > SETTLED_MAX {
+            if since.elapsed() > REST_MAX {
                 return Err(pgerror::PgError::new(SqlState::IO_ERROR, format!("{what} did not come")));
             }
             std::thread::sleep(LOOK_PAUSE);
@@ -223,19 +223,19 @@ impl Side {
     }
 
     /// Does every session without answer wait for a lock?
-    fn is_settled(&mut self) -> Result<bool> {
+    fn is_at_rest(&mut self) -> Result<bool> {
         let waiting = self.waiting()?;
         let owned: BTreeSet<Backend> = self.sessions.values().flat_map(|session| session.waiting.clone()).collect();
         let mut unowned: BTreeSet<Backend> = waiting.difference(&owned).cloned().collect();
-        let mut settled = true;
+        let mut at_rest = true;
         for session in self.sessions.values_mut().filter(|session| session.open.is_some()) {
             session.waiting.retain(|backend| waiting.contains(backend));
             if session.waiting.is_empty() && !unowned.is_empty() {
                 session.waiting = std::mem::take(&mut unowned);
             }
-            settled &= !session.waiting.is_empty();
+            at_rest &= !session.waiting.is_empty();
         }
-        Ok(settled)
+        Ok(at_rest)
     }
 
     /// All backends that wait.

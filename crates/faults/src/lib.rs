@@ -21,6 +21,7 @@
 //! Invariants: nothing is judged by a message or a log, only by rows; an outcome is *unknown* only if the
 //! connection broke, or 40003 came, after the commit was asked for; a workload that did nothing fails.
 
+pub mod aftermath;
 pub mod bank;
 pub mod chaos;
 pub mod checker;
@@ -33,7 +34,6 @@ pub mod pairs;
 pub mod points;
 pub mod processes;
 mod session;
-pub mod settle;
 mod tables;
 mod until;
 

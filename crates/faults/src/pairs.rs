@@ -10,7 +10,7 @@ use testkit::{Cluster, Rng};
 
 use crate::processes::failure;
 use crate::session::{Outcome, Session};
-use crate::{settle, tables};
+use crate::{aftermath, tables};
 
 /// A coordinator that does not come back within this is reported by whoever waits for it.
 const CONNECT_MAX: Duration = Duration::from_secs(2);
@@ -189,9 +189,9 @@ impl Table {
     }
 }
 
-/// What is left prepared, [`settle`] commits in the end.
+/// What is left prepared, [`aftermath`] commits in the end.
 fn commit_in_two_phases(session: &mut Session, id: u64) -> (Outcome, Option<PgError>) {
-    let name = settle::user_gid(id);
+    let name = aftermath::user_gid(id);
     let (verb, outcome) =
         if id.is_multiple_of(4) { ("ROLLBACK", Outcome::Refused) } else { ("COMMIT", Outcome::Committed) };
     let prepared = session.run(&format!("PREPARE TRANSACTION '{name}'"));

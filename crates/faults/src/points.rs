@@ -19,11 +19,11 @@ use std::time::{Duration, Instant};
 use pgerror::Result;
 use testkit::{Cluster, Rng};
 
+use crate::aftermath;
 use crate::moves;
 use crate::pairs::{Control, Seen, Table};
 use crate::processes::{self, Kind, Process, failure};
 use crate::session::Outcome;
-use crate::settle;
 
 /// In-doubt transactions must be resolved so soon after everything runs again.
 pub const RESOLVED_MAX: Duration = Duration::from_secs(20);
@@ -269,7 +269,7 @@ impl<'a> Runner<'a> {
         (resolved_after, served_after): (Duration, Duration),
         seen: Seen,
     ) -> Result<Round> {
-        settle::until_quiet(self.cluster, RESOLVED_MAX)?;
+        aftermath::until_quiet(self.cluster, RESOLVED_MAX)?;
         self.table.audit(self.cluster, &seen)?;
         let count = |outcome| seen.outcomes.values().filter(|o| **o == outcome).count();
         let outcomes = [Outcome::Committed, Outcome::Refused, Outcome::Unknown].map(count);
@@ -359,7 +359,7 @@ fn come_back(cluster: &Cluster, control: &Control) -> Result<(Duration, Duration
     cluster.up()?;
     let (begin, looks) = (Instant::now(), control.looks());
     control.stop_writers();
-    let resolved_after = settle::until_resolved(cluster, RESOLVED_MAX)?;
+    let resolved_after = aftermath::until_resolved(cluster, RESOLVED_MAX)?;
     while control.looks() == looks {
         if begin.elapsed() > SERVED_MAX {
             return Err(failure(format!("no reader got an answer within {SERVED_MAX:?}")));

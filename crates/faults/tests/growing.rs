@@ -7,7 +7,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use faults::moves::killed::{self, Still, Wish};
-use faults::{bank, settle};
+use faults::{aftermath, bank};
 use testkit::{Cluster, Rng, number, seed};
 
 /// As everywhere; and whoever waits for a lock of somebody who died must give up first.
@@ -43,7 +43,7 @@ fn fulfil(cluster: &Cluster, still: &Still, wish: Wish, rng: &mut Rng) -> usize 
     let faults = FAULTS.start() + rng.below(FAULTS.count());
     let (report, done) = bank::run(cluster, &options, |_| killed::fulfil(cluster, wish, faults, rng));
     let done = done.unwrap_or_else(|error| panic!("{wish:?}: {error}\n{report}"));
-    settle::until_quiet(cluster, RESOLVED_MAX).expect("nothing is in doubt");
+    aftermath::until_quiet(cluster, RESOLVED_MAX).expect("nothing is in doubt");
     still.check(cluster).expect("rows are the same wherever they lie");
     bank::audit(cluster, &options, &report).expect("what was acknowledged is there");
     report.check().expect("all sums are right");

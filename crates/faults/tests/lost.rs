@@ -6,7 +6,7 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use faults::{points, processes, settle};
+use faults::{aftermath, points, processes};
 use pgerror::SqlState;
 use testkit::wire::Client;
 use testkit::{Cluster, Server, ServerOptions};
@@ -111,7 +111,7 @@ fn is_whole(cluster: &Cluster, point: &str) {
         std::thread::sleep(POLL);
     }
     assert_eq!(client.scalar("SELECT count(*) FROM t").expect("a count"), "3000", "{point}");
-    settle::until_quiet(cluster, RESOLVED_MAX).expect("nothing is in doubt");
+    aftermath::until_quiet(cluster, RESOLVED_MAX).expect("nothing is in doubt");
 }
 
 /// The others hold what they held, and everything can be written.
@@ -121,7 +121,7 @@ fn is_gone(cluster: &Cluster, kept: usize) {
         assert!(Instant::now() < deadline, "it is still there");
         std::thread::sleep(POLL);
     }
-    settle::until_quiet(cluster, RESOLVED_MAX).expect("nothing is in doubt");
+    aftermath::until_quiet(cluster, RESOLVED_MAX).expect("nothing is in doubt");
     let mut client = cluster.connect(0).expect("a client");
     assert_eq!(client.scalar("SELECT count(*) FROM t").expect("a count"), kept.to_string());
     client.run("INSERT INTO t SELECT generate_series(1, 3000) ON CONFLICT DO NOTHING").expect("all can be written");

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use faults::checker::{self, Level, Step};
 use faults::links::Detours;
 use faults::processes::Kind;
-use faults::{Outcome, bank, chaos, copies, counters, history, moves, points, processes, settle};
+use faults::{Outcome, aftermath, bank, chaos, copies, counters, history, moves, points, processes};
 use testkit::{Cluster, number};
 
 /// In-doubt transactions are resolved so soon after everything runs again.
@@ -59,7 +59,7 @@ fn bank_in_peace(cluster: &Cluster, duration: Duration) {
     bank::create(cluster, &options).expect("tables");
     let (report, ()) = bank::run(cluster, &options, |_| ());
     eprintln!("{report}");
-    settle::until_quiet(cluster, RESOLVED_MAX).expect("nothing is in doubt");
+    aftermath::until_quiet(cluster, RESOLVED_MAX).expect("nothing is in doubt");
     bank::audit(cluster, &options, &report).expect("what was acknowledged is there");
     // REPEATABLE READ writers meet each other; nothing else may go wrong while nobody dies.
     let unexpected: Vec<_> = report.errors.keys().filter(|error| *error != "writer 40001").collect();
@@ -77,7 +77,7 @@ fn sums_are_right_while_processes_die() {
     let killed = killed.expect("the cluster comes back");
     eprintln!("{report}\n{killed}");
     assert!(!killed.faults.is_empty(), "nobody was killed");
-    settle::until_quiet(&cluster, RESOLVED_MAX).expect("nothing is in doubt");
+    aftermath::until_quiet(&cluster, RESOLVED_MAX).expect("nothing is in doubt");
     bank::audit(&cluster, &options, &report).expect("what was acknowledged is there");
     report.check().expect("all sums are right");
 }
@@ -92,7 +92,7 @@ fn sums_are_right_while_links_break() {
     let (report, broken) = bank::run(&cluster, &options, |end| detours.run(seed(), end));
     eprintln!("{report}\n{broken:?}");
     assert!(!broken.faults.is_empty(), "no link was broken");
-    settle::until_quiet(&cluster, RESOLVED_MAX).expect("nothing is in doubt");
+    aftermath::until_quiet(&cluster, RESOLVED_MAX).expect("nothing is in doubt");
     drop(detours);
     cluster.up().expect("everything runs");
     bank::audit(&cluster, &options, &report).expect("what was acknowledged is there");
@@ -106,7 +106,7 @@ fn sums_are_right_while_rows_move() {
     bank::create(&cluster, &options).expect("tables");
     let (report, moved) = bank::run(&cluster, &options, |end| moves::back_and_forth(&cluster, || Instant::now() < end));
     eprintln!("{report}\n{}", moved.expect("rows move"));
-    settle::until_quiet(&cluster, RESOLVED_MAX).expect("nothing is in doubt");
+    aftermath::until_quiet(&cluster, RESOLVED_MAX).expect("nothing is in doubt");
     bank::audit(&cluster, &options, &report).expect("what was acknowledged is there");
     // Nobody is refused but transactions of several statements, which may begin anew.
     let unexpected: Vec<_> = report.errors.keys().filter(|error| !error.ends_with(" 40001")).collect();
@@ -127,7 +127,7 @@ fn sums_are_right_while_rows_move_and_processes_die() {
         })
     });
     eprintln!("{report}\n{}\n{killed}", moved.expect("rows move to the end once everything runs"));
-    settle::until_quiet(&cluster, RESOLVED_MAX).expect("nothing is in doubt");
+    aftermath::until_quiet(&cluster, RESOLVED_MAX).expect("nothing is in doubt");
     bank::audit(&cluster, &options, &report).expect("what was acknowledged is there");
     report.check().expect("all sums are right");
 }
@@ -151,7 +151,7 @@ fn it_explains_everything_also_while_links_break() {
     let detours = Detours::start(&cluster).expect("processes behind relays");
     let (recording, broken) = history::run(&cluster, &options, |end| detours.run(seed() + 1, end));
     eprintln!("{broken:?}");
-    settle::until_quiet(&cluster, RESOLVED_MAX).expect("nothing is in doubt");
+    aftermath::until_quiet(&cluster, RESOLVED_MAX).expect("nothing is in doubt");
     drop(detours);
     cluster.up().expect("everything runs");
     judge(&cluster, recording);
@@ -211,7 +211,7 @@ fn copies_do_not_part_while_processes_die() {
 fn judge_copies(cluster: &Cluster, report: &copies::Report) {
     let copies::Report { committed, looks, wrong, errors } = report;
     eprintln!("copies: {committed} committed; {looks} looks, {} wrong; errors {errors:?}", wrong.len());
-    settle::until_quiet(cluster, RESOLVED_MAX).expect("nothing is in doubt");
+    aftermath::until_quiet(cluster, RESOLVED_MAX).expect("nothing is in doubt");
     copies::audit(cluster).expect("all copies are alike");
     assert!(report.is_enough(), "too little was done");
     assert!(wrong.is_empty(), "{wrong:?}");
@@ -239,7 +239,7 @@ fn serializable(cluster: &Cluster, duration: Duration) {
         history::create(cluster).expect("a table");
         let options = history::Options::new(duration, seed()).at(level);
         let (mut recording, ()) = history::run(cluster, &options, |_| ());
-        settle::until_quiet(cluster, RESOLVED_MAX).expect("nothing is in doubt");
+        aftermath::until_quiet(cluster, RESOLVED_MAX).expect("nothing is in doubt");
         recording.history.end(cluster).expect("the datanodes answer");
         let [committed, refused] = [Outcome::Committed, Outcome::Refused].map(|outcome| recording.count(outcome));
         let (skews, other) = (checker::check_serializable(&recording.history), checker::check(&recording.history));
@@ -287,7 +287,7 @@ fn it_does_also_while_commits_are_slow() {
 }
 
 fn judge(cluster: &Cluster, mut recording: history::Recording) {
-    settle::until_quiet(cluster, RESOLVED_MAX).expect("nothing is in doubt");
+    aftermath::until_quiet(cluster, RESOLVED_MAX).expect("nothing is in doubt");
     recording.history.end(cluster).expect("the datanodes answer");
     let begin = Instant::now();
     let anomalies = checker::check(&recording.history);

@@ -441,7 +441,7 @@ impl Connection {
     }
 
     /// Has every answer been read?
-    pub fn is_settled(&self) -> bool {
+    pub fn is_drained(&self) -> bool {
         self.syncs_owed == 0
     }
 

@@ -4,14 +4,14 @@
 const SLACK_PERCENT: u64 = 1;
 
 /// The moves `(from, to, rows)`, by `from`, after which each node has its share of the rows, rounded up or down; none if each
-/// has nearly that. `held` says how many rows each node has. No moves of fewer rows do that.
-pub fn levelled(held: &[(u16, u64)]) -> Vec<(u16, u16, u64)> {
-    let whole: u64 = held.iter().map(|(_, rows)| rows).sum();
-    let nodes = (held.len() as u64).max(1);
+/// has nearly that. `owned` says how many rows each node has. No moves of fewer rows do that.
+pub fn levelled(owned: &[(u16, u64)]) -> Vec<(u16, u16, u64)> {
+    let whole: u64 = owned.iter().map(|(_, rows)| rows).sum();
+    let nodes = (owned.len() as u64).max(1);
     let (share, rest) = (whole / nodes, (whole % nodes) as usize);
     let slack = share * SLACK_PERCENT / 100;
     // Shares that are rounded up are those of the fullest nodes: these would have to give one row more otherwise.
-    let mut fullest_first = held.to_vec();
+    let mut fullest_first = owned.to_vec();
     fullest_first.sort_by_key(|(node, rows)| (std::cmp::Reverse(*rows), *node));
     let quotas =
         fullest_first.iter().enumerate().map(|(place, (node, rows))| (*node, *rows, share + u64::from(place < rest)));
@@ -41,9 +41,9 @@ pub fn levelled(held: &[(u16, u64)]) -> Vec<(u16, u16, u64)> {
 mod tests {
     use super::*;
 
-    fn after(held: &[(u16, u64)]) -> Vec<u64> {
-        let mut rows: std::collections::BTreeMap<u16, u64> = held.iter().copied().collect();
-        for (from, to, moved) in levelled(held) {
+    fn after(owned: &[(u16, u64)]) -> Vec<u64> {
+        let mut rows: std::collections::BTreeMap<u16, u64> = owned.iter().copied().collect();
+        for (from, to, moved) in levelled(owned) {
             *rows.get_mut(&from).unwrap() -= moved;
             *rows.get_mut(&to).unwrap() += moved;
         }

@@ -11,10 +11,10 @@ impl BucketMap {
     /// A node gives buckets from all over its range, and they are dealt out in turn: the low buckets of a `MODULO` key
     /// with few values spread over the nodes as the others do.
     pub fn rebalanced(&self, nodes: &[u16]) -> Vec<(u16, u16, u16)> {
-        let held = self.held_by_node();
-        let quotas = quotas(&held, nodes);
+        let owned = self.owned_by_node();
+        let quotas = quotas(&owned, nodes);
         let mut given: Vec<(u16, u16)> = Vec::new();
-        for (&node, buckets) in &held {
+        for (&node, buckets) in &owned {
             let kept = quotas.get(&node).copied().unwrap_or(0);
             let surplus = buckets.len().saturating_sub(kept);
             given.extend(evenly(buckets, surplus).map(|bucket| (bucket, node)));
@@ -22,29 +22,29 @@ impl BucketMap {
         given.sort_unstable();
         let mut missing: BTreeMap<u16, usize> = quotas
             .iter()
-            .map(|(&node, &quota)| (node, quota.saturating_sub(held.get(&node).map_or(0, Vec::len))))
+            .map(|(&node, &quota)| (node, quota.saturating_sub(owned.get(&node).map_or(0, Vec::len))))
             .collect();
         debug_assert_eq!(given.len(), missing.values().sum::<usize>(), "what is given is what is missing");
         given.into_iter().map(|(bucket, from)| (bucket, from, take_turn(&mut missing))).collect()
     }
 
-    fn held_by_node(&self) -> BTreeMap<u16, Vec<u16>> {
-        let mut held: BTreeMap<u16, Vec<u16>> = BTreeMap::new();
+    fn owned_by_node(&self) -> BTreeMap<u16, Vec<u16>> {
+        let mut owned: BTreeMap<u16, Vec<u16>> = BTreeMap::new();
         for (bucket, &node) in self.as_slice().iter().enumerate() {
-            held.entry(node).or_default().push(bucket as u16);
+            owned.entry(node).or_default().push(bucket as u16);
         }
-        held
+        owned
     }
 }
 
 /// How many buckets each node is to hold. Shares that are rounded up go to the nodes that hold most now, because they
 /// would have to give one bucket more otherwise.
-fn quotas(held: &BTreeMap<u16, Vec<u16>>, nodes: &[u16]) -> BTreeMap<u16, usize> {
+fn quotas(owned: &BTreeMap<u16, Vec<u16>>, nodes: &[u16]) -> BTreeMap<u16, usize> {
     let mut fullest_first = nodes.to_vec();
     fullest_first.sort_unstable();
     fullest_first.dedup();
     assert!(!fullest_first.is_empty(), "buckets need a node");
-    fullest_first.sort_by_key(|node| std::cmp::Reverse(held.get(node).map_or(0, Vec::len)));
+    fullest_first.sort_by_key(|node| std::cmp::Reverse(owned.get(node).map_or(0, Vec::len)));
     let (share, rest) = (BUCKETS / fullest_first.len(), BUCKETS % fullest_first.len());
     fullest_first.into_iter().enumerate().map(|(i, node)| (node, share + usize::from(i < rest))).collect()
 }
@@ -80,7 +80,7 @@ mod tests {
     }
 
     fn counts(map: &BucketMap) -> Vec<(u16, usize)> {
-        map.held_by_node().into_iter().map(|(node, buckets)| (node, buckets.len())).collect()
+        map.owned_by_node().into_iter().map(|(node, buckets)| (node, buckets.len())).collect()
     }
 
     #[test]
@@ -142,11 +142,11 @@ mod tests {
 
     /// By another road: of all ways to give the larger shares away, the one that keeps most buckets where they are.
     fn moves_min(map: &BucketMap, nodes: &[u16]) -> usize {
-        let held = map.held_by_node();
+        let owned = map.owned_by_node();
         let (share, rest) = (BUCKETS / nodes.len(), BUCKETS % nodes.len());
         let mut kept: Vec<usize> = vec![0; rest + 1];
         for node in nodes {
-            let count = held.get(node).map_or(0, Vec::len);
+            let count = owned.get(node).map_or(0, Vec::len);
             for larger in (0..=rest).rev() {
                 let small = kept[larger] + count.min(share);
                 let large = if larger > 0 { kept[larger - 1] + count.min(share + 1) } else { 0 };

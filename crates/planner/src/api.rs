@@ -57,13 +57,13 @@ pub fn refresh_as(owner: &str, statement: &Statement, catalog: &Catalog, session
 
 /// A plan that reads these views ahead of the statement, [as their owners](Statement::reading_as_owner); `None` if that cannot be
 /// done.
-pub fn views_ahead(
+pub fn views_first(
     statement: &Statement,
     catalog: &Catalog,
     session: &SessionFacts<'_>,
     views: &[Oid],
 ) -> Result<Option<Plan>> {
-    owner_reads::with_views_ahead(&context_of(statement, catalog, session), statement, views)
+    owner_reads::with_views_first(&context_of(statement, catalog, session), statement, views)
 }
 
 /// May the plan's temp tables be in a session beside the block's own? False in doubt.

@@ -90,7 +90,7 @@ impl Planner for Driver {
         let plan = match first_copy::plan(ctx, statement) {
             Ok(plan) => plan,
             Err(error) => {
-                let routine = called_alone(ctx, called)?.ok_or(error)?;
+                let routine = called_directly(ctx, called)?.ok_or(error)?;
                 return Ok(Plan::Routine(Box::new(routine)));
             }
         };
@@ -133,7 +133,7 @@ impl Planner for Driver {
 
 /// How a statement with calls is run if no body is put into it: what a body calls may be out of reach in the place of the call,
 /// but not in the body.
-fn called_alone(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Routine>> {
+fn called_directly(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Routine>> {
     let Some(own) = ctx.analysis.and_then(|analysis| analysis.without_bodies()) else { return Ok(None) };
     rewrite::routine::plan(&Context { analysis: Some(&own), ..*ctx }, statement)
 }

@@ -47,7 +47,7 @@ mod views;
 mod with;
 
 pub use api::{
-    expanded_views, late_defaults, names_in_from, plan, refresh_as, refreshed, runs_apart, views_ahead, wanted_bodies,
+    expanded_views, late_defaults, names_in_from, plan, refresh_as, refreshed, runs_apart, views_first, wanted_bodies,
 };
 pub use ddl::passwords::with_verifier;
 pub use dml::temp_placement::Late;

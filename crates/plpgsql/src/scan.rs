@@ -86,7 +86,7 @@ impl<'a> Cursor<'a> {
         self.tokens.get(self.at)
     }
 
-    pub fn ahead(&self, by: usize) -> Option<&Token<'a>> {
+    pub fn peek_at(&self, by: usize) -> Option<&Token<'a>> {
         self.tokens.get(self.at + by)
     }
 
@@ -144,7 +144,7 @@ impl<'a> Cursor<'a> {
             return Ok(vec![parameter]);
         }
         let mut names = vec![self.name()?];
-        while self.is_mark(".") && self.ahead(1).is_some_and(|token| token.name().is_some()) {
+        while self.is_mark(".") && self.peek_at(1).is_some_and(|token| token.name().is_some()) {
             self.at += 1;
             names.push(self.name()?);
         }

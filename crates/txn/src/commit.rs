@@ -126,7 +126,7 @@ pub(crate) fn unfit(participant: &Participant<'_>) -> Option<PgError> {
     if connection.is_broken() {
         return Some(lost(*node, None));
     }
-    let open = connection.is_settled() && connection.status() == TransactionStatus::InTransaction;
+    let open = connection.is_drained() && connection.status() == TransactionStatus::InTransaction;
     (!open).then(|| PgError::internal(format!("there is no transaction to commit on datanode {node}")))
 }
 
@@ -152,7 +152,7 @@ fn cast<'p, 'c>(participants: &'p mut [Participant<'c>], commit_point: usize) ->
 /// A reader's failure changes nothing: it has nothing to commit.
 async fn end_snapshot(reader: &mut Participant<'_>) {
     let connection = &mut *reader.connection;
-    if !connection.is_broken() && connection.is_settled() && connection.status() != TransactionStatus::Idle {
+    if !connection.is_broken() && connection.is_drained() && connection.status() != TransactionStatus::Idle {
         let _ = command(connection, "COMMIT", "COMMIT").await;
     }
 }
@@ -387,7 +387,7 @@ fn is_resolved(answer: Answer) -> bool {
 }
 
 pub(crate) async fn roll_back_one(connection: &mut Connection) {
-    if !connection.is_settled() && !connection.is_broken() {
+    if !connection.is_drained() && !connection.is_broken() {
         let _ = connection.drain().await;
     }
     if !connection.is_broken() && connection.status() != TransactionStatus::Idle {

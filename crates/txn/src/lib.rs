@@ -51,7 +51,7 @@ pub use datanodes::{Database, Datanodes};
 pub use gate::{Gate, Pass};
 pub use gid::{Gid, GidSource};
 pub use gtm::{
-    CatalogState, GlobalSnapshot, GtmClient, GtmOptions, InvalidationGuard, SETTLE_DATABASES_SQL, SETTLE_SQL,
+    AWAIT_DATABASES_SQL, CatalogState, GlobalSnapshot, GtmClient, GtmOptions, InvalidationGuard, READ_BARRIER_SQL,
     SNAPSHOT_SQL,
 };
 pub use identity::Roster;

@@ -17,7 +17,7 @@ use txn::gate::{DRAIN_MAX, HOLD, SNAPSHOT_MAX};
 use txn::gtm::message::Message;
 use txn::gtm::{leads, serve};
 use txn::{
-    CommitTools, GidSource, GlobalSnapshot, GtmClient, GtmOptions, Interrupt, Outcome, Participant, SETTLE_SQL,
+    CommitTools, GidSource, GlobalSnapshot, GtmClient, GtmOptions, Interrupt, Outcome, Participant, READ_BARRIER_SQL,
     SNAPSHOT_SQL, commit,
 };
 
@@ -565,18 +565,18 @@ async fn a_node_that_is_down_holds_up_a_fence_but_no_commits() {
 }
 
 #[tokio::test]
-async fn settling_waits_for_our_prepared_transactions_only() {
+async fn a_read_barrier_waits_for_our_prepared_transactions_only() {
     let nodes = Nodes::start(2).await;
     let mut connections = nodes.connect().await;
     all(&mut connections, "CREATE ROLE plain; GRANT ALL ON t TO plain").await;
     all(&mut connections, "BEGIN; INSERT INTO t VALUES (7); PREPARE TRANSACTION 'mine'").await;
     all(&mut connections, "SET ROLE plain").await;
-    assert!(within("an answer", connections[1].query_rows(SETTLE_SQL)).await.unwrap().len() <= 1);
+    assert!(within("an answer", connections[1].query_rows(READ_BARRIER_SQL)).await.unwrap().len() <= 1);
 
     let coordinator = Paused::at(&nodes, "decided", 1).await;
-    let mut settling = Box::pin(connections[1].query_rows(SETTLE_SQL));
-    assert!(timeout(MOMENT, &mut settling).await.is_err());
+    let mut waiting = Box::pin(connections[1].query_rows(READ_BARRIER_SQL));
+    assert!(timeout(MOMENT, &mut waiting).await.is_err());
     assert_eq!(coordinator.go_on().await.unwrap(), committed());
-    within("the end of settling", settling).await.unwrap();
+    within("the end of the barrier", waiting).await.unwrap();
     assert_eq!(value(&mut connections[1], "SELECT count(*) FROM t WHERE k = 1").await, "1");
 }

@@ -103,15 +103,15 @@ async fn every_coordinator_drops_its_catalog_before_the_ddl_may_commit() {
     // Not "soon": when the call returns.
     assert_eq!((asker.catalog_state(), other.catalog_state()), (CatalogState::Pending, CatalogState::Pending));
     let late = connect_pending(address).await;
-    assert!(timeout(Duration::from_millis(50), other.settled()).await.is_err());
+    assert!(timeout(Duration::from_millis(50), other.schema_changes_resolved()).await.is_err());
 
     // Two at once are counted.
     let second = other.invalidate_catalogs().await.unwrap();
     guard.finish();
-    assert!(timeout(Duration::from_millis(50), other.settled()).await.is_err());
+    assert!(timeout(Duration::from_millis(50), other.schema_changes_resolved()).await.is_err());
     drop(second);
     for client in [&asker, &other, &late] {
-        within(PATIENCE, "settled", client.settled()).await;
+        within(PATIENCE, "resolved", client.schema_changes_resolved()).await;
     }
     assert!(valid_epoch(&asker).await > asker_epoch);
     assert!(valid_epoch(&other).await > other_epoch);
@@ -141,7 +141,7 @@ async fn the_ddl_waits_for_an_ack_but_not_longer_than_a_lease() {
     assert!(!asking.is_finished());
     stuck.say(Message::Ack(id)).await;
     within(PATIENCE, "ready", asking).await.unwrap().unwrap().finish();
-    assert_eq!(stuck.hear().await, Some(Message::Settled(id)));
+    assert_eq!(stuck.hear().await, Some(Message::Resolved(id)));
 
     // It does not ack, though it goes on pinging: it is thrown out when its lease must be over.
     stuck.say(Message::Ping(1)).await;
@@ -178,7 +178,7 @@ async fn a_broken_connection_is_waited_for_as_long_as_its_lease() {
 }
 
 #[tokio::test]
-async fn a_ddl_coordinator_that_dies_is_settled_by_the_gtm() {
+async fn a_ddl_coordinator_that_dies_is_resolved_by_the_gtm() {
     let (_gtm, address) = start("127.0.0.1:0").await;
     let other = connect(address, "other").await;
     let mut dying = RawClient::connect(address, PROTOCOL_VERSION).await;
@@ -189,7 +189,7 @@ async fn a_ddl_coordinator_that_dies_is_settled_by_the_gtm() {
     assert_eq!(dying.hear().await, Some(Message::Ready(9)));
     wait_for(&other, "pending", |state| state == CatalogState::Pending).await;
     drop(dying);
-    within(PATIENCE, "settled", other.settled()).await;
+    within(PATIENCE, "resolved", other.schema_changes_resolved()).await;
     valid_epoch(&other).await;
 }
 
@@ -204,7 +204,7 @@ async fn one_that_dies_as_soon_as_it_has_asked_holds_nobody_up() {
     }
     // Whatever was announced to the others was taken back behind that.
     within(PATIENCE, "ready", other.invalidate_catalogs()).await.unwrap().finish();
-    within(PATIENCE, "settled", other.settled()).await;
+    within(PATIENCE, "resolved", other.schema_changes_resolved()).await;
     valid_epoch(&other).await;
 }
 
@@ -216,7 +216,7 @@ async fn a_gtm_that_restarts_is_found_again_and_trusts_nobody_at_first() {
     let guard = client.invalidate_catalogs().await.unwrap();
     stop(gtm).await;
     wait_for(&client, "disconnected", |state| state == CatalogState::Disconnected).await;
-    within(PATIENCE, "settled", client.settled()).await;
+    within(PATIENCE, "resolved", client.schema_changes_resolved()).await;
     let error = client.invalidate_catalogs().await.err().unwrap();
     assert_eq!(error.code(), SqlState::CANNOT_CONNECT_NOW);
     assert!(error.message().contains(&address.to_string()));

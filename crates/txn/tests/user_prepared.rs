@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use txn::control::{Script, with_script};
 use txn::user_prepared::{self, End, Registration};
-use txn::{CommitTools, Datanodes, GidSource, Interrupt, SETTLE_SQL, resolve_all};
+use txn::{CommitTools, Datanodes, GidSource, Interrupt, READ_BARRIER_SQL, resolve_all};
 
 /// Where the rows of the tests are registered; not the first, to tell it from other defaults.
 const REGISTRY: u16 = 1;
@@ -204,7 +204,7 @@ const PREPARE_POINTS: [(&str, bool); 4] =
     [("user-registered", false), ("user-prepared", false), ("user-prepared-all", false), ("user-kept", true)];
 
 /// Recovery until nothing is left of what is not kept: a PREPARE on its way may arrive after the first pass.
-async fn settled(nodes: &Nodes, kept: bool) {
+async fn resolved(nodes: &Nodes, kept: bool) {
     let deadline = std::time::Instant::now() + common::PATIENCE;
     recover(nodes).await;
     while !kept && (nodes.in_transaction().await || nodes.prepared().await > 0) {
@@ -219,7 +219,7 @@ async fn a_coordinator_that_dies_while_it_prepares_leaves_all_or_nothing() {
     for (k, (point, kept)) in (1..).zip(PREPARE_POINTS) {
         let name = format!("at {point}");
         Stopped::at(point, prepare(&nodes, name.clone(), k)).await.kill().await;
-        settled(&nodes, kept).await;
+        resolved(&nodes, kept).await;
         let (prepared, listed) = if kept { (3, vec![name.clone()]) } else { (0, vec![]) };
         assert_eq!((nodes.prepared().await, names(&nodes).await), (prepared, listed), "{point}");
         // The name is free exactly if nothing was kept, and what was kept can be committed.
@@ -337,10 +337,10 @@ async fn readers_wait_for_those_that_are_being_committed_and_for_no_others() {
     prepare(&nodes, "kept".into(), 1).await.unwrap();
     prepare(&nodes, "x".into(), 2).await.unwrap();
     let mut reader = nodes.servers[0].connect().await;
-    reader.execute(SETTLE_SQL).await.unwrap();
+    reader.execute(READ_BARRIER_SQL).await.unwrap();
     let commit = Stopped::at("finish-one", finish(&nodes, "x".into(), End::Commit)).await;
-    let settling = tokio::spawn(async move {
-        reader.execute(SETTLE_SQL).await.unwrap();
+    let waiting = tokio::spawn(async move {
+        reader.execute(READ_BARRIER_SQL).await.unwrap();
         value(&mut reader, "SELECT count(*) FROM t WHERE k = 2").await
     });
     let mut watcher = nodes.servers[0].connect().await;
@@ -348,10 +348,10 @@ async fn readers_wait_for_those_that_are_being_committed_and_for_no_others() {
         "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'SELECT loxo.settle%' AND wait_event = 'PgSleep'";
     let deadline = std::time::Instant::now() + common::PATIENCE;
     while value(&mut watcher, waits).await == "0" {
-        assert!(std::time::Instant::now() < deadline && !settling.is_finished());
+        assert!(std::time::Instant::now() < deadline && !waiting.is_finished());
     }
     commit.go_on().await.unwrap();
-    assert_eq!(settling.await.unwrap(), "1");
+    assert_eq!(waiting.await.unwrap(), "1");
     assert_eq!(names(&nodes).await, ["kept"]);
 }
 

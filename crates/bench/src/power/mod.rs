@@ -27,7 +27,7 @@ use crate::tools::sql;
 use crate::tools::stock::{Pattern, StockServer, WorkDir};
 
 use queries::Query;
-pub use report::{PowerReport, QueryTimes, Verdict};
+pub use report::{Answered, PowerReport, QueryTimes};
 pub use tables::Layout;
 use tables::TABLES;
 

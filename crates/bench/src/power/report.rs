@@ -8,7 +8,7 @@ use crate::suite::{Cell, Chart, Samples, Sheet, Table, WRONG};
 
 /// Are the cluster's rows right?
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub enum Verdict {
+pub enum Answered {
     /// Those of one server (and the official ones).
     #[default]
     Right,
@@ -30,7 +30,7 @@ pub struct QueryTimes {
     pub cluster_cpu: Option<f64>,
     /// Of the busiest datanode, and of coordinator and gtm.
     pub critical_cpu: Option<f64>,
-    pub verdict: Verdict,
+    pub answered: Answered,
 }
 
 /// All queries on a cluster of one size.
@@ -50,10 +50,10 @@ impl PowerReport {
         let times = |number: &usize| {
             let point = point(datanodes, *number);
             let fastest = |figure| samples.values(&point, figure).into_iter().reduce(f64::min);
-            let verdict = match (samples.word(&point, WRONG), samples.word(&point, FAILED)) {
-                (Some(how), _) => Verdict::Wrong(how.to_owned()),
-                (None, Some(error)) => Verdict::Failed(error.to_owned()),
-                (None, None) => Verdict::Right,
+            let answered = match (samples.word(&point, WRONG), samples.word(&point, FAILED)) {
+                (Some(how), _) => Answered::Wrong(how.to_owned()),
+                (None, Some(error)) => Answered::Failed(error.to_owned()),
+                (None, None) => Answered::Right,
             };
             QueryTimes {
                 number: *number,
@@ -62,23 +62,26 @@ impl PowerReport {
                 cluster: fastest("cluster"),
                 cluster_cpu: fastest("cluster_cpu"),
                 critical_cpu: fastest("critical_cpu"),
-                verdict,
+                answered,
             }
         };
-        let queries =
-            options.queries.iter().map(times).filter(|query| query.stock.is_some() || query.verdict != Verdict::Right);
+        let queries = options
+            .queries
+            .iter()
+            .map(times)
+            .filter(|query| query.stock.is_some() || query.answered != Answered::Right);
         Self { datanodes, queries: queries.collect() }
     }
 
     /// Queries whose answer was right.
     pub fn right(&self) -> usize {
-        self.queries.iter().filter(|query| query.verdict == Verdict::Right).count()
+        self.queries.iter().filter(|query| query.answered == Answered::Right).count()
     }
 
     /// Numbers of the queries that every side has answered in all rounds.
     fn answered(&self) -> Vec<usize> {
         let is_answered = |query: &&QueryTimes| {
-            let has_failed = matches!(query.verdict, Verdict::Failed(_));
+            let has_failed = matches!(query.answered, Answered::Failed(_));
             !has_failed && query.cluster.is_some() && query.stock.is_some() && query.stock_with_workers.is_some()
         };
         self.queries.iter().filter(is_answered).map(|query| query.number).collect()
@@ -128,10 +131,10 @@ impl PowerReport {
 impl QueryTimes {
     fn cells(&self) -> Vec<Cell> {
         let milliseconds = |seconds: Option<f64>| seconds.map_or(Cell::of(&[], 0), |s| Cell::number(s * 1e3, 0));
-        let answer = match &self.verdict {
-            Verdict::Right => "right".to_owned(),
-            Verdict::Wrong(text) => format!("WRONG: {text}"),
-            Verdict::Failed(text) => format!("failed: {text}"),
+        let answer = match &self.answered {
+            Answered::Right => "right".to_owned(),
+            Answered::Wrong(text) => format!("WRONG: {text}"),
+            Answered::Failed(text) => format!("failed: {text}"),
         };
         vec![
             Cell::text(format!("Q{}", self.number)),
@@ -225,7 +228,7 @@ mod tests {
             stock_with_workers: stock,
             cluster,
             cluster_cpu: Some(1.0),
-            verdict: if cluster.is_some() { Verdict::Right } else { Verdict::Failed("no".to_owned()) },
+            answered: if cluster.is_some() { Answered::Right } else { Answered::Failed("no".to_owned()) },
             ..QueryTimes::default()
         };
         let queries = vec![times(1, Some(1.0), Some(2.0)), times(2, None, Some(100.0)), times(3, None, None)];

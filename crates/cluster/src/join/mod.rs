@@ -95,7 +95,7 @@ impl<'a> Join<'a> {
 
     /// After an error or an interruption of [`Self::add`]: the id, if the server has become a datanode all the same; or the
     /// error, if it has not, and the server is empty again. 40003: nobody knows, and the server was left as it is.
-    pub async fn settled(&self, error: PgError) -> Result<u16> {
+    pub async fn left_after(&self, error: PgError) -> Result<u16> {
         if !self.is_sent.load(Ordering::Acquire) {
             if self.is_touched.load(Ordering::Acquire)
                 && let Err(trouble) = self.undo().await

@@ -116,11 +116,11 @@ pub(super) async fn start(layout: &Layout, name: &str, postgres: &Installation, 
 async fn clear_leftovers(layout: &Layout, name: &str) -> Result<bool> {
     let find = || processes(layout, name);
     let runs = || postmaster(layout, name).is_some();
-    let settled = proc::wait_until(ORPHANS_TIMEOUT, || runs() || find().is_empty()).await;
+    let all_ended = proc::wait_until(ORPHANS_TIMEOUT, || runs() || find().is_empty()).await;
     if runs() {
         return Ok(true);
     }
-    if !settled {
+    if !all_ended {
         proc::end(&[(Signal::KILL, ORPHANS_TIMEOUT)], find).await?;
     }
     let data = layout.data_dir(name);

@@ -182,7 +182,7 @@ impl Addition {
             name = interrupted() => Err(stopped(name)),
         };
         if let Err(error) = outcome
-            && let Err(error) = join.settled(error).await
+            && let Err(error) = join.left_after(error).await
         {
             return Err(match error.code() {
                 SqlState::STATEMENT_COMPLETION_UNKNOWN => error,

@@ -136,8 +136,8 @@ pub async fn list(config: &Config) -> Result<Vec<NodeStatus>> {
     let mut list = Vec::new();
     for member in read_members(config, &primary).await? {
         let buckets = map.as_slice().iter().filter(|node| **node == member.id).count();
-        let held = held(config, &member).await;
-        let (rows, bytes, trouble) = match held {
+        let owned = owned(config, &member).await;
+        let (rows, bytes, trouble) = match owned {
             Ok((rows, bytes)) => (Some(rows), Some(bytes), None),
             Err(error) => (None, None, Some(error.to_string())),
         };
@@ -147,7 +147,7 @@ pub async fn list(config: &Config) -> Result<Vec<NodeStatus>> {
     Ok(list)
 }
 
-async fn held(config: &Config, member: &Member) -> Result<(i64, i64)> {
+async fn owned(config: &Config, member: &Member) -> Result<(i64, i64)> {
     let session = Session::connect(&config.endpoint(&member.host, member.port)?).await?;
     let row = session.rows(HOLDS_SQL).await?.into_iter().next().unwrap_or_default();
     let mut values = row.into_iter().map(|value| value.and_then(|value| value.parse().ok()).unwrap_or(0));

@@ -60,9 +60,9 @@ fn moves(map: &BucketMap, members: &[Member], holds: &BTreeMap<u16, (u64, u64)>)
         by_way.entry((from, to)).or_default().push(bucket);
     }
     let one = |((from, to), buckets): ((u16, u16), Vec<u16>)| {
-        let held = map.as_slice().iter().filter(|node| **node == from).count();
+        let owned = map.as_slice().iter().filter(|node| **node == from).count();
         let (rows, bytes) = holds.get(&from).copied().unwrap_or_default();
-        let share = |whole: u64| share(whole, buckets.len(), held);
+        let share = |whole: u64| share(whole, buckets.len(), owned);
         Move { from: name_of(members, from), to: name_of(members, to), rows: share(rows), bytes: share(bytes), buckets }
     };
     by_way.into_iter().map(one).collect()
@@ -102,13 +102,13 @@ pub async fn level_plan(config: &Config) -> Result<Vec<Levelling>> {
     for row in session.rows(SCATTERED_SQL).await? {
         let mut row = row.into_iter().map(Option::unwrap_or_default);
         let (table, nodes) = (row.next().unwrap_or_default(), row.next().unwrap_or_default());
-        let mut held = Vec::new();
+        let mut owned = Vec::new();
         for id in nodes.split_whitespace().filter_map(|id| id.parse::<u16>().ok()) {
             let Some(session) = sessions.get(&id) else { continue };
             let rows = session.value(&format!("SELECT count(*) FROM ONLY {table}")).await?;
-            held.push((id, rows.and_then(|rows| rows.parse().ok()).unwrap_or(0)));
+            owned.push((id, rows.and_then(|rows| rows.parse().ok()).unwrap_or(0)));
         }
-        let moves = placement::levelled(&held).into_iter();
+        let moves = placement::levelled(&owned).into_iter();
         plan.extend(moves.map(|(from, to, rows)| Levelling {
             table: table.clone(),
             from: name_of(&members, from),

@@ -309,7 +309,7 @@ impl Client {
                 self.open_block_for_several(true).await
             }
             _ => {
-                let or_one = self.own().is_serializable_alone(statement);
+                let or_one = self.own().is_serializable_autocommit(statement);
                 self.open_block_for_several(or_one).await
             }
         }

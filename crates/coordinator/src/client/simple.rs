@@ -98,7 +98,7 @@ impl Client {
                 query_id::next();
             }
             let needs_block =
-                several && !controls_transaction(statement) || self.own().is_serializable_alone(statement);
+                several && !controls_transaction(statement) || self.own().is_serializable_autocommit(statement);
             if needs_block && !self.own().session.in_block() {
                 self.own().begin_implicit_block();
             }

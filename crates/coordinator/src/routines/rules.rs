@@ -19,7 +19,7 @@ impl Runner {
         mut spool: Option<&'s mut Spool>,
     ) -> Pending<'s, Completion> {
         Box::pin(async move {
-            let basis = self.session().validity_of_all(rewritten.steps.iter().map(|step| &*step.statement.sql));
+            let validity = self.session().validity_of_all(rewritten.steps.iter().map(|step| &*step.statement.sql));
             let call = self.with_types(statement, call).await?;
             self.follows_rules().await?;
             if rewritten.checks_rights {
@@ -30,10 +30,10 @@ impl Runner {
             for step in &rewritten.steps {
                 match step.answers {
                     true => ended = self.step(&step.statement, &call, spool.take()).await?,
-                    false => self.aside(&step.statement, &call).await?,
+                    false => self.run_suspended(&step.statement, &call).await?,
                 }
             }
-            self.session().all_held(basis).await?;
+            self.session().check_plans(validity).await?;
             Ok(ended)
         })
     }
@@ -95,7 +95,7 @@ impl Runner {
     }
 
     /// What it gives is not for the client.
-    async fn aside(&mut self, statement: &Statement, call: &Call) -> Result<()> {
+    async fn run_suspended(&mut self, statement: &Statement, call: &Call) -> Result<()> {
         let own = self.rows_into(Some(Spool::default().described()));
         let ended = self.step(statement, &for_ourselves(call), None).await;
         self.rows_into(own);

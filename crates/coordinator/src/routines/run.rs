@@ -57,7 +57,7 @@ impl Runner {
                 Err(error) => Err(error),
             };
             if is_alone {
-                return self.end_alone(outcome).await;
+                return self.end_autocommit(outcome).await;
             }
             outcome
         })

@@ -81,7 +81,7 @@ pub(crate) trait StatementRunner: Send {
     /// COMMIT and the like.
     fn transaction<'a>(&'a mut self, transaction: &'a Transaction) -> Pending<'a, Completion>;
     /// Ends the transaction of a statement that was none of a block.
-    fn end_alone(&mut self, outcome: Result<Completion>) -> Pending<'_, Completion>;
+    fn end_autocommit(&mut self, outcome: Result<Completion>) -> Pending<'_, Completion>;
     /// DECLARE.
     fn declare_cursor<'a>(
         &'a mut self,

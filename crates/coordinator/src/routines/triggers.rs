@@ -62,7 +62,7 @@ impl Runner {
     ) -> Pending<'s, Completion> {
         Box::pin(async move {
             let validity = self.session().plan_validity();
-            self.session().hold_movable(&change.movable).await?;
+            self.session().lock_movable(&change.movable).await?;
             for one in &change.before {
                 self.once(one, Vec::new()).await?;
             }

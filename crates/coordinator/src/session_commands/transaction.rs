@@ -178,7 +178,7 @@ impl ClientSession {
     }
 
     /// Ends the transaction of a statement that was none of a block.
-    pub(crate) async fn end_alone(&mut self, outcome: Result<Completion>) -> Result<Completion> {
+    pub(crate) async fn end_autocommit(&mut self, outcome: Result<Completion>) -> Result<Completion> {
         let ended = match &outcome {
             Ok(_) => self.commit().await.map(|_| ()),
             Err(_) => {
@@ -199,13 +199,13 @@ impl ClientSession {
     }
 
     /// Is the statement, standing alone, a SERIALIZABLE transaction over rows? It gets a block.
-    pub(crate) fn is_serializable_alone(&self, statement: &Statement) -> bool {
+    pub(crate) fn is_serializable_autocommit(&self, statement: &Statement) -> bool {
         use StatementKind::{Copy, CreateTableAs, Delete, Execute, Explain, Insert, Merge, Select, Update};
         let has_rows = matches!(
             statement.kind,
             Select | Insert | Update | Delete | Merge | Copy(_) | Explain(_) | Execute { .. } | CreateTableAs
         );
-        has_rows && self.session.alone_is_serializable()
+        has_rows && self.session.autocommit_is_serializable()
     }
 
     /// Opens a block for statements that the client opened none for.

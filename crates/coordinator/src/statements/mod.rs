@@ -95,12 +95,12 @@ impl Statements {
             Ran::Wanted(wanted) if self.own.session.in_block() || spool.is_some() || !wanted.is_undone_as_a_whole() => {
                 Box::pin(async move { self.runner().run_wanted(&wanted, spool).await })
             }
-            Ran::Wanted(wanted) => Box::pin(self.finished_alone(wanted)),
+            Ran::Wanted(wanted) => Box::pin(self.finished_apart(wanted)),
         }
     }
 
     /// The same of a statement that is a transaction of its own: by new plans until one holds, as long as the client has got nothing.
-    async fn finished_alone(&mut self, mut wanted: Box<Wanted>) -> Result<Completion> {
+    async fn finished_apart(&mut self, mut wanted: Box<Wanted>) -> Result<Completion> {
         let before = self.own.socket.position();
         let mut tries = 1;
         loop {

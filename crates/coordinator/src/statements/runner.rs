@@ -101,8 +101,8 @@ impl StatementRunner for Statements {
         Box::pin(self.own.transaction(transaction))
     }
 
-    fn end_alone(&mut self, outcome: Result<Completion>) -> Pending<'_, Completion> {
-        Box::pin(self.own.end_alone(outcome))
+    fn end_autocommit(&mut self, outcome: Result<Completion>) -> Pending<'_, Completion> {
+        Box::pin(self.own.end_autocommit(outcome))
     }
 
     fn declare_cursor<'a>(

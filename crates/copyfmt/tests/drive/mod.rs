@@ -296,10 +296,10 @@ fn drive(
 
 /// Gives the router a chunk, in half of the cases with work done ahead.
 fn push(router: &mut Router, chunk: Bytes, random: &mut Random) {
-    match router.spent().or_else(|| router.ahead()).filter(|_| random.chance(2)) {
-        Some(mut ahead) => {
-            ahead.work(&[chunk]);
-            router.push_ahead(ahead);
+    match router.spent().or_else(|| router.parallel_parse()).filter(|_| random.chance(2)) {
+        Some(mut parsed) => {
+            parsed.work(&[chunk]);
+            router.push_parsed(parsed);
         }
         None => router.push(chunk),
     }

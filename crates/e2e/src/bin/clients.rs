@@ -60,9 +60,9 @@ fn run(list: &Path, only: &[String]) -> Result<usize> {
             clean(client)?;
         }
         let begin = Instant::now();
-        let verdict = compare(name, &command, &uris)?;
-        println!("{name:24} {} ({} s)", verdict.text, begin.elapsed().as_secs());
-        differ += usize::from(verdict.differs);
+        let score = compare(name, &command, &uris)?;
+        println!("{name:24} {} ({} s)", score.text, begin.elapsed().as_secs());
+        differ += usize::from(score.differs);
     }
     if let Some(found) = cluster.wrong_rows() {
         println!("{found}");
@@ -78,12 +78,12 @@ fn clean(mut client: Client) -> Result<()> {
     client.run(CLEAN).map(drop)
 }
 
-struct Verdict {
+struct Score {
     text: String,
     differs: bool,
 }
 
-fn compare(name: &str, command: &[&str], uris: &[String; 2]) -> Result<Verdict> {
+fn compare(name: &str, command: &[&str], uris: &[String; 2]) -> Result<Score> {
     let dir = TempDir::new("clients")?;
     let outputs = ["server", "cluster"].map(|side| dir.path().join(side));
     let mut children = Vec::new();
@@ -106,12 +106,12 @@ fn compare(name: &str, command: &[&str], uris: &[String; 2]) -> Result<Verdict> 
     }
     let changed = found.lines().filter(|line| line.starts_with(['<', '>'])).count();
     Ok(match (found.is_empty(), found == known) {
-        _ if lines == 0 => Verdict { text: "printed nothing".to_owned(), differs: true },
-        (true, true) => Verdict { text: format!("{lines} lines, all the same"), differs: false },
-        (false, true) => Verdict { text: format!("{lines} lines, {changed} differ as known"), differs: false },
+        _ if lines == 0 => Score { text: "printed nothing".to_owned(), differs: true },
+        (true, true) => Score { text: format!("{lines} lines, all the same"), differs: false },
+        (false, true) => Score { text: format!("{lines} lines, {changed} differ as known"), differs: false },
         (..) => {
             let shown: String = found.lines().take(SHOWN_MAX).map(|line| format!("\n  {line}")).collect();
-            Verdict { text: format!("{lines} lines, {changed} differ:{shown}\n "), differs: true }
+            Score { text: format!("{lines} lines, {changed} differ:{shown}\n "), differs: true }
         }
     })
 }

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use e2e::parity::Parity;
 use e2e::parity::script::{Printed, Step};
-use e2e::parity::verdict::{Tally, compare};
+use e2e::parity::tally::{Tally, compare};
 use pgerror::Result;
 use testkit::{Cluster, Server, ServerOptions};
 

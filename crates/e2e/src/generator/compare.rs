@@ -7,7 +7,7 @@ use crate::differential::diff;
 
 /// What came out of one statement on both sides.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Comparison {
     /// Both gave these rows.
     Same,
     /// Both gave this error.
@@ -31,31 +31,31 @@ pub struct Difference {
 
 /// Compares what one server and what the cluster said. Of errors only the SQLSTATE counts: which of several bad rows is
 /// met first is open.
-pub fn compare(expected: &Answer, actual: &Answer, ordered: bool) -> Verdict {
+pub fn compare(expected: &Answer, actual: &Answer, ordered: bool) -> Comparison {
     let (left, right) = (code(expected), code(actual));
     if [&left, &right].contains(&&SqlState::QUERY_CANCELED.to_string()) {
-        return Verdict::Skipped;
+        return Comparison::Skipped;
     }
     if right == SqlState::FEATURE_NOT_SUPPORTED.to_string() && left != right {
-        return Verdict::Refused(actual.error.as_ref().map(|error| error.message()).unwrap_or_default().to_string());
+        return Comparison::Refused(actual.error.as_ref().map(|error| error.message()).unwrap_or_default().to_string());
     }
     // PostgreSQL's own mistake: a min() that it looks up by an ordered sub-select inherits WITH TIES, and finds several.
     if left == SqlState::CARDINALITY_VIOLATION.to_string() && right.is_empty() {
-        return Verdict::Skipped;
+        return Comparison::Skipped;
     }
     // A change in a READ ONLY block may be wrong in another way too.
     if right == SqlState::READ_ONLY_SQL_TRANSACTION.to_string() && !left.is_empty() && expected.status == actual.status
     {
-        return Verdict::SameError(right);
+        return Comparison::SameError(right);
     }
     let (one, other) = (summary(expected, ordered), summary(actual, ordered));
     match (one == other, left.is_empty()) {
-        (true, true) => Verdict::Same,
-        (true, false) => Verdict::SameError(left),
+        (true, true) => Comparison::Same,
+        (true, false) => Comparison::SameError(left),
         (false, _) => {
             let messages = [expected, actual].map(|answer| answer.error.as_ref().map(describe).unwrap_or_default());
             let text = format!("{}    {}\n", difference(&one, &other), messages.join("\n    "));
-            Verdict::Differs(Difference { codes: (left, right), text })
+            Comparison::Differs(Difference { codes: (left, right), text })
         }
     }
 }

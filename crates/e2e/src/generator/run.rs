@@ -7,7 +7,7 @@ use pgerror::Result;
 use testkit::Rng;
 use testkit::wire::{Answer, Client, CopyInput};
 
-use super::compare::{Difference, Verdict, compare};
+use super::compare::{Comparison, Difference, compare};
 use super::part::{Constants, Part, Rendered};
 use super::query::Query;
 use super::scope::Generator;
@@ -78,13 +78,13 @@ impl Tally {
         )
     }
 
-    fn count(&mut self, verdict: &Verdict, sql: &str) {
-        let (map, key) = match verdict {
-            Verdict::Same => return self.same += 1,
-            Verdict::Skipped => return self.skipped += 1,
-            Verdict::Differs(_) => return,
-            Verdict::SameError(code) => (&mut self.errors, code.clone()),
-            Verdict::Refused(message) => (&mut self.refused, without_names(message)),
+    fn count(&mut self, comparison: &Comparison, sql: &str) {
+        let (map, key) = match comparison {
+            Comparison::Same => return self.same += 1,
+            Comparison::Skipped => return self.skipped += 1,
+            Comparison::Differs(_) => return,
+            Comparison::SameError(code) => (&mut self.errors, code.clone()),
+            Comparison::Refused(message) => (&mut self.refused, without_names(message)),
         };
         let entry = map.entry(key).or_default();
         entry.count += 1;
@@ -211,7 +211,7 @@ impl Session<'_> {
         }
     }
 
-    fn compared(&mut self, sql: &str, ordered: bool) -> Result<Verdict> {
+    fn compared(&mut self, sql: &str, ordered: bool) -> Result<Comparison> {
         self.begin_step()?;
         let (mut expected, mut actual) = self.both(sql)?;
         // Columns of a prepared statement one server describes before constants are folded, a datanode that is asked anew afterwards.
@@ -219,9 +219,9 @@ impl Session<'_> {
             let columns = [&mut expected, &mut actual].into_iter().flat_map(|answer| &mut answer.columns).flatten();
             columns.for_each(|column| column.type_modifier = -1);
         }
-        let verdict = compare(&expected, &actual, ordered);
-        self.end_step(verdict == Verdict::Same)?;
-        Ok(verdict)
+        let comparison = compare(&expected, &actual, ordered);
+        self.end_step(comparison == Comparison::Same)?;
+        Ok(comparison)
     }
 
     fn query(&mut self, seed: u64) -> Result<Option<String>> {
@@ -256,17 +256,17 @@ impl Session<'_> {
         &mut self,
         query: &Query,
         render: impl Fn(&Part) -> Rendered,
-        mut ask: impl FnMut(&mut Self, &Rendered, bool) -> Result<Verdict>,
+        mut ask: impl FnMut(&mut Self, &Rendered, bool) -> Result<Comparison>,
     ) -> Result<Option<String>> {
         let whole = render(&query.part(false));
-        let verdict = ask(self, &whole, query.ordered)?;
-        self.tally.count(&verdict, &whole.text);
-        let Verdict::Differs(difference) = verdict else { return Ok(None) };
-        let about_order = query.ordered && ask(self, &whole, false)? == Verdict::Same;
+        let comparison = ask(self, &whole, query.ordered)?;
+        self.tally.count(&comparison, &whole.text);
+        let Comparison::Differs(difference) = comparison else { return Ok(None) };
+        let about_order = query.ordered && ask(self, &whole, false)? == Comparison::Same;
         self.shrunk(query.part(about_order), difference, render, |session, now| ask(session, now, about_order))
     }
 
-    fn extended(&mut self, rendered: &Rendered, ordered: bool) -> Result<Verdict> {
+    fn extended(&mut self, rendered: &Rendered, ordered: bool) -> Result<Comparison> {
         let parameters: Vec<Option<&str>> = rendered.parameters.iter().map(|value| Some(value.as_str())).collect();
         let send = |client: &mut Client| client.extended(&rendered.text, &parameters, CopyInput::default(), |_| false);
         let actual = send(&mut self.pair.cluster)?;
@@ -306,16 +306,16 @@ impl Session<'_> {
         let texts = [&prepare, &execute(0), &between[start], &execute(1), &between[start + 1], &execute(2)];
         let mut failure = None;
         for (number, sql) in texts.iter().enumerate() {
-            let verdict = self.compared(sql, ordered)?;
-            self.tally.count(&verdict, sql);
-            match verdict {
-                Verdict::Differs(difference) => {
+            let comparison = self.compared(sql, ordered)?;
+            self.tally.count(&comparison, sql);
+            match comparison {
+                Comparison::Differs(difference) => {
                     let texts: Vec<&str> = texts[..=number].iter().map(|text| text.as_str()).collect();
                     failure = Some(self.case(&texts.join(";\n"), &difference)?);
                     break;
                 }
                 // A statement that is not prepared on both sides has nothing to execute.
-                Verdict::SameError(_) | Verdict::Refused(_) | Verdict::Skipped if number == 0 => break,
+                Comparison::SameError(_) | Comparison::Refused(_) | Comparison::Skipped if number == 0 => break,
                 _ => {}
             }
         }
@@ -357,9 +357,9 @@ impl Session<'_> {
         let change = Generator::new(self.world, seed).change(self.fresh_id);
         let render = |part: &Part| part.render(Constants::Inline, 0);
         let sql = render(&change.part).text;
-        let verdict = self.changed(&sql, &change.table, true)?;
-        self.tally.count(&verdict, &sql);
-        let Verdict::Differs(difference) = verdict else { return Ok(None) };
+        let comparison = self.changed(&sql, &change.table, true)?;
+        self.tally.count(&comparison, &sql);
+        let Comparison::Differs(difference) = comparison else { return Ok(None) };
         if self.in_block {
             return self.shrunk(change.part, difference, render, |session, now| {
                 session.changed(&now.text, &change.table, false)
@@ -373,7 +373,7 @@ impl Session<'_> {
         self.in_block = true;
         let again = self.changed(&sql, &change.table, false)?;
         let shrunk = match again {
-            Verdict::Differs(difference) => self.shrunk(change.part, difference, render, |session, now| {
+            Comparison::Differs(difference) => self.shrunk(change.part, difference, render, |session, now| {
                 session.changed(&now.text, &change.table, false)
             })?,
             _ => None,
@@ -384,33 +384,33 @@ impl Session<'_> {
     }
 
     /// The cluster goes first: what it refuses must not happen on the other side.
-    fn changed(&mut self, sql: &str, table: &str, keep: bool) -> Result<Verdict> {
+    fn changed(&mut self, sql: &str, table: &str, keep: bool) -> Result<Comparison> {
         self.begin_step()?;
         let actual = self.pair.cluster.simple(sql)?;
         let code = actual.error.as_ref().map(|error| error.code());
         if code == Some(pgerror::SqlState::FEATURE_NOT_SUPPORTED) {
             self.end_step(false)?;
-            return Ok(Verdict::Refused(actual.error.map(|error| error.message().into_owned()).unwrap_or_default()));
+            return Ok(Comparison::Refused(actual.error.map(|error| error.message().into_owned()).unwrap_or_default()));
         }
         let expected = self.pair.reference.simple(sql)?;
-        let mut verdict = compare(&expected, &actual, false);
-        if verdict == Verdict::Same {
+        let mut comparison = compare(&expected, &actual, false);
+        if comparison == Comparison::Same {
             let (expected, actual) = self.both(&format!("SELECT * FROM {table}"))?;
-            verdict = compare(&expected, &actual, false);
+            comparison = compare(&expected, &actual, false);
         }
-        let same = verdict == Verdict::Same;
+        let same = comparison == Comparison::Same;
         self.end_step(same && keep)?;
         if same && keep {
             self.log.push(sql.to_owned());
         }
-        Ok(verdict)
+        Ok(comparison)
     }
 
     /// Have the two sides other rows?
     fn is_apart(&mut self) -> Result<bool> {
         for table in self.world.tables.iter().filter(|table| table.is_changed) {
             let (expected, actual) = self.both(&format!("SELECT * FROM {}", table.name))?;
-            if compare(&expected, &actual, false) != Verdict::Same {
+            if compare(&expected, &actual, false) != Comparison::Same {
                 return Ok(true);
             }
         }
@@ -422,13 +422,13 @@ impl Session<'_> {
         part: Part,
         difference: Difference,
         rendered: impl Fn(&Part) -> Rendered,
-        mut attempt: impl FnMut(&mut Self, &Rendered) -> Result<Verdict>,
+        mut attempt: impl FnMut(&mut Self, &Rendered) -> Result<Comparison>,
     ) -> Result<Option<String>> {
         let mut last = difference.clone();
         let part = shrink(part, |part| {
-            let verdict = attempt(self, &rendered(part))?;
-            Ok(match verdict {
-                Verdict::Differs(now) if now.codes == difference.codes => {
+            let comparison = attempt(self, &rendered(part))?;
+            Ok(match comparison {
+                Comparison::Differs(now) if now.codes == difference.codes => {
                     last = now;
                     true
                 }

@@ -8,7 +8,7 @@
 //! Not comparable by nature, and left in: EXPLAIN, object ids, `ctid`, the order of rows where several are right.
 
 pub mod script;
-pub mod verdict;
+pub mod tally;
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use pgerror::{PgError, Result, SqlState};
 use testkit::pg_program;
 
 use script::{Printed, Step};
-use verdict::Tally;
+use tally::Tally;
 
 /// A file that takes longer on one side is broken off there; a loaded machine takes minutes for the longest.
 const FILE_SECONDS_MAX: u32 = 900;

@@ -4,7 +4,7 @@ use super::stream::{ENCRYPTED, END, Said};
 
 /// What a comparison has found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Comparison {
     /// Both sides answer alike.
     Same,
     /// They answer alike up to a place from which on the two may differ, and why.
@@ -14,7 +14,7 @@ pub enum Verdict {
 }
 
 /// Compares all that was said on two connections.
-pub fn compare(reference: &[Said], cluster: &[Said]) -> Verdict {
+pub fn compare(reference: &[Said], cluster: &[Said]) -> Comparison {
     let (reference, cluster) = (sorted(reference), sorted(cluster));
     let same = reference
         .iter()
@@ -22,14 +22,14 @@ pub fn compare(reference: &[Said], cluster: &[Said]) -> Verdict {
         .take_while(|(one, other)| (one.tag, &one.text) == (other.tag, &other.text))
         .count();
     if same == reference.len() && same == cluster.len() {
-        return Verdict::Same;
+        return Comparison::Same;
     }
     if let Some(reason) = may_differ(&reference, &cluster, same) {
-        return Verdict::LeftOut(reason);
+        return Comparison::LeftOut(reason);
     }
     let from = same.saturating_sub(4);
     let list = |said: &[Said]| said[from..].iter().take(12).map(|said| format!("    {said}\n")).collect::<String>();
-    Verdict::Different(format!(
+    Comparison::Different(format!(
         "  one server, from answer {from}:\n{}  the cluster:\n{}",
         list(&reference),
         list(&cluster)

@@ -42,7 +42,7 @@ pub mod startup;
 pub mod stream;
 pub mod texts;
 
-use compare::{Verdict, compare};
+use compare::{Comparison, compare};
 use messages::{Framing, Message, bare, copy_fail, framing, parameters, query};
 use stream::{Said, Stream};
 
@@ -66,7 +66,7 @@ pub struct Outcome {
     /// How many messages were sent.
     pub messages: usize,
     /// What came of it.
-    pub verdict: Verdict,
+    pub comparison: Comparison,
 }
 
 impl Both {
@@ -93,14 +93,14 @@ impl Both {
         let packets = startup::packets(&mut Rng::new(seed));
         let act = |port| knock(port, &packets);
         let (reference, cluster) = self.both(act);
-        (packets.clone(), Outcome { messages: packets.len(), verdict: compare(&reference, &cluster) })
+        (packets.clone(), Outcome { messages: packets.len(), comparison: compare(&reference, &cluster) })
     }
 
     /// Sends a sequence to both.
     pub fn sequence_case(&self, sequence: &[Message], piece: usize) -> Outcome {
         let bytes = sequence.concat();
         let (reference, cluster) = self.both(|port| converse(port, &bytes, piece));
-        Outcome { messages: sequence.len() + 4, verdict: compare(&reference, &cluster) }
+        Outcome { messages: sequence.len() + 4, comparison: compare(&reference, &cluster) }
     }
 
     fn both(&self, act: impl Fn(u16) -> Vec<Said> + Sync) -> (Vec<Said>, Vec<Said>) {
@@ -116,12 +116,17 @@ impl Both {
     ///
     /// # Errors
     /// When a connection breaks.
-    pub fn tables_differ(&self, looks: &mut [Client; 2], verdict: &Verdict, full: &Contents) -> Result<Option<String>> {
+    pub fn tables_differ(
+        &self,
+        looks: &mut [Client; 2],
+        comparison: &Comparison,
+        full: &Contents,
+    ) -> Result<Option<String>> {
         let mut found = Vec::new();
         for look in looks.iter_mut() {
             found.push(contents(look)?);
         }
-        let differ = found[0] != found[1] && *verdict == Verdict::Same;
+        let differ = found[0] != found[1] && *comparison == Comparison::Same;
         for (look, found) in looks.iter_mut().zip(&found) {
             if found != full {
                 look.run(texts::FILL)?;

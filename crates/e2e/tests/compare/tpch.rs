@@ -2,7 +2,7 @@
 
 use std::sync::{LazyLock, Mutex, PoisonError};
 
-use bench::power::{Layout, Verdict};
+use bench::power::{Answered, Layout};
 use bench::{PowerOptions, Target};
 use testkit::Cluster;
 
@@ -30,7 +30,7 @@ fn run(layout: Layout) {
     let runtime = tokio::runtime::Runtime::new().expect("a tokio runtime");
     let report = runtime.block_on(bench::power::run(&options, async || Ok(target))).expect("a report");
     let failed: Vec<String> =
-        report.queries.iter().filter(|q| q.verdict != Verdict::Right).map(ToString::to_string).collect();
+        report.queries.iter().filter(|q| q.answered != Answered::Right).map(ToString::to_string).collect();
     assert!(failed.is_empty(), "{}", failed.join("\n"));
     assert_eq!(report.right(), 22);
     assert!(report.queries.iter().all(|query| query.cluster.is_some() && query.stock.is_some()), "{report}");

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use e2e::protocol::compare::Verdict;
+use e2e::protocol::compare::Comparison;
 use e2e::protocol::messages::Message;
 use e2e::protocol::sequence::sequence;
 use e2e::protocol::{Both, contents, shrink};
@@ -90,8 +90,8 @@ impl Run {
         if seed.is_multiple_of(STARTUPS) {
             let (packets, outcome) = self.both.startup_case(seed);
             self.messages += outcome.messages;
-            self.count(&outcome.verdict);
-            if let Verdict::Different(difference) = outcome.verdict {
+            self.count(&outcome.comparison);
+            if let Comparison::Different(difference) = outcome.comparison {
                 self.fail(seed, &packets, &difference);
             }
             return;
@@ -115,20 +115,20 @@ impl Run {
             return None;
         }
         if counts {
-            self.count(&outcome.verdict);
+            self.count(&outcome.comparison);
         }
-        let tables = self.both.tables_differ(&mut self.looks, &outcome.verdict, &self.full);
+        let tables = self.both.tables_differ(&mut self.looks, &outcome.comparison, &self.full);
         let tables = tables.unwrap_or_else(|error| panic!("seed {seed}: {error}\n{}", shown(said)));
-        match outcome.verdict {
-            Verdict::Different(difference) => Some(difference),
-            Verdict::Same | Verdict::LeftOut(_) => tables,
+        match outcome.comparison {
+            Comparison::Different(difference) => Some(difference),
+            Comparison::Same | Comparison::LeftOut(_) => tables,
         }
     }
 
     /// PostgreSQL itself does not survive each sequence. It starts again by itself.
     fn stock_server_fell(&mut self, seed: u64) {
         eprintln!("seed {seed}: the stock server has crashed");
-        self.count(&Verdict::LeftOut("the stock server crashes"));
+        self.count(&Comparison::LeftOut("the stock server crashes"));
         let started = Instant::now();
         self.looks[0] = loop {
             match self.both.reference.connect() {
@@ -140,11 +140,11 @@ impl Run {
         self.looks.iter_mut().for_each(|look| drop(look.run(e2e::protocol::texts::FILL).expect("the rows")));
     }
 
-    fn count(&mut self, verdict: &Verdict) {
-        let name = match verdict {
-            Verdict::Same => "the same",
-            Verdict::LeftOut(reason) => reason,
-            Verdict::Different(_) => "not the same",
+    fn count(&mut self, comparison: &Comparison) {
+        let name = match comparison {
+            Comparison::Same => "the same",
+            Comparison::LeftOut(reason) => reason,
+            Comparison::Different(_) => "not the same",
         };
         *self.tally.entry(name).or_default() += 1;
     }

@@ -74,7 +74,7 @@ fn nobody_waits_longer_than_he_wants() {
     setup.run("CREATE TABLE r (k int PRIMARY KEY, v text) DISTRIBUTE BY REPLICATION").expect("a table");
     setup.run("INSERT INTO t SELECT g, 'v' FROM generate_series(1, 20) g").expect("rows");
     setup.run("INSERT INTO r SELECT g, 'v' FROM generate_series(1, 20) g").expect("rows");
-    independent_rows_settle_before_their_commit(&test);
+    independent_rows_pass_read_barriers_before_their_commit(&test);
     what_waits_for_the_gtm_can_be_stopped(&test);
     what_waits_for_a_connection_can_be_stopped(&test);
     more_sessions_than_connections_go_on(&test);
@@ -146,7 +146,7 @@ fn settling_can_be_stopped(test: &Test) {
     }
     let mut limited = test.session(0);
     limited.run(LIMIT).expect("a setting");
-    // Whoever has seen one node has to settle on the others: with these keys, on both.
+    // Whoever has seen one node has to pass a read barrier on the others: with these keys, on both.
     let found = (1..=20).filter(|k| {
         let answer = limited.run(&format!("SELECT v FROM t WHERE k = {k}"));
         answer.is_err_and(|error| error.code().as_str() == "57014")
@@ -163,7 +163,7 @@ fn prepare_undecided(datanode: &mut Client, node: usize, xid: &str) {
 
 /// Rows that look at no other wait for nothing, though they go to one node after the other, or to several nodes at once; their
 /// COMMIT waits for what each node holds prepared.
-fn independent_rows_settle_before_their_commit(test: &Test) {
+fn independent_rows_pass_read_barriers_before_their_commit(test: &Test) {
     // Only a statement of a known shape is known to look at no other row.
     for coordinator in 0..2 {
         let mut teacher = test.session(coordinator);
@@ -187,12 +187,12 @@ fn independent_rows_settle_before_their_commit(test: &Test) {
     blind.send_query("COMMIT").expect("it goes out");
     bulk.send_query(&insert_all(131..=140)).expect("it goes out");
     // The question that is asked behind the rows.
-    let settle = |node| {
+    let waits = |node| {
         let sql = "SELECT count(*) FROM pg_stat_activity \
                    WHERE query LIKE '%if_assigned%loxo.settle%' AND wait_event = 'PgSleep'";
         datanode(node).scalar(sql).expect("a count") == "2"
     };
-    until("the wait of both sessions on both nodes", || (0..2).all(settle));
+    until("the wait of both sessions on both nodes", || (0..2).all(waits));
     let new_rows = |node| datanode(node).scalar("SELECT count(*) FROM t WHERE k > 130 OR k BETWEEN 101 AND 120");
     assert!((0..2).all(|node| new_rows(node).expect("a count") == "0"));
     for decider in &mut deciders {

@@ -1,13 +1,13 @@
 //! A link while a session holds it, and what goes to its node ahead of a statement.
 //!
-//! A node that joins a block is sent BEGIN first, and one that may know less than the session has seen must settle. Both are
+//! A node that joins a block is sent BEGIN first, and one that may know less than the session has seen must pass a read barrier. Both are
 //! *own* statements, which every backend has prepared from the start, so they cost no parsing; they travel with the statement
 //! in one write. In front of a statement of the extended protocol they have no Sync of their own either, so that the node answers
 //! all of it at once: with short statements, what a node does for one more answer is a good part of all its work.
 //!
 //! ```text
-//!  extended    BEGIN  settle  Bind Execute Sync             one answer
-//!  others      settle Sync  BEGIN Sync  Query              three
+//!  extended    BEGIN  barrier  Bind Execute Sync             one answer
+//!  others      barrier Sync  BEGIN Sync  Query              three
 //! ```
 
 use std::collections::VecDeque;
@@ -29,8 +29,9 @@ use crate::backend::type_ids::AnswerIds;
 /// a transaction that is prepared somewhere must not wait for anyone.
 const WROTE: &[u8] = b"SET CONSTRAINTS ALL IMMEDIATE; SELECT pg_catalog.pg_current_xact_id_if_assigned()";
 
-/// [`WROTE`] for a node that has to settle first.
-const SETTLED_AND_WROTE: &[u8] = b"SET CONSTRAINTS ALL IMMEDIATE; SELECT pg_catalog.pg_current_xact_id_if_assigned(), \
+/// [`WROTE`] for a node that has to pass a read barrier first.
+const READ_BARRIER_AND_WROTE: &[u8] =
+    b"SET CONSTRAINTS ALL IMMEDIATE; SELECT pg_catalog.pg_current_xact_id_if_assigned(), \
     (SELECT loxo.settle() FROM pg_catalog.pg_prepared_xact() LIMIT 1)";
 
 /// What lets a statement commit by itself.
@@ -59,10 +60,10 @@ pub(crate) struct LeasedConnection {
     pub(crate) begun: bool,
     /// ReadyForQuery that were queued before the statement and are to be read first.
     pub(crate) preamble: u32,
-    /// Statements of this transaction have not waited for the node to settle: COMMIT has to.
-    pub(crate) unsettled: bool,
+    /// Statements of this transaction have not waited at a read barrier: COMMIT has to.
+    pub(crate) owes_read_barrier: bool,
     /// Own statements whose answers come before that of the statement, without a ReadyForQuery.
-    pub(crate) ahead: u32,
+    pub(crate) own_answers: u32,
     /// [`WROTE`] is queued or sent, its answer not read yet.
     pub(crate) asked_whether_wrote: bool,
     /// The backend has temp tables of this transaction: it cannot be PREPAREd.
@@ -117,8 +118,8 @@ impl LeasedConnection {
             link,
             begun: false,
             preamble: 0,
-            ahead: 0,
-            unsettled: false,
+            own_answers: 0,
+            owes_read_barrier: false,
             asked_whether_wrote: false,
             temp: false,
             gathered: false,
@@ -137,10 +138,10 @@ impl LeasedConnection {
     }
 
     /// Queues own statements ahead of the next one, which is to be one of the extended protocol if `merged`.
-    pub(crate) fn queue_ahead(&mut self, own: &[Own], merged: bool) {
+    pub(crate) fn queue_own(&mut self, own: &[Own], merged: bool) {
         own.iter().for_each(|own| own.queue(&mut self.link.connection));
         match merged {
-            true => self.ahead += own.len() as u32,
+            true => self.own_answers += own.len() as u32,
             false if own.is_empty() => {}
             false => {
                 self.link.connection.sync();
@@ -154,13 +155,13 @@ impl LeasedConnection {
     pub(crate) fn ask_whether_wrote(&mut self) {
         if !self.asked_whether_wrote {
             self.asked_whether_wrote = true;
-            let settles = std::mem::take(&mut self.unsettled);
-            self.link.connection.query(if settles { SETTLED_AND_WROTE } else { WROTE });
+            let owed = std::mem::take(&mut self.owes_read_barrier);
+            self.link.connection.query(if owed { READ_BARRIER_AND_WROTE } else { WROTE });
         }
     }
 
     /// Queues a text ahead of the next statement.
-    pub(crate) fn query_ahead(&mut self, sql: &str) {
+    pub(crate) fn queue_query(&mut self, sql: &str) {
         self.link.connection.query(sql.as_bytes());
         self.preamble += 1;
     }

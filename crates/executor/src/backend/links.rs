@@ -254,15 +254,15 @@ impl Links {
     ) -> Result<()> {
         let slot = slot.into();
         if !self.leased.has(slot) {
-            let alone = before.is_none() && self.is_empty() && !self.have_resting();
-            self.be_admitted(slot, alone).await?;
+            let is_only = before.is_none() && self.is_empty() && !self.have_resting();
+            self.be_admitted(slot, is_only).await?;
             let login = self.login().await?;
             // What need not wait costs no future of its own.
             let link = match self.idle_link(slot, &login)? {
                 Some(link) => link,
                 None => Box::pin(self.cancel.interrupt().or(self.checkout(slot, &login))).await??,
             };
-            self.hold(slot, link, leaves)?;
+            self.lease(slot, link, leaves)?;
         }
         let settings = before.unwrap_or(&self.settings);
         match self.replay(slot, settings) {
@@ -294,8 +294,8 @@ impl Links {
         let links = self.cancel.interrupt().or(checkouts).await?;
         let mut outcome = Ok(());
         for (slot, link) in missing.iter().zip(links) {
-            let held = link.and_then(|link| self.hold(*slot, link, leaves));
-            outcome = outcome.and(held);
+            let leased = link.and_then(|link| self.lease(*slot, link, leaves));
+            outcome = outcome.and(leased);
         }
         outcome?;
         let settings = before.unwrap_or(&self.settings);
@@ -307,15 +307,15 @@ impl Links {
     }
 
     /// Has the session admitted to connections, if it is not yet.
-    async fn be_admitted(&mut self, slot: Slot, alone: bool) -> Result<()> {
+    async fn be_admitted(&mut self, slot: Slot, is_only: bool) -> Result<()> {
         if self.ticket.is_none() {
-            self.ticket = self.cluster.admission.admit_at_once(slot.node(), alone);
+            self.ticket = self.cluster.admission.admit_at_once(slot.node(), is_only);
             if self.ticket.is_some() {
                 return Ok(());
             }
         }
         let max = self.cluster.pool.connections_max();
-        let admitted = admit(&self.cluster.admission, self.ticket.as_ref(), slot.node(), alone, max);
+        let admitted = admit(&self.cluster.admission, self.ticket.as_ref(), slot.node(), is_only, max);
         if let Some(ticket) = self.cancel.interrupt().or(admitted).await?? {
             self.ticket = Some(ticket);
         }
@@ -334,7 +334,7 @@ impl Links {
         self.cluster.link_for(slot.node(), &self.identity, login, self.settings.placeholders(), drawn).await
     }
 
-    fn hold(&mut self, slot: Slot, link: Link, leaves: &Leavings) -> Result<()> {
+    fn lease(&mut self, slot: Slot, link: Link, leaves: &Leavings) -> Result<()> {
         self.cancel.add(slot, link.connection.cancel_key());
         let drawn_are_here = match slot == self.home && !self.have_resting() {
             true => self.drawn.check(link.drawn.as_ref(), leaves),
@@ -427,7 +427,7 @@ impl Links {
     /// Rolls back what is open on a link and gives it back; one that cannot be rolled back is closed, which has the same effect.
     pub(crate) async fn end_one(&mut self, slot: Slot) {
         if let Some(mut leased) = self.leased.0.remove(&slot)
-            && leased.link.connection.is_settled()
+            && leased.link.connection.is_drained()
             && (!leased.begun || leased.link.connection.execute("ROLLBACK").await.is_ok())
         {
             self.give_back(slot, leased);
@@ -442,7 +442,7 @@ impl Links {
         let slots: Vec<Slot> = self.leased.0.keys().copied().collect();
         for slot in slots {
             let leased = &self.leased.0[&slot];
-            let broken = leased.link.connection.is_broken() || !leased.link.connection.is_settled();
+            let broken = leased.link.connection.is_broken() || !leased.link.connection.is_drained();
             let is_asked = leased.left.is_nothing();
             if !broken && (in_block || self.pinned.contains(&slot) || !is_asked) {
                 continue;
@@ -483,7 +483,7 @@ impl Links {
         for (slot, leased) in &mut self.leased.0 {
             self.cancel.set_in_transaction(*slot, false);
             leased.begun = false;
-            leased.unsettled = false;
+            leased.owes_read_barrier = false;
             leased.asked_whether_wrote = false;
             leased.temp = false;
             leased.gathered = false;

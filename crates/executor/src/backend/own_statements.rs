@@ -8,7 +8,7 @@ use pgproto::frontend::{self, Bind};
 pub(crate) enum Own {
     /// `BEGIN` of the commonest kind.
     Begin,
-    Settle,
+    ReadBarrier,
     /// See [`txn::SNAPSHOT_SQL`].
     Generation,
     /// The node's `now()` and `statement_timestamp()`.
@@ -25,12 +25,12 @@ const MOMENT: &str = "SELECT pg_catalog.to_char(pg_catalog.now() AT TIME ZONE 'U
      OPERATOR(pg_catalog.||) '+00'";
 
 impl Own {
-    const ALL: [Own; 4] = [Own::Begin, Own::Settle, Own::Generation, Own::Moment];
+    const ALL: [Own; 4] = [Own::Begin, Own::ReadBarrier, Own::Generation, Own::Moment];
 
     fn name(self) -> &'static [u8] {
         match self {
             Own::Begin => b"loxo_begin",
-            Own::Settle => b"loxo_settle",
+            Own::ReadBarrier => b"loxo_read_barrier",
             Own::Generation => b"loxo_generation",
             Own::Moment => b"loxo_moment",
         }
@@ -39,7 +39,7 @@ impl Own {
     fn sql(self) -> &'static str {
         match self {
             Own::Begin => BEGIN,
-            Own::Settle => txn::SETTLE_SQL,
+            Own::ReadBarrier => txn::READ_BARRIER_SQL,
             Own::Generation => txn::SNAPSHOT_SQL,
             Own::Moment => MOMENT,
         }

@@ -194,7 +194,7 @@ impl LeasedConnection {
         self.link.connection.flush().await
     }
 
-    /// The next step of the answer. An error is given once everything up to ReadyForQuery is read, so the link is settled
+    /// The next step of the answer. An error is given once everything up to ReadyForQuery is read, so the link is drained
     /// then. Cancel-safe, but for a gated statement: that is only ever given up together with its connection.
     pub(crate) async fn next(&mut self) -> Result<Event> {
         let event = self.read_event().await;
@@ -210,7 +210,7 @@ impl LeasedConnection {
             }
             let run_tag = if self.copying_out { tag::COPY_DATA } else { tag::DATA_ROW };
             let frame = match self.link.connection.recv_run(run_tag).await? {
-                Run::Frames(..) if self.ahead > 0 => continue,
+                Run::Frames(..) if self.own_answers > 0 => continue,
                 Run::Frames(bytes, count) if run_tag == tag::DATA_ROW => {
                     let rewritten = match &self.ids {
                         Some(ids) => ids.rewritten(bytes).inspect_err(|_| self.link.connection.mark_broken())?,
@@ -231,7 +231,7 @@ impl LeasedConnection {
                         return Ok(Event::Description(body));
                     }
                 }
-                tag::COMMAND_COMPLETE if self.ahead > 0 => self.ahead -= 1,
+                tag::COMMAND_COMPLETE if self.own_answers > 0 => self.own_answers -= 1,
                 tag::COMMAND_COMPLETE => {
                     self.sync_gated(true).await?;
                     return Ok(Event::Complete(backend::decode_command_complete(frame.body)?));
@@ -272,7 +272,7 @@ impl LeasedConnection {
                     (self.pass, self.committing) = (None, false);
                     self.span = tracing::Span::none();
                     self.ids = None;
-                    self.ahead = 0;
+                    self.own_answers = 0;
                     for key in self.parsing.drain(..) {
                         self.link.statements.remove(&key);
                     }

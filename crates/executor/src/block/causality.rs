@@ -1,4 +1,4 @@
-//! Which nodes a session must not read before they have settled; see [`snapshot`](crate::snapshot).
+//! Which nodes a session must not read before they have passed a read barrier; see [`snapshot`](crate::snapshot).
 
 use std::collections::BTreeSet;
 
@@ -26,7 +26,7 @@ impl Default for Stale {
 }
 
 impl CausalityTracker {
-    /// Must this node settle before it is read?
+    /// Must this node pass a read barrier before it is read?
     pub(crate) fn is_stale(&self, node: NodeId) -> bool {
         match &self.stale {
             Stale::Only(nodes) => nodes.contains(&node),
@@ -34,8 +34,8 @@ impl CausalityTracker {
         }
     }
 
-    /// This node is about to settle.
-    pub(crate) fn settled(&mut self, node: NodeId) {
+    /// This node is about to pass a read barrier.
+    pub(crate) fn pass_read_barrier(&mut self, node: NodeId) {
         match &mut self.stale {
             Stale::Only(nodes) => nodes.remove(&node),
             Stale::AllBut(nodes) => nodes.insert(node),
@@ -77,7 +77,7 @@ impl CausalityTracker {
         for node in nodes.iter().map(|node| NodeId(*node)) {
             match &mut self.stale {
                 Stale::Only(stale) => stale.insert(node),
-                Stale::AllBut(settled) => settled.remove(&node),
+                Stale::AllBut(fresh) => fresh.remove(&node),
             };
         }
     }
@@ -85,7 +85,7 @@ impl CausalityTracker {
 
 /// When a node that might show less than the session has seen has to catch up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Settling {
+pub(crate) enum ReadBarrier {
     /// Not for this statement, which takes no snapshot.
     Never,
     /// Before the statement, which may see what is there.
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_settle_after_something_was_seen_elsewhere() {
+    fn nodes_are_stale_after_something_was_seen_elsewhere() {
         let mut causality = CausalityTracker::default();
         assert_eq!(stale(&causality), [0; 0]);
         causality.touch(NodeId(1));
@@ -114,7 +114,7 @@ mod tests {
         causality.touch(NodeId(1));
         causality.finished();
         assert_eq!(stale(&causality), [0, 2]);
-        causality.settled(NodeId(2));
+        causality.pass_read_barrier(NodeId(2));
         causality.touch(NodeId(2));
         causality.finished();
         assert_eq!(stale(&causality), [0, 1]);

@@ -6,14 +6,14 @@ use planner::Tables;
 pub(crate) struct Locks {
     written: Vec<String>,
     /// Nobody else may write it.
-    alone: bool,
+    exclusive: bool,
     read: Vec<String>,
 }
 
 impl Locks {
     /// Those of a statement with these tables.
     pub(crate) fn of_tables(tables: &Tables) -> Self {
-        Self { written: tables.written.iter().cloned().collect(), alone: false, read: tables.read.clone() }.of_all()
+        Self { written: tables.written.iter().cloned().collect(), exclusive: false, read: tables.read.clone() }.of_all()
     }
 
     /// Those that these texts read, and the one that is written.
@@ -25,7 +25,7 @@ impl Locks {
         read.dedup();
         Self {
             written: written.filter(|table| !table.is_empty()).map(str::to_owned).into_iter().collect(),
-            alone: false,
+            exclusive: false,
             read,
         }
         .of_all()
@@ -45,19 +45,19 @@ impl Locks {
     }
 
     /// Keeps other writers off the written tables.
-    pub(crate) fn alone(self) -> Self {
-        Self { alone: true, ..self }
+    pub(crate) fn exclusive(self) -> Self {
+        Self { exclusive: true, ..self }
     }
 
     /// Tables that nobody else may write.
-    pub(crate) fn kept_alone(&self) -> &[String] {
-        if self.alone { &self.written } else { &[] }
+    pub(crate) fn exclusive_tables(&self) -> &[String] {
+        if self.exclusive { &self.written } else { &[] }
     }
 
-    /// As SQL, without [`Locks::kept_alone`].
-    pub(crate) fn commands_but_alone(&self) -> Vec<String> {
-        let shared = Locks { written: Vec::new(), alone: false, read: self.read.clone() };
-        if self.alone { shared.commands("") } else { self.commands("") }
+    /// As SQL, without [`Locks::exclusive_tables`].
+    pub(crate) fn shared_commands(&self) -> Vec<String> {
+        let shared = Locks { written: Vec::new(), exclusive: false, read: self.read.clone() };
+        if self.exclusive { shared.commands("") } else { self.commands("") }
     }
 
     /// All but these, which the statement makes itself.
@@ -69,7 +69,7 @@ impl Locks {
 
     /// As SQL.
     pub(crate) fn commands(&self, wait: &str) -> Vec<String> {
-        let mode = if self.alone { "SHARE ROW EXCLUSIVE" } else { "ROW EXCLUSIVE" };
+        let mode = if self.exclusive { "SHARE ROW EXCLUSIVE" } else { "ROW EXCLUSIVE" };
         let written = self.written.iter().map(|table| format!("LOCK TABLE {table} IN {mode} MODE{wait}"));
         let read =
             (!self.read.is_empty()).then(|| format!("LOCK TABLE {} IN ACCESS SHARE MODE{wait}", self.read.join(", ")));

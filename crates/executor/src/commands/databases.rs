@@ -150,7 +150,7 @@ impl Session {
         let home = self.home;
         let others = first.nodes().into_iter().filter(|node| *node != home);
         for node in std::iter::once(home).chain(others) {
-            let done = self.alone_on(node, sql).await;
+            let done = self.run_only_on(node, sql).await;
             // Somebody else has made it there just now.
             if !done.as_ref().is_err_and(|error| error.code() == SqlState::DUPLICATE_DATABASE) {
                 made.push(node);
@@ -333,7 +333,7 @@ async fn rows_of(first: &Cluster) -> Result<String> {
 async fn drop_on(first: &Cluster, nodes: &[NodeId], name: &str) -> Result<()> {
     let sql = format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", catalog::quote_identifier(name));
     let drop = async |node: &NodeId| {
-        first.query_as_service(*node, txn::SETTLE_DATABASES_SQL).await?;
+        first.query_as_service(*node, txn::AWAIT_DATABASES_SQL).await?;
         first.query_as_service(*node, &sql).await
     };
     let dropped = join_all(nodes.iter().map(drop)).await;

@@ -298,12 +298,12 @@ impl Session {
                 let views = planner::expanded_views(&plan, statement, &loaded.catalog, &facts)?;
                 let others = self.others_views(&views, call).await?;
                 if let Some(first) = others.first() {
-                    let ahead: Option<Vec<Oid>> = others.iter().map(|read| read.under).collect();
-                    let ahead = match ahead {
-                        Some(ahead) => planner::views_ahead(statement, &loaded.catalog, &facts, &ahead)?,
+                    let lifted: Option<Vec<Oid>> = others.iter().map(|read| read.under).collect();
+                    let lifted = match lifted {
+                        Some(lifted) => planner::views_first(statement, &loaded.catalog, &facts, &lifted)?,
                         None => None,
                     };
-                    return ahead.ok_or_else(|| with_other_rights(first));
+                    return lifted.ok_or_else(|| with_other_rights(first));
                 }
             }
             if is_unknown && matches!(plan, Plan::Gather(_) | Plan::ExchangePlan(_)) {

@@ -86,8 +86,8 @@ impl<'a> Feed<'a> {
             workers.take_back(router.spent());
         }
         loop {
-            if let Some(ahead) = self.next_ahead(may_help).await? {
-                return Ok(Fed::ParallelParse(ahead));
+            if let Some(parsed) = self.next_parsed(may_help).await? {
+                return Ok(Fed::ParallelParse(parsed));
             }
             let was_waiting = !self.waiting.is_empty();
             let chunk = match self.waiting.pop_front() {
@@ -156,7 +156,7 @@ impl<'a> Feed<'a> {
     }
 
     /// The next block, once its rows are converted. `None`: there is nobody to do it, or nothing more to do for them.
-    async fn next_ahead(&mut self, may_help: bool) -> Result<Option<Box<ParallelParse>>> {
+    async fn next_parsed(&mut self, may_help: bool) -> Result<Option<Box<ParallelParse>>> {
         let Some(mut workers) = self.workers.take() else { return Ok(None) };
         let first = loop {
             while may_help && workers.wants_work() {
@@ -272,7 +272,7 @@ mod tests {
             match router.step(&mut outputs) {
                 Ok(Step::NeedInput) => match feed.next(&mut router, true).await.expect("bytes") {
                     Fed::Chunk(chunk) => router.push(chunk),
-                    Fed::ParallelParse(ahead) => router.push_ahead(ahead),
+                    Fed::ParallelParse(parsed) => router.push_parsed(parsed),
                     Fed::End => router.finish(),
                 },
                 Ok(Step::Full { dest }) => streams[dest].append(&mut outputs[dest]),
@@ -283,7 +283,7 @@ mod tests {
             }
         };
         streams.iter_mut().zip(outputs).for_each(|(stream, rest)| stream.extend(rest));
-        (streams, error, router.rows(), router.batches(), router.rows_ahead())
+        (streams, error, router.rows(), router.batches(), router.rows_in_parallel())
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -299,8 +299,8 @@ mod tests {
         for data in [good, bad] {
             let mut file = tempfile::NamedTempFile::new().expect("a file");
             file.write_all(data.as_bytes()).expect("bytes");
-            let (streams, error, rows, batches, ahead) = copy(file.path(), &Cores::of(1), None).await;
-            assert_eq!((rows, ahead), (200_000 + u64::from(error.is_some()), 0));
+            let (streams, error, rows, batches, parallel) = copy(file.path(), &Cores::of(1), None).await;
+            assert_eq!((rows, parallel), (200_000 + u64::from(error.is_some()), 0));
             for (count, helpers) in [(2, None), (3, None), (8, None), (1, Some(2)), (8, Some(1))] {
                 let cores = Cores::of(count);
                 let seen = copy(file.path(), &cores, helpers).await;
@@ -329,14 +329,14 @@ mod tests {
                 Step::NeedInput if router.rows() == 200_000 => break,
                 Step::NeedInput => match feed.next(&mut router, true).await.expect("bytes") {
                     Fed::Chunk(chunk) => router.push(chunk),
-                    Fed::ParallelParse(ahead) => router.push_ahead(ahead),
+                    Fed::ParallelParse(parsed) => router.push_parsed(parsed),
                     Fed::End => panic!("the input is open"),
                 },
                 Step::Full { dest } => outputs[dest].clear(),
                 other => panic!("unexpected {other:?}"),
             }
         }
-        assert!(router.rows_ahead() > 50_000, "{}", router.rows_ahead());
+        assert!(router.rows_in_parallel() > 50_000, "{}", router.rows_in_parallel());
         drop(sender);
     }
 }

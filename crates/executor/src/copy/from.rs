@@ -205,12 +205,12 @@ impl Session {
     pub(crate) async fn abandon_copy(&mut self, nodes: &[NodeId]) {
         for node in nodes {
             if let Ok(leased) = self.links.link(*node)
-                && !leased.link.connection.is_settled()
+                && !leased.link.connection.is_drained()
             {
                 frontend::copy_fail(leased.link.connection.out(), b"the COPY was abandoned");
             }
         }
-        let _ = self.settle(nodes).await;
+        let _ = self.read_to_the_end(nodes).await;
     }
 
     /// Asks the client for data, or opens the file; the nodes' COPYs end if that cannot be done.
@@ -229,11 +229,11 @@ impl Session {
     }
 
     /// Reads what links still owe.
-    async fn settle(&mut self, nodes: &[NodeId]) -> Result<()> {
+    async fn read_to_the_end(&mut self, nodes: &[NodeId]) -> Result<()> {
         let open: Vec<NodeId> = nodes
             .iter()
             .copied()
-            .filter(|node| self.links.get(*node).is_some_and(|leased| !leased.link.connection.is_settled()))
+            .filter(|node| self.links.get(*node).is_some_and(|leased| !leased.link.connection.is_drained()))
             .collect();
         self.links.finish_all(&open).await.map(|_| ())
     }

@@ -225,9 +225,9 @@ impl Copy {
                 self.router.push(chunk);
                 bytes
             }
-            Fed::ParallelParse(ahead) => {
-                let bytes = ahead.bytes();
-                self.router.push_ahead(ahead);
+            Fed::ParallelParse(parsed) => {
+                let bytes = parsed.bytes();
+                self.router.push_parsed(parsed);
                 bytes
             }
             Fed::End => {

@@ -171,7 +171,7 @@ impl Session {
         let places: Vec<NodeId> = nodes.iter().map(|slot| slot.node()).collect();
         let under_snapshot = self.binds(&places);
         if under_snapshot {
-            // A node that has to settle first could not within the barrier.
+            // A node that owes a read barrier could not pass it within the gate.
             self.open_on(&places).await?;
         }
         self.connect_to(&nodes).await?;
@@ -337,7 +337,7 @@ async fn all_rows(
         }
     }
     let mut steps = FuturesUnordered::new();
-    for (_, leased) in links.iter_mut().filter(|(_, leased)| !leased.link.connection.is_settled()) {
+    for (_, leased) in links.iter_mut().filter(|(_, leased)| !leased.link.connection.is_drained()) {
         steps.push(next(leased, true));
     }
     while let Some((leased, mut at_start, event)) = steps.next().await {

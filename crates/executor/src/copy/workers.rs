@@ -19,7 +19,7 @@ const BLOCKS_READY: usize = 1;
 
 /// A block in work.
 struct Task {
-    ahead: Box<ParallelParse>,
+    parsed: Box<ParallelParse>,
     block: Vec<Bytes>,
     done: oneshot::Sender<Box<ParallelParse>>,
 }
@@ -48,7 +48,7 @@ impl ParseWorkers {
     pub(crate) fn new(claims: Vec<Claim>, router: &Router) -> Option<Self> {
         // For each helper one in work, those that wait, and one that the router has; as many more are the COPY's own task's.
         let blocks = claims.len() * (1 + BLOCKS_READY) + 2;
-        let spare: Vec<_> = (0..blocks).map_while(|_| router.ahead()).collect();
+        let spare: Vec<_> = (0..blocks).map_while(|_| router.parallel_parse()).collect();
         if claims.is_empty() || spare.len() < blocks {
             return None;
         }
@@ -71,24 +71,24 @@ impl ParseWorkers {
     }
 
     /// The router is done with a block.
-    pub(crate) fn take_back(&mut self, ahead: Option<Box<ParallelParse>>) {
-        self.spare.extend(ahead);
+    pub(crate) fn take_back(&mut self, parsed: Option<Box<ParallelParse>>) {
+        self.spare.extend(parsed);
     }
 
     /// A helper works on the next block.
     pub(crate) fn hand_out(&mut self, block: Vec<Bytes>) -> Result<()> {
         let (done, answer) = oneshot::channel();
-        let ahead = self.spare.pop().ok_or_else(|| PgError::internal("a block for helpers too many"))?;
+        let parsed = self.spare.pop().ok_or_else(|| PgError::internal("a block for helpers too many"))?;
         self.open.fetch_add(1, Ordering::AcqRel);
         self.jobs.push_back(Job::HandedOut(answer));
-        self.tasks.send(Task { ahead, block, done }).map_err(|_| helper_is_gone())
+        self.tasks.send(Task { parsed, block, done }).map_err(|_| helper_is_gone())
     }
 
     /// The caller itself works on the next block.
     pub(crate) fn work(&mut self, block: &[Bytes]) {
-        if let Some(mut ahead) = self.spare.pop() {
-            ahead.work(block);
-            self.jobs.push_back(Job::Done(ahead));
+        if let Some(mut parsed) = self.spare.pop() {
+            parsed.work(block);
+            self.jobs.push_back(Job::Done(parsed));
         }
     }
 
@@ -96,13 +96,13 @@ impl ParseWorkers {
     pub(crate) fn try_first(&mut self) -> Result<Option<Box<ParallelParse>>> {
         if let Some(Job::HandedOut(answer)) = self.jobs.front_mut() {
             match answer.try_recv() {
-                Ok(ahead) => self.jobs[0] = Job::Done(ahead),
+                Ok(parsed) => self.jobs[0] = Job::Done(parsed),
                 Err(oneshot::error::TryRecvError::Empty) => return Ok(None),
                 Err(oneshot::error::TryRecvError::Closed) => return Err(helper_is_gone()),
             }
         }
         Ok(match self.jobs.pop_front() {
-            Some(Job::Done(ahead)) => Some(ahead),
+            Some(Job::Done(parsed)) => Some(parsed),
             Some(Job::HandedOut(_)) | None => None,
         })
     }
@@ -110,7 +110,7 @@ impl ParseWorkers {
     /// The first block; `None` if there is none.
     pub(crate) async fn first(&mut self) -> Result<Option<Box<ParallelParse>>> {
         match self.jobs.pop_front() {
-            Some(Job::Done(ahead)) => Ok(Some(ahead)),
+            Some(Job::Done(parsed)) => Ok(Some(parsed)),
             Some(Job::HandedOut(answer)) => answer.await.map(Some).map_err(|_| helper_is_gone()),
             None => Ok(None),
         }
@@ -121,11 +121,11 @@ impl ParseWorkers {
 fn help(inbox: &Mutex<Receiver<Task>>, open: &AtomicUsize) {
     loop {
         let task = inbox.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(Task { mut ahead, block, done }) = task else { return };
-        ahead.work(&block);
+        let Ok(Task { mut parsed, block, done }) = task else { return };
+        parsed.work(&block);
         open.fetch_sub(1, Ordering::AcqRel);
         // Nobody wants it if the COPY has failed.
-        let _ = done.send(ahead);
+        let _ = done.send(parsed);
     }
 }
 

@@ -284,11 +284,11 @@ impl Session {
     async fn ddl_with_undo(&mut self, nodes: &[NodeId], sql: &str, undo: &str) -> Result<Completion> {
         let mut completion = Completion::Empty;
         for (done, node) in nodes.iter().enumerate() {
-            match self.alone_on(*node, sql).await {
+            match self.run_only_on(*node, sql).await {
                 Ok(last) => completion = last,
                 Err(error) => {
                     for earlier in &nodes[..done] {
-                        self.alone_on(*earlier, undo).await?;
+                        self.run_only_on(*earlier, undo).await?;
                     }
                     return Err(error);
                 }
@@ -297,7 +297,7 @@ impl Session {
         Ok(completion)
     }
 
-    pub(crate) async fn alone_on(&mut self, node: NodeId, sql: &str) -> Result<Completion> {
+    pub(crate) async fn run_only_on(&mut self, node: NodeId, sql: &str) -> Result<Completion> {
         let mut nothing = Spool::default();
         let mut output = Output::spool(&mut nothing);
         self.scatter(Mode::Autocommit, vec![(node, sql.to_owned())], &Call::default(), &mut output).await

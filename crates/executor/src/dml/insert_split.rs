@@ -1,11 +1,11 @@
 //! INSERT … VALUES whose rows go to several nodes, in one transaction.
 //!
 //! ```text
-//!  BEGIN, INSERT of its rows, settle, who wrote? ─ all nodes ──> COMMIT       outside a block: one message
+//!  BEGIN, INSERT of its rows, read barrier, who wrote? ─ all nodes ──> COMMIT       outside a block: one message
 //!  INSERT of its rows ─ all nodes                                             inside
 //! ```
 //!
-//! A node settles behind the rows, not before them, if they look at nothing but themselves: two sessions that write the same
+//! A node passes its read barrier behind the rows, not before them, if they look at nothing but themselves: two sessions that write the same
 //! nodes then store rows while the other one commits, and do not wait for that first.
 
 use planner::InsertSplit;

@@ -25,7 +25,7 @@ use crate::shared::plan_validity::is_outdated;
 impl Session {
     /// Runs the same INSERT on several nodes under one global snapshot; `None` if it has to be done the long way: nothing is left of it, and
     /// no row has gone to the client.
-    pub(crate) async fn insert_alone(
+    pub(crate) async fn insert_optimistically(
         &mut self,
         parts: &[(NodeId, String)],
         tables: &Tables,

@@ -73,7 +73,7 @@ impl LeasedConnection {
         if let (Some(repeated), false) = (pipeline.repeated(), load.batched.is_empty()) {
             // Its answer is dropped with those of other statements of ours.
             self.queue(SAVEPOINT, &Call::default(), &Parameters::default(), pipeline.schema_version);
-            self.ahead += 1;
+            self.own_answers += 1;
             for size in &load.batched {
                 let (rows, others) = rest.split_at(*size);
                 self.queue_row_batch(pipeline, repeated.text(*size), rows);

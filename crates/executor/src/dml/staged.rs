@@ -265,7 +265,7 @@ impl Session {
         let sink = self.sink;
         let leased = self.links.link(sink)?;
         if !router.is_binary() {
-            leased.query_ahead(&fix());
+            leased.queue_query(&fix());
         }
         leased.link.connection.query(format!("FETCH {BATCH_ROWS} FROM {CURSOR}").as_bytes());
         leased.flush().await?;

@@ -7,12 +7,12 @@
 //!   if another transaction changed one of them first (40001) the statement runs again under a new global snapshot. After
 //!   [`TRIES_FREE`] it first keeps other writers off the table.
 //!   INSERT … SELECT is first tried the short way: see [`optimistic_insert`](crate::dml::optimistic_insert).
-//! * *Several nodes, in a READ COMMITTED block*: node after node, each settled before: no node shows the statement less than
+//! * *Several nodes, in a READ COMMITTED block*: node after node, each past a read barrier: no node shows the statement less than
 //!   those before it did.
 //! * *Data changes in WITH*: see [`sequenced`](crate::dml::sequenced).
 //! * *Rows of which the home node has to say what becomes of them*: see [`staged_dml`](crate::dml::staged_dml).
 //! * *Copies of a replicated table*: the first copy decides. What depends on rows that are there locks the table on the first
-//!   copy against other writers, and the other copies settle, so that all copies do the same.
+//!   copy against other writers, and the other copies pass a read barrier, so that all copies do the same.
 
 use std::sync::Arc;
 
@@ -95,14 +95,14 @@ impl Write<'_> {
         let locks = Locks::of(written, texts.iter().map(String::as_str));
         match self {
             // It changes rows in an order of its own: others would deadlock with it.
-            Write::StagedDml(_) => locks.alone(),
-            Write::SequencedCtes(ctes) if changes_by_address(ctes) => locks.writing(&ctes.written).alone(),
+            Write::StagedDml(_) => locks.exclusive(),
+            Write::SequencedCtes(ctes) if changes_by_address(ctes) => locks.writing(&ctes.written).exclusive(),
             Write::SequencedCtes(ctes) => locks.writing(&ctes.written),
             Write::FirstCopy(first) => {
                 let locks = locks.writing(&first.written);
                 match &first.plan {
-                    Plan::StagedDml(_) => locks.alone(),
-                    Plan::SequencedCtes(ctes) if changes_by_address(ctes) => locks.alone(),
+                    Plan::StagedDml(_) => locks.exclusive(),
+                    Plan::SequencedCtes(ctes) if changes_by_address(ctes) => locks.exclusive(),
                     _ => locks,
                 }
             }
@@ -166,7 +166,7 @@ impl Session {
                 .await;
         };
         if tables.only_inserts()
-            && let Some(completion) = self.insert_alone(&parts, tables, call, output).await?
+            && let Some(completion) = self.insert_optimistically(&parts, tables, call, output).await?
         {
             return Ok(completion);
         }

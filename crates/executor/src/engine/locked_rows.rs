@@ -73,7 +73,7 @@ impl Session {
         }
         self.begin_own(Isolation::ReadCommitted, Vec::new(), false);
         let worked = self.lock_in_block(locked, call, output).await;
-        let worked = self.if_plan_held(worked).await;
+        let worked = self.with_checked_plan(worked).await;
         // The locks are all that it leaves.
         self.rollback().await;
         worked

@@ -181,7 +181,7 @@ impl Session {
         }
         self.begin_own(Isolation::ReadCommitted, Vec::new(), false);
         let worked = work(self).await;
-        match self.if_plan_held(worked).await {
+        match self.with_checked_plan(worked).await {
             Ok(value) => {
                 self.commit().await?;
                 Ok(value)
@@ -230,7 +230,7 @@ impl Session {
         let extended = call.parameters.is_some();
         if let [(node, sql)] = parts.as_slice() {
             self.acquire_for(*node, mode, extended).await?;
-            return self.run_held(*node, sql, call, output).await;
+            return self.run_leased(*node, sql, call, output).await;
         }
         let version = self.schema_version;
         self.connect_to(&parts.iter().map(|(slot, _)| *slot).collect::<Vec<_>>()).await?;
@@ -278,11 +278,11 @@ impl Session {
         output: &mut Output<'_>,
     ) -> Result<Completion> {
         self.acquire_for_independent(node, call.parameters.is_some()).await?;
-        self.run_held(node.into(), sql, call, output).await
+        self.run_leased(node.into(), sql, call, output).await
     }
 
     /// Runs a statement on a link that is held for it.
-    async fn run_held(&mut self, slot: Slot, sql: &str, call: &Call, output: &mut Output<'_>) -> Result<Completion> {
+    async fn run_leased(&mut self, slot: Slot, sql: &str, call: &Call, output: &mut Output<'_>) -> Result<Completion> {
         self.causality.touch(slot.node());
         let version = self.schema_version;
         self.links.link(slot)?.start(sql, call, version);
@@ -362,7 +362,7 @@ impl Session {
                 }
                 Ok(Event::Empty) => (Ok(()), false),
                 Ok(other) => (Err(PgError::protocol(format!("unexpected answer {other:?}"))), false),
-                // The link is settled (or broken): nothing more is read from it.
+                // The link is drained (or broken): nothing more is read from it.
                 Err(error) => (Err(error), true),
             };
             if over {

@@ -116,9 +116,9 @@ impl Session {
 
 /// Cancels what still runs on links that have been sent nothing else, and reads the answers to their end.
 pub(crate) async fn give_up(links: &mut [(Slot, LeasedConnection)]) {
-    let running = links.iter().filter(|(_, leased)| !leased.link.connection.is_settled());
+    let running = links.iter().filter(|(_, leased)| !leased.link.connection.is_drained());
     join_all(running.map(|(_, leased)| leased.link.connection.cancel_key().cancel())).await;
-    let open = links.iter_mut().filter(|(_, leased)| !leased.link.connection.is_settled());
+    let open = links.iter_mut().filter(|(_, leased)| !leased.link.connection.is_drained());
     // That they were cancelled is no news.
     join_all(open.map(|(_, leased)| leased.finish())).await;
 }

@@ -322,7 +322,7 @@ impl<'c> Job<'c> {
 
 /// How many buckets or rows should take the time of a step, if so many have taken the time that they have.
 fn in_time(amount: f64, taken: Taken) -> f64 {
-    let wanted = if taken.held_up { STEP_TIME_BESIDE_WRITERS } else { STEP_TIME };
+    let wanted = if taken.delays_writers { STEP_TIME_BESIDE_WRITERS } else { STEP_TIME };
     // Of so few rows most of the time is what each step costs, which more of them make no longer: on a busy machine it may be more
     // than is wanted for all.
     let is_few = taken.passed.rows < ROWS_FEW && taken.passed.bytes < BYTES_FEW;
@@ -364,6 +364,6 @@ fn remaining(catalog: &Catalog, wanted: &Wanted) -> Vec<(MapId, u16, NodeId, Nod
 async fn pace(wanted: &Wanted, taken: Taken, began: Instant) {
     let took = began.elapsed();
     let by_rate = wanted.rate.map(|rate| Duration::from_secs_f64(taken.passed.rows as f64 / f64::from(rate)));
-    let for_others = if taken.held_up { took } else { Duration::ZERO };
+    let for_others = if taken.delays_writers { took } else { Duration::ZERO };
     sleep(by_rate.unwrap_or_default().saturating_sub(took).max(for_others)).await;
 }

@@ -6,7 +6,7 @@ use catalog::{Node, NodeId};
 use pgerror::{PgError, Result, SqlState};
 use planner::parse::RebalanceControl;
 
-use crate::growth::nodes::{no_node, refuse_alone};
+use crate::growth::nodes::{no_node, refuse_last_copies};
 use crate::growth::rows::Passed;
 use crate::session::Session;
 use crate::shared::catalog_load::{Row, flag, number, numbers, text};
@@ -133,7 +133,7 @@ impl Session {
         if loaded.catalog.nodes().iter().all(|node| ids.contains(&node.id)) {
             return Err(PgError::new(SqlState::OBJECT_IN_USE, "a cluster cannot do without all of its datanodes"));
         }
-        refuse_alone(&loaded.catalog, &ids)?;
+        refuse_last_copies(&loaded.catalog, &ids)?;
         let ids: Vec<String> = ids.iter().map(|id| id.0.to_string()).collect();
         let rate = rate.map_or_else(|| "NULL".to_owned(), |rate| rate.to_string());
         let sql = format!(

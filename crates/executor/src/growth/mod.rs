@@ -19,13 +19,14 @@
 //!   bucket's rows are found; [`sums`]: whether what has come is what has gone; [`quiet`]: triggers and rules that would act on it;
 //!   [`users_code`]: functions that must not run then.
 //! * [`scattered`]: rows that may be on any node of their table, and are to be on another one.
-//! * [`repair`]: rows that came to a wrong place by whatever way; [`verdicts`]: which of them are at the right one already.
+//! * [`repair`]: rows that came to a wrong place by whatever way; [`judged_rows`]: which of them are at the right one already.
 //!
 //! Invariants: a row is on exactly one datanode in every snapshot; between two steps nothing is half done, so whoever comes next
 //! needs nothing but the metadata to go on; the buckets that move are the fewest that balance the map.
 
 pub(crate) mod job;
 pub(crate) mod journal;
+pub(crate) mod judged_rows;
 pub(crate) mod lost;
 pub(crate) mod nodes;
 mod quiet;
@@ -36,4 +37,3 @@ pub(crate) mod slices;
 pub(crate) mod step;
 mod sums;
 mod users_code;
-pub(crate) mod verdicts;

@@ -386,11 +386,11 @@ fn check_empty(catalog: &Catalog, node: &catalog::Node) -> Result<()> {
         )
         .hint("DROP NODE GROUP first."));
     }
-    refuse_alone(catalog, &[id])
+    refuse_last_copies(catalog, &[id])
 }
 
 /// 55006 if a table lies on no other datanodes than these.
-pub(crate) fn refuse_alone(catalog: &Catalog, without: &[NodeId]) -> Result<()> {
+pub(crate) fn refuse_last_copies(catalog: &Catalog, without: &[NodeId]) -> Result<()> {
     let is_alone = |table: &Relation| {
         let nodes = table.distribution.nodes();
         !nodes.is_empty() && nodes.iter().all(|node| without.contains(node))

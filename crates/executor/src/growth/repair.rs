@@ -4,7 +4,7 @@
 //!  all nodes   LOCK TABLE ONLY t IN EXCLUSIVE MODE: writers wait, readers do not; is the catalog still that of now?
 //!              count and sum of the hashes of all rows
 //!  distributed by a key: for each node, and each node whose rows it has
-//!    judge     which of these rows are there too, which are there with other values, which are not ([`verdicts`])
+//!    judge     which of these rows are there too, which are there with other values, which are not ([`judged_rows`])
 //!    move      COPY (DELETE … RETURNING …) TO STDOUT ──▶ COPY … FROM STDIN: those that are not
 //!    delete    those that are there too. Rows with another one's key stay, and are told
 //!  round robin: rows of nodes outside the list move to the first one of it
@@ -15,14 +15,14 @@
 //!
 //! Nothing of the catalog changes, so plans go on to hold: to others it is a transaction that changes rows.
 //!
-//! [`verdicts`]: crate::growth::verdicts
+//! [`judged_rows`]: crate::growth::judged_rows
 
 use catalog::{Catalog, Distribution, MapId, NodeId, Relation, RelationKind};
 use pgerror::{PgError, Result, SqlState};
 
+use crate::growth::judged_rows::{Judged, MISSING, SAME, judged_as, whole_row};
 use crate::growth::rows::{ENDS, Travel};
 use crate::growth::slices::tables_of;
-use crate::growth::verdicts::{Judged, MISSING, SAME, judged_as, whole_row};
 use crate::session::Session;
 use crate::shared::catalog_load::{Row, number};
 

@@ -94,7 +94,7 @@ impl Session {
     }
 }
 
-/// Both links are settled afterwards, or broken.
+/// Both links are drained afterwards, or broken.
 async fn pass(source: &mut LeasedConnection, target: &mut LeasedConnection) -> Result<Passed> {
     source.flush().await?;
     target.flush().await?;
@@ -128,7 +128,7 @@ async fn pass(source: &mut LeasedConnection, target: &mut LeasedConnection) -> R
 /// Has a COPY TO that nobody wants any more end.
 async fn stop(source: &mut LeasedConnection) {
     let connection = &source.link.connection;
-    if !connection.is_settled() && !connection.is_broken() {
+    if !connection.is_drained() && !connection.is_broken() {
         connection.cancel_key().cancel().await;
         // What it says is of no use; a link that does not answer is broken then.
         let _ = source.finish().await;

@@ -113,12 +113,12 @@ async fn count(context: &Context, catalog: &Catalog, wanted: &Wanted) -> Result<
     let mut surpluses = Vec::new();
     for table in tables {
         let sql = format!("SELECT pg_catalog.count(*) FROM ONLY {}", table.qualified_name());
-        let mut held: Vec<(u16, u64)> = Vec::new();
+        let mut rows_by_node: Vec<(u16, u64)> = Vec::new();
         for node in nodes_of(table).iter().filter(|node| !wanted.without.contains(node)) {
             let rows = context.query_as_service(*node, &sql).await?;
-            held.push((node.0, rows.first().map(|row| number(row, 0)).transpose()?.unwrap_or(0)));
+            rows_by_node.push((node.0, rows.first().map(|row| number(row, 0)).transpose()?.unwrap_or(0)));
         }
-        let moves = placement::levelled(&held).into_iter();
+        let moves = placement::levelled(&rows_by_node).into_iter();
         surpluses.extend(moves.map(|(from, to, rows)| Surplus {
             table: table.oid,
             from: NodeId(from),
@@ -364,10 +364,10 @@ impl Session {
             );
             this.run_on_members(&sql).await?;
             this.note_scattered(passed, !batch.leaves).await?;
-            let held_up = this.holds_up(from).await?;
+            let delays_writers = this.delays_writers(from).await?;
             this.schema_changed();
             txn::control_point!("step-map-changed");
-            Ok(Taken { passed, held_up, moving: begun.elapsed() })
+            Ok(Taken { passed, delays_writers, moving: begun.elapsed() })
         })
         .await
     }

@@ -58,7 +58,7 @@ pub(crate) struct Step {
 pub(crate) struct Taken {
     pub(crate) passed: Passed,
     /// Others have waited for its locks.
-    pub(crate) held_up: bool,
+    pub(crate) delays_writers: bool,
     /// Reading, deleting, writing and comparing, without what each step costs.
     pub(crate) moving: Duration,
 }
@@ -83,10 +83,10 @@ impl Session {
                 let moving = begun.elapsed();
                 txn::control_point!("step-rows-moved");
                 this.note_step(catalog, step, passed).await?;
-                let held_up = this.holds_up(step.from).await?;
+                let delays_writers = this.delays_writers(step.from).await?;
                 this.schema_changed();
                 txn::control_point!("step-map-changed");
-                Ok(Taken { passed, held_up, moving })
+                Ok(Taken { passed, delays_writers, moving })
             })
             .await;
         self.context.pool.give_back(counter);
@@ -181,7 +181,7 @@ impl Session {
 
     /// Does anybody wait on this node for this transaction? How long the locks were waited for does not tell: after a step all
     /// writers are about to begin anew, and hold none.
-    pub(super) async fn holds_up(&mut self, node: NodeId) -> Result<bool> {
+    pub(super) async fn delays_writers(&mut self, node: NodeId) -> Result<bool> {
         let sql = "SELECT FROM pg_catalog.pg_locks AS l WHERE NOT l.granted AND pg_catalog.pg_backend_pid() \
                    OPERATOR(pg_catalog.=) ANY (pg_catalog.pg_blocking_pids(l.pid)) LIMIT 1";
         Ok(!self.rows_on(node, sql).await?.is_empty())

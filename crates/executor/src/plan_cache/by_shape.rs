@@ -108,7 +108,7 @@ impl Session {
 
     /// Kinds of rows that are not known are learned `at_once`, or when they come again.
     fn plan_by_one_like_it(&mut self, sql: &str, call: &Call, at_once: bool) -> Option<Quick> {
-        if self.status() == b'E' || !self.is_ordinary() || self.alone_is_serializable() {
+        if self.status() == b'E' || !self.is_ordinary() || self.autocommit_is_serializable() {
             return None;
         }
         self.lessons.clear();

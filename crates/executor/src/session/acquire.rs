@@ -1,4 +1,4 @@
-//! Getting a link ready for a statement: taken from the pool, with the session's settings, in its transaction, settled.
+//! Getting a link ready for a statement: taken from the pool, with the session's settings, in its transaction, past its read barrier.
 
 use catalog::NodeId;
 use pgerror::{PgError, Result};
@@ -8,7 +8,7 @@ use crate::backend::own_statements::BEGIN;
 use crate::backend::own_statements::Own;
 use crate::backend::pool::login::DEFAULTS;
 use crate::backend::slot::{Slot, slots};
-use crate::block::causality::Settling;
+use crate::block::causality::ReadBarrier;
 use crate::block::node_span::NodeSpan;
 use crate::block::{Block, Mode};
 use crate::session::Session;
@@ -26,12 +26,12 @@ impl Session {
         if mode == Mode::InBlock {
             self.enter_node(slot).await?;
         }
-        self.ready(slot, mode, Settling::First, extended).await?;
+        self.ready(slot, mode, ReadBarrier::First, extended).await?;
         self.mark_left(slot);
         Ok(())
     }
 
-    /// [`Session::acquire_for`] for a statement that looks at nothing but the row it brings. With BEGIN settling costs next to nothing.
+    /// [`Session::acquire_for`] for a statement that looks at nothing but the row it brings. With BEGIN a read barrier costs next to nothing.
     pub(crate) async fn acquire_for_independent(&mut self, node: NodeId, extended: bool) -> Result<()> {
         match self.links.get(node).is_some_and(|leased| leased.begun) {
             true => self.acquire_for_independent_rows(node, extended).await,
@@ -42,12 +42,12 @@ impl Session {
     /// [`Session::acquire_for_independent`] for many rows.
     pub(crate) async fn acquire_for_independent_rows(&mut self, node: NodeId, extended: bool) -> Result<()> {
         self.enter_node(node.into()).await?;
-        // A transaction that keeps its snapshot can settle before it only.
-        let settling = match self.isolation() {
-            Some(Isolation::ReadCommitted) => Settling::BeforeCommit,
-            _ => Settling::First,
+        // A transaction that keeps its snapshot can pass a read barrier before it only.
+        let barrier = match self.isolation() {
+            Some(Isolation::ReadCommitted) => ReadBarrier::BeforeCommit,
+            _ => ReadBarrier::First,
         };
-        self.ready(node.into(), Mode::InBlock, settling, extended).await?;
+        self.ready(node.into(), Mode::InBlock, barrier, extended).await?;
         self.mark_left(node);
         Ok(())
     }
@@ -66,8 +66,8 @@ impl Session {
     /// [`Session::acquire`] for what takes no snapshot.
     pub(crate) async fn acquire_as_is(&mut self, slot: impl Into<Slot>, mode: Mode) -> Result<()> {
         let slot = slot.into();
-        let settling = if mode == Mode::InBlock { Settling::First } else { Settling::Never };
-        self.ready(slot, mode, settling, false).await
+        let barrier = if mode == Mode::InBlock { ReadBarrier::First } else { ReadBarrier::Never };
+        self.ready(slot, mode, barrier, false).await
     }
 
     /// Makes the session hold links to all of these, without anything sent on them yet. Whoever goes to several nodes calls this first:
@@ -77,9 +77,9 @@ impl Session {
         self.links.acquire_together(&slots(nodes), before, &self.leaves).await
     }
 
-    async fn ready(&mut self, slot: Slot, mode: Mode, settling: Settling, extended: bool) -> Result<()> {
+    async fn ready(&mut self, slot: Slot, mode: Mode, barrier: ReadBarrier, extended: bool) -> Result<()> {
         // A cancel may have come between two steps of a statement. With answers on their way the links would be lost.
-        if self.links.iter().all(|(_, leased)| leased.link.connection.is_settled()) {
+        if self.links.iter().all(|(_, leased)| leased.link.connection.is_drained()) {
             self.links.cancel().interrupt().check()?;
         }
         let before = self.block.as_ref().map(Block::settings_at_begin);
@@ -89,32 +89,32 @@ impl Session {
         }
         self.links.link(slot)?.withholds_temp = self.withholds_temp;
         let joins = mode == Mode::InBlock && !self.links.link(slot)?.begun;
-        let must_settle = settling != Settling::Never && self.must_settle(slot)?;
-        let settles = must_settle && settling == Settling::First;
-        self.links.link(slot)?.unsettled |= must_settle && !settles;
-        if settles {
+        let needs_read_barrier = barrier != ReadBarrier::Never && self.needs_read_barrier(slot)?;
+        let at_once = needs_read_barrier && barrier == ReadBarrier::First;
+        self.links.link(slot)?.owes_read_barrier |= needs_read_barrier && !at_once;
+        if at_once {
             let place = slot.node();
             let doubt = self.context.doubt(place);
             let leased = self.links.link(slot)?;
-            leased.unsettled = false;
-            leased.link.settled_at = doubt;
-            self.causality.settled(place);
+            leased.owes_read_barrier = false;
+            leased.link.read_barrier_at = doubt;
+            self.causality.pass_read_barrier(place);
         }
         let commands = if joins { Some(self.join(slot)?) } else { None };
         let in_read_committed = mode == Mode::InBlock && self.isolation() == Some(Isolation::ReadCommitted);
         let leased = self.links.link(slot)?;
         match commands {
-            // Every statement of such a transaction has a snapshot of its own, so settling may be one of them.
-            None if in_read_committed && settles => leased.queue_ahead(&[Own::Settle], extended),
-            Some(begin) if begin == BEGIN && settles && extended => {
-                leased.queue_ahead(&[Own::Begin, Own::Settle], true)
+            // Every statement of such a transaction has a snapshot of its own, so the barrier may be one of them.
+            None if in_read_committed && at_once => leased.queue_own(&[Own::ReadBarrier], extended),
+            Some(begin) if begin == BEGIN && at_once && extended => {
+                leased.queue_own(&[Own::Begin, Own::ReadBarrier], true)
             }
             commands => {
                 // What follows may be SET TRANSACTION, which must be the first in its transaction.
-                leased.queue_ahead(if settles { &[Own::Settle] } else { &[] }, false);
+                leased.queue_own(if at_once { &[Own::ReadBarrier] } else { &[] }, false);
                 match commands {
-                    Some(begin) if begin == BEGIN => leased.queue_ahead(&[Own::Begin], extended),
-                    Some(commands) => leased.query_ahead(&commands),
+                    Some(begin) if begin == BEGIN => leased.queue_own(&[Own::Begin], extended),
+                    Some(commands) => leased.queue_query(&commands),
                     None => {}
                 }
             }
@@ -123,13 +123,13 @@ impl Session {
     }
 
     /// Might the slot show less than the session has seen? An open transaction that keeps its snapshot cannot be helped.
-    fn must_settle(&mut self, slot: Slot) -> Result<bool> {
-        let (place, settles) = (slot.node(), self.settles());
+    fn needs_read_barrier(&mut self, slot: Slot) -> Result<bool> {
+        let (place, at_once) = (slot.node(), self.uses_read_barriers());
         let is_stale = self.causality.is_stale(place);
         let epoch = self.context.doubt(place);
         let keeps_snapshot = self.isolation().is_some_and(Isolation::keeps_snapshot);
         let leased = self.links.link(slot)?;
-        Ok(settles && (is_stale || leased.link.settled_at < epoch) && !(leased.begun && keeps_snapshot))
+        Ok(at_once && (is_stale || leased.link.read_barrier_at < epoch) && !(leased.begun && keeps_snapshot))
     }
 
     /// Counts the slot to the block; gives what it must be sent for that.

@@ -98,7 +98,7 @@ impl Session {
         }
         match self.in_block() {
             true => self.copy_left_settings().await,
-            false => self.settle_left().await,
+            false => self.ask_outside_block().await,
         }
     }
 
@@ -112,7 +112,7 @@ impl Session {
         }
         let asked = self.links.nodes_where(|leased| {
             let connection = &leased.link.connection;
-            leased.asks_settings && leased.begun && connection.is_settled() && is_open(connection.status())
+            leased.asks_settings && leased.begun && connection.is_drained() && is_open(connection.status())
         });
         let counts = self.whose_settings_count(&asked);
         for node in asked {
@@ -148,17 +148,17 @@ impl Session {
     }
 
     /// Outside a block.
-    async fn settle_left(&mut self) -> Result<()> {
+    async fn ask_outside_block(&mut self) -> Result<()> {
         let asked: Vec<Slot> = self.links.nodes_where(|leased| !leased.left.is_nothing());
         let counts = self.whose_settings_count(&asked);
         let mut result = Ok(());
         for node in asked {
-            let settled = self.settle_one(node, counts.contains(&node)).await;
-            if settled.is_err() {
+            let asked_one = self.ask_one(node, counts.contains(&node)).await;
+            if asked_one.is_err() {
                 // Its state is not known: it ends here.
                 self.links.close(node);
             }
-            result = result.and(settled);
+            result = result.and(asked_one);
         }
         self.release();
         result
@@ -169,7 +169,7 @@ impl Session {
         if asked.contains(&self.home.into()) { vec![self.home.into()] } else { asked.to_vec() }
     }
 
-    async fn settle_one(&mut self, node: Slot, settings_count: bool) -> Result<()> {
+    async fn ask_one(&mut self, node: Slot, settings_count: bool) -> Result<()> {
         let leased = self.links.link(node)?;
         if !leased.link.connection.is_idle() {
             return Err(PgError::internal("a link that is to be asked what it holds is not idle"));

@@ -22,7 +22,7 @@ impl Lending {
             "{views}, ARRAY[{}]::pg_catalog.name[], ARRAY[{}]::pg_catalog.text[], ARRAY[{}]::pg_catalog.bool[]",
             list(&|one| quote_literal(&one.owner)),
             list(&|one| quote_literal(&one.table)),
-            list(&|one| one.alone.to_string()),
+            list(&|one| one.only.to_string()),
         );
         Self {
             lend: OwnCall::new("lend", lend),

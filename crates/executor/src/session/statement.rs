@@ -95,7 +95,7 @@ impl Session {
     }
 
     /// 40001 if a plan made from this does not hold any more.
-    pub async fn all_held(&mut self, validity: Option<Arc<PlanValidity>>) -> Result<()> {
+    pub async fn check_plans(&mut self, validity: Option<Arc<PlanValidity>>) -> Result<()> {
         self.validity = validity;
         self.plan_holds_to_the_end().await
     }
@@ -114,7 +114,7 @@ impl Session {
     }
 
     async fn own_catalog_holds(&mut self, validity: &PlanValidity) -> Result<()> {
-        self.links.cancel().interrupt().or(self.context.schema_settled()).await??;
+        self.links.cancel().interrupt().or(self.context.schema_changes_resolved()).await??;
         if let Some(block) = &mut self.block {
             block.catalog = None;
         }
@@ -130,7 +130,7 @@ impl Session {
     }
 
     /// The result of a statement, if its plan has held to the end.
-    pub(crate) async fn if_plan_held<T>(&mut self, result: Result<T>) -> Result<T> {
+    pub(crate) async fn with_checked_plan<T>(&mut self, result: Result<T>) -> Result<T> {
         let value = result?;
         self.plan_holds_to_the_end().await?;
         Ok(value)
@@ -138,7 +138,7 @@ impl Session {
 
     /// Ends a statement: the block fails with it, and links that are not needed go back to the pool.
     pub(crate) async fn conclude<T>(&mut self, result: Result<T>) -> Result<T> {
-        let result = self.if_plan_held(result).await;
+        let result = self.with_checked_plan(result).await;
         if result.is_err() {
             self.fail();
         }

@@ -76,7 +76,7 @@ pub(crate) fn numbers<T: std::str::FromStr>(list: Option<&str>) -> Result<Vec<T>
 }
 
 /// The version once no schema change is being committed. The last row of the answer has it.
-pub(crate) const SETTLED_VERSION: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; \
+pub(crate) const VISIBLE_VERSION: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; \
      LOCK TABLE loxo.committing IN SHARE MODE; SELECT version FROM loxo.catalog_version; COMMIT";
 
 /// How the queries below are to run. What they are estimated at grows with the number of tables, far beyond what they touch:
@@ -88,8 +88,8 @@ const FOR_LOADING: &str =
 /// back. Held longer it would deadlock with a schema change, which has locked tables that are looked at below.
 ///
 /// Printing a definition that was not known before waits for whoever has locked its tables: see [`Definitions`].
-const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SAVEPOINT loxo_settled; \
-     LOCK TABLE loxo.committing IN SHARE MODE; SELECT 1; ROLLBACK TO SAVEPOINT loxo_settled; RELEASE loxo_settled; \
+const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SAVEPOINT loxo_committing; \
+     LOCK TABLE loxo.committing IN SHARE MODE; SELECT 1; ROLLBACK TO SAVEPOINT loxo_committing; RELEASE loxo_committing; \
      SET LOCAL lock_timeout = '30s'";
 
 /// What need not be read anew.
@@ -108,7 +108,7 @@ pub(crate) async fn load(connection: &mut Connection, own_version: Option<u64>, 
         connection.execute(&format!("SAVEPOINT loxo_load; {FOR_LOADING}")).await?;
     } else {
         let begun = connection.execute(&format!("{BEGIN}; {FOR_LOADING}")).await;
-        if begun.is_err() && connection.is_settled() {
+        if begun.is_err() && connection.is_drained() {
             connection.execute("ROLLBACK").await?;
         }
         begun.map_err(explain)?;

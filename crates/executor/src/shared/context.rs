@@ -241,7 +241,7 @@ impl Context {
                         self.load(Some(epoch)).await?;
                     }
                 }
-                CatalogState::Pending => self.schema_settled().await?,
+                CatalogState::Pending => self.schema_changes_resolved().await?,
                 CatalogState::Disconnected => return self.without_gtm().await,
             }
         }
@@ -268,7 +268,7 @@ impl Context {
     /// a commit, so a schema change on its way there is waited for.
     async fn without_gtm(&self) -> Result<Arc<Loaded>> {
         let _one_at_a_time = self.loading.lock().await;
-        let rows = self.query_as_service(self.home(), catalog_load::SETTLED_VERSION).await?;
+        let rows = self.query_as_service(self.home(), catalog_load::VISIBLE_VERSION).await?;
         let version =
             rows.last().and_then(|row| row.first()?.as_deref()).and_then(|v| std::str::from_utf8(v).ok()?.parse().ok());
         let cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -300,14 +300,14 @@ impl Context {
         if self.is_first() {
             self.gtm.know(loaded.catalog.gtms().iter().map(|gtm| format!("{}:{}", gtm.host, gtm.port)));
         }
-        self.settle_behind(&loaded.catalog);
+        self.doubt_moved_places(&loaded.catalog);
         *self.cached.lock().unwrap_or_else(PoisonError::into_inner) = Some(loaded.clone());
         Ok(loaded)
     }
 
     /// A catalog may be read before its change is visible on all nodes, if whoever made it is dead: rows that have moved would be
-    /// on no node yet. So each connection settles once before a plan by the new catalog reads through it.
-    fn settle_behind(&self, new: &catalog::Catalog) {
+    /// on no node yet. So each connection passes a read barrier before a plan by the new catalog reads through it.
+    fn doubt_moved_places(&self, new: &catalog::Catalog) {
         let cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if cached.is_some_and(|before| !before.catalog.places_as(new)) {
             self.nodes().into_iter().for_each(|node| self.raise_doubt(node));

@@ -7,14 +7,14 @@
 //!   statement that reads several nodes runs under one, in REPEATABLE READ transactions: those of the session's own block
 //!   in REPEATABLE READ ([`Session::acquire`] takes the global snapshot at the first statement, over all nodes), else transactions made
 //!   for this statement ([`Session::begin_read`]). [`bound_portals`](crate::engine::reads::bound_portals) has the third case.
-//! * *Settling*: before a session that has seen something elsewhere reads a node, that node waits until what it holds
+//! * *Read barrier*: before a session that has seen something elsewhere reads a node, that node waits until what it holds
 //!   prepared now is gone. So what was seen on one node is seen on the next. [`CausalityTracker`](crate::block::causality::CausalityTracker) knows which nodes that concerns; after
-//!   a global snapshot it is none. A new connection settles once: its node may have been away.
-//!   For a statement that looks at nothing but the row it brings it is early enough before COMMIT ([`Session::settle_put_off`]):
+//!   a global snapshot it is none. A new connection passes one: its node may have been away.
+//!   For a statement that looks at nothing but the row it brings it is early enough before COMMIT ([`Session::run_deferred_read_barriers`]):
 //!   only others see the row, and not before.
 //!
 //! ```text
-//!  autocommit, one node      settle?  statement
+//!  autocommit, one node      barrier? statement
 //!  autocommit, several       BEGIN … REPEATABLE READ ─ global snapshot ─ snapshots ─ statement ─ ROLLBACK
 //!  READ COMMITTED block      as autocommit, beside the block, until it has written; then see `portals`
 //!  REPEATABLE READ block     global snapshot over all nodes, once
@@ -23,7 +23,7 @@
 //!
 //! Weaker, in a READ COMMITTED block that has written: a query that gathers rows and whose last step also reads tables of the
 //! home node, or that follows DDL or LOCK TABLE, and changes of rows on several nodes. Each node has its own snapshot then; all
-//! are settled first, so nothing is missing that an earlier statement has seen.
+//! pass a read barrier first, so nothing is missing that an earlier statement has seen.
 //!
 //! Invariants: a snapshot that was not taken inside a valid barrier is never used for a statement over several nodes (the
 //! transactions are rolled back and begun anew); a statement of a session with `loxo.snapshot = local` neither waits for the
@@ -155,10 +155,10 @@ impl Session {
         match error.code() {
             SqlState::LOCK_NOT_AVAILABLE => {
                 self.rollback().await;
-                self.begin_over(nodes, with(locks.commands_but_alone()), reads);
+                self.begin_over(nodes, with(locks.shared_commands()), reads);
                 self.open_on(&[self.home]).await?;
                 self.open_on(nodes).await?;
-                match locks.kept_alone() {
+                match locks.exclusive_tables() {
                     [] => Ok(()),
                     tables => self.lock_before_snapshot(nodes, tables).await,
                 }

@@ -94,8 +94,8 @@ impl Session {
         }
     }
 
-    /// Are nodes to settle before they are read? Not for snapshots of a global snapshot.
-    pub(crate) fn settles(&self) -> bool {
+    /// Are nodes to pass read barriers before they are read? Not for snapshots of a global snapshot.
+    pub(crate) fn uses_read_barriers(&self) -> bool {
         let snapshot = self
             .block
             .as_ref()

@@ -160,7 +160,7 @@ impl Session {
         }
         // Of several nodes it is asked together with what they wrote.
         if nodes.len() == 1 {
-            self.settle_put_off().await?;
+            self.run_deferred_read_barriers().await?;
         }
         self.note_notifier();
         let writers = match nodes.len() {
@@ -212,10 +212,10 @@ impl Session {
         Ok(())
     }
 
-    /// Nodes that were to settle before the end of the transaction at the latest are told so: whoever sees its rows sees what
+    /// Nodes that were to pass a read barrier before the end of the transaction at the latest are told so: whoever sees its rows sees what
     /// the session saw before. The answer is still to be read.
-    pub(crate) async fn settle_put_off(&mut self) -> Result<()> {
-        let nodes: Vec<Slot> = self.links.nodes_where(|leased| leased.unsettled);
+    pub(crate) async fn run_deferred_read_barriers(&mut self) -> Result<()> {
+        let nodes: Vec<Slot> = self.links.nodes_where(|leased| leased.owes_read_barrier);
         for node in nodes {
             self.acquire(node, Mode::InBlock).await?;
         }
@@ -263,12 +263,12 @@ impl Session {
         let mut participants: Vec<Participant<'_>> = Vec::new();
         for (slot, leased) in self.links.iter_mut().filter(|(_, leased)| leased.begun) {
             // An answer that was not read to its end, BEGIN's perhaps, comes before that of ROLLBACK.
-            let settled = match leased.link.connection.flush().await {
+            let drained = match leased.link.connection.flush().await {
                 Ok(()) => leased.link.connection.drain().await.is_ok() || !leased.link.connection.is_broken(),
                 Err(_) => false,
             };
             leased.preamble = 0;
-            if settled {
+            if drained {
                 participants.push(Participant {
                     node: slot.node().0,
                     connection: &mut leased.link.connection,
@@ -290,7 +290,7 @@ impl Session {
         let savepoint = block.last_savepoint().map(catalog::quote_identifier);
         let is_open = |leased: &LeasedConnection| {
             let connection = &leased.link.connection;
-            leased.begun && connection.is_settled() && connection.status() == TransactionStatus::InTransaction
+            leased.begun && connection.is_drained() && connection.status() == TransactionStatus::InTransaction
         };
         let open: Vec<Slot> = self.links.nodes_where(is_open);
         let sql = savepoint.as_ref().map_or("ROLLBACK".to_owned(), |name| format!("ROLLBACK TO SAVEPOINT {name}"));

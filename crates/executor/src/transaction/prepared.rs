@@ -51,7 +51,7 @@ impl Session {
         self.close_cursor_holder().await;
         let (owner, _) = self.role(Mode::InBlock).await?;
         let nodes = self.links.begun();
-        self.settle_put_off().await?;
+        self.run_deferred_read_barriers().await?;
         for node in &nodes {
             let leased = self.links.link(*node)?;
             leased.flush().await?;

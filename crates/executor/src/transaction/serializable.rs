@@ -39,7 +39,7 @@ impl Session {
     }
 
     /// Is a statement that stands alone a SERIALIZABLE transaction that has to be told from others?
-    pub fn alone_is_serializable(&self) -> bool {
+    pub fn autocommit_is_serializable(&self) -> bool {
         !self.in_block() && self.node_span_of(self.default_isolation()) != NodeSpan::Free
     }
 

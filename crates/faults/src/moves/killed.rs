@@ -18,8 +18,8 @@ use pgerror::Result;
 use testkit::wire::Client;
 use testkit::{Cluster, Rng};
 
+use crate::aftermath;
 use crate::processes::{self, failure};
-use crate::settle;
 
 /// With all faults and restarts.
 const DONE_MAX: Duration = Duration::from_secs(240);
@@ -75,7 +75,7 @@ pub fn fulfil(cluster: &Cluster, wish: Wish<'_>, faults: usize, rng: &mut Rng) -
     while let Some(command) = work.next_command()? {
         work.run(&command)?;
     }
-    work.settle()?;
+    work.come_to_rest()?;
     Ok(work.report)
 }
 
@@ -96,7 +96,7 @@ impl<'a> Work<'a> {
             return Err(failure(format!("{:?} is not done after {DONE_MAX:?}: {}", self.wish, self.report)));
         }
         self.up()?;
-        let members = settle::datanodes(self.cluster)?;
+        let members = aftermath::datanodes(self.cluster)?;
         let is_there = |name: &str| members.iter().any(|(member, _)| member == name);
         Ok(match self.wish {
             Wish::Add(name) if !is_there(name) => Some(vec!["node", "add", "--rebalance"]),
@@ -208,7 +208,7 @@ impl<'a> Work<'a> {
     }
 
     /// The job comes to its end by itself, and nothing is left of what was killed.
-    fn settle(&self) -> Result<()> {
+    fn come_to_rest(&self) -> Result<()> {
         while self.ask("SELECT state FROM loxo.rebalance")? != "done" {
             if Instant::now() > self.end {
                 let shown = self.cluster.connect_datanode(0)?.strings("SELECT * FROM loxo.rebalance")?;
@@ -227,7 +227,7 @@ impl<'a> Work<'a> {
 
     /// Directories and files of half-made servers, and servers that run without being datanodes.
     fn strange_entries(&self) -> Result<Vec<String>> {
-        let members = settle::datanodes(self.cluster)?;
+        let members = aftermath::datanodes(self.cluster)?;
         let is_member = |name: &str| members.iter().any(|(member, _)| member == name);
         let mut strange = Vec::new();
         for entry in fs::read_dir(self.cluster.dir())?.flatten() {
@@ -246,7 +246,7 @@ impl<'a> Work<'a> {
     fn strange_nodes(&self) -> Result<Vec<String>> {
         let configured = fs::read_to_string(self.cluster.dir().join("cluster.toml"))?;
         let is_configured = |name: &str| configured.contains(&format!("name = \"{name}\""));
-        let members = settle::datanodes(self.cluster)?;
+        let members = aftermath::datanodes(self.cluster)?;
         let mut strange: Vec<String> = members
             .iter()
             .filter(|(name, _)| !is_configured(name))
@@ -280,7 +280,7 @@ fn indexes(cluster: &Cluster) -> Result<Vec<String>> {
     let sql = "SELECT relname FROM pg_class WHERE relkind IN ('i', 'I') AND relname LIKE 'loxo%' \
         AND relnamespace <> 'loxo'::regnamespace";
     let mut found = Vec::new();
-    for (name, port) in settle::datanodes(cluster)? {
+    for (name, port) in aftermath::datanodes(cluster)? {
         let rows = Client::connect(port)?.strings(sql)?;
         found.extend(rows.into_iter().flatten().map(|index| format!("{name}: index {index}")));
     }
@@ -290,7 +290,7 @@ fn indexes(cluster: &Cluster) -> Result<Vec<String>> {
 /// Rows of the table without a key, which are as many on each datanode once they are levelled.
 fn uneven(cluster: &Cluster) -> Result<Option<String>> {
     let mut counts = Vec::new();
-    for (_, port) in settle::datanodes(cluster)? {
+    for (_, port) in aftermath::datanodes(cluster)? {
         let count = Client::connect(port)?.scalar("SELECT count(*) FROM still_scattered")?;
         counts.push(count.parse::<usize>().unwrap_or(0));
     }
@@ -344,7 +344,7 @@ fn sums(cluster: &Cluster) -> Result<Vec<String>> {
     };
     let mut client = cluster.connect(0)?;
     let mut sums = STILL.iter().map(|(table, ..)| client.scalar(&sum(table))).collect::<Result<Vec<_>>>()?;
-    for (_, port) in settle::datanodes(cluster)? {
+    for (_, port) in aftermath::datanodes(cluster)? {
         sums.push(Client::connect(port)?.scalar(&sum("still_copied"))?);
     }
     // All copies are one.

@@ -145,15 +145,15 @@ async fn commit(mut loaded: Vec<Loaded>, rows: u64, journal: &Journal, to: &[Str
     if let Err(error) = decide(&mut loaded, rows, journal).await {
         // Open transactions end with their sessions; what the others came to is asked of the cluster.
         drop(loaded);
-        return match settle_anywhere(to, journal).await {
+        return match decided_anywhere(to, journal).await {
             Ok(Decision::Commit) => Ok(()),
             Ok(Decision::GiveUp) => Err(error),
-            Err(unsettled) => Err(unfinished(&unsettled, journal)),
+            Err(undecided) => Err(unfinished(&undecided, journal)),
         };
     }
     match finish_prepared(&mut loaded[0].connection, journal, Decision::Commit).await {
         Ok(()) => Ok(()),
-        Err(_) => settle_anywhere(to, journal).await.map(drop).map_err(|error| unfinished(&error, journal)),
+        Err(_) => decided_anywhere(to, journal).await.map(drop).map_err(|error| unfinished(&error, journal)),
     }
 }
 
@@ -178,14 +178,14 @@ async fn decide(loaded: &mut [Loaded], rows: u64, journal: &Journal) -> Result<(
 }
 
 /// Through the first coordinator that answers.
-async fn settle_anywhere(to: &[String], journal: &Journal) -> Result<Decision> {
+async fn decided_anywhere(to: &[String], journal: &Journal) -> Result<Decision> {
     let mut last = PgError::connection("no coordinator is named");
     for uri in to {
-        let settled = match session::connect(uri).await {
-            Ok(mut connection) => settle(&mut connection, journal).await,
+        let found = match session::connect(uri).await {
+            Ok(mut connection) => decided(&mut connection, journal).await,
             Err(error) => Err(error),
         };
-        match settled {
+        match found {
             Ok(decision) => return Ok(decision),
             Err(error) => last = error,
         }
@@ -194,7 +194,7 @@ async fn settle_anywhere(to: &[String], journal: &Journal) -> Result<Decision> {
 }
 
 /// Gives the load up unless it is decided, and ends its prepared transactions accordingly. The row stays, so that the answer does too.
-async fn settle(connection: &mut Connection, journal: &Journal) -> Result<Decision> {
+async fn decided(connection: &mut Connection, journal: &Journal) -> Result<Decision> {
     match journal.decide(connection, Decision::GiveUp, 0).await {
         Err(error) if error.code() != SqlState::UNIQUE_VIOLATION => return Err(error),
         _ => {}
@@ -251,5 +251,5 @@ pub async fn finish(table: &str, to: &[String], name: &str) -> Result<bool> {
             .hint("A load prints its name at its start. Nothing was changed."));
     }
     let journal = Journal::open(&mut connection, &schema, name.to_owned()).await?;
-    Ok(settle(&mut connection, &journal).await? == Decision::Commit)
+    Ok(decided(&mut connection, &journal).await? == Decision::Commit)
 }

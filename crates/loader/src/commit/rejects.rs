@@ -214,7 +214,7 @@ async fn copy_under_savepoint(
         Err(error) => Err(copy.into_refusal().ok_or(error)?),
     };
     if refused.is_err() {
-        if !connection.is_settled() {
+        if !connection.is_drained() {
             connection.drain().await?;
         }
         connection.execute("ROLLBACK TO SAVEPOINT loxo_load").await?;

@@ -175,7 +175,7 @@ async fn add_there(config: &Config, new: &Datanode, progress: &Progress) -> Resu
     };
     let id = match outcome {
         Ok(id) => id,
-        Err(error) => join.settled(error).await?,
+        Err(error) => join.left_after(error).await?,
     };
     let Datanode { name, host, port, .. } = new;
     super::print(&format!(

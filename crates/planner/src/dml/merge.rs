@@ -29,14 +29,14 @@ pub(crate) fn merge(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
     let target = super::target(ctx, name, &facts)?;
     let others: Vec<_> = merge.source_relation.as_deref().cloned().into_iter().collect();
     let mut expressions = returning_list(merge.returning_clause.as_ref());
-    let mut each_alone = facts.home.is_none() && facts.function_nodes.is_none();
+    let mut each_by_itself = facts.home.is_none() && facts.function_nodes.is_none();
     for when in when_clauses(merge) {
-        each_alone &= when.match_kind == MergeMatchKind::MergeWhenMatched as i32;
+        each_by_itself &= when.match_kind == MergeMatchKind::MergeWhenMatched as i32;
         expressions.extend(when.condition.as_deref().map(|c| tree::target(c.clone(), None)));
         expressions.extend(when.target_list.iter().cloned());
         expressions.extend(when.values.iter().map(|v| tree::target(v.clone(), None)));
         if let (Target::Table(relation), CmdType::CmdUpdate) = (&target, when.command_type()) {
-            each_alone &= update::check_key(relation, &when.target_list).is_ok();
+            each_by_itself &= update::check_key(relation, &when.target_list).is_ok();
         }
     }
     let of = |relation: Arc<Relation>| Merge { ctx, statement, merge, name, relation };
@@ -78,16 +78,16 @@ pub(crate) fn merge(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
             of(relation).by_way_of_home("the source is not whole on every node of the copies")
         }
         (Target::Table(relation), Ok(RowDistribution::Partitioned(split)))
-            if each_alone && split.nodes.len() > 1 && facts.moving.is_some() =>
+            if each_by_itself && split.nodes.len() > 1 && facts.moving.is_some() =>
         {
             let reason = format!("{} is another on every node", facts.moving.as_deref().unwrap_or_default());
             of(relation).by_way_of_home(&reason)
         }
-        (Target::Table(_), Ok(RowDistribution::Partitioned(split))) if each_alone => {
+        (Target::Table(_), Ok(RowDistribution::Partitioned(split))) if each_by_itself => {
             Ok(Plan::Scatter(Scatter::of(statement, split.nodes, true)))
         }
         (Target::Table(relation), Ok(RowDistribution::Replicated(nodes)))
-            if each_alone
+            if each_by_itself
                 || matches!(relation.distribution, Distribution::Replicated { .. })
                     && facts.function_nodes.is_none()
                     && (facts.home.is_none() || nodes[0] == ctx.home()) =>

@@ -63,7 +63,7 @@ struct Search<'a> {
     found: Leavings,
     functions: HashSet<Oid>,
     relations: HashSet<Oid>,
-    /// The code of a function is searched: those that call each other have no verdict yet.
+    /// The code of a function is searched: those that call each other have no answer yet.
     is_nested: bool,
 }
 

@@ -19,7 +19,7 @@ pub struct Executed {
 impl Statement {
     /// Does it hold an EXECUTE?
     pub fn executed(&self) -> Result<Option<Executed>> {
-        let Some(execute) = self.node().and_then(held).and_then(|node| node.get::<ExecuteStmt>()) else {
+        let Some(execute) = self.node().and_then(inner_of).and_then(|node| node.get::<ExecuteStmt>()) else {
             return Ok(None);
         };
         let arguments = execute.params.iter().map(tree::deparse_expression).collect::<Result<_>>()?;
@@ -41,7 +41,7 @@ impl Statement {
             return Err(PgError::new(SqlState::WRONG_OBJECT_TYPE, "prepared statement is not a SELECT"));
         }
         put(constants, &mut query)?;
-        if let Some(place) = held_mut(&mut outer) {
+        if let Some(place) = inner_of_mut(&mut outer) {
             place.node = Some(query);
         }
         self.of_tree(outer)
@@ -51,7 +51,7 @@ impl Statement {
     pub fn with_constants(&self, constants: &[String]) -> Result<Statement> {
         let mut tree =
             self.node().cloned().ok_or_else(|| PgError::internal("parameters of something else than SQL"))?;
-        match held_mut(&mut tree).and_then(|query| query.node.as_mut()) {
+        match inner_of_mut(&mut tree).and_then(|query| query.node.as_mut()) {
             Some(query) => put(constants, query)?,
             None => put(constants, &mut tree)?,
         }
@@ -76,18 +76,18 @@ fn put(constants: &[String], tree: &mut NodeEnum) -> Result<()> {
 }
 
 /// Where EXECUTE may stand.
-fn held(outer: &NodeEnum) -> Option<&Node> {
+fn inner_of(outer: &NodeEnum) -> Option<&Node> {
     match outer {
         NodeEnum::CreateTableAsStmt(ctas) => ctas.query.as_deref(),
         NodeEnum::ExplainStmt(explain) => match explain.query.as_deref() {
-            Some(Node { node: Some(inner @ NodeEnum::CreateTableAsStmt(_)) }) => held(inner),
+            Some(Node { node: Some(inner @ NodeEnum::CreateTableAsStmt(_)) }) => inner_of(inner),
             query => query,
         },
         _ => None,
     }
 }
 
-fn held_mut(outer: &mut NodeEnum) -> Option<&mut Node> {
+fn inner_of_mut(outer: &mut NodeEnum) -> Option<&mut Node> {
     match outer {
         NodeEnum::CreateTableAsStmt(ctas) => ctas.query.as_deref_mut(),
         NodeEnum::ExplainStmt(explain) => match explain.query.as_deref_mut() {

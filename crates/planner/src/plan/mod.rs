@@ -436,5 +436,5 @@ pub struct Lent {
     /// The table, qualified and quoted.
     pub table: String,
     /// As in `FROM ONLY`.
-    pub alone: bool,
+    pub only: bool,
 }

@@ -40,17 +40,17 @@ use crate::views::{self, Expander, Lending};
 pub const OWN_PATH: &str = "pg_catalog, pg_temp";
 
 /// How a statement gets these views' rows; `None` if they are not all named in it, or it is none that could.
-pub(crate) fn with_views_ahead(ctx: &Context<'_>, statement: &Statement, wanted: &[Oid]) -> Result<Option<Plan>> {
+pub(crate) fn with_views_first(ctx: &Context<'_>, statement: &Statement, wanted: &[Oid]) -> Result<Option<Plan>> {
     let routine = match &statement.kind {
         StatementKind::Explain(explain) if !explain.analyze => {
-            let inner = with_views_ahead(ctx, &explain.inner, wanted)?.map(Box::new);
+            let inner = with_views_first(ctx, &explain.inner, wanted)?.map(Box::new);
             return Ok(
                 inner.map(|inner| Plan::Explain(Explain { options: explain.options.clone(), analyze: false, inner }))
             );
         }
         kind if kind.row_command().is_some() => {
             let inlined = inline::inline(ctx, statement)?;
-            views_ahead(ctx, inlined.as_ref().unwrap_or(statement), wanted)?.map(Routine::Lifted)
+            views_first(ctx, inlined.as_ref().unwrap_or(statement), wanted)?.map(Routine::Lifted)
         }
         _ => of_rows::over_views(ctx, statement)?.map(Routine::Rows),
     };
@@ -58,7 +58,7 @@ pub(crate) fn with_views_ahead(ctx: &Context<'_>, statement: &Statement, wanted:
 }
 
 /// The statement with these views read ahead of it; `None` if they are not all named in it.
-fn views_ahead(ctx: &Context<'_>, statement: &Statement, wanted: &[Oid]) -> Result<Option<Lifted>> {
+fn views_first(ctx: &Context<'_>, statement: &Statement, wanted: &[Oid]) -> Result<Option<Lifted>> {
     let Some(tree) = statement.node() else { return Ok(None) };
     let mut tree = tree.clone();
     let ctes = tree.with_names()?;

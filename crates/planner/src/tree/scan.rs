@@ -93,14 +93,14 @@ impl<'t, 'a> Cursor<'t, 'a> {
 
     /// Takes these words if all of them come next.
     pub fn accept(&mut self, words: &str) -> bool {
-        let mut ahead = self.at;
+        let mut next = self.at;
         for word in words.split(' ') {
-            if !self.tokens.get(ahead).is_some_and(|t| t.is(word)) {
+            if !self.tokens.get(next).is_some_and(|t| t.is(word)) {
                 return false;
             }
-            ahead += 1;
+            next += 1;
         }
-        self.at = ahead;
+        self.at = next;
         true
     }
 

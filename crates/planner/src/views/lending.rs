@@ -48,17 +48,11 @@ impl Lending {
         })
     }
 
-    fn view_on(&mut self, relation: &Arc<Relation>, owner: &str, alone: bool, is_everywhere: bool) -> String {
+    fn view_on(&mut self, relation: &Arc<Relation>, owner: &str, only: bool, is_everywhere: bool) -> String {
         let view = format!("{}_{}", self.prefix, self.lent.len() + 1);
-        let lent = Lent {
-            view,
-            prefix: self.prefix.clone(),
-            owner: owner.to_owned(),
-            table: relation.qualified_name(),
-            alone,
-        };
-        let is_same =
-            |known: &&Lent| (&known.owner, &known.table, known.alone) == (&lent.owner, &lent.table, lent.alone);
+        let lent =
+            Lent { view, prefix: self.prefix.clone(), owner: owner.to_owned(), table: relation.qualified_name(), only };
+        let is_same = |known: &&Lent| (&known.owner, &known.table, known.only) == (&lent.owner, &lent.table, lent.only);
         if let Some(known) = self.lent.iter().find(is_same) {
             return known.view.clone();
         }

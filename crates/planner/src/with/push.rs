@@ -80,12 +80,12 @@ fn together(ctx: &Context<'_>, parts: &[RowDistribution], facts: &Facts) -> Opti
     let mut nodes = common?;
     if splits > 0 {
         // A part without rows of the node's own would run once on every node.
-        let each_alone = splits == parts.len()
+        let each_by_itself = splits == parts.len()
             && facts.home.is_none()
             && facts.volatile.is_none()
             && facts.system_column.as_deref() != Some("tableoid")
             && nodes.iter().all(|node| facts.has_what_functions_read(*node));
-        return each_alone.then_some(nodes);
+        return each_by_itself.then_some(nodes);
     }
     if facts.home.is_some() {
         nodes.retain(|node| *node == home);

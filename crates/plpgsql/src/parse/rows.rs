@@ -66,7 +66,7 @@ impl Parser<'_> {
             return Ok(values);
         }
         loop {
-            let is_named = self.cursor.ahead(1).is_some_and(|token| token.is_mark(":=") || token.is_mark("=>"));
+            let is_named = self.cursor.peek_at(1).is_some_and(|token| token.is_mark(":=") || token.is_mark("=>"));
             let name = if is_named { Some(self.cursor.name()?) } else { None };
             self.cursor.at += usize::from(is_named);
             values.push((name, self.expression(&[",", ")"])?));

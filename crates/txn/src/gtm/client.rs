@@ -45,7 +45,7 @@ pub enum CatalogState {
         /// Grows whenever cached catalogs must be dropped.
         epoch: u64,
     },
-    /// No: a DDL statement is about to commit. Wait with [`GtmClient::settled`].
+    /// No: a DDL statement is about to commit. Wait with [`GtmClient::schema_changes_resolved`].
     Pending,
     /// Nobody would tell us of a change: the catalog's version must be checked on a datanode for each statement.
     Disconnected,
@@ -258,7 +258,7 @@ impl GtmClient {
     }
 
     /// Waits until the state is not [`CatalogState::Pending`]. Put a limit on it.
-    pub async fn settled(&self) {
+    pub async fn schema_changes_resolved(&self) {
         let mut view = self.view.clone();
         // An error means that the task has ended, which it does only after the last clone of this client.
         let _ = view.wait_for(|view| !view.connected || view.pending.is_empty()).await;
@@ -267,7 +267,7 @@ impl GtmClient {
     /// Waits until the gtm has welcomed this client. Put a limit on it.
     pub async fn connected(&self) {
         let mut view = self.view.clone();
-        // As in `settled`: an error cannot come while this client lives.
+        // As in `schema_changes_resolved`: an error cannot come while this client lives.
         let _ = view.wait_for(|view| view.connected).await;
     }
 
@@ -430,7 +430,7 @@ impl Task {
                 // Only now: the ack says that no statement sees the old catalog as valid any more.
                 link.send(Message::Ack(id)).await?;
             }
-            Message::Settled(id) => self.view.send_modify(|view| {
+            Message::Resolved(id) => self.view.send_modify(|view| {
                 if view.pending.remove(&id) {
                     view.epoch += 1;
                 }

@@ -46,7 +46,7 @@ const LEFT_SQL: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; LOCK TABLE loxo.da
      SELECT name FROM loxo.database WHERE state OPERATOR(pg_catalog.<>) 'ready'";
 
 /// Waits for those that make a database at the moment: what they make is not to be seen before.
-pub const SETTLE_DATABASES_SQL: &str = "BEGIN; LOCK TABLE pg_catalog.pg_database IN SHARE MODE; COMMIT";
+pub const AWAIT_DATABASES_SQL: &str = "BEGIN; LOCK TABLE pg_catalog.pg_database IN SHARE MODE; COMMIT";
 
 /// See the module's page.
 pub(super) struct Databases {
@@ -212,7 +212,7 @@ async fn look(primary: &ConnectOptions, kept: &mut Option<Connection>) -> Result
         None => kept.insert(Connection::connect(primary).await?),
     };
     let found = connection.query_rows(LEFT_SQL).await;
-    if !matches!(&found, Ok(rows) if !rows.is_empty()) && connection.is_settled() {
+    if !matches!(&found, Ok(rows) if !rows.is_empty()) && connection.is_drained() {
         connection.execute("COMMIT").await?;
     }
     let names = found?.into_iter().flatten().flatten();
@@ -243,7 +243,7 @@ async fn drop_everywhere(datanodes: &Datanodes, name: &str) -> Result<()> {
     let drop = async |(_, node): (u16, &ConnectOptions)| {
         let dropped = async {
             let mut session = Connection::connect(node).await?;
-            session.query_rows(SETTLE_DATABASES_SQL).await?;
+            session.query_rows(AWAIT_DATABASES_SQL).await?;
             session.query_rows(&sql).await.map(drop)
         };
         timeout(DROP_MAX, dropped).await.unwrap_or_else(|_| Err(PgError::connection("a datanode does not answer")))

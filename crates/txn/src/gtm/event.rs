@@ -1,4 +1,4 @@
-//! What the hub hears of: from coordinators, the keeper, the watch for deadlocks and who leads.
+//! What the hub hears of: from coordinators, the upkeep, the watch for deadlocks and who leads.
 
 use tokio::sync::mpsc;
 
@@ -23,7 +23,7 @@ pub(super) enum Event {
         client: ClientId,
         end: End,
     },
-    /// The keeper has raised the generation of all datanodes.
+    /// The upkeep has raised the generation of all datanodes.
     Bumped {
         generation: u64,
     },

@@ -28,7 +28,7 @@ use crate::gid::Gid;
 /// A request that is older when its barrier could begin is sent back: little of its time would be left.
 const REQUEST_AGE_MAX: Duration = Duration::from_millis(300);
 
-/// What the keeper is to do; the latest counts.
+/// What the upkeep is to do; the latest counts.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(super) struct Order {
     /// Number of fences wanted since the gtm began to lead.

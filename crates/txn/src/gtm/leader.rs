@@ -184,7 +184,7 @@ async fn try_lock(
         }
     };
     let Err(error) = connection.execute(LOCK_SQL).await else { return members.ask(connection).await.map(Some) };
-    if connection.is_settled() {
+    if connection.is_drained() {
         connection.execute("ROLLBACK").await?;
     }
     match error.code() {

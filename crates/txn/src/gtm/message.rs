@@ -32,7 +32,7 @@ pub enum Message {
     Welcome {
         /// Length of a lease in milliseconds.
         lease_ms: u64,
-        /// Invalidations under way; each will be settled.
+        /// Invalidations under way; each will be resolved.
         pending: Vec<u64>,
     },
     /// The gtm will not talk to this peer; the text says why.
@@ -54,7 +54,7 @@ pub enum Message {
     /// Coordinator: has dropped it.
     Ack(u64),
     /// The gtm: the DDL of this (the gtm's) number is over.
-    Settled(u64),
+    Resolved(u64),
     /// Both ways: who waits for whom, and who must give way.
     Deadlock(Word),
     /// Coordinator: ends in good order and holds no lease any more.
@@ -153,7 +153,7 @@ mod tag {
     pub const REPLIES: u8 = b'L';
     pub const REPLY: u8 = b'l';
     pub const ROLE: u8 = b'r';
-    pub const SETTLED: u8 = b'S';
+    pub const RESOLVED: u8 = b'S';
     pub const STANDBY: u8 = b'B';
     pub const TAKEN: u8 = b't';
     pub const UNRESOLVED: u8 = b'U';
@@ -172,7 +172,7 @@ impl Message {
             Message::Finish(request) => number(tag::FINISH, *request),
             Message::Pending(id) => number(tag::PENDING, *id),
             Message::Ack(id) => number(tag::ACK, *id),
-            Message::Settled(id) => number(tag::SETTLED, *id),
+            Message::Resolved(id) => number(tag::RESOLVED, *id),
             Message::Role(leads) => number(tag::ROLE, *leads),
             Message::Generation(generation) => number(tag::GENERATION, *generation),
             Message::SnapshotRequest(request) => number(tag::SNAPSHOT_REQUEST, *request),
@@ -236,7 +236,7 @@ impl Message {
             tag::FINISH => Message::Finish(number(&mut body)?),
             tag::PENDING => Message::Pending(number(&mut body)?),
             tag::ACK => Message::Ack(number(&mut body)?),
-            tag::SETTLED => Message::Settled(number(&mut body)?),
+            tag::RESOLVED => Message::Resolved(number(&mut body)?),
             tag::ROLE => Message::Role(number(&mut body)?),
             tag::GENERATION => Message::Generation(number(&mut body)?),
             tag::SNAPSHOT_REQUEST => Message::SnapshotRequest(number(&mut body)?),
@@ -352,7 +352,7 @@ mod tests {
             Message::Finish(5),
             Message::Pending(6),
             Message::Ack(7),
-            Message::Settled(8),
+            Message::Resolved(8),
             Message::Deadlock(Word::Who { look: 9, backends: vec![] }),
             Message::Goodbye,
             Message::Alive,

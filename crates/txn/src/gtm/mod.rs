@@ -9,7 +9,7 @@
 //!                               (all acks, or leases over) <── ack(id)
 //!   <─────────────────── ready
 //!   commits on the datanodes
-//!   finish (or dies) ─────────> settled(id) ───────────────> state Valid, with a new epoch
+//!   finish (or dies) ─────────> resolved(id) ───────────────> state Valid, with a new epoch
 //! ```
 //!
 //! A cached catalog counts only while its coordinator holds a **lease**. The coordinator pings; the gtm's pong extends the
@@ -19,10 +19,10 @@
 //! cannot know: until `lease + MARGIN` have passed, no invalidation is answered.
 //!
 //! # The contract with the loader of catalogs
-//! A coordinator reads a catalog (on connecting, after each settled) only after it has waited, in share mode, for a lock
+//! A coordinator reads a catalog (on connecting, after each Resolved) only after it has waited, in share mode, for a lock
 //! that every committing DDL transaction holds exclusively (on `loxo.committing`, on the primary datanode). So it cannot
 //! read, and keep, a catalog that a DDL under way is about to replace, even if the gtm or the DDL's coordinator has died in
-//! between: a prepared transaction keeps its locks. That is why the gtm may forget everything, and why the death of a DDL coordinator settles at once.
+//! between: a prepared transaction keeps its locks. That is why the gtm may forget everything, and why the death of a DDL coordinator ends its changes at once.
 //! A catalog is kept under the epoch seen *before* it was read.
 //!
 //! # Global snapshots and the fence
@@ -30,7 +30,7 @@
 //! Coordinators that it does not know of are shut out by the **fence**: each datanode has a *generation*, a decision is only
 //! taken under the generation that the commit point has, and a coordinator knows a generation only from a gtm it was connected to.
 //! A gtm raises the generation on all datanodes when it begins to lead and when a coordinator is lost, and then looks for what
-//! was decided before and is not finished (page `keeper`). A commit on a single node has no decision: while the
+//! was decided before and is not finished (page `upkeep`). A commit on a single node has no decision: while the
 //! coordinator holds a lease it is not asked, and the gtm grants no global snapshot before the lease of a lost one is over; without a
 //! lease it must be under the node's generation too.
 //!
@@ -57,16 +57,16 @@ pub mod driver;
 mod event;
 pub mod global_snapshot;
 mod global_snapshots;
-mod keeper;
 mod leader;
 pub mod message;
 mod questions;
 pub mod server;
+mod upkeep;
 mod welcome;
 
 pub use client::{CatalogState, GtmClient, InvalidationGuard};
-pub use databases::SETTLE_DATABASES_SQL;
-pub use global_snapshot::{GlobalSnapshot, SETTLE_SQL, SNAPSHOT_SQL};
+pub use databases::AWAIT_DATABASES_SQL;
+pub use global_snapshot::{GlobalSnapshot, READ_BARRIER_SQL, SNAPSHOT_SQL};
 pub use server::{GtmOptions, serve};
 pub use welcome::leads;
 

@@ -1,5 +1,5 @@
 //! The gtm's server: one task that stands by or leads, and one per coordinator that moves frames. While it leads, a hub owns the
-//! whole state of coordinators, catalogs and global snapshots; the keeper ([`super::keeper`]) sees to the datanodes.
+//! whole state of coordinators, catalogs and global snapshots; the upkeep ([`super::upkeep`]) sees to the datanodes.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use super::global_snapshots::{GlobalSnapshots, Order, Step};
 use super::leader::Leadership;
 use super::message::{Message, PROTOCOL_VERSION};
 use super::questions::Questions;
-use super::{LEASE, MARGIN, keeper, welcome};
+use super::{LEASE, MARGIN, upkeep, welcome};
 use crate::control_point;
 use crate::datanodes::Datanodes;
 use crate::deadlock::word::Word;
@@ -134,15 +134,15 @@ pub(super) async fn stand_by_and_lead(options: GtmOptions, role: watch::Sender<R
         let leads = |leads: bool| is_first.then(|| figures::LEADS.store(u64::from(leads), Ordering::Relaxed));
         leads(true);
         let keep = async {
-            let mut progress = keeper::Progress::default();
+            let mut progress = upkeep::Progress::default();
             loop {
                 let (ordered, draws, events) = (ordered.clone(), draws.clone(), events.clone());
-                let keeper =
-                    keeper::run(&members, &datanodes, &mut progress, recovery_interval, ordered, draws, events.clone());
+                let upkeep =
+                    upkeep::run(&members, &datanodes, &mut progress, recovery_interval, ordered, draws, events.clone());
                 // The locks of all databases are looked at from the first one, to which every coordinator is connected.
                 let now = tokio::select! {
                     () = deadlock::watch(&datanodes, events), if is_first => break PgError::internal("the watch for deadlocks has ended"),
-                    now = keeper => now,
+                    now = upkeep => now,
                 };
                 datanodes = now;
                 info!(datanodes = datanodes.iter().len(), "there are other datanodes now");
@@ -441,7 +441,7 @@ impl Hub {
                     invalidation.waiting.remove(&client);
                 }
             }
-            Message::Finish(request) => self.settle(|i| i.owner == client && i.request == request),
+            Message::Finish(request) => self.resolve(|i| i.owner == client && i.request == request),
             Message::Deadlock(Word::Owners { look, owners }) => {
                 // Nobody waits for an answer that comes too late.
                 let _ = self.owners.as_ref().map(|answers| answers.send((client, look, owners)));
@@ -473,12 +473,12 @@ impl Hub {
     }
 
     /// Ends the invalidations chosen and tells everyone.
-    fn settle(&mut self, chosen: impl Fn(&Invalidation) -> bool) {
+    fn resolve(&mut self, chosen: impl Fn(&Invalidation) -> bool) {
         let ids: Vec<u64> = self.invalidations.iter().filter(|(_, i)| chosen(i)).map(|(id, _)| *id).collect();
         for id in ids {
             self.invalidations.remove(&id);
             let clients: Vec<ClientId> = self.clients.keys().copied().collect();
-            clients.into_iter().for_each(|client| self.tell(client, Message::Settled(id)));
+            clients.into_iter().for_each(|client| self.tell(client, Message::Resolved(id)));
         }
     }
 
@@ -495,7 +495,7 @@ impl Hub {
         self.invalidations.values_mut().for_each(|i| {
             i.waiting.remove(&client);
         });
-        self.settle(|i| i.owner == client);
+        self.resolve(|i| i.owner == client);
         self.questions.leave(client);
     }
 
@@ -539,7 +539,7 @@ impl Hub {
     }
 
     /// Queues a message; a client with a full queue, or gone, is dropped. Not at once: its leaving tells the others things of which
-    /// they may have to be told something else first, as that an invalidation is settled of which they do not know yet.
+    /// they may have to be told something else first, as that an invalidation is resolved of which they do not know yet.
     fn tell(&mut self, client: ClientId, message: Message) {
         let Some(known) = self.clients.get(&client) else { return };
         if known.outbox.try_send(message).is_err() {

@@ -108,7 +108,7 @@ impl Gate {
         }
         [KillGtm, LoseLock].into_iter().for_each(&mut visit);
         for s in 0..clients.len() {
-            [SettleNodes(s), Read(s), Request(s), Retry(s), ReadGenerations(s), Complete(s)]
+            [PassReadBarrier(s), Read(s), Request(s), Retry(s), ReadGenerations(s), Complete(s)]
                 .into_iter()
                 .for_each(&mut visit);
             (0..nodes).for_each(|node| visit(Snapshot { session: s, node }));

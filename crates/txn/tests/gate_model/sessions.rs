@@ -23,19 +23,19 @@ impl Gate {
         }
     }
 
-    /// The nodes that need no settling after a statement.
-    pub fn settled_after(&self, step: Step, unresolved_nodes: Set) -> Set {
+    /// The nodes that need no read barrier after a statement.
+    pub fn fresh_after(&self, step: Step, unresolved_nodes: Set) -> Set {
         match step {
-            _ if self.rules == Rules::Settle => Set::MAX,
+            _ if self.rules == Rules::ReadBarrier => Set::MAX,
             Step::Read(node) => one(node),
             Step::Commit(_) => 0,
-            Step::Snapshot(_) if self.rules == Rules::UnresolvedAreNotSettled => Set::MAX,
+            Step::Snapshot(_) if self.rules == Rules::UnresolvedAreFresh => Set::MAX,
             Step::Snapshot(_) => !unresolved_nodes,
         }
     }
 
-    /// Everything that was prepared when it settled is over on those nodes.
-    pub fn has_settled(&self, state: &State, s: usize) -> bool {
+    /// Everything that was prepared when it passed its read barrier is over on those nodes.
+    pub fn is_past_read_barrier(&self, state: &State, s: usize) -> bool {
         let Some(step) = self.step(state, s) else { return false };
         all_true(members(self.nodes_of(step)).map(|node| state.nodes[node].prepared & state.sessions[s].waits_for == 0))
     }
@@ -43,13 +43,14 @@ impl Gate {
     pub fn is_session_step_enabled(&self, state: &State, action: Action) -> bool {
         let of = |s: usize| (self.step(state, s), state.sessions[s]);
         match action {
-            Action::SettleNodes(s) => {
+            Action::PassReadBarrier(s) => {
                 let (step, session) = of(s);
-                step.is_some_and(|step| self.nodes_of(step) & !session.settled != 0)
+                step.is_some_and(|step| self.nodes_of(step) & !session.fresh != 0)
             }
             Action::Read(s) => {
                 let (step, session) = of(s);
-                matches!(step, Some(Step::Read(node)) if has(session.settled, node)) && self.has_settled(state, s)
+                matches!(step, Some(Step::Read(node)) if has(session.fresh, node))
+                    && self.is_past_read_barrier(state, s)
             }
             Action::Request(s) => {
                 let (step, session) = of(s);
@@ -94,12 +95,12 @@ impl Gate {
 
     pub fn step_session(&self, state: &mut State, action: Action) {
         match action {
-            Action::SettleNodes(s) => {
+            Action::PassReadBarrier(s) => {
                 let nodes = self.step(state, s).map_or(0, |step| self.nodes_of(step));
-                let unsettled = nodes & !state.sessions[s].settled;
-                let prepared = members(unsettled).fold(0, |all, node| all | state.nodes[node].prepared);
+                let stale = nodes & !state.sessions[s].fresh;
+                let prepared = members(stale).fold(0, |all, node| all | state.nodes[node].prepared);
                 state.sessions[s].waits_for = prepared;
-                state.sessions[s].settled |= nodes;
+                state.sessions[s].fresh |= nodes;
             }
             Action::Read(s) => self.read(state, s),
             Action::Request(s) => {
@@ -145,7 +146,7 @@ impl Gate {
         state.broken.mixed |= session.missed & shown != 0;
         session.missed |= covered & !shown;
         session.seen |= past;
-        session.settled = self.settled_after(step, 0);
+        session.fresh = self.fresh_after(step, 0);
         session.waits_for = 0;
         session.step += 1;
     }
@@ -190,7 +191,7 @@ impl Gate {
         let session = &mut state.sessions[s];
         session.result = (shown, covered);
         session.seen |= past;
-        session.settled = self.settled_after(step, snapshot.unresolved_nodes);
+        session.fresh = self.fresh_after(step, snapshot.unresolved_nodes);
         session.step += 1;
     }
 }

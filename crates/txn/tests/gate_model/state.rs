@@ -68,9 +68,9 @@ pub enum Rules {
     /// The client is told "committed" while a node does not show it.
     AcknowledgeWhenAllShow,
     /// Statements on one node do not wait for the prepared transactions there.
-    Settle,
-    /// Unresolved nodes count as settled after a global snapshot.
-    UnresolvedAreNotSettled,
+    ReadBarrier,
+    /// Unresolved nodes count as fresh after a global snapshot.
+    UnresolvedAreFresh,
     /// A coordinator without lease commits on single nodes unchecked.
     CheckWithoutLease,
     /// A gtm that has lost its lock extends leases as before.
@@ -256,8 +256,8 @@ pub struct Session {
     pub is_over: bool,
     pub step: u8,
     pub seen: Set,
-    /// Nodes that need no settling.
-    pub settled: Set,
+    /// Nodes that need no read barrier.
+    pub fresh: Set,
     /// Transactions whose end it waits for.
     pub waits_for: Set,
     pub snapshot: GlobalSnapshot,
@@ -394,7 +394,7 @@ pub enum Action {
     LoseLock,
     StepDown(usize),
     // Sessions.
-    SettleNodes(usize),
+    PassReadBarrier(usize),
     Read(usize),
     Request(usize),
     Retry(usize),

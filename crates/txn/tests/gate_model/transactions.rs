@@ -18,10 +18,10 @@ impl Gate {
     /// Is it the session's turn to commit this?
     fn is_due(&self, state: &State, transaction: usize) -> bool {
         let Writes { session, nodes, .. } = self.scenario.writes[transaction];
-        let is_unsettled = nodes & !state.sessions[session].settled != 0;
+        let is_stale = nodes & !state.sessions[session].fresh != 0;
         self.step(state, session) == Some(Step::Commit(transaction))
-            && !is_unsettled
-            && self.has_settled(state, session)
+            && !is_stale
+            && self.is_past_read_barrier(state, session)
     }
 
     /// Does the commit point let this coordinator decide?
@@ -202,7 +202,7 @@ impl Gate {
         session.seen |= one(t) | state.transactions[t].past;
         session.step += 1;
         session.waits_for = 0;
-        session.settled = self.settled_after(Step::Commit(t), 0);
+        session.fresh = self.fresh_after(Step::Commit(t), 0);
     }
 
     fn give_up(&self, state: &mut State, t: usize) {

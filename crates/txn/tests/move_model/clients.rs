@@ -56,9 +56,9 @@ impl Moves {
         !is_visible_in_part || self.rules == Rules::SnapshotInsideBarrier
     }
 
-    /// Does a connection settle that was not used since the catalog was read?
-    fn settles(&self, state: &State, c: usize) -> bool {
-        state.clients[c].plan.0 != 0 && self.rules != Rules::SettleAfterLoad
+    /// Does a connection pass a read barrier that was not used since the catalog was read?
+    fn has_read_barrier(&self, state: &State, c: usize) -> bool {
+        state.clients[c].plan.0 != 0 && self.rules != Rules::NoBarrierAfterLoad
     }
 
     fn is_one_read(&self, c: usize) -> bool {
@@ -78,21 +78,21 @@ impl Moves {
                 let may = is_prepared || state.clients[c].statement > 0;
                 at(c, At::Start) && may && self.coordinator(state, c).map.is_some()
             }
-            Action::Settle(c) => {
-                let is_unsettled = |node| self.settles(state, c) && self.is_prepared(state, node);
-                at(c, At::Planned) && !self.next_node(state, c).is_some_and(is_unsettled)
+            Action::PassReadBarrier(c) => {
+                let is_stale = |node| self.has_read_barrier(state, c) && self.is_prepared(state, node);
+                at(c, At::Planned) && !self.next_node(state, c).is_some_and(is_stale)
             }
             Action::Snapshot(c) => {
-                at(c, At::Settled) && !is_writer(c) && (self.is_one_read(c) || self.is_barrier(state))
+                at(c, At::PastReadBarrier) && !is_writer(c) && (self.is_one_read(c) || self.is_barrier(state))
             }
             Action::LockTable { client: c, node } => {
                 let Node { is_kept, writers, .. } = state.nodes[node];
-                let is_next = at(c, At::Settled) && is_writer(c) && self.next_node(state, c) == Some(node);
+                let is_next = at(c, At::PastReadBarrier) && is_writer(c) && self.next_node(state, c) == Some(node);
                 is_next && !is_kept && !has(writers, c)
             }
             Action::Run { client: c, node } => {
                 let Node { writers, changed_by, .. } = state.nodes[node];
-                let is_next = at(c, At::Settled) && is_writer(c) && self.next_node(state, c) == Some(node);
+                let is_next = at(c, At::PastReadBarrier) && is_writer(c) && self.next_node(state, c) == Some(node);
                 let is_free = self.inserts_now(state, c) || changed_by.is_none_or(|other| other == c);
                 is_next && has(writers, c) && is_free
             }
@@ -116,7 +116,7 @@ impl Moves {
                 state.clients[c].statement = 1;
             }
             Action::Plan(c) => self.plan(state, c),
-            Action::Settle(c) => state.clients[c].at = At::Settled,
+            Action::PassReadBarrier(c) => state.clients[c].at = At::PastReadBarrier,
             Action::Snapshot(c) => {
                 // A snapshot that is kept was taken by an earlier statement.
                 if !self.is_kept(state, c) {

@@ -50,7 +50,7 @@ impl Moves {
             .for_each(&mut visit);
         (0..COORDINATORS).for_each(|x| [Hear(x), Load(x)].into_iter().for_each(&mut visit));
         for c in 0..self.scenario.clients.len() {
-            [Prepare(c), Plan(c), Settle(c), Snapshot(c), Ask(c), Commit(c), Committed(c)]
+            [Prepare(c), Plan(c), PassReadBarrier(c), Snapshot(c), Ask(c), Commit(c), Committed(c)]
                 .into_iter()
                 .for_each(&mut visit);
             for node in 0..NODES {

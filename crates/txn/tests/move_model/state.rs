@@ -43,7 +43,7 @@ pub enum Rules {
     /// A catalog is read while a step is being committed.
     LoadWaitsForCommit,
     /// Catalogs count again when the step's coordinator has died, and nobody waits for what is prepared at a node.
-    SettleAfterLoad,
+    NoBarrierAfterLoad,
     /// Snapshots of several nodes are taken while a step becomes visible.
     SnapshotInsideBarrier,
     /// A block that keeps its snapshot plans with the present map.
@@ -165,8 +165,8 @@ pub enum At {
     #[default]
     Start,
     Planned,
-    /// The connection has settled.
-    Settled,
+    /// The connection has passed a read barrier.
+    PastReadBarrier,
     /// The nodes have answered.
     Answered,
     /// The plan was found to hold.
@@ -229,7 +229,7 @@ pub enum Action {
     // Clients.
     Prepare(usize),
     Plan(usize),
-    Settle(usize),
+    PassReadBarrier(usize),
     Snapshot(usize),
     LockTable { client: usize, node: usize },
     Run { client: usize, node: usize },

@@ -289,7 +289,7 @@ impl Runner {
             },
             plan => (plan, Vec::new()),
         };
-        self.session().hold_movable(&movable).await?;
+        self.session().lock_movable(&movable).await?;
         let done = Box::pin(self.run_plan(&plan, statement, call, None)).await?;
         self.session().follow_keys(&movable).await?;
         let trigger_events = self.session().take_trigger_events().await?;

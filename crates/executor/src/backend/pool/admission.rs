@@ -63,7 +63,7 @@ struct State {
     /// When somebody was last admitted out of a line.
     moved: HashMap<Need, Instant>,
     /// Those who are admitted for one node and need any.
-    ahead: VecDeque<(NodeId, oneshot::Sender<Ticket>)>,
+    widening: VecDeque<(NodeId, oneshot::Sender<Ticket>)>,
 }
 
 struct Waiting {
@@ -178,7 +178,7 @@ impl Admission {
     /// How many stand in line.
     pub(crate) fn waiting(&self) -> usize {
         let state = self.lock();
-        state.any_line.len() + state.one_lines.values().map(VecDeque::len).sum::<usize>() + state.ahead.len()
+        state.any_line.len() + state.one_lines.values().map(VecDeque::len).sum::<usize>() + state.widening.len()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -188,15 +188,15 @@ impl Admission {
     /// Those for whom there is room now.
     fn admit(self: &Arc<Self>, state: &mut State) -> Vec<(Ticket, oneshot::Sender<Ticket>)> {
         let (mut admitted, now) = (Vec::new(), Instant::now());
-        while let Some((node, _)) = state.ahead.front()
+        while let Some((node, _)) = state.widening.front()
             && state.grows(*node, self.slots)
         {
-            let Some((_, waiting)) = state.ahead.pop_front() else { break };
+            let Some((_, waiting)) = state.widening.pop_front() else { break };
             state.count(Need::Any);
             state.moved.insert(Need::Any, now);
             admitted.push((Ticket { admission: self.clone(), need: Need::Any }, waiting));
         }
-        while state.ahead.is_empty()
+        while state.widening.is_empty()
             && let Some((need, waiting)) = state.pop(self.slots)
         {
             state.count(need);
@@ -223,7 +223,7 @@ impl Admission {
     /// For one who comes now and need not wait.
     fn next(self: &Arc<Self>, state: &mut State, need: Need) -> Option<Ticket> {
         state.arrivals += 1;
-        let can_enter = state.ahead.is_empty() && state.fits(need, self.slots);
+        let can_enter = state.widening.is_empty() && state.fits(need, self.slots);
         (can_enter && state.is_next(need, state.arrivals, self.slots)).then(|| {
             state.count(need);
             Ticket { admission: self.clone(), need }
@@ -231,12 +231,12 @@ impl Admission {
     }
 
     /// [`admit`] of a session without a ticket; `None` if it has to wait.
-    pub(crate) fn admit_at_once(self: &Arc<Self>, node: NodeId, alone: bool) -> Option<Ticket> {
-        self.next(&mut self.lock(), self.need(node, alone))
+    pub(crate) fn admit_at_once(self: &Arc<Self>, node: NodeId, is_only: bool) -> Option<Ticket> {
+        self.next(&mut self.lock(), self.need(node, is_only))
     }
 
-    fn need(&self, node: NodeId, alone: bool) -> Need {
-        match alone && reserved(self.slots) < self.slots {
+    fn need(&self, node: NodeId, is_only: bool) -> Need {
+        match is_only && reserved(self.slots) < self.slots {
             true => Need::One(node),
             false => Need::Any,
         }
@@ -248,12 +248,12 @@ impl Admission {
     async fn grow(self: &Arc<Self>, node: NodeId) -> Option<Ticket> {
         let waiting = {
             let mut state = self.lock();
-            if state.ahead.is_empty() && state.grows(node, self.slots) {
+            if state.widening.is_empty() && state.grows(node, self.slots) {
                 state.count(Need::Any);
                 return Some(Ticket { admission: self.clone(), need: Need::Any });
             }
             let (admit, waiting) = oneshot::channel();
-            state.ahead.push_back((node, admit));
+            state.widening.push_back((node, admit));
             waiting
         };
         waiting.await.ok()
@@ -267,7 +267,7 @@ impl Admission {
     }
 }
 
-/// To be called before a session takes a connection to a node, `alone` if it holds none and needs it for one statement there only.
+/// To be called before a session takes a connection to a node, `is_only` if it holds none and needs it for one statement there only.
 ///
 /// # Errors
 /// 53300 after a long wait in which nobody else was admitted either.
@@ -275,10 +275,10 @@ pub(crate) async fn admit(
     admission: &Arc<Admission>,
     ticket: Option<&Ticket>,
     node: NodeId,
-    alone: bool,
+    is_only: bool,
     max: usize,
 ) -> Result<Option<Ticket>> {
-    let need = admission.need(node, alone);
+    let need = admission.need(node, is_only);
     let has = ticket.map(|ticket| ticket.need);
     if has.is_some_and(|has| [Need::Any, need].contains(&has)) {
         return Ok(None);

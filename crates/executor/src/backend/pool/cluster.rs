@@ -19,8 +19,8 @@ use crate::backend::pool::sequence_values::Drawn;
 use crate::backend::pool::{Address, Identity, Link, Place, Pool};
 use crate::backend::settings::Placeholders;
 
-/// Longest wait for a DDL statement of another session to be settled.
-const SETTLE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Longest wait for a DDL statement of another session to be resolved.
+const SCHEMA_CHANGE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Links that are opened while somebody changes the user's settings again and again.
 const OPENED_MAX: usize = 5;
@@ -137,7 +137,7 @@ impl Cluster {
         &self.members
     }
 
-    /// A connection to `node` that settled at an earlier value than this has to settle again.
+    /// A connection to `node` that passed a read barrier at an earlier value than this has to pass a read barrier again.
     pub(crate) fn doubt(&self, node: NodeId) -> u64 {
         let doubts = self.doubts.lock().unwrap_or_else(PoisonError::into_inner);
         doubts.get(&node).copied().unwrap_or(1)
@@ -225,9 +225,9 @@ impl Cluster {
     }
 
     /// Waits for the schema change that was announced.
-    pub(crate) async fn schema_settled(&self) -> Result<()> {
-        let settled = tokio::time::timeout(SETTLE_TIMEOUT, self.gtm.settled()).await;
-        settled.map_err(|_| {
+    pub(crate) async fn schema_changes_resolved(&self) -> Result<()> {
+        let resolved = tokio::time::timeout(SCHEMA_CHANGE_TIMEOUT, self.gtm.schema_changes_resolved()).await;
+        resolved.map_err(|_| {
             PgError::new(SqlState::CANNOT_CONNECT_NOW, "a schema change of another session has not ended within 30 s")
         })
     }
@@ -250,8 +250,8 @@ impl Cluster {
                 (CatalogState::Disconnected, _) | (_, Some(CatalogState::Disconnected)) => {
                     return self.read_login(user).await.map(Arc::new);
                 }
-                (CatalogState::Pending, _) => self.schema_settled().await?,
-                (_, Some(CatalogState::Pending)) => self.first().schema_settled().await?,
+                (CatalogState::Pending, _) => self.schema_changes_resolved().await?,
+                (_, Some(CatalogState::Pending)) => self.first().schema_changes_resolved().await?,
             }
         }
     }

@@ -8,7 +8,7 @@
 //! session that had it last ([`Link::left_by`]). Settings of applications are the one thing that no RESET takes out of a backend:
 //! a session gets no link that has heard of one that the session has not set itself.
 //!
-//! Invariants: an idle link is settled, outside a transaction and alive as far as the socket tells; there are never more
+//! Invariants: an idle link is drained, outside a transaction and alive as far as the socket tells; there are never more
 //! than [`Pool::connections_max`] links to a node, a tenth more for the moment (see [`crate::backend::pool::admission`]), and who waits longer than [`CHECKOUT_TIMEOUT`] for one gets 53300.
 
 pub(crate) mod admission;
@@ -98,8 +98,8 @@ pub struct Link {
     pub(crate) statements: StatementCache,
     /// What the backend may have heard of.
     placeholders: Placeholders,
-    /// Which doubts about the node ([`crate::Context`]) were settled on this connection; 0 if it never settled.
-    pub(crate) settled_at: u64,
+    /// Which doubts about the node ([`crate::Context`]) were over when this connection passed its last read barrier; 0 if it passed none.
+    pub(crate) read_barrier_at: u64,
     /// `default_transaction_isolation` as the backend started.
     pub(crate) isolation: Isolation,
     /// `statement_timeout` as the backend started.
@@ -383,7 +383,7 @@ impl Pool {
             drawn: None,
             statements,
             placeholders: Placeholders::new(),
-            settled_at: 0,
+            read_barrier_at: 0,
             isolation,
             statement_timeout,
             node,

@@ -17,7 +17,7 @@
 //! that has begun a batch reads it to its end, however full the buffers are (that is why a batch is bounded), and then takes. The
 //! end of the last COPY waits for the end of all sources, and no source waits for that.
 //!
-//! **Errors.** The first one cancels what the other links are doing; each reads its answer to the end, so every link is settled, or
+//! **Errors.** The first one cancels what the other links are doing; each reads its answer to the end, so every link is drained, or
 //! broken, when the move is over. A cancel does not wait for a slow target: only the owner of a link reads and writes there.
 //!
 //! Memory: for each node [`ROOM_BYTES`], and a batch or a read of each source beyond.
@@ -294,7 +294,7 @@ impl<'r> Mover<'_, 'r> {
                 }
                 Ok(Event::Rows(..) | Event::Description(_) | Event::Suspended) => Ok(()),
                 Ok(other) => Err(PgError::protocol(format!("unexpected answer {other:?} to a fragment"))),
-                // The link is settled, or broken.
+                // The link is drained, or broken.
                 Err(error) => return Err(failure.unwrap_or(error)),
             };
             if let (Err(error), None) = (outcome, &failure) {

@@ -52,7 +52,7 @@ impl Session {
         if !self.binds(nodes) {
             if !self.in_block()
                 && self.is_consistent()
-                && let Some(completion) = self.read_alone(&parts, tables, call, output).await?
+                && let Some(completion) = self.read_optimistically(&parts, tables, call, output).await?
             {
                 return Ok(completion);
             }

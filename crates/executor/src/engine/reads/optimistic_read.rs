@@ -33,7 +33,7 @@ use crate::snapshot::{SNAPSHOT_WAIT_MAX, barrier};
 impl Session {
     /// Runs the same SELECT on several nodes under one global snapshot; `None` if it has to be done the long way. No row has gone to
     /// the client then.
-    pub(crate) async fn read_alone(
+    pub(crate) async fn read_optimistically(
         &mut self,
         parts: &[(NodeId, String)],
         tables: &Tables,

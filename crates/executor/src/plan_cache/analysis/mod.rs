@@ -470,7 +470,7 @@ impl Session {
         leased.flush().await?;
         leased.skip_preamble().await?;
         let result = leased.link.connection.read_rows().await;
-        if result.is_err() && leased.link.connection.is_settled() && !leased.link.connection.is_broken() {
+        if result.is_err() && leased.link.connection.is_drained() && !leased.link.connection.is_broken() {
             leased.link.connection.execute(end).await?;
         }
         // Whatever is said about the function is no news to the user.

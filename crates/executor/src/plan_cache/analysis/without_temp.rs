@@ -61,7 +61,7 @@ impl Session {
     async fn or_end<T>(&mut self, node: Slot, end: &str, result: Result<T>) -> Result<T> {
         if result.is_err() {
             let connection = &mut self.links.link(node)?.link.connection;
-            if connection.is_settled() && !connection.is_broken() {
+            if connection.is_drained() && !connection.is_broken() {
                 connection.execute(end).await?;
             }
         }

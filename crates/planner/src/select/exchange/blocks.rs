@@ -125,7 +125,7 @@ impl Search<'_> {
         let mut options = Vec::new();
         for distribution in [Distribution::Temporary, everywhere] {
             let mut state = found.state.clone();
-            let (nodes, sql, inputs) = self.settle(&found, &mut state)?;
+            let (nodes, sql, inputs) = self.as_fragment(&found, &mut state)?;
             let weight = rows * width(block.names.len());
             let (route, copies) = match &distribution {
                 Distribution::Temporary if nodes == home => (Route::Single { node: home[0] }, 0.1),
@@ -161,7 +161,7 @@ impl Search<'_> {
     }
 
     /// A plan's rows as a text and the nodes to run it on; what must be gathered for it becomes exchanges of its own.
-    pub(super) fn settle(
+    pub(super) fn as_fragment(
         &self,
         found: &Found,
         state: &mut State,

@@ -56,7 +56,7 @@ impl Search<'_> {
         for branch in &branches {
             let Some(found) = self.best(&branch.query, &state, &[])? else { return Ok(None) };
             state = found.state.clone();
-            let (nodes, sql, inputs) = self.settle(&found, &mut state)?;
+            let (nodes, sql, inputs) = self.as_fragment(&found, &mut state)?;
             let next = state.exchange(&branch.columns, nodes, sql, self.by_hash(&key, &map));
             let exchange = Exchange { inputs, ..next };
             state.cost += STEP + branch.rows * width(branch.columns.len());

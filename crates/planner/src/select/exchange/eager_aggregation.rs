@@ -41,7 +41,7 @@ use crate::tree::{self, Ask, Get, Ref, Syntax, Walk};
 const PLAIN_TYPES: [u32; 14] = [18, 20, 21, 23, 26, 16, 25, 1042, 1043, 1082, 1114, 1184, 2950, 19];
 
 /// A table whose rows are added up before they travel.
-struct Ahead {
+struct EagerAggregate {
     /// Grouped by.
     keys: Vec<Column>,
     parts: Vec<Part>,
@@ -57,7 +57,7 @@ struct Part {
 
 impl Search<'_> {
     /// The query with one table's rows added up early and sent by the hash of a column that they are joined by.
-    pub(super) fn ahead(&self, query: &SelectStmt, state: &State) -> Result<Vec<(SelectStmt, State)>> {
+    pub(super) fn eager_aggregates(&self, query: &SelectStmt, state: &State) -> Result<Vec<(SelectStmt, State)>> {
         let ctx = self.context(state);
         let levels = levels::levels(&ctx, query)?;
         let mut options = Vec::new();
@@ -85,24 +85,31 @@ impl Search<'_> {
         let query = predicate_elimination::without(query, &done)?.unwrap_or_else(|| query.clone());
         let levels = levels::levels(&ctx, &query)?;
         let Some((select, level)) = level_of(&query, &levels, table.number)? else { return Ok(Vec::new()) };
-        let Some(ahead) = (Separation { ctx: &ctx, select, level, table }).ahead()? else { return Ok(Vec::new()) };
-        let Some((fragment, rows)) = self.worth_it(&ahead, table, &filter)? else { return Ok(Vec::new()) };
+        let Some(eager) = (Separation { ctx: &ctx, select, level, table }).eager_aggregate()? else {
+            return Ok(Vec::new());
+        };
+        let Some((fragment, rows)) = self.worth_it(&eager, table, &filter)? else { return Ok(Vec::new()) };
         let mut options = Vec::new();
-        for key in ahead.keys.iter().filter(|key| level.compared.contains(&key.name)) {
-            options.extend(self.sent(&query, select, &ahead, table, &fragment, key, rows, state)?);
+        for key in eager.keys.iter().filter(|key| level.compared.contains(&key.name)) {
+            options.extend(self.sent(&query, select, &eager, table, &fragment, key, rows, state)?);
         }
         Ok(options)
     }
 
     /// What each node computes, and how many rows all give together, if those are far fewer than there are.
-    fn worth_it(&self, ahead: &Ahead, table: &LevelTable, filter: &[Node]) -> Result<Option<(SelectStmt, f64)>> {
+    fn worth_it(
+        &self,
+        eager: &EagerAggregate,
+        table: &LevelTable,
+        filter: &[Node],
+    ) -> Result<Option<(SelectStmt, f64)>> {
         let mut plain = gather::fragment(&table.relation, &table.name, &gather::Needs::default(), filter);
         let key = |column: &Column| tree::column(&[&table.alias, &column.name]);
-        plain.target_list = ahead.keys.iter().map(|column| tree::target(key(column), None)).collect();
+        plain.target_list = eager.keys.iter().map(|column| tree::target(key(column), None)).collect();
         let Some((_, few)) = self.once_if_fewer(&plain)? else { return Ok(None) };
         let mut fragment = plain;
-        fragment.group_clause = ahead.keys.iter().map(key).collect();
-        let parts = ahead.parts.iter().map(|part| tree::target(part.call.clone(), Some(&part.column.name)));
+        fragment.group_clause = eager.keys.iter().map(key).collect();
+        let parts = eager.parts.iter().map(|part| tree::target(part.call.clone(), Some(&part.column.name)));
         fragment.target_list.extend(parts);
         Ok(Some((fragment, few * table.relation.distribution.nodes().len() as f64)))
     }
@@ -112,7 +119,7 @@ impl Search<'_> {
         &self,
         query: &SelectStmt,
         select: &SelectStmt,
-        ahead: &Ahead,
+        eager: &EagerAggregate,
         table: &LevelTable,
         fragment: &SelectStmt,
         key: &Column,
@@ -120,7 +127,7 @@ impl Search<'_> {
         state: &State,
     ) -> Result<Vec<(SelectStmt, State)>> {
         let Some(key_type) = self.ctx.catalog.key_type(key.type_oid) else { return Ok(Vec::new()) };
-        let columns = numbered(ahead.keys.iter().chain(ahead.parts.iter().map(|part| &part.column)));
+        let columns = numbered(eager.keys.iter().chain(eager.parts.iter().map(|part| &part.column)));
         let number = columns.iter().find(|column| column.name == key.name).map_or(0, |column| column.number);
         let key = KeyColumn { number, key_type };
         let mut options = Vec::new();
@@ -130,7 +137,7 @@ impl Search<'_> {
             let sql = FinalSql::plain(tree::deparse_select(fragment)?);
             let exchange = state.exchange(&columns, nodes, sql, self.by_hash(&[key], &map));
             let replaced = HashMap::from([(table.number, exchange.table.clone())]);
-            let level = SelectStmt { from_clause: over(&ahead.level.from_clause, &replaced)?, ..ahead.level.clone() };
+            let level = SelectStmt { from_clause: over(&eager.level.from_clause, &replaced)?, ..eager.level.clone() };
             let place = Distribution::Hash { columns: vec![key], map_id, map: map.clone() };
             state.cost += STEP + rows * width(columns.len()) * 1.1;
             state.add(exchange, columns.clone(), place);
@@ -149,7 +156,7 @@ struct Separation<'a> {
 }
 
 impl Separation<'_> {
-    fn ahead(&self) -> Result<Option<Ahead>> {
+    fn eager_aggregate(&self) -> Result<Option<EagerAggregate>> {
         let is_plain_group = shape::plain_group(self.select).is_some();
         let is_grouped = is_plain_group && shape::windows(self.select)?.is_empty();
         let has_others = shape::has_json_aggregate(self.select)? || outer_aggregates::any(self.ctx, self.select)?;
@@ -175,7 +182,7 @@ impl Separation<'_> {
             }
         }
         let keys = self.keys(&level)?.filter(|keys| !keys.is_empty() && !self.are_unique(keys));
-        Ok(keys.filter(|_| !parts.is_empty()).map(|keys| Ahead { keys, parts, level }))
+        Ok(keys.filter(|_| !parts.is_empty()).map(|keys| EagerAggregate { keys, parts, level }))
     }
 
     /// Replaces the level's aggregates by what combines their parts; `false` if there is one that cannot be.

@@ -273,7 +273,7 @@ impl Search<'_> {
                 keep_cheaper(&mut best, self.best(&query, &state, &passed)?);
             }
         }
-        let others = self.ahead(query, state)?.into_iter().chain(self.verdicts(query, state)?);
+        let others = self.eager_aggregates(query, state)?.into_iter().chain(self.semi_join_reductions(query, state)?);
         for (query, state) in others {
             if best.as_ref().is_none_or(|best| best.state.cost > state.cost) {
                 keep_cheaper(&mut best, self.best(&query, &state, passed_over)?);

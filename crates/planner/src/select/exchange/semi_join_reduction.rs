@@ -70,7 +70,7 @@ struct Asked {
 
 impl Search<'_> {
     /// The query with the first such condition decided, its keys on the home node or on all nodes.
-    pub(super) fn verdicts(&self, query: &SelectStmt, state: &State) -> Result<Vec<(SelectStmt, State)>> {
+    pub(super) fn semi_join_reductions(&self, query: &SelectStmt, state: &State) -> Result<Vec<(SelectStmt, State)>> {
         if self.ctx.has_user_operator("=") {
             return Ok(Vec::new());
         }

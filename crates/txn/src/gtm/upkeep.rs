@@ -46,7 +46,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// A node that does not answer within this time counts as down.
 const NODE_MAX: Duration = Duration::from_secs(2);
 
-/// How far the keeper is. It outlives a change of the datanodes.
+/// How far the upkeep is. It outlives a change of the datanodes.
 #[derive(Default)]
 pub(super) struct Progress {
     /// Number of the last fence whose generation is everywhere.
@@ -68,14 +68,14 @@ pub(super) async fn run(
     events: mpsc::Sender<Event>,
 ) -> Datanodes {
     let passes = Passes::new(members, datanodes);
-    let mut keeper = Keeper { members, datanodes, draws, events, passes, progress, blocked: None };
+    let mut upkeep = Upkeep { members, datanodes, draws, events, passes, progress, blocked: None };
     let mut trouble = String::new();
     loop {
         let order = *orders.borrow_and_update();
-        if order.fences > keeper.progress.bumped || keeper.progress.is_unfenced {
-            match keeper.fence(order.fences).await {
+        if order.fences > upkeep.progress.bumped || upkeep.progress.is_unfenced {
+            match upkeep.fence(order.fences).await {
                 Ok(Scope::Current) => {}
-                Ok(Scope::Outdated(now)) => return keeper.end(now),
+                Ok(Scope::Outdated(now)) => return upkeep.end(now),
                 Err(error) if trouble != error.message() => {
                     warn!("snapshots have to wait: {}", error.message());
                     trouble = error.message().into_owned();
@@ -83,13 +83,13 @@ pub(super) async fn run(
                 Err(_) => {}
             }
         }
-        if let Scope::Outdated(now) = keeper.pass(order).await {
-            return keeper.end(now);
+        if let Scope::Outdated(now) = upkeep.pass(order).await {
+            return upkeep.end(now);
         }
-        if order.fences == keeper.progress.done {
+        if order.fences == upkeep.progress.done {
             trouble.clear();
         }
-        let is_behind = order.hurry || order.fences > keeper.progress.done;
+        let is_behind = order.hurry || order.fences > upkeep.progress.done;
         tokio::select! {
             () = sleep(if is_behind { RETRY_PAUSE.min(pass_interval) } else { pass_interval }) => {}
             // The sender lives as long as this future.
@@ -105,7 +105,7 @@ enum Scope {
     Outdated(Datanodes),
 }
 
-struct Keeper<'a> {
+struct Upkeep<'a> {
     members: &'a Members,
     datanodes: &'a Datanodes,
     draws: mpsc::Sender<Draw>,
@@ -116,7 +116,7 @@ struct Keeper<'a> {
     blocked: Option<Instant>,
 }
 
-impl Keeper<'_> {
+impl Upkeep<'_> {
     async fn fence(&mut self, fences: u64) -> Result<Scope> {
         let mut locked = join_all(self.datanodes.iter().map(async |(id, node)| (id, lock(node).await))).await;
         // With the lock there, since CREATE NODE waits for it.

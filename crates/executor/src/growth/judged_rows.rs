@@ -3,7 +3,7 @@
 //! ```text
 //!  from   COPY (SELECT ctid, … WHERE they belong on the other node) ──▶ loxo.repair_N on the other node
 //!  to     same: the whole row is there, as text. others: a row with its key is there. The rest: missing
-//!  to     COPY (SELECT ctid, verdict) ──▶ loxo.repair_N on the first node, where it says what becomes of its rows
+//!  to     COPY (SELECT ctid, judgement) ──▶ loxo.repair_N on the first node, where it says what becomes of its rows
 //! ```
 //!
 //! The tables are made and dropped in the transaction, so nobody else sees them. They are no temporary ones, since a transaction that has
@@ -21,7 +21,7 @@ use crate::session::Session;
 use crate::shared::catalog_load::{Row, number, text};
 
 const AT: &str = "\"loxo:at\"";
-const VERDICT: &str = "\"loxo:verdict\"";
+const JUDGEMENT: &str = "\"loxo:judgement\"";
 
 /// How many of the rows there are of each kind. Those of [`SAME`] are counted when they are deleted.
 pub(super) struct Judged {
@@ -37,8 +37,8 @@ pub(super) const SAME: &str = "same";
 const OTHERS: &str = "others";
 
 /// A condition on the table, on the node of the rows that were judged.
-pub(super) fn judged_as(table: &Relation, verdict: &str) -> String {
-    format!("ctid IN (SELECT {AT} FROM {} WHERE {VERDICT} = '{verdict}')", stage(table))
+pub(super) fn judged_as(table: &Relation, judgement: &str) -> String {
+    format!("ctid IN (SELECT {AT} FROM {} WHERE {JUDGEMENT} = '{judgement}')", stage(table))
 }
 
 /// Where its rows are judged. Two tables may be repaired at the same time.
@@ -68,9 +68,10 @@ impl Session {
         condition: &str,
     ) -> Result<Judged> {
         let (name, stage) = (table.qualified_name(), stage(table));
-        let make = format!("CREATE UNLOGGED TABLE {stage} (LIKE {name} INCLUDING GENERATED, {AT} tid, {VERDICT} text)");
+        let make =
+            format!("CREATE UNLOGGED TABLE {stage} (LIKE {name} INCLUDING GENERATED, {AT} tid, {JUDGEMENT} text)");
         self.run_on(to, &make).await?;
-        self.run_on(from, &format!("CREATE UNLOGGED TABLE {stage} ({AT} tid, {VERDICT} text)")).await?;
+        self.run_on(from, &format!("CREATE UNLOGGED TABLE {stage} ({AT} tid, {JUDGEMENT} text)")).await?;
         let mut travel = Travel::of(table);
         let read = format!("(SELECT ctid{} FROM ONLY {name} WHERE {condition})", with_comma(&travel.columns));
         travel.columns = format!("{AT}{}", with_comma(&travel.columns));
@@ -80,13 +81,13 @@ impl Session {
         for key in self.keys_on(to, &name).await? {
             self.run_on(to, &mark_others(table, &key)).await?;
         }
-        self.run_on(to, &format!("UPDATE {stage} SET {VERDICT} = '{MISSING}' WHERE {VERDICT} IS NULL")).await?;
-        let out = format!("COPY {stage} ({AT}, {VERDICT}) TO STDOUT (FORMAT binary)");
-        let into = format!("COPY {stage} ({AT}, {VERDICT}) FROM STDIN (FORMAT binary)");
+        self.run_on(to, &format!("UPDATE {stage} SET {JUDGEMENT} = '{MISSING}' WHERE {JUDGEMENT} IS NULL")).await?;
+        let out = format!("COPY {stage} ({AT}, {JUDGEMENT}) TO STDOUT (FORMAT binary)");
+        let into = format!("COPY {stage} ({AT}, {JUDGEMENT}) FROM STDIN (FORMAT binary)");
         self.pass_rows((to, &out), (from, &into)).await?;
         self.run_on(to, &format!("DROP TABLE {stage}")).await?;
 
-        let count = |verdict: &str| format!("count(*) FILTER (WHERE {VERDICT} = '{verdict}')");
+        let count = |judgement: &str| format!("count(*) FILTER (WHERE {JUDGEMENT} = '{judgement}')");
         let sql = format!("SELECT {}, {} FROM {stage}", count(MISSING), count(OTHERS));
         let counts = self.rows_on(from, &sql).await?;
         let of = |column| counts.first().map(|row| number(row, column)).transpose().map(Option::unwrap_or_default);
@@ -163,7 +164,7 @@ fn mark_same(table: &Relation) -> String {
               there AS MATERIALIZED (SELECT {whole} AS whole FROM ONLY {name} \
                   WHERE hashtextextended({whole}, 0) IN (SELECT hashtextextended(whole, 0) FROM mine)), \
               counted AS (SELECT whole, count(*) AS times FROM there GROUP BY whole) \
-         UPDATE {stage} SET {VERDICT} = '{SAME}' WHERE {AT} IN \
+         UPDATE {stage} SET {JUDGEMENT} = '{SAME}' WHERE {AT} IN \
              (SELECT mine.at FROM mine JOIN counted ON counted.whole = mine.whole WHERE mine.nth <= counted.times)"
     )
 }
@@ -171,11 +172,11 @@ fn mark_same(table: &Relation) -> String {
 /// Expressions of an index may name the table.
 fn mark_others(table: &Relation, key: &Key) -> String {
     let (alias, stage) = (quote_identifier(&table.name), stage(table));
-    let mine = key.read(&format!("{stage} AS {alias}"), &format!(", {AT} AS at, {VERDICT} AS verdict"));
+    let mine = key.read(&format!("{stage} AS {alias}"), &format!(", {AT} AS at, {JUDGEMENT} AS judgement"));
     let there = key.read(&format!("ONLY {} AS {alias}", table.qualified_name()), "");
     format!(
-        "UPDATE {stage} SET {VERDICT} = '{OTHERS}' WHERE {AT} IN \
-             (SELECT mine.at FROM {mine} AS mine JOIN {there} AS there ON {} WHERE mine.verdict IS NULL)",
+        "UPDATE {stage} SET {JUDGEMENT} = '{OTHERS}' WHERE {AT} IN \
+             (SELECT mine.at FROM {mine} AS mine JOIN {there} AS there ON {} WHERE mine.judgement IS NULL)",
         key.equal()
     )
 }

@@ -168,28 +168,28 @@ mod tests {
     use super::super::script::steps;
     use super::*;
 
-    fn verdict(sql: &str, server: (&str, &str), cluster: (&str, &str)) -> Option<Reason> {
+    fn reason_of(sql: &str, server: (&str, &str), cluster: (&str, &str)) -> Option<Reason> {
         let printed = |(text, state): (&str, &str)| Printed { text: text.into(), state: state.into() };
         compare(&steps(sql)[0], &printed(server), Some(&printed(cluster)))
     }
 
     #[test]
     fn order_counts_where_it_is_asked_for() {
-        assert_eq!(verdict("select a from t;", ("1\n2\n", ""), ("2\n1\n", "")), None);
-        assert_eq!(verdict("select a from t order by a;", ("1\n2\n", ""), ("2\n1\n", "")), Some(Reason::Answer));
-        assert_eq!(verdict("select a from t;", ("1\n2\n", ""), ("2\n", "")), Some(Reason::Answer));
+        assert_eq!(reason_of("select a from t;", ("1\n2\n", ""), ("2\n1\n", "")), None);
+        assert_eq!(reason_of("select a from t order by a;", ("1\n2\n", ""), ("2\n1\n", "")), Some(Reason::Answer));
+        assert_eq!(reason_of("select a from t;", ("1\n2\n", ""), ("2\n", "")), Some(Reason::Answer));
     }
 
     #[test]
     fn each_reason_is_found() {
         let ok = ("UPDATE 1\n", "00000");
-        assert_eq!(verdict("update t;", ok, ("ERROR:  no\n", "0A000")), Some(Reason::Refused));
-        assert_eq!(verdict("update t;", ok, ("ERROR:  no\n", "42P01")), Some(Reason::FollowsFromEarlier));
-        assert_eq!(verdict("update t;", ok, ("ERROR:  no\n", "22012")), Some(Reason::FailsOnlyHere));
-        assert_eq!(verdict("update t;", ("ERROR:  a\n", "22012"), ok), Some(Reason::FailsOnlyThere));
+        assert_eq!(reason_of("update t;", ok, ("ERROR:  no\n", "0A000")), Some(Reason::Refused));
+        assert_eq!(reason_of("update t;", ok, ("ERROR:  no\n", "42P01")), Some(Reason::FollowsFromEarlier));
+        assert_eq!(reason_of("update t;", ok, ("ERROR:  no\n", "22012")), Some(Reason::FailsOnlyHere));
+        assert_eq!(reason_of("update t;", ("ERROR:  a\n", "22012"), ok), Some(Reason::FailsOnlyThere));
         let errors = (("ERROR:  a\n", "22012"), ("ERROR:  b\n", "22012"));
-        assert_eq!(verdict("update t;", errors.0, errors.1), Some(Reason::Error));
-        assert_eq!(verdict("explain select 1;", ("a\n", "00000"), ("b\n", "00000")), Some(Reason::Explain));
+        assert_eq!(reason_of("update t;", errors.0, errors.1), Some(Reason::Error));
+        assert_eq!(reason_of("explain select 1;", ("a\n", "00000"), ("b\n", "00000")), Some(Reason::Explain));
         assert_eq!(compare(&steps("x;")[0], &Printed::default(), None), Some(Reason::Lost));
     }
 
