@@ -5,6 +5,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
 use testkit::wire::CopyInput;
 use testkit::{Cluster, free_ports};
 
@@ -125,7 +126,23 @@ fn every_figure_moves() {
     });
     let gtm = figures(of_gtm);
     assert!(gtm["loxo_gtm_snapshots_total"] > 0.0, "{gtm:?}");
+    all_of_the_dashboard_is_told(&[figures(of_coordinator), gtm]);
     in_doubt_is_told(&cluster, of_gtm);
+}
+
+/// Every figure of Grafana's dashboard is on a page.
+fn all_of_the_dashboard_is_told(pages: &[BTreeMap<String, f64>]) {
+    let board: Value = serde_json::from_str(include_str!("../../../packaging/grafana/loxo.json")).expect("JSON");
+    let panels = board["panels"].as_array().expect("panels");
+    let targets = panels.iter().flat_map(|panel| panel["targets"].as_array().expect("targets"));
+    let expressions: Vec<&str> = targets.map(|target| target["expr"].as_str().expect("an expression")).collect();
+    assert!(expressions.len() > 15, "{expressions:?}");
+    let told = |name: &str| pages.iter().flat_map(BTreeMap::keys).any(|key| key.split('{').next() == Some(name));
+    for expression in expressions {
+        let words = expression.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+        let names: Vec<&str> = words.filter(|word| word.starts_with("loxo_")).collect();
+        assert!(!names.is_empty() && names.iter().all(|name| told(name)), "{expression}");
+    }
 }
 
 /// A transaction whose commit point is away stays in doubt.

@@ -10,6 +10,7 @@ const PAGE: &str = include_str!("../../../docs/operate/install.md");
 const COMPOSE: &str = include_str!("../../../packaging/container/compose.yaml");
 const CONFIGURATION: &str = include_str!("../../../packaging/loxo.toml");
 const IN_CONTAINERS: &str = include_str!("../../../packaging/container/loxo.toml");
+const KUBERNETES: &str = include_str!("../../../packaging/kubernetes/loxo.yaml");
 
 /// Where the package puts the configuration.
 const INSTALLED: &str = "/etc/loxo/loxo.toml";
@@ -99,9 +100,39 @@ fn units_containers_and_the_page_call_the_program_as_it_is() {
     calls.into_iter().for_each(|call| is_understood(&call.split(' ').collect::<Vec<_>>()));
 }
 
+/// The configuration in the manifests.
+fn in_kubernetes() -> String {
+    let block =
+        KUBERNETES.lines().skip_while(|line| *line != "  loxo.toml: |").skip(1).take_while(|line| *line != "---");
+    block.map(|line| line.trim_start().to_owned() + "\n").collect()
+}
+
+#[test]
+fn the_manifests_call_the_program_as_it_is() {
+    let config = in_kubernetes();
+    for kind in ["coordinator", "datanode"] {
+        let hosts = config.lines().filter(|line| line.contains(&format!("\"loxo-{kind}-"))).count();
+        let set = KUBERNETES
+            .split("\nkind: StatefulSet\n")
+            .skip(1)
+            .find(|set| set.contains(&format!("\n  name: loxo-{kind}\n")));
+        let set = set.unwrap_or_else(|| panic!("no set of {kind}s"));
+        assert!(set.contains(&format!("\n  replicas: {hosts}\n")), "{kind}: {set}");
+    }
+    is_understood(&["gtm", "--config", INSTALLED]);
+    is_understood(&["coordinator", "--config", INSTALLED, "--name", "coord0"]);
+    is_understood(&["init", "--config", INSTALLED]);
+    for call in ["args: [gtm, --config, /etc/loxo/loxo.toml]", "loxo init --config /etc/loxo/loxo.toml"] {
+        assert!(KUBERNETES.contains(call), "{call}");
+    }
+    assert!(KUBERNETES.contains("loxo coordinator --config /etc/loxo/loxo.toml --name \"coord${HOSTNAME##*-}\""));
+}
+
 #[test]
 fn the_examples_are_configurations() {
-    for text in [CONFIGURATION.to_owned(), IN_CONTAINERS.replace("[gtm]", "tls_directory = \"tls\"\n[gtm]")] {
+    let with_certificates = |text: &str| text.replace("[gtm]", "tls_directory = \"tls\"\n[gtm]");
+    let in_kubernetes = with_certificates(&in_kubernetes()).replace("coord0", "coord2");
+    for text in [CONFIGURATION.to_owned(), with_certificates(IN_CONTAINERS), in_kubernetes] {
         let dir = TempDir::new("packaging").unwrap();
         let config = dir.write("loxo.toml", text.as_bytes()).unwrap();
         let mut loxo = Command::new(env!("CARGO_BIN_EXE_loxo"));
