@@ -14,7 +14,7 @@ use crate::membership::databases;
 use crate::sql::Session;
 
 /// The scripts, by the layout they lead to.
-const STEPS: [(i32, &str); 2] = [
+const STEPS: [(i32, &str); 3] = [
     (
         7,
         concat!(
@@ -24,6 +24,7 @@ const STEPS: [(i32, &str); 2] = [
         ),
     ),
     (8, include_str!("../sql/upgrade/8.sql")),
+    (9, include_str!("../sql/upgrade/9.sql")),
 ];
 
 /// A leading gtm holds it, and a coordinator has sessions.

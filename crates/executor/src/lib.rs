@@ -48,6 +48,7 @@ pub use backend::pool::{Address, Identity, Pool};
 pub use backend::settings::Settings;
 pub use backend::settings::duration;
 pub use backend::slot::Slot;
+pub use backend::statement_figures::Cost;
 pub use backend::type_ids::{NodeTypes, TypesOfNodes};
 pub use block::Mode;
 pub use copy::input::CopySource;
@@ -66,7 +67,7 @@ pub use session::own_settings::{IDLE_IN_TRANSACTION, IDLE_SESSION, STATEMENT_TIM
 pub use session::slow::default_log_min_duration;
 pub use shared::catalog_load::Loaded;
 pub use shared::context::Context;
-pub use shared::figures::{count_plan, count_statement};
+pub use shared::figures::count_plan;
 pub use shared::long_texts::{Apart, is_lengthy};
 pub use shared::plan_validity::{PlanValidity, is_outdated};
 pub use txn::user_prepared::End;

@@ -64,6 +64,7 @@ pub use parse::bodies::sql_statements;
 pub use parse::own_text::own_text;
 pub use parse::{
     Analysis, Marked, Shape, Statement, StatementKind, Undeclared, Uses, only_creates, parse, parse_for_dump,
+    without_constants,
 };
 pub use plan::*;
 pub use rewrite::before::trigger_condition;

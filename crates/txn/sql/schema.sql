@@ -106,7 +106,7 @@ COMMENT ON TABLE loxo.finishing IS 'Transactions of users that are being committ
 GRANT SELECT ON loxo.finishing TO PUBLIC;
 
 -- pg_prepared_xact() does not list a transaction any more once a new snapshot shows it.
-CREATE FUNCTION loxo.settle() RETURNS void
+CREATE FUNCTION loxo.read_barrier() RETURNS void
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
     AS $$
 DECLARE
@@ -125,7 +125,7 @@ BEGIN
     END LOOP;
 END
 $$;
-COMMENT ON FUNCTION loxo.settle() IS 'Waits until the distributed transactions that are prepared in this database now are resolved.';
+COMMENT ON FUNCTION loxo.read_barrier() IS 'Waits until the distributed transactions that are prepared in this database now are resolved.';
 
 -- Transactions that users prepared (page `user_prepared`); rows on the primary datanode only. Written by coordinators and
 -- gtms as superuser. The view shows them as PostgreSQL's view of that name would.

@@ -345,7 +345,7 @@ async fn readers_wait_for_those_that_are_being_committed_and_for_no_others() {
     });
     let mut watcher = nodes.servers[0].connect().await;
     let waits =
-        "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'SELECT loxo.settle%' AND wait_event = 'PgSleep'";
+        "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'SELECT loxo.read_barrier%' AND wait_event = 'PgSleep'";
     let deadline = std::time::Instant::now() + common::PATIENCE;
     while value(&mut watcher, waits).await == "0" {
         assert!(std::time::Instant::now() < deadline && !waiting.is_finished());

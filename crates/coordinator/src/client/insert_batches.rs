@@ -4,8 +4,9 @@
 //! waiting execution remembers the place in the output where its answer goes.
 
 use std::sync::Arc;
+use std::time::Instant;
 
-use executor::Call;
+use executor::{Call, Cost};
 use pgerror::{PgError, Result};
 use pgproto::frontend::{self, Target, tag};
 use pgproto::{Frame, backend};
@@ -72,6 +73,7 @@ impl Client {
             return Ok(());
         }
         let places = std::mem::take(&mut self.waiting).places;
+        let (began, text) = (Instant::now(), self.own().session.pipeline_text());
         self.own().session.statement_begins();
         let cancel = self.own().session.cancel_set();
         let own = &mut self.statements.own;
@@ -81,6 +83,10 @@ impl Client {
             Err(error) => (Vec::new(), Err(error)),
         };
         let result = self.own().session.judged(result).await;
+        let done = tags.len() as u64;
+        let cost =
+            Cost { calls: done, errors: u64::from(result.is_err()), took: began.elapsed(), rows: done, rows_moved: 0 };
+        text.into_iter().for_each(|sql| self.own().session.statements_ended(&sql, cost));
         debug_assert!(places.is_sorted() && tags.len() <= places.len(), "one place for each answer, in their order");
         let first = places.first().copied().unwrap_or_default();
         let behind = self.own().socket.buffer().split_off(first);

@@ -1,5 +1,7 @@
 //! The simple query protocol.
 
+use std::time::Instant;
+
 use bytes::Bytes;
 use executor::Call;
 use pgerror::{PgError, Result};
@@ -83,9 +85,11 @@ impl Client {
         let offset = sql.len() - statement.len();
         let statement = statement.trim_ascii_end();
         let statement = statement.strip_suffix(';').unwrap_or(statement).trim_ascii_end();
+        let began = Instant::now();
         let Quickly::Ended(result) = self.statements.execute_quickly(statement, &Call::simple()).await else {
             return None;
         };
+        self.own().session.statement_ended(Some(statement), began.elapsed(), &result);
         Some(result.map(|completion| self.own().socket.send_completion(&completion)).map_err(|error| (error, offset)))
     }
 

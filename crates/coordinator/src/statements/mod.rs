@@ -18,6 +18,7 @@ mod plans;
 mod runner;
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use executor::{Call, Completion, Session, Spool};
 use pgerror::{PgError, Result, SqlState};
@@ -63,8 +64,12 @@ impl Statements {
         mut spool: Option<&mut Spool>,
     ) -> Result<Completion> {
         self.own.refuse_in_failed_block(&statement.kind)?;
+        let began = Instant::now();
         let ran = self.execute_unguarded(statement, call, spool.as_deref_mut()).await;
-        self.ended(ran, spool).await
+        let result = self.ended(ran, spool).await;
+        let sql = plans::is_shown(&statement.kind).then_some(&*statement.sql);
+        self.own.session.statement_ended(sql, began.elapsed(), &result);
+        result
     }
 
     /// Runs a statement of a body.

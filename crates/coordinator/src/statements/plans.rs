@@ -267,7 +267,7 @@ impl Statements {
         spool: Option<&mut Spool>,
     ) -> Result<Ran> {
         if matches!(plan, Plan::CopyFrom(_) | Plan::CopyHome(_) | Plan::CopyTo(_) | Plan::Routine(_)) {
-            executor::count_statement(plan);
+            self.own.session.count_statement(plan);
         }
         match plan {
             Plan::CopyFrom(copy) => return self.own.copy_from(copy, statement).await.map(Ran::Done),
@@ -317,6 +317,13 @@ fn is_read_as(sql: &str, is_so: impl Fn(&Statement) -> bool) -> bool {
 fn is_plain(kind: &StatementKind) -> bool {
     use StatementKind::{Delete, Insert, Select, Update};
     matches!(kind, Select | Insert | Update | Delete)
+}
+
+/// May its text be shown in `loxo_stat_statements`? Some commands have passwords in them.
+pub(super) fn is_shown(kind: &StatementKind) -> bool {
+    use StatementKind::{Call, Copy, CreateTableAs, DeclareCursor, Execute, Explain, Fetch, RefreshMaterializedView};
+    let runs_query = matches!(kind, Copy(_) | CreateTableAs | DeclareCursor(_) | Explain(_) | Fetch(_));
+    runs_query || matches!(kind, Call | Execute { .. } | RefreshMaterializedView) || kind.row_command().is_some()
 }
 
 /// May it change rows by itself?

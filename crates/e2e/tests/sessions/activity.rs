@@ -49,6 +49,7 @@ fn a_dba_sees_all_sessions_and_ends_them() {
     what_runs_is_cancelled(&cluster, &mut dba);
     who_catches_everything_is_ended_too(&cluster, &mut dba);
     texts_of_others_are_no_commands(&cluster, &mut dba);
+    statements_are_added_up(&cluster, &mut dba);
     rights_are_postgresqls(&cluster, &mut dba);
     sizes_are_of_all_nodes(&cluster, &mut dba);
     statistics_are_of_all_nodes(&cluster, &mut dba);
@@ -380,6 +381,51 @@ fn rights_are_postgresqls(cluster: &Cluster, dba: &mut Client) {
     assert_eq!(ann.scalar(&format!("SELECT pg_terminate_backend({of_bob})")).expect("an answer"), "t");
     assert_eq!(bob.last_words().expect("last words").code().as_str(), "57P01");
     assert_eq!(dba.scalar("SELECT 1").expect("it lives"), "1");
+}
+
+/// Over both coordinators, without constants, and hidden from other roles.
+fn statements_are_added_up(cluster: &Cluster, dba: &mut Client) {
+    dba.run("SELECT loxo_stat_statements_reset()").expect("a new beginning");
+    let mut ann = session(cluster, 0, &[("user", "ann")]);
+    let mut also_ann = session(cluster, 1, &[("user", "ann")]);
+    for (number, client) in [&mut ann, &mut also_ann].into_iter().enumerate() {
+        for k in 1..=3 {
+            client.run(&format!("SELECT v FROM t WHERE k = {k}")).expect("a row");
+            client.run(&format!("SELECT v /* {number} */ FROM t WHERE k = {k}")).expect("a row");
+        }
+        client.run("SELECT nothing FROM t").expect_err("no column");
+        client.run("BEGIN; DO $$ BEGIN PERFORM count(*) FROM t; END $$; COMMIT").expect("a block");
+    }
+    dba.run("CREATE ROLE carl PASSWORD 'top secret'").expect("a role");
+    dba.run("SET loxo.few_rows = 0; SELECT count(*) FROM t a JOIN t b ON a.v = b.k + 1; RESET loxo.few_rows")
+        .expect("a join");
+
+    let of_ann =
+        "SELECT query, plan, calls, errors, rows FROM loxo_stat_statements WHERE usename = 'ann' ORDER BY 1, 2";
+    let lines = dba.strings(of_ann).expect("lines");
+    let expected = [
+        ["BEGIN", "session", "2", "0", "0"],
+        ["COMMIT", "session", "2", "0", "0"],
+        ["DO", "routine", "2", "0", "0"],
+        ["SELECT nothing FROM t", "session", "0", "2", "0"],
+        ["SELECT v /* 0 */ FROM t WHERE k = $1", "forward", "3", "0", "3"],
+        ["SELECT v /* 1 */ FROM t WHERE k = $1", "forward", "3", "0", "3"],
+        ["SELECT v FROM t WHERE k = $1", "forward", "6", "0", "6"],
+    ];
+    assert_eq!(lines, expected);
+    let whole = "SELECT count(*) FILTER (WHERE rows_moved > 0) > 0, bool_and(total_exec_time >= max_exec_time AND max_exec_time >= min_exec_time), \
+                 count(*) FILTER (WHERE query LIKE '%top secret%') FROM loxo_stat_statements s JOIN pg_roles r ON r.oid = s.userid";
+    assert_eq!(dba.strings(whole).expect("a line"), [["t", "t", "0"]]);
+
+    let mut bob = session(cluster, 1, &[("user", "bob")]);
+    let seen = "SELECT count(*) > 5, min(query), max(query) FROM loxo_stat_statements WHERE usename = 'ann'";
+    assert_eq!(bob.strings(seen).expect("a line"), [["t", "<insufficient privilege>", "<insufficient privilege>"]]);
+    assert_eq!(refused(&mut bob, "SELECT loxo_stat_statements_reset()").code().as_str(), "42501");
+    bob.run("DO $$ BEGIN PERFORM pg_blocking_pids(0); RAISE INFO USING ERRCODE = 'LX010', MESSAGE = '0'; END $$")
+        .expect("a note");
+    assert!(dba.strings(of_ann).expect("lines").len() > 5);
+    dba.run("SELECT loxo_stat_statements_reset()").expect("a new beginning");
+    assert!(dba.strings(of_ann).expect("lines").is_empty());
 }
 
 fn what_cannot_be_right_is_refused(dba: &mut Client) {

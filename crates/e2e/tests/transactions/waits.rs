@@ -189,7 +189,7 @@ fn independent_rows_pass_read_barriers_before_their_commit(test: &Test) {
     // The question that is asked behind the rows.
     let waits = |node| {
         let sql = "SELECT count(*) FROM pg_stat_activity \
-                   WHERE query LIKE '%if_assigned%loxo.settle%' AND wait_event = 'PgSleep'";
+                   WHERE query LIKE '%if_assigned%loxo.read_barrier%' AND wait_event = 'PgSleep'";
         datanode(node).scalar(sql).expect("a count") == "2"
     };
     until("the wait of both sessions on both nodes", || (0..2).all(waits));

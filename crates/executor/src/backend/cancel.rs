@@ -33,6 +33,7 @@ use txn::{Datanodes, Interrupt};
 
 use crate::backend::activity::{Activity, Told};
 use crate::backend::slot::Slot;
+use crate::backend::statement_figures::StatementFigures;
 
 /// A breaker that has no connection by then gives up; the gtm will ask again.
 const CONNECT_MAX: Duration = Duration::from_secs(2);
@@ -298,6 +299,10 @@ pub(crate) enum Question {
     Signal { pid: i32, backend_start: Option<i64>, ends: bool },
     /// Leaves a database of the cluster if no session uses it, or, if told so, ends those that do. Answered by their number.
     Leave { database: String, ends: bool },
+    /// What have statements cost? Answered by a list of [`ToldStatement`](crate::backend::statement_figures::ToldStatement).
+    Statements,
+    /// Forgets what statements have cost.
+    ForgetStatements,
 }
 
 /// Has a coordinator forget a database.
@@ -309,17 +314,28 @@ pub(crate) struct Registry {
     datanodes: Box<dyn Fn() -> Datanodes + Send + Sync>,
     sessions: Mutex<HashMap<u64, Weak<CancelSet>>>,
     leave: OnceLock<Leave>,
+    statements: StatementFigures,
 }
 
 impl Registry {
     pub(crate) fn new(datanodes: impl Fn() -> Datanodes + Send + Sync + 'static) -> Self {
-        Self { datanodes: Box::new(datanodes), sessions: Mutex::default(), leave: OnceLock::new() }
+        Self {
+            datanodes: Box::new(datanodes),
+            sessions: Mutex::default(),
+            leave: OnceLock::new(),
+            statements: Default::default(),
+        }
     }
 
     /// Enters a session until the entry is dropped.
     pub(crate) fn enter(self: &Arc<Self>, number: u64, session: &Arc<CancelSet>) -> Entry {
         self.lock().insert(number, Arc::downgrade(session));
         Entry { registry: self.clone(), number }
+    }
+
+    /// What statements have cost.
+    pub(crate) fn statements(&self) -> &StatementFigures {
+        &self.statements
     }
 
     /// What is done when a database is to be left. Counts once.
@@ -408,6 +424,11 @@ impl Sessions for Registry {
                         false => drop(tokio::spawn(async move { session.cancel().await })),
                     }
                 }
+                Bytes::new()
+            }
+            Ok(Question::Statements) => serde_json::to_vec(&self.statements.told()).unwrap_or_default().into(),
+            Ok(Question::ForgetStatements) => {
+                self.statements.reset();
                 Bytes::new()
             }
             Ok(Question::Leave { database, ends }) => self.leave(&database, ends).to_string().into(),

@@ -32,7 +32,7 @@ const WROTE: &[u8] = b"SET CONSTRAINTS ALL IMMEDIATE; SELECT pg_catalog.pg_curre
 /// [`WROTE`] for a node that has to pass a read barrier first.
 const READ_BARRIER_AND_WROTE: &[u8] =
     b"SET CONSTRAINTS ALL IMMEDIATE; SELECT pg_catalog.pg_current_xact_id_if_assigned(), \
-    (SELECT loxo.settle() FROM pg_catalog.pg_prepared_xact() LIMIT 1)";
+    (SELECT loxo.read_barrier() FROM pg_catalog.pg_prepared_xact() LIMIT 1)";
 
 /// What lets a statement commit by itself.
 #[derive(Clone)]

@@ -30,4 +30,5 @@ pub(crate) mod portals;
 pub(crate) mod request;
 pub(crate) mod settings;
 pub(crate) mod slot;
+pub(crate) mod statement_figures;
 pub(crate) mod type_ids;

@@ -65,6 +65,8 @@ const SET: &str = "SET LOCAL loxo.sessions";
 
 /// Of the notices that say whom to signal.
 const SIGNAL: &str = "LX010";
+/// In such a notice in place of a process id: what statements have cost is to be forgotten.
+const FORGET: i32 = 0;
 
 pub(super) struct Rights {
     sees_all: bool,
@@ -87,8 +89,9 @@ impl Rights {
         Ok(Self { sees_all: is(0), signals_all: is(1), is_superuser: is(2), roles, superusers, databases })
     }
 
-    fn sees(&self, session: &Told) -> bool {
-        self.sees_all || self.roles.contains(&session.usename)
+    /// Does it see what this role does?
+    pub(super) fn sees_of(&self, role: &str) -> bool {
+        self.sees_all || self.roles.contains(role)
     }
 
     pub(super) fn signals(&self, session: &Told) -> bool {
@@ -258,7 +261,7 @@ impl Session {
     }
 
     fn shown(&self, all: &[Told], locks: Vec<Value>, figures: Figures, rights: &Rights) -> String {
-        let seen = |session: &Told| match rights.sees(session) {
+        let seen = |session: &Told| match rights.sees_of(&session.usename) {
             true => session.clone(),
             false => session.clone().for_strangers(),
         };
@@ -288,6 +291,9 @@ impl Session {
 
     async fn send_signals(&mut self, signals: &[i32], all: &[Told], rights: &Rights) -> Result<()> {
         for signal in signals {
+            if *signal == FORGET && rights.is_superuser {
+                self.context.first().gtm.ask_all(question(&Question::ForgetStatements)?).await?;
+            }
             let (pid, ends) = (signal.saturating_abs(), *signal < 0);
             let meant = all.iter().find(|session| session.pid == pid);
             if let Some(session) = meant.filter(|session| rights.signals(session)) {

@@ -9,7 +9,9 @@ use catalog::{NodeId, quote_literal};
 use pgerror::{PgError, Result};
 use serde_json::{Value, json};
 
-use crate::commands::all_sessions::{Rights, Rows, in_utf8};
+use crate::backend::cancel::Question;
+use crate::backend::statement_figures::ToldStatement;
+use crate::commands::all_sessions::{Rights, Rows, in_utf8, question};
 use crate::session::Session;
 
 /// Users' tables and indexes, and of what is replicated the nodes that have a copy. Like PostgreSQL's functions about sizes it waits
@@ -22,6 +24,9 @@ const SIZES: &str = "SELECT c.copies, c.name, pg_catalog.jsonb_build_array( \
        FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
        WHERE c.relkind IN ('r', 'm', 'p', 'i') AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'loxo') \
          AND n.nspname !~ '^pg_(toast|temp)') c";
+
+/// A view of ours whose lines coordinators have.
+const STATEMENTS: &str = "loxo_stat_statements";
 
 const DATABASES: &str = "SELECT datname, pg_catalog.pg_database_size(oid) FROM pg_catalog.pg_database";
 
@@ -50,10 +55,35 @@ impl Session {
             figures.databases = added_databases(self.on_all_nodes(DATABASES).await, rights)?;
         }
         for view in self.leaves.asks_views.clone() {
-            let rows = self.rows_of_view(&view).await?;
+            let rows = match view.as_str() {
+                STATEMENTS => self.statements(rights).await?,
+                view => self.rows_of_view(view).await?,
+            };
             figures.views.insert(view, rows);
         }
         Ok(figures)
+    }
+
+    /// What statements have cost on all coordinators.
+    async fn statements(&mut self, rights: &Rights) -> Result<Vec<Value>> {
+        let answers = self.context.first().gtm.ask_all(question(&Question::Statements)?).await?;
+        let mut all: Vec<ToldStatement> = Vec::new();
+        for answer in answers {
+            let told = serde_json::from_slice::<Vec<ToldStatement>>(&answer);
+            all.extend(told.map_err(|_| PgError::protocol("another coordinator is not understood"))?);
+        }
+        all.sort_unstable_by(|one, other| one.key().cmp(&other.key()));
+        all.dedup_by(|again, line| {
+            let is_same = again.key() == line.key();
+            if is_same {
+                line.add(again);
+            }
+            is_same
+        });
+        for line in all.iter_mut().filter(|line| !rights.sees_of(&line.usename)) {
+            line.query = "<insufficient privilege>".to_owned();
+        }
+        all.into_iter().map(|line| serde_json::to_value(line).map_err(not_read)).collect()
     }
 
     /// Each node's in a view of PostgreSQL, as the session's role sees them.

@@ -83,6 +83,11 @@ impl Session {
         self.pipeline.is_some()
     }
 
+    /// The text of what waits.
+    pub fn pipeline_text(&self) -> Option<Arc<str>> {
+        self.pipeline.as_ref().map(|pipeline| pipeline.sql.clone())
+    }
+
     /// Should it not wait any longer?
     pub fn pipeline_is_full(&self) -> bool {
         self.pipeline.as_ref().is_some_and(|pipeline| pipeline.bytes >= BYTES_MAX)

@@ -106,6 +106,7 @@ impl Session {
             self.links.broadcast(&sources, &restore()).await?;
         }
         let stayed = started.iter().zip(&made).filter(|(node, _)| stays == Some(**node));
+        self.count_moved(&moved);
         moved.extend(stayed.map(|(node, tag)| Moved::stayed(node.node(), tag.as_deref())));
         Ok((columns, moved))
     }

@@ -327,7 +327,7 @@ impl Session {
         if result.is_ok() && !binary {
             self.links.broadcast(remotes, &restore()).await?;
         }
-        result
+        result.inspect(|moved| self.count_moved(moved))
     }
 
     /// The temp tables of a finished gather inside a block would be in the way of the next one.

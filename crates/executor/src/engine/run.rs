@@ -25,7 +25,6 @@ use crate::backend::slot::Slot;
 use crate::block::Mode;
 use crate::engine::output::Output;
 use crate::session::Session;
-use crate::shared::figures::count_statement;
 
 /// How a statement ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,7 +58,7 @@ fn operator(plan: &Plan) -> String {
 impl Session {
     /// Runs a planned statement and sends its rows to `output`. On an error the block, if one is open, has failed.
     pub async fn run(&mut self, plan: &Plan, call: &Call, output: &mut Output<'_>) -> Result<Completion> {
-        count_statement(plan);
+        self.count_statement(plan);
         let began = std::time::Instant::now();
         let told = self.notices.len();
         self.notified |= self.leaves.notifies;

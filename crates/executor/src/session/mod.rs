@@ -99,6 +99,8 @@ pub struct Session {
     /// Whether texts are exact under these settings: see the page of `fixed_text`.
     pub(crate) plain_text: Option<(u64, bool)>,
     pub(crate) scratch: crate::shared::templates::Scratch,
+    /// What the present statement of the client's has come to.
+    pub(crate) spent: crate::session::slow::Spent,
     /// The present statement's shape, or those of its kinds of rows, if they are to be learned.
     pub(crate) lessons: Vec<crate::shared::templates::Lesson>,
     /// What the present statement may leave in the backends that run it.
@@ -141,6 +143,7 @@ impl Session {
             search_path: None,
             plain_text: None,
             scratch: Default::default(),
+            spent: Default::default(),
             lessons: Vec::new(),
             leaves: Leavings::default(),
             pipeline: None,

@@ -61,9 +61,11 @@ fn class(plan: &Plan) -> usize {
     }
 }
 
-/// A statement is run by this plan.
-pub fn count_statement(plan: &Plan) {
-    STATEMENTS[class(plan)].count();
+/// A statement is run by this plan, of this kind.
+pub(crate) fn count_statement(plan: &Plan) -> &'static str {
+    let class = class(plan);
+    STATEMENTS[class].count();
+    CLASSES[class]
 }
 
 /// A statement has got a plan: by one like it, or a new one.

@@ -32,7 +32,7 @@ mod system_views;
 pub use analysed::{Analysis, Undeclared, Uses};
 pub use executed::Executed;
 pub use marked::Marked;
-pub use shape::Shape;
+pub use shape::{Shape, without_constants};
 pub use statement::*;
 pub(crate) use system_views::{Asked, asks_cluster, is_one_nodes};
 

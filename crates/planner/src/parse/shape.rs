@@ -41,6 +41,11 @@ pub(crate) enum LiteralKind {
     },
 }
 
+/// The text with `$n` in place of its constants, as PostgreSQL's own scanner finds them; `None` if it does not parse.
+pub fn without_constants(sql: &str) -> Option<String> {
+    pg_query::normalize(sql).ok()
+}
+
 impl Shape {
     /// Scans one statement (no semicolon, no blanks around it). False if it has no shape; what is in `self` is then
     /// meaningless.

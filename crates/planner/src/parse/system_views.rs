@@ -19,7 +19,7 @@ const OF_ALL_NODES: &str = "pg_locks pg_stat_activity pg_stat_archiver pg_stat_b
      pg_stat_replication pg_stat_slru pg_stat_user_functions pg_stat_wal pg_stat_all_indexes pg_stat_user_indexes pg_stat_all_tables \
      pg_stat_user_tables pg_statio_all_indexes pg_statio_user_indexes pg_statio_all_sequences pg_statio_user_sequences \
      pg_statio_all_tables pg_statio_user_tables pg_stat_progress_analyze pg_stat_progress_basebackup pg_stat_progress_cluster \
-     pg_stat_progress_copy pg_stat_progress_create_index pg_stat_progress_vacuum";
+     pg_stat_progress_copy pg_stat_progress_create_index pg_stat_progress_vacuum loxo_stat_statements";
 /// Views of ours that PostgreSQL does not have: what each node shows in its own, and how tables lie on the nodes.
 const OF_EACH_NODE: &str = "loxo_node_pg_stat";
 const OWN_PREFIX: &str = "loxo_node_";
@@ -38,7 +38,8 @@ const SCHEMA: &str = "loxo";
 /// Ours of this name are views; the others are functions.
 const PLAIN: [&str; 2] = ["pg_prepared_xacts", "triggers"];
 /// Functions of PostgreSQL's about sessions.
-const CALLS: [&str; 4] = ["pg_backend_pid", "pg_blocking_pids", "pg_cancel_backend", "pg_terminate_backend"];
+const CALLS: [&str; 5] =
+    ["pg_backend_pid", "pg_blocking_pids", "pg_cancel_backend", "pg_terminate_backend", "loxo_stat_statements_reset"];
 /// … and about sizes. Of a table that a constant names, the nodes' sizes are added up by the plan.
 const SIZES: [&str; 5] =
     ["pg_database_size", "pg_relation_size", "pg_table_size", "pg_indexes_size", "pg_total_relation_size"];

@@ -17,7 +17,7 @@ pub const SNAPSHOT_SQL: &str = "SELECT last_value FROM loxo.generation";
 
 /// Waits on a datanode until the distributed transactions that it holds prepared now are resolved, 30 s at most (57P03).
 /// Microseconds if there are none.
-pub const READ_BARRIER_SQL: &str = "SELECT loxo.settle() FROM pg_catalog.pg_prepared_xact() LIMIT 1";
+pub const READ_BARRIER_SQL: &str = "SELECT loxo.read_barrier() FROM pg_catalog.pg_prepared_xact() LIMIT 1";
 
 /// How long a statement waits for its global snapshot.
 const WAIT_MAX: Duration = Duration::from_secs(30);

@@ -392,6 +392,7 @@ impl Session {
         suspended.put_back(taking);
         self.links.put_back(giving);
         let moved = moved?;
+        self.count_moved(&moved);
         if !binary {
             self.links.broadcast(&sources, &restore()).await?;
         }
