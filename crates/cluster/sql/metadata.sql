@@ -722,6 +722,11 @@ BEGIN
             MESSAGE = 'this change of a replicated table, with session_replication_role = replica, is not supported',
             HINT = 'SET session_replication_role TO origin.';
     END IF;
+    IF NOT wanted AND current_setting('loxo.tell_rows', true) IS DISTINCT FROM 'on' THEN
+        RAISE feature_not_supported USING
+            MESSAGE = 'a change of a replicated table in whose course loxo.tell_rows is set is not supported',
+            HINT = 'Leave this setting to the coordinator.';
+    END IF;
     PERFORM set_config('loxo.tell_rows', CASE WHEN wanted THEN 'on' ELSE '' END, true);
 END
 $$;
@@ -752,6 +757,10 @@ BEGIN
             EXECUTE FUNCTION loxo.tell_row()$sql$, relation);
     ELSIF tells AND NOT is_copy THEN
         EXECUTE format('DROP TRIGGER "loxo.tell_row" ON %s', relation);
+    END IF;
+    -- Whatever role the session has, and whatever the owner has switched off.
+    IF kind = 'r' AND is_copy THEN
+        EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER "loxo.tell_row"', relation);
     END IF;
     FOR name IN
         SELECT t.tgname FROM pg_trigger AS t

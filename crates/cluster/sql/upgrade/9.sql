@@ -1,4 +1,6 @@
--- From layout 8 to layout 9: what statements have cost; loxo.settle() is called read_barrier.
+-- From layout 8 to layout 9: what statements have cost; loxo.settle() is called read_barrier; triggers that tell of rows fire always.
+
+SET LOCAL search_path = pg_catalog, pg_temp;
 
 ALTER FUNCTION loxo.settle() RENAME TO read_barrier;
 
@@ -30,3 +32,75 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION loxo.loxo_stat_statements_reset() IS 'Tells the coordinators to forget what statements have cost.';
+
+CREATE OR REPLACE FUNCTION loxo.tell_rows(proof bytea, wanted bool) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    PERFORM loxo.check_proof('tell_rows', proof);
+    IF wanted AND current_setting('session_replication_role') = 'replica' THEN
+        RAISE feature_not_supported USING
+            MESSAGE = 'this change of a replicated table, with session_replication_role = replica, is not supported',
+            HINT = 'SET session_replication_role TO origin.';
+    END IF;
+    IF NOT wanted AND current_setting('loxo.tell_rows', true) IS DISTINCT FROM 'on' THEN
+        RAISE feature_not_supported USING
+            MESSAGE = 'a change of a replicated table in whose course loxo.tell_rows is set is not supported',
+            HINT = 'Leave this setting to the coordinator.';
+    END IF;
+    PERFORM set_config('loxo.tell_rows', CASE WHEN wanted THEN 'on' ELSE '' END, true);
+END
+$$;
+
+CREATE OR REPLACE FUNCTION loxo.tend_copy(relation regclass, followed bool) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    is_copy bool := EXISTS (
+        SELECT FROM loxo.class AS k WHERE k.relid = relation AND k.locator = 'R' AND cardinality(k.nodes) > 1);
+    tells bool := EXISTS (
+        SELECT FROM pg_trigger AS t WHERE t.tgrelid = relation AND t.tgfoid = 'loxo.tell_row()'::regprocedure);
+    follows bool := loxo.follows(relation);
+    kind "char";
+    name name;
+    part regclass;
+BEGIN
+    SELECT c.relkind INTO kind FROM pg_class AS c
+    WHERE c.oid = relation AND pg_has_role(session_user, c.relowner, 'MEMBER');
+    IF kind IS NULL THEN
+        RAISE insufficient_privilege USING MESSAGE = format('must be owner of table %s', relation);
+    END IF;
+    IF kind = 'r' AND is_copy AND NOT tells THEN
+        EXECUTE format($sql$CREATE TRIGGER "loxo.tell_row" AFTER INSERT OR UPDATE OR DELETE ON %s FOR EACH ROW
+            WHEN (pg_catalog.current_setting('loxo.tell_rows', true) OPERATOR(pg_catalog.=) 'on')
+            EXECUTE FUNCTION loxo.tell_row()$sql$, relation);
+    ELSIF tells AND NOT is_copy THEN
+        EXECUTE format('DROP TRIGGER "loxo.tell_row" ON %s', relation);
+    END IF;
+    -- Whatever role the session has, and whatever the owner has switched off.
+    IF kind = 'r' AND is_copy THEN
+        EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER "loxo.tell_row"', relation);
+    END IF;
+    FOR name IN
+        SELECT t.tgname FROM pg_trigger AS t
+        WHERE t.tgrelid = relation AND NOT t.tgisinternal
+          AND t.tgfoid NOT IN ('loxo.tell_row()'::regprocedure, 'loxo.capture()'::regprocedure, 'loxo.tell_move()'::regprocedure)
+          AND CASE WHEN follows THEN t.tgenabled IN ('O', 'A') ELSE followed AND t.tgenabled = 'R' END
+    LOOP
+        EXECUTE format('ALTER TABLE %s ENABLE %s TRIGGER %I', relation, CASE WHEN follows THEN 'REPLICA' ELSE '' END, name);
+    END LOOP;
+    FOR part IN SELECT i.inhrelid FROM pg_inherits AS i WHERE i.inhparent = relation AND kind = 'p' LOOP
+        PERFORM loxo.tend_copy(part, followed);
+    END LOOP;
+END
+$$;
+
+DO $$
+DECLARE
+    told regclass;
+BEGIN
+    FOR told IN SELECT t.tgrelid FROM pg_trigger AS t WHERE t.tgfoid = 'loxo.tell_row()'::regprocedure LOOP
+        EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER "loxo.tell_row"', told);
+    END LOOP;
+END
+$$;

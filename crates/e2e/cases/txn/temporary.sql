@@ -135,3 +135,20 @@ WITH d AS (DELETE FROM changed_by WHERE id IN (SELECT id + 2 FROM pg_temp.own) R
 WITH w AS (DELETE FROM pg_temp.own WHERE id = 1 RETURNING *) INSERT INTO changed_by SELECT id + 200, b FROM w RETURNING *;
 SELECT * FROM changed_by ORDER BY id;
 DROP TABLE own;
+-- A name twice.
+CREATE TABLE wide (id int, g int, v text) /*dist: hash(id)*/;
+CREATE TABLE thin (id int, g int) /*dist: hash(g)*/;
+INSERT INTO wide VALUES (1, 2, 'a'), (2, 3, 'b');
+INSERT INTO thin VALUES (1, 2), (2, 5);
+CREATE TEMP TABLE twice AS SELECT id, id FROM thin;
+CREATE TEMP TABLE twice AS SELECT g + 1, g + 2 FROM thin;
+CREATE TEMP TABLE twice AS SELECT * FROM thin JOIN wide USING (id);
+CREATE TEMP TABLE twice AS SELECT thin.g, wide.g FROM thin JOIN wide USING (id) WITH NO DATA;
+SELECT * INTO TEMP twice FROM thin JOIN wide USING (id);
+CREATE TEMP TABLE twice (a, b, a) AS SELECT * FROM wide;
+CREATE TEMP TABLE twice (a, g) AS SELECT id, g, id FROM thin;
+CREATE TEMP TABLE once (a, b) AS SELECT id, id FROM thin;
+SELECT * FROM once ORDER BY 1, 2;
+CREATE TEMP TABLE again (a, b) AS SELECT thin.id, thin.id, wide.v FROM thin JOIN wide ON thin.g = wide.g;
+SELECT * FROM again ORDER BY 1, 2;
+DROP TABLE once, again, wide, thin;

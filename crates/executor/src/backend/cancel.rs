@@ -151,8 +151,7 @@ impl CancelSet {
         self.is_alone.store(is_alone, Ordering::Relaxed);
         self.interrupt.clear();
         if *self.activity.ending().borrow() {
-            self.interrupt
-                .raise(PgError::new(SqlState::ADMIN_SHUTDOWN, "terminating connection due to administrator command"));
+            self.interrupt.raise(terminated());
         }
         if let Some(limit) = limit {
             let timer = tokio::spawn(self.clone().time_out(limit, self.statement.load(Ordering::Relaxed)));
@@ -288,6 +287,11 @@ impl CancelSet {
         }
         Ok(())
     }
+}
+
+/// What a session is told that somebody has ended. Nothing catches it.
+pub(crate) fn terminated() -> PgError {
+    PgError::fatal(SqlState::ADMIN_SHUTDOWN, "terminating connection due to administrator command")
 }
 
 /// What coordinators ask each other.

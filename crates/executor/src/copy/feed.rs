@@ -235,6 +235,7 @@ mod tests {
     use std::io::Write;
 
     use copyfmt::{CopyColumn, Format, Output, RouterSpec, Routing, Source, Step};
+    use tokio::sync::watch;
 
     use super::*;
     use crate::copy::input::CopySource;
@@ -263,7 +264,8 @@ mod tests {
         helpers: Option<usize>,
     ) -> (Vec<Vec<u8>>, Option<String>, u64, u64, u64) {
         let options = CopyOptions::new(Format::Csv);
-        let input = Input::open(CopySource::File(path.to_owned()), false, 3).await.expect("a file");
+        let input =
+            Input::open(CopySource::File(path.to_owned()), false, 3, watch::channel(false).1).await.expect("a file");
         let mut feed = Feed::new(input, &options, cores, helpers);
         let mut router = router(&options);
         let mut outputs = vec![Vec::new(); 3];

@@ -84,7 +84,7 @@ impl Session {
             };
             if let Some(copies) = &plan.copies {
                 this.tell_rows(copies.first, false).await?;
-                this.pass_rows_on(copies).await?;
+                this.pass_rows_on(copies, 0).await?;
             }
             Ok(rows)
         })
@@ -221,7 +221,8 @@ impl Session {
         columns: usize,
         nodes: &[NodeId],
     ) -> Result<Input<'a>> {
-        let opened = Input::open(source, options.format == Format::Binary, columns).await;
+        let ending = self.links.cancel().activity().ending();
+        let opened = Input::open(source, options.format == Format::Binary, columns, ending).await;
         if opened.is_err() {
             self.abandon_copy(nodes).await;
         }

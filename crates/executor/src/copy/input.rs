@@ -14,7 +14,9 @@ use bytes::Bytes;
 use copyfmt::LineFinder;
 use pgerror::{PgError, Result, SqlState, field};
 use pgproto::{Frame, FrameReader, FrameWriter, backend, frontend};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
+
+use crate::backend::cancel::terminated;
 
 /// How the error begins that a client's CopyFail becomes.
 pub(crate) const CLIENT_GAVE_UP: &str = "COPY from stdin failed: ";
@@ -52,19 +54,24 @@ impl CopySource<'_> {
 
 /// The bytes of a COPY, in chunks.
 pub(crate) enum Input<'a> {
-    Client { reader: &'a mut FrameReader, ended: bool },
+    Client { reader: &'a mut FrameReader, ended: bool, ending: watch::Receiver<bool> },
     File(mpsc::Receiver<Result<Bytes>>),
     Cached(Cached),
 }
 
 impl<'a> Input<'a> {
-    /// Asks the client for data, or opens the file.
-    pub(crate) async fn open(source: CopySource<'a>, binary: bool, columns: usize) -> Result<Self> {
+    /// Asks the client for data, or opens the file. `ending` is true when the session is to end, whatever the client does.
+    pub(crate) async fn open(
+        source: CopySource<'a>,
+        binary: bool,
+        columns: usize,
+        ending: watch::Receiver<bool>,
+    ) -> Result<Self> {
         match source {
             CopySource::Client(reader, writer) => {
                 backend::copy_response(writer.buffer(), backend::tag::COPY_IN, binary, columns);
                 writer.flush().await?;
-                Ok(Input::Client { reader, ended: false })
+                Ok(Input::Client { reader, ended: false, ending })
             }
             CopySource::File(path) => {
                 let file = open_file(&path)?;
@@ -88,14 +95,18 @@ impl<'a> Input<'a> {
 
     /// `None` at the end. A client that gives up or hangs up is an error.
     pub(crate) async fn next(&mut self) -> Result<Option<Bytes>> {
-        let (reader, ended) = match self {
+        let (reader, ended, ending) = match self {
             Input::File(chunks) => return chunks.recv().await.transpose(),
             Input::Cached(file) => return file.next().await,
             Input::Client { ended: true, .. } => return Ok(None),
-            Input::Client { reader, ended } => (reader, ended),
+            Input::Client { reader, ended, ending } => (reader, ended, ending),
         };
         loop {
-            let frame = message_of_copy(reader).await?;
+            let frame = tokio::select! {
+                biased;
+                frame = message_of_copy(reader) => frame?,
+                _ = ending.wait_for(|ends| *ends) => return Err(terminated()),
+            };
             match frame.tag {
                 frontend::tag::COPY_DATA => return Ok(Some(frame.body)),
                 frontend::tag::COPY_DONE => {

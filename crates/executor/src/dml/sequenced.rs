@@ -73,7 +73,7 @@ impl Session {
                 completion = done;
             }
             if let Some(copies) = &ctes.copies {
-                self.pass_rows_on(copies).await?;
+                self.pass_rows_on(copies, 0).await?;
             }
             self.statement_finished();
         }

@@ -48,6 +48,14 @@ impl Completion {
             Completion::Empty => None,
         }
     }
+
+    /// How many rows it says to have changed.
+    pub(crate) fn rows_changed(&self) -> u64 {
+        match self {
+            Completion::Tag(tag) if !tag.starts_with("SELECT") => self.rows().unwrap_or(0),
+            Completion::Tag(_) | Completion::Empty => 0,
+        }
+    }
 }
 
 /// The operator at the root of a plan, for the log. What it computes is not told: its texts have constants of the user's.

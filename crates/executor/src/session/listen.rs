@@ -187,6 +187,9 @@ impl Session {
 
     /// UNLISTEN; `None` for all channels.
     pub fn unlisten(&mut self, channel: Option<&str>) {
+        if self.listening.is_none() {
+            return;
+        }
         self.change_channels(channel.map_or(Change::RemoveAll, |channel| Change::Remove(channel.to_owned())));
     }
 

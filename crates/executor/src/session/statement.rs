@@ -5,6 +5,7 @@ use std::sync::Arc;
 use pgerror::{PgError, Result, SqlState, field};
 use planner::{ExchangePlan, Plan};
 
+use crate::backend::cancel::terminated;
 use crate::block::Block;
 use crate::block::GlobalSnapshot;
 use crate::session::Session;
@@ -227,6 +228,11 @@ impl Session {
                 if error.code() == SqlState::CONNECTION_FAILURE && chosen.code() == SqlState::QUERY_CANCELED =>
             {
                 Err(chosen.detail(error.message().into_owned()))
+            }
+            (Err(error), None)
+                if error.code() == SqlState::QUERY_CANCELED && *self.links.cancel().activity().ending().borrow() =>
+            {
+                Err(terminated())
             }
             (result, _) => result,
         }

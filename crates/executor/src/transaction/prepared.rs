@@ -9,7 +9,7 @@ use txn::user_prepared::{self, End, Registration};
 use txn::{CommitTools, Participant};
 
 use crate::backend::pool::Link;
-use crate::block::Mode;
+use crate::block::{Mode, Replay};
 use crate::session::Session;
 use crate::transaction::unresolved_warning;
 
@@ -41,6 +41,11 @@ impl Session {
         if self.block.as_ref().is_some_and(|block| block.schema_changed) {
             return Err(PgError::unsupported("PREPARE TRANSACTION of a schema change")
                 .hint("Use COMMIT: it is atomic on all datanodes."));
+        }
+        let listens = |step: &Replay| matches!(step, Replay::Listen(_));
+        if self.block.as_ref().is_some_and(|block| block.replay.iter().any(listens)) {
+            let text = "cannot PREPARE a transaction that has executed LISTEN, UNLISTEN, or NOTIFY";
+            return Err(PgError::new(SqlState::FEATURE_NOT_SUPPORTED, text));
         }
         if self.links.iter().any(|(_, leased)| leased.begun && leased.gathered) {
             return Err(PgError::unsupported(

@@ -136,7 +136,12 @@ fn described(ctx: &Context<'_>, into: &IntoClause, name: &str) -> Result<NewTabl
 /// A temporary table of the home node, filled from anywhere.
 fn temporary(ctx: &Context<'_>, statement: &Statement, ctas: &CreateTableAsStmt, query: &NodeEnum) -> Result<Plan> {
     let name = ctas.into.as_ref().and_then(|into| into.rel.as_ref());
-    if name.is_some_and(|name| ctx.session.temp_relations.contains(&name.relname)) {
+    let columns = match ctas.into.as_deref().filter(|_| ctx.session.describe.is_some()) {
+        Some(into) => described(ctx, into, "")?.columns,
+        None => Vec::new(),
+    };
+    let twice = (1..columns.len()).any(|at| columns[..at].iter().any(|column| column.name == columns[at].name));
+    if twice || name.is_some_and(|name| ctx.session.temp_relations.contains(&name.relname)) {
         // PostgreSQL says so, before it looks at any row.
         let is_there = super::temporary(ctx, statement, DdlKind::Schema);
         return Ok(boxed(DdlPlan { node_sql: shell(ctas)?, ..is_there }));

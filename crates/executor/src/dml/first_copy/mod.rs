@@ -21,7 +21,7 @@ use std::sync::Arc;
 use catalog::{Generated, NodeId, Relation};
 use pgerror::{PgError, Result};
 use pgproto::backend::split_command_tag;
-use planner::{Copies, FirstCopy};
+use planner::{Copies, FirstCopy, Plan};
 
 use crate::backend::call::Call;
 use crate::backend::call::Parameters;
@@ -74,7 +74,10 @@ impl Session {
         self.tell_rows(plan.copies.first, true).await?;
         let done = Box::pin(self.dispatch(&plan.plan, call, output)).await?;
         self.tell_rows(plan.copies.first, false).await?;
-        self.pass_rows_on(&plan.copies).await?;
+        // With changes in WITH the count may be of another table, or each step has passed on its own.
+        let is_in_steps = matches!(plan.plan, Plan::SequencedCtes(_));
+        let is_one = !is_in_steps && plan.tables.written.as_ref().is_some_and(|table| plan.written.contains(table));
+        self.pass_rows_on(&plan.copies, if is_one { done.rows_changed() } else { 0 }).await?;
         Ok(done)
     }
 
@@ -86,9 +89,14 @@ impl Session {
         self.call_on(first, &[OwnCall::new("tell_rows", wanted.to_string())]).await.map(drop)
     }
 
-    /// Gives the other copies what the first one has told.
-    pub(crate) async fn pass_rows_on(&mut self, copies: &Copies) -> Result<()> {
+    /// Gives the other copies what the first one has told, which is of `changed` rows of the tables at least.
+    pub(crate) async fn pass_rows_on(&mut self, copies: &Copies, changed: u64) -> Result<()> {
         let told = self.take_rows_told(copies.first).await?;
+        let of_tables =
+            told.iter().filter(|row| copies.tables.iter().any(|(s, t)| (s, t) == (&row.schema, &row.table)));
+        if (of_tables.count() as u64) < changed {
+            return Err(not_told(copies));
+        }
         if told.is_empty() {
             return Ok(());
         }
@@ -248,6 +256,14 @@ fn with_values(values: Vec<Option<bytes::Bytes>>) -> Call {
 fn generates_by_functions(table: &Relation) -> bool {
     let calls = table.code.as_ref().is_some_and(|code| !code.expressions.is_empty());
     calls && table.columns.iter().any(|column| matches!(column.generated, Generated::Stored | Generated::Virtual))
+}
+
+/// Somebody has switched off what tells of rows.
+fn not_told(copies: &Copies) -> PgError {
+    let names: Vec<&str> = copies.tables.iter().map(|(_, name)| name.as_str()).collect();
+    PgError::unsupported(format!("this change of replicated table \"{}\"", names.join("\" or \"")))
+        .detail("The other copies get the rows from the first one, which does not tell of all of them.")
+        .hint("ALTER TABLE … ENABLE TRIGGER ALL has it tell of them again.")
 }
 
 fn not_alike(table: &Relation) -> PgError {
