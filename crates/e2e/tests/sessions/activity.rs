@@ -48,6 +48,7 @@ fn a_dba_sees_all_sessions_and_ends_them() {
     the_blocked_one_is_found_and_the_blocker_ended(&cluster, &mut dba);
     what_runs_is_cancelled(&cluster, &mut dba);
     who_catches_everything_is_ended_too(&cluster, &mut dba);
+    who_works_or_waits_for_rows_is_ended(&cluster, &mut dba);
     texts_of_others_are_no_commands(&cluster, &mut dba);
     statements_are_added_up(&cluster, &mut dba);
     rights_are_postgresqls(&cluster, &mut dba);
@@ -336,6 +337,27 @@ fn who_catches_everything_is_ended_too(cluster: &Cluster, dba: &mut Client) {
     until(dba, &format!("SELECT state FROM pg_stat_activity WHERE pid = {pid}"), "active");
     assert_eq!(dba.scalar(&format!("SELECT pg_terminate_backend({pid})")).expect("an answer"), "t");
     until(dba, &format!("SELECT count(*) FROM pg_stat_activity WHERE pid = {pid}"), "0");
+}
+
+/// In the middle of a statement it is the session that ends, and so it does when a COPY waits for its client.
+fn who_works_or_waits_for_rows_is_ended(cluster: &Cluster, dba: &mut Client) {
+    let mut sleeper = session(cluster, 0, &[("user", "ann")]);
+    let pid = sleeper.backend_key.0;
+    sleeper.send_query("SELECT pg_sleep(600)").expect("sent");
+    until(dba, &format!("SELECT concat(state, wait_event) FROM pg_stat_activity WHERE pid = {pid}"), "activePgSleep");
+    assert_eq!(dba.scalar(&format!("SELECT pg_terminate_backend({pid})")).expect("an answer"), "t");
+    assert_eq!(sleeper.last_words().expect("last words").code().as_str(), "57P01");
+
+    for sql in ["COPY t FROM STDIN", "COPY t (v, k) FROM STDIN (FORMAT csv)"] {
+        let mut silent = session(cluster, 1, &[("user", "ann")]);
+        let pid = silent.backend_key.0;
+        silent.begin_copy(sql).expect("begun");
+        silent.send_copy(b"100").expect("half a row");
+        until(dba, &format!("SELECT state FROM pg_stat_activity WHERE pid = {pid}"), "active");
+        assert_eq!(dba.scalar(&format!("SELECT pg_terminate_backend({pid})")).expect("an answer"), "t");
+        assert_eq!(silent.last_words().expect("last words").code().as_str(), "57P01");
+        dba.run("BEGIN; SET LOCAL lock_timeout = '5s'; LOCK TABLE t; ROLLBACK").expect("its locks are gone");
+    }
 }
 
 /// What a client sends is in the list that is shown to others. Some encodings have characters whose last byte is a backslash.
