@@ -281,16 +281,26 @@ impl Session {
         with_rows: bool,
         call: &Call,
     ) -> Result<Option<String>> {
-        let made = TempAs {
-            table: &input.table,
-            columns: names_if_twice(&filled.columns),
-            fields: &filled.columns,
-            sql: &self.lent_text(slot, &input.sql),
-            indexes: &input.indexes,
-        };
+        let sql = self.lent_text(slot, &input.sql).into_owned();
         let leased = self.links.link(slot)?;
         (leased.temp, leased.gathered) = (true, true);
-        self.create_temp_as(slot, &made, with_rows, call).await
+        self.create_temp_as(slot, &temp_of(input, filled, &sql), with_rows, call).await
+    }
+
+    /// Makes it empty; another session on the node reads the fragment's text.
+    pub(crate) async fn create_input_like(
+        &mut self,
+        reader: impl Into<Slot>,
+        slot: Slot,
+        input: &Input,
+        filled: &Filled,
+        call: &Call,
+    ) -> Result<()> {
+        let reader = reader.into();
+        let sql = self.lent_text(reader, &input.sql).into_owned();
+        let leased = self.links.link(slot)?;
+        (leased.temp, leased.gathered) = (true, true);
+        self.make_temp_like(reader, slot, &temp_of(input, filled, &sql), call).await
     }
 
     /// What is to be done once the rows are there.
@@ -377,6 +387,11 @@ impl Session {
             names.get(at).cloned().unwrap_or_default()
         }))
     }
+}
+
+fn temp_of<'a>(input: &'a Input, filled: &'a Filled, sql: &'a str) -> TempAs<'a> {
+    let columns = names_if_twice(&filled.columns);
+    TempAs { table: &input.table, columns, fields: &filled.columns, sql, indexes: &input.indexes }
 }
 
 /// A query may give several columns of one name, a table may not have them: the later ones get names of ours. Nobody refers

@@ -34,6 +34,9 @@ use crate::engine::run::Completion;
 use crate::session::Session;
 use crate::snapshot::SNAPSHOT_WAIT_MAX;
 
+/// Of the session beside the home node, which waits for nothing but to read the texts of fragments.
+const BEGIN_BESIDE: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL lock_timeout = '10ms'";
+
 impl Session {
     /// Must a statement over these nodes bind its portals under a global snapshot?
     pub(crate) fn binds(&self, nodes: &[NodeId]) -> bool {
@@ -116,7 +119,7 @@ impl Session {
             portals.push(Portal::new(number + 1, &input.nodes, &sql, vec![i16::from(columns.binary)]));
             filled.push(columns);
         }
-        self.open_beside("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE").await?;
+        self.open_beside(BEGIN_BESIDE).await?;
         let result = self.gather_portals(inputs, &portals, &filled, final_sql, call).await;
         if result.is_err() {
             self.close_beside().await;
@@ -133,19 +136,41 @@ impl Session {
         call: &Call,
     ) -> Result<String> {
         self.bind_portals(&portals.iter().collect::<Vec<_>>(), call).await?;
+        self.create_beside(inputs, filled, call).await?;
         for ((input, portal), columns) in inputs.iter().zip(portals).zip(filled) {
-            let created = self.create_input(self.beside_home(), input, columns, false, call).await;
             for node in &portal.nodes {
                 self.links.link(*node)?.execute_portal(&portal.name, false);
                 self.links.link(*node)?.flush().await?;
             }
-            self.pump(&portal.nodes, &quote_identifier(&input.table), columns.binary, created)
+            self.pump(&portal.nodes, &quote_identifier(&input.table), columns.binary, Ok(None))
                 .await
                 .map_err(without_position)?;
             self.finish_input(input, inputs.len() > 1).await?;
         }
         let columns: Vec<_> = filled.iter().map(|filled| filled.columns.as_slice()).collect();
         self.resolve_types(final_sql, &columns).await
+    }
+
+    /// Makes the empty temp tables beside the home node. A text that the session there has to read may wait for who waits for this
+    /// block's locks, on behalf of which it would wait for ever: then the block's own session says what the columns are.
+    async fn create_beside(&mut self, inputs: &[Input], filled: &[Filled], call: &Call) -> Result<()> {
+        let mut made = Ok(None);
+        for (input, columns) in inputs.iter().zip(filled) {
+            made = self.create_input(self.beside_home(), input, columns, false, call).await;
+            if made.is_err() {
+                break;
+            }
+        }
+        match made {
+            Err(error) if error.code() == SqlState::LOCK_NOT_AVAILABLE => {}
+            made => return made.map(drop).map_err(without_position),
+        }
+        self.close_beside().await;
+        self.open_beside(BEGIN_BESIDE).await?;
+        for (input, columns) in inputs.iter().zip(filled) {
+            self.create_input_like(self.home, self.beside_home(), input, columns, call).await?;
+        }
+        Ok(())
     }
 
     /// Rows of `sql`, run beside the home node, as a new temp table of another session there: the block's own, or the cursor holder.

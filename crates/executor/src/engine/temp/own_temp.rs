@@ -280,6 +280,19 @@ impl Session {
         Ok(())
     }
 
+    /// Makes an empty table where nobody reads the query's text, which `reader`, on the same node, has read.
+    pub(crate) async fn make_temp_like(
+        &mut self,
+        reader: Slot,
+        slot: Slot,
+        made: &TempAs<'_>,
+        call: &Call,
+    ) -> Result<()> {
+        let call = Call { one_off: true, ..call.with_formats(Vec::new()) };
+        let row = self.one_row_on(&[reader], &made.shape_sql(), &call).await?.pop().unwrap_or_default();
+        self.call_on(slot, &[made.make_call(&made.shapes(&row)?)]).await.map(drop)
+    }
+
     /// The last row that a statement gives on each of the nodes.
     async fn one_row_on(&mut self, nodes: &[Slot], sql: &str, call: &Call) -> Result<Vec<Vec<Option<Bytes>>>> {
         self.connect_to(nodes).await?;
