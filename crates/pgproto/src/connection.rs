@@ -243,7 +243,7 @@ impl Connection {
         self.syncs_owed += 1;
     }
 
-    /// Counts the ReadyForQuery of a Sync that the caller will queue later, so that the connection is not settled until then.
+    /// Counts the ReadyForQuery of a Sync that the caller will queue later, so that the connection is not drained until then.
     pub fn owe_sync(&mut self) {
         self.syncs_owed += 1;
     }

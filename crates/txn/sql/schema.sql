@@ -171,5 +171,5 @@ CREATE TABLE loxo.database (
 COMMENT ON TABLE loxo.database IS 'Databases beside the first one, and the journal of those that are being made and dropped.';
 REVOKE ALL ON loxo.database FROM PUBLIC;
 
--- settle() waits and changes nothing, so it is for everybody, and what coordinators call wants a proof.
+-- read_barrier() waits and changes nothing, so it is for everybody, and what coordinators call wants a proof.
 REVOKE EXECUTE ON FUNCTION loxo.check_proof FROM PUBLIC;

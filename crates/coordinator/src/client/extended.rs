@@ -246,7 +246,7 @@ impl Client {
             }
             let mut spool = Spool::of(self.own().session.work_mem());
             let wanted = rows_max.is_some().then_some(&mut spool);
-            let ended = match self.statements.execute(statement, &portal.call, wanted).await {
+            let ended = match self.statements.execute_for_client(statement, &portal.call, wanted).await {
                 Ok(ended) => ended,
                 Err(error) => {
                     self.own().portals.put(name, portal);

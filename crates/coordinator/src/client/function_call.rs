@@ -69,7 +69,7 @@ impl Client {
             Call { parameters: Some(Arc::new(parameters)), result_formats: vec![result_format], ..Call::default() };
         let mut spool = Spool::of(self.own().session.work_mem());
         for statement in self.statements.parsed(sql.as_bytes()).await?.iter() {
-            self.statements.execute(statement, &call, Some(&mut spool)).await?;
+            self.statements.execute_for_client(statement, &call, Some(&mut spool)).await?;
         }
         let (_, rows) = spool.into_rows()?;
         Ok(rows.into_iter().flatten().next().flatten())

@@ -4,7 +4,7 @@
 //! waiting execution remembers the place in the output where its answer goes.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use executor::{Call, Cost};
 use pgerror::{PgError, Result};
@@ -84,9 +84,9 @@ impl Client {
         };
         let result = self.own().session.judged(result).await;
         let done = tags.len() as u64;
-        let cost =
-            Cost { calls: done, errors: u64::from(result.is_err()), took: began.elapsed(), rows: done, rows_moved: 0 };
-        text.into_iter().for_each(|sql| self.own().session.statements_ended(&sql, cost));
+        let took = if done == 0 { Duration::ZERO } else { began.elapsed() };
+        let cost = Cost { calls: done, errors: u64::from(result.is_err()), took, rows: done, rows_moved: 0 };
+        text.into_iter().for_each(|sql| self.own().session.batch_ended(&sql, cost));
         debug_assert!(places.is_sorted() && tags.len() <= places.len(), "one place for each answer, in their order");
         let first = places.first().copied().unwrap_or_default();
         let behind = self.own().socket.buffer().split_off(first);

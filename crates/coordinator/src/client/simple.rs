@@ -110,7 +110,7 @@ impl Client {
             if at > 0 {
                 self.own().session.statement_begins();
             }
-            match self.statements.execute(statement, &Call::simple(), None).await {
+            match self.statements.execute_for_client(statement, &Call::simple(), None).await {
                 Ok(completion) => self.own().socket.send_completion(&completion),
                 Err(error) => return Err((error, statement.offset)),
             }

@@ -64,9 +64,19 @@ impl Statements {
         mut spool: Option<&mut Spool>,
     ) -> Result<Completion> {
         self.own.refuse_in_failed_block(&statement.kind)?;
-        let began = Instant::now();
         let ran = self.execute_unguarded(statement, call, spool.as_deref_mut()).await;
-        let result = self.ended(ran, spool).await;
+        self.ended(ran, spool).await
+    }
+
+    /// [`Self::execute`] of a statement that the client has sent, whose cost is counted.
+    pub(crate) async fn execute_for_client(
+        &mut self,
+        statement: &Statement,
+        call: &Call,
+        spool: Option<&mut Spool>,
+    ) -> Result<Completion> {
+        let began = Instant::now();
+        let result = self.execute(statement, call, spool).await;
         let sql = plans::is_shown(&statement.kind).then_some(&*statement.sql);
         self.own.session.statement_ended(sql, began.elapsed(), &result);
         result

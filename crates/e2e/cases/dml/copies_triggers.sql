@@ -140,3 +140,16 @@ SELECT * FROM told ORDER BY id;
 SELECT * FROM told_parts ORDER BY id;
 DROP TABLE told, told_parts;
 DROP FUNCTION as_replica, be_replica;
+-- What tells of rows cannot be hushed by the statement itself.
+CREATE TABLE hushed (id int PRIMARY KEY, v int) /*dist: replication*/;
+INSERT INTO hushed SELECT i, i FROM generate_series(1, 4) i;
+-- refused
+UPDATE hushed SET v = v + 10 WHERE set_config('loxo.tell_rows', '', true) IS NOT NULL;
+CREATE FUNCTION hush(n int) RETURNS int LANGUAGE plpgsql AS $$ BEGIN PERFORM set_config('loxo.tell_rows', CASE WHEN n = 2 THEN '' ELSE 'on' END, true); RETURN n + 1; END $$;
+-- refused
+UPDATE hushed SET v = hush(v);
+-- refused
+DELETE FROM hushed WHERE hush(v) > 0;
+UPDATE hushed SET v = v + (SELECT 1) WHERE id > 1;
+DROP TABLE hushed;
+DROP FUNCTION hush;

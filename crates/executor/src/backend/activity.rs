@@ -228,7 +228,7 @@ impl Told {
 }
 
 /// Without a character that was cut through, and without what JSON and PostgreSQL have no place for.
-fn whole_characters(text: &[u8]) -> String {
+pub(crate) fn whole_characters(text: &[u8]) -> String {
     let text = match std::str::from_utf8(text) {
         Err(error) if error.error_len().is_none() => &text[..error.valid_up_to()],
         _ => text,

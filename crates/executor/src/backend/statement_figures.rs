@@ -1,7 +1,8 @@
 //! What statements have cost, added up over those that differ in their constants only: `loxo_stat_statements`.
 //!
 //! A statement is one that a client has sent; what it runs in bodies belongs to it. Each coordinator counts its own in memory; whoever
-//! asks gets those of all, added up. Counting costs a scan of the text, a look into a table and a lock that is held for that look.
+//! asks gets those of all, added up. Counting costs a scan of the text, a look into a table and a lock that is held for that look;
+//! a text that has no [shape](planner::Shape) is read by PostgreSQL's scanner, unless the session has just run the same.
 //!
 //! Invariants: no more than [`ENTRIES_MAX`] entries, the least used of which make room for new ones; constants are kept of no statement,
 //! and of commands, which may have passwords, their name alone.
@@ -12,15 +13,13 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::backend::activity::Activity;
+use crate::backend::activity::{Activity, whole_characters};
 
 const ENTRIES_MAX: usize = 1000;
 /// So many make room when there is no more.
 const ROOM: usize = ENTRIES_MAX / 20;
-/// Texts that have no shape, and so are read by PostgreSQL's scanner: what they became.
-const SPELLINGS_MAX: usize = 200;
 /// A longer text without a shape counts by its beginning.
-const SCANNED_BYTES_MAX: usize = 16 * 1024;
+const SCANNED_BYTES_MAX: usize = 4096;
 
 /// What some executions came to.
 #[derive(Clone, Copy, Debug, Default)]
@@ -83,11 +82,31 @@ pub(crate) struct Of<'s> {
     pub(crate) plan: &'static str,
 }
 
-/// A session's part: buffers that are used again.
+/// A session's part: buffers that are used again, and the last text that has no shape, with what it became.
 #[derive(Default)]
 pub(crate) struct Note {
     key: Vec<u8>,
     shape: planner::Shape,
+    read: String,
+    words: Vec<u8>,
+}
+
+impl Note {
+    /// The text without its constants, with marks in their places.
+    fn words(&mut self, sql: &str) -> &[u8] {
+        if self.shape.scan(sql) {
+            return self.shape.text();
+        }
+        if self.read != sql || self.words.is_empty() {
+            self.words = match sql.len() <= SCANNED_BYTES_MAX {
+                true => planner::without_constants(sql).unwrap_or_else(|| first_words(sql)),
+                false => first_words(sql),
+            };
+            self.read.clear();
+            self.read.push_str(if sql.len() <= SCANNED_BYTES_MAX { sql } else { "" });
+        }
+        &self.words
+    }
 }
 
 /// Those of a coordinator.
@@ -100,39 +119,37 @@ pub(crate) struct StatementFigures {
 struct Entries {
     /// By [`Of`] and the text without constants.
     all: HashMap<Box<[u8]>, ToldStatement>,
-    spellings: HashMap<Box<str>, Box<str>>,
 }
 
 impl StatementFigures {
     /// Counts executions of a statement.
     pub(crate) fn count(&self, sql: &str, of: Of<'_>, cost: Cost, note: &mut Note) {
-        let has_shape = note.shape.scan(sql);
-        let mut entries = self.lock();
-        note.key.clear();
+        let mut key = std::mem::take(&mut note.key);
+        key.clear();
         for part in [of.database, of.user, of.plan] {
-            note.key.extend_from_slice(part.as_bytes());
-            note.key.push(0);
+            key.extend_from_slice(part.as_bytes());
+            key.push(0);
         }
-        match has_shape {
-            true => note.key.extend_from_slice(note.shape.text()),
-            false => note.key.extend_from_slice(entries.spelling(sql).as_bytes()),
-        }
-        if let Some(known) = entries.all.get_mut(note.key.as_slice()) {
+        let words = note.words(sql);
+        key.extend_from_slice(words);
+        self.add(&key, words, of, cost);
+        note.key = key;
+    }
+
+    fn add(&self, key: &[u8], words: &[u8], of: Of<'_>, cost: Cost) {
+        let mut entries = self.lock();
+        if let Some(known) = entries.all.get_mut(key) {
             return known.add(&told(cost));
         }
-        let query = match has_shape {
-            true => numbered(note.shape.text()),
-            false => entries.spelling(sql).to_owned(),
-        };
         entries.make_room();
         let line = ToldStatement {
             usename: of.user.to_owned(),
             datname: of.database.to_owned(),
-            query: String::from_utf8_lossy(Activity::beginning(query.as_bytes())).into_owned(),
+            query: numbered(words),
             plan: of.plan.to_owned(),
             ..told(cost)
         };
-        entries.all.insert(note.key.as_slice().into(), line);
+        entries.all.insert(key.into(), line);
     }
 
     /// All lines.
@@ -151,19 +168,6 @@ impl StatementFigures {
 }
 
 impl Entries {
-    /// The text with `$n` in place of its constants, as PostgreSQL's scanner finds them.
-    fn spelling(&mut self, sql: &str) -> &str {
-        if !self.spellings.contains_key(sql) {
-            if self.spellings.len() >= SPELLINGS_MAX {
-                self.spellings.clear();
-            }
-            let spelled = Some(sql).filter(|sql| sql.len() <= SCANNED_BYTES_MAX).and_then(planner::without_constants);
-            let spelled = spelled.unwrap_or_else(|| first_words(sql));
-            self.spellings.insert(sql.into(), spelled.into());
-        }
-        self.spellings.get(sql).map_or("", |spelled| spelled)
-    }
-
     /// Drops the least used if there is no room for another.
     fn make_room(&mut self) {
         if self.all.len() < ENTRIES_MAX {
@@ -196,13 +200,13 @@ fn told(cost: Cost) -> ToldStatement {
     }
 }
 
-/// `$n` in place of the marks of a shape, behind the parameters that the text has itself.
+/// The beginning of a text with `$n` in place of its marks, behind the parameters that it has itself.
 fn numbered(shape: &[u8]) -> String {
     let parameters = shape.split(|byte| *byte == b'$').skip(1).filter_map(|behind| {
         let digits = behind.iter().take_while(|byte| byte.is_ascii_digit()).count();
-        std::str::from_utf8(&behind[..digits]).ok()?.parse::<usize>().ok()
+        std::str::from_utf8(&behind[..digits]).ok()?.parse::<u16>().ok()
     });
-    let mut last = parameters.max().unwrap_or(0);
+    let mut last = parameters.max().map_or(0, u32::from);
     let mut text = Vec::with_capacity(shape.len() + 16);
     for byte in shape {
         if *byte < b'\t' {
@@ -212,13 +216,14 @@ fn numbered(shape: &[u8]) -> String {
             text.push(*byte);
         }
     }
-    String::from_utf8_lossy(&text).into_owned()
+    whole_characters(Activity::beginning(&text))
 }
 
 /// Of what is not read at all: up to its first constant.
-fn first_words(sql: &str) -> String {
-    let words = sql.split(|c: char| !(c.is_ascii_alphabetic() || c.is_ascii_whitespace())).next().unwrap_or_default();
-    format!("{}…", words.trim().chars().take(100).collect::<String>())
+fn first_words(sql: &str) -> Vec<u8> {
+    let plain = |c: char| c.is_ascii_alphabetic() || c.is_ascii_whitespace() || "_.,()*\"".contains(c);
+    let words = sql.split(|c| !plain(c)).next().unwrap_or_default().trim_end();
+    format!("{}…", words.chars().take(100).collect::<String>()).into_bytes()
 }
 
 #[cfg(test)]
@@ -243,12 +248,24 @@ mod tests {
         for sql in ["SELECT 1 FROM t WHERE a = $1 AND b = 'x'", "SELECT 27 FROM t WHERE a = $1 AND b = 'secret'"] {
             figures.count(sql, OF, cost(10), &mut note);
         }
-        for sql in ["SELECT E'a\\n' /* why */", "SELECT E'secret' /* why */"] {
+        for sql in ["SELECT E'a\n' /* why */, 1e3", "SELECT /* secret */ E'secret', 2.5e4 -- secret"] {
             figures.count(sql, OF, cost(30), &mut note);
         }
-        let expected =
-            ["SELECT $1 /* why */", "SELECT $2 FROM t WHERE a = $1 AND b = $3"].map(|sql| (sql.to_owned(), 2));
-        assert_eq!(lines(&figures), expected);
+        for number in ['1', '2'] {
+            figures.count(&format!("EXECUTE login('bob', E'{number}')"), OF, cost(1), &mut note);
+            figures.count(&format!("COPY t TO PROGRAM 'secret{number}' /* c */"), OF, cost(1), &mut note);
+            figures.count(&format!("CREATE TABLE x AS SELECT $$secret{number}$$"), OF, cost(1), &mut note);
+            figures.count(&format!("SELECT 1 AS \"$18446744073709551615\", {number}"), OF, cost(1), &mut note);
+        }
+        let expected = [
+            "COPY t TO PROGRAM $1",
+            "CREATE TABLE x AS SELECT $1",
+            "EXECUTE login ( $1 , $2 )",
+            "SELECT $1 , $2",
+            "SELECT $1 AS \"$18446744073709551615\", $2",
+            "SELECT $2 FROM t WHERE a = $1 AND b = $3",
+        ];
+        assert_eq!(lines(&figures), expected.map(|sql| (sql.to_owned(), 2)));
         figures.reset();
         assert!(lines(&figures).is_empty());
     }

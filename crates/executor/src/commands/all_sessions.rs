@@ -170,19 +170,7 @@ impl Session {
 
     /// Those of all coordinators, with what they wait for.
     pub(super) async fn all_sessions(&mut self) -> Result<Vec<Told>> {
-        let gtm = self.context.first().gtm.clone();
-        let sessions = question(&Question::Sessions)?;
-        let asked = async {
-            match gtm.ask_all(sessions.clone()).await {
-                // A coordinator, or the gtm, may have stood still for a moment, or left the other for another connection.
-                Err(error) if error.code() == SqlState::CANNOT_CONNECT_NOW => {
-                    let _ = tokio::time::timeout(GTM_WAIT, gtm.connected()).await;
-                    gtm.ask_all(sessions).await
-                }
-                asked => asked,
-            }
-        };
-        let (answers, waits) = tokio::join!(asked, self.on_all_nodes(WAITS));
+        let (answers, waits) = tokio::join!(self.ask_coordinators(&Question::Sessions), self.on_all_nodes(WAITS));
         let not_understood = |_| PgError::protocol("another coordinator is not understood");
         let mut all = Vec::new();
         for answer in answers? {
@@ -222,6 +210,19 @@ impl Session {
             }
         }
         Ok(all)
+    }
+
+    /// What all coordinators answer.
+    pub(super) async fn ask_coordinators(&self, asked: &Question) -> Result<Vec<Bytes>> {
+        let (gtm, question) = (self.context.first().gtm.clone(), question(asked)?);
+        match gtm.ask_all(question.clone()).await {
+            // A coordinator, or the gtm, may have stood still for a moment, or left the other for another connection.
+            Err(error) if error.code() == SqlState::CANNOT_CONNECT_NOW => {
+                let _ = tokio::time::timeout(GTM_WAIT, gtm.connected()).await;
+                gtm.ask_all(question).await
+            }
+            asked => asked,
+        }
     }
 
     /// The locks on all nodes, by the sessions that have them or want them.

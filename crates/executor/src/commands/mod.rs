@@ -4,6 +4,7 @@
 //! * [`cursors`]: DECLARE and what it keeps; [`cluster_command`]: node groups, EXECUTE DIRECT.
 //! * [`databases`]: CREATE and DROP DATABASE.
 //! * [`all_sessions`]: statements that ask for sessions, sizes and statistics of the whole cluster.
+//! * [`statement_costs`]: what a statement has cost.
 //! * Here: the start and the end of a session, SHOW, DISCARD, evaluation of arguments.
 
 pub(crate) mod all_sessions;
@@ -11,6 +12,7 @@ pub(crate) mod cluster_command;
 pub(crate) mod cursors;
 mod databases;
 pub(crate) mod plan;
+mod statement_costs;
 mod statistics;
 
 use std::collections::HashMap;

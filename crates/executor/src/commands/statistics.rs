@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::backend::cancel::Question;
 use crate::backend::statement_figures::ToldStatement;
-use crate::commands::all_sessions::{Rights, Rows, in_utf8, question};
+use crate::commands::all_sessions::{Rights, Rows, in_utf8};
 use crate::session::Session;
 
 /// Users' tables and indexes, and of what is replicated the nodes that have a copy. Like PostgreSQL's functions about sizes it waits
@@ -66,7 +66,7 @@ impl Session {
 
     /// What statements have cost on all coordinators.
     async fn statements(&mut self, rights: &Rights) -> Result<Vec<Value>> {
-        let answers = self.context.first().gtm.ask_all(question(&Question::Statements)?).await?;
+        let answers = self.ask_coordinators(&Question::Statements).await?;
         let mut all: Vec<ToldStatement> = Vec::new();
         for answer in answers {
             let told = serde_json::from_slice::<Vec<ToldStatement>>(&answer);
@@ -82,6 +82,13 @@ impl Session {
         });
         for line in all.iter_mut().filter(|line| !rights.sees_of(&line.usename)) {
             line.query = "<insufficient privilege>".to_owned();
+        }
+        // A database of bytes has no place for what JSON writes as \\u.
+        let encoding = self.home_parameters().and_then(|mut known| known.remove("server_encoding"));
+        if encoding.is_some_and(|name| name != "UTF8") {
+            for line in &mut all {
+                [&mut line.query, &mut line.usename, &mut line.datname].into_iter().for_each(to_ascii);
+            }
         }
         all.into_iter().map(|line| serde_json::to_value(line).map_err(not_read)).collect()
     }
@@ -140,6 +147,12 @@ fn added_databases(nodes: Vec<(NodeId, Result<Rows>)>, rights: &Rights) -> Resul
         }
     }
     Ok(all)
+}
+
+fn to_ascii(text: &mut String) {
+    if !text.is_ascii() {
+        *text = text.chars().map(|c| if c.is_ascii() { c } else { '?' }).collect();
+    }
 }
 
 fn text(value: &Bytes) -> String {

@@ -1,5 +1,5 @@
-//! What statements cost: slow ones in the log (`loxo.log_min_duration`, as PostgreSQL's `log_min_duration_statement`), and all of
-//! them added up ([`statement_figures`](crate::backend::statement_figures)).
+//! Slow statements in the log: `loxo.log_min_duration`, as PostgreSQL's `log_min_duration_statement`; and what the present statement has
+//! cost so far, for [`statement_figures`](crate::backend::statement_figures).
 //!
 //! A line of the log has the time, the client's text and the plan. Texts of commands are left out, for passwords stand in some, and so are
 //! parameters.
@@ -8,13 +8,10 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use pgerror::{PgError, Result, SqlState};
-use pgproto::backend::split_command_tag;
 use planner::Plan;
 
 use crate::backend::settings::duration;
-use crate::backend::statement_figures::{Cost, Note, Of};
-use crate::engine::mover::Moved;
-use crate::engine::run::Completion;
+use crate::backend::statement_figures::Note;
 use crate::session::Session;
 use crate::shared::figures::count_statement;
 
@@ -56,13 +53,13 @@ fn limit(value: &str) -> Option<Duration> {
 #[derive(Default)]
 pub(crate) struct Spent {
     /// The kind of its plan, which is the first that is run.
-    plan: Option<&'static str>,
-    rows_moved: u64,
-    note: Note,
+    pub(crate) plan: Option<&'static str>,
+    pub(crate) rows_moved: u64,
+    pub(crate) note: Note,
 }
 
 impl Spent {
-    fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         (self.plan, self.rows_moved) = (None, 0);
     }
 }
@@ -71,32 +68,6 @@ impl Session {
     /// A statement is run by this plan.
     pub fn count_statement(&mut self, plan: &Plan) {
         self.spent.plan.get_or_insert(count_statement(plan));
-    }
-
-    pub(crate) fn count_moved(&mut self, moved: &[Moved]) {
-        self.spent.rows_moved += moved.iter().map(|moved| moved.rows).sum::<u64>();
-    }
-
-    /// A statement of the client's is over. `sql` is its text, unless that may hold a password.
-    pub fn statement_ended(&mut self, sql: Option<&str>, took: Duration, result: &Result<Completion>) {
-        let cost = match result {
-            Ok(completion) => Cost { calls: 1, took, rows: completion.rows().unwrap_or(0), ..Cost::default() },
-            Err(_) => Cost { errors: 1, ..Cost::default() },
-        };
-        match (sql, result) {
-            (Some(sql), _) => self.statements_ended(sql, cost),
-            (None, Ok(Completion::Tag(tag))) => self.statements_ended(split_command_tag(tag).0, cost),
-            (None, _) => self.spent.forget(),
-        }
-    }
-
-    /// Executions of one statement that were run together.
-    pub fn statements_ended(&mut self, sql: &str, cost: Cost) {
-        let cost = Cost { rows_moved: self.spent.rows_moved, ..cost };
-        let identity = self.links.identity();
-        let of = Of { user: &identity.user, database: &identity.database, plan: self.spent.plan.unwrap_or("session") };
-        self.context.first().sessions().statements().count(sql, of, cost, &mut self.spent.note);
-        self.spent.forget();
     }
 
     /// PostgreSQL lets superusers set what is logged.

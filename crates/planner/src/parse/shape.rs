@@ -6,6 +6,8 @@
 
 use std::ops::Range;
 
+use crate::tree::scan;
+
 /// Longer statements are planned anew each time: they are rarely sent twice.
 const SHAPE_BYTES_MAX: usize = 4096;
 const LITERALS_MAX: usize = 128;
@@ -41,9 +43,12 @@ pub(crate) enum LiteralKind {
     },
 }
 
-/// The text with `$n` in place of its constants, as PostgreSQL's own scanner finds them; `None` if it does not parse.
-pub fn without_constants(sql: &str) -> Option<String> {
-    pg_query::normalize(sql).ok()
+/// The words of a text that has no shape, without comments and with marks in place of the constants that PostgreSQL's scanner finds.
+pub fn without_constants(sql: &str) -> Option<Vec<u8>> {
+    let tokens = scan::tokens(sql)?;
+    let words: Vec<&[u8]> =
+        tokens.iter().map(|token| if token.is_constant() { &[STRING_MARK] } else { token.text.as_bytes() }).collect();
+    Some(words.join(&b' '))
 }
 
 impl Shape {

@@ -27,6 +27,11 @@ impl Token<'_> {
         self.text.len() == c.len_utf8() && self.text.starts_with(c) && self.kind == c as i32
     }
 
+    pub fn is_constant(&self) -> bool {
+        use Kind::{Bconst, Fconst, Iconst, Sconst, Usconst, Xconst};
+        [Bconst, Fconst, Iconst, Sconst, Usconst, Xconst].iter().any(|kind| self.kind == *kind as i32)
+    }
+
     /// `$n`.
     pub fn parameter(&self) -> Option<usize> {
         (self.kind == Kind::Param as i32).then(|| self.text[1..].parse().ok()).flatten()

@@ -39,6 +39,7 @@ use tokio::sync::Notify;
 use crate::backend::leased::LeasedConnection;
 use crate::backend::request::Event;
 use crate::engine::row_router::RowRouter;
+use crate::session::Session;
 use crate::shared::figures::{EXCHANGED_BYTES, EXCHANGED_ROWS};
 use partitions::Partitions;
 use rows::FRAME_BYTES;
@@ -97,6 +98,13 @@ impl Moved {
     pub(crate) fn stayed(node: NodeId, command_tag: Option<&str>) -> Self {
         let rows = command_tag.and_then(|tag| pgproto::backend::split_command_tag(tag).1).unwrap_or(0);
         Self { node, rows, bytes: 0 }
+    }
+}
+
+impl Session {
+    /// Rows have moved for the present statement.
+    pub(crate) fn count_moved(&mut self, moved: &[Moved]) {
+        self.spent.rows_moved += moved.iter().map(|moved| moved.rows).sum::<u64>();
     }
 }
 

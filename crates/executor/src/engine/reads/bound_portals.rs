@@ -34,8 +34,13 @@ use crate::engine::run::Completion;
 use crate::session::Session;
 use crate::snapshot::SNAPSHOT_WAIT_MAX;
 
-/// Of the session beside the home node, which waits for nothing but to read the texts of fragments.
-const BEGIN_BESIDE: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL lock_timeout = '10ms'";
+const BEGIN_BESIDE: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
+
+/// For as long as the session beside the home node reads the texts of fragments it hardly waits for their tables.
+const HARDLY_WAIT: &str = "SELECT pg_catalog.set_config('loxo.kept_lock_timeout', pg_catalog.current_setting('lock_timeout'), true), \
+     pg_catalog.set_config('lock_timeout', '10ms', true)";
+const WAIT_AGAIN: &str =
+    "SELECT pg_catalog.set_config('lock_timeout', pg_catalog.current_setting('loxo.kept_lock_timeout'), true)";
 
 impl Session {
     /// Must a statement over these nodes bind its portals under a global snapshot?
@@ -154,21 +159,27 @@ impl Session {
     /// Makes the empty temp tables beside the home node. A text that the session there has to read may wait for who waits for this
     /// block's locks, on behalf of which it would wait for ever: then the block's own session says what the columns are.
     async fn create_beside(&mut self, inputs: &[Input], filled: &[Filled], call: &Call) -> Result<()> {
+        let beside = self.beside_home();
+        self.links.link(beside)?.queue_query(HARDLY_WAIT);
         let mut made = Ok(None);
         for (input, columns) in inputs.iter().zip(filled) {
-            made = self.create_input(self.beside_home(), input, columns, false, call).await;
+            made = self.create_input(beside, input, columns, false, call).await;
             if made.is_err() {
                 break;
             }
         }
         match made {
             Err(error) if error.code() == SqlState::LOCK_NOT_AVAILABLE => {}
-            made => return made.map(drop).map_err(without_position),
+            Err(error) => return Err(without_position(error)),
+            Ok(_) => {
+                self.links.link(beside)?.queue_query(WAIT_AGAIN);
+                return Ok(());
+            }
         }
         self.close_beside().await;
         self.open_beside(BEGIN_BESIDE).await?;
         for (input, columns) in inputs.iter().zip(filled) {
-            self.create_input_like(self.home, self.beside_home(), input, columns, call).await?;
+            self.create_input_like(self.home, beside, input, columns, call).await?;
         }
         Ok(())
     }
