@@ -75,14 +75,14 @@ function legend(names) {
   return make("ul", { className: "legend" }, ...names.map((name, at) => make("li", {}, swatch(at), name)));
 }
 
-// A bucket map as a grid, a cell for each bucket, 128 in a line; one path a node.
+// A bucket map as a grid, a cell for each bucket, 256 in a line; one path a node.
 function grid(nodes, place) {
   const paths = new Map();
   nodes.forEach((node, at) => {
-    const cell = `M${at % 128} ${Math.floor(at / 128)}h.9v.9h-.9z`;
+    const cell = `M${at % 256} ${Math.floor(at / 256)}h.9v.9h-.9z`;
     paths.set(node, (paths.get(node) ?? "") + cell);
   });
-  const svg = shape("svg", { viewBox: `0 0 128 ${Math.ceil(nodes.length / 128)}`, role: "img", "aria-label": "Which datanode holds which bucket", class: "grid" });
+  const svg = shape("svg", { viewBox: `0 0 256 ${Math.ceil(nodes.length / 256)}`, role: "img", "aria-label": "Which datanode holds which bucket", class: "grid" });
   for (const [node, path] of paths) svg.append(shape("path", { d: path, fill: colour(place(node)) }));
   return svg;
 }

@@ -123,12 +123,13 @@ function draw(now, at) {
   state.last = now;
   by("health").textContent = now.health.ok ? "serves" : now.health.text;
   by("health").className = now.health.ok ? "good" : "bad";
-  const failed = ["nodes", "sessions", "copies"].filter((part) => now[part].error);
+  const failed = ["nodes", "sessions", "copies", "upkeep"].filter((part) => now[part].error);
   if (failed.length) by("health").textContent += " – " + now[failed[0]].error.message;
   if (now.nodes.rows) nodes(now, at);
   plans(now, at);
   if (now.sessions.rows) sessions(now);
   if (now.copies.rows) copies(now, at);
+  if (now.upkeep.rows) upkeep(now.upkeep.rows);
   const errors = [...figures(now.figures, "loxo_errors_total", "sqlstate")].sort((a, b) => b[1] - a[1]).slice(0, 12);
   show("errors", table([["SQLSTATE", (row) => row[0]], ["errors", (row) => String(row[1]), "number"]], errors, "none"));
 }
@@ -206,10 +207,18 @@ function copies(now, at) {
   for (const key of state.copies.keys()) if (!keys.has(key)) state.copies.delete(key);
   for (const row of rows) point(state.copies, `${row.pid} ${row.relation}`, number(row.rows), at);
   const rate = (row) => short(state.copies.get(`${row.pid} ${row.relation}`)?.values.at(-1));
-  const part = (row) => number(row.bytes_total) > 0 ? `${Math.floor((100 * row.bytes) / row.bytes_total)} %` : "";
+  const part = (row) => percent(row.bytes, row.bytes_total);
   const columns = [["pid", (row) => row.pid, "number"], ["command", (row) => row.command], ["table", (row) => row.relation], ["rows", (row) => short(number(row.rows)), "number"],
     ["rows/s", rate, "number"], ["MB", (row) => (number(row.bytes) / 1e6).toFixed(1), "number"], ["done", part, "number"], ["", (row) => buttons({ ...row, usename: "", query: null })]];
-  show("copies", table(columns, rows, "none"));
+  show("copies", table(columns, rows, now.upkeep.rows?.length ? "" : "none"));
+}
+
+const percent = (done, total) => (number(total) > 0 ? `${Math.floor((100 * number(done)) / number(total))} %` : "");
+
+function upkeep(rows) {
+  const columns = [["pid", (row) => row.pid, "number"], ["command", (row) => row.command], ["table", (row) => row.relation], ["phase", (row) => row.phase],
+    ["done", (row) => percent(row.done, row.total), "number"], ["", (row) => buttons({ ...row, usename: "", query: null })]];
+  show("upkeep", rows.length ? table(columns, rows, "") : "");
 }
 
 function drawMap({ ids, maps, rebalance, skew }) {

@@ -24,7 +24,14 @@ pub(crate) async fn explain(client: &Client, text: &str) -> Result<Vec<String>, 
 
 /// By the extended protocol, which takes one statement only.
 async fn lines(client: &Client, text: &str) -> Result<Vec<String>, Failure> {
-    let rows = client.query(&format!("EXPLAIN {text}"), &[]).await?;
+    let statement = client.prepare(&format!("EXPLAIN {text}")).await?;
+    if !statement.params().is_empty() {
+        // As texts of drivers have them.
+        let mut failure = Failure::new("42P02", "the statement has parameters");
+        failure.hint = Some("Write values in their place.".to_owned());
+        return Err(failure);
+    }
+    let rows = client.query(&statement, &[]).await?;
     rows.iter().take(LINES_MAX).map(|row| row.try_get::<_, String>(0).map_err(Failure::from)).collect()
 }
 

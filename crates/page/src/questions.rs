@@ -41,6 +41,21 @@ SELECT pid, command, relid::regclass::text AS relation, count(*) AS nodes, sum(t
 FROM pg_stat_progress_copy
 GROUP BY pid, command, relid ORDER BY pid LIMIT 100";
 
+/// Other work that tells how far it is, over all datanodes.
+const UPKEEP: &str = "
+SELECT w.pid, w.command, w.relation, w.phase, w.done, w.total
+FROM (
+    SELECT pid, 'VACUUM' AS command, relid::regclass::text AS relation, min(phase) AS phase,
+        sum(heap_blks_scanned) AS done, sum(heap_blks_total) AS total
+    FROM pg_stat_progress_vacuum GROUP BY pid, relid
+    UNION ALL SELECT pid, 'ANALYZE', relid::regclass::text, min(phase), sum(sample_blks_scanned), sum(sample_blks_total)
+    FROM pg_stat_progress_analyze GROUP BY pid, relid
+    UNION ALL SELECT pid, command, relid::regclass::text, min(phase), sum(blocks_done), sum(blocks_total)
+    FROM pg_stat_progress_create_index GROUP BY pid, command, relid
+    UNION ALL SELECT pid, command, relid::regclass::text, min(phase), sum(heap_blks_scanned), sum(heap_blks_total)
+    FROM pg_stat_progress_cluster GROUP BY pid, command, relid) AS w
+ORDER BY w.pid LIMIT 100";
+
 /// Bucket maps, and how many tables use each.
 const MAPS: &str = "
 SELECT m.id, array_to_string(m.nodes, ',') AS nodes,
@@ -75,7 +90,10 @@ impl Question {
     /// Has it answered.
     pub(crate) async fn ask(self, client: &Client) -> Result<Value, Failure> {
         match self {
-            Question::Now => parts(client, &[("nodes", NODES), ("sessions", SESSIONS), ("copies", COPIES)]).await,
+            Question::Now => {
+                let now = [("nodes", NODES), ("sessions", SESSIONS), ("copies", COPIES), ("upkeep", UPKEEP)];
+                parts(client, &now).await
+            }
             Question::Map => {
                 parts(client, &[("ids", NODE_IDS), ("maps", MAPS), ("rebalance", REBALANCE), ("skew", SKEW)]).await
             }
