@@ -315,12 +315,12 @@ fn nothing_of_a_text_is_html(cluster: &Cluster, browser: &mut Browser) {
 fn take_pictures(cluster: &Cluster, browser: &mut Browser, folder: &Path) {
     let mut loader = session(cluster, "postgres");
     loader.begin_copy("COPY t FROM STDIN").expect("a COPY");
-    for second in 0..40_i64 {
-        let many = 3000 + 1500 * ((second * 7) % 5);
-        let rows: Vec<String> = (0..many).map(|row| format!("{}\trow\n", 100_000 * (second + 1) + row)).collect();
+    for step in 0..160_i64 {
+        let many = 800 + 400 * ((step / 12 * 7) % 5) + 40 * (step * 13 % 7);
+        let rows: Vec<String> = (0..many).map(|row| format!("{}\trow\n", 100_000 * (step + 1) + row)).collect();
         loader.send_copy(rows.concat().as_bytes()).expect("rows");
         session(cluster, "postgres").run("SELECT count(*) FROM t; SELECT v FROM t WHERE k = 5").expect("rows");
-        std::thread::sleep(Duration::from_secs(1));
+        std::thread::sleep(Duration::from_millis(250));
     }
     let height = "document.querySelector('[aria-labelledby=h-plan]').getBoundingClientRect().bottom + scrollY + 8";
     let height = browser.value(height);

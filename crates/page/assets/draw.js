@@ -28,12 +28,13 @@ function table(columns, rows, none) {
   return make("div", { className: "scroll" }, make("table", {}, make("thead", {}, head), make("tbody", {}, ...body)));
 }
 
-// Puts something new in a place, unless someone has the focus or a selection in it.
+// Puts something new in a place, unless someone selects a text there, or is about to press a button, which must not move away.
 function show(id, ...content) {
   const place = document.getElementById(id);
   const selection = document.getSelection();
   const isRead = selection && !selection.isCollapsed && place.contains(selection.anchorNode);
-  if (isRead) return;
+  const isAimedAt = matchMedia("(hover: hover)").matches && place.querySelector("button:hover, summary:hover");
+  if (isRead || isAimedAt) return;
   const held = place.contains(document.activeElement) ? document.activeElement.dataset.key : undefined;
   place.replaceChildren(...content);
   if (held) [...place.querySelectorAll("[data-key]")].find((element) => element.dataset.key === held)?.focus();

@@ -107,13 +107,15 @@ function figures(text, name, label) {
   return found;
 }
 
-// A total that only grows, as one more point of its rate.
+// A total that only grows, as one more point of its rate: over three seconds, for statistics and rows of a COPY come in batches.
 function point(series, name, total, at) {
-  const one = series.get(name) ?? { total: null, at: null, values: [] };
-  const most = one.total === null || total === null ? total : Math.max(one.total, total);
-  const rate = one.total === null || most === null ? null : (most - one.total) / ((at - one.at) / 1000);
+  const one = series.get(name) ?? { seen: [], values: [] };
+  const before = one.seen.at(-1)?.total ?? null;
+  const most = total === null ? before : Math.max(before ?? total, total);
+  const from = one.seen[0];
+  const rate = from && total !== null ? (most - from.total) / ((at - from.at) / 1000) : null;
   one.values = [...one.values, rate].slice(-POINTS);
-  Object.assign(one, { total: most, at });
+  if (most !== null) one.seen = [...one.seen, { at, total: most }].slice(-3);
   series.set(name, one);
 }
 

@@ -254,9 +254,10 @@ impl Server {
         let found = self.cookie_of(headers).and_then(|cookie| self.sessions.find(cookie));
         let session = found.ok_or(Refusal::Status(StatusCode::UNAUTHORIZED, "log in first"))?;
         let token = headers.get(TOKEN).and_then(|token| token.to_str().ok()).unwrap_or_default();
-        match session.has_token(token) {
-            true => Ok(session),
-            false => Err(Refusal::Status(StatusCode::FORBIDDEN, "the token is not the session's: log in again")),
+        if !session.has_token(token) {
+            return Err(Refusal::Status(StatusCode::FORBIDDEN, "the token is not the session's: log in again"));
         }
+        session.is_used();
+        Ok(session)
     }
 }

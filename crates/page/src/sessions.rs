@@ -37,6 +37,11 @@ impl Session {
         self.token.len() == told.len() && differences == 0
     }
 
+    /// Someone has asked, and not only a browser that has the cookie.
+    pub(crate) fn is_used(&self) {
+        *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    }
+
     fn is_over(&self, now: Instant) -> bool {
         let used = *self.used.lock().unwrap_or_else(PoisonError::into_inner);
         now.duration_since(used) > UNUSED_MAX || now.duration_since(self.begun) > AGE_MAX
@@ -74,12 +79,10 @@ impl Sessions {
         self.all().values().filter(|session| !session.is_over(now)).count() < SESSIONS_MAX
     }
 
-    /// The one of a cookie, used just now.
+    /// The one of a cookie.
     pub(crate) fn find(&self, cookie: &str) -> Option<Arc<Session>> {
         let now = Instant::now();
-        let session = self.all().get(cookie).filter(|session| !session.is_over(now))?.clone();
-        *session.used.lock().unwrap_or_else(PoisonError::into_inner) = now;
-        Some(session)
+        self.all().get(cookie).filter(|session| !session.is_over(now)).cloned()
     }
 
     /// Closes its connection as soon as no statement of it runs.
