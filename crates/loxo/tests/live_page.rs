@@ -85,6 +85,7 @@ fn it_is_an_ordinary_client_behind_cookie_and_token() {
     plans_are_drawn_and_nothing_is_run(&cluster, &root);
     slow_statements_are_for_those_who_may_see_them(&cluster, &root);
     nodes_and_buckets_are_shown(&root);
+    a_dead_datanode_is_named(&cluster, &root);
     sessions_are_few_and_end(&cluster, &root);
 }
 
@@ -226,6 +227,25 @@ fn nodes_and_buckets_are_shown(root: &User) {
     assert_eq!(nodes.split(',').count(), 4096);
     assert_eq!(map["ids"]["rows"], json!([{ "id": "0", "name": "dn1" }, { "id": "1", "name": "dn2" }]));
     assert!(map["skew"]["rows"].as_array().is_some_and(|rows| rows.len() == 1), "{map}");
+}
+
+/// The other parts go on; the page reads its number in this warning.
+fn a_dead_datanode_is_named(cluster: &Cluster, root: &User) {
+    let file = cluster.dir().join("dn2/postmaster.pid");
+    let text = std::fs::read_to_string(file).expect("its process");
+    let postmaster = text.lines().next().expect("a number");
+    assert!(Command::new("kill").args(["-QUIT", postmaster]).status().expect("a signal").success());
+    let now = until("a warning", || {
+        let now = root.get("/api/now").json();
+        let warned =
+            now["sessions"]["notices"][0].as_str().is_some_and(|text| text.starts_with("datanode 1 is left out"));
+        warned.then_some(now)
+    });
+    assert_eq!(now["nodes"]["error"]["code"], "08006");
+    let known = now["nodes"]["rows"].as_array().expect("the nodes").iter().map(|row| &row["id"]);
+    assert!(known.eq([&json!("0"), &json!("1"), &json!("1000")]), "{now}");
+    cluster.up().expect("it starts again");
+    until("it is back", || root.get("/api/now").json()["nodes"]["error"].is_null().then_some(()));
 }
 
 fn sessions_are_few_and_end(cluster: &Cluster, root: &User) {

@@ -127,6 +127,7 @@ function draw(now, at) {
   by("health").className = now.health.ok ? "good" : "bad";
   const failed = ["nodes", "sessions", "copies", "upkeep"].filter((part) => now[part].error);
   if (failed.length) by("health").textContent += " – " + now[failed[0]].error.message;
+  if (failed.length) by("health").className = "bad";
   if (now.nodes.rows) nodes(now, at);
   plans(now, at);
   if (now.sessions.rows) sessions(now);
@@ -139,14 +140,15 @@ function draw(now, at) {
 // Rows in the statistics, and those of COPYs that run, which come into the statistics when they have ended.
 function nodes(now, at) {
   const datanodes = now.nodes.rows.filter((node) => node.node_type === "D");
-  const answers = (node) => node.backends !== null;
-  for (const node of datanodes) point(state.rates, node.node_name, answers(node) ? number(node.written) + number(node.copying) : null, at);
+  // The statistics fail as a whole if one does not answer; sessions come with a warning that says which.
+  const silent = new Set((now.sessions.notices ?? []).map((text) => text.match(/^datanode (\d+) is left out/)?.[1]));
+  const answers = (node) => !silent.has(node.id);
+  for (const node of datanodes) point(state.rates, node.node_name, node.written === null ? null : number(node.written) + number(node.copying), at);
   const names = new Set(datanodes.map((node) => node.node_name));
   for (const name of state.rates.keys()) if (!names.has(name)) state.rates.delete(name);
   show("rates", chart(drawn(state.rates), POINTS, "Rows written per second on each datanode"), legend([...state.rates.keys()]));
   const pool = (node) => {
-    const id = String(state.ids?.get(node.node_name));
-    const of = (kind) => now.figures.match(new RegExp(`loxo_pool_connections\\{node="${id}",state="${kind}"\\} (\\d+)`))?.[1];
+    const of = (kind) => now.figures.match(new RegExp(`loxo_pool_connections\\{node="${node.id}",state="${kind}"\\} (\\d+)`))?.[1];
     return of("used") === undefined ? "" : `${of("used")} used, ${of("idle")} idle`;
   };
   const health = (node) => node.node_type !== "D" ? "" : make("span", answers(node) ? { className: "good", textContent: "answers" } : { className: "bad", textContent: "does not answer" });
@@ -224,7 +226,6 @@ function upkeep(rows) {
 }
 
 function drawMap({ ids, maps, rebalance, skew }) {
-  if (ids.rows) state.ids = new Map(ids.rows.map((row) => [row.name, row.id]));
   const names = (ids.rows ?? []).map((row) => row.name);
   const place = (id) => (ids.rows ?? []).findIndex((row) => row.id === id);
   const strips = (maps.rows ?? []).map((map) => {

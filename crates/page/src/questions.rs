@@ -3,9 +3,8 @@
 //! Each statement has a LIMIT, and runs under `search_path = pg_catalog, pg_temp`.
 
 use serde_json::{Value, json};
-use tokio_postgres::Client;
 
-use crate::client::{Failure, rows};
+use crate::client::{Failure, Link};
 use crate::plan;
 
 /// The sessions of all coordinators, but the page's own; who has worked longest comes first.
@@ -21,7 +20,7 @@ LIMIT 300";
 
 /// Rows of COPY that are stored and not yet in the statistics of the database, beside those that are.
 const NODES: &str = "
-SELECT n.node_name, n.node_type, n.node_host, n.node_port, n.nodeis_primary,
+SELECT n.oid::int8 - 4000000000 AS id, n.node_name, n.node_type, n.node_host, n.node_port, n.nodeis_primary,
     s.backends, s.commits, s.written, c.rows AS copying
 FROM pgxc_node AS n
 LEFT JOIN (
@@ -33,6 +32,12 @@ LEFT JOIN (
     FROM loxo_node_pg_stat_progress_copy WHERE command = 'COPY FROM' GROUP BY node) AS c ON c.node = n.node_name
 ORDER BY n.node_type DESC, n.oid
 LIMIT 1000";
+
+/// The same while a datanode does not answer.
+const NODES_KNOWN: &str = "
+SELECT n.oid::int8 - 4000000000 AS id, n.node_name, n.node_type, n.node_host, n.node_port, n.nodeis_primary,
+    NULL AS backends, NULL AS commits, NULL AS written, NULL AS copying
+FROM pgxc_node AS n ORDER BY n.node_type DESC, n.oid LIMIT 1000";
 
 /// COPYs that run, over all datanodes.
 const COPIES: &str = "
@@ -88,42 +93,51 @@ pub(crate) enum Question {
 
 impl Question {
     /// Has it answered.
-    pub(crate) async fn ask(self, client: &Client) -> Result<Value, Failure> {
+    pub(crate) async fn ask(self, link: &Link) -> Result<Value, Failure> {
         match self {
             Question::Now => {
                 let now = [("nodes", NODES), ("sessions", SESSIONS), ("copies", COPIES), ("upkeep", UPKEEP)];
-                parts(client, &now).await
+                let mut parts = parts(link, &now).await;
+                if parts["nodes"]["rows"].is_null() {
+                    parts["nodes"]["rows"] = part(link, NODES_KNOWN).await["rows"].take();
+                }
+                Ok(parts)
             }
             Question::Map => {
-                parts(client, &[("ids", NODE_IDS), ("maps", MAPS), ("rebalance", REBALANCE), ("skew", SKEW)]).await
+                Ok(parts(link, &[("ids", NODE_IDS), ("maps", MAPS), ("rebalance", REBALANCE), ("skew", SKEW)]).await)
             }
             Question::Signal { pid, ends } => {
                 let function = if ends { "pg_terminate_backend" } else { "pg_cancel_backend" };
-                Ok(json!({ "done": is_true(client, &format!("SELECT {function}({pid}) AS one")).await? }))
+                Ok(json!({ "done": is_true(link, &format!("SELECT {function}({pid}) AS one")).await? }))
             }
-            Question::Plan(text) => Ok(json!({ "plan": plan::explain(client, &text).await? })),
+            Question::Plan(text) => Ok(json!({ "plan": plan::explain(&link.client, &text).await? })),
         }
     }
 }
 
-/// The rows of each, or why there are none: what fails, say for a coordinator that does not answer, leaves the others as they are.
-async fn parts(client: &Client, questions: &[(&str, &str)]) -> Result<Value, Failure> {
+/// The answers to several.
+async fn parts(link: &Link, questions: &[(&str, &str)]) -> Value {
     let mut parts = serde_json::Map::new();
     for (name, sql) in questions {
-        let part = match rows(client, sql).await {
-            Ok(rows) => json!({ "rows": rows }),
-            Err(failure) => json!({ "error": failure }),
-        };
-        parts.insert((*name).to_owned(), part);
+        parts.insert((*name).to_owned(), part(link, sql).await);
     }
-    Ok(Value::Object(parts))
+    Value::Object(parts)
+}
+
+/// Rows and warnings, or why there are none: what fails, say for a node that does not answer, leaves the other parts as they are.
+async fn part(link: &Link, sql: &str) -> Value {
+    link.take_notices();
+    match link.rows(sql).await {
+        Ok(rows) => json!({ "rows": rows, "notices": link.take_notices() }),
+        Err(failure) => json!({ "error": failure }),
+    }
 }
 
 /// May the role see the statements of others?
-pub(crate) async fn sees_all(client: &Client) -> Result<bool, Failure> {
-    is_true(client, SEES_ALL).await
+pub(crate) async fn sees_all(link: &Link) -> Result<bool, Failure> {
+    is_true(link, SEES_ALL).await
 }
 
-async fn is_true(client: &Client, sql: &str) -> Result<bool, Failure> {
-    Ok(rows(client, sql).await?.first().is_some_and(|row| row.get("one").and_then(Value::as_str) == Some("t")))
+async fn is_true(link: &Link, sql: &str) -> Result<bool, Failure> {
+    Ok(link.rows(sql).await?.first().is_some_and(|row| row.get("one").and_then(Value::as_str) == Some("t")))
 }

@@ -122,15 +122,15 @@ async fn login(State(server): Shared, headers: HeaderMap, body: Bytes) -> Answer
     }
     let (user, database) = (login.user.clone(), login.database.clone());
     let encryption = server.inside.encryption().map_err(|error| Failure::new("58000", error.message().to_string()))?;
-    let client = match client::connect(server.options.coordinator, &encryption, login).await {
-        Ok(client) => client,
+    let link = match client::connect(server.options.coordinator, &encryption, login).await {
+        Ok(link) => link,
         Err(failure) => {
             tokio::time::sleep(REFUSED_WAITS).await;
             return Err(Refusal::Failed(failure));
         }
     };
-    let sees_all = sees_all(&client).await?;
-    let (cookie, token) = server.sessions.begin(client, user.clone(), sees_all).ok_or_else(full)?;
+    let sees_all = sees_all(&link).await?;
+    let (cookie, token) = server.sessions.begin(link, user.clone(), sees_all).ok_or_else(full)?;
     tracing::debug!(user, database, "someone has logged in to the page");
     let told = json!({ "token": token, "user": user, "database": database, "coordinator": server.options.name, "sees_all": sees_all });
     let mut response = answer(StatusCode::OK, &told);
@@ -226,9 +226,9 @@ async fn ask(
     question: Question,
 ) -> Result<Value, Refusal> {
     let task = tokio::spawn(async move {
-        let client = session.client.lock().await;
-        let result = question.ask(&client).await;
-        (result, client.is_closed())
+        let link = session.link.lock().await;
+        let result = question.ask(&link).await;
+        (result, link.client.is_closed())
     });
     let abort = task.abort_handle();
     let ended = tokio::time::timeout(WORK_MAX, task).await;

@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rand::RngCore;
-use tokio_postgres::Client;
+
+use crate::client::Link;
 
 pub(crate) const SESSIONS_MAX: usize = 16;
 /// Without a request.
@@ -25,7 +26,7 @@ pub(crate) struct Session {
     /// The statements of others, too.
     pub(crate) sees_all: bool,
     /// One statement at a time.
-    pub(crate) client: tokio::sync::Mutex<Client>,
+    pub(crate) link: tokio::sync::Mutex<Link>,
     begun: Instant,
     used: Mutex<Instant>,
 }
@@ -54,13 +55,13 @@ pub(crate) struct Sessions(Mutex<HashMap<String, Arc<Session>>>);
 
 impl Sessions {
     /// Cookie and token of a new one; `None` if there are too many.
-    pub(crate) fn begin(&self, client: Client, user: String, sees_all: bool) -> Option<(String, String)> {
+    pub(crate) fn begin(&self, link: Link, user: String, sees_all: bool) -> Option<(String, String)> {
         let (cookie, token, now) = (secret(), secret(), Instant::now());
         let session = Session {
             token: token.clone(),
             user,
             sees_all,
-            client: tokio::sync::Mutex::new(client),
+            link: tokio::sync::Mutex::new(link),
             begun: now,
             used: Mutex::new(now),
         };
