@@ -266,6 +266,22 @@ fn sessions_are_few_and_end(cluster: &Cluster, root: &User) {
     until("its end is noticed", || (root.get("/api/now").status == 401).then_some(()));
 }
 
+#[test]
+fn clients_are_served_if_its_port_is_taken() {
+    if testkit::self_test() {
+        return;
+    }
+    let cluster = Cluster::start(1, 1).expect("a cluster");
+    let status = cluster.loxo(&["status"]).expect("its state");
+    assert!(status.contains(&format!("http://127.0.0.1:{}/", cluster.pages()[0])), "{status}");
+    cluster.loxo(&["down"]).expect("it ends");
+    let _other = std::net::TcpListener::bind(("127.0.0.1", cluster.pages()[0])).expect("the port");
+    cluster.up().expect("it starts");
+    assert_eq!(session(&cluster, "postgres").scalar("SELECT 1").expect("a row"), "1");
+    let log = std::fs::read_to_string(cluster.dir().join("log/coord1.log")).expect("the log");
+    assert!(log.contains("there is no live page on 127.0.0.1"), "{log}");
+}
+
 /// With `LOXO_PAGE_PICTURES` the pictures of docs/operate/watch.md are made, in that directory.
 #[test]
 fn a_browser_shows_it_and_its_buttons_work() {
