@@ -30,7 +30,7 @@ impl Cluster {
     /// With two datanodes and one coordinator.
     fn up(name: &str) -> Self {
         let dir = std::env::temp_dir().join(format!("lx{}-{name}", std::process::id()));
-        let port = testkit::free_ports(&[0, 50, 100, 101, 102, 103, 104, 105]).expect("free ports");
+        let port = testkit::free_ports(&[0, 50, 60, 100, 101, 102, 103, 104, 105]).expect("free ports");
         let cluster = Self { dir, port };
         let shape = ["--port", &port.to_string(), "--datanodes", "2", "--set", "fsync=off"];
         succeeded(cluster.loxo(&["up"], &shape));

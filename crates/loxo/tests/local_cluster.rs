@@ -76,7 +76,7 @@ impl Drop for Cluster {
 
 /// A first port such that all ports a small cluster takes are free.
 fn free_ports() -> u16 {
-    testkit::free_ports(&[0, 1, 2, 50, 51, 100, 101, 102]).expect("free ports")
+    testkit::free_ports(&[0, 1, 2, 50, 51, 60, 61, 62, 100, 101, 102]).expect("free ports")
 }
 
 #[track_caller]

@@ -1,5 +1,8 @@
 //! Clients that come by TLS, to a coordinator of real servers that asks for passwords.
 
+#[path = "live_page/http.rs"]
+mod http;
+
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
@@ -27,13 +30,14 @@ impl Secure {
             make_certificate(dir.path(), name, curve, hash);
         }
         use_certificate(dir.path(), "one");
-        let port = testkit::free_ports(&[0, 1]).unwrap();
+        let port = testkit::free_ports(&[0, 1, 2]).unwrap();
         let text = format!(
             "[cluster]\nname = \"test\"\n[gtm]\nhost = \"127.0.0.1\"\nport = {}\n\
              [[coordinator]]\nname = \"coord1\"\nlisten = \"127.0.0.1:{port}\"\n\
-             tls_certificate = \"server.crt\"\ntls_key = \"server.key\"\ntls_required = true\n\
+             tls_certificate = \"server.crt\"\ntls_key = \"server.key\"\ntls_required = true\npage = \"127.0.0.1:{}\"\n\
              [[datanode]]\nname = \"dn1\"\nhost = \"127.0.0.1\"\nport = {}\n",
             port + 1,
+            port + 2,
             server.port()
         );
         dir.write("loxo.toml", text.as_bytes()).unwrap();
@@ -169,6 +173,24 @@ fn clients_are_encrypted_and_know_whom_they_talk_to() {
     std::fs::write(secure.file("server.crt"), "no certificate").unwrap();
     assert!(Command::new("kill").args(["-HUP", &pid]).status().unwrap().success());
     assert_eq!(secure.answers(&two, "SELECT 2"), "2");
+}
+
+/// It logs in encrypted, by the password.
+#[test]
+fn the_live_page_asks_for_the_same_password() {
+    let secure = Secure::start();
+    let page = secure.port + 2;
+    let since = Instant::now();
+    while TcpStream::connect(("127.0.0.1", page)).is_err() {
+        assert!(since.elapsed() < SOON, "there is no page");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let refused = http::login(page, "app", "its secret");
+    assert_eq!((refused.status, &refused.json()["error"]["code"]), (422, &serde_json::json!("28P01")), "{refused:?}");
+    let app = http::User::login(page, "app", "it's secret");
+    assert_eq!(app.rows("nodes")[0]["node_name"], "dn1");
+    assert!(app.cookie != app.token && app.post("/api/logout", &serde_json::json!({})).status == 200);
+    assert_eq!(app.get("/api/now").status, 401);
 }
 
 #[test]

@@ -49,9 +49,10 @@ impl Cluster {
             return Self::stock(coordinators);
         }
         let (loxo, pg_bin) = (loxo_binary()?, pg_bin()?);
-        // Ports as `loxo up` lays them out: coordinators from P, gtms from P + 50, datanodes from P + 100.
+        // Ports as `loxo up` lays them out: coordinators from P, gtms from P + 50, pages from P + 60, datanodes from P + 100.
+        let pages = 60..60 + coordinators;
         let offsets: Vec<u16> =
-            (0..coordinators).chain([50, 51]).chain(100..100 + datanodes + DATANODES_MORE).collect();
+            (0..coordinators).chain([50, 51]).chain(pages).chain(100..100 + datanodes + DATANODES_MORE).collect();
         let base = free_ports(&offsets)?;
         let dir = TempDir::new("cluster")?;
         let down = r#""$1" down --dir "$2/c" --wipe; rm -rf "$2""#;
@@ -154,6 +155,11 @@ impl Cluster {
     /// Ports of the datanodes that it was made with, in the order of their ids.
     pub fn datanodes(&self) -> &[u16] {
         &self.datanodes
+    }
+
+    /// Ports of the coordinators' live pages.
+    pub fn pages(&self) -> Vec<u16> {
+        self.coordinators.iter().map(|port| port + 60).collect()
     }
 
     /// Connection URIs of the coordinators.

@@ -117,6 +117,7 @@ impl Config {
         addresses.extend(self.datanodes.iter().map(|d| (d.host.clone(), d.port)));
         for coordinator in &self.coordinators {
             addresses.push(coordinator.address()?);
+            addresses.extend(coordinator.page_address()?);
         }
         for (host, port) in addresses {
             if host.is_empty() || port == 0 {
@@ -323,6 +324,12 @@ mod tests {
     fn mistakes_are_named() {
         assert!(refused("127.0.0.1:5433", "0.0.0.0:5433").contains("let everybody in"));
         assert!(refused("127.0.0.1:5433", "5433").contains("not host:port"));
+        for page in ["0.0.0.0:8433", "10.0.0.1:8433", "example.com:8433"] {
+            let text = refused("auth = \"trust\"", &format!("auth = \"trust\"\npage = \"{page}\""));
+            assert!(text.contains("is no loopback address"), "{text}");
+        }
+        assert!(refused("auth = \"trust\"", "auth = \"trust\"\npage = \"8433\"").contains("is not host:port"));
+        assert!(refused("auth = \"trust\"", "auth = \"trust\"\npage = \"127.0.0.1:5433\"").contains("used twice"));
         assert!(refused("name = \"dn2\"", "name = \"dn1\"").contains("used twice"));
         assert!(refused("name = \"dn2\"", "name = \"gtm\"").contains("used twice"));
         assert!(refused("name = \"dn2\"", "name = \"a b\"").contains("cannot be a node's name"));

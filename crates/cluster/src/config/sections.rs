@@ -141,6 +141,9 @@ pub struct Coordinator {
     /// `host:port` where it tells its figures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metrics: Option<String>,
+    /// `host:port` of its live page, a loopback address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub page: Option<String>,
     /// PEM: its certificate for TLS, and those that vouch for it. A relative path begins where this file is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls_certificate: Option<PathBuf>,
@@ -204,13 +207,24 @@ impl Local {
 impl Coordinator {
     /// Host (without brackets) and port of `listen`.
     pub fn address(&self) -> Result<(String, u16)> {
-        let parts = self.listen.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse::<u16>().ok()?)));
-        match parts {
-            Some((host, port)) if !host.is_empty() && port > 0 => {
-                Ok((host.trim_start_matches('[').trim_end_matches(']').to_owned(), port))
+        host_and_port(&self.listen).ok_or_else(|| {
+            invalid(format!("coordinator \"{}\": listen = \"{}\" is not host:port", self.name, self.listen))
+                .hint("Write for example listen = \"127.0.0.1:5433\".")
+        })
+    }
+
+    /// The same of `page`, which is served to this host only: it has no encryption.
+    pub fn page_address(&self) -> Result<Option<(String, u16)>> {
+        let Some(page) = &self.page else { return Ok(None) };
+        match host_and_port(page) {
+            Some((host, port)) if is_loopback(&host) => Ok(Some((host, port))),
+            found => {
+                let wrong = if found.is_some() { "is no loopback address" } else { "is not host:port" };
+                Err(invalid(format!("coordinator \"{}\": page = \"{page}\" {wrong}", self.name)).hint(
+                    "Write for example page = \"127.0.0.1:8433\", and reach it from elsewhere by a tunnel: \
+                     \"ssh -L 8433:127.0.0.1:8433 host\".",
+                ))
             }
-            _ => Err(invalid(format!("coordinator \"{}\": listen = \"{}\" is not host:port", self.name, self.listen))
-                .hint("Write for example listen = \"127.0.0.1:5433\".")),
         }
     }
 
@@ -277,6 +291,13 @@ fn pool_size() -> usize {
 
 fn postgres() -> String {
     "postgres".to_owned()
+}
+
+/// The host without brackets.
+fn host_and_port(text: &str) -> Option<(String, u16)> {
+    let (host, port) = text.rsplit_once(':')?;
+    let port = port.parse().ok().filter(|port| *port > 0)?;
+    (!host.is_empty()).then(|| (host.trim_start_matches('[').trim_end_matches(']').to_owned(), port))
 }
 
 /// `localhost` and the loopback addresses of both families.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use pgerror::{PgError, Result, SqlState};
 use pgproto::Encryption;
 
-use super::{DATANODE_PORT_OFFSET, GTM_PORT_OFFSET};
+use super::{DATANODE_PORT_OFFSET, GTM_PORT_OFFSET, PAGE_PORT_OFFSET, PAGES_MAX};
 use crate::check::pool_left;
 use crate::config::{Auth, ClusterSection, Config, Coordinator, Datanode, Gtm, Local, Log, SslMode, gtm_name, invalid};
 use crate::disk;
@@ -278,6 +278,7 @@ fn coordinator(port: u16, place: usize, pool_size: usize) -> Coordinator {
         pool_size,
         auth: Auth::Trust,
         metrics: None,
+        page: (place < PAGES_MAX).then(|| format!("127.0.0.1:{}", port + PAGE_PORT_OFFSET + place as u16)),
         tls_certificate: None,
         tls_key: None,
         tls_client_ca: None,
@@ -331,6 +332,8 @@ mod tests {
         let expected =
             [("dn1", 6100), ("dn2", 6101), ("gtm", 6050), ("gtm2", 6051), ("coord1", 6000), ("coord2", 6001)];
         assert_eq!(ports, expected.map(|(name, port)| (name.to_owned(), port)));
+        let pages = layout.config().coordinators.iter().map(|c| c.page.as_deref());
+        assert!(pages.eq([Some("127.0.0.1:6060"), Some("127.0.0.1:6061")]));
         Config::parse(&layout.config().to_toml().unwrap(), Path::new("/d/cluster.toml")).unwrap();
     }
 
@@ -338,6 +341,9 @@ mod tests {
     fn impossible_shapes_are_refused() {
         assert!(layout(6000, 0, 2).is_err());
         assert!(layout(6000, 51, 2).is_err());
+        let most = layout(6000, 50, 2).unwrap();
+        assert_eq!(most.config().coordinators.iter().filter(|c| c.page.is_some()).count(), PAGES_MAX);
+        Config::parse(&most.config().to_toml().unwrap(), Path::new("/d/cluster.toml")).unwrap();
         assert!(layout(6000, 1, 0).is_err());
         assert!(layout(65500, 1, 1).is_err());
         assert!(check_shape(Path::new("/a$b"), 6000, 1, 1).is_err());

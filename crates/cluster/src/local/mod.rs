@@ -21,6 +21,9 @@ pub use up::{UpOptions, up};
 
 /// Coordinators listen on P, P + 1, …; the gtm on P + 50, its standby on P + 51; datanodes on P + 100, P + 101, ….
 pub(crate) const GTM_PORT_OFFSET: u16 = 50;
+/// Behind those of the gtms. Coordinators beyond so many have none.
+pub(crate) const PAGE_PORT_OFFSET: u16 = 60;
+pub(crate) const PAGES_MAX: usize = 40;
 pub(crate) const DATANODE_PORT_OFFSET: u16 = 100;
 
 /// Port of the first coordinator if nothing else is asked for.
@@ -56,6 +59,7 @@ pub fn free_port(coordinators: u16, datanodes: u16) -> Result<u16> {
         let datanodes = (0..datanodes).map(move |i| first + DATANODE_PORT_OFFSET + i);
         (0..coordinators)
             .map(move |i| first + i)
+            .chain((0..coordinators.min(PAGES_MAX as u16)).map(move |i| first + PAGE_PORT_OFFSET + i))
             .chain([first + GTM_PORT_OFFSET, first + GTM_PORT_OFFSET + 1])
             .chain(datanodes)
     };

@@ -22,6 +22,8 @@ pub struct Status {
     pub processes: Vec<PartStatus>,
     /// Connection URIs of all coordinators, running or not.
     pub coordinators: Vec<String>,
+    /// Addresses of their live pages.
+    pub pages: Vec<String>,
     /// The one that runs, is paused or has failed, as the primary datanode says.
     pub rebalance: Option<Rebalance>,
     pub in_doubt: Vec<InDoubt>,
@@ -98,7 +100,9 @@ pub async fn status(dir: &Path) -> Result<Status> {
         _ => State::Degraded,
     };
     let (cluster_id, coordinators) = (layout.cluster_id(), layout.config().coordinator_uris()?);
-    Ok(Status { cluster_id, state, processes, coordinators, rebalance, in_doubt, dir })
+    let pages = layout.config().coordinators.iter().filter_map(|coordinator| coordinator.page.as_ref());
+    let pages = pages.map(|address| format!("http://{address}/")).collect();
+    Ok(Status { cluster_id, state, processes, coordinators, pages, rebalance, in_doubt, dir })
 }
 
 async fn part_status(layout: &Layout, part: &Part) -> PartStatus {

@@ -57,6 +57,7 @@ pub async fn run(arguments: Arguments) -> Result<()> {
     shortage.into_iter().for_each(|warning| tracing::warn!("{warning}"));
     let coordinator = Coordinator::bind(options).await?;
     super::tell_figures(own.metrics.as_deref(), coordinator.figures()).await?;
+    super::live_page::serve(&config, own, coordinator.figures(), coordinator.address()?).await?;
     tokio::spawn(async move {
         cluster::pool_warnings(&config).await.into_iter().for_each(|warning| tracing::warn!("{warning}"))
     });

@@ -14,6 +14,7 @@ pub mod demo;
 pub mod down;
 pub mod gtm;
 pub mod init;
+mod live_page;
 pub mod load;
 mod log;
 pub mod node;

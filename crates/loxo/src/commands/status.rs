@@ -53,6 +53,7 @@ fn table(status: &Status) -> String {
     }));
     lines.push("connect with:".to_owned());
     lines.extend(status.coordinators.iter().map(|uri| format!("  psql {uri}")));
+    lines.extend(status.pages.first().map(|_| format!("look at it with a browser: {}", status.pages.join(" "))));
     lines.extend(status.rebalance.iter().map(|rebalance| format!("rebalance {}", rebalance.line())));
     if !status.in_doubt.is_empty() {
         lines.push("transactions in doubt:".to_owned());

@@ -13,7 +13,7 @@ use super::DirArgument;
 ///
 /// Makes the cluster if it does not exist, starts what does not run, leaves the rest alone, waits until everything
 /// answers, and prints one connection URI a coordinator. Coordinators listen on 127.0.0.1 ports P, P+1, …; the gtm on
-/// P+50, its standby on P+51; datanodes on P+100, P+101, …. Started by root, the servers run as the OS user postgres, else as you.
+/// P+50, its standby on P+51; live pages of coordinators, for a browser, on P+60, P+61, …; datanodes on P+100, P+101, …. Started by root, the servers run as the OS user postgres, else as you.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   loxo up                                                        the default cluster
