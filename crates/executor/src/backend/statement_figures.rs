@@ -109,6 +109,21 @@ impl Note {
     }
 }
 
+/// Of a statement of the client's, with those of the bodies that it runs.
+#[derive(Default)]
+pub(crate) struct Spent {
+    /// The kind of its plan, which is the first that is run.
+    pub(crate) plan: Option<&'static str>,
+    pub(crate) rows_moved: u64,
+    pub(crate) note: Note,
+}
+
+impl Spent {
+    pub(crate) fn forget(&mut self) {
+        (self.plan, self.rows_moved) = (None, 0);
+    }
+}
+
 /// Those of a coordinator.
 #[derive(Default)]
 pub(crate) struct StatementFigures {

@@ -100,7 +100,7 @@ pub struct Session {
     pub(crate) plain_text: Option<(u64, bool)>,
     pub(crate) scratch: crate::shared::templates::Scratch,
     /// What the present statement of the client's has come to.
-    pub(crate) spent: crate::session::slow::Spent,
+    pub(crate) spent: crate::backend::statement_figures::Spent,
     /// The present statement's shape, or those of its kinds of rows, if they are to be learned.
     pub(crate) lessons: Vec<crate::shared::templates::Lesson>,
     /// What the present statement may leave in the backends that run it.

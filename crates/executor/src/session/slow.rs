@@ -12,7 +12,6 @@ use pgerror::{PgError, Result, SqlState};
 use planner::Plan;
 
 use crate::backend::settings::duration;
-use crate::backend::statement_figures::Note;
 use crate::session::Session;
 use crate::shared::figures::count_statement;
 
@@ -93,21 +92,6 @@ pub(super) fn check(value: &str) -> Result<()> {
 
 fn limit(value: &str) -> Option<Duration> {
     if value == "0" { Some(Duration::ZERO) } else { duration(value) }
-}
-
-/// Of a statement of the client's, with those of the bodies that it runs.
-#[derive(Default)]
-pub(crate) struct Spent {
-    /// The kind of its plan, which is the first that is run.
-    pub(crate) plan: Option<&'static str>,
-    pub(crate) rows_moved: u64,
-    pub(crate) note: Note,
-}
-
-impl Spent {
-    pub(crate) fn forget(&mut self) {
-        (self.plan, self.rows_moved) = (None, 0);
-    }
 }
 
 impl Session {
