@@ -421,6 +421,9 @@ fn a_cluster_grows_and_shrinks_while_it_serves() {
         "CREATE TABLE account (id int PRIMARY KEY, money int) DISTRIBUTE BY HASH (id)",
         "CREATE TABLE history (id serial, what text) DISTRIBUTE BY ROUNDROBIN",
         "CREATE TABLE copies (n int) DISTRIBUTE BY REPLICATION",
+        "CREATE TABLE old_copies (n int) DISTRIBUTE BY REPLICATION",
+        "INSERT INTO old_copies VALUES (99)",
+        "ALTER TABLE old_copies ADD CHECK (n < 10) NOT VALID",
         "INSERT INTO account SELECT i, 100 FROM generate_series(0, 999) AS i",
         "ANALYZE",
     ] {

@@ -51,12 +51,14 @@ fn sums(client: &mut Client) -> Vec<Vec<String>> {
     tables.iter().map(sum).collect()
 }
 
-/// Triggers, rules and indexes as users see them.
+/// Triggers, rules, indexes and some constraints as users see them.
 fn schema(client: &mut Client) -> Vec<Vec<String>> {
     client
         .strings(
             "SELECT tgname, tgenabled::text FROM pg_trigger WHERE NOT tgisinternal \
              UNION ALL SELECT rulename, ev_enabled::text FROM pg_rewrite WHERE rulename LIKE 'r\\_%' \
+             UNION ALL SELECT conrelid::regclass || ' ' || pg_get_constraintdef(oid), conislocal::text FROM pg_constraint \
+             WHERE conname LIKE 'old\\_%' AND contype <> 'p' \
              UNION ALL SELECT indexrelid::regclass::text, indisvalid::text FROM pg_index WHERE indexrelid >= 16384 ORDER BY 1, 2",
         )
         .unwrap()

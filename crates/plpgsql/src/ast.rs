@@ -159,6 +159,16 @@ pub enum Rows {
     Cursor { name: Vec<String>, arguments: Vec<(Option<String>, Sql)> },
 }
 
+/// A step into a value that is assigned to.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub enum Step {
+    Subscript(Sql),
+    /// `[lower:upper]`.
+    Slice(Option<Sql>, Option<Sql>),
+    Field(String),
+}
+
 /// The form of a statement.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)]
@@ -170,11 +180,12 @@ pub enum Kind {
         value: Sql,
         whole: Arc<str>,
     },
-    /// `target[…] := value`.
+    /// `target[…].field[…] := value`; `path` is what follows the names, from the first subscript on.
     AssignElement {
         target: Vec<String>,
-        subscripts: Vec<Sql>,
+        path: Vec<Step>,
         value: Sql,
+        whole: Arc<str>,
     },
     If {
         branches: Vec<(usize, Sql, Vec<Statement>)>,

@@ -17,5 +17,5 @@ mod parse;
 mod scan;
 mod walk;
 
-pub use parse::{CASE_SUBJECT, body, compile_only, sql_body};
+pub use parse::{CASE_SUBJECT, body, compile_only, is_string, sql_body};
 pub use walk::Part;

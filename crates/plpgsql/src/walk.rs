@@ -1,6 +1,6 @@
 //! All parts of a body, in the order of its text.
 
-use crate::ast::{Block, Declaration, Declared, Kind, Opened, Rows, Sql, Statement, Target};
+use crate::ast::{Block, Declaration, Declared, Kind, Opened, Rows, Sql, Statement, Step, Target};
 
 /// A part of a body.
 #[derive(Clone, Copy, Debug)]
@@ -50,12 +50,25 @@ fn branches<'a>(list: &'a [(usize, Sql, Vec<Statement>)], see: &mut dyn FnMut(Pa
     }
 }
 
+impl Step {
+    fn walk<'a>(&'a self, see: &mut dyn FnMut(Part<'a>)) {
+        match self {
+            Step::Subscript(subscript) => see(Part::Sql(subscript)),
+            Step::Slice(lower, upper) => all(lower.iter().chain(upper), see),
+            Step::Field(_) => {}
+        }
+    }
+}
+
 impl Kind {
     fn walk<'a>(&'a self, see: &mut dyn FnMut(Part<'a>)) {
         match self {
             Kind::Block(block) => block.walk(see),
             Kind::Assign { value, .. } => all([value], see),
-            Kind::AssignElement { subscripts, value, .. } => all(subscripts.iter().chain([value]), see),
+            Kind::AssignElement { path, value, .. } => {
+                path.iter().for_each(|step| step.walk(see));
+                see(Part::Sql(value));
+            }
             Kind::If { branches: list, otherwise } => {
                 branches(list, see);
                 statements(otherwise, see);

@@ -84,6 +84,8 @@ pub trait Host: Send {
     fn notice(&mut self, notice: PgError);
     /// SAVEPOINT.
     fn savepoint<'a>(&'a mut self, name: &'a str) -> Pending<'a, ()>;
+    /// A handler has taken the error of a cancel: the body goes on.
+    fn cancel_caught<'a>(&'a mut self, error: &'a PgError) -> Pending<'a, ()>;
     /// Undoes what came after the savepoint, and forgets it.
     fn undo<'a>(&'a mut self, savepoint: &'a str) -> Pending<'a, ()>;
     /// RELEASE SAVEPOINT.

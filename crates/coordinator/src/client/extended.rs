@@ -21,7 +21,7 @@ impl Client {
     /// Answers one message of the extended protocol other than Sync; an error makes the client's further messages be
     /// skipped up to Sync.
     pub(crate) async fn extended(&mut self, message: u8, body: Bytes) -> Result<()> {
-        self.own().session.statement_begins();
+        self.own().session.statement_begins().await;
         let result = match message {
             tag::PARSE => self.parse(body).await,
             tag::BIND => self.bind(body).await,
@@ -36,7 +36,9 @@ impl Client {
                 ));
             }
         };
-        match self.own().session.judged(result).await {
+        let result = self.own().session.judged(result).await;
+        self.own().session.statement_ends().await;
+        match result {
             Ok(()) => Ok(()),
             Err(error) => self.fail_behind_waiting(error).await,
         }
@@ -240,9 +242,13 @@ impl Client {
                 self.own().portals.put(name, portal);
                 return Ok(());
             }
-            self.depart().await?;
-            if self.skip_to_sync {
-                return Ok(());
+            if self.own().session.has_pipeline() {
+                self.depart().await?;
+                if self.skip_to_sync {
+                    return Ok(());
+                }
+                // The time of what has departed is none of this statement's.
+                self.own().session.statement_begins().await;
             }
             let mut spool = Spool::of(self.own().session.work_mem());
             let wanted = rows_max.is_some().then_some(&mut spool);

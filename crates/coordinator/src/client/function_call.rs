@@ -31,11 +31,12 @@ const FUNCTIONS: [(u32, &str, &[&str]); 13] = [
 impl Client {
     /// Answers one FunctionCall message.
     pub(crate) async fn function_call(&mut self, body: Bytes) -> Result<()> {
-        self.own().session.statement_begins();
+        self.own().session.statement_begins().await;
         self.own().session.activity().works(b"<FASTPATH> function call");
         let value = self.value_of(body).await;
         // What came before it without a Sync ends with it, whatever became of it.
         let ended = self.own().end_implicit_block().await;
+        self.own().session.statement_ends().await;
         if !self.own().session.in_block() {
             self.own().portals.clear();
         }

@@ -74,7 +74,7 @@ impl Client {
         }
         let places = std::mem::take(&mut self.waiting).places;
         let (began, text) = (Instant::now(), self.own().session.pipeline_text());
-        self.own().session.statement_begins();
+        self.own().session.statement_begins().await;
         let cancel = self.own().session.cancel_set();
         let own = &mut self.statements.own;
         let result = own.socket.watch().during(&cancel, own.session.depart()).await;
@@ -83,6 +83,7 @@ impl Client {
             Err(error) => (Vec::new(), Err(error)),
         };
         let result = self.own().session.judged(result).await;
+        self.own().session.statement_ends().await;
         let done = tags.len() as u64;
         let took = if done == 0 { Duration::ZERO } else { began.elapsed() };
         let cost = Cost { calls: done, errors: u64::from(result.is_err()), took, rows: done, rows_moved: 0 };

@@ -15,7 +15,7 @@ use crate::statements::Quickly;
 impl Client {
     /// Answers one Query message, ReadyForQuery included.
     pub(crate) async fn query(&mut self, body: Bytes) -> Result<()> {
-        self.own().session.statement_begins();
+        self.own().session.statement_begins().await;
         let outcome = match frontend::decode_query(body) {
             Ok(sql) => {
                 self.own().session.activity().works(&sql);
@@ -28,6 +28,7 @@ impl Client {
         if let (Ok(()), Err(error)) = (&outcome, self.own().end_implicit_block().await) {
             self.own().socket.send_error(error, 0);
         }
+        self.own().session.statement_ends().await;
         if !self.own().session.in_block() {
             self.own().portals.clear();
         }
@@ -108,7 +109,7 @@ impl Client {
             }
             // The time of the first goes on since its text was read.
             if at > 0 {
-                self.own().session.statement_begins();
+                self.own().session.statement_begins().await;
             }
             match self.statements.execute_for_client(statement, &Call::simple(), None).await {
                 Ok(completion) => self.own().socket.send_completion(&completion),

@@ -21,6 +21,8 @@ const ASKED: &str = "loxo_asked";
 
 impl BodyHost<'_> {
     async fn run_text(&mut self, sql: &str, parameters: Vec<Typed>, context: String) -> Result<Answer> {
+        // The time may have been up between two statements.
+        self.runner.session().check_cancel()?;
         let call = call_with(parameters);
         let routines = self.runner.routines();
         let in_trigger = match routines.trigger_depth {
@@ -152,6 +154,13 @@ impl Host for BodyHost<'_> {
 
     fn savepoint<'a>(&'a mut self, name: &'a str) -> Pending<'a, ()> {
         Box::pin(self.runner.session().savepoint(name))
+    }
+
+    fn cancel_caught<'a>(&'a mut self, error: &'a PgError) -> Pending<'a, ()> {
+        Box::pin(async move {
+            self.runner.session().cancel_caught(error).await;
+            Ok(())
+        })
     }
 
     fn undo<'a>(&'a mut self, savepoint: &'a str) -> Pending<'a, ()> {

@@ -225,9 +225,11 @@ impl ClientSession {
             self.transaction_ended(false);
             return Ok(());
         }
-        self.session.statement_begins();
+        self.session.statement_begins().await;
         let result = self.commit().await.map(|_| ());
         self.transaction_ended(result.is_ok());
-        self.session.judged(result).await
+        let result = self.session.judged(result).await;
+        self.session.statement_ends().await;
+        result
     }
 }

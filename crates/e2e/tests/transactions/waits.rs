@@ -74,6 +74,7 @@ fn nobody_waits_longer_than_he_wants() {
     setup.run("CREATE TABLE r (k int PRIMARY KEY, v text) DISTRIBUTE BY REPLICATION").expect("a table");
     setup.run("INSERT INTO t SELECT g, 'v' FROM generate_series(1, 20) g").expect("rows");
     setup.run("INSERT INTO r SELECT g, 'v' FROM generate_series(1, 20) g").expect("rows");
+    bodies_have_the_time_of_their_statement(&test);
     independent_rows_pass_read_barriers_before_their_commit(&test);
     what_waits_for_the_gtm_can_be_stopped(&test);
     what_waits_for_a_connection_can_be_stopped(&test);
@@ -86,6 +87,50 @@ fn nobody_waits_longer_than_he_wants() {
     rights_on_columns_are_enough(&test);
     ordinary_roles_cannot_harm_others(&test);
     a_torn_transaction_is_not_committed(&test);
+}
+
+/// What a coordinator runs for a statement, however many statements that is, has the time of that one.
+fn bodies_have_the_time_of_their_statement(test: &Test) {
+    let mut client = test.session(0);
+    let again = "UPDATE t SET v = v WHERE k = 1; PERFORM pg_sleep(0.02)";
+    let slow = |returns| format!("$$ BEGIN PERFORM count(*) FROM t; PERFORM pg_sleep(0.05); RETURN {returns}; END $$");
+    let setup = [
+        format!("CREATE FUNCTION slow(i int) RETURNS int LANGUAGE plpgsql AS {}", slow("i")),
+        format!("CREATE FUNCTION slow_row() RETURNS trigger LANGUAGE plpgsql AS {}", slow("NEW")),
+        format!("CREATE PROCEDURE commits() LANGUAGE plpgsql AS $$ BEGIN LOOP {again}; COMMIT; END LOOP; END $$"),
+        "CREATE TABLE told (k int) DISTRIBUTE BY HASH (k); CREATE TABLE passed (k int) DISTRIBUTE BY HASH (k)"
+            .to_owned(),
+        "CREATE TRIGGER told AFTER INSERT ON told FOR EACH ROW EXECUTE FUNCTION slow_row()".to_owned(),
+        "CREATE TRIGGER passed BEFORE INSERT ON passed FOR EACH ROW EXECUTE FUNCTION slow_row()".to_owned(),
+    ];
+    setup.iter().for_each(|sql| drop(client.run(sql).expect(sql)));
+    client.run(LIMIT).expect("a setting");
+    let body = |text: &str| format!("DO $$ BEGIN {text} END $$");
+    let without_end = [
+        body(&format!("LOOP {again}; END LOOP;")),
+        body(&format!("SET LOCAL statement_timeout = 0; LOOP {again}; END LOOP;")),
+        body(&format!("BEGIN LOOP {again}; END LOOP; EXCEPTION WHEN OTHERS THEN NULL; END;")),
+        body(&format!("RAISE query_canceled; EXCEPTION WHEN query_canceled THEN LOOP {again}; END LOOP;")),
+        body("FOR i IN 1..1000 LOOP PERFORM slow(i); END LOOP;"),
+        "SELECT slow(k) FROM t".to_owned(),
+        "CALL commits()".to_owned(),
+        "INSERT INTO told SELECT generate_series(1, 1000)".to_owned(),
+        "INSERT INTO passed SELECT generate_series(1, 1000)".to_owned(),
+    ];
+    for sql in &without_end {
+        assert_eq!(refused(&mut client, sql), canceled("statement timeout"), "{sql}");
+    }
+    // Whoever catches the error goes on without a limit.
+    let caught = format!(
+        "BEGIN LOOP {again}; END LOOP; EXCEPTION WHEN query_canceled THEN NULL; END; FOR i IN 1..30 LOOP {again}; END LOOP;"
+    );
+    client.run(&body(&caught)).expect("the second loop ends");
+    // Each of several statements has a time of its own.
+    let third = body("UPDATE t SET v = v WHERE k = 1; PERFORM pg_sleep(0.15);");
+    client.run(&format!("{third}; {third}; {third}")).expect("each is in time");
+    client.run("SET statement_timeout = 0").expect("a setting");
+    client.run(&body(&format!("FOR i IN 1..30 LOOP {again}; END LOOP;"))).expect("there is no limit");
+    client.run("DROP TABLE told, passed").expect("the end");
 }
 
 fn what_waits_for_the_gtm_can_be_stopped(test: &Test) {

@@ -6,12 +6,14 @@
 //! 1. The *breaker*, a task of its own, takes the session's judgment lock, then looks whether the backend is still the session's.
 //! 2. On a connection of its own (the pool's may all be in the circle) it cancels the backend if the wait that the gtm saw is
 //!    still on, and leaves the error for the client in the lock.
-//! 3. The session takes that lock after each statement ([`CancelSet::end_statement`]): it waits for a breaker at work, then
-//!    finds the error. A link is given back to the pool only while no breaker has the lock; otherwise it is closed.
+//! 3. The session takes that lock after each statement, those of bodies too ([`CancelSet::judge`]): it waits for a breaker at work,
+//!    then finds the error. A link is given back to the pool only while no breaker has the lock; otherwise it is closed.
 //!
 //! `statement_timeout` works the same way: at the end of the time a task takes the lock, raises the session's interrupt for what
 //! waits in the coordinator, cancels what runs on datanodes, and leaves the error. Each datanode counts for itself too; this one
-//! counts the statement as a whole.
+//! counts the client's statement as a whole, with all that bodies of functions, procedures and triggers run for it: the timer is put
+//! away by [`CancelSet::statement_ends`] only, which the statements of a body never call. A body may catch the error; then it goes on
+//! without a limit, for PostgreSQL's timer fires once, too.
 //!
 //! A cancel request of the client's is sent under the same lock, which is held until the datanodes' servers have closed the
 //! connections that brought it.
@@ -40,6 +42,9 @@ const CONNECT_MAX: Duration = Duration::from_secs(2);
 
 /// How long after `statement_timeout` a datanode may take to end what it has been told to cancel.
 const OBEY_MAX: Duration = Duration::from_secs(2);
+
+/// The error of a statement whose time is up, as PostgreSQL words it.
+const TIMED_OUT: &str = "canceling statement due to statement timeout";
 
 /// A backend while a session holds it.
 struct Working {
@@ -74,6 +79,8 @@ pub struct CancelSet {
     interrupt: Interrupt,
     /// Counts statements, for the timeout of one not to hit another.
     statement: AtomicU64,
+    /// The time of the statement under way is up.
+    has_fired: AtomicBool,
     timer: Mutex<Option<tokio::task::AbortHandle>>,
     /// What the session does.
     activity: Activity,
@@ -88,6 +95,7 @@ impl CancelSet {
             judgment: Default::default(),
             interrupt: Interrupt::new(),
             statement: AtomicU64::new(0),
+            has_fired: AtomicBool::new(false),
             timer: Mutex::default(),
             activity: Activity::new(),
         }
@@ -114,11 +122,34 @@ impl CancelSet {
         self.judgment.lock().await.take_if(is_deadlock)
     }
 
-    /// The present statement is over, and no cancel of it can be under way any more; gives the judgment on it.
-    pub(crate) async fn end_statement(&self) -> Option<PgError> {
+    /// No cancel of what has just ended, the statement or one of a body's, can be under way any more; gives the judgment on what has
+    /// failed. The time may have been up too late for what has not: then the next step of the body meets the interrupt.
+    pub(crate) async fn judge(&self, has_failed: bool) -> Option<PgError> {
         let mut judgment = self.judgment.lock().await;
-        self.statement_ends();
-        judgment.take()
+        match has_failed {
+            true => judgment.take(),
+            false => judgment.take_if(|chosen| chosen.code() != SqlState::QUERY_CANCELED),
+        }
+    }
+
+    /// The client's statement is over: its timer counts no more. Under the judgment lock, so that no timer is at work.
+    pub(crate) async fn statement_ends(&self) {
+        let mut judgment = self.judgment.lock().await;
+        *judgment = None;
+        self.statement.fetch_add(1, Ordering::Relaxed);
+        self.has_fired.store(false, Ordering::Relaxed);
+        self.set_timer(None);
+    }
+
+    /// A body has caught the error of a cancel, and goes on. A timer that has not fired yet still counts.
+    pub(crate) async fn cancel_caught(&self, error: &PgError) {
+        let mut judgment = self.judgment.lock().await;
+        *judgment = None;
+        // A datanode's timer may be the first to fire: that is the end of ours, too.
+        if self.has_fired.load(Ordering::Relaxed) || error.message() == TIMED_OUT {
+            self.set_timer(None);
+        }
+        self.clear_interrupt();
     }
 
     /// Cancels whatever runs. Nodes are asked at the same time; the answer comes through the statement itself. Under the judgment
@@ -147,22 +178,22 @@ impl CancelSet {
     }
 
     /// Of a statement that may take so long, and that is or is not a transaction by itself.
-    pub(crate) fn statement_begins(self: &Arc<Self>, limit: Option<Duration>, is_alone: bool) {
+    pub(crate) async fn statement_begins(self: &Arc<Self>, limit: Option<Duration>, is_alone: bool) {
+        self.statement_ends().await;
         self.is_alone.store(is_alone, Ordering::Relaxed);
-        self.interrupt.clear();
-        if *self.activity.ending().borrow() {
-            self.interrupt.raise(terminated());
-        }
+        self.clear_interrupt();
         if let Some(limit) = limit {
             let timer = tokio::spawn(self.clone().time_out(limit, self.statement.load(Ordering::Relaxed)));
             self.set_timer(Some(timer.abort_handle()));
         }
     }
 
-    /// Under the judgment lock, so that no timer is at work.
-    fn statement_ends(&self) {
-        self.statement.fetch_add(1, Ordering::Relaxed);
-        self.set_timer(None);
+    /// Whatever was to stop has stopped; an order to end the session stays.
+    fn clear_interrupt(&self) {
+        self.interrupt.clear();
+        if *self.activity.ending().borrow() {
+            self.interrupt.raise(terminated());
+        }
     }
 
     fn set_timer(&self, timer: Option<tokio::task::AbortHandle>) {
@@ -178,7 +209,8 @@ impl CancelSet {
         if self.statement.load(Ordering::Relaxed) != statement {
             return;
         }
-        let error = PgError::new(SqlState::QUERY_CANCELED, "canceling statement due to statement timeout");
+        self.has_fired.store(true, Ordering::Relaxed);
+        let error = PgError::new(SqlState::QUERY_CANCELED, TIMED_OUT);
         judgment.get_or_insert(error.clone());
         self.interrupt.raise(error);
         self.cancel_backends().await;

@@ -9,6 +9,7 @@
 //! print after the next commit: all would wait for it, not only schema changes.
 
 pub(crate) mod redistribute;
+mod unvalidated;
 
 use std::borrow::Cow;
 
@@ -205,12 +206,22 @@ impl Session {
             columns = self.call_on(home, &[OwnCall::about("open_matview", view, "")]).await?;
             self.run_on(home, &format!("TRUNCATE {view}")).await?;
         }
+        let unvalidated = match &ddl.fill {
+            Fill::Column { table, .. } => self.unvalidated(home, std::slice::from_ref(table), "c").await?,
+            _ => Vec::new(),
+        };
+        for constraint in &unvalidated {
+            self.on_every_node(&constraint.off).await?;
+        }
         self.set_fills_table(true);
         let plan = self.plan_text(sql).await?;
         let mut nothing = Spool::default();
         let completion = Box::pin(self.run_plan(&plan, &Call::default(), &mut Output::spool(&mut nothing))).await?;
         self.set_fills_table(false);
-        if let Fill::Column { finish } = &ddl.fill {
+        for constraint in &unvalidated {
+            self.on_every_node(&constraint.on).await?;
+        }
+        if let Fill::Column { finish, .. } = &ddl.fill {
             let (primary, others) = split_primary(&ddl.nodes, home);
             if !finish.is_empty() {
                 self.run_on(primary, finish).await?;

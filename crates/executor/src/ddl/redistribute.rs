@@ -100,7 +100,14 @@ impl Session {
         for (name, _) in &triggers {
             self.on_every_node(&format!("ALTER TABLE {table} DISABLE TRIGGER {name}")).await?;
         }
+        let unvalidated = self.unvalidated(self.home, std::slice::from_ref(&table), "cf").await?;
+        for constraint in &unvalidated {
+            self.on_every_node(&constraint.off).await?;
+        }
         self.refill(plan, &table).await?;
+        for constraint in &unvalidated {
+            self.on_every_node(&constraint.on).await?;
+        }
         for (name, enable) in &triggers {
             self.on_every_node(&format!("ALTER TABLE {table} {enable} TRIGGER {name}")).await?;
         }
@@ -173,7 +180,7 @@ impl Session {
     }
 
     /// The home node first: schema changes queue up there.
-    async fn on_every_node(&mut self, sql: &str) -> Result<()> {
+    pub(super) async fn on_every_node(&mut self, sql: &str) -> Result<()> {
         let others: Vec<_> = self.context.nodes().into_iter().filter(|node| *node != self.home).collect();
         self.run_on(self.home, sql).await?;
         self.run_on_all(&others, sql).await

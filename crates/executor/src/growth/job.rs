@@ -226,9 +226,11 @@ impl<'c> Job<'c> {
             self.indexed.push(pair);
         }
         let began = Instant::now();
-        self.session.statement_begins();
+        self.session.statement_begins().await;
         let taken = self.session.take_step(catalog, step, self.patience).await;
-        let taken = self.session.judged(taken).await?;
+        let taken = self.session.judged(taken).await;
+        self.session.statement_ends().await;
+        let taken = taken?;
         tracing::debug!(?step.from, ?step.to, buckets = step.buckets.len(), ?taken, took = ?began.elapsed(), "a step");
         self.adapt(step.buckets.len(), taken, wanted.rate);
         Ok(taken)
@@ -236,9 +238,11 @@ impl<'c> Job<'c> {
 
     async fn take_batch(&mut self, catalog: &Catalog, batch: &Batch<'_>, wanted: &Wanted) -> Result<Taken> {
         let began = Instant::now();
-        self.session.statement_begins();
+        self.session.statement_begins().await;
         let taken = self.session.move_scattered(catalog, batch, self.patience).await;
-        let taken = self.session.judged(taken).await?;
+        let taken = self.session.judged(taken).await;
+        self.session.statement_ends().await;
+        let taken = taken?;
         tracing::debug!(?batch.from, ?batch.to, batch.rows, ?taken, took = ?began.elapsed(), "a step without buckets");
         if !batch.leaves {
             self.level.1.passed(taken.passed.rows);

@@ -235,7 +235,14 @@ impl Session {
             for trigger in &triggers {
                 self.run_on(id, &format!("ALTER TABLE {name} DISABLE TRIGGER {trigger}")).await?;
             }
+            let unvalidated = self.unvalidated(id, std::slice::from_ref(&name), "c").await?;
+            for constraint in &unvalidated {
+                self.run_on(id, &constraint.off).await?;
+            }
             self.pass_rows((self.home, &travel.copy_out(&what)), (id, &travel.copy_in(&name))).await?;
+            for constraint in &unvalidated {
+                self.run_on(id, &constraint.on).await?;
+            }
             for trigger in &triggers {
                 self.run_on(id, &format!("ALTER TABLE {name} ENABLE ALWAYS TRIGGER {trigger}")).await?;
             }

@@ -1,4 +1,5 @@
-//! Triggers and rules that would act on rows that move, although the session is a replica's.
+//! Triggers and rules that would act on rows that move, although the session is a replica's, and constraints `NOT VALID` that these
+//! rows need not obey.
 
 use catalog::{NodeId, Oid, Relation, Rule, RuleEvent, RuleState, quote_identifier, quote_literal};
 use pgerror::Result;
@@ -48,6 +49,11 @@ impl Session {
                     on: format!("ALTER TABLE {name} ENABLE {state} TRIGGER {trigger}"),
                 });
             }
+        }
+        let names: Vec<String> = tables.iter().map(|table| table.qualified_name()).collect();
+        for constraint in self.unvalidated(to, &names, "c").await? {
+            let Some(table) = tables.get(constraint.table) else { continue };
+            noise.push(Noise { table: table.oid, node: to, off: constraint.off, on: constraint.on });
         }
         Ok(noise)
     }

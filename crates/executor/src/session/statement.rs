@@ -189,11 +189,22 @@ impl Session {
         self.context.known_schema_version() == Some(version)
     }
 
-    /// To be called before each statement: whatever was to stop was an earlier one.
-    pub fn statement_begins(&mut self) {
+    /// To be called before each statement of the client's: whatever was to stop was an earlier one, and the time counts from now on.
+    pub async fn statement_begins(&mut self) {
         self.forget_plan();
         self.leaves = Default::default();
-        self.links.cancel().statement_begins(self.statement_timeout(), self.lets_go_of_all());
+        let (limit, is_alone) = (self.statement_timeout(), self.lets_go_of_all());
+        self.links.cancel().clone().statement_begins(limit, is_alone).await;
+    }
+
+    /// To be called after each statement of the client's, when no more is done for it.
+    pub async fn statement_ends(&self) {
+        self.links.cancel().statement_ends().await;
+    }
+
+    /// A body has caught the error of a cancel: what follows in it is not to stop.
+    pub async fn cancel_caught(&self, error: &PgError) {
+        self.links.cancel().cancel_caught(error).await;
     }
 
     /// Does the session hold no lock once a statement has failed? It may have advisory locks in a backend that it keeps.
@@ -215,9 +226,11 @@ impl Session {
     }
 
     /// The result of a statement, once no cancel of it can be under way any more: of one that had to give way to break a
-    /// deadlock, or that took too long, the error says so. To be called after each statement, before anything else is sent for the session.
+    /// deadlock, or that took too long, the error says so. To be called after each statement, those of bodies too, before anything else
+    /// is sent for the session.
     pub async fn judged<T>(&self, result: Result<T>) -> Result<T> {
-        match (result, self.links.cancel().end_statement().await) {
+        let chosen = self.links.cancel().judge(result.is_err()).await;
+        match (result, chosen) {
             // The node says where it was, but not why it was cancelled.
             (Err(error), Some(chosen)) if error.code() == chosen.code() => {
                 Err(error.with(field::MESSAGE, chosen.message().into_owned()))

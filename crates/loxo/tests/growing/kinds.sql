@@ -45,3 +45,20 @@ INSERT INTO datekey SELECT date '2000-01-01' + g, now() FROM generate_series(1,1
 CREATE TABLE toasty(k int primary key, v text) DISTRIBUTE BY HASH(k);
 CREATE TABLE only_repl(k int primary key) DISTRIBUTE BY REPLICATION; INSERT INTO only_repl VALUES (1),(2);
 CREATE STATISTICS st ON k, a FROM parent;
+
+-- Rows that constraints NOT VALID found there. They need not obey them wherever they go.
+CREATE TABLE old_hash (k int PRIMARY KEY, v int) DISTRIBUTE BY HASH (k);
+CREATE TABLE old_robin (k int, v int) DISTRIBUTE BY ROUNDROBIN;
+CREATE TABLE old_copies (k int PRIMARY KEY, v int) DISTRIBUTE BY REPLICATION;
+CREATE TABLE old_parts (k int PRIMARY KEY, v int) PARTITION BY RANGE (k) DISTRIBUTE BY HASH (k);
+CREATE TABLE old_low PARTITION OF old_parts FOR VALUES FROM (0) TO (100);
+CREATE TABLE old_high PARTITION OF old_parts FOR VALUES FROM (100) TO (1000);
+INSERT INTO old_hash SELECT g, g FROM generate_series(1, 300) g;
+INSERT INTO old_robin SELECT * FROM old_hash;
+INSERT INTO old_copies SELECT * FROM old_hash WHERE k <= 200;
+INSERT INTO old_parts SELECT * FROM old_hash;
+ALTER TABLE old_hash ADD CONSTRAINT old_found CHECK (k > 0), ADD CONSTRAINT old_check CHECK (v < 10) NOT VALID;
+ALTER TABLE old_robin ADD CONSTRAINT old_check CHECK (v < 10) NO INHERIT NOT VALID;
+ALTER TABLE old_copies ADD CONSTRAINT old_check CHECK (v < 10) NOT VALID;
+ALTER TABLE old_parts ADD CONSTRAINT old_check CHECK (v < 10) NOT VALID;
+ALTER TABLE old_hash ADD CONSTRAINT old_key FOREIGN KEY (v) REFERENCES old_copies NOT VALID;

@@ -111,7 +111,7 @@ pub(super) fn fill(
     }
     plan.node_sql = bare;
     plan.follow_up = Some(format!("UPDATE {table} SET {name} = {value}"));
-    plan.fill = Fill::Column { finish: later.join("; ") };
+    plan.fill = Fill::Column { finish: later.join("; "), table };
     Ok(())
 }
 

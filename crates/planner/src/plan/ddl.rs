@@ -71,7 +71,7 @@ pub enum Fill {
     MaterializedView(String),
     /// A new column of a table, by UPDATE; then this text runs on all nodes.
     #[allow(missing_docs)]
-    Column { finish: String },
+    Column { table: String, finish: String },
 }
 
 /// A change of the metadata in schema `loxo`.

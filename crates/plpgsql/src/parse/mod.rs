@@ -59,6 +59,11 @@ pub fn compile_only(text: &str) -> Result<Option<String>> {
     Ok(Some(format!("BEGIN RETURN; {}; END", &text[..end])))
 }
 
+/// Is the text a string constant and nothing else?
+pub fn is_string(text: &str) -> bool {
+    Cursor::new(text).is_ok_and(|cursor| matches!(cursor.tokens.as_slice(), [token] if token.string().is_some()))
+}
+
 pub(crate) struct Parser<'a> {
     cursor: Cursor<'a>,
     /// Texts of SQL so far.

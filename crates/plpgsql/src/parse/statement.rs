@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pgerror::Result;
 
-use crate::ast::{Kind, Sql, Statement, Target};
+use crate::ast::{Kind, Sql, Statement, Step, Target};
 use crate::parse::{CASE_SUBJECT, Parser};
 
 impl Parser<'_> {
@@ -53,12 +53,7 @@ impl Parser<'_> {
             self.cursor.at = from;
             return Ok(None);
         };
-        let mut subscripts = Vec::new();
-        while self.cursor.is_mark("[") {
-            self.cursor.expect_mark("[")?;
-            subscripts.push(self.expression(&["]"])?);
-            self.cursor.expect_mark("]")?;
-        }
+        let path = self.path()?;
         if !self.cursor.accept_mark(":=") && !self.cursor.accept_mark("=") {
             self.cursor.at = from;
             return Ok(None);
@@ -67,10 +62,34 @@ impl Parser<'_> {
         let end = self.cursor.peek().map_or(self.cursor.text.len(), |token| token.start);
         let whole: Arc<str> = self.cursor.text[start..end].trim_end().into();
         self.cursor.expect_mark(";")?;
-        Ok(Some(match subscripts.is_empty() {
+        Ok(Some(match path.is_empty() {
             true => Kind::Assign { target, value, whole },
-            false => Kind::AssignElement { target, subscripts, value },
+            false => Kind::AssignElement { target, path, value, whole },
         }))
+    }
+
+    /// `[1].a[2:3]`: the steps from a variable to the place in it.
+    fn path(&mut self) -> Result<Vec<Step>> {
+        let mut path = Vec::new();
+        loop {
+            if self.cursor.accept_mark("[") {
+                path.push(self.subscript()?);
+                self.cursor.expect_mark("]")?;
+            } else if !path.is_empty() && self.cursor.accept_mark(".") {
+                path.push(Step::Field(self.cursor.name()?));
+            } else {
+                return Ok(path);
+            }
+        }
+    }
+
+    fn subscript(&mut self) -> Result<Step> {
+        let lower = if self.cursor.is_mark(":") { None } else { Some(self.expression(&[":", "]"])?) };
+        if self.cursor.accept_mark(":") {
+            let upper = if self.cursor.is_mark("]") { None } else { Some(self.expression(&["]"])?) };
+            return Ok(Step::Slice(lower, upper));
+        }
+        lower.map(Step::Subscript).ok_or_else(|| self.cursor.error())
     }
 
     fn simple(&mut self) -> Result<Kind> {

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use pgerror::{PgError, Result, SqlState, field};
 
+use crate::run::places::unknown;
 use crate::run::resolve::{Bound, Spot};
 use crate::run::{Run, with_context};
 use crate::value::{
@@ -164,60 +165,8 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// `array[subscript] := value`. There is no expression for that: PostgreSQL does it in a block of its own.
-    pub(crate) fn assign_element<'s>(
-        &'s mut self,
-        name: &'s [String],
-        subscripts: &'s [Sql],
-        value: &'s Sql,
-    ) -> Pending<'s, ()> {
-        Box::pin(async move {
-            if subscripts.iter().any(|subscript| subscript.text.contains(':')) {
-                return Err(PgError::unsupported("the assignment to a slice of an array")
-                    .hint("Assign its elements one by one."));
-            }
-            let spot = self.spot(name)?;
-            let variable = &self.scopes[spot.scope].variables[spot.at];
-            let (of, array) = match (&spot.field, &variable.holds) {
-                (Some(field), _) => {
-                    let typed = variable.cell(field)?.typed.clone();
-                    (self.host.type_with(typed.oid, typed.modifier).await?, typed.value)
-                }
-                (None, Holds::Scalar(of)) => (of.clone(), variable.value.clone()),
-                (None, _) => return Err(PgError::unsupported("a subscript of a row variable").hint("Name the field.")),
-            };
-            let mut places = Vec::new();
-            for subscript in subscripts {
-                let place = self.integer(subscript).await?;
-                let null = || {
-                    PgError::new(
-                        SqlState::from_bytes(b"22004").unwrap_or(SqlState::INTERNAL_ERROR),
-                        "array subscript in assignment must not be null",
-                    )
-                };
-                places.push(format!("[{}]", place.ok_or_else(null)?));
-            }
-            let typed = self.value(value).await?;
-            let value_type = self.host.type_with(typed.oid, typed.modifier).await?.name;
-            let block = format!(
-                "DECLARE a {} := {}; v {value_type} := {}; BEGIN a{} := v; PERFORM pg_catalog.set_config('loxo.element', a::pg_catalog.text, true); END",
-                of.name,
-                literal(array.as_deref()),
-                literal(typed.value.as_deref()),
-                places.concat(),
-            );
-            let sql =
-                format!("DO {}; SELECT pg_catalog.current_setting('loxo.element')", literal(Some(block.as_bytes())));
-            let rows = self.host.ask(sql).await.map_err(|error| error.without(field::WHERE))?;
-            let array = rows.into_iter().flatten().next().flatten();
-            self.assign(name, Typed { oid: of.oid, modifier: of.modifier, value: array }).await
-        })
-    }
-
     pub(crate) fn spot(&self, name: &[String]) -> Result<Spot> {
-        self.look_up(name).ok_or_else(|| {
-            PgError::new(SqlState::SYNTAX_ERROR, format!("\"{}\" is not a known variable", name.join(".")))
-        })
+        self.look_up(name).ok_or_else(|| unknown(name))
     }
 
     /// Assigns to a variable or a field.
@@ -350,17 +299,6 @@ impl<'a> Run<'a> {
             }
             Ok(())
         })
-    }
-}
-
-/// A value as a constant of SQL.
-fn literal(value: Option<&[u8]>) -> String {
-    match value {
-        None => "NULL".to_owned(),
-        Some(value) => {
-            let text = String::from_utf8_lossy(value).replace('\\', "\\\\").replace('\'', "''");
-            format!("E'{text}'")
-        }
     }
 }
 

@@ -158,6 +158,9 @@ impl<'a> Run<'a> {
         };
         let Some(handler) = handlers.iter().find(|handler| handles(handler, &error)) else { return Err(error) };
         let error = self.traced(error);
+        if error.code() == SqlState::QUERY_CANCELED {
+            self.host.cancel_caught(&error).await?;
+        }
         self.host.undo(&savepoint).await?;
         self.scopes.truncate(depth);
         let mut scope = Scope::default();

@@ -16,6 +16,7 @@ mod checks;
 mod control;
 mod cursors;
 mod errors;
+mod places;
 mod resolve;
 mod returns;
 mod statements;

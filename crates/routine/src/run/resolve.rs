@@ -7,7 +7,7 @@ use pgerror::{PgError, Result, SqlState, field};
 use planner::{Place, References};
 
 use crate::Pending;
-use crate::run::Run;
+use crate::run::{Run, Scope};
 use crate::value::{Cell, FIRST_USER_OID, Holds, RECORD, Typed};
 use plpgsql::ast::{Conflict, Sql};
 
@@ -55,36 +55,41 @@ pub(crate) struct Spot {
     pub field: Option<String>,
 }
 
+impl Scope<'_> {
+    /// The variable of this name, and its field if a name follows; `None`: there is none with fields.
+    fn start(&self, scope: usize, name: &String, rest: &[String]) -> Option<(Spot, Vec<String>)> {
+        let at = self.variables.iter().rposition(|variable| variable.name == *name)?;
+        let Some((field, inside)) = rest.split_first() else {
+            return Some((Spot { scope, at, field: None }, Vec::new()));
+        };
+        let is_row = !matches!(self.variables[at].holds, Holds::Scalar(_));
+        is_row.then(|| (Spot { scope, at, field: Some(field.clone()) }, inside.to_vec()))
+    }
+}
+
 impl<'a> Run<'a> {
     /// What a name means among the variables.
     pub(crate) fn look_up(&self, parts: &[String]) -> Option<Spot> {
+        self.look_up_start(parts).filter(|(_, rest)| rest.is_empty()).map(|(spot, _)| spot)
+    }
+
+    /// The variable, or the field of one, that a name begins with, and the names of fields inside it. As in PostgreSQL the innermost
+    /// variable is meant that the name can begin with, whether it has such fields or not.
+    pub(crate) fn look_up_start(&self, parts: &[String]) -> Option<(Spot, Vec<String>)> {
         let (first, rest) = parts.split_first()?;
         for (number, scope) in self.scopes.iter().enumerate().rev() {
-            let find = |name: &String| scope.variables.iter().rposition(|variable| variable.name == *name);
             if let Some((_, meant)) = scope.aliases.iter().rev().find(|(alias, _)| alias == first) {
                 let mut path = meant.clone();
                 path.extend_from_slice(rest);
-                return self.look_up(&path);
+                return self.look_up_start(&path);
             }
-            if let Some(at) = find(first) {
-                let is_row = !matches!(scope.variables[at].holds, Holds::Scalar(_));
-                match rest {
-                    [] => return Some(Spot { scope: number, at, field: None }),
-                    [field] if is_row => return Some(Spot { scope: number, at, field: Some(field.clone()) }),
-                    _ => {}
-                }
-            }
-            if scope.label.as_ref() == Some(first)
-                && let Some((name, rest)) = rest.split_first()
-                && let Some(at) = find(name)
+            let unlabelled = scope.start(number, first, rest);
+            let is_label = scope.label.as_ref() == Some(first);
+            let labelled = || rest.split_first().filter(|_| is_label);
+            if let Some(found) =
+                unlabelled.or_else(|| labelled().and_then(|(name, rest)| scope.start(number, name, rest)))
             {
-                match rest {
-                    [] => return Some(Spot { scope: number, at, field: None }),
-                    [field] if !matches!(scope.variables[at].holds, Holds::Scalar(_)) => {
-                        return Some(Spot { scope: number, at, field: Some(field.clone()) });
-                    }
-                    _ => {}
-                }
+                return Some(found);
             }
         }
         None
@@ -295,7 +300,7 @@ impl<'a> Run<'a> {
     }
 }
 
-fn quoted(name: &str) -> String {
+pub(crate) fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 

@@ -23,11 +23,17 @@ impl<'a> Run<'a> {
             match kind {
                 Kind::Assign { target, value, whole } => {
                     let shown = format!("PL/pgSQL assignment \"{whole}\"");
-                    let typed = self.value_shown(value, &shown).await?;
-                    self.assign(target, typed).await
+                    match self.is_inside(target) {
+                        true => self.assign_inside(target, &[], value, &shown).await,
+                        false => {
+                            let typed = self.value_shown(value, &shown).await?;
+                            self.assign(target, typed).await
+                        }
+                    }
                 }
-                Kind::AssignElement { target, subscripts, value } => {
-                    self.assign_element(target, subscripts, value).await
+                Kind::AssignElement { target, path, value, whole } => {
+                    let shown = format!("PL/pgSQL assignment \"{whole}\"");
+                    self.assign_inside(target, path, value, &shown).await
                 }
                 Kind::Step { sql, is_last } => {
                     let answer = self.statement(sql, None).await?;

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use executor::{Call, Completion, Parameters, Spool, TriggerEvent};
 use pgerror::{PgError, Result, SqlState, field};
 use planner::{BeforeRows, Conflict, Plan, Routine, Statement};
-use routine::array_text;
+use routine::{Pending, array_text};
 
 use self::checks::{
     Beside, alike, beside_triggers, changed_meanwhile, check_different, check_one_by_one, check_order, columns_to_set,
@@ -274,11 +274,13 @@ impl Runner {
     }
 
     /// Runs what stores rows; gives its command tag, and which triggers AFTER it has fired.
-    async fn stored(&mut self, statement: &Statement, call: &Call) -> Result<(String, Vec<TriggerEvent>)> {
-        let result = self.stored_unguarded(statement, call).await;
-        let result = self.session().judged(result).await;
-        self.after_statement(result.is_err()).await;
-        result
+    fn stored<'s>(&'s mut self, statement: &'s Statement, call: &'s Call) -> Pending<'s, (String, Vec<TriggerEvent>)> {
+        Box::pin(async move {
+            let result = self.stored_unguarded(statement, call).await;
+            let result = self.session().judged(result).await;
+            self.after_statement(result.is_err()).await;
+            result
+        })
     }
 
     async fn stored_unguarded(&mut self, statement: &Statement, call: &Call) -> Result<(String, Vec<TriggerEvent>)> {
