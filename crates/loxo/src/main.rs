@@ -4,6 +4,9 @@
 //! Invariants: results go to stdout, progress and errors to stderr; exit status 0 means done, 1 a failure that was
 //! explained, 2 a command line that was not understood.
 
+// A statement is a future in a future, from the socket to the datanode: deeper than the compiler expects.
+#![recursion_limit = "256"]
+
 use clap::{Parser, Subcommand};
 
 mod commands;
