@@ -117,7 +117,10 @@ impl Host for BodyHost<'_> {
     }
 
     fn ask(&mut self, sql: String) -> Pending<'_, Vec<Vec<Option<bytes::Bytes>>>> {
-        Box::pin(async move { self.runner.asked(&sql).await })
+        Box::pin(async move {
+            let asked = self.runner.asked(&sql).await;
+            self.runner.session().judged(asked).await
+        })
     }
 
     fn analyse<'a>(&'a mut self, sql: &'a str, types: Vec<u32>) -> Pending<'a, ()> {

@@ -17,6 +17,8 @@ use crate::shared::catalog_load::{number, text};
 pub(crate) struct Unvalidated {
     /// Which one of the tables asked for has it.
     pub(crate) table: usize,
+    /// What a row has to be, of a CHECK.
+    pub(crate) check: String,
     /// Takes it away.
     pub(crate) off: String,
     /// Puts it back, with its comment.
@@ -45,11 +47,11 @@ impl Session {
                  WHERE c.coninhcount = 0 AND NOT c.convalidated \
                  UNION \
                  SELECT b.top, i.inhrelid, b.name FROM below AS b JOIN pg_inherits AS i ON i.inhparent = b.relid) \
-             SELECT u.place - 1, format('ALTER TABLE %I.%I DROP CONSTRAINT %I', n.nspname, t.relname, u.name), \
+             SELECT u.place - 1, coalesce(pg_get_expr(k.conbin, k.conrelid), 'true'), format('ALTER TABLE %I.%I DROP CONSTRAINT %I', n.nspname, t.relname, u.name), \
                  format('ALTER TABLE %I.%I ADD CONSTRAINT %I %s', n.nspname, t.relname, u.name, pg_get_constraintdef(u.oid)) || \
                  CASE WHEN obj_description(u.oid, 'pg_constraint') IS NULL THEN '' ELSE format('; COMMENT ON CONSTRAINT %I ON %I.%I IS %L', \
                      u.name, n.nspname, t.relname, obj_description(u.oid, 'pg_constraint')) END \
-             FROM up AS u JOIN pg_class AS t ON t.oid = u.relid JOIN pg_namespace AS n ON n.oid = t.relnamespace \
+             FROM up AS u JOIN pg_constraint AS k ON k.oid = u.oid JOIN pg_class AS t ON t.oid = u.relid JOIN pg_namespace AS n ON n.oid = t.relnamespace \
              WHERE u.oid IN (SELECT top FROM below) AND NOT EXISTS ( \
                  SELECT FROM below AS b JOIN pg_constraint AS c ON c.conrelid = b.relid AND c.conname = b.name \
                  WHERE b.top = u.oid AND c.oid <> u.oid AND (c.convalidated OR c.conislocal OR c.coninhcount > 1)) \
@@ -59,7 +61,8 @@ impl Session {
         );
         let rows = self.rows_on(node, &planner::own_text(&sql)?).await?;
         let constraint = |row: &Vec<_>| {
-            Ok(Unvalidated { table: number(row, 0)?, off: text(row, 1)?.to_owned(), on: text(row, 2)?.to_owned() })
+            let word = |at| text(row, at).map(str::to_owned);
+            Ok(Unvalidated { table: number(row, 0)?, check: word(1)?, off: word(2)?, on: word(3)? })
         };
         rows.iter().map(constraint).collect()
     }

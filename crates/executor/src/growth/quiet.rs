@@ -13,6 +13,8 @@ pub(crate) struct Noise {
     node: NodeId,
     off: String,
     on: String,
+    /// Of a constraint: it is in the way only of rows for which this is false.
+    check: Option<String>,
 }
 
 impl Session {
@@ -27,13 +29,14 @@ impl Session {
                 node: from,
                 off: format!("ALTER TABLE {name} DISABLE RULE {}", quote_identifier(&rule.name)),
                 on: format!("ALTER TABLE {name} ENABLE REPLICA RULE {}", quote_identifier(&rule.name)),
+                check: None,
             }));
         }
         let names: Vec<String> = tables.iter().map(|table| quote_literal(&table.qualified_name())).collect();
         let find = format!(
             "SELECT m.place - 1, quote_ident(t.tgname), t.tgenabled \
              FROM unnest(ARRAY[{}]::text[]::regclass[]) WITH ORDINALITY AS m (relid, place) JOIN pg_trigger AS t ON t.tgrelid = m.relid \
-             WHERE NOT t.tgisinternal AND t.tgenabled IN ('A', 'R') AND t.tgfoid <> 'loxo.tell_move()'::regprocedure",
+             WHERE NOT t.tgisinternal AND t.tgenabled IN ('A', 'R') AND t.tgfoid NOT IN ('loxo.tell_move()'::regprocedure, 'loxo.tell_row()'::regprocedure)",
             names.join(", ")
         );
         let nodes = if from == to { vec![from] } else { vec![from, to] };
@@ -47,26 +50,44 @@ impl Session {
                     node,
                     off: format!("ALTER TABLE {name} DISABLE TRIGGER {trigger}"),
                     on: format!("ALTER TABLE {name} ENABLE {state} TRIGGER {trigger}"),
+                    check: None,
                 });
             }
         }
         let names: Vec<String> = tables.iter().map(|table| table.qualified_name()).collect();
         for constraint in self.unvalidated(to, &names, "c").await? {
             let Some(table) = tables.get(constraint.table) else { continue };
-            noise.push(Noise { table: table.oid, node: to, off: constraint.off, on: constraint.on });
+            let (off, on, check) = (constraint.off, constraint.on, Some(constraint.check));
+            noise.push(Noise { table: table.oid, node: to, off, on, check });
         }
         Ok(noise)
     }
 
-    pub(super) async fn quieten(&mut self, table: &Relation, noise: &[Noise]) -> Result<()> {
+    /// Switches off what would act on the rows of `from` that are so; gives what was. A constraint is taken away only if one of these
+    /// rows does not obey it: that keeps readers off the table until the end.
+    pub(super) async fn quieten<'n>(
+        &mut self,
+        table: &Relation,
+        (from, condition): (NodeId, &str),
+        noise: &'n [Noise],
+    ) -> Result<Vec<&'n Noise>> {
+        let mut off = Vec::new();
         for noise in noise.iter().filter(|noise| noise.table == table.oid) {
+            if let Some(check) = &noise.check {
+                let name = table.qualified_name();
+                let sql = format!("SELECT FROM ONLY {name} WHERE {condition} AND ({check}) IS FALSE LIMIT 1");
+                if self.rows_on(from, &sql).await?.is_empty() {
+                    continue;
+                }
+            }
             self.run_on(noise.node, &noise.off).await?;
+            off.push(noise);
         }
-        Ok(())
+        Ok(off)
     }
 
-    pub(super) async fn let_sound(&mut self, table: &Relation, noise: &[Noise]) -> Result<()> {
-        for noise in noise.iter().filter(|noise| noise.table == table.oid) {
+    pub(super) async fn let_sound(&mut self, off: &[&Noise]) -> Result<()> {
+        for noise in off {
             self.run_on(noise.node, &noise.on).await?;
         }
         Ok(())

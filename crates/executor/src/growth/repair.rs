@@ -204,14 +204,14 @@ impl Session {
     async fn replace_copy(&mut self, table: &Relation, first: NodeId, node: NodeId) -> Result<()> {
         let (name, travel) = (table.qualified_name(), Travel::of(table));
         let noise = self.noise(&[table], node, node).await?;
-        self.quieten(table, &noise).await?;
+        let off = self.quieten(table, (first, "true"), &noise).await?;
         self.run_on(node, &format!("DELETE FROM ONLY {name}")).await?;
         let what = match travel.columns.is_empty() {
             true => name.clone(),
             false => format!("{name} ({})", travel.columns),
         };
         self.pass_rows((first, &travel.copy_out(&what)), (node, &travel.copy_in(&name))).await?;
-        self.let_sound(table, &noise).await
+        self.let_sound(&off).await
     }
 
     async fn is_alike(&mut self, catalog: &Catalog, table: &Relation, node: NodeId, wanted: Sums) -> Result<()> {
@@ -265,10 +265,10 @@ impl Session {
     async fn move_judged(&mut self, table: &Relation, (from, to): (NodeId, NodeId), condition: &str) -> Result<u64> {
         let (name, travel) = (table.qualified_name(), Travel::of(table));
         let noise = self.noise(&[table], from, to).await?;
-        self.quieten(table, &noise).await?;
+        let off = self.quieten(table, (from, condition), &noise).await?;
         let out = travel.copy_deleted(&name, condition);
         let passed = self.pass_rows((from, &out), (to, &travel.copy_in(&name))).await?;
-        self.let_sound(table, &noise).await?;
+        self.let_sound(&off).await?;
         Ok(passed.rows)
     }
 
@@ -276,9 +276,10 @@ impl Session {
         let gone = self.sums_where(from, table, condition).await?;
         if gone.rows > 0 {
             let noise = self.noise(&[table], from, from).await?;
-            self.quieten(table, &noise).await?;
+            // None of the rows is written anywhere.
+            let off = self.quieten(table, (from, "false"), &noise).await?;
             self.run_on(from, &format!("DELETE FROM ONLY {} WHERE {condition}", table.qualified_name())).await?;
-            self.let_sound(table, &noise).await?;
+            self.let_sound(&off).await?;
         }
         Ok(gone)
     }

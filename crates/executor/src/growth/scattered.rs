@@ -342,9 +342,9 @@ impl Session {
             let begun = Instant::now();
             let (mut passed, mut are_left) = (Passed::default(), !batch.leaving.is_empty());
             for (member, name) in members.iter().zip(&names) {
-                this.quieten(member, &noise).await?;
+                let off = this.quieten(member, (from, &within(&batch.pages)), &noise).await?;
                 passed.add(this.pass_batch(batch, member, name).await?);
-                this.let_sound(member, &noise).await?;
+                this.let_sound(&off).await?;
                 are_left &= this.rows_on(from, &format!("SELECT FROM ONLY {name} LIMIT 1")).await?.is_empty();
             }
             txn::control_point!("scattered-rows-moved");

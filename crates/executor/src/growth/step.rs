@@ -171,11 +171,11 @@ impl Session {
 
     async fn pass_table(&mut self, moving: &Moving<'_>, step: &Step, noise: &[Noise]) -> Result<Passed> {
         let (table, condition) = (&moving.name, moving.condition(&step.buckets));
-        self.quieten(moving.table, noise).await?;
+        let off = self.quieten(moving.table, (step.from, &condition), noise).await?;
         let travel = Travel::of(moving.table);
         let out = travel.copy_deleted(table, &condition);
         let passed = self.pass_rows((step.from, &out), (step.to, &travel.copy_in(table))).await?;
-        self.let_sound(moving.table, noise).await?;
+        self.let_sound(&off).await?;
         Ok(passed)
     }
 

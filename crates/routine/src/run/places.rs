@@ -162,7 +162,7 @@ impl Block {
         let Self { label, declarations, start, place, whole, .. } = self;
         let block = format!(
             "{label}DECLARE {declarations}BEGIN {start}{place} := {VALUE}; \
-             PERFORM pg_catalog.set_config('{OUTCOME}', COALESCE('=' || CAST({whole} AS pg_catalog.text), ''), true); END"
+             PERFORM pg_catalog.set_config('{OUTCOME}', COALESCE('=' OPERATOR(pg_catalog.||) CAST({whole} AS pg_catalog.text), ''), true); END"
         );
         format!("DO {}; SELECT pg_catalog.current_setting('{OUTCOME}')", literal(block.as_bytes()))
     }
