@@ -22,23 +22,24 @@ const PROPERTIES_SQL: &str = "
         FROM granted) AS s
     ORDER BY place, statement";
 
-/// ALTER ROLE … SET, ALTER DATABASE … SET, and both in one.
+/// ALTER ROLE … SET, ALTER DATABASE … SET, and both in one; what is not about this database is for all of them.
 const SETTINGS_SQL: &str = "
     SELECT s.setdatabase <> 0, CASE WHEN s.setrole <> 0 THEN pg_get_userbyid(s.setrole) END, s.setconfig::text
     FROM pg_db_role_setting AS s
-    WHERE s.setdatabase IN (0, (SELECT oid FROM pg_database WHERE datname = current_database()))";
+    WHERE s.setdatabase IN (";
 
 const OWN_DATABASE: &str = "(SELECT oid FROM pg_database WHERE datname = current_database())";
 
-/// Copies them.
-pub(super) async fn copy(primary: &Session, server: &Session) -> Result<()> {
+/// Copies them. The settings of roles in all databases come with the first one: later they may be changed on the server itself.
+pub(super) async fn copy(primary: &Session, server: &Session, is_first: bool) -> Result<()> {
+    let databases = if is_first { format!("0, {OWN_DATABASE}") } else { OWN_DATABASE.to_owned() };
     let mut script = "BEGIN;\n".to_owned();
     for statement in primary.rows(PROPERTIES_SQL).await?.into_iter().flatten().flatten() {
         script += &format!("{statement};\n");
     }
     // The rows themselves: how a value is written in SET depends on the parameter.
-    script += &format!("DELETE FROM pg_db_role_setting WHERE setdatabase IN (0, {OWN_DATABASE});\n");
-    for row in primary.rows(SETTINGS_SQL).await? {
+    script += &format!("DELETE FROM pg_db_role_setting WHERE setdatabase IN ({databases});\n");
+    for row in primary.rows(&format!("{SETTINGS_SQL}{databases})")).await? {
         let [in_database, role, settings] = <[Option<String>; 3]>::try_from(row)
             .map_err(|_| PgError::internal("a row of other columns than asked for"))?;
         let database = if in_database.as_deref() == Some("t") { OWN_DATABASE } else { "0" };

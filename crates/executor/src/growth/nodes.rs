@@ -172,7 +172,8 @@ impl Session {
                 this.check_roles(id, name).await?;
             }
             let next = id.0 + 1;
-            let row = format!("{row}; UPDATE loxo.next_datanode SET id = {next} WHERE id OPERATOR(pg_catalog.<) {next}");
+            let row =
+                format!("{row}; UPDATE loxo.next_datanode SET id = {next} WHERE id OPERATOR(pg_catalog.<) {next}");
             let version = "UPDATE loxo.catalog_version SET version = version OPERATOR(pg_catalog.+) 1";
             this.run_on(id, &format!("{ENDS}; {row}; {version}")).await?;
             this.run_on_members(&row).await?;
@@ -332,7 +333,8 @@ impl Session {
     /// No transaction of this database needs the node to come to its end.
     async fn is_asked_for_nothing(&mut self, id: NodeId) -> Result<()> {
         for node in self.context.nodes() {
-            let sql = "SELECT gid FROM pg_catalog.pg_prepared_xacts WHERE database OPERATOR(pg_catalog.=) current_database()";
+            let sql =
+                "SELECT gid FROM pg_catalog.pg_prepared_xacts WHERE database OPERATOR(pg_catalog.=) current_database()";
             let rows = self.rows_on(node, sql).await?;
             let gids = rows.iter().filter_map(|row| text(row, 0).ok()?.parse::<Gid>().ok());
             if let Some(gid) = gids.into_iter().find(|gid| node == id || gid.commit_point == id.0) {

@@ -134,7 +134,8 @@ impl AllDatabases {
         match noted == *address {
             true => Ok(NodeId(number(row, 0)?)),
             false => {
-                let text = format!("datanode {name} has the address {}:{} in the first database", noted.host, noted.port);
+                let text =
+                    format!("datanode {name} has the address {}:{} in the first database", noted.host, noted.port);
                 Err(PgError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, text)
                     .hint("It has the same one in all databases; ALTER NODE changes it, in the first database first."))
             }

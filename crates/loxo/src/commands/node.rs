@@ -175,7 +175,11 @@ async fn add_there(config: &Config, new: &Datanode, progress: &Progress) -> Resu
     };
     let id = match outcome {
         Ok(id) => id,
-        Err(error) => join.left_after(error).await?,
+        Err(error) => {
+            let id = join.left_after(error.clone()).await?;
+            join.check_complete(id, &error).await?;
+            id
+        }
     };
     let Datanode { name, host, port, .. } = new;
     super::print(&format!(

@@ -30,8 +30,12 @@ pub(super) fn is_shared(node: &NodeEnum) -> bool {
 }
 
 fn is_kind_shared(kind: i32) -> bool {
-    let shared =
-        [ObjectType::ObjectRole, ObjectType::ObjectDatabase, ObjectType::ObjectTablespace, ObjectType::ObjectParameterAcl];
+    let shared = [
+        ObjectType::ObjectRole,
+        ObjectType::ObjectDatabase,
+        ObjectType::ObjectTablespace,
+        ObjectType::ObjectParameterAcl,
+    ];
     shared.iter().any(|one| *one as i32 == kind)
 }
 
