@@ -241,7 +241,7 @@ impl<'a> Join<'a> {
     async fn attempt_once(&self, first: &OneDatabase<'_>) -> Result<u16> {
         let id = server::next_id(&self.primary).await?;
         let (mut others, mut kept) = (Vec::new(), BTreeSet::new());
-        for config in membership::databases(self.config).await?.into_iter().skip(1) {
+        for config in membership::other_databases(self.config).await? {
             let database = OneDatabase::connect(self, config).await?;
             match self.is_filled(&database).await? {
                 true => _ = kept.insert(database.state().await?.id),

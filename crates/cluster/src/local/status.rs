@@ -24,6 +24,9 @@ pub struct Status {
     pub coordinators: Vec<String>,
     /// The one that runs, is paused or has failed, as the primary datanode says.
     pub rebalance: Option<Rebalance>,
+    /// Where that is, if it is not the first database.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rebalance_database: Option<String>,
     pub in_doubt: Vec<InDoubt>,
 }
 
@@ -80,12 +83,16 @@ pub async fn status(dir: &Path) -> Result<Status> {
     })?;
     let mut processes = Vec::new();
     let (mut rebalance, mut in_doubt) = (None, Vec::new());
+    let mut rebalance_database = None;
     for part in layout.parts() {
         let status = part_status(&layout, &part).await;
         if part.kind == Kind::Datanode && status.state == State::Running {
             let session = Session::connect(&layout.endpoint(&part)?).await?;
             if part.name == layout.config().primary().name {
                 rebalance = membership::unfinished(&session).await?;
+                if rebalance.is_none() {
+                    (rebalance, rebalance_database) = unfinished_elsewhere(&layout).await?.unzip();
+                }
             }
             in_doubt.extend(prepared(&part.name, &session).await?);
         }
@@ -98,7 +105,18 @@ pub async fn status(dir: &Path) -> Result<Status> {
         _ => State::Degraded,
     };
     let (cluster_id, coordinators) = (layout.cluster_id(), layout.config().coordinator_uris()?);
-    Ok(Status { cluster_id, state, processes, coordinators, rebalance, in_doubt, dir })
+    Ok(Status { cluster_id, state, processes, coordinators, rebalance, rebalance_database, in_doubt, dir })
+}
+
+/// In the first of the other databases that has one.
+async fn unfinished_elsewhere(layout: &Layout) -> Result<Option<(Rebalance, String)>> {
+    for config in membership::other_databases(layout.config()).await? {
+        let session = membership::primary(&config).await?;
+        if let Some(rebalance) = membership::unfinished(&session).await? {
+            return Ok(Some((rebalance, config.cluster.database)));
+        }
+    }
+    Ok(None)
 }
 
 async fn part_status(layout: &Layout, part: &Part) -> PartStatus {

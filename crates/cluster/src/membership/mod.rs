@@ -85,6 +85,15 @@ pub async fn databases(config: &Config) -> Result<Vec<Config>> {
     Ok(names.map(of_name).collect())
 }
 
+/// [`databases`] without the first one; none on a cluster of a version that knew of no others.
+pub(crate) async fn other_databases(config: &Config) -> Result<Vec<Config>> {
+    match databases(config).await {
+        Ok(all) => Ok(all.into_iter().skip(1).collect()),
+        Err(error) if error.code() == SqlState::UNDEFINED_TABLE => Ok(Vec::new()),
+        Err(error) => Err(error),
+    }
+}
+
 /// The configuration, in each of the databases, beside the first, that lack this datanode of the first one. Those that are just being
 /// created or dropped are waited for.
 pub(crate) async fn lacking(config: &Config, id: u16) -> Result<Vec<Config>> {
@@ -101,7 +110,7 @@ pub(crate) async fn lacking(config: &Config, id: u16) -> Result<Vec<Config>> {
 async fn databases_where(config: &Config, id: u16, have: bool) -> Result<Vec<Config>> {
     let has = format!("SELECT true FROM loxo.node WHERE type = 'D' AND id = {id}");
     let mut found = Vec::new();
-    for config in databases(config).await?.into_iter().skip(1) {
+    for config in other_databases(config).await? {
         let has = match primary(&config).await {
             Ok(session) => session.value(&has).await?.is_some(),
             // It was dropped just now.
@@ -151,14 +160,17 @@ pub struct NodeStatus {
     pub host: String,
     pub port: u16,
     pub primary: bool,
-    /// Of the map of tables that are distributed over all datanodes.
+    /// Of the map of tables that are distributed over all datanodes, in the first database.
     pub buckets: usize,
-    /// Of users' tables, as last estimated; `None` if the node does not answer.
+    /// Of users' tables in all databases, as last estimated; `None` if the node does not answer.
     pub rows: Option<i64>,
-    /// Of the whole database.
+    /// Of all databases of the cluster.
     pub bytes: Option<i64>,
     /// Why it does not answer.
     pub trouble: Option<String>,
+    /// Databases that it is not a datanode of, yet or any more.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lacking: Vec<String>,
 }
 
 /// Of tables without statistics no rows are known.
@@ -169,18 +181,39 @@ const HOLDS_SQL: &str = "SELECT coalesce(sum(greatest(c.reltuples, 0)), 0)::int8
 pub async fn list(config: &Config) -> Result<Vec<NodeStatus>> {
     let primary = primary(config).await?;
     let map = plan::read_map(&primary).await?;
+    let databases = with_their_datanodes(config).await?;
     let mut list = Vec::new();
     for member in read_members(config, &primary).await? {
         let buckets = map.as_slice().iter().filter(|node| **node == member.id).count();
-        let owned = owned(config, &member).await;
-        let (rows, bytes, trouble) = match owned {
+        let (having, lacking): (Vec<_>, Vec<_>) = databases.iter().partition(|(_, ids)| ids.contains(&member.id));
+        let (rows, bytes, trouble) = match owned_in_all(having.into_iter().map(|(config, _)| config), &member).await {
             Ok((rows, bytes)) => (Some(rows), Some(bytes), None),
             Err(error) => (None, None, Some(error.to_string())),
         };
+        let lacking = lacking.into_iter().map(|(config, _)| config.cluster.database.clone()).collect();
         let Member { id, name, host, port, is_primary } = member;
-        list.push(NodeStatus { name, id, host, port, primary: is_primary, buckets, rows, bytes, trouble });
+        list.push(NodeStatus { name, id, host, port, primary: is_primary, buckets, rows, bytes, trouble, lacking });
     }
     Ok(list)
+}
+
+/// Each database, and the ids of its datanodes.
+async fn with_their_datanodes(config: &Config) -> Result<Vec<(Config, Vec<u16>)>> {
+    let mut found = Vec::new();
+    for config in databases(config).await? {
+        let members = members(&config).await?;
+        found.push((config, members.into_iter().map(|member| member.id).collect()));
+    }
+    Ok(found)
+}
+
+async fn owned_in_all(databases: impl Iterator<Item = &Config>, member: &Member) -> Result<(i64, i64)> {
+    let mut sum = (0, 0);
+    for config in databases {
+        let (rows, bytes) = owned(config, member).await?;
+        sum = (sum.0 + rows, sum.1 + bytes);
+    }
+    Ok(sum)
 }
 
 async fn owned(config: &Config, member: &Member) -> Result<(i64, i64)> {

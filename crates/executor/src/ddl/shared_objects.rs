@@ -32,8 +32,14 @@ impl Session {
         if self.context.is_first() {
             return Ok(None);
         }
-        let mut link = self.context.first().service_link(self.home).await?;
-        let rows = link.connection.query_rows(LOCK).await?;
+        let context = self.context.clone();
+        let lock = async {
+            let mut link = context.first().service_link(context.home()).await?;
+            let rows = link.connection.query_rows(LOCK).await?;
+            Ok::<_, PgError>((link, rows))
+        };
+        // CREATE NODE in the first database may be waited for.
+        let (link, rows) = self.links.cancel().interrupt().or(lock).await??;
         let of_first = rows.iter().map(|row| number(row, 0)).collect::<Result<BTreeSet<u16>>>()?;
         match nodes.iter().map(|node| node.0).collect::<BTreeSet<u16>>() == of_first {
             true => Ok(Some(link)),

@@ -64,7 +64,8 @@ struct Add {
 
 /// Show the datanodes: addresses, how many buckets and rows they hold, whether they answer
 ///
-/// Rows are estimates of the last ANALYZE, as PostgreSQL's planner uses them.
+/// Rows are estimates of the last ANALYZE, as PostgreSQL's planner uses them. Rows and MB are those of all databases, buckets those of
+/// the first one. Databases that lack a datanode are named: "loxo node add" or "remove" was interrupted, and goes on if run again.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   loxo node list
@@ -208,7 +209,10 @@ fn table(nodes: &[NodeStatus]) -> String {
         let number = |value: Option<i64>| value.map_or("-".to_owned(), |value| value.to_string());
         let (rows, megabytes) = (number(node.rows), number(node.bytes.map(|bytes| bytes / 1_000_000)));
         let role = if node.primary { "primary" } else { "" };
-        let state = node.trouble.as_deref().unwrap_or("running");
+        let mut state = node.trouble.as_deref().unwrap_or("running").to_owned();
+        if !node.lacking.is_empty() {
+            state += &format!("; not a datanode of: {}", node.lacking.join(", "));
+        }
         text += &format!(
             "{:<12} {:>4}  {address:<24} {role:<8} {:>7} {rows:>14} {megabytes:>10}  {state}\n",
             node.name, node.id, node.buckets
@@ -377,10 +381,14 @@ mod tests {
             rows: trouble.is_none().then_some(7),
             bytes: trouble.is_none().then_some(9_000_000),
             trouble: trouble.map(str::to_owned),
+            lacking: if trouble.is_some() { vec!["d".to_owned()] } else { Vec::new() },
         };
         let text = table(&[node("dn1", None), node("dn2", Some("no answer"))]);
         let words: Vec<Vec<&str>> = text.lines().skip(1).map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(words[0], ["dn1", "0", "10.0.0.1:5432", "primary", "2048", "7", "9", "running"]);
-        assert_eq!(words[1], ["dn2", "0", "10.0.0.1:5432", "2048", "-", "-", "no", "answer"]);
+        assert_eq!(
+            words[1],
+            ["dn2", "0", "10.0.0.1:5432", "2048", "-", "-", "no", "answer;", "not", "a", "datanode", "of:", "d"]
+        );
     }
 }
