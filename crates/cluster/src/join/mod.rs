@@ -186,7 +186,7 @@ impl<'a> Join<'a> {
         });
         let outcome = added.await;
         let is_lacking =
-            membership::lacking(self.config, id).await?.iter().any(|one| one.cluster.database == database.name());
+            membership::lacking(self.config, id).await?.iter().any(|one| one.cluster.database == database.database());
         if is_lacking { outcome } else { Ok(()) }
     }
 
@@ -262,9 +262,9 @@ impl<'a> Join<'a> {
     }
 
     async fn fill(&self, database: &OneDatabase<'_>, id: u16) -> Result<()> {
-        self.filled().remove(database.name());
+        self.filled().remove(database.database());
         let from = database.fill(id).await?;
-        self.filled().insert(database.name().to_owned(), from);
+        self.filled().insert(database.database().to_owned(), from);
         Ok(())
     }
 
@@ -275,7 +275,7 @@ impl<'a> Join<'a> {
     }
 
     fn filled_from(&self, database: &OneDatabase<'_>) -> Option<State> {
-        self.filled().get(database.name()).cloned()
+        self.filled().get(database.database()).cloned()
     }
 
     /// What databases share: which there are, and the roles.

@@ -34,7 +34,7 @@ impl<'j> OneDatabase<'j> {
         Ok(Self { join, config, primary, is_first })
     }
 
-    pub(super) fn name(&self) -> &str {
+    pub(super) fn database(&self) -> &str {
         &self.config.cluster.database
     }
 
@@ -130,7 +130,7 @@ impl<'j> OneDatabase<'j> {
     fn label(&self, what: &str) -> String {
         match self.is_first {
             true => what.to_owned(),
-            false => format!("database {}: {what}", self.name()),
+            false => format!("database {}: {what}", self.database()),
         }
     }
 }

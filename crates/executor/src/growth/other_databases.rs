@@ -26,13 +26,15 @@ use crate::shared::catalog_load::{Row, number, text};
 const LOCK: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = '10s'; LOCK TABLE loxo.database IN EXCLUSIVE MODE; \
      SELECT name, state FROM loxo.database ORDER BY name";
 
-/// What a node that joins must have of roles, line by line. Of a password or a limit that the cluster does not set, the server may have
-/// its own; and so it may have roles of its own.
+/// What a node that joins must have of roles, line by line. A password or a limit that the cluster does not set the server may have for
+/// itself; and so it may have roles of its own.
 const ROLES: &str = "
     WITH role AS (SELECT * FROM pg_catalog.pg_authid WHERE NOT pg_catalog.starts_with(rolname, 'pg_'))
     SELECT rolname, pg_catalog.concat_ws(' ', 'role', rolname, rolsuper, rolinherit, rolcreaterole, rolcreatedb, rolcanlogin, rolreplication,
-        rolbypassrls, CASE WHEN rolconnlimit OPERATOR(pg_catalog.<>) -1 THEN rolconnlimit END,
-        pg_catalog.date_part('epoch', rolvaliduntil)) AS line FROM role
+        rolbypassrls) AS line FROM role
+    UNION ALL SELECT rolname, pg_catalog.concat_ws(' ', 'limit', rolname, rolconnlimit) FROM role WHERE rolconnlimit OPERATOR(pg_catalog.<>) -1
+    UNION ALL SELECT rolname, pg_catalog.concat_ws(' ', 'until', rolname, pg_catalog.date_part('epoch', rolvaliduntil)) FROM role
+        WHERE rolvaliduntil IS NOT NULL
     UNION ALL SELECT rolname, pg_catalog.concat_ws(' ', 'password', rolname, rolpassword) FROM role WHERE rolpassword IS NOT NULL
     UNION ALL SELECT m.rolname, pg_catalog.concat_ws(' ', 'member', r.rolname, m.rolname, pg_catalog.bool_or(a.admin_option))
         FROM pg_catalog.pg_auth_members AS a JOIN pg_catalog.pg_authid AS r ON r.oid OPERATOR(pg_catalog.=) a.roleid

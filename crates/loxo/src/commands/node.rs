@@ -36,7 +36,8 @@ enum Command {
 /// Gives an empty server the cluster's roles, schema and metadata, and then makes it a datanode, while the cluster works on.
 /// Only schema changes wait for a moment. The new datanode has no rows at first: "loxo rebalance" moves its share there. On
 /// this machine the server is made too; with --config it must run, empty, and with the settings that "loxo check" wants.
-/// On failure the server is as it was. docs/growing.md tells the steps.
+/// On failure the server is as it was. Of several databases one after the other gets the datanode; a call that ends in between
+/// says so, and is taken up by another one. docs/growing.md tells the steps.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   loxo node add                                                        the next of the local cluster: dn3, dn4, …
@@ -80,7 +81,7 @@ struct List {
 
 /// Empty a datanode and take it out of a running cluster
 ///
-/// Its rows are moved to the other datanodes first, while the cluster works on. Interrupted, it can simply be run again. On
+/// Its rows in all databases are moved to the other datanodes first, while the cluster works on. Interrupted, it can simply be run again. On
 /// this machine the server is stopped then, and its data directory stays as NAME.removed. The primary datanode
 /// cannot be removed: another one can take its part, see "loxo node primary".
 ///

@@ -238,6 +238,9 @@ fn roles_that_another_database_changes_meanwhile_are_noticed() {
     for change in [
         "CREATE ROLE late",
         "REVOKE boss FROM clerk",
+        "GRANT pg_monitor TO clerk",
+        "REVOKE pg_monitor FROM clerk",
+        "ALTER ROLE clerk VALID UNTIL '2100-01-01'",
         "ALTER ROLE clerk PASSWORD 'other'",
         "ALTER ROLE clerk SET work_mem = '7MB'",
         "ALTER ROLE clerk RESET work_mem",
