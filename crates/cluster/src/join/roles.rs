@@ -68,10 +68,8 @@ async fn revoke_more(primary: &Session, server: &Session, wanted: &[String]) -> 
     let there: Vec<_> = primary.rows(MEMBERS_SQL).await?.iter().map(|row| of(row)).collect();
     for row in server.rows(MEMBERS_SQL).await? {
         let [role, member, admin] = of(&row);
-        if there.contains(&[role.clone(), member.clone(), admin])
-            || !wanted.contains(&role)
-            || !wanted.contains(&member)
-        {
+        let is_known = (wanted.contains(&role) || role.starts_with("pg_")) && wanted.contains(&member);
+        if !is_known || there.contains(&[role.clone(), member.clone(), admin]) {
             continue;
         }
         let by = row.get(2).cloned().flatten().map_or(String::new(), |by| format!(" GRANTED BY {}", identifier(&by)));
