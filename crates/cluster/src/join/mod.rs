@@ -227,14 +227,18 @@ impl<'a> Join<'a> {
         work().await
     }
 
-    /// Has every database be on the server as it is now on the primary datanode; gives the id that the server is to have.
+    /// Has every database be on the server as it is now on the primary datanode; gives the id that the server is to have. Roles that have
+    /// changed meanwhile CREATE NODE notices, and databases that have come are made on the server after that.
     async fn attempt(&self, first: &OneDatabase<'_>) -> Result<u16> {
         let before = self.shared_state().await?;
         let outcome = self.attempt_once(first).await;
         match self.shared_state().await? {
-            after if after == before => outcome,
-            _ => Err(PgError::new(SqlState::SERIALIZATION_FAILURE, "the cluster's roles or databases keep changing")
-                .hint("Add the datanode when fewer of them are made.")),
+            // They may make an error of anything.
+            after if outcome.is_err() && after != before => {
+                Err(PgError::new(SqlState::SERIALIZATION_FAILURE, "the cluster's roles or databases keep changing")
+                    .hint("Add the datanode when fewer of them are made."))
+            }
+            _ => outcome,
         }
     }
 

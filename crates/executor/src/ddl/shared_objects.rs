@@ -9,7 +9,7 @@
 use std::collections::BTreeSet;
 
 use catalog::NodeId;
-use pgerror::{PgError, Result};
+use pgerror::{PgError, Result, SqlState};
 
 use crate::backend::pool::Link;
 use crate::session::Session;
@@ -43,8 +43,9 @@ impl Session {
         let of_first = rows.iter().map(|row| number(row, 0)).collect::<Result<BTreeSet<u16>>>()?;
         match nodes.iter().map(|node| node.0).collect::<BTreeSet<u16>>() == of_first {
             true => Ok(Some(link)),
-            false => Err(PgError::unsupported(
-                "a change of roles and the like in a database that does not have all datanodes of the cluster",
+            false => Err(PgError::new(
+                SqlState::FEATURE_NOT_SUPPORTED,
+                "roles, databases and tablespaces cannot be changed in a database that lacks a datanode of the cluster",
             )
             .hint("Finish `loxo node add` or `loxo node remove`, or do it in the cluster's first database.")),
         }

@@ -14,17 +14,24 @@
 //! other such command runs, and no other database changes what all share (page `ddl::shared_objects`).
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use catalog::{Node, NodeId, quote_identifier, quote_literal};
 use pgerror::{PgError, Result, SqlState};
 use pgproto::{ConnectOptions, Connection};
+use tokio::time::{Instant, sleep};
 
 use crate::backend::pool::{Address, Link};
 use crate::session::Session;
 use crate::shared::catalog_load::{Row, number, text};
 
-const LOCK: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = '10s'; LOCK TABLE loxo.database IN EXCLUSIVE MODE; \
+const LOCK: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; LOCK TABLE loxo.database IN EXCLUSIVE MODE NOWAIT; \
      SELECT name, state FROM loxo.database ORDER BY name";
+
+/// Longest wait for the lock, and between two tries. Whoever stood in PostgreSQL's queue for it would have CREATE DATABASE wait behind, which
+/// holds a weaker lock itself and writes the table by another connection.
+const LOCK_MAX: Duration = Duration::from_secs(10);
+const LOCK_TRY: Duration = Duration::from_millis(10);
 
 /// What a node that joins must have of roles, line by line. A password or a limit that the cluster does not set the server may have for
 /// itself; and so it may have roles of its own.
@@ -53,8 +60,25 @@ pub(super) struct AllDatabases {
 impl Session {
     /// Until the result is dropped there are these databases and no others.
     pub(super) async fn all_databases(&mut self) -> Result<AllDatabases> {
-        let mut guard = self.context.first().service_link(self.home).await?;
-        let rows = guard.connection.query_rows(LOCK).await?;
+        let context = self.context.clone();
+        let locked = async {
+            let mut guard = context.first().service_link(context.home()).await?;
+            let patience = Instant::now() + LOCK_MAX;
+            loop {
+                match guard.connection.query_rows(LOCK).await {
+                    Ok(rows) => return Ok((guard, rows)),
+                    Err(error) if error.code() != SqlState::LOCK_NOT_AVAILABLE => return Err(error),
+                    Err(error) if Instant::now() > patience => {
+                        return Err(
+                            error.hint("Databases are being created or dropped, or a transaction changes roles.")
+                        );
+                    }
+                    Err(_) => guard.connection.execute("ROLLBACK").await.map(drop)?,
+                }
+                sleep(LOCK_TRY).await;
+            }
+        };
+        let (guard, rows) = self.links.cancel().interrupt().or(locked).await??;
         let other = |row: &Row| Ok((text(row, 0)?.to_owned(), text(row, 1)?.to_owned()));
         Ok(AllDatabases { others: rows.iter().map(other).collect::<Result<_>>()?, guard })
     }
