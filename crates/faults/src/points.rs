@@ -85,6 +85,10 @@ pub fn from_source() -> Result<Vec<Point>> {
         if file.ends_with("growth/lost.rs") {
             continue;
         }
+        // Of commands, not of programs that run on; loxo's own tests kill them there.
+        if file.ends_with("join/mod.rs") || file.ends_with("membership/mod.rs") {
+            continue;
+        }
         let needs_moves = file.parent().is_some_and(|dir| dir.ends_with("growth"));
         let kinds = if of_gtm { [Kind::Gtm, Kind::Coordinator] } else { [Kind::Coordinator, Kind::Gtm] };
         let text = fs::read_to_string(&file)?;

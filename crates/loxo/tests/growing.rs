@@ -13,6 +13,8 @@ use testkit::{Server, ServerOptions};
 
 #[path = "growing/compare.rs"]
 mod compare;
+#[path = "growing/databases.rs"]
+mod databases;
 #[path = "growing/primary.rs"]
 mod primary;
 
@@ -29,10 +31,15 @@ struct Cluster {
 impl Cluster {
     /// With two datanodes and one coordinator.
     fn up(name: &str) -> Self {
+        Self::of(name, 2)
+    }
+
+    /// With so many datanodes and one coordinator.
+    fn of(name: &str, datanodes: usize) -> Self {
         let dir = std::env::temp_dir().join(format!("lx{}-{name}", std::process::id()));
         let port = testkit::free_ports(&[0, 50, 60, 100, 101, 102, 103, 104, 105]).expect("free ports");
         let cluster = Self { dir, port };
-        let shape = ["--port", &port.to_string(), "--datanodes", "2", "--set", "fsync=off"];
+        let shape = ["--port", &port.to_string(), "--datanodes", &datanodes.to_string(), "--set", "fsync=off"];
         succeeded(cluster.loxo(&["up"], &shape));
         cluster
     }

@@ -55,8 +55,7 @@ pub fn refresh_as(owner: &str, statement: &Statement, catalog: &Catalog, session
     Ok(Plan::Routine(Box::new(Routine::As { owner: owner.to_owned(), sql })))
 }
 
-/// A plan that reads these views ahead of the statement, [as their owners](Statement::reading_as_owner); `None` if that cannot be
-/// done.
+/// A plan that reads these views ahead of the statement, [as their owners](Statement::reading_as_owner); `None` if that cannot be done.
 pub fn views_first(
     statement: &Statement,
     catalog: &Catalog,

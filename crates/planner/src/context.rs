@@ -15,8 +15,7 @@ use crate::plan::{Plan, Redistribute};
 use crate::session::SessionFacts;
 use crate::tree::{self, Ask, Ref, Walk};
 
-/// Tables that have to give way to a statement, as [`Plan::AutoReplicate`] has them. No part of a plan can be
-/// taken for them.
+/// Tables that have to give way to a statement, as [`Plan::AutoReplicate`] has them. No part of a plan can be taken for them.
 pub(crate) type AutoReplicate = Cell<Option<Vec<Redistribute>>>;
 
 /// The planner as its parts call it: a statement is made of statements, and a view is looked at like one. Parts know of what is

@@ -384,10 +384,74 @@ mod builtins {
     }
 }
 
+/// The plan of a statement outside a transaction.
+fn planned(sql: &str, catalog: &catalog::Catalog) -> planner::Plan {
+    let session = planner::SessionFacts {
+        home: catalog::NodeId(0),
+        search_path: &["public".to_owned()],
+        temp_relations: &[],
+        temp_views: &[],
+        temp_code: &[],
+        temp_functions: &[],
+        parameters: &[],
+        describe: None,
+        in_transaction: false,
+        clock: None,
+        now: None,
+        exchanges: planner::Exchanges::Seeing,
+        estimates: None,
+        few_rows: 0.0,
+        stop: planner::Stop::default(),
+    };
+    planner::plan(&planner::parse(sql).unwrap()[0], catalog, &session).unwrap()
+}
+
+/// What all databases of a server share.
+mod shared_objects {
+    fn is_shared(sql: &str) -> bool {
+        match super::planned(sql, &super::common::catalog()) {
+            planner::Plan::Ddl(plan) => plan.of_all_databases,
+            other => panic!("{sql}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn roles_and_databases_are_shared_and_tables_are_not() {
+        for sql in [
+            "CREATE USER u",
+            "ALTER ROLE u PASSWORD 'p'",
+            "ALTER ROLE u IN DATABASE d SET work_mem = '1MB'",
+            "ALTER ROLE u RENAME TO v",
+            "DROP USER u",
+            "GRANT a TO b",
+            "REVOKE a FROM b",
+            "ALTER GROUP a ADD USER b",
+            "DROP OWNED BY u",
+            "REASSIGN OWNED BY u TO v",
+            "ALTER DATABASE d SET work_mem = '1MB'",
+            "ALTER DATABASE d OWNER TO u",
+            "GRANT CONNECT ON DATABASE d TO u",
+            "GRANT SET ON PARAMETER work_mem TO u",
+            "COMMENT ON ROLE u IS 'c'",
+            "COMMENT ON DATABASE d IS 'c'",
+        ] {
+            assert!(is_shared(sql), "{sql}");
+        }
+        for sql in [
+            "GRANT SELECT ON pairs TO u",
+            "ALTER TABLE pairs OWNER TO u",
+            "COMMENT ON TABLE pairs IS 'c'",
+            "ALTER DEFAULT PRIVILEGES GRANT SELECT ON TABLES TO u",
+            "CREATE SCHEMA AUTHORIZATION u",
+        ] {
+            assert!(!is_shared(sql), "{sql}");
+        }
+    }
+}
+
 /// Triggers that may give a row another distribution key are run by the coordinator.
 mod key_setters {
-    use catalog::NodeId;
-    use planner::{Effect, Exchanges, Plan, SessionFacts, Stop};
+    use planner::{Effect, Plan};
 
     /// Is it so for a function with this body, on a table distributed by `p_a` and `p_b`?
     fn sets(body: &str) -> bool {
@@ -401,25 +465,7 @@ mod key_setters {
             },
         );
         let sql = "CREATE TRIGGER r BEFORE INSERT ON pairs FOR EACH ROW EXECUTE FUNCTION rounds()";
-        let path = ["public".to_owned()];
-        let session = SessionFacts {
-            home: NodeId(0),
-            search_path: &path,
-            temp_relations: &[],
-            temp_views: &[],
-            temp_code: &[],
-            temp_functions: &[],
-            parameters: &[],
-            describe: None,
-            in_transaction: false,
-            clock: None,
-            now: None,
-            exchanges: Exchanges::Seeing,
-            estimates: None,
-            few_rows: 0.0,
-            stop: Stop::default(),
-        };
-        match planner::plan(&planner::parse(sql).unwrap()[0], &catalog, &session).unwrap() {
+        match super::planned(sql, &catalog) {
             Plan::Ddl(plan) => plan.effects.iter().any(|effect| matches!(effect, Effect::CaptureOthers { .. })),
             other => panic!("{other:?}"),
         }

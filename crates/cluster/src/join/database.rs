@@ -1,6 +1,6 @@
 //! What belongs to the database itself: its owner, rights, comment and settings.
 
-use pgerror::{PgError, Result};
+use pgerror::{PgError, Result, SqlState};
 
 use crate::sql::{Session, literal};
 
@@ -22,23 +22,40 @@ const PROPERTIES_SQL: &str = "
         FROM granted) AS s
     ORDER BY place, statement";
 
-/// ALTER ROLE … SET, ALTER DATABASE … SET, and both in one.
+/// ALTER ROLE … SET, ALTER DATABASE … SET, and both in one; what is not about this database is for all of them.
 const SETTINGS_SQL: &str = "
     SELECT s.setdatabase <> 0, CASE WHEN s.setrole <> 0 THEN pg_get_userbyid(s.setrole) END, s.setconfig::text
     FROM pg_db_role_setting AS s
-    WHERE s.setdatabase IN (0, (SELECT oid FROM pg_database WHERE datname = current_database()))";
+    WHERE s.setdatabase IN (";
 
 const OWN_DATABASE: &str = "(SELECT oid FROM pg_database WHERE datname = current_database())";
 
-/// Copies them.
-pub(super) async fn copy(primary: &Session, server: &Session) -> Result<()> {
+/// They may be changed while they are copied, by a statement in another database.
+const ATTEMPTS_MAX: usize = 5;
+
+/// Copies them. The settings of roles in all databases come with the first one: later they may be changed on the server itself.
+pub(super) async fn copy(primary: &Session, server: &Session, is_first: bool) -> Result<()> {
+    let mut script = script(primary, is_first).await?;
+    for _ in 0..ATTEMPTS_MAX {
+        server.run(&script).await?;
+        let now = self::script(primary, is_first).await?;
+        if now == script {
+            return Ok(());
+        }
+        script = now;
+    }
+    Err(PgError::new(SqlState::SERIALIZATION_FAILURE, "the settings of the database keep changing"))
+}
+
+async fn script(primary: &Session, is_first: bool) -> Result<String> {
+    let databases = if is_first { format!("0, {OWN_DATABASE}") } else { OWN_DATABASE.to_owned() };
     let mut script = "BEGIN;\n".to_owned();
     for statement in primary.rows(PROPERTIES_SQL).await?.into_iter().flatten().flatten() {
         script += &format!("{statement};\n");
     }
     // The rows themselves: how a value is written in SET depends on the parameter.
-    script += &format!("DELETE FROM pg_db_role_setting WHERE setdatabase IN (0, {OWN_DATABASE});\n");
-    for row in primary.rows(SETTINGS_SQL).await? {
+    script += &format!("DELETE FROM pg_db_role_setting WHERE setdatabase IN ({databases});\n");
+    for row in primary.rows(&format!("{SETTINGS_SQL}{databases}) ORDER BY 1, 2")).await? {
         let [in_database, role, settings] = <[Option<String>; 3]>::try_from(row)
             .map_err(|_| PgError::internal("a row of other columns than asked for"))?;
         let database = if in_database.as_deref() == Some("t") { OWN_DATABASE } else { "0" };
@@ -47,5 +64,5 @@ pub(super) async fn copy(primary: &Session, server: &Session) -> Result<()> {
         let settings = literal(&settings.unwrap_or_default());
         script += &format!("INSERT INTO pg_db_role_setting VALUES ({database}, {role}, {settings});\n");
     }
-    server.run(&(script + "COMMIT;")).await
+    Ok(script + "COMMIT;")
 }

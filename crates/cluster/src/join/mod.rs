@@ -9,32 +9,42 @@
 //! In: a configuration and the address of an empty PostgreSQL server. Out: a datanode without rows. Roles and the schema
 //! come from the primary datanode by PostgreSQL's own pg_dumpall and pg_dump, and go in by psql.
 //!
+//! Of several databases all are made on the server first, since what cannot be copied is to show while everything can be taken back. Then
+//! the server becomes a datanode of the first database, and of each other one after that. A call that ends in between is taken up by
+//! another one, which finds the server among the datanodes of the first database.
+//!
 //! Invariants:
 //! - Nothing is locked while the server is prepared but what pg_dump locks (ACCESS SHARE). What was read is right only if
 //!   `loxo.catalog_version` is still the same afterwards, and CREATE NODE looks once more under the cluster's locks.
-//! - A server is emptied only if it carries this cluster's id, is not one of its datanodes, and its tables hold no rows.
-//! - On failure the server is as empty as it was, unless nobody knows whether CREATE NODE was carried out.
+//! - A server is emptied only if it carries this cluster's id, is not one of its datanodes, and its tables hold no rows. That holds for
+//!   each database by itself.
+//! - On failure the server is as empty as it was, unless it is a datanode of the first database, or nobody knows whether it is.
 
-use std::sync::Mutex;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pgerror::{PgError, Result, SqlState};
 
 use crate::config::{Config, Datanode};
 use crate::membership;
 use crate::progress::Progress;
-use crate::sql::{Session, identifier, literal};
+use crate::sql::Session;
 
 mod database;
 mod distribution;
 mod metadata;
+mod one_database;
 pub(crate) mod programs;
 mod roles;
 mod schema;
 mod server;
 mod shape;
+mod strays;
 
+use one_database::{OneDatabase, State};
 use programs::Programs;
+use strays::Server;
 
 /// So many schema changes may come in between.
 const ATTEMPTS_MAX: usize = 5;
@@ -54,49 +64,63 @@ pub struct Join<'a> {
     new: &'a Datanode,
     programs: Programs,
     progress: Progress,
+    /// In the first database.
     primary: Session,
     /// Roles that were not on the new server before.
     roles_made: Mutex<Vec<String>>,
+    /// Databases that are made on the server, and from what.
+    filled: Mutex<BTreeMap<String, State>>,
     /// From here on the server is to be emptied on failure.
     is_touched: AtomicBool,
-    /// From here on the outcome may be unknown.
+    /// From here on the server is a datanode of the first database, or nobody knows whether it is.
     is_sent: AtomicBool,
 }
 
 impl<'a> Join<'a> {
     /// Finds the programs, and reaches the primary datanode.
     pub async fn new(config: &'a Config, new: &'a Datanode, progress: &Progress) -> Result<Self> {
-        let node = config.primary();
-        let primary = Session::connect(&config.endpoint(&node.host, node.port)?).await;
-        let primary = primary.map_err(|e| crate::init::at(node, e))?;
-        membership::refuse_several_databases(&primary).await?;
+        let primary = membership::primary(config).await?;
         let pg_bin = config.local.as_ref().map(|local| local.pg_bin.as_path());
         let major = primary.value("SELECT current_setting('server_version_num')::int / 10000").await?;
         let programs = Programs::find(pg_bin, major.and_then(|major| major.parse().ok()).unwrap_or(0))?;
         let (is_touched, is_sent) = (AtomicBool::new(false), AtomicBool::new(false));
-        let (progress, roles_made) = (*progress, Mutex::default());
-        Ok(Self { config, new, programs, progress, primary, roles_made, is_touched, is_sent })
+        let (progress, roles_made, filled) = (*progress, Mutex::default(), Mutex::default());
+        Ok(Self { config, new, programs, progress, primary, roles_made, filled, is_touched, is_sent })
     }
 
     /// Prepares the server; it is not a datanode yet.
     pub async fn prepare(&self) -> Result<Prepared> {
-        self.until_unchanged(|| self.attempt()).await
+        let first = OneDatabase::connect(self, self.config.clone()).await?;
+        let id = self.until_unchanged(|| self.attempt(&first)).await?;
+        let catalog_version = self.filled_from(&first).map_or(0, |state| state.version);
+        Ok(Prepared { id, catalog_version })
     }
 
-    /// Prepares the server and makes it a datanode; gives its id.
+    /// Prepares the server and makes it a datanode of all databases; gives its id. If it is one of some databases, of the others.
     pub async fn add(&self) -> Result<u16> {
-        let added = self.until_unchanged(async || {
-            let prepared = self.attempt().await?;
-            let label = format!("waiting for CREATE NODE {}", self.new.name);
-            self.progress.step(&label, self.create_node()).await.map(|()| prepared.id)
-        });
-        added.await
+        let id = match self.id_in_first().await? {
+            Some(id) if membership::lacking(self.config, id).await?.is_empty() => {
+                let text = format!("{} is a datanode already", self.new.name);
+                return Err(PgError::new(SqlState::DUPLICATE_OBJECT, text));
+            }
+            Some(id) => {
+                self.sent(true);
+                id
+            }
+            None => self.add_to_first().await?,
+        };
+        self.drop_strays().await?;
+        for config in membership::lacking(self.config, id).await? {
+            txn::control_point!("node-joins-another-database");
+            self.add_to(config, id).await?;
+        }
+        self.drop_roles().await.map(|()| id)
     }
 
     /// After an error or an interruption of [`Self::add`]: the id, if the server has become a datanode all the same; or the
     /// error, if it has not, and the server is empty again. 40003: nobody knows, and the server was left as it is.
     pub async fn left_after(&self, error: PgError) -> Result<u16> {
-        if !self.is_sent.load(Ordering::Acquire) {
+        if !self.is_sent() {
             if self.is_touched.load(Ordering::Acquire)
                 && let Err(trouble) = self.undo().await
             {
@@ -114,9 +138,75 @@ impl<'a> Join<'a> {
         })
     }
 
+    /// After [`Self::left_after`] has found that the server is a datanode: an error if it is not one of every database.
+    pub async fn check_complete(&self, id: u16, cause: &PgError) -> Result<()> {
+        let lacking = membership::lacking(self.config, id).await?;
+        let names: Vec<&str> = lacking.iter().map(|config| config.cluster.database.as_str()).collect();
+        if names.is_empty() {
+            return Ok(());
+        }
+        let (new, names) = (&self.new.name, names.join(", "));
+        let text = format!("{new} is a datanode, but not yet of every database; it lacks: {names}");
+        Err(PgError::new(cause.code(), text)
+            .detail(cause.message().into_owned())
+            .hint("Run the same command again: it goes on with those. Until then roles cannot be changed there."))
+    }
+
+    /// Of the new server, if it is a datanode of the first database.
+    async fn id_in_first(&self) -> Result<Option<u16>> {
+        let new = self.new;
+        let is_it =
+            |member: &membership::Member| (&member.name, &member.host, member.port) == (&new.name, &new.host, new.port);
+        let members = membership::read_members(self.config, &self.primary).await?;
+        Ok(members.into_iter().find(is_it).map(|member| member.id))
+    }
+
+    async fn add_to_first(&self) -> Result<u16> {
+        let first = OneDatabase::connect(self, self.config.clone()).await?;
+        let added = self.until_unchanged(async || {
+            let id = self.attempt(&first).await?;
+            first.create_node().await.map(|()| id)
+        });
+        added.await
+    }
+
+    /// Of a database that the server was prepared for, only what may have changed since is copied once more.
+    async fn add_to(&self, config: Config, id: u16) -> Result<()> {
+        let database = match OneDatabase::connect(self, config.clone()).await {
+            // It has been dropped.
+            Err(error) if error.code() == SqlState::INVALID_CATALOG_NAME => return Ok(()),
+            connected => connected?,
+        };
+        let added = self.until_unchanged(async || {
+            match self.is_filled(&database).await? {
+                true => database.copy_properties_again().await?,
+                false => self.fill(&database, id).await?,
+            }
+            database.create_node().await
+        });
+        let outcome = added.await;
+        let is_lacking =
+            membership::lacking(self.config, id).await?.iter().any(|one| one.cluster.database == database.database());
+        if is_lacking { outcome } else { Ok(()) }
+    }
+
+    /// Databases that were dropped while they were made on the server: from now on their names may be given again.
+    async fn drop_strays(&self) -> Result<()> {
+        let known = async || strays::known(&self.primary).await;
+        strays::drop_all_but(known, (&self.primary, self.config), self.new, Server::Member).await
+    }
+
+    /// Likewise, when nothing on the server may depend on them any more.
+    async fn drop_roles(&self) -> Result<()> {
+        let first = OneDatabase::connect(self, self.config.clone()).await?;
+        roles::drop_unwanted(self, &self.primary, &first.connect_to(self.new).await?).await
+    }
+
     /// Takes back what was done to the server.
     async fn undo(&self) -> Result<()> {
         let server = server::emptied(self.config, &self.primary, self.new).await?;
+        let none = async || Ok(BTreeSet::new());
+        strays::drop_all_but(none, (&self.primary, self.config), self.new, Server::Stranger).await?;
         roles::drop_made(&server, &self.take_roles_made(), &[]).await
     }
 
@@ -137,81 +227,89 @@ impl<'a> Join<'a> {
         work().await
     }
 
-    async fn attempt(&self) -> Result<Prepared> {
-        let before = self.version().await?;
-        let outcome = self.fill().await;
-        // A schema that changes while it is read may make an error of anything.
-        match self.version().await? {
-            after if after == before => outcome.map(|id| Prepared { id, catalog_version: before }),
-            _ => Err(PgError::new(SqlState::SERIALIZATION_FAILURE, "the cluster's schema keeps changing")
-                .hint("Add the datanode when fewer schema changes are made.")),
+    /// Has every database be on the server as it is now on the primary datanode; gives the id that the server is to have. Roles that have
+    /// changed meanwhile CREATE NODE notices, and databases that have come are made on the server after that.
+    async fn attempt(&self, first: &OneDatabase<'_>) -> Result<u16> {
+        let before = self.shared_state().await?;
+        let outcome = self.attempt_once(first).await;
+        match self.shared_state().await? {
+            // They may make an error of anything.
+            after if outcome.is_err() && after != before => {
+                Err(PgError::new(SqlState::SERIALIZATION_FAILURE, "the cluster's roles or databases keep changing")
+                    .hint("Add the datanode when fewer of them are made."))
+            }
+            _ => outcome,
         }
     }
 
-    async fn fill(&self) -> Result<u16> {
-        let (config, new, primary) = (self.config, self.new, &self.primary);
-        let id = server::next_id(primary).await?;
-        let made = server::emptied(config, primary, new);
-        let server = self.progress.step("emptying the server", made).await?;
-        server::check(config, primary, new, &server, &self.progress).await?;
-        self.is_touched.store(true, Ordering::Release);
-        metadata::copy(primary, &server, id).await?;
-        let roles = roles::copy(self, &server);
-        self.progress.step("copying the roles", roles).await?;
-        database::copy(primary, &server).await?;
-        self.progress.step("copying the schema", schema::copy(self)).await?;
-        // Settings of roles and of the database, copied just now, count for new sessions.
-        let server = self.connect().await?;
-        distribution::copy(primary, &server).await?;
-        shape::compare(&self.connect_to(config.primary()).await?, &server).await?;
+    async fn attempt_once(&self, first: &OneDatabase<'_>) -> Result<u16> {
+        let id = server::next_id(&self.primary).await?;
+        let (mut others, mut kept) = (Vec::new(), BTreeSet::new());
+        for config in membership::other_databases(self.config).await? {
+            let database = OneDatabase::connect(self, config).await?;
+            match self.is_filled(&database).await? {
+                true => _ = kept.insert(database.state().await?.id),
+                false => others.push(database),
+            }
+        }
+        // Roles that were dropped meanwhile may own something in them.
+        strays::drop_all_but(async || Ok(kept), (&self.primary, self.config), self.new, Server::Stranger).await?;
+        match self.is_filled(first).await? {
+            // Roles may have changed from another database.
+            true => first.copy_properties_again().await?,
+            false => self.fill(first, id).await?,
+        }
+        for database in &others {
+            self.fill(database, id).await?;
+        }
         Ok(id)
     }
 
-    async fn create_node(&self) -> Result<()> {
-        let Datanode { name, host, port, .. } = self.new;
-        let coordinator = membership::coordinator(self.config).await?;
-        let generation = self.generation().await?;
-        self.connect().await?.run(&format!("SELECT setval('loxo.generation', {generation})")).await?;
-        self.is_sent.store(true, Ordering::Release);
-        let node = format!("{} WITH (TYPE = 'datanode', HOST = {}, PORT = {port})", identifier(name), literal(host));
-        let Err(error) = coordinator.run(&format!("CREATE NODE {node}")).await else { return Ok(()) };
-        if is_doubtful(&error) {
-            return Err(error);
-        }
-        self.is_sent.store(false, Ordering::Release);
-        // A server that is behind the others is an old copy of a datanode to them, and this one is behind since just now.
-        match self.generation().await? == generation {
-            true => Err(error),
-            false => Err(PgError::new(SqlState::SERIALIZATION_FAILURE, error.message())),
-        }
+    async fn fill(&self, database: &OneDatabase<'_>, id: u16) -> Result<()> {
+        self.filled().remove(database.database());
+        let from = database.fill(id).await?;
+        self.filled().insert(database.database().to_owned(), from);
+        Ok(())
     }
 
-    async fn generation(&self) -> Result<i64> {
-        let generation = self.primary.value("SELECT last_value FROM loxo.generation").await?;
-        generation.and_then(|value| value.parse().ok()).ok_or_else(|| PgError::internal("no generation"))
+    /// Is the database on the server as it is now?
+    async fn is_filled(&self, database: &OneDatabase<'_>) -> Result<bool> {
+        let now = database.state().await?;
+        Ok(self.filled_from(database).is_some_and(|from| from == now))
     }
 
-    async fn version(&self) -> Result<i64> {
-        let version = self.primary.value("SELECT version FROM loxo.catalog_version").await?;
-        version.and_then(|version| version.parse().ok()).ok_or_else(|| PgError::internal("no version of the catalog"))
+    fn filled_from(&self, database: &OneDatabase<'_>) -> Option<State> {
+        self.filled().get(database.database()).cloned()
     }
 
-    async fn connect(&self) -> Result<Session> {
-        self.connect_to(self.new).await
+    /// What databases share: which there are, and the roles.
+    async fn shared_state(&self) -> Result<Vec<Vec<Option<String>>>> {
+        let mut state = self.primary.rows("SELECT id, state FROM loxo.database ORDER BY id").await?;
+        state.extend(roles::state(&self.primary).await?);
+        Ok(state)
     }
 
-    async fn connect_to(&self, node: &Datanode) -> Result<Session> {
-        let session = Session::connect(&self.config.endpoint(&node.host, node.port)?).await;
-        session.map_err(|e| crate::init::at(node, e))
+    fn filled(&self) -> MutexGuard<'_, BTreeMap<String, State>> {
+        self.filled.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn take_roles_made(&self) -> Vec<String> {
-        std::mem::take(&mut *self.roles_made.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
+        std::mem::take(&mut *self.roles_made.lock().unwrap_or_else(PoisonError::into_inner))
     }
-}
 
-/// Does the error leave open whether the statement was carried out? The coordinator may have gone, or was told to.
-fn is_doubtful(error: &PgError) -> bool {
-    let code = error.code();
-    code == SqlState::STATEMENT_COMPLETION_UNKNOWN || [&b"08"[..], b"57"].iter().any(|c| code.as_bytes().starts_with(c))
+    fn note_roles_made(&self, names: impl IntoIterator<Item = String>) {
+        self.roles_made.lock().unwrap_or_else(PoisonError::into_inner).extend(names);
+    }
+
+    fn touched(&self) {
+        self.is_touched.store(true, Ordering::Release);
+    }
+
+    fn is_sent(&self) -> bool {
+        self.is_sent.load(Ordering::Acquire)
+    }
+
+    fn sent(&self, is_sent: bool) {
+        self.is_sent.store(is_sent, Ordering::Release);
+    }
 }

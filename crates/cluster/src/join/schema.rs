@@ -2,20 +2,20 @@
 
 use pgerror::Result;
 
-use super::Join;
-use super::programs::failed;
+use super::programs::{Programs, failed};
+use crate::config::{Config, Datanode};
 
 /// Subscriptions are a matter of one server, and would begin to fetch rows.
 const DUMP: [&str; 3] = ["--schema-only", "--exclude-schema=loxo", "--no-subscriptions"];
 
 /// Copies the primary datanode's schema, wholly or not at all.
-pub(super) async fn copy(join: &Join<'_>) -> Result<()> {
-    let (from, to) = (join.config.primary(), join.new);
-    let from = join.config.endpoint(&from.host, from.port)?;
-    let dump = join.programs.dump("pg_dump", &from, &DUMP).await?;
-    let to = join.config.endpoint(&to.host, to.port)?;
+pub(super) async fn copy(programs: &Programs, config: &Config, new: &Datanode) -> Result<()> {
+    let from = config.primary();
+    let from = config.endpoint(&from.host, from.port)?;
+    let dump = programs.dump("pg_dump", &from, &DUMP).await?;
+    let to = config.endpoint(&new.host, new.port)?;
     let arguments = ["--single-transaction", "--set", "ON_ERROR_STOP=1"];
-    let (went_on, said) = join.programs.restore(&to, &arguments, dump).await?;
+    let (went_on, said) = programs.restore(&to, &arguments, dump).await?;
     if went_on {
         return Ok(());
     }

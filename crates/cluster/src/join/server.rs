@@ -22,7 +22,7 @@ const CREATE_DATABASE_SQL: &str = "
     FROM pg_database AS d CROSS JOIN LATERAL to_jsonb(d) AS j WHERE d.datname = current_database()";
 
 /// Fails if a table of users holds a row.
-const NO_ROWS_SQL: &str = "
+pub(super) const NO_ROWS_SQL: &str = "
     DO $$
     DECLARE one regclass; holds bool;
     BEGIN
@@ -86,8 +86,20 @@ async fn is_left_over(primary: &Session, server: &Session) -> Result<bool> {
     if primary.value("SELECT cluster_id FROM loxo.identity").await?.as_ref() != Some(&cluster) {
         return Ok(false);
     }
-    let member = format!("SELECT name FROM loxo.node WHERE type = 'D' AND id = {}", literal(&id));
-    let Some(name) = primary.value(&member).await? else { return Ok(true) };
+    refuse_id(primary, &id).await.map(|()| true)
+}
+
+/// Fails if the server's metadata say that it is one of the datanodes there are.
+pub(super) async fn refuse_member(primary: &Session, server: &Session) -> Result<()> {
+    match server.value("SELECT node_id FROM loxo.identity").await? {
+        Some(id) => refuse_id(primary, &id).await,
+        None => Ok(()),
+    }
+}
+
+async fn refuse_id(primary: &Session, id: &str) -> Result<()> {
+    let member = format!("SELECT name FROM loxo.node WHERE type = 'D' AND id = {}", literal(id));
+    let Some(name) = primary.value(&member).await? else { return Ok(()) };
     let error =
         PgError::new(SqlState::DUPLICATE_OBJECT, format!("the server says that it is datanode {name} of this cluster"));
     Err(error.hint("\"loxo node list\" says where the datanodes are; another server must be empty."))

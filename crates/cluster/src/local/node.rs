@@ -35,6 +35,9 @@ pub(super) async fn add_locked(dir: &Path, name: Option<&str>, progress: &Progre
     let layout = load(dir)?;
     let user = OsUser::for_servers()?;
     let members = membership::members(layout.config()).await?;
+    if let Some(member) = incomplete(&layout, &members, name).await? {
+        return complete(&layout, member, progress).await;
+    }
     if let Some(member) = members.iter().find(|member| Some(member.name.as_str()) == name) {
         return Err(PgError::new(SqlState::DUPLICATE_OBJECT, format!("{} is a datanode already", member.name))
             .hint("Leave the name away to have the next one chosen."));
@@ -44,6 +47,51 @@ pub(super) async fn add_locked(dir: &Path, name: Option<&str>, progress: &Progre
     let postgres = Installation::find(Some(&layout.local().pg_bin))?;
     disk::check_space(layout.dir(), SPACE_NEW_DATANODE)?;
     Addition { layout, new, postgres, user, progress: *progress }.run().await
+}
+
+/// Takes up what calls have left that were interrupted when a server was a datanode of some databases only.
+pub(super) async fn complete_locked(dir: &Path, progress: &Progress) -> Result<()> {
+    loop {
+        let layout = load(dir)?;
+        let members = membership::members(layout.config()).await?;
+        match incomplete(&layout, &members, None).await? {
+            Some(member) => complete(&layout, member, progress).await.map(drop)?,
+            None => return Ok(()),
+        }
+    }
+}
+
+/// The first datanode, or that of this name, if a database lacks it.
+async fn incomplete<'m>(layout: &Layout, members: &'m [Member], name: Option<&str>) -> Result<Option<&'m Member>> {
+    for member in members.iter().filter(|member| name.is_none_or(|name| member.name == name)) {
+        if !membership::lacking(layout.config(), member.id).await?.is_empty() {
+            return Ok(Some(member));
+        }
+    }
+    Ok(None)
+}
+
+/// Makes a datanode of the first database one of all.
+async fn complete(layout: &Layout, member: &Member, progress: &Progress) -> Result<Datanode> {
+    let Member { id, name, host, port, .. } = member;
+    progress.line(&format!("{name} is not a datanode of every database yet"));
+    let new = Datanode {
+        name: name.clone(),
+        id: Some(*id),
+        host: host.clone(),
+        port: *port,
+        primary: false,
+        preferred: false,
+    };
+    let join = Join::new(layout.config(), &new, progress).await?;
+    let outcome = tokio::select! {
+        outcome = join.add() => outcome,
+        name = interrupted() => Err(stopped(name)),
+    };
+    if let Err(error) = outcome {
+        join.check_complete(*id, &error).await?;
+    }
+    Ok(new)
 }
 
 pub(super) fn load(dir: &Path) -> Result<Layout> {
@@ -181,20 +229,27 @@ impl Addition {
             outcome = join.add() => outcome,
             name = interrupted() => Err(stopped(name)),
         };
-        if let Err(error) = outcome
-            && let Err(error) = join.left_after(error).await
-        {
-            return Err(match error.code() {
-                SqlState::STATEMENT_COMPLETION_UNKNOWN => error,
-                _ => self.undone(error).await,
-            });
+        let Err(error) = outcome else {
+            self.note(&mark).await?;
+            return Ok(self.new);
+        };
+        match join.left_after(error.clone()).await {
+            Ok(id) => {
+                self.note(&mark).await?;
+                join.check_complete(id, &error).await.map(|()| self.new)
+            }
+            Err(error) if error.code() == SqlState::STATEMENT_COMPLETION_UNKNOWN => Err(error),
+            Err(error) => Err(self.undone(error).await),
         }
+    }
+
+    /// The configuration has the new datanode, and its directory is like those of the others.
+    async fn note(&self, mark: &Path) -> Result<()> {
         let mut layout = self.layout.clone();
         let members = ours(&layout, membership::members(layout.config()).await?);
         follow(&mut layout, &members)?;
         write(&layout, self.user.as_ref())?;
-        std::fs::remove_file(&mark).map_err(disk::context("remove", &mark))?;
-        Ok(self.new)
+        std::fs::remove_file(mark).map_err(disk::context("remove", mark))
     }
 
     async fn start_server(&self) -> Result<()> {

@@ -26,6 +26,9 @@ pub struct Status {
     pub pages: Vec<String>,
     /// The one that runs, is paused or has failed, as the primary datanode says.
     pub rebalance: Option<Rebalance>,
+    /// Where that is, if it is not the first database.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rebalance_database: Option<String>,
     pub in_doubt: Vec<InDoubt>,
 }
 
@@ -82,12 +85,16 @@ pub async fn status(dir: &Path) -> Result<Status> {
     })?;
     let mut processes = Vec::new();
     let (mut rebalance, mut in_doubt) = (None, Vec::new());
+    let mut rebalance_database = None;
     for part in layout.parts() {
         let status = part_status(&layout, &part).await;
         if part.kind == Kind::Datanode && status.state == State::Running {
             let session = Session::connect(&layout.endpoint(&part)?).await?;
             if part.name == layout.config().primary().name {
                 rebalance = membership::unfinished(&session).await?;
+                if rebalance.is_none() {
+                    (rebalance, rebalance_database) = unfinished_elsewhere(&layout).await?.unzip();
+                }
             }
             in_doubt.extend(prepared(&part.name, &session).await?);
         }
@@ -102,7 +109,18 @@ pub async fn status(dir: &Path) -> Result<Status> {
     let (cluster_id, coordinators) = (layout.cluster_id(), layout.config().coordinator_uris()?);
     let pages = layout.config().coordinators.iter().filter_map(|coordinator| coordinator.page.as_ref());
     let pages = pages.map(|address| format!("http://{address}/")).collect();
-    Ok(Status { cluster_id, state, processes, coordinators, pages, rebalance, in_doubt, dir })
+    Ok(Status { cluster_id, state, processes, coordinators, pages, rebalance, rebalance_database, in_doubt, dir })
+}
+
+/// In the first of the other databases that has one.
+async fn unfinished_elsewhere(layout: &Layout) -> Result<Option<(Rebalance, String)>> {
+    for config in membership::other_databases(layout.config()).await? {
+        let session = membership::primary(&config).await?;
+        if let Some(rebalance) = membership::unfinished(&session).await? {
+            return Ok(Some((rebalance, config.cluster.database)));
+        }
+    }
+    Ok(None)
 }
 
 async fn part_status(layout: &Layout, part: &Part) -> PartStatus {

@@ -97,6 +97,9 @@ pub async fn up(options: &UpOptions, progress: &Progress) -> Result<Layout> {
 
 /// The cluster, which runs, with as many datanodes as are asked for.
 async fn grown(mut layout: Layout, options: &UpOptions, progress: &Progress) -> Result<Layout> {
+    if options.datanodes.is_some() {
+        node::complete_locked(layout.dir(), progress).await?;
+    }
     while options.datanodes.is_some_and(|wanted| layout.config().datanodes.len() < wanted) {
         let added = node::add_locked(layout.dir(), None, progress).await?;
         progress.line(&format!("{} is a datanode now", added.name));

@@ -3,6 +3,8 @@
 //! The truth is in `loxo.node` on the primary datanode, not in the configuration, which may be older. For the address of a
 //! datanode that it names the configuration has the last word, as for coordinators.
 
+use std::time::{Duration, Instant};
+
 use pgerror::{PgError, Result, SqlState};
 use serde::Serialize;
 
@@ -19,6 +21,10 @@ pub use lost::{Loss, LostRows, give_up, loss};
 pub use plan::{Levelling, Move, level_plan, plan};
 pub(crate) use rebalance::unfinished;
 pub use rebalance::{Extent, Rebalance, rebalance};
+
+/// Longest wait for databases that are being created or dropped, and between two looks.
+const SETTLED_MAX: Duration = Duration::from_secs(30);
+const SETTLED_LOOK: Duration = Duration::from_millis(100);
 
 /// A datanode of the cluster, by the metadata.
 #[derive(Clone, Debug)]
@@ -79,11 +85,50 @@ pub async fn databases(config: &Config) -> Result<Vec<Config>> {
     Ok(names.map(of_name).collect())
 }
 
-/// Datanodes come and go only while the cluster has one database: what joins is made like that one.
+/// [`databases`] without the first one; none on a cluster of a version that knew of no others.
+pub(crate) async fn other_databases(config: &Config) -> Result<Vec<Config>> {
+    match databases(config).await {
+        Ok(all) => Ok(all.into_iter().skip(1).collect()),
+        Err(error) if error.code() == SqlState::UNDEFINED_TABLE => Ok(Vec::new()),
+        Err(error) => Err(error),
+    }
+}
+
+/// The configuration, in each of the databases, beside the first, that lack this datanode of the first one. Those that are just being
+/// created or dropped are waited for.
+pub(crate) async fn lacking(config: &Config, id: u16) -> Result<Vec<Config>> {
+    let session = primary(config).await?;
+    let unsettled = "SELECT name FROM loxo.database WHERE state <> 'ready' LIMIT 1";
+    let patience = Instant::now() + SETTLED_MAX;
+    while session.value(unsettled).await?.is_some() && Instant::now() < patience {
+        tokio::time::sleep(SETTLED_LOOK).await;
+    }
+    databases_where(config, id, false).await
+}
+
+/// Those that have it, or have it not, beside the first.
+async fn databases_where(config: &Config, id: u16, have: bool) -> Result<Vec<Config>> {
+    let has = format!("SELECT true FROM loxo.node WHERE type = 'D' AND id = {id}");
+    let mut found = Vec::new();
+    for config in other_databases(config).await? {
+        let has = match primary(&config).await {
+            Ok(session) => session.value(&has).await?.is_some(),
+            // It was dropped just now.
+            Err(error) if error.code() == SqlState::INVALID_CATALOG_NAME => continue,
+            Err(error) => return Err(error),
+        };
+        if has == have {
+            found.push(config);
+        }
+    }
+    Ok(found)
+}
+
+/// A primary datanode is chosen, and lost ones are given up, only while the cluster has one database.
 pub(crate) async fn refuse_several_databases(primary: &Session) -> Result<()> {
     match primary.value("SELECT name FROM loxo.database ORDER BY name LIMIT 1").await? {
         None => Ok(()),
-        Some(name) => Err(PgError::unsupported("a change of the datanodes of a cluster of several databases")
+        Some(name) => Err(PgError::unsupported("this change of the datanodes of a cluster of several databases")
             .detail(format!("Beside the first database there is \"{name}\"."))
             .hint("Dump and drop the other databases, change the datanodes, and restore them.")),
     }
@@ -115,14 +160,17 @@ pub struct NodeStatus {
     pub host: String,
     pub port: u16,
     pub primary: bool,
-    /// Of the map of tables that are distributed over all datanodes.
+    /// Of the map of tables that are distributed over all datanodes, in the first database.
     pub buckets: usize,
-    /// Of users' tables, as last estimated; `None` if the node does not answer.
+    /// Of users' tables in all databases, as last estimated; `None` if the node does not answer.
     pub rows: Option<i64>,
-    /// Of the whole database.
+    /// Of all databases of the cluster.
     pub bytes: Option<i64>,
     /// Why it does not answer.
     pub trouble: Option<String>,
+    /// Databases that it is not a datanode of, yet or any more.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lacking: Vec<String>,
 }
 
 /// Of tables without statistics no rows are known.
@@ -133,18 +181,39 @@ const HOLDS_SQL: &str = "SELECT coalesce(sum(greatest(c.reltuples, 0)), 0)::int8
 pub async fn list(config: &Config) -> Result<Vec<NodeStatus>> {
     let primary = primary(config).await?;
     let map = plan::read_map(&primary).await?;
+    let databases = with_their_datanodes(config).await?;
     let mut list = Vec::new();
     for member in read_members(config, &primary).await? {
         let buckets = map.as_slice().iter().filter(|node| **node == member.id).count();
-        let owned = owned(config, &member).await;
-        let (rows, bytes, trouble) = match owned {
+        let (having, lacking): (Vec<_>, Vec<_>) = databases.iter().partition(|(_, ids)| ids.contains(&member.id));
+        let (rows, bytes, trouble) = match owned_in_all(having.into_iter().map(|(config, _)| config), &member).await {
             Ok((rows, bytes)) => (Some(rows), Some(bytes), None),
             Err(error) => (None, None, Some(error.to_string())),
         };
+        let lacking = lacking.into_iter().map(|(config, _)| config.cluster.database.clone()).collect();
         let Member { id, name, host, port, is_primary } = member;
-        list.push(NodeStatus { name, id, host, port, primary: is_primary, buckets, rows, bytes, trouble });
+        list.push(NodeStatus { name, id, host, port, primary: is_primary, buckets, rows, bytes, trouble, lacking });
     }
     Ok(list)
+}
+
+/// Each database, and the ids of its datanodes.
+async fn with_their_datanodes(config: &Config) -> Result<Vec<(Config, Vec<u16>)>> {
+    let mut found = Vec::new();
+    for config in databases(config).await? {
+        let members = members(&config).await?;
+        found.push((config, members.into_iter().map(|member| member.id).collect()));
+    }
+    Ok(found)
+}
+
+async fn owned_in_all(databases: impl Iterator<Item = &Config>, member: &Member) -> Result<(i64, i64)> {
+    let mut sum = (0, 0);
+    for config in databases {
+        let (rows, bytes) = owned(config, member).await?;
+        sum = (sum.0 + rows, sum.1 + bytes);
+    }
+    Ok(sum)
 }
 
 async fn owned(config: &Config, member: &Member) -> Result<(i64, i64)> {
@@ -177,10 +246,9 @@ fn find<'m>(members: &'m [Member], name: &str) -> Result<&'m Member> {
     })
 }
 
-/// Moves everything off a datanode.
+/// Moves everything off a datanode, in all databases.
 pub(crate) async fn empty(config: &Config, name: &str, progress: &Progress) -> Result<()> {
     let session = primary(config).await?;
-    refuse_several_databases(&session).await?;
     let members = read_members(config, &session).await?;
     let member = find(&members, name)?;
     if member.is_primary {
@@ -197,18 +265,47 @@ pub(crate) async fn empty(config: &Config, name: &str, progress: &Progress) -> R
             .detail(error.message().into_owned())
             .hint("Start its server. If it is gone for good, --lost gives up what it alone held."));
     }
-    let keeps = KEEPS_SQL.replace("$1", &member.id.to_string());
-    if let Some(what) = primary(config).await?.value(&keeps).await? {
-        return Err(PgError::new(SqlState::OBJECT_IN_USE, format!("{name} cannot be emptied: {what}")).hint(
-            "Drop the node group, or move the table by ALTER TABLE … TO NODE (…), then run the same command again.",
-        ));
+    let mut all = databases_where(config, member.id, true).await?;
+    all.push(config.clone());
+    for config in &all {
+        can_be_emptied(config, member).await?;
     }
-    rebalance(config, Extent::Without(name), progress).await.map(drop)
+    for config in &all {
+        let label = label_in(config, all.len() > 1);
+        rebalance(config, Extent::Without(name), &label, progress).await?;
+    }
+    Ok(())
 }
 
-/// Takes a datanode that is empty out of the cluster.
+/// For lines about one of several databases.
+fn label_in(config: &Config, there_are_several: bool) -> String {
+    if there_are_several { format!("database {}: ", config.cluster.database) } else { String::new() }
+}
+
+async fn can_be_emptied(config: &Config, member: &Member) -> Result<()> {
+    let keeps = KEEPS_SQL.replace("$1", &member.id.to_string());
+    match primary(config).await?.value(&keeps).await? {
+        None => Ok(()),
+        Some(what) => {
+            let text = format!("{} cannot be emptied: {what}", member.name);
+            Err(PgError::new(SqlState::OBJECT_IN_USE, text).detail(format!("In database {}.", config.cluster.database)).hint(
+                "Drop the node group, or move the table by ALTER TABLE … TO NODE (…), then run the same command again.",
+            ))
+        }
+    }
+}
+
+/// Takes a datanode that is empty out of the cluster: out of the first database last, since that one has all datanodes.
 pub(crate) async fn leave(config: &Config, name: &str, progress: &Progress) -> Result<()> {
-    let session = coordinator(config).await?;
-    let drop = format!("DROP NODE {}", identifier(name));
-    progress.step(&format!("waiting for {drop}"), session.run(&drop)).await
+    let members = members(config).await?;
+    let mut all = databases_where(config, find(&members, name)?.id, true).await?;
+    all.push(config.clone());
+    for config in &all {
+        let session = coordinator(config).await?;
+        let drop = format!("DROP NODE {}", identifier(name));
+        let label = format!("{}waiting for {drop}", label_in(config, all.len() > 1));
+        progress.step(&label, session.run(&drop)).await?;
+        txn::control_point!("node-leaves-the-next-database");
+    }
+    Ok(())
 }

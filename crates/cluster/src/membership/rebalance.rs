@@ -94,16 +94,19 @@ pub enum Extent<'n> {
     Without(&'n str),
 }
 
-/// Spreads the rows anew; says how far it is, and returns at the end. Coordinators carry the job on by themselves: dropping this future does not stop it, and another call finds it.
-pub async fn rebalance(config: &Config, extent: Extent<'_>, progress: &Progress) -> Result<Rebalance> {
+/// Spreads the rows of one database anew; says how far it is, with a label, and returns at the end. Coordinators carry the job on by themselves: dropping this future does not stop it, and another call finds it.
+pub async fn rebalance(config: &Config, extent: Extent<'_>, label: &str, progress: &Progress) -> Result<Rebalance> {
     let primary = primary(config).await?;
+    // Coordinators look for work only in databases that somebody uses.
+    let mut used = coordinator(config).await;
     if !is_under_way(config, &primary, extent).await? {
         let clause = match extent {
             Extent::Buckets => String::new(),
             Extent::Level => " LEVEL".to_owned(),
             Extent::Without(name) => format!(" WITHOUT NODE ({})", identifier(name)),
         };
-        coordinator(config).await?.run(&format!("ALTER CLUSTER REBALANCE{clause}")).await?;
+        let session = used.as_ref().map_err(PgError::clone)?;
+        session.run(&format!("ALTER CLUSTER REBALANCE{clause}")).await?;
     }
     let mut shown = String::new();
     loop {
@@ -115,10 +118,20 @@ pub async fn rebalance(config: &Config, extent: Extent<'_>, progress: &Progress)
         }
         let line = seen.line();
         if line != shown {
-            progress.line(&line);
+            progress.line(&format!("{label}{line}"));
             shown = line;
         }
+        if !answers(&used).await {
+            used = coordinator(config).await;
+        }
         tokio::time::sleep(PAUSE).await;
+    }
+}
+
+async fn answers(session: &Result<Session>) -> bool {
+    match session {
+        Ok(session) => session.run("SELECT 1").await.is_ok(),
+        Err(_) => false,
     }
 }
 

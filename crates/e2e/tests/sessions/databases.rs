@@ -133,18 +133,28 @@ fn who_is_there_is_counted_and_ended_on_all_coordinators() {
 }
 
 #[test]
-fn datanodes_stay_while_there_are_several() {
+fn the_first_database_has_the_datanodes_of_all() {
     let cluster = Cluster::start(2, 1).expect("a cluster");
     let mut session = cluster.connect(0).expect("a session");
     session.run("CREATE DATABASE d").expect("a database");
-    let refused = session.run("DROP NODE dn2").expect_err("there are two databases");
-    assert_eq!(refused.code().as_str(), "0A000");
-    let said = cluster.loxo(&["up", "--datanodes", "3"]).expect_err("there are two databases");
-    assert!(said.to_string().contains("several databases"), "{said}");
+    let refused = |sql: &str, code: &str, session: &mut Client| {
+        let error = session.run(sql).expect_err(sql);
+        assert_eq!(error.code().as_str(), code, "{sql}: {error}");
+    };
+    session.run("ALTER CLUSTER REBALANCE WITHOUT NODE (dn2)").expect("a rebalance");
+    await_that("dn2 is empty here", || session.scalar("SELECT state FROM pgxc_rebalance").expect("a state") == "done");
+    refused("DROP NODE dn2", "55006", &mut session);
+    refused("DROP NODE dn2 LOST", "0A000", &mut session);
+    let mut there = connect(cluster.coordinators()[0], "postgres", "d").expect("a session");
+    refused("DROP NODE dn2", "55006", &mut there);
+    let node = "CREATE NODE dn3 WITH (TYPE = 'datanode', HOST = '127.0.0.1', PORT = 9)";
+    refused(node, "55000", &mut there);
+    let address = "ALTER NODE dn2 WITH (PORT = 9)";
+    refused(address, "55000", &mut there);
+    drop(there);
     cluster.loxo(&["up", "--coordinators", "2"]).expect("a coordinator is no datanode");
-    session.run("DROP DATABASE d").expect("the database is dropped");
-    cluster.loxo(&["up", "--datanodes", "3"]).expect("a third datanode");
-    session.run("CREATE DATABASE d").expect("a database on three datanodes");
+    cluster.loxo(&["up", "--datanodes", "3"]).expect("a third datanode of both databases");
+    cluster.loxo(&["rebalance"]).expect("a rebalance of both databases");
     let mut there = connect(cluster.coordinators()[0], "postgres", "d").expect("a session");
     there.run("CREATE TABLE t (k int) DISTRIBUTE BY HASH (k)").expect("a table");
     there.run("INSERT INTO t SELECT generate_series(1, 100)").expect("rows");

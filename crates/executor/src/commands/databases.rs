@@ -118,6 +118,8 @@ impl Session {
         }
         let context = self.context.clone();
         let first = context.first();
+        // Through this session's connections it is made on the nodes of this session's database.
+        let _held = self.shared_objects_of(&context.nodes()).await?;
         let mut job = Job::begin(first, name).await?;
         let here =
             format!("SELECT FROM pg_catalog.pg_database WHERE datname OPERATOR(pg_catalog.=) {}", quote_literal(name));

@@ -9,6 +9,7 @@
 //! print after the next commit: all would wait for it, not only schema changes.
 
 pub(crate) mod redistribute;
+mod shared_objects;
 mod unvalidated;
 
 use std::borrow::Cow;
@@ -122,6 +123,9 @@ impl Session {
     }
 
     pub(crate) async fn ddl_in_block(&mut self, ddl: &DdlPlan) -> Result<Completion> {
+        if ddl.of_all_databases {
+            self.hold_shared_objects(&ddl.nodes).await?;
+        }
         let with_verifier = self.with_one_verifier(ddl).await?;
         let ddl = with_verifier.as_ref().unwrap_or(ddl);
         let schema_change = ddl.kind == DdlKind::Schema;
@@ -254,6 +258,7 @@ impl Session {
     /// VACUUM, CREATE INDEX CONCURRENTLY and the like: each node for itself, the primary datanode first.
     async fn ddl_outside_transaction(&mut self, ddl: &DdlPlan) -> Result<Completion> {
         let (primary, others) = split_primary(&ddl.nodes, self.home);
+        let _held = if ddl.of_all_databases { self.shared_objects_of(&ddl.nodes).await? } else { None };
         if self.in_block() {
             // PostgreSQL says that it cannot run there, or does it: CHECKPOINT.
             let tag = self.run_on(primary, &ddl.node_sql).await?;

@@ -15,6 +15,7 @@
 //! or its snapshots ([`plan_validity`](crate::shared::plan_validity)), and gets a new plan, or 40001 inside a block.
 //!
 //! * [`nodes`]: CREATE, ALTER and DROP NODE; [`lost`]: DROP NODE of one that does not answer; [`rows`]: rows that go from one link to another as they are.
+//!   [`other_databases`]: what they mean beside other databases.
 //! * [`journal`]: what is wanted, and how far it is; [`job`]: who carries it on; [`step`]: one move; [`slices`]: where a
 //!   bucket's rows are found; [`sums`]: whether what has come is what has gone; [`quiet`]: triggers and rules that would act on it;
 //!   [`users_code`]: functions that must not run then.
@@ -29,6 +30,7 @@ pub(crate) mod journal;
 pub(crate) mod judged_rows;
 pub(crate) mod lost;
 pub(crate) mod nodes;
+mod other_databases;
 mod quiet;
 pub(crate) mod repair;
 pub(crate) mod rows;

@@ -5,6 +5,8 @@
 //! datanode gets the row of `loxo.node`, and the new one copies of the tables that are replicated everywhere, whose writers
 //! wait meanwhile. Rows of other tables stay where they are until ALTER CLUSTER REBALANCE.
 //!
+//! In a cluster of several databases each does so by itself, the first one first: page [`other_databases`](super::other_databases).
+//!
 //! The copies are made by a session of the service user: the caller's settings have no part in it.
 
 use std::sync::Arc;
@@ -15,7 +17,7 @@ use planner::parse::NodeOptions;
 use txn::Gid;
 
 use crate::backend::own_calls::OwnCall;
-use crate::backend::pool::{Address, Link};
+use crate::backend::pool::Address;
 use crate::backend::settings::Settings;
 use crate::growth::rows::{ENDS, Travel};
 use crate::growth::scattered::scattered;
@@ -58,8 +60,11 @@ impl Session {
         check_preferred(name, kind, preferred)?;
         match kind {
             "datanode" => {
-                let _guard = self.the_only_database("CREATE NODE").await?;
-                let id = self.next_datanode().await?;
+                let mut all = self.all_databases().await?;
+                let id = match self.context.is_first() {
+                    true => self.next_datanode().await?,
+                    false => all.id_in_first(name, &address).await?,
+                };
                 let mut own = self.for_the_cluster();
                 own.let_join(catalog, id, name, address, preferred).await
             }
@@ -87,11 +92,14 @@ impl Session {
         if options.node_type.as_deref().is_some_and(|wanted| wanted != type_of(&loaded.catalog, node)) {
             return Err(PgError::unsupported("ALTER NODE with another TYPE").hint("DROP NODE, then CREATE NODE."));
         }
-        let _guard = match type_of(&loaded.catalog, node) {
-            "datanode" => Some(self.the_only_database("ALTER NODE").await?),
+        let (host, port) = (options.host.as_ref().unwrap_or(&node.host), options.port.unwrap_or(node.port));
+        let mut all = match type_of(&loaded.catalog, node) {
+            "datanode" => Some(self.all_databases().await?),
             _ => None,
         };
-        let (host, port) = (options.host.as_ref().unwrap_or(&node.host), options.port.unwrap_or(node.port));
+        if let Some(all) = all.as_mut().filter(|_| !self.context.is_first()) {
+            all.id_in_first(name, &Address { host: host.clone(), port }).await?;
+        }
         let sql = format!(
             "UPDATE loxo.node SET host = {}, port = {port}, is_preferred = {} WHERE id OPERATOR(pg_catalog.=) {}",
             quote_literal(host),
@@ -120,8 +128,11 @@ impl Session {
             return self.change_metadata(&format!("DELETE FROM loxo.node WHERE id OPERATOR(pg_catalog.=) {id}")).await;
         }
         let node = catalog.node_by_name(name).ok_or_else(|| no_node(name))?;
-        let _guard = self.the_only_database("DROP NODE").await?;
         check_empty(catalog, node)?;
+        let all = self.all_databases().await?;
+        if self.context.is_first() {
+            self.no_other_database_has(&all, node).await?;
+        }
         let mut own = self.for_the_cluster();
         own.let_leave(catalog, node.id).await
     }
@@ -135,18 +146,6 @@ impl Session {
                 SqlState::ACTIVE_SQL_TRANSACTION,
                 format!("{what} cannot run inside a transaction block"),
             )),
-        }
-    }
-
-    /// Nobody makes or drops a database until the guard is dropped; there is none but this one.
-    pub(super) async fn the_only_database(&mut self, what: &str) -> Result<Link> {
-        let mut guard = self.context.first().service_link(self.home).await?;
-        let lock = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = '10s'; \
-             LOCK TABLE loxo.database IN EXCLUSIVE MODE; SELECT name FROM loxo.database LIMIT 1";
-        match guard.connection.query_rows(lock).await?.is_empty() {
-            true => Ok(guard),
-            false => Err(PgError::unsupported(format!("{what} in a cluster of several databases"))
-                .hint("Drop the other databases first; SELECT datname FROM pg_database lists them.")),
         }
     }
 
@@ -169,7 +168,12 @@ impl Session {
             this.run_on(this.home, LOCK_WAIT).await?;
             this.raise_version().await?;
             this.check_prepared(id, name).await?;
-            let row = format!("{row}; UPDATE loxo.next_datanode SET id = {}", id.0 + 1);
+            if this.context.is_first() {
+                this.check_roles(id, name).await?;
+            }
+            let next = id.0 + 1;
+            let row =
+                format!("{row}; UPDATE loxo.next_datanode SET id = {next} WHERE id OPERATOR(pg_catalog.<) {next}");
             let version = "UPDATE loxo.catalog_version SET version = version OPERATOR(pg_catalog.+) 1";
             this.run_on(id, &format!("{ENDS}; {row}; {version}")).await?;
             this.run_on_members(&row).await?;
@@ -333,10 +337,12 @@ impl Session {
         left
     }
 
-    /// No transaction needs the node to come to its end.
+    /// No transaction of this database needs the node to come to its end.
     async fn is_asked_for_nothing(&mut self, id: NodeId) -> Result<()> {
         for node in self.context.nodes() {
-            let rows = self.rows_on(node, "SELECT gid FROM pg_catalog.pg_prepared_xacts").await?;
+            let sql =
+                "SELECT gid FROM pg_catalog.pg_prepared_xacts WHERE database OPERATOR(pg_catalog.=) current_database()";
+            let rows = self.rows_on(node, sql).await?;
             let gids = rows.iter().filter_map(|row| text(row, 0).ok()?.parse::<Gid>().ok());
             if let Some(gid) = gids.into_iter().find(|gid| node == id || gid.commit_point == id.0) {
                 return Err(PgError::new(SqlState::OBJECT_IN_USE, format!("transaction {gid} needs the datanode"))

@@ -39,7 +39,7 @@ use pgproto::backend::tag;
 use crate::backend::cancel::CancelSet;
 use crate::backend::isolation::Isolation;
 use crate::backend::links::Links;
-use crate::backend::pool::Identity;
+use crate::backend::pool::{Identity, Link};
 use crate::backend::settings::Settings;
 use crate::backend::slot::Slot;
 use crate::block::causality::CausalityTracker;
@@ -58,6 +58,8 @@ pub struct Session {
     pub(crate) home: NodeId,
     pub(crate) links: Links,
     pub(crate) block: Option<Block>,
+    /// The lock of an open block that changes what all databases share: page `ddl::shared_objects`.
+    pub(crate) shared_objects: Option<Link>,
     /// Sessions whose snapshots are those of the open block, until they are needed.
     pub(crate) readers: Option<Box<SuspendedTransaction>>,
     /// NoticeResponses for the client that came beside the answers.
@@ -122,6 +124,7 @@ impl Session {
             links: Links::new(context.cluster().clone(), identity, settings),
             context,
             block: None,
+            shared_objects: None,
             readers: None,
             notices: Vec::new(),
             trigger_events: Vec::new(),

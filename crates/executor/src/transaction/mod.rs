@@ -312,6 +312,7 @@ impl Session {
         self.names_restored();
         self.node_span_ended();
         self.block = None;
+        self.shared_objects = None;
         self.settings_mut().block_ended();
         self.links.block_ended();
         self.release();

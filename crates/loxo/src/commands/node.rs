@@ -36,7 +36,8 @@ enum Command {
 /// Gives an empty server the cluster's roles, schema and metadata, and then makes it a datanode, while the cluster works on.
 /// Only schema changes wait for a moment. The new datanode has no rows at first: "loxo rebalance" moves its share there. On
 /// this machine the server is made too; with --config it must run, empty, and with the settings that "loxo check" wants.
-/// On failure the server is as it was. docs/growing.md tells the steps.
+/// On failure the server is as it was. Of several databases one after the other gets the datanode; a call that ends in between
+/// says so, and is taken up by another one. docs/growing.md tells the steps.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   loxo node add                                                        the next of the local cluster: dn3, dn4, …
@@ -64,7 +65,8 @@ struct Add {
 
 /// Show the datanodes: addresses, how many buckets and rows they hold, whether they answer
 ///
-/// Rows are estimates of the last ANALYZE, as PostgreSQL's planner uses them.
+/// Rows are estimates of the last ANALYZE, as PostgreSQL's planner uses them. Rows and MB are those of all databases, buckets those of
+/// the first one. Databases that lack a datanode are named: "loxo node add" or "remove" was interrupted, and goes on if run again.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   loxo node list
@@ -79,7 +81,7 @@ struct List {
 
 /// Empty a datanode and take it out of a running cluster
 ///
-/// Its rows are moved to the other datanodes first, while the cluster works on. Interrupted, it can simply be run again. On
+/// Its rows in all databases are moved to the other datanodes first, while the cluster works on. Interrupted, it can simply be run again. On
 /// this machine the server is stopped then, and its data directory stays as NAME.removed. The primary datanode
 /// cannot be removed: another one can take its part, see "loxo node primary".
 ///
@@ -175,7 +177,11 @@ async fn add_there(config: &Config, new: &Datanode, progress: &Progress) -> Resu
     };
     let id = match outcome {
         Ok(id) => id,
-        Err(error) => join.left_after(error).await?,
+        Err(error) => {
+            let id = join.left_after(error.clone()).await?;
+            join.check_complete(id, &error).await?;
+            id
+        }
     };
     let Datanode { name, host, port, .. } = new;
     super::print(&format!(
@@ -204,7 +210,10 @@ fn table(nodes: &[NodeStatus]) -> String {
         let number = |value: Option<i64>| value.map_or("-".to_owned(), |value| value.to_string());
         let (rows, megabytes) = (number(node.rows), number(node.bytes.map(|bytes| bytes / 1_000_000)));
         let role = if node.primary { "primary" } else { "" };
-        let state = node.trouble.as_deref().unwrap_or("running");
+        let mut state = node.trouble.as_deref().unwrap_or("running").to_owned();
+        if !node.lacking.is_empty() {
+            state += &format!("; not a datanode of: {}", node.lacking.join(", "));
+        }
         text += &format!(
             "{:<12} {:>4}  {address:<24} {role:<8} {:>7} {rows:>14} {megabytes:>10}  {state}\n",
             node.name, node.id, node.buckets
@@ -373,10 +382,14 @@ mod tests {
             rows: trouble.is_none().then_some(7),
             bytes: trouble.is_none().then_some(9_000_000),
             trouble: trouble.map(str::to_owned),
+            lacking: if trouble.is_some() { vec!["d".to_owned()] } else { Vec::new() },
         };
         let text = table(&[node("dn1", None), node("dn2", Some("no answer"))]);
         let words: Vec<Vec<&str>> = text.lines().skip(1).map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(words[0], ["dn1", "0", "10.0.0.1:5432", "primary", "2048", "7", "9", "running"]);
-        assert_eq!(words[1], ["dn2", "0", "10.0.0.1:5432", "2048", "-", "-", "no", "answer"]);
+        assert_eq!(
+            words[1],
+            ["dn2", "0", "10.0.0.1:5432", "2048", "-", "-", "no", "answer;", "not", "a", "datanode", "of:", "d"]
+        );
     }
 }

@@ -9,7 +9,8 @@ use super::ClusterArgument;
 /// Spread the rows evenly over the datanodes of a running cluster
 ///
 /// Moves as few of the 4096 buckets as possible so that each datanode has its share, while the cluster works on. The cluster
-/// does it by itself: Ctrl-C ends this command, not the moves, and another call shows how far they are.
+/// does it by itself: Ctrl-C ends this command, not the moves, and another call shows how far they are. Of several databases one is
+/// done after the other.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   loxo rebalance --plan        what would move, from where to where
@@ -29,17 +30,24 @@ pub struct Arguments {
 /// Runs the command.
 pub async fn run(arguments: Arguments) -> Result<()> {
     let config = arguments.cluster.load()?;
+    let extent = if arguments.level { Extent::Level } else { Extent::Buckets };
     match arguments.plan {
-        true => {
-            let moves = membership::plan(&config).await?;
-            let levelling = if arguments.level { membership::level_plan(&config).await? } else { Vec::new() };
-            super::print(&planned(&moves, &levelling))
-        }
-        false => {
-            let extent = if arguments.level { Extent::Level } else { Extent::Buckets };
-            move_extent(&config, extent, &Progress::stderr()).await
-        }
+        true => print_plans(&config, arguments.level).await,
+        false => move_extent(&config, extent, &Progress::stderr()).await,
     }
+}
+
+async fn print_plans(config: &Config, level: bool) -> Result<()> {
+    let databases = cluster::databases(config).await?;
+    for config in &databases {
+        let moves = membership::plan(config).await?;
+        let levelling = if level { membership::level_plan(config).await? } else { Vec::new() };
+        if databases.len() > 1 {
+            super::print(&format!("database {}:\n", config.cluster.database))?;
+        }
+        super::print(&planned(&moves, &levelling))?;
+    }
+    Ok(())
 }
 
 /// Moves the rows and says what was moved.
@@ -47,12 +55,21 @@ pub async fn move_rows(config: &Config, progress: &Progress) -> Result<()> {
     move_extent(config, Extent::Buckets, progress).await
 }
 
+/// One database after the other.
 async fn move_extent(config: &Config, extent: Extent<'_>, progress: &Progress) -> Result<()> {
-    let moved = tokio::select! {
-        moved = membership::rebalance(config, extent, progress) => moved?,
-        name = cluster::interrupted() => return Err(left_running(name)),
-    };
-    super::print(&said(&moved))
+    let databases = cluster::databases(config).await?;
+    for config in &databases {
+        let label = match databases.len() {
+            1 => String::new(),
+            _ => format!("database {}: ", config.cluster.database),
+        };
+        let moved = tokio::select! {
+            moved = membership::rebalance(config, extent, &label, progress) => moved?,
+            name = cluster::interrupted() => return Err(left_running(name)),
+        };
+        super::print(&format!("{label}{}", said(&moved)))?;
+    }
+    Ok(())
 }
 
 /// The command was interrupted, the moves are not.

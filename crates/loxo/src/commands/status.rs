@@ -54,7 +54,8 @@ fn table(status: &Status) -> String {
     lines.push("connect with:".to_owned());
     lines.extend(status.coordinators.iter().map(|uri| format!("  psql {uri}")));
     lines.extend(status.pages.first().map(|_| format!("look at it with a browser: {}", status.pages.join(" "))));
-    lines.extend(status.rebalance.iter().map(|rebalance| format!("rebalance {}", rebalance.line())));
+    let place = status.rebalance_database.as_ref().map_or(String::new(), |name| format!("in database {name} "));
+    lines.extend(status.rebalance.iter().map(|rebalance| format!("rebalance {place}{}", rebalance.line())));
     if !status.in_doubt.is_empty() {
         lines.push("transactions in doubt:".to_owned());
     }

@@ -106,8 +106,7 @@ struct Alter<'a> {
 }
 
 impl Alter<'_> {
-    /// Refuses what would break the distribution; gives the tables that must move for it. Every other action is each node's
-    /// own business.
+    /// Refuses what would break the distribution; gives the tables that must move for it. Every other action is each node's own business.
     fn command(&self, command: &AlterTableCmd) -> Result<Vec<Redistribute>> {
         let definition = command.def.as_deref().and_then(|d| d.node.as_ref());
         match (AlterTableType::try_from(command.subtype).unwrap_or(AlterTableType::Undefined), definition) {
@@ -226,8 +225,7 @@ impl Alter<'_> {
         self.relation.key_names().contains(&column)
     }
 
-    /// Without its key a table may lie as it does, unless a clause said where its rows are: no unique key survives that could
-    /// need the place.
+    /// Without its key a table may lie as it does, unless a clause said where its rows are: no unique key survives that could need the place.
     fn drop_column(&self, name: &str) -> Result<Vec<Redistribute>> {
         if !self.is_key(name) {
             return Ok(Vec::new());

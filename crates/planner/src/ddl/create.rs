@@ -86,8 +86,7 @@ fn like_temporary(ctx: &Context<'_>, create: &CreateStmt, schema: &str) -> Resul
     copied(&bare, schema).map(Some)
 }
 
-/// What nodes run that lack the temporary tables in a statement: the table without columns, which it gets from the primary
-/// datanode.
+/// What nodes run that lack the temporary tables in a statement: the table without columns, which it gets from the primary datanode.
 pub(super) fn copied(table: &CreateStmt, schema: &str) -> Result<Elsewhere> {
     let Some(name) = &table.relation else { return Err(PgError::internal("CREATE TABLE without a name")) };
     let name = RangeVar { schemaname: schema.to_owned(), ..name.clone() };
@@ -137,8 +136,7 @@ fn parents(ctx: &Context<'_>, create: &CreateStmt) -> Result<Vec<Arc<Relation>>>
     create.inh_relations.iter().filter_map(super::range_var).map(|name| parent(ctx, name)).collect()
 }
 
-/// Where a child's rows go: where its parents' do. Parents that lie in different ways become replicated first, if nobody chose
-/// how they lie.
+/// Where a child's rows go: where its parents' do. Parents that lie in different ways become replicated first, if nobody chose how they lie.
 fn beside(ctx: &Context<'_>, parents: &[Arc<Relation>]) -> Result<(Placement, Vec<Redistribute>)> {
     let Some(first) = parents.first() else { return Err(PgError::internal("a child without parents")) };
     if parents.iter().all(|parent| placements::are_alike(first, parent)) {

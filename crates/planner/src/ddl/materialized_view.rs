@@ -1,5 +1,4 @@
-//! Materialized views: the home node has their rows, all of them; the other nodes have them empty, for what else is defined there
-//! over them.
+//! Materialized views: the home node has their rows, all of them; the other nodes have them empty, for what else is defined there over them.
 //!
 //! One over what the home node has is PostgreSQL's own business. Any other is made, or refreshed, empty; then the rows that its
 //! query gives over all nodes are put in, for which it is a table for a moment ([`Fill`]).

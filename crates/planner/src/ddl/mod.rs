@@ -25,6 +25,7 @@ mod materialized_view;
 mod policy;
 pub(crate) mod rule;
 mod schema;
+mod shared;
 pub(crate) mod trigger;
 
 pub(crate) use create_as::{filled_apart, normal_form};
@@ -181,6 +182,7 @@ fn as_it_stands(statement: &Statement, nodes: Vec<NodeId>, kind: DdlKind) -> Ddl
         effects: Vec::new(),
         notices: Vec::new(),
         temporary: false,
+        of_all_databases: statement.node().is_some_and(shared::is_shared),
         outside_transaction: false,
         undo: None,
         follow_up: None,

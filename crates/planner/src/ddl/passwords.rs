@@ -9,8 +9,7 @@ use pgerror::Result;
 
 use crate::tree::{self, Get};
 
-/// The statement with `verifier` of the password in place of the password; `None` if it sets none, or one that is a verifier
-/// already.
+/// The statement with `verifier` of the password in place of the password; `None` if it sets none, or one that is a verifier already.
 pub fn with_verifier(sql: &str, verifier: impl FnOnce(&str) -> String) -> Result<Option<String>> {
     let Ok(parsed) = pg_query::parse(sql, 0) else { return Ok(None) };
     let node = parsed.protobuf.stmts.into_iter().next().and_then(|raw| raw.stmt).and_then(|statement| statement.node);

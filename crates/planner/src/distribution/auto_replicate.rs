@@ -4,11 +4,9 @@
 //! something else. Under the default rule no choice is right for a table whose constraints come later: `CREATE UNIQUE INDEX`, or a
 //! table that refers to it. What a clause said is never changed.
 //!
-//! Where an UPDATE sets the key and its rows cannot move to other nodes, a table whose rows no constraint keeps together goes
-//! on without a key.
+//! Where an UPDATE sets the key and its rows cannot move to other nodes, a table whose rows no constraint keeps together goes on without a key.
 //!
-//! A table that joins a family of partitions or children with constraints that the family's distribution does not allow takes all
-//! of it along.
+//! A table that joins a family of partitions or children with constraints that the family's distribution does not allow takes all of it along.
 //!
 //! Invariant: what a moved table refers to is replicated on the same nodes, by then or before.
 

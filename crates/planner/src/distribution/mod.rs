@@ -1,5 +1,4 @@
-//! How the rows of a table are to be placed: by what its clause says or the default rule, as its constraints allow, and what gives
-//! way to them.
+//! How the rows of a table are to be placed: by what its clause says or the default rule, as its constraints allow, and what gives way to them.
 //!
 //! ```text
 //! clause ──> decide ──> placements          constraints ──> may every node enforce them on its own?

@@ -6,11 +6,10 @@
 //!                                                                                   └─ rows with a new key: DELETE and INSERT
 //! ```
 //!
-//! The statement becomes a query over gathered rows (see [`gather`](crate::select)), in which the target is a sub-select of
-//! all nodes' rows with two more columns. What the query gives for a row goes through a temp table with the target's
-//! columns, so that values are cast as an assignment casts them. A row's address is its node, the table it lies in (the target
-//! or one of its children) and its `ctid`. Of replicated tables there is one copy here: see
-//! [`first_copy`](crate::first_copy).
+//! The statement becomes a query over gathered rows (see [`gather`](crate::select)), in which the target is a sub-select of all nodes' rows with
+//! two more columns. What the query gives for a row goes through a temp table with the target's columns, so that values are cast as an assignment
+//! casts them. A row's address is its node, the table it lies in (the target or one of its children) and its `ctid`. Of replicated tables there
+//! is one copy here: see [`first_copy`](crate::first_copy).
 //!
 //! Invariants: a row's `ctid` holds from the moment it is read to the moment it is used (one snapshot, or other writers kept
 //! off: the executor's part); a row is changed at most once; what a node does to its rows on its own (constraints, triggers,

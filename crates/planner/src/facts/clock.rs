@@ -104,8 +104,7 @@ pub fn views_read_clock(statement: &Statement, catalog: &Catalog, temporary: &[A
     })
 }
 
-/// May a function that the statement names, or one that it calls, have a body with a place for one? Such a body may be put into
-/// the statement.
+/// May a function that the statement names, or one that it calls, have a body with a place for one? Such a body may be put into the statement.
 pub fn bodies_read_clock(statement: &Statement, catalog: &Catalog) -> bool {
     let mut seen: HashSet<Oid> = HashSet::new();
     code_reads_clock(statement, |node, code| {

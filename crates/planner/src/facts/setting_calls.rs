@@ -28,8 +28,7 @@ pub enum SettingCalls {
     Hidden(Option<BTreeSet<String>>),
 }
 
-/// Searches a statement. A bare name is taken for one of `pg_catalog`: where it may be another, the statement is to be read by
-/// PostgreSQL first.
+/// Searches a statement. A bare name is taken for one of `pg_catalog`: where it may be another, the statement is to be read by PostgreSQL first.
 pub fn setting_calls(statement: &Statement) -> Result<SettingCalls> {
     let Some(tree) = statement.node() else { return Ok(SettingCalls::None) };
     let (mut calls, mut others, mut names) = (0, false, Some(BTreeSet::new()));

@@ -1,9 +1,8 @@
 //! Does a change of a replicated table do the same on every copy? Only what is shown here does.
 //!
-//! The statement may be made of constants, parameters, the row's own columns, and what PostgreSQL's catalog says is IMMUTABLE
-//! and its own: operators between known types, casts, functions. Whatever reads other rows could meet them in another order, or
-//! in another spelling (1.0 and 1.00 are equal); a function of the user's may be said to be IMMUTABLE and not be it; a cast that
-//! is STABLE reads settings of its node.
+//! The statement may be made of constants, parameters, the row's own columns, and what PostgreSQL's catalog says is IMMUTABLE and its own:
+//! operators between known types, casts, functions. Whatever reads other rows could meet them in another order, or in another spelling (1.0 and
+//! 1.00 are equal); a function of the user's may be said to be IMMUTABLE and not be it; a cast that is STABLE reads settings of its node.
 //!
 //! Types are followed as far as that takes: a doubt about one ends in "no", which costs some round trips.
 

@@ -38,9 +38,8 @@ pub(crate) use system_views::{Asked, asks_cluster, is_one_nodes};
 
 /// Splits a query string into its statements; empty ones are left out.
 ///
-/// Trees are decoded, walked, changed, printed and dropped by functions that call themselves. How deep one can be libpg_query says,
-/// which gives up (54001) where PostgreSQL would with its default `max_stack_depth`; `loxo` gives its threads the stack for
-/// all below that.
+/// Trees are decoded, walked, changed, printed and dropped by functions that call themselves. How deep one can be libpg_query says, which gives
+/// up (54001) where PostgreSQL would with its default `max_stack_depth`; `loxo` gives its threads the stack for all below that.
 ///
 /// Errors: 42601 with PostgreSQL's message and the position in characters; 0A000 for statements we do not know.
 pub fn parse(sql: &str) -> Result<Vec<Statement>> {

@@ -10,10 +10,9 @@ use pgerror::{PgError, Result};
 
 use crate::tree::{self, Ask, Get, Ref, Syntax, Walk};
 
-/// A column that it prints without a name is called `?column?`, and
-/// a constant whose type comes from where it goes is printed as one of type `unknown`. A row is sorted by its fields, one
-/// after the other, and fields have types that a column can have. Types of schemas that are `closed` to the user he has not
-/// named: they come from where their values go, too.
+/// A column that it prints without a name is called `?column?`, and a constant whose type comes from where it goes is printed as one of type
+/// `unknown`. A row is sorted by its fields, one after the other, and fields have types that a column can have. Types of schemas that are
+/// `closed` to the user he has not named: they come from where their values go, too.
 pub(super) fn say_plainly(statement: &mut Node, closed: &HashSet<String>) -> Result<()> {
     statement.rewrite(&mut |node| {
         match &mut node.node {

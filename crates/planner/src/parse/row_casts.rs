@@ -12,8 +12,7 @@ use super::analysed::Analysis;
 use crate::tree::{Ask, Get, Ref, Walk};
 
 impl Analysis {
-    /// `sql` is the text that PostgreSQL was asked about. If it has such casts of its own, nobody can tell which is which, and all of
-    /// them stay.
+    /// `sql` is the text that PostgreSQL was asked about. If it has such casts of its own, nobody can tell which is which, and all of them stay.
     pub fn as_written(self, sql: &str) -> Result<Self> {
         if !has_sized_fields(self.tree())? || wrote_sized_fields(sql)? {
             return Ok(self);

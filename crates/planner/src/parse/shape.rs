@@ -52,8 +52,7 @@ pub fn without_constants(sql: &str) -> Option<Vec<u8>> {
 }
 
 impl Shape {
-    /// Scans one statement (no semicolon, no blanks around it). False if it has no shape; what is in `self` is then
-    /// meaningless.
+    /// Scans one statement (no semicolon, no blanks around it). False if it has no shape; what is in `self` is then meaningless.
     pub fn scan(&mut self, sql: &str) -> bool {
         self.clear();
         sql.len() <= SHAPE_BYTES_MAX && self.scan_all(sql).is_some()

@@ -252,8 +252,7 @@ pub struct CopyStatement {
     pub is_from: bool,
     /// The other end.
     pub source: CopyEndpoint,
-    /// Options in order. The old spelling (`CSV HEADER`) arrives as the new one (`format` = `csv`,
-    /// `header` without a value).
+    /// Options in order. The old spelling (`CSV HEADER`) arrives as the new one (`format` = `csv`, `header` without a value).
     pub options: Vec<(String, Option<CopyValue>)>,
     /// The text after WHERE.
     pub where_sql: Option<String>,

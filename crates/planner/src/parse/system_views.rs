@@ -177,8 +177,7 @@ pub(super) fn replaced(
     Some(changed)
 }
 
-/// The part of a statement that reads tables. Other statements name the view without reading it, or make something of
-/// that name.
+/// The part of a statement that reads tables. Other statements name the view without reading it, or make something of that name.
 pub(super) fn query(node: Option<&Node>) -> Option<&NodeEnum> {
     let node = node?.node.as_ref()?;
     match node {

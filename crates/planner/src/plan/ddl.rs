@@ -37,6 +37,8 @@ pub struct DdlPlan {
     pub notices: Vec<PgError>,
     /// It is about something in `pg_temp`: only this session has it, and its backend must stay with the session.
     pub temporary: bool,
+    /// It is about what all databases of a server share: roles, tablespaces, databases themselves.
+    pub of_all_databases: bool,
     /// Cannot run inside a transaction block (VACUUM, CREATE INDEX CONCURRENTLY, …): run it node by node, no two-phase commit.
     pub outside_transaction: bool,
     /// Undoes what runs outside a transaction, on the nodes that have done it when another one cannot.

@@ -208,8 +208,7 @@ pub struct Gather {
 pub struct ExchangePlan {
     /// Every node that takes part. All of them get all temp tables, filled or not, so that any text is valid on any node.
     pub nodes: Vec<NodeId>,
-    /// Tables that only the block's own sessions can read as they should be: each of `nodes` gives its rows to the session
-    /// beside it.
+    /// Tables that only the block's own sessions can read as they should be: each of `nodes` gives its rows to the session beside it.
     pub local_copies: Vec<Input>,
     /// In order.
     pub exchanges: Vec<Exchange>,
@@ -339,8 +338,7 @@ impl Plan {
     }
 }
 
-/// See [`Plan::InsertSplit`]: each part on its node, in one distributed transaction; counts are added, rows come in the order of
-/// VALUES.
+/// See [`Plan::InsertSplit`]: each part on its node, in one distributed transaction; counts are added, rows come in the order of VALUES.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InsertSplit {
     /// Node and complete INSERT text, in node id order.
@@ -353,8 +351,7 @@ pub struct InsertSplit {
     pub is_snapshot_independent: bool,
 }
 
-/// See [`Plan::CopyFrom`]. Options, source and line-level details are in the statement's
-/// [`CopyStatement`](crate::parse::CopyStatement).
+/// See [`Plan::CopyFrom`]. Options, source and line-level details are in the statement's [`CopyStatement`](crate::parse::CopyStatement).
 #[derive(Clone, Debug)]
 pub struct CopyFrom {
     /// The table.

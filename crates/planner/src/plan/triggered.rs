@@ -116,8 +116,7 @@ pub struct BeforeRows {
 /// ON CONFLICT DO UPDATE: the INSERT is one that does nothing then.
 #[derive(Clone, Debug)]
 pub struct Conflict {
-    /// The UPDATE of the row that is there, FROM the one that was to be inserted: that is an array, the first parameter
-    /// after those of the user.
+    /// The UPDATE of the row that is there, FROM the one that was to be inserted: that is an array, the first parameter after those of the user.
     pub update: BeforeRows,
     /// Columns that are the same in both rows.
     pub columns: Vec<String>,

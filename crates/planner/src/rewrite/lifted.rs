@@ -82,8 +82,7 @@ fn locks_beside(items: &[Node]) -> Result<bool> {
     Ok(false)
 }
 
-/// What is left of a statement whose parts have been taken out, with the items of WITH that they read; `None` if these change
-/// rows.
+/// What is left of a statement whose parts have been taken out, with the items of WITH that they read; `None` if these change rows.
 pub(crate) fn of_parts(parts: Vec<SelectStmt>, tree: &NodeEnum, parameters: usize) -> Result<Option<Lifted>> {
     let with = tree::with_of(tree).cloned();
     let parts = parts.into_iter().map(|part| with_items(part, with.as_ref())).collect::<Result<Option<Vec<_>>>>()?;

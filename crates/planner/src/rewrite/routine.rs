@@ -1,5 +1,4 @@
-//! Functions, procedures and blocks that the coordinator runs statement by statement, since no node has all rows that they
-//! read or write.
+//! Functions, procedures and blocks that the coordinator runs statement by statement, since no node has all rows that they read or write.
 //!
 //! What [`inline`] cannot make part of the statement is run before it, and the statement gets the values:
 //!
@@ -82,8 +81,7 @@ fn call_procedure(ctx: &Context<'_>, call: &protobuf::CallStmt) -> Result<Option
     })))
 }
 
-/// For each OUT and INOUT parameter of the procedure that a CALL names, the bare name that is its argument; `None` for any
-/// other argument.
+/// For each OUT and INOUT parameter of the procedure that a CALL names, the bare name that is its argument; `None` for any other argument.
 pub fn call_targets(sql: &str, catalog: &Catalog) -> Result<Vec<Option<Vec<String>>>> {
     let unknown = || PgError::unsupported("this CALL inside a function").hint("Name the procedure with its schema.");
     let parse = |text: &str| tree::parse_one(text).map_err(|error| PgError::internal(error.to_string()));

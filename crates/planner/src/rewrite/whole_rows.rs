@@ -5,8 +5,7 @@
 //! t.*::s.t   → CASE WHEN t.* IS DISTINCT FROM NULL THEN ROW(t.a, t.b)::s.t END
 //! ```
 //!
-//! The test tells a row that an outer join left out, which is NULL, from a row of NULLs (`transformAExprDistinct` of
-//! parse_expr.c).
+//! The test tells a row that an outer join left out, which is NULL, from a row of NULLs (`transformAExprDistinct` of parse_expr.c).
 
 use std::sync::Arc;
 

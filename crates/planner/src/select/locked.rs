@@ -1,13 +1,11 @@
 //! FOR UPDATE and its kin over rows of several nodes.
 //!
-//! A node that runs the user's text locks what it finds: too many rows if there is a LIMIT, since no node knows of the others', and not
-//! those that have come from another node after it was asked. So the rows are found first, without locks, by a query that is planned
-//! like any other and says for each row where it lies; then they are locked one after the other, by their addresses, in
-//! the order of the query. A row that is not what it was when it was found has the whole done again ([`Locked`]). Where one node has all
-//! rows nothing of this is needed.
+//! A node that runs the user's text locks what it finds: too many rows if there is a LIMIT, since no node knows of the others', and not those
+//! that have come from another node after it was asked. So the rows are found first, without locks, by a query that is planned like any other and
+//! says for each row where it lies; then they are locked one after the other, by their addresses, in the order of the query. A row that is not
+//! what it was when it was found has the whole done again ([`Locked`]). Where one node has all rows nothing of this is needed.
 //!
-//! The address is computed where the row is: in the text of a node, if the query is local, else in the fragment that gathers
-//! the table.
+//! The address is computed where the row is: in the text of a node, if the query is local, else in the fragment that gathers the table.
 
 use std::collections::HashSet;
 

@@ -247,8 +247,7 @@ pub(crate) fn fallback(ctx: &Context<'_>, query: &NodeEnum, facts: &Facts, reaso
     Ok(Gather { writes: facts.writes, ..Gather::new(ctx.home(), inputs, final_sql) })
 }
 
-/// A query as the source of something else on the home node: `INSERT INTO stage <query>`. Gives inputs and the query's
-/// text over them.
+/// A query as the source of something else on the home node: `INSERT INTO stage <query>`. Gives inputs and the query's text over them.
 pub(crate) fn source(ctx: &Context<'_>, query: &NodeEnum) -> Result<(Vec<Input>, FinalSql)> {
     source_or_rows(ctx, query, false)
 }

@@ -1,5 +1,4 @@
-//! Names within one query: does a sub-select refer to anything outside itself, is a row named as a whole, and what are the output
-//! columns called?
+//! Names within one query: does a sub-select refer to anything outside itself, is a row named as a whole, and what are the output columns called?
 
 use std::collections::HashSet;
 

@@ -5,14 +5,13 @@
 //!                           constants ───────────────────────────────────────────────────┘
 //! ```
 //!
-//! Two kinds of plans are kept: the whole statement on the one node that its key names, or on all nodes of a table if it
-//! names none. For which statements does the node depend on the constants through the key alone? For those where nothing else
-//! could decide: rows come from one table distributed by a key, no sub-select, no WITH, no set operation, each key column pinned
-//! by one `key = constant` among the ANDs of WHERE and mentioned nowhere else in it, or given in an INSERT's one row. It runs on
-//! all nodes whatever the constants are if WHERE mentions no key column and there is no clause in which a number may mean
-//! something else (`GROUP BY 1`). An INSERT … SELECT goes where its source's rows are ([`copied`]). And what the planner finds
-//! out by walking the tree (functions, casts, locks) is the same for every statement of the shape; the strings that say
-//! otherwise (`'now'`) have no shape.
+//! Two kinds of plans are kept: the whole statement on the one node that its key names, or on all nodes of a table if it names none. For which
+//! statements does the node depend on the constants through the key alone? For those where nothing else could decide: rows come from one table
+//! distributed by a key, no sub-select, no WITH, no set operation, each key column pinned by one `key = constant` among the ANDs of WHERE and
+//! mentioned nowhere else in it, or given in an INSERT's one row. It runs on all nodes whatever the constants are if WHERE mentions no key column
+//! and there is no clause in which a number may mean something else (`GROUP BY 1`). An INSERT … SELECT goes where its source's rows are
+//! ([`copied`]). And what the planner finds out by walking the tree (functions, casts, locks) is the same for every statement of the shape; the
+//! strings that say otherwise (`'now'`) have no shape.
 //!
 //! An INSERT of many rows is placed row by row with a template for each kind of row in it ([`ManyRows`]). Of one that looks at
 //! nothing but its row several can go as one ([`Repeated`]).

@@ -1,11 +1,10 @@
 //! The same statement with its whole numbers as parameters, so that a datanode parses and plans it once.
 //!
-//! PostgreSQL gives a whole number of up to nine digits the type `integer`; a parameter declared as `integer` in its place leads to
-//! the same operators, casts and results. Not everywhere: `ORDER BY 1` means a column, `a + 1` in GROUP BY must be the
-//! same constant as in the output list, `varchar(5)` takes no parameter. So only operands of plain operators, values of
-//! an INSERT's row and of SET are replaced, in statements without grouping, ordering, ON CONFLICT, triggers, and functions but
-//! PostgreSQL's own that read the clock (a trigger or a function might ask for the text with `current_query()`); all other numbers
-//! keep the statement as it is.
+//! PostgreSQL gives a whole number of up to nine digits the type `integer`; a parameter declared as `integer` in its place leads to the same
+//! operators, casts and results. Not everywhere: `ORDER BY 1` means a column, `a + 1` in GROUP BY must be the same constant as in the output
+//! list, `varchar(5)` takes no parameter. So only operands of plain operators, values of an INSERT's row and of SET are replaced, in statements
+//! without grouping, ordering, ON CONFLICT, triggers, and functions but PostgreSQL's own that read the clock (a trigger or a function might ask
+//! for the text with `current_query()`); all other numbers keep the statement as it is.
 
 use std::ops::Range;
 
@@ -20,8 +19,7 @@ use crate::tree::{self, Ask, Get, Ref};
 /// More digits may be a `bigint`.
 const DIGITS_MAX: usize = 9;
 
-/// For each literal of a shape: does the sign before it belong to it? Only for statements all of whose literals can be
-/// parameters.
+/// For each literal of a shape: does the sign before it belong to it? Only for statements all of whose literals can be parameters.
 #[derive(Debug)]
 pub(super) struct Parameters {
     signed: Vec<bool>,
@@ -129,8 +127,7 @@ impl Parameters {
     }
 }
 
-/// No clause in which a number may mean something else, and no call of a function but `allowed` ones. `None` if the tree cannot
-/// be walked.
+/// No clause in which a number may mean something else, and no call of a function but `allowed` ones. `None` if the tree cannot be walked.
 pub(super) fn is_simple(tree: &NodeEnum, allowed: impl Fn(&FuncCall) -> bool) -> Option<bool> {
     let is_simple = tree.every(|node| match node {
         Ref::FuncCall(call) => allowed(call),

@@ -1,8 +1,7 @@
 //! INSERTs that look at nothing but the row they bring, and several of them written as one.
 //!
-//! Where no trigger, rule, foreign key, policy or function of the user's has a say, the row goes in or its unique keys and
-//! checks refuse it, whatever else there is. So several of them, one behind the other, leave behind what one of all their
-//! rows does:
+//! Where no trigger, rule, foreign key, policy or function of the user's has a say, the row goes in or its unique keys and checks refuse it,
+//! whatever else there is. So several of them, one behind the other, leave behind what one of all their rows does:
 //!
 //! ```text
 //!  INSERT INTO t (a, b) VALUES ($1, $2)                       three times

@@ -161,8 +161,7 @@ pub(crate) fn expand_in(ctx: &Context<'_>, tree: &mut impl Walk) -> Result<()> {
     Expander { ctx, which: |_| true, as_tables: false, lending: None }.expand(tree, 0)
 }
 
-/// A query where a view was named: under the user's alias, or the view's name, and the view's own names of columns where the user
-/// gives none.
+/// A query where a view was named: under the user's alias, or the view's name, and the view's own names of columns where the user gives none.
 pub(crate) fn in_place_of(view: &Relation, alias: Option<Alias>, query: SelectStmt) -> Node {
     let alias = alias.unwrap_or_else(|| tree::alias(&view.name));
     tree::sub_select(query, tree::alias_of_columns(alias, view.columns.iter().map(|column| &column.name)))

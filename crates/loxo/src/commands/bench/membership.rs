@@ -19,7 +19,7 @@ impl Datanodes for Here {
     }
 
     async fn fill(&self) -> Result<()> {
-        membership::rebalance(&self.config()?, membership::Extent::Buckets, &Progress::quiet()).await.map(drop)
+        membership::rebalance(&self.config()?, membership::Extent::Buckets, "", &Progress::quiet()).await.map(drop)
     }
 
     async fn remove(&self, name: &str) -> Result<()> {

@@ -1,5 +1,4 @@
-//! Defaults that a view's columns have of their own, by `ALTER VIEW … ALTER COLUMN … SET DEFAULT` or by their type: they go
-//! before the table's.
+//! Defaults that a view's columns have of their own, by `ALTER VIEW … ALTER COLUMN … SET DEFAULT` or by their type: they go before the table's.
 
 use catalog::Relation;
 use pg_query::protobuf::{InsertStmt, List, ResTarget, SelectStmt};

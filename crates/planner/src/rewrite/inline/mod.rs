@@ -1,8 +1,7 @@
 //! Functions that read partitioned tables, put into the statement that calls them.
 //!
-//! A node that ran such a function would see its own rows only. If its body is one query, in SQL
-//! or (see [`one_query`]) no more than that in PL/pgSQL, a call is that query as a sub-select,
-//! in which the arguments stand for the parameters, and the sub-select is planned like any other:
+//! A node that ran such a function would see its own rows only. If its body is one query, in SQL or (see [`one_query`]) no more than that in
+//! PL/pgSQL, a call is that query as a sub-select, in which the arguments stand for the parameters, and the sub-select is planned like any other:
 //!
 //! ```text
 //! f(5)        → CAST((SELECT … WHERE k = CAST(5 AS int) LIMIT 1) AS text)
@@ -12,9 +11,8 @@
 //!
 //! The body is what PostgreSQL's analysis makes of it ([`body`]); without that a function is left alone.
 //!
-//! What is left alone is run by the coordinator if it is called once (see [`routine`](crate::rewrite::routine)), or refused, with the
-//! reason. A VOLATILE function sees what the very statement that calls it has changed
-//! so far, which no sub-select does: it is put into queries only.
+//! What is left alone is run by the coordinator if it is called once (see [`routine`](crate::rewrite::routine)), or refused, with the reason. A
+//! VOLATILE function sees what the very statement that calls it has changed so far, which no sub-select does: it is put into queries only.
 
 use std::collections::HashMap;
 

@@ -270,8 +270,7 @@ impl Draft<'_> {
     }
 }
 
-/// Is it a condition whose second part is evaluated only if the first is true? With this one the other is never looked at
-/// where it is not.
+/// Is it a condition whose second part is evaluated only if the first is true? With this one the other is never looked at where it is not.
 pub(super) fn and_then(first: Option<Node>, second: Node) -> Node {
     let Some(first) = first else { return second };
     tree::case_when(first, second, Some(tree::boolean(false)))

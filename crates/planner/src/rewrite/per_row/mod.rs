@@ -1,7 +1,6 @@
 //! Functions that no node can run by itself, called once for each row.
 //!
-//! The coordinator gets the rows first, runs the calls for one row after the other, and has the statement finished over what
-//! came of them:
+//! The coordinator gets the rows first, runs the calls for one row after the other, and has the statement finished over what came of them:
 //!
 //! ```text
 //! SELECT f(t.x) + 1, t.y FROM t WHERE t.y > 2

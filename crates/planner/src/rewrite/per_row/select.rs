@@ -61,8 +61,7 @@ struct Level {
     streams: bool,
 }
 
-/// Conditions with calls, each over the slots of its own, and all of them as one: a call of the next is made only where those before
-/// it are true.
+/// Conditions with calls, each over the slots of its own, and all of them as one: a call of the next is made only where those before it are true.
 pub(super) fn after_calls(draft: &mut Draft<'_>, late: &[Node], group: &[Node]) -> Result<(Vec<Node>, Option<Node>)> {
     let (mut kept, mut when) = (Vec::new(), None::<Node>);
     for condition in late {

@@ -144,8 +144,7 @@ impl<'a> Draft<'a> {
         self.columns.iter().enumerate().map(target).collect()
     }
 
-    /// Would the rows be as many as a set in their select list has, where PostgreSQL counts them otherwise: beside another set, or
-    /// after WHERE?
+    /// Would the rows be as many as a set in their select list has, where PostgreSQL counts them otherwise: beside another set, or after WHERE?
     pub fn multiplies(&self, is_after_where: bool) -> Result<bool> {
         if !is_after_where && !self.calls.iter().any(|call| call.is_set) {
             return Ok(false);
@@ -270,8 +269,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// The functions of which this is a call, if the coordinator has to run it: more than one where overloads take as many
-    /// arguments.
+    /// The functions of which this is a call, if the coordinator has to run it: more than one where overloads take as many arguments.
     pub fn ours(&self, call: &FuncCall) -> Result<Vec<&'a Function>> {
         let meant = self.ctx.user_functions(call);
         for function in &meant {

@@ -11,8 +11,7 @@ use crate::parse::{self, Statement};
 use crate::plan::Each;
 use crate::tree::{self, Get, Syntax};
 
-/// `None` if it is no such INSERT, or if more than the rows depends on its being one statement: triggers, RETURNING, a row that is
-/// met twice.
+/// `None` if it is no such INSERT, or if more than the rows depends on its being one statement: triggers, RETURNING, a row that is met twice.
 pub(super) fn row_by_row(draft: &Draft<'_>, statement: &Statement, insert: &InsertStmt) -> Result<Option<Each>> {
     let Some(source) = insert.select_stmt.get::<SelectStmt>() else { return Ok(None) };
     let conflict = insert.on_conflict_clause.as_ref();

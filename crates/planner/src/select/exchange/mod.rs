@@ -57,8 +57,7 @@ use local_copies::LocalCopy;
 
 /// Most arrangements of tables that are tried for one statement.
 const ARRANGEMENTS_MAX: usize = 800;
-/// Most queries, each with some sub-selects replaced, that are looked at for one statement: their number doubles with each
-/// sub-select.
+/// Most queries, each with some sub-selects replaced, that are looked at for one statement: their number doubles with each sub-select.
 const QUERIES_MAX: usize = 400;
 
 /// Plans a query that is not local; `None` if this module cannot, or need not: few rows are best brought to one node.

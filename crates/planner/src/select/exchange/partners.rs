@@ -1,5 +1,4 @@
-//! Which columns of which tables are equal in every row that counts: a table with few rows then says which rows of the
-//! others are needed at all.
+//! Which columns of which tables are equal in every row that counts: a table with few rows then says which rows of the others are needed at all.
 
 use catalog::Column;
 use pg_query::Node;

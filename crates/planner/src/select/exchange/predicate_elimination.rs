@@ -1,5 +1,4 @@
-//! Conditions that the fragments of moved tables have applied need not be asked again, and columns that only they mention
-//! need not travel.
+//! Conditions that the fragments of moved tables have applied need not be asked again, and columns that only they mention need not travel.
 
 use std::collections::HashSet;
 

@@ -181,8 +181,7 @@ fn counts_once(ctx: &Context<'_>, last: &SelectStmt, columns: &[Column]) -> Resu
         && columns.iter().all(looks_alike))
 }
 
-/// Does PostgreSQL sort all rows before it finishes them? It does for windows, and for what DISTINCT or ORDER BY in an aggregate
-/// asks of a group.
+/// Does PostgreSQL sort all rows before it finishes them? It does for windows, and for what DISTINCT or ORDER BY in an aggregate asks of a group.
 fn sorts(ctx: &Context<'_>, last: &SelectStmt) -> Result<bool> {
     let orders = |call: &&FuncCall| call.agg_distinct || !call.agg_order.is_empty();
     Ok(!shape::windows(last)?.is_empty() || shape::aggregates(ctx, last)?.iter().any(orders))

@@ -1,0 +1,64 @@
+//! Databases of this cluster that a server has and should not: of a call that was interrupted, of a removal, or dropped meanwhile.
+
+use std::collections::BTreeSet;
+
+use pgerror::Result;
+
+use super::server::{NO_ROWS_SQL, refuse_member};
+use crate::config::{Config, Datanode};
+use crate::init::at;
+use crate::sql::{Endpoint, Session, identifier, literal};
+
+/// The same in all databases of a cluster, and in no other cluster.
+const TOKEN_SQL: &str = "SELECT token FROM loxo.capture_token";
+
+/// The ids of the databases beside the first, in whatever state.
+pub(super) async fn known(primary: &Session) -> Result<BTreeSet<String>> {
+    Ok(primary.rows("SELECT id FROM loxo.database").await?.into_iter().flatten().flatten().collect())
+}
+
+/// Is the server a datanode of the first database? Then it may have databases of this cluster with its id in them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Server {
+    Member,
+    Stranger,
+}
+
+/// Drops those on the server that are not among `kept`; never the first one, one of somebody else's, or one with rows.
+pub(super) async fn drop_all_but(
+    kept: impl AsyncFnOnce() -> Result<BTreeSet<String>>,
+    (primary, config): (&Session, &Config),
+    new: &Datanode,
+    is: Server,
+) -> Result<()> {
+    let there = config.endpoint(&new.host, new.port)?;
+    let in_template = Endpoint { database: "template1".to_owned(), ..there.clone() };
+    let server = Session::connect(&in_template).await.map_err(|e| at(new, e))?;
+    let token = primary.value(TOKEN_SQL).await?;
+    let sql = format!(
+        "SELECT datname FROM pg_database WHERE datallowconn AND NOT datistemplate AND datname <> {}",
+        literal(&config.cluster.database)
+    );
+    let mut ours = Vec::new();
+    for name in server.rows(&sql).await?.into_iter().flatten().flatten() {
+        let session = Session::connect(&Endpoint { database: name.clone(), ..there.clone() }).await?;
+        if session.value("SELECT to_regclass('loxo.capture_token')").await?.is_none()
+            || session.value(TOKEN_SQL).await? != token
+        {
+            continue;
+        }
+        if is == Server::Stranger {
+            refuse_member(primary, &session).await.map_err(|e| at(new, e))?;
+        }
+        let id = session.value("SELECT cluster_id FROM loxo.identity").await?.unwrap_or_default();
+        ours.push((name, id, session));
+    }
+    // Asked afterwards: what somebody is just creating has its row already.
+    let kept = kept().await?;
+    for (name, _, session) in ours.into_iter().filter(|(_, id, _)| !kept.contains(id)) {
+        session.run(NO_ROWS_SQL).await.map_err(|e| at(new, e))?;
+        drop(session);
+        server.run(&format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", identifier(&name))).await?;
+    }
+    Ok(())
+}
