@@ -81,10 +81,18 @@ fn it_is_an_ordinary_client_behind_cookie_and_token() {
     let ended = json!({ "pid": pids[0].parse::<i32>().expect("a number"), "ends": true });
     assert_eq!(root.post("/api/signal", &ended).json(), json!({ "done": true }));
     assert_eq!(holder.last_words().expect("its end").code().as_str(), "57P01");
+    until("nobody is there to be ended", || {
+        (root.post("/api/signal", &ended).json() == json!({ "done": false })).then_some(())
+    });
+    for pid in [0, -1] {
+        assert_eq!(root.post("/api/signal", &json!({ "pid": pid, "ends": true })).status, 400);
+    }
     copies_are_shown(&cluster, &root);
     plans_are_drawn_and_nothing_is_run(&cluster, &root);
     slow_statements_are_for_those_who_may_see_them(&cluster, &root);
     nodes_and_buckets_are_shown(&root);
+    impatient_ones_are_refused(&cluster);
+    a_new_login_ends_an_old_one(&cluster, &root);
     a_dead_datanode_is_named(&cluster, &root);
     sessions_are_few_and_end(&cluster, &root);
 }
@@ -210,10 +218,46 @@ fn slow_statements_are_for_those_who_may_see_them(cluster: &Cluster, root: &User
     let ann = User::login(page, "ann", "");
     assert!(known(&ann).is_none());
     ann.post("/api/logout", &json!({}));
-    client.run("GRANT pg_read_all_stats TO ann").expect("a right");
+    // Rights are those of now, not of the login.
     let ann = User::login(page, "ann", "");
-    assert!(known(&ann).is_some());
+    for right in ["pg_read_all_stats", "postgres"] {
+        client.run(&format!("GRANT {right} TO ann")).expect("a right");
+        assert!(known(&ann).is_some(), "{right}");
+        client.run(&format!("REVOKE {right} FROM ann")).expect("no right");
+        assert!(known(&ann).is_none(), "{right}");
+    }
     ann.post("/api/logout", &json!({}));
+}
+
+/// Questions without anybody who waits for them are few.
+fn impatient_ones_are_refused(cluster: &Cluster) {
+    let ann = User::login(cluster.pages()[0], "ann", "");
+    until("a refusal", || {
+        (0..12).for_each(|_| ann.ask_and_leave("/api/now"));
+        (ann.get("/api/slow").status == 429).then_some(())
+    });
+    until("an answer", || (ann.get("/api/slow").status == 200).then_some(()));
+    assert_eq!(ann.post("/api/logout", &json!({})).status, 200);
+}
+
+/// Of the same browser, or of the same role if it has four.
+fn a_new_login_ends_an_old_one(cluster: &Cluster, root: &User) {
+    let page = cluster.pages()[0];
+    let old = User::login(page, "ann", "");
+    let body = r#"{"user":"ann","password":"","database":"postgres"}"#;
+    let headers = [("Content-Type", "application/json"), ("Cookie", old.cookie.as_str())];
+    assert_eq!(request(page, "/api/login", &headers, Some(body)).status, 200);
+    assert_eq!(old.get("/api/slow").status, 401);
+    let [used, unused] = [User::login(page, "ann", ""), User::login(page, "ann", "")];
+    assert_eq!(used.get("/api/slow").status, 200);
+    let more = [User::login(page, "ann", ""), User::login(page, "ann", ""), User::login(page, "ann", "")];
+    assert_eq!((used.get("/api/slow").status, unused.get("/api/slow").status), (200, 401));
+    let open = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'loxo page' AND usename = 'ann'";
+    until("four connections", || (session(cluster, "postgres").scalar(open).expect("a number") == "4").then_some(()));
+    for user in more.iter().chain([&used]) {
+        assert_eq!(user.post("/api/logout", &json!({})).status, 200);
+    }
+    assert_eq!(root.get("/api/slow").status, 200);
 }
 
 fn nodes_and_buckets_are_shown(root: &User) {
@@ -250,15 +294,13 @@ fn a_dead_datanode_is_named(cluster: &Cluster, root: &User) {
 
 fn sessions_are_few_and_end(cluster: &Cluster, root: &User) {
     let page = cluster.pages()[0];
-    let mut more = Vec::new();
-    let refused = loop {
-        assert!(more.len() < 20, "no end of sessions");
-        match login(page, "ann", "") {
-            answer if answer.status == 200 => more.push(answer),
-            answer => break answer,
-        }
-    };
-    assert_eq!(refused.status, 503, "{refused:?}");
+    let roles: Vec<String> = (1..=16).map(|at| format!("user{at}")).collect();
+    for role in &roles {
+        session(cluster, "postgres").run(&format!("CREATE ROLE {role} LOGIN")).expect("a role");
+    }
+    let statuses: Vec<u16> = roles.iter().map(|role| login(page, role, "").status).collect();
+    assert_eq!(statuses.last(), Some(&503), "{statuses:?}");
+    assert!(statuses.starts_with(&[200; 8]), "{statuses:?}");
     // Whoever ends its session on the coordinator ends the page's.
     let pages = "SELECT pid FROM pg_stat_activity WHERE application_name = 'loxo page'";
     let end = format!("SELECT count(pg_terminate_backend(pid)) FROM ({pages}) AS p");

@@ -1,7 +1,7 @@
 // What the page knows, and what it asks for.
 
 const POINTS = 180;
-const state = { token: null, paused: false, timer: null, asking: false, round: 0, last: null, rates: new Map(), plans: new Map(), copies: new Map() };
+const state = { token: null, paused: false, timer: null, asking: false, round: 0, kept: 0, last: null, rates: new Map(), plans: new Map(), copies: new Map() };
 const by = (id) => document.getElementById(id);
 const number = (text) => (text === null || text === undefined ? null : Number(text));
 
@@ -21,7 +21,9 @@ async function request(path, body) {
   throw new Error([code ? `${message} (${code})` : message, detail, hint].filter(Boolean).join("\n"));
 }
 
-function problem(error) {
+// One that nobody could read before the next answer stays for some seconds.
+function problem(error, seconds = 0) {
+  state.kept = performance.now() + 1000 * seconds;
   by("problem").hidden = !error;
   by("problem").textContent = error ? error.message : "";
 }
@@ -87,7 +89,7 @@ async function tick() {
       drawMap(await request("/api/map"));
       slow((await request("/api/slow")).slow);
     }
-    problem(null);
+    if (performance.now() > state.kept) problem(null);
   } catch (error) {
     problem(error);
   } finally {
@@ -143,6 +145,7 @@ function nodes(now, at) {
   // The statistics fail as a whole if one does not answer; sessions come with a warning that says which.
   const silent = new Set((now.sessions.notices ?? []).map((text) => text.match(/^datanode (\d+) is left out/)?.[1]));
   const answers = (node) => !silent.has(node.id);
+  const isKnown = !now.sessions.error;
   for (const node of datanodes) point(state.rates, node.node_name, node.written === null ? null : number(node.written) + number(node.copying), at);
   const names = new Set(datanodes.map((node) => node.node_name));
   for (const name of state.rates.keys()) if (!names.has(name)) state.rates.delete(name);
@@ -151,7 +154,7 @@ function nodes(now, at) {
     const of = (kind) => now.figures.match(new RegExp(`loxo_pool_connections\\{node="${node.id}",state="${kind}"\\} (\\d+)`))?.[1];
     return of("used") === undefined ? "" : `${of("used")} used, ${of("idle")} idle`;
   };
-  const health = (node) => node.node_type !== "D" ? "" : make("span", answers(node) ? { className: "good", textContent: "answers" } : { className: "bad", textContent: "does not answer" });
+  const health = (node) => node.node_type !== "D" || !isKnown ? "" : make("span", answers(node) ? { className: "good", textContent: "answers" } : { className: "bad", textContent: "does not answer" });
   const rate = (node) => short(state.rates.get(node.node_name)?.values.at(-1));
   const columns = [["node", (node) => node.node_name], ["kind", (node) => node.node_type === "D" ? (node.nodeis_primary === "t" ? "datanode, primary" : "datanode") : "coordinator"],
     ["address", (node) => `${node.node_host}:${node.node_port}`], ["health", health], ["backends", (node) => node.backends, "number"],
@@ -175,7 +178,11 @@ function buttons(row) {
   };
   const signal = (ends) => async () => {
     if (ends && !confirm(`End session ${row.pid} of ${row.usename}? Its transaction is rolled back.`)) return;
-    try { await request("/api/signal", { pid: Number(row.pid), ends }); problem(null); } catch (error) { problem(error); }
+    try {
+      const { done } = await request("/api/signal", { pid: Number(row.pid), ends });
+      if (!done) throw new Error(`Session ${row.pid}: there is no such session any more`);
+      problem(null);
+    } catch (error) { problem(error, 10); }
   };
   const plan = () => { by("plan-text").value = row.query; by("plan-text").focus(); };
   const cell = make("span", {}, button("Cancel the statement", "Cancel", signal(false)), button("End the session", "End", signal(true)));
@@ -194,7 +201,9 @@ function sessions(now) {
   const waiting = all.filter((row) => blockers(row).length);
   const roots = new Set(waiting.flatMap(blockers).filter((pid) => !waiting.some((row) => row.pid === pid)));
   const lines = [];
+  const shown = new Set();
   const line = (pid, depth, seen) => {
+    shown.add(pid);
     const row = known.get(pid);
     const who = pid === "0" ? "Prepared transaction, or a session past the coordinators" : `Session ${pid}`;
     lines.push(" ".repeat(depth * 2) + (row ? `${who} ${row.usename} ${depth ? `waits ${row.seconds} s` : row.state ?? ""}: ${(row.query ?? "").replace(/\s+/g, " ").slice(0, 120)}` : who));
@@ -202,6 +211,8 @@ function sessions(now) {
     for (const next of waiting) if (blockers(next).includes(pid)) line(next.pid, depth + 1, new Set([...seen, pid]));
   };
   for (const pid of roots) line(pid, 0, new Set());
+  // Those in a circle: each waits for another one.
+  for (const row of waiting) if (!shown.has(row.pid)) line(row.pid, 0, new Set());
   show("waits", lines.length ? tree(lines) : make("p", { className: "none", textContent: "nobody" }));
 }
 

@@ -50,6 +50,14 @@ pub fn login(port: u16, user: &str, password: &str) -> Answer {
     request(port, "/api/login", &[("Content-Type", "application/json")], Some(&body))
 }
 
+/// Asks, and hangs up at once.
+pub fn ask_and_leave(port: u16, path: &str, headers: &[(&str, &str)]) {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("the page's port");
+    let mut text = format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n");
+    headers.iter().for_each(|(name, value)| text += &format!("{name}: {value}\r\n"));
+    stream.write_all(format!("{text}\r\n").as_bytes()).expect("a request");
+}
+
 /// Someone who is logged in.
 pub struct User {
     port: u16,
@@ -64,6 +72,11 @@ impl User {
         let cookie = answer.head.split_once("set-cookie: ").expect("a cookie").1;
         let cookie = cookie.split_once(';').expect("an end").0.to_owned();
         Self { port, cookie, token: answer.json()["token"].as_str().expect("a token").to_owned() }
+    }
+
+    /// Does not wait for the answer.
+    pub fn ask_and_leave(&self, path: &str) {
+        ask_and_leave(self.port, path, &[("Cookie", self.cookie.as_str()), ("X-Loxo-Token", self.token.as_str())]);
     }
 
     fn request(&self, path: &str, body: Option<&str>) -> Answer {
