@@ -93,6 +93,7 @@ fn it_is_an_ordinary_client_behind_cookie_and_token() {
     nodes_and_buckets_are_shown(&root);
     impatient_ones_are_refused(&cluster);
     a_new_login_ends_an_old_one(&cluster, &root);
+    a_hanging_datanode_ends_nobody(&cluster, &root);
     a_dead_datanode_is_named(&cluster, &root);
     sessions_are_few_and_end(&cluster, &root);
 }
@@ -273,12 +274,62 @@ fn nodes_and_buckets_are_shown(root: &User) {
     assert!(map["skew"]["rows"].as_array().is_some_and(|rows| rows.len() == 1), "{map}");
 }
 
-/// The other parts go on; the page reads its number in this warning.
-fn a_dead_datanode_is_named(cluster: &Cluster, root: &User) {
+/// The number of the second datanode's first process.
+fn postmaster(cluster: &Cluster) -> String {
     let file = cluster.dir().join("dn2/postmaster.pid");
     let text = std::fs::read_to_string(file).expect("its process");
-    let postmaster = text.lines().next().expect("a number");
-    assert!(Command::new("kill").args(["-QUIT", postmaster]).status().expect("a signal").success());
+    text.lines().next().expect("a number").to_owned()
+}
+
+/// Processes that stand still until this is dropped.
+struct Stopped(Vec<String>);
+
+impl Stopped {
+    fn with_children(pid: String) -> Self {
+        let stopped = Self(vec![pid]);
+        // It first, so that there are no new ones.
+        stopped.signal("-STOP");
+        let told = Command::new("ps").args(["-o", "pid=", "--ppid", &stopped.0[0]]).output().expect("ps");
+        let children = String::from_utf8(told.stdout).expect("numbers");
+        let all = Self(children.split_whitespace().map(str::to_owned).chain(stopped.0.clone()).collect());
+        all.signal("-STOP");
+        std::mem::forget(stopped);
+        all
+    }
+
+    fn signal(&self, signal: &str) {
+        Command::new("kill").arg(signal).args(&self.0).status().expect("a signal");
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        self.signal("-CONT");
+    }
+}
+
+/// A question ends at its first statement that waits in vain, and a signal comes before its next one.
+fn a_hanging_datanode_ends_nobody(cluster: &Cluster, root: &User) {
+    let mut idler = session(cluster, "postgres");
+    let ended = json!({ "pid": pid(&mut idler).parse::<i32>().expect("a number"), "ends": true });
+    let stopped = Stopped::with_children(postmaster(cluster));
+    let (now, signal) = std::thread::scope(|scope| {
+        let now = scope.spawn(|| root.get("/api/now"));
+        std::thread::sleep(Duration::from_millis(300));
+        let signal = root.post("/api/signal", &ended);
+        (now.join().expect("an answer"), signal)
+    });
+    assert_eq!((now.status, signal.json()), (200, json!({ "done": true })));
+    let parts = now.json();
+    assert_eq!((&parts["copies"]["error"]["code"], &parts["upkeep"]), (&json!("57014"), &parts["copies"]));
+    assert!(parts["nodes"]["rows"].as_array().is_some_and(|rows| rows.len() == 3), "{parts}");
+    drop(stopped);
+    until("it goes on", || root.get("/api/now").json()["nodes"]["error"].is_null().then_some(()));
+}
+
+/// The other parts go on; the page reads its number in this warning.
+fn a_dead_datanode_is_named(cluster: &Cluster, root: &User) {
+    assert!(Command::new("kill").args(["-QUIT", &postmaster(cluster)]).status().expect("a signal").success());
     let now = until("a warning", || {
         let now = root.get("/api/now").json();
         let warned =
@@ -374,10 +425,30 @@ fn a_browser_shows_it_and_its_buttons_work() {
     browser.value(&format!("document.querySelector('#running button[data-key=\"Cancel {waiting}\"]').click()"));
     is_cancelled(&mut waiter);
     browser.until("document.getElementById('waits').textContent === 'nobody'");
+    circles_and_strangers_are_drawn(&mut browser);
     holder.run("ROLLBACK").expect("its end");
     browser.value("document.getElementById('logout').click()");
     browser.until("document.getElementById('live').hidden && !document.getElementById('login').hidden");
     assert!(browser.said.is_empty(), "{:?}", browser.said);
+}
+
+/// Sessions that wait for one another, a map of a node without a name, and a session that has gone.
+fn circles_and_strangers_are_drawn(browser: &mut Browser) {
+    browser.value("document.getElementById('pause').click()");
+    browser.until("!state.asking");
+    let row = |pid: u32, waits_for: u32| json!({ "pid": pid.to_string(), "usename": "u", "state": "active", "query": "q", "blocked_by": format!("{{{waits_for}}}") });
+    let rows = json!([row(2_000_000_001, 2_000_000_002), row(2_000_000_002, 2_000_000_001)]);
+    let none = json!({ "rows": [] });
+    browser.value(&format!("sessions({{ sessions: {{ rows: {rows} }} }})"));
+    browser.until("document.querySelectorAll('#waits li').length === 3");
+    let maps = json!({ "rows": [{ "id": "1", "nodes": "0,7", "tables": "1" }] });
+    let ids = json!({ "rows": [{ "id": "0", "name": "dn1" }] });
+    browser.value(&format!("drawMap({{ ids: {ids}, maps: {maps}, rebalance: {none}, skew: {none} }})"));
+    let colours = browser.value("[...document.querySelectorAll('#map path')].map((path) => path.getAttribute('fill'))");
+    assert_eq!(colours, json!(["#3b82d6", "#9aa0a6"]));
+    browser.value("document.querySelector('#running button[data-key=\"Cancel 2000000001\"]').click()");
+    browser.until("document.getElementById('problem').textContent.includes('there is no such session any more')");
+    browser.value("document.getElementById('pause').click()");
 }
 
 /// A text that would be an image, and a script.

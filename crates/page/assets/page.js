@@ -1,13 +1,14 @@
 // What the page knows, and what it asks for.
 
 const POINTS = 180;
-const state = { token: null, paused: false, timer: null, asking: false, round: 0, kept: 0, last: null, rates: new Map(), plans: new Map(), copies: new Map() };
+const state = { token: null, paused: false, timer: null, asking: false, round: 0, kept: 0, polls: null, last: null, rates: new Map(), plans: new Map(), copies: new Map() };
 const by = (id) => document.getElementById(id);
 const number = (text) => (text === null || text === undefined ? null : Number(text));
 
-async function request(path, body) {
-  const options = { headers: {}, credentials: "same-origin", cache: "no-store" };
-  if (state.token) options.headers["x-loxo-token"] = state.token;
+async function request(path, body, signal) {
+  const { token } = state;
+  const options = { headers: {}, credentials: "same-origin", cache: "no-store", signal };
+  if (token) options.headers["x-loxo-token"] = token;
   if (body !== undefined) {
     options.method = "POST";
     options.headers["content-type"] = "application/json";
@@ -16,7 +17,8 @@ async function request(path, body) {
   const response = await fetch(path, options);
   const told = await response.json().catch(() => ({ error: { message: response.statusText } }));
   if (response.ok) return told;
-  if (response.status === 401 || (response.status === 403 && state.token)) leave();
+  // An answer to a session before is none to this one.
+  if (token === state.token && (response.status === 401 || (response.status === 403 && token))) leave();
   const { code, message, detail, hint } = told.error ?? {};
   throw new Error([code ? `${message} (${code})` : message, detail, hint].filter(Boolean).join("\n"));
 }
@@ -30,7 +32,7 @@ function problem(error, seconds = 0) {
 
 // Logging in and out. The token lives as long as the tab.
 function enter(told) {
-  state.token = told.token;
+  Object.assign(state, { token: told.token, polls: new AbortController() });
   sessionStorage.setItem("loxo", JSON.stringify(told));
   by("who").textContent = `${told.user} in ${told.database}` + (told.sees_all ? "" : ", sees its own statements only");
   by("login").hidden = true;
@@ -63,7 +65,11 @@ by("login-form").addEventListener("submit", async (event) => {
 });
 
 by("logout").addEventListener("click", async () => {
-  try { await request("/api/logout", {}); } catch (error) { problem(error); }
+  const left = request("/api/logout", {});
+  // Nothing else is asked, and no answer that is on its way is shown.
+  state.token = null;
+  state.polls.abort();
+  try { await left; } catch (error) { problem(error); }
   leave();
 });
 
@@ -83,15 +89,16 @@ async function tick() {
   state.asking = true;
   const begun = performance.now();
   try {
-    const now = await request("/api/now");
+    const { signal } = state.polls;
+    const now = await request("/api/now", undefined, signal);
     draw(now, begun);
     if (state.round++ % 5 === 0) {
-      drawMap(await request("/api/map"));
-      slow((await request("/api/slow")).slow);
+      drawMap(await request("/api/map", undefined, signal));
+      slow((await request("/api/slow", undefined, signal)).slow);
     }
     if (performance.now() > state.kept) problem(null);
   } catch (error) {
-    problem(error);
+    if (error.name !== "AbortError") problem(error);
   } finally {
     state.asking = false;
   }
