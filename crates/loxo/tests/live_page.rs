@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use browser::Browser;
-use http::{User, login, request};
+use http::{User, ask_and_leave, login, request};
 use serde_json::{Value, json};
 use testkit::Cluster;
 use testkit::wire::Client;
@@ -201,7 +201,14 @@ fn plans_are_drawn_and_nothing_is_run(cluster: &Cluster, root: &User) {
         let refused = plan(text);
         assert_eq!((refused.status, &refused.json()["error"]["code"]), (422, &json!(code)), "{text}");
     }
+    let slowly = "CREATE FUNCTION slowly() RETURNS int IMMUTABLE LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(60); RETURN 1; END'";
+    session(cluster, "postgres").run(slowly).expect("a function");
+    assert_eq!(plan("SELECT slowly()").json()["error"]["code"], "57014");
     assert_eq!(plan("SELECT 1").status, 200, "no transaction is left");
+    let long = plan("SELECT v FROM t WHERE v = repeat('x', 100000)");
+    let line =
+        long.json()["plan"].as_array().expect("lines").iter().map(|line| line.as_str().map_or(0, str::len)).max();
+    assert!(line.is_some_and(|bytes| (4000..4200).contains(&bytes)), "{line:?}");
     assert_eq!(session(cluster, "postgres").scalar("SELECT count(*) FROM t").expect("a number"), "59100");
 }
 
@@ -238,7 +245,18 @@ fn impatient_ones_are_refused(cluster: &Cluster) {
         (ann.get("/api/slow").status == 429).then_some(())
     });
     until("an answer", || (ann.get("/api/slow").status == 200).then_some(()));
+    (0..4).for_each(|_| ann.ask_and_leave("/api/now"));
     assert_eq!(ann.post("/api/logout", &json!({})).status, 200);
+    let open = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'loxo page' AND usename = 'ann'";
+    until("no connection", || (session(cluster, "postgres").scalar(open).expect("a number") == "0").then_some(()));
+    // Whoever tries roles and hangs up waits as others do.
+    let body = r#"{"user":"nobody_here","password":"","database":"postgres"}"#;
+    let page = cluster.pages()[0];
+    (0..4).for_each(|_| ask_and_leave(page, "/api/login", &[("Content-Type", "application/json")], Some(body)));
+    std::thread::sleep(Duration::from_millis(200));
+    let began = Instant::now();
+    assert_eq!(login(page, "nobody_here", "").status, 422);
+    assert!(began.elapsed() > Duration::from_millis(1500), "{:?}", began.elapsed());
 }
 
 /// Of the same browser, or of the same role if it has four.

@@ -27,15 +27,7 @@ impl Answer {
 pub fn request(port: u16, path: &str, headers: &[(&str, &str)], body: Option<&str>) -> Answer {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("the page's port");
     stream.set_read_timeout(Some(SILENCE_MAX)).expect("a limit");
-    let method = if body.is_some() { "POST" } else { "GET" };
-    let mut text = format!("{method} {path} HTTP/1.1\r\n");
-    if headers.iter().all(|(name, _)| *name != "Host") {
-        text += &format!("Host: 127.0.0.1:{port}\r\n");
-    }
-    headers.iter().for_each(|(name, value)| text += &format!("{name}: {value}\r\n"));
-    let body = body.unwrap_or_default();
-    text += &format!("Content-Length: {}\r\n\r\n{body}", body.len());
-    stream.write_all(text.as_bytes()).expect("a request");
+    stream.write_all(text_of(port, path, headers, body).as_bytes()).expect("a request");
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).expect("an answer");
     let answer = String::from_utf8(answer).expect("UTF-8");
@@ -50,12 +42,22 @@ pub fn login(port: u16, user: &str, password: &str) -> Answer {
     request(port, "/api/login", &[("Content-Type", "application/json")], Some(&body))
 }
 
-/// Asks, and hangs up at once.
-pub fn ask_and_leave(port: u16, path: &str, headers: &[(&str, &str)]) {
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("the page's port");
-    let mut text = format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n");
+fn text_of(port: u16, path: &str, headers: &[(&str, &str)], body: Option<&str>) -> String {
+    let method = if body.is_some() { "POST" } else { "GET" };
+    let mut text = format!("{method} {path} HTTP/1.1\r\n");
+    if headers.iter().all(|(name, _)| *name != "Host") {
+        text += &format!("Host: 127.0.0.1:{port}\r\n");
+    }
     headers.iter().for_each(|(name, value)| text += &format!("{name}: {value}\r\n"));
-    stream.write_all(format!("{text}\r\n").as_bytes()).expect("a request");
+    let body = body.unwrap_or_default();
+    text += &format!("Content-Length: {}\r\n\r\n{body}", body.len());
+    text
+}
+
+/// Asks, and hangs up at once.
+pub fn ask_and_leave(port: u16, path: &str, headers: &[(&str, &str)], body: Option<&str>) {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("the page's port");
+    stream.write_all(text_of(port, path, headers, body).as_bytes()).expect("a request");
 }
 
 /// Someone who is logged in.
@@ -76,7 +78,8 @@ impl User {
 
     /// Does not wait for the answer.
     pub fn ask_and_leave(&self, path: &str) {
-        ask_and_leave(self.port, path, &[("Cookie", self.cookie.as_str()), ("X-Loxo-Token", self.token.as_str())]);
+        let headers = [("Cookie", self.cookie.as_str()), ("X-Loxo-Token", self.token.as_str())];
+        ask_and_leave(self.port, path, &headers, None);
     }
 
     fn request(&self, path: &str, body: Option<&str>) -> Answer {
