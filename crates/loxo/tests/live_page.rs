@@ -5,12 +5,14 @@ mod browser;
 #[path = "live_page/http.rs"]
 mod http;
 
+use std::io::Write as _;
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use browser::Browser;
-use http::{User, ask_and_leave, login, request};
+use http::{User, login, request, text_of};
 use serde_json::{Value, json};
 use testkit::Cluster;
 use testkit::wire::Client;
@@ -237,15 +239,26 @@ fn slow_statements_are_for_those_who_may_see_them(cluster: &Cluster, root: &User
     ann.post("/api/logout", &json!({}));
 }
 
+/// Asks, and hangs up at once.
+fn ask_and_leave(port: u16, path: &str, headers: &[(&str, &str)], body: Option<&str>) {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("the page's port");
+    stream.write_all(text_of(port, path, headers, body).as_bytes()).expect("a request");
+}
+
+fn ask_now_and_leave(port: u16, user: &User) {
+    let headers = [("Cookie", user.cookie.as_str()), ("X-Loxo-Token", user.token.as_str())];
+    ask_and_leave(port, "/api/now", &headers, None);
+}
+
 /// Questions without anybody who waits for them are few.
 fn impatient_ones_are_refused(cluster: &Cluster) {
     let ann = User::login(cluster.pages()[0], "ann", "");
     until("a refusal", || {
-        (0..12).for_each(|_| ann.ask_and_leave("/api/now"));
+        (0..12).for_each(|_| ask_now_and_leave(cluster.pages()[0], &ann));
         (ann.get("/api/slow").status == 429).then_some(())
     });
     until("an answer", || (ann.get("/api/slow").status == 200).then_some(()));
-    (0..4).for_each(|_| ann.ask_and_leave("/api/now"));
+    (0..4).for_each(|_| ask_now_and_leave(cluster.pages()[0], &ann));
     assert_eq!(ann.post("/api/logout", &json!({})).status, 200);
     let open = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'loxo page' AND usename = 'ann'";
     until("no connection", || (session(cluster, "postgres").scalar(open).expect("a number") == "0").then_some(()));
@@ -502,7 +515,6 @@ fn take_pictures(cluster: &Cluster, browser: &mut Browser, folder: &Path) {
 }
 
 fn write_base64(text: &str, path: &Path) {
-    use std::io::Write as _;
     let file = std::fs::File::create(path).expect("a file");
     let mut child = Command::new("base64").arg("-d").stdin(Stdio::piped()).stdout(file).spawn().expect("base64");
     child.stdin.take().expect("its input").write_all(text.as_bytes()).expect("written");

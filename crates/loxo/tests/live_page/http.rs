@@ -42,7 +42,8 @@ pub fn login(port: u16, user: &str, password: &str) -> Answer {
     request(port, "/api/login", &[("Content-Type", "application/json")], Some(&body))
 }
 
-fn text_of(port: u16, path: &str, headers: &[(&str, &str)], body: Option<&str>) -> String {
+/// A request as it is sent.
+pub fn text_of(port: u16, path: &str, headers: &[(&str, &str)], body: Option<&str>) -> String {
     let method = if body.is_some() { "POST" } else { "GET" };
     let mut text = format!("{method} {path} HTTP/1.1\r\n");
     if headers.iter().all(|(name, _)| *name != "Host") {
@@ -52,12 +53,6 @@ fn text_of(port: u16, path: &str, headers: &[(&str, &str)], body: Option<&str>) 
     let body = body.unwrap_or_default();
     text += &format!("Content-Length: {}\r\n\r\n{body}", body.len());
     text
-}
-
-/// Asks, and hangs up at once.
-pub fn ask_and_leave(port: u16, path: &str, headers: &[(&str, &str)], body: Option<&str>) {
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("the page's port");
-    stream.write_all(text_of(port, path, headers, body).as_bytes()).expect("a request");
 }
 
 /// Someone who is logged in.
@@ -74,12 +69,6 @@ impl User {
         let cookie = answer.head.split_once("set-cookie: ").expect("a cookie").1;
         let cookie = cookie.split_once(';').expect("an end").0.to_owned();
         Self { port, cookie, token: answer.json()["token"].as_str().expect("a token").to_owned() }
-    }
-
-    /// Does not wait for the answer.
-    pub fn ask_and_leave(&self, path: &str) {
-        let headers = [("Cookie", self.cookie.as_str()), ("X-Loxo-Token", self.token.as_str())];
-        ask_and_leave(self.port, path, &headers, None);
     }
 
     fn request(&self, path: &str, body: Option<&str>) -> Answer {
