@@ -5,12 +5,14 @@ mod browser;
 #[path = "live_page/http.rs"]
 mod http;
 
+use std::io::Write as _;
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use browser::Browser;
-use http::{User, login, request};
+use http::{User, login, request, text_of};
 use serde_json::{Value, json};
 use testkit::Cluster;
 use testkit::wire::Client;
@@ -81,10 +83,19 @@ fn it_is_an_ordinary_client_behind_cookie_and_token() {
     let ended = json!({ "pid": pids[0].parse::<i32>().expect("a number"), "ends": true });
     assert_eq!(root.post("/api/signal", &ended).json(), json!({ "done": true }));
     assert_eq!(holder.last_words().expect("its end").code().as_str(), "57P01");
+    until("nobody is there to be ended", || {
+        (root.post("/api/signal", &ended).json() == json!({ "done": false })).then_some(())
+    });
+    for pid in [0, -1] {
+        assert_eq!(root.post("/api/signal", &json!({ "pid": pid, "ends": true })).status, 400);
+    }
     copies_are_shown(&cluster, &root);
     plans_are_drawn_and_nothing_is_run(&cluster, &root);
     slow_statements_are_for_those_who_may_see_them(&cluster, &root);
     nodes_and_buckets_are_shown(&root);
+    impatient_ones_are_refused(&cluster);
+    a_new_login_ends_an_old_one(&cluster, &root);
+    a_hanging_datanode_ends_nobody(&cluster, &root);
     a_dead_datanode_is_named(&cluster, &root);
     sessions_are_few_and_end(&cluster, &root);
 }
@@ -192,7 +203,14 @@ fn plans_are_drawn_and_nothing_is_run(cluster: &Cluster, root: &User) {
         let refused = plan(text);
         assert_eq!((refused.status, &refused.json()["error"]["code"]), (422, &json!(code)), "{text}");
     }
+    let slowly = "CREATE FUNCTION slowly() RETURNS int IMMUTABLE LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(60); RETURN 1; END'";
+    session(cluster, "postgres").run(slowly).expect("a function");
+    assert_eq!(plan("SELECT slowly()").json()["error"]["code"], "57014");
     assert_eq!(plan("SELECT 1").status, 200, "no transaction is left");
+    let long = plan("SELECT v FROM t WHERE v = repeat('x', 100000)");
+    let line =
+        long.json()["plan"].as_array().expect("lines").iter().map(|line| line.as_str().map_or(0, str::len)).max();
+    assert!(line.is_some_and(|bytes| (4000..4200).contains(&bytes)), "{line:?}");
     assert_eq!(session(cluster, "postgres").scalar("SELECT count(*) FROM t").expect("a number"), "59100");
 }
 
@@ -210,10 +228,68 @@ fn slow_statements_are_for_those_who_may_see_them(cluster: &Cluster, root: &User
     let ann = User::login(page, "ann", "");
     assert!(known(&ann).is_none());
     ann.post("/api/logout", &json!({}));
-    client.run("GRANT pg_read_all_stats TO ann").expect("a right");
+    // Rights are those of now, not of the login.
     let ann = User::login(page, "ann", "");
-    assert!(known(&ann).is_some());
+    for right in ["pg_read_all_stats", "postgres"] {
+        client.run(&format!("GRANT {right} TO ann")).expect("a right");
+        assert!(known(&ann).is_some(), "{right}");
+        client.run(&format!("REVOKE {right} FROM ann")).expect("no right");
+        assert!(known(&ann).is_none(), "{right}");
+    }
     ann.post("/api/logout", &json!({}));
+}
+
+/// Asks, and hangs up at once.
+fn ask_and_leave(port: u16, path: &str, headers: &[(&str, &str)], body: Option<&str>) {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("the page's port");
+    stream.write_all(text_of(port, path, headers, body).as_bytes()).expect("a request");
+}
+
+fn ask_now_and_leave(port: u16, user: &User) {
+    let headers = [("Cookie", user.cookie.as_str()), ("X-Loxo-Token", user.token.as_str())];
+    ask_and_leave(port, "/api/now", &headers, None);
+}
+
+/// Questions without anybody who waits for them are few.
+fn impatient_ones_are_refused(cluster: &Cluster) {
+    let ann = User::login(cluster.pages()[0], "ann", "");
+    until("a refusal", || {
+        (0..12).for_each(|_| ask_now_and_leave(cluster.pages()[0], &ann));
+        (ann.get("/api/slow").status == 429).then_some(())
+    });
+    until("an answer", || (ann.get("/api/slow").status == 200).then_some(()));
+    (0..4).for_each(|_| ask_now_and_leave(cluster.pages()[0], &ann));
+    assert_eq!(ann.post("/api/logout", &json!({})).status, 200);
+    let open = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'loxo page' AND usename = 'ann'";
+    until("no connection", || (session(cluster, "postgres").scalar(open).expect("a number") == "0").then_some(()));
+    // Whoever tries roles and hangs up waits as others do.
+    let body = r#"{"user":"nobody_here","password":"","database":"postgres"}"#;
+    let page = cluster.pages()[0];
+    (0..4).for_each(|_| ask_and_leave(page, "/api/login", &[("Content-Type", "application/json")], Some(body)));
+    std::thread::sleep(Duration::from_millis(200));
+    let began = Instant::now();
+    assert_eq!(login(page, "nobody_here", "").status, 422);
+    assert!(began.elapsed() > Duration::from_millis(1500), "{:?}", began.elapsed());
+}
+
+/// Of the same browser, or of the same role if it has four.
+fn a_new_login_ends_an_old_one(cluster: &Cluster, root: &User) {
+    let page = cluster.pages()[0];
+    let old = User::login(page, "ann", "");
+    let body = r#"{"user":"ann","password":"","database":"postgres"}"#;
+    let headers = [("Content-Type", "application/json"), ("Cookie", old.cookie.as_str())];
+    assert_eq!(request(page, "/api/login", &headers, Some(body)).status, 200);
+    assert_eq!(old.get("/api/slow").status, 401);
+    let [used, unused] = [User::login(page, "ann", ""), User::login(page, "ann", "")];
+    assert_eq!(used.get("/api/slow").status, 200);
+    let more = [User::login(page, "ann", ""), User::login(page, "ann", ""), User::login(page, "ann", "")];
+    assert_eq!((used.get("/api/slow").status, unused.get("/api/slow").status), (200, 401));
+    let open = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'loxo page' AND usename = 'ann'";
+    until("four connections", || (session(cluster, "postgres").scalar(open).expect("a number") == "4").then_some(()));
+    for user in more.iter().chain([&used]) {
+        assert_eq!(user.post("/api/logout", &json!({})).status, 200);
+    }
+    assert_eq!(root.get("/api/slow").status, 200);
 }
 
 fn nodes_and_buckets_are_shown(root: &User) {
@@ -229,12 +305,62 @@ fn nodes_and_buckets_are_shown(root: &User) {
     assert!(map["skew"]["rows"].as_array().is_some_and(|rows| rows.len() == 1), "{map}");
 }
 
-/// The other parts go on; the page reads its number in this warning.
-fn a_dead_datanode_is_named(cluster: &Cluster, root: &User) {
+/// The number of the second datanode's first process.
+fn postmaster(cluster: &Cluster) -> String {
     let file = cluster.dir().join("dn2/postmaster.pid");
     let text = std::fs::read_to_string(file).expect("its process");
-    let postmaster = text.lines().next().expect("a number");
-    assert!(Command::new("kill").args(["-QUIT", postmaster]).status().expect("a signal").success());
+    text.lines().next().expect("a number").to_owned()
+}
+
+/// Processes that stand still until this is dropped.
+struct Stopped(Vec<String>);
+
+impl Stopped {
+    fn with_children(pid: String) -> Self {
+        let stopped = Self(vec![pid]);
+        // It first, so that there are no new ones.
+        stopped.signal("-STOP");
+        let told = Command::new("ps").args(["-o", "pid=", "--ppid", &stopped.0[0]]).output().expect("ps");
+        let children = String::from_utf8(told.stdout).expect("numbers");
+        let all = Self(children.split_whitespace().map(str::to_owned).chain(stopped.0.clone()).collect());
+        all.signal("-STOP");
+        std::mem::forget(stopped);
+        all
+    }
+
+    fn signal(&self, signal: &str) {
+        Command::new("kill").arg(signal).args(&self.0).status().expect("a signal");
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        self.signal("-CONT");
+    }
+}
+
+/// A question ends at its first statement that waits in vain, and a signal comes before its next one.
+fn a_hanging_datanode_ends_nobody(cluster: &Cluster, root: &User) {
+    let mut idler = session(cluster, "postgres");
+    let ended = json!({ "pid": pid(&mut idler).parse::<i32>().expect("a number"), "ends": true });
+    let stopped = Stopped::with_children(postmaster(cluster));
+    let (now, signal) = std::thread::scope(|scope| {
+        let now = scope.spawn(|| root.get("/api/now"));
+        std::thread::sleep(Duration::from_millis(300));
+        let signal = root.post("/api/signal", &ended);
+        (now.join().expect("an answer"), signal)
+    });
+    assert_eq!((now.status, signal.json()), (200, json!({ "done": true })));
+    let parts = now.json();
+    assert_eq!((&parts["copies"]["error"]["code"], &parts["upkeep"]), (&json!("57014"), &parts["copies"]));
+    assert!(parts["nodes"]["rows"].as_array().is_some_and(|rows| rows.len() == 3), "{parts}");
+    drop(stopped);
+    until("it goes on", || root.get("/api/now").json()["nodes"]["error"].is_null().then_some(()));
+}
+
+/// The other parts go on; the page reads its number in this warning.
+fn a_dead_datanode_is_named(cluster: &Cluster, root: &User) {
+    assert!(Command::new("kill").args(["-QUIT", &postmaster(cluster)]).status().expect("a signal").success());
     let now = until("a warning", || {
         let now = root.get("/api/now").json();
         let warned =
@@ -250,15 +376,13 @@ fn a_dead_datanode_is_named(cluster: &Cluster, root: &User) {
 
 fn sessions_are_few_and_end(cluster: &Cluster, root: &User) {
     let page = cluster.pages()[0];
-    let mut more = Vec::new();
-    let refused = loop {
-        assert!(more.len() < 20, "no end of sessions");
-        match login(page, "ann", "") {
-            answer if answer.status == 200 => more.push(answer),
-            answer => break answer,
-        }
-    };
-    assert_eq!(refused.status, 503, "{refused:?}");
+    let roles: Vec<String> = (1..=16).map(|at| format!("user{at}")).collect();
+    for role in &roles {
+        session(cluster, "postgres").run(&format!("CREATE ROLE {role} LOGIN")).expect("a role");
+    }
+    let statuses: Vec<u16> = roles.iter().map(|role| login(page, role, "").status).collect();
+    assert_eq!(statuses.last(), Some(&503), "{statuses:?}");
+    assert!(statuses.starts_with(&[200; 8]), "{statuses:?}");
     // Whoever ends its session on the coordinator ends the page's.
     let pages = "SELECT pid FROM pg_stat_activity WHERE application_name = 'loxo page'";
     let end = format!("SELECT count(pg_terminate_backend(pid)) FROM ({pages}) AS p");
@@ -332,10 +456,30 @@ fn a_browser_shows_it_and_its_buttons_work() {
     browser.value(&format!("document.querySelector('#running button[data-key=\"Cancel {waiting}\"]').click()"));
     is_cancelled(&mut waiter);
     browser.until("document.getElementById('waits').textContent === 'nobody'");
+    circles_and_strangers_are_drawn(&mut browser);
     holder.run("ROLLBACK").expect("its end");
     browser.value("document.getElementById('logout').click()");
     browser.until("document.getElementById('live').hidden && !document.getElementById('login').hidden");
     assert!(browser.said.is_empty(), "{:?}", browser.said);
+}
+
+/// Sessions that wait for one another, a map of a node without a name, and a session that has gone.
+fn circles_and_strangers_are_drawn(browser: &mut Browser) {
+    browser.value("document.getElementById('pause').click()");
+    browser.until("!state.asking");
+    let row = |pid: u32, waits_for: u32| json!({ "pid": pid.to_string(), "usename": "u", "state": "active", "query": "q", "blocked_by": format!("{{{waits_for}}}") });
+    let rows = json!([row(2_000_000_001, 2_000_000_002), row(2_000_000_002, 2_000_000_001)]);
+    let none = json!({ "rows": [] });
+    browser.value(&format!("sessions({{ sessions: {{ rows: {rows} }} }})"));
+    browser.until("document.querySelectorAll('#waits li').length === 3");
+    let maps = json!({ "rows": [{ "id": "1", "nodes": "0,7", "tables": "1" }] });
+    let ids = json!({ "rows": [{ "id": "0", "name": "dn1" }] });
+    browser.value(&format!("drawMap({{ ids: {ids}, maps: {maps}, rebalance: {none}, skew: {none} }})"));
+    let colours = browser.value("[...document.querySelectorAll('#map path')].map((path) => path.getAttribute('fill'))");
+    assert_eq!(colours, json!(["#3b82d6", "#9aa0a6"]));
+    browser.value("document.querySelector('#running button[data-key=\"Cancel 2000000001\"]').click()");
+    browser.until("document.getElementById('problem').textContent.includes('there is no such session any more')");
+    browser.value("document.getElementById('pause').click()");
 }
 
 /// A text that would be an image, and a script.
@@ -371,7 +515,6 @@ fn take_pictures(cluster: &Cluster, browser: &mut Browser, folder: &Path) {
 }
 
 fn write_base64(text: &str, path: &Path) {
-    use std::io::Write as _;
     let file = std::fs::File::create(path).expect("a file");
     let mut child = Command::new("base64").arg("-d").stdin(Stdio::piped()).stdout(file).spawn().expect("base64");
     child.stdin.take().expect("its input").write_all(text.as_bytes()).expect("written");

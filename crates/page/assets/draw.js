@@ -14,9 +14,9 @@ function shape(tag, attributes, ...children) {
   return element;
 }
 
-// Light and dark grounds both show these; twelve, then again.
+// Light and dark grounds both show these; twelve, then again; grey is what nobody knows.
 const COLOURS = ["#3b82d6", "#e0812b", "#3fa45b", "#d2504f", "#8f6fc9", "#a5744f", "#d777b5", "#7d8694", "#b0a72c", "#2aa9b8", "#5566dd", "#c0566b"];
-const colour = (at) => COLOURS[at % COLOURS.length];
+const colour = (at) => (at < 0 ? "#9aa0a6" : COLOURS[at % COLOURS.length]);
 
 // Columns: [title, of a row to text or element, class].
 function table(columns, rows, none) {

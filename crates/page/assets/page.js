@@ -1,13 +1,14 @@
 // What the page knows, and what it asks for.
 
 const POINTS = 180;
-const state = { token: null, paused: false, timer: null, asking: false, round: 0, last: null, rates: new Map(), plans: new Map(), copies: new Map() };
+const state = { token: null, paused: false, timer: null, asking: false, round: 0, kept: 0, polls: null, last: null, rates: new Map(), plans: new Map(), copies: new Map() };
 const by = (id) => document.getElementById(id);
 const number = (text) => (text === null || text === undefined ? null : Number(text));
 
-async function request(path, body) {
-  const options = { headers: {}, credentials: "same-origin", cache: "no-store" };
-  if (state.token) options.headers["x-loxo-token"] = state.token;
+async function request(path, body, signal) {
+  const { token } = state;
+  const options = { headers: {}, credentials: "same-origin", cache: "no-store", signal };
+  if (token) options.headers["x-loxo-token"] = token;
   if (body !== undefined) {
     options.method = "POST";
     options.headers["content-type"] = "application/json";
@@ -16,19 +17,22 @@ async function request(path, body) {
   const response = await fetch(path, options);
   const told = await response.json().catch(() => ({ error: { message: response.statusText } }));
   if (response.ok) return told;
-  if (response.status === 401 || (response.status === 403 && state.token)) leave();
+  // An answer to a session before is none to this one.
+  if (token === state.token && (response.status === 401 || (response.status === 403 && token))) leave();
   const { code, message, detail, hint } = told.error ?? {};
   throw new Error([code ? `${message} (${code})` : message, detail, hint].filter(Boolean).join("\n"));
 }
 
-function problem(error) {
+// One that nobody could read before the next answer stays for some seconds.
+function problem(error, seconds = 0) {
+  state.kept = performance.now() + 1000 * seconds;
   by("problem").hidden = !error;
   by("problem").textContent = error ? error.message : "";
 }
 
 // Logging in and out. The token lives as long as the tab.
 function enter(told) {
-  state.token = told.token;
+  Object.assign(state, { token: told.token, polls: new AbortController() });
   sessionStorage.setItem("loxo", JSON.stringify(told));
   by("who").textContent = `${told.user} in ${told.database}` + (told.sees_all ? "" : ", sees its own statements only");
   by("login").hidden = true;
@@ -61,7 +65,11 @@ by("login-form").addEventListener("submit", async (event) => {
 });
 
 by("logout").addEventListener("click", async () => {
-  try { await request("/api/logout", {}); } catch (error) { problem(error); }
+  const left = request("/api/logout", {});
+  // Nothing else is asked, and no answer that is on its way is shown.
+  state.token = null;
+  state.polls.abort();
+  try { await left; } catch (error) { problem(error); }
   leave();
 });
 
@@ -81,15 +89,16 @@ async function tick() {
   state.asking = true;
   const begun = performance.now();
   try {
-    const now = await request("/api/now");
+    const { signal } = state.polls;
+    const now = await request("/api/now", undefined, signal);
     draw(now, begun);
     if (state.round++ % 5 === 0) {
-      drawMap(await request("/api/map"));
-      slow((await request("/api/slow")).slow);
+      drawMap(await request("/api/map", undefined, signal));
+      slow((await request("/api/slow", undefined, signal)).slow);
     }
-    problem(null);
+    if (performance.now() > state.kept) problem(null);
   } catch (error) {
-    problem(error);
+    if (error.name !== "AbortError") problem(error);
   } finally {
     state.asking = false;
   }
@@ -143,6 +152,7 @@ function nodes(now, at) {
   // The statistics fail as a whole if one does not answer; sessions come with a warning that says which.
   const silent = new Set((now.sessions.notices ?? []).map((text) => text.match(/^datanode (\d+) is left out/)?.[1]));
   const answers = (node) => !silent.has(node.id);
+  const isKnown = !now.sessions.error;
   for (const node of datanodes) point(state.rates, node.node_name, node.written === null ? null : number(node.written) + number(node.copying), at);
   const names = new Set(datanodes.map((node) => node.node_name));
   for (const name of state.rates.keys()) if (!names.has(name)) state.rates.delete(name);
@@ -151,7 +161,7 @@ function nodes(now, at) {
     const of = (kind) => now.figures.match(new RegExp(`loxo_pool_connections\\{node="${node.id}",state="${kind}"\\} (\\d+)`))?.[1];
     return of("used") === undefined ? "" : `${of("used")} used, ${of("idle")} idle`;
   };
-  const health = (node) => node.node_type !== "D" ? "" : make("span", answers(node) ? { className: "good", textContent: "answers" } : { className: "bad", textContent: "does not answer" });
+  const health = (node) => node.node_type !== "D" || !isKnown ? "" : make("span", answers(node) ? { className: "good", textContent: "answers" } : { className: "bad", textContent: "does not answer" });
   const rate = (node) => short(state.rates.get(node.node_name)?.values.at(-1));
   const columns = [["node", (node) => node.node_name], ["kind", (node) => node.node_type === "D" ? (node.nodeis_primary === "t" ? "datanode, primary" : "datanode") : "coordinator"],
     ["address", (node) => `${node.node_host}:${node.node_port}`], ["health", health], ["backends", (node) => node.backends, "number"],
@@ -175,7 +185,11 @@ function buttons(row) {
   };
   const signal = (ends) => async () => {
     if (ends && !confirm(`End session ${row.pid} of ${row.usename}? Its transaction is rolled back.`)) return;
-    try { await request("/api/signal", { pid: Number(row.pid), ends }); problem(null); } catch (error) { problem(error); }
+    try {
+      const { done } = await request("/api/signal", { pid: Number(row.pid), ends });
+      if (!done) throw new Error(`Session ${row.pid}: there is no such session any more`);
+      problem(null);
+    } catch (error) { problem(error, 10); }
   };
   const plan = () => { by("plan-text").value = row.query; by("plan-text").focus(); };
   const cell = make("span", {}, button("Cancel the statement", "Cancel", signal(false)), button("End the session", "End", signal(true)));
@@ -194,7 +208,9 @@ function sessions(now) {
   const waiting = all.filter((row) => blockers(row).length);
   const roots = new Set(waiting.flatMap(blockers).filter((pid) => !waiting.some((row) => row.pid === pid)));
   const lines = [];
+  const shown = new Set();
   const line = (pid, depth, seen) => {
+    shown.add(pid);
     const row = known.get(pid);
     const who = pid === "0" ? "Prepared transaction, or a session past the coordinators" : `Session ${pid}`;
     lines.push(" ".repeat(depth * 2) + (row ? `${who} ${row.usename} ${depth ? `waits ${row.seconds} s` : row.state ?? ""}: ${(row.query ?? "").replace(/\s+/g, " ").slice(0, 120)}` : who));
@@ -202,6 +218,8 @@ function sessions(now) {
     for (const next of waiting) if (blockers(next).includes(pid)) line(next.pid, depth + 1, new Set([...seen, pid]));
   };
   for (const pid of roots) line(pid, 0, new Set());
+  // Those in a circle: each waits for another one.
+  for (const row of waiting) if (!shown.has(row.pid)) line(row.pid, 0, new Set());
   show("waits", lines.length ? tree(lines) : make("p", { className: "none", textContent: "nobody" }));
 }
 

@@ -18,6 +18,8 @@ const CONNECT_MAX: Duration = Duration::from_secs(10);
 const STATEMENT_MAX: &str = "5s";
 /// Warnings of one statement: one for each datanode that does not answer, at most.
 const NOTICES_MAX: usize = 100;
+/// Of a line, a warning or an error.
+const TEXT_BYTES_MAX: usize = 4 << 10;
 
 /// Who logs in. It has no `Debug`: the password is in no log.
 #[derive(Deserialize)]
@@ -50,13 +52,23 @@ impl From<Error> for Failure {
         match error.as_db_error() {
             Some(told) => Self {
                 code: told.code().code().to_owned(),
-                message: told.message().to_owned(),
-                detail: told.detail().map(str::to_owned),
-                hint: told.hint().map(str::to_owned),
+                message: cut(told.message()),
+                detail: told.detail().map(cut),
+                hint: told.hint().map(cut),
             },
             None => Self::new("08006", error.to_string()),
         }
     }
+}
+
+/// The beginning of a text that is too long for the page.
+pub(crate) fn cut(text: &str) -> String {
+    if text.len() <= TEXT_BYTES_MAX {
+        return text.to_owned();
+    }
+    let ends = text.char_indices().map(|(at, letter)| at + letter.len_utf8());
+    let end = ends.take_while(|end| *end <= TEXT_BYTES_MAX).last().unwrap_or_default();
+    format!("{} …", text.get(..end).unwrap_or_default())
 }
 
 /// A connection, closed when it is dropped.
@@ -97,7 +109,7 @@ where
         if let AsyncMessage::Notice(notice) = message
             && heard.len() < NOTICES_MAX
         {
-            heard.push(notice.message().to_owned());
+            heard.push(cut(notice.message()));
         }
     }
 }
@@ -115,27 +127,27 @@ pub(crate) async fn connect(to: SocketAddr, encryption: &Encryption, login: Logi
         config.password(login.password);
     }
     let attempt = async {
-        match encryption.tls() {
+        let client = match encryption.tls() {
             None => {
                 let (client, connection) = config.connect(NoTls).await?;
                 tokio::spawn(hear(connection, Arc::clone(&notices)));
-                Ok(client)
+                client
             }
             Some(tls) => {
                 config.ssl_mode(SslMode::Require);
                 let (client, connection) = config.connect(Connector::new(tls.clone())).await?;
                 tokio::spawn(hear(connection, Arc::clone(&notices)));
-                Ok(client)
+                client
             }
-        }
+        };
+        // Functions and operators of users must not be called from here; `plan` takes the path of the role's own for its transaction.
+        client.batch_execute("SET search_path = pg_catalog, pg_temp").await?;
+        Ok(client)
     };
-    let client = match tokio::time::timeout(CONNECT_MAX, attempt).await {
-        Ok(client) => client.map_err(|error: Error| Failure::from(error))?,
-        Err(_) => return Err(Failure::new("08006", "the coordinator does not answer")),
-    };
-    // Functions and operators of users must not be called from here; `plan` takes the path of the role's own for its transaction.
-    client.batch_execute("SET search_path = pg_catalog, pg_temp").await?;
-    Ok(Link { client, notices })
+    match tokio::time::timeout(CONNECT_MAX, attempt).await {
+        Ok(client) => Ok(Link { client: client.map_err(|error: Error| Failure::from(error))?, notices }),
+        Err(_) => Err(Failure::new("08006", "the coordinator does not answer")),
+    }
 }
 
 /// A wildcard is no address to connect to.
@@ -144,5 +156,18 @@ fn reachable(ip: IpAddr) -> IpAddr {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
         other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_texts_are_cut_between_letters() {
+        assert_eq!(cut("short"), "short");
+        assert_eq!(cut(&"x".repeat(TEXT_BYTES_MAX)).len(), TEXT_BYTES_MAX);
+        let long = cut(&format!("x{}", "ä".repeat(TEXT_BYTES_MAX)));
+        assert_eq!(long, format!("x{} …", "ä".repeat(TEXT_BYTES_MAX / 2 - 1)));
     }
 }

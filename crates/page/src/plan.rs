@@ -5,21 +5,26 @@
 
 use tokio_postgres::Client;
 
-use crate::client::Failure;
+use crate::client::{Failure, cut};
+use crate::sessions::Trouble;
 
 /// The words that EXPLAIN takes and that change nothing by being planned.
 const BEGINNINGS: [&str; 7] = ["SELECT", "INSERT", "UPDATE", "DELETE", "MERGE", "WITH", "VALUES"];
 /// Lines of a plan that are shown.
 const LINES_MAX: usize = 2000;
+/// Of all of them.
+const PLAN_BYTES_MAX: usize = 1 << 20;
 
-/// The plan's lines.
-pub(crate) async fn explain(client: &Client, text: &str) -> Result<Vec<String>, Failure> {
+/// The plan's lines. A connection whose block cannot be ended is of no use any more.
+pub(crate) async fn explain(client: &Client, text: &str) -> Result<Vec<String>, Trouble> {
     check(text)?;
     // Names mean what they mean to the role.
-    client.batch_execute("BEGIN READ ONLY; RESET search_path").await?;
-    let lines = lines(client, text).await;
-    client.batch_execute("ROLLBACK").await?;
-    lines
+    let lines = match client.batch_execute("BEGIN READ ONLY; RESET search_path").await {
+        Ok(()) => lines(client, text).await,
+        Err(error) => Err(error.into()),
+    };
+    client.batch_execute("ROLLBACK").await.map_err(|_| Trouble::Over)?;
+    Ok(lines?)
 }
 
 /// By the extended protocol, which takes one statement only.
@@ -32,7 +37,16 @@ async fn lines(client: &Client, text: &str) -> Result<Vec<String>, Failure> {
         return Err(failure);
     }
     let rows = client.query(&statement, &[]).await?;
-    rows.iter().take(LINES_MAX).map(|row| row.try_get::<_, String>(0).map_err(Failure::from)).collect()
+    let (mut lines, mut bytes) = (Vec::new(), 0);
+    for row in rows.iter().take(LINES_MAX) {
+        let line = cut(row.try_get::<_, &str>(0)?);
+        bytes += line.len();
+        if bytes > PLAN_BYTES_MAX {
+            break;
+        }
+        lines.push(line);
+    }
+    Ok(lines)
 }
 
 fn check(text: &str) -> Result<(), Failure> {

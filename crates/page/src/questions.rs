@@ -2,10 +2,18 @@
 //!
 //! Each statement has a LIMIT, and runs under `search_path = pg_catalog, pg_temp`.
 
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
 
 use crate::client::{Failure, Link};
 use crate::plan;
+use crate::sessions::{Session, Trouble};
+
+/// A statement that fails after so long has waited for a datanode: the next one would, too.
+const PROMPT: Duration = Duration::from_secs(3);
+/// No further statement of a question is sent after this time, so that its answer comes before its connection is closed.
+const QUESTION_MAX: Duration = Duration::from_secs(15);
 
 /// The sessions of all coordinators, but the page's own; who has worked longest comes first.
 const SESSIONS: &str = "
@@ -79,12 +87,19 @@ const SKEW: &str = "SELECT * FROM loxo_table_skew ORDER BY skew DESC NULLS LAST 
 /// May the role see the statements of others? As `pg_stat_activity` has it.
 const SEES_ALL: &str = "SELECT pg_has_role('pg_read_all_stats', 'USAGE') AS one";
 
+/// The roles whose statements it may see if not everybody's: those whose rights it has.
+const SEES: &str = "
+SELECT rolname, pg_has_role('pg_read_all_stats', 'USAGE') AS sees_all
+FROM pg_roles WHERE pg_has_role(oid, 'USAGE') LIMIT 10000";
+
 /// What one request wants to know, or to have done.
 pub(crate) enum Question {
     /// What changes each second.
     Now,
     /// What changes seldom.
     Map,
+    /// Whose statements the role may see.
+    Sees,
     /// Cancels a statement, or ends its session.
     Signal { pid: i32, ends: bool },
     /// EXPLAIN of a text.
@@ -92,44 +107,79 @@ pub(crate) enum Question {
 }
 
 impl Question {
-    /// Has it answered.
-    pub(crate) async fn ask(self, link: &Link) -> Result<Value, Failure> {
+    /// Has it answered. The session's connection is taken for each statement anew, so that a signal waits for one, not for all.
+    pub(crate) async fn ask(self, session: &Session) -> Result<Value, Trouble> {
         match self {
             Question::Now => {
-                let now = [("nodes", NODES), ("sessions", SESSIONS), ("copies", COPIES), ("upkeep", UPKEEP)];
-                let mut parts = parts(link, &now).await;
+                // The sessions first: while a datanode hangs they tell which.
+                let now = [("sessions", SESSIONS), ("nodes", NODES), ("copies", COPIES), ("upkeep", UPKEEP)];
+                let mut parts = parts(session, &now).await?;
                 if parts["nodes"]["rows"].is_null() {
-                    parts["nodes"]["rows"] = part(link, NODES_KNOWN).await["rows"].take();
+                    parts["nodes"]["rows"] = part(session, NODES_KNOWN).await?.0["rows"].take();
                 }
                 Ok(parts)
             }
             Question::Map => {
-                Ok(parts(link, &[("ids", NODE_IDS), ("maps", MAPS), ("rebalance", REBALANCE), ("skew", SKEW)]).await)
+                let map = [("ids", NODE_IDS), ("maps", MAPS), ("rebalance", REBALANCE), ("skew", SKEW)];
+                parts(session, &map).await
+            }
+            Question::Sees => {
+                let turn = session.turn().await?;
+                let rows = turn.run(turn.link.rows(SEES)).await?;
+                let is_all = |row: &serde_json::Map<String, Value>| row.get("sees_all").is_some_and(|all| all == "t");
+                let roles = rows.iter().filter_map(|row| row.get("rolname")).collect::<Vec<_>>();
+                Ok(json!({ "all": rows.iter().any(is_all), "roles": roles }))
             }
             Question::Signal { pid, ends } => {
                 let function = if ends { "pg_terminate_backend" } else { "pg_cancel_backend" };
-                Ok(json!({ "done": is_true(link, &format!("SELECT {function}({pid}) AS one")).await? }))
+                let turn = session.turn().await?;
+                let sql = format!("SELECT {function}({pid}) AS one");
+                Ok(json!({ "done": turn.run(is_true(&turn.link, &sql)).await? }))
             }
-            Question::Plan(text) => Ok(json!({ "plan": plan::explain(&link.client, &text).await? })),
+            Question::Plan(text) => {
+                let turn = session.turn().await?;
+                Ok(json!({ "plan": turn.run(plan::explain(&turn.link.client, &text)).await? }))
+            }
         }
     }
 }
 
-/// The answers to several.
-async fn parts(link: &Link, questions: &[(&str, &str)]) -> Value {
+/// The answers to several, until one has waited in vain: its error is that of the others, too.
+async fn parts(session: &Session, questions: &[(&str, &str)]) -> Result<Value, Trouble> {
+    let begun = Instant::now();
     let mut parts = serde_json::Map::new();
+    let mut stopped: Option<Failure> = None;
     for (name, sql) in questions {
-        parts.insert((*name).to_owned(), part(link, sql).await);
+        if stopped.is_none() && begun.elapsed() > QUESTION_MAX {
+            stopped = Some(Failure::new("57014", "the statements of the page take too long"));
+        }
+        let part = match &stopped {
+            Some(failure) => json!({ "error": failure }),
+            None => {
+                let (part, vain) = part(session, sql).await?;
+                stopped = vain;
+                part
+            }
+        };
+        parts.insert((*name).to_owned(), part);
     }
-    Value::Object(parts)
+    Ok(Value::Object(parts))
 }
 
-/// Rows and warnings, or why there are none: what fails, say for a node that does not answer, leaves the other parts as they are.
-async fn part(link: &Link, sql: &str) -> Value {
-    link.take_notices();
-    match link.rows(sql).await {
-        Ok(rows) => json!({ "rows": rows, "notices": link.take_notices() }),
-        Err(failure) => json!({ "error": failure }),
+/// Rows and warnings, or why there are none: what fails at once, say for a node that is down, leaves the other parts as they are.
+/// The error once more if it has waited in vain.
+async fn part(session: &Session, sql: &str) -> Result<(Value, Option<Failure>), Trouble> {
+    let turn = session.turn().await?;
+    let begun = Instant::now();
+    turn.link.take_notices();
+    match turn.run(turn.link.rows(sql)).await {
+        Ok(rows) => Ok((json!({ "rows": rows, "notices": turn.link.take_notices() }), None)),
+        Err(Trouble::Failed(failure)) => {
+            let part = json!({ "error": failure });
+            let is_vain = failure.code == "57014" || begun.elapsed() > PROMPT;
+            Ok((part, is_vain.then_some(failure)))
+        }
+        Err(Trouble::Over) => Err(Trouble::Over),
     }
 }
 

@@ -22,15 +22,15 @@ use crate::document::document;
 use crate::guard::guard;
 use crate::listen::Limited;
 use crate::questions::{Question, sees_all};
-use crate::sessions::{SESSIONS_MAX, Session, Sessions, secret};
+use crate::sessions::{SESSIONS_MAX, Session, Sessions, Trouble, secret};
 use crate::{Inside, Options, SlowStatement};
 
 const BODY_BYTES_MAX: usize = 8 << 10;
 const TOKEN: &str = "x-loxo-token";
-/// For the statement before, which ends within 5 s, and its own.
-const WORK_MAX: Duration = Duration::from_secs(20);
 /// Whoever tries passwords tries few.
 const LOGINS_MAX: usize = 4;
+/// A connection, and a statement.
+const LOGIN_MAX: Duration = Duration::from_secs(15);
 const REFUSED_WAITS: Duration = Duration::from_secs(1);
 
 /// What all requests share.
@@ -38,7 +38,7 @@ struct Server {
     options: Options,
     inside: Arc<dyn Inside>,
     sessions: Sessions,
-    logins: Semaphore,
+    logins: Arc<Semaphore>,
     /// Of this port: cookies are a host's.
     cookie: String,
 }
@@ -85,7 +85,7 @@ pub(crate) async fn serve(listener: TcpListener, options: Options, inside: Arc<d
         options,
         inside,
         sessions: Sessions::default(),
-        logins: Semaphore::new(LOGINS_MAX),
+        logins: Arc::new(Semaphore::new(LOGINS_MAX)),
         cookie: format!("loxo_page_{port}"),
     });
     let routes = Router::new()
@@ -116,21 +116,32 @@ async fn page(State(server): Shared) -> Response {
 
 async fn login(State(server): Shared, headers: HeaderMap, body: Bytes) -> Answer {
     let login: Login = read(&headers, &body)?;
-    let Ok(_place) = server.logins.acquire().await else { return Err(full()) };
-    if !server.sessions.has_room() {
+    let Ok(place) = server.logins.clone().acquire_owned().await else { return Err(full()) };
+    let before = server.cookie_of(&headers);
+    if !server.sessions.has_room(&login.user, before) {
         return Err(full());
     }
     let (user, database) = (login.user.clone(), login.database.clone());
     let encryption = server.inside.encryption().map_err(|error| Failure::new("58000", error.message().to_string()))?;
-    let link = match client::connect(server.options.coordinator, &encryption, login).await {
-        Ok(link) => link,
-        Err(failure) => {
+    // Whoever hangs up has its place, and waits, nevertheless.
+    let coordinator = server.options.coordinator;
+    let task = tokio::spawn(async move {
+        let _place = place;
+        let attempt = async {
+            let link = client::connect(coordinator, &encryption, login).await?;
+            let sees_all = sees_all(&link).await?;
+            Ok((link, sees_all))
+        };
+        let late = || Failure::new("08006", "the coordinator does not answer");
+        let ended = tokio::time::timeout(LOGIN_MAX, attempt).await.unwrap_or_else(|_| Err(late()));
+        if ended.is_err() {
             tokio::time::sleep(REFUSED_WAITS).await;
-            return Err(Refusal::Failed(failure));
         }
-    };
-    let sees_all = sees_all(&link).await?;
-    let (cookie, token) = server.sessions.begin(link, user.clone(), sees_all).ok_or_else(full)?;
+        ended
+    });
+    let ended = task.await.unwrap_or_else(|error| Err(Failure::new("XX000", error.to_string())));
+    let (link, sees_all) = ended?;
+    let (cookie, token) = server.sessions.begin(link, user.clone(), before).ok_or_else(full)?;
     tracing::debug!(user, database, "someone has logged in to the page");
     let told = json!({ "token": token, "user": user, "database": database, "coordinator": server.options.name, "sees_all": sees_all });
     let mut response = answer(StatusCode::OK, &told);
@@ -160,7 +171,7 @@ fn set_cookie(response: &mut Response, cookie: &str) {
 /// What changes each second. A part that fails, say for a coordinator that does not answer, leaves the others as they are.
 async fn now(State(server): Shared, headers: HeaderMap) -> Answer {
     let session = server.session(&headers)?;
-    let mut parts = ask(&server, &headers, session, Question::Now).await?;
+    let mut parts = ask(server.clone(), &headers, session, Question::Now).await?;
     let health = server.inside.health();
     parts["health"] = json!({ "ok": health.is_ok(), "text": health.unwrap_or_else(|why| why) });
     parts["figures"] = Value::from(server.inside.figures());
@@ -170,13 +181,16 @@ async fn now(State(server): Shared, headers: HeaderMap) -> Answer {
 /// What changes seldom.
 async fn map(State(server): Shared, headers: HeaderMap) -> Answer {
     let session = server.session(&headers)?;
-    good(&ask(&server, &headers, session, Question::Map).await?)
+    good(&ask(server.clone(), &headers, session, Question::Map).await?)
 }
 
 /// Those that have ended, under the rule of `pg_stat_activity`.
 async fn slow(State(server): Shared, headers: HeaderMap) -> Answer {
     let session = server.session(&headers)?;
-    let may_see = |statement: &SlowStatement| session.sees_all || statement.user == session.user;
+    // The rights of now, not of the login.
+    let sees = ask(server.clone(), &headers, session, Question::Sees).await?;
+    let is_members = |user: &str| sees["roles"].as_array().is_some_and(|roles| roles.iter().any(|role| role == user));
+    let may_see = |statement: &SlowStatement| sees["all"] == true || is_members(&statement.user);
     let statements: Vec<SlowStatement> = server.inside.slow().into_iter().filter(may_see).collect();
     good(&json!({ "slow": statements }))
 }
@@ -192,7 +206,11 @@ struct Signal {
 async fn signal(State(server): Shared, headers: HeaderMap, body: Bytes) -> Answer {
     let session = server.session(&headers)?;
     let Signal { pid, ends } = read(&headers, &body)?;
-    good(&ask(&server, &headers, session, Question::Signal { pid, ends }).await?)
+    // Other numbers mean groups of processes to an operating system.
+    if pid <= 0 {
+        return Err(Refusal::Status(StatusCode::BAD_REQUEST, "a session has a number above 0"));
+    }
+    good(&ask(server.clone(), &headers, session, Question::Signal { pid, ends }).await?)
 }
 
 /// A statement whose plan is wanted.
@@ -205,7 +223,7 @@ struct Text {
 async fn explain(State(server): Shared, headers: HeaderMap, body: Bytes) -> Answer {
     let session = server.session(&headers)?;
     let Text { text } = read(&headers, &body)?;
-    good(&ask(&server, &headers, session, Question::Plan(text)).await?)
+    good(&ask(server.clone(), &headers, session, Question::Plan(text)).await?)
 }
 
 /// A body of JSON; other types can be sent by forms of other sites.
@@ -218,25 +236,32 @@ fn read<T: DeserializeOwned>(headers: &HeaderMap, body: &Bytes) -> Result<T, Ref
 }
 
 /// Asks by the session's connection, to the end even if the browser leaves: nothing is ever left half done on it. A session whose
-/// connection is gone, or does not answer in time, is over.
+/// connection is gone, or on which a statement does not come back, is over.
 async fn ask(
-    server: &Server,
+    server: Arc<Server>,
     headers: &HeaderMap,
     session: Arc<Session>,
     question: Question,
 ) -> Result<Value, Refusal> {
+    let Ok(place) = session.places.clone().try_acquire_owned() else {
+        return Err(Refusal::Status(
+            StatusCode::TOO_MANY_REQUESTS,
+            "the answers to earlier requests have not come yet",
+        ));
+    };
+    let cookie = server.cookie_of(headers).unwrap_or_default().to_owned();
     let task = tokio::spawn(async move {
-        let link = session.link.lock().await;
-        let result = question.ask(&link).await;
-        (result, link.client.is_closed())
+        let _place = place;
+        let result = question.ask(&session).await;
+        if matches!(result, Err(Trouble::Over)) {
+            server.sessions.end(&cookie);
+        }
+        result
     });
-    let abort = task.abort_handle();
-    let ended = tokio::time::timeout(WORK_MAX, task).await;
-    match ended {
-        Ok(Ok((result, false))) => Ok(result?),
-        _ => {
-            abort.abort();
-            server.sessions.end(server.cookie_of(headers).unwrap_or_default());
+    match task.await {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(Trouble::Failed(failure))) => Err(Refusal::Failed(failure)),
+        Ok(Err(Trouble::Over)) | Err(_) => {
             Err(Refusal::Status(StatusCode::UNAUTHORIZED, "the connection to the coordinator is gone: log in again"))
         }
     }

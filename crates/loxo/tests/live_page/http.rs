@@ -27,15 +27,7 @@ impl Answer {
 pub fn request(port: u16, path: &str, headers: &[(&str, &str)], body: Option<&str>) -> Answer {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("the page's port");
     stream.set_read_timeout(Some(SILENCE_MAX)).expect("a limit");
-    let method = if body.is_some() { "POST" } else { "GET" };
-    let mut text = format!("{method} {path} HTTP/1.1\r\n");
-    if headers.iter().all(|(name, _)| *name != "Host") {
-        text += &format!("Host: 127.0.0.1:{port}\r\n");
-    }
-    headers.iter().for_each(|(name, value)| text += &format!("{name}: {value}\r\n"));
-    let body = body.unwrap_or_default();
-    text += &format!("Content-Length: {}\r\n\r\n{body}", body.len());
-    stream.write_all(text.as_bytes()).expect("a request");
+    stream.write_all(text_of(port, path, headers, body).as_bytes()).expect("a request");
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).expect("an answer");
     let answer = String::from_utf8(answer).expect("UTF-8");
@@ -48,6 +40,19 @@ pub fn request(port: u16, path: &str, headers: &[(&str, &str)], body: Option<&st
 pub fn login(port: u16, user: &str, password: &str) -> Answer {
     let body = json!({ "user": user, "password": password, "database": "postgres" }).to_string();
     request(port, "/api/login", &[("Content-Type", "application/json")], Some(&body))
+}
+
+/// A request as it is sent.
+pub fn text_of(port: u16, path: &str, headers: &[(&str, &str)], body: Option<&str>) -> String {
+    let method = if body.is_some() { "POST" } else { "GET" };
+    let mut text = format!("{method} {path} HTTP/1.1\r\n");
+    if headers.iter().all(|(name, _)| *name != "Host") {
+        text += &format!("Host: 127.0.0.1:{port}\r\n");
+    }
+    headers.iter().for_each(|(name, value)| text += &format!("{name}: {value}\r\n"));
+    let body = body.unwrap_or_default();
+    text += &format!("Content-Length: {}\r\n\r\n{body}", body.len());
+    text
 }
 
 /// Someone who is logged in.
