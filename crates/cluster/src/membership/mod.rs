@@ -23,8 +23,8 @@ pub(crate) use rebalance::unfinished;
 pub use rebalance::{Extent, Rebalance, rebalance};
 
 /// Longest wait for databases that are being created or dropped, and between two looks.
-const SETTLED_MAX: Duration = Duration::from_secs(30);
-const SETTLED_LOOK: Duration = Duration::from_millis(100);
+const COME_AND_GO_MAX: Duration = Duration::from_secs(30);
+const COME_AND_GO_LOOK: Duration = Duration::from_millis(100);
 
 /// A datanode of the cluster, by the metadata.
 #[derive(Clone, Debug)]
@@ -99,9 +99,9 @@ pub(crate) async fn other_databases(config: &Config) -> Result<Vec<Config>> {
 pub(crate) async fn lacking(config: &Config, id: u16) -> Result<Vec<Config>> {
     let session = primary(config).await?;
     let unsettled = "SELECT name FROM loxo.database WHERE state <> 'ready' LIMIT 1";
-    let patience = Instant::now() + SETTLED_MAX;
+    let patience = Instant::now() + COME_AND_GO_MAX;
     while session.value(unsettled).await?.is_some() && Instant::now() < patience {
-        tokio::time::sleep(SETTLED_LOOK).await;
+        tokio::time::sleep(COME_AND_GO_LOOK).await;
     }
     databases_where(config, id, false).await
 }

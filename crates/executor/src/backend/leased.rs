@@ -58,6 +58,8 @@ pub(crate) struct LeasedConnection {
     pub(crate) link: Link,
     /// A transaction is open on it.
     pub(crate) begun: bool,
+    /// How many the session leased before.
+    pub(crate) earlier: u64,
     /// ReadyForQuery that were queued before the statement and are to be read first.
     pub(crate) preamble: u32,
     /// Statements of this transaction have not waited at a read barrier: COMMIT has to.
@@ -129,6 +131,7 @@ impl LeasedConnection {
             parsing: VecDeque::new(),
             failure: None,
             ids: None,
+            earlier: 0,
             copying_out: false,
             gate: None,
             pass: None,

@@ -155,6 +155,8 @@ pub(crate) struct Links {
     /// A number of this session's own, to spread work over nodes.
     number: usize,
     leased: LinkSet,
+    /// So many so far.
+    leases: u64,
     /// State lives in these nodes' backends: keep them until the session ends.
     pinned: BTreeSet<Slot>,
     settings: Settings,
@@ -197,6 +199,7 @@ impl Links {
             home,
             number,
             leased: LinkSet::default(),
+            leases: 0,
             pinned: BTreeSet::new(),
             settings,
             login: None,
@@ -340,7 +343,8 @@ impl Links {
             true => self.drawn.check(link.drawn.as_ref(), leaves),
             false => Ok(()),
         };
-        self.leased.0.insert(slot, LeasedConnection::new(link));
+        self.leases += 1;
+        self.leased.0.insert(slot, LeasedConnection { earlier: self.leases, ..LeasedConnection::new(link) });
         drawn_are_here
     }
 

@@ -172,12 +172,13 @@ impl Session {
         self.validity = self.validity.take().map(|validity| validity.under_snapshot());
     }
 
-    /// One of several nodes that would all do: one that works for this session already, else the first or, to spread the
-    /// load, any.
+    /// One of several nodes that would all do: the one that has worked longest for this session, so that a block reads a table again
+    /// where it has locked it; else, to spread the load, any.
     pub(crate) fn choose(&self, nodes: &[NodeId]) -> NodeId {
-        let leased = nodes.iter().find(|node| self.links.has(**node));
+        let leased = nodes.iter().filter_map(|node| Some((self.links.get(*node)?.earlier, *node)));
         leased
-            .copied()
+            .min()
+            .map(|(_, node)| node)
             .unwrap_or_else(|| nodes.get(self.links.number() % nodes.len().max(1)).copied().unwrap_or(self.home))
     }
 

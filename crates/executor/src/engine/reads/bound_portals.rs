@@ -36,12 +36,6 @@ use crate::snapshot::SNAPSHOT_WAIT_MAX;
 
 const BEGIN_BESIDE: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
 
-/// For as long as the session beside the home node reads the texts of fragments it hardly waits for their tables.
-const HARDLY_WAIT: &str = "SELECT pg_catalog.set_config('loxo.kept_lock_timeout', pg_catalog.current_setting('lock_timeout'), true), \
-     pg_catalog.set_config('lock_timeout', '10ms', true)";
-const WAIT_AGAIN: &str =
-    "SELECT pg_catalog.set_config('lock_timeout', pg_catalog.current_setting('loxo.kept_lock_timeout'), true)";
-
 impl Session {
     /// Must a statement over these nodes bind its portals under a global snapshot?
     pub(crate) fn binds(&self, nodes: &[NodeId]) -> bool {
@@ -124,8 +118,8 @@ impl Session {
             portals.push(Portal::new(number + 1, &input.nodes, &sql, vec![i16::from(columns.binary)]));
             filled.push(columns);
         }
-        self.open_beside(BEGIN_BESIDE).await?;
-        let result = self.gather_portals(inputs, &portals, &filled, final_sql, call).await;
+        let has_locks = self.open_beside_with_locks(inputs).await?;
+        let result = self.gather_portals(inputs, &portals, (&filled, has_locks), final_sql, call).await;
         if result.is_err() {
             self.close_beside().await;
         }
@@ -136,18 +130,22 @@ impl Session {
         &mut self,
         inputs: &[Input],
         portals: &[Portal],
-        filled: &[Filled],
+        (filled, has_locks): (&[Filled], bool),
         final_sql: &FinalSql,
         call: &Call,
     ) -> Result<String> {
         self.bind_portals(&portals.iter().collect::<Vec<_>>(), call).await?;
-        self.create_beside(inputs, filled, call).await?;
+        let beside = self.beside_home();
         for ((input, portal), columns) in inputs.iter().zip(portals).zip(filled) {
+            let created = match has_locks {
+                true => self.create_input(beside, input, columns, false, call).await,
+                false => self.create_input_like(self.home, beside, input, columns, call).await.map(|()| None),
+            };
             for node in &portal.nodes {
                 self.links.link(*node)?.execute_portal(&portal.name, false);
                 self.links.link(*node)?.flush().await?;
             }
-            self.pump(&portal.nodes, &quote_identifier(&input.table), columns.binary, Ok(None))
+            self.pump(&portal.nodes, &quote_identifier(&input.table), columns.binary, created)
                 .await
                 .map_err(without_position)?;
             self.finish_input(input, inputs.len() > 1).await?;
@@ -156,32 +154,21 @@ impl Session {
         self.resolve_types(final_sql, &columns).await
     }
 
-    /// Makes the empty temp tables beside the home node. A text that the session there has to read may wait for who waits for this
-    /// block's locks, on behalf of which it would wait for ever: then the block's own session says what the columns are.
-    async fn create_beside(&mut self, inputs: &[Input], filled: &[Filled], call: &Call) -> Result<()> {
-        let beside = self.beside_home();
-        self.links.link(beside)?.queue_query(HARDLY_WAIT);
-        let mut made = Ok(None);
-        for (input, columns) in inputs.iter().zip(filled) {
-            made = self.create_input(beside, input, columns, false, call).await;
-            if made.is_err() {
-                break;
-            }
-        }
-        match made {
-            Err(error) if error.code() == SqlState::LOCK_NOT_AVAILABLE => {}
-            Err(error) => return Err(without_position(error)),
-            Ok(_) => {
-                self.links.link(beside)?.queue_query(WAIT_AGAIN);
-                return Ok(());
-            }
-        }
+    /// The session beside the home node reads the texts of fragments, for what their columns are. With somebody in line for all of a table
+    /// that this block has read, it would wait for who waits for this block. So it takes the tables' locks at once, or never: false, and
+    /// the block's own session says what the columns are.
+    async fn open_beside_with_locks(&mut self, inputs: &[Input]) -> Result<bool> {
+        let locks = Locks::of(None, inputs.iter().map(|input| input.sql.as_str())).commands(" NOWAIT");
+        let begin = std::iter::once(BEGIN_BESIDE.to_owned()).chain(locks).collect::<Vec<_>>().join("; ");
+        let Err(error) = self.open_beside(&begin).await else { return Ok(true) };
         self.close_beside().await;
-        self.open_beside(BEGIN_BESIDE).await?;
-        for (input, columns) in inputs.iter().zip(filled) {
-            self.create_input_like(self.home, beside, input, columns, call).await?;
-        }
-        Ok(())
+        let has_locks = match error.code() {
+            SqlState::LOCK_NOT_AVAILABLE => false,
+            // Rights on some columns only, a materialized view: LOCK TABLE cannot, the text may.
+            SqlState::INSUFFICIENT_PRIVILEGE | SqlState::WRONG_OBJECT_TYPE | SqlState::UNDEFINED_TABLE => true,
+            _ => return Err(error),
+        };
+        self.open_beside(BEGIN_BESIDE).await.map(|()| has_locks)
     }
 
     /// Rows of `sql`, run beside the home node, as a new temp table of another session there: the block's own, or the cursor holder.
