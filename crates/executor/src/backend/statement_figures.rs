@@ -236,9 +236,14 @@ fn numbered(shape: &[u8]) -> String {
 
 /// Of what is not read at all: up to its first constant.
 fn first_words(sql: &str) -> Vec<u8> {
-    let plain = |c: char| c.is_ascii_alphabetic() || c.is_ascii_whitespace() || "_.,()*\"".contains(c);
-    let words = sql.split(|c| !plain(c)).next().unwrap_or_default().trim_end();
-    format!("{}…", words.chars().take(100).collect::<String>()).into_bytes()
+    let is_word = |c: char| c.is_ascii_alphabetic() || c == '_';
+    let mut in_word = false;
+    let goes_on = |c: &char| {
+        in_word = is_word(*c) || in_word && c.is_ascii_digit();
+        in_word || c.is_ascii_whitespace() || ".,()*\"".contains(*c)
+    };
+    let words: String = sql.chars().take(100).take_while(goes_on).collect();
+    format!("{}…", words.trim_end()).into_bytes()
 }
 
 #[cfg(test)]
@@ -310,6 +315,10 @@ mod tests {
         assert_eq!(lines.len(), ENTRIES_MAX - ROOM + 1);
         assert_eq!(lines.iter().filter(|(_, calls)| *calls == 2).count(), ENTRIES_MAX / 2);
         figures.count(&format!("SELECT {} /*", "x".repeat(20_000)), OF, cost(1), &mut note);
-        assert!(figures.told().iter().any(|line| line.query.ends_with('…')));
+        let long = format!("INSERT INTO t2 (a1, b) VALUES {} /*", "(1, 'secret'), ".repeat(1000));
+        figures.count(&long, OF, cost(1), &mut note);
+        let shown: Vec<String> =
+            figures.told().into_iter().map(|line| line.query).filter(|sql| sql.ends_with('…')).collect();
+        assert!(shown.contains(&"INSERT INTO t2 (a1, b) VALUES (…".to_owned()) && shown.len() == 2, "{shown:?}");
     }
 }
