@@ -239,15 +239,16 @@ fn slow_statements_are_for_those_who_may_see_them(cluster: &Cluster, root: &User
     ann.post("/api/logout", &json!({}));
 }
 
-/// Asks, and hangs up at once.
-fn ask_and_leave(port: u16, path: &str, headers: &[(&str, &str)], body: Option<&str>) {
+/// A request whose answer nobody reads: the stream's end hangs up.
+fn ask(port: u16, path: &str, headers: &[(&str, &str)], body: Option<&str>) -> TcpStream {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("the page's port");
     stream.write_all(text_of(port, path, headers, body).as_bytes()).expect("a request");
+    stream
 }
 
 fn ask_now_and_leave(port: u16, user: &User) {
     let headers = [("Cookie", user.cookie.as_str()), ("X-Loxo-Token", user.token.as_str())];
-    ask_and_leave(port, "/api/now", &headers, None);
+    drop(ask(port, "/api/now", &headers, None));
 }
 
 /// Questions without anybody who waits for them are few.
@@ -265,9 +266,15 @@ fn impatient_ones_are_refused(cluster: &Cluster) {
     // Whoever tries roles and hangs up waits as others do.
     let body = r#"{"user":"nobody_here","password":"","database":"postgres"}"#;
     let page = cluster.pages()[0];
-    // All places are taken, each for a second, if these four come first.
+    // All places are taken, each for a second, if these four come first. Who hangs up before the request is read has tried nothing:
+    // they stay a little longer each time.
+    let mut stay = Duration::ZERO;
     until("a login that waits for another one's second", || {
-        (0..4).for_each(|_| ask_and_leave(page, "/api/login", &[("Content-Type", "application/json")], Some(body)));
+        stay += Duration::from_millis(20);
+        let ask = || ask(page, "/api/login", &[("Content-Type", "application/json")], Some(body));
+        let asked: Vec<TcpStream> = (0..4).map(|_| ask()).collect();
+        std::thread::sleep(stay);
+        drop(asked);
         let began = Instant::now();
         assert_eq!(login(page, "nobody_here", "").status, 422);
         (began.elapsed() > Duration::from_millis(1500)).then_some(())
