@@ -59,10 +59,13 @@ pub use interrupt::Interrupt;
 pub use recovery::{InDoubt, Report, resolve_all};
 pub use seal::{SEAL_SQL, Seal};
 
+/// A backend in the middle of a statement, or of a wait, notices that nobody is there any more, and lets go of its locks.
+pub const LIVELY: (&str, &str) = ("client_connection_check_interval", "500ms");
+
 /// What connections for statements of our own start with: names and operators mean PostgreSQL's, whatever users have made in schemas
 /// that a role's or a database's search path names. Nor does anything else count that the owner of a database may have set for it.
 pub fn own_parameters(application_name: &str) -> Vec<(String, String)> {
-    const PLAIN: [(&str, &str); 9] = [
+    const PLAIN: [(&str, &str); 10] = [
         ("search_path", "pg_catalog, pg_temp"),
         ("role", "none"),
         ("client_encoding", "UTF8"),
@@ -72,6 +75,7 @@ pub fn own_parameters(application_name: &str) -> Vec<(String, String)> {
         ("lock_timeout", "0"),
         ("idle_session_timeout", "0"),
         ("idle_in_transaction_session_timeout", "0"),
+        LIVELY,
     ];
     std::iter::once(("application_name", application_name))
         .chain(PLAIN)

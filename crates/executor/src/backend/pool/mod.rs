@@ -348,12 +348,11 @@ impl Pool {
         login: Arc<Login>,
         permit: OwnedSemaphorePermit,
     ) -> Result<Link> {
-        let mut parameters = match login.stamp == SERVICE {
+        let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+        let parameters = match login.stamp == SERVICE {
             true => txn::own_parameters("loxo"),
-            false => vec![("application_name".to_owned(), "loxo".to_owned())],
+            false => [("application_name", "loxo"), txn::LIVELY].map(owned).to_vec(),
         };
-        // A backend in the middle of a statement notices that its coordinator has died, and lets go of its locks.
-        parameters.push(("client_connection_check_interval".into(), "500ms".into()));
         let options = ConnectOptions {
             host: address.host.clone(),
             port: address.port,
