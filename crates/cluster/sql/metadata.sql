@@ -944,6 +944,23 @@ CREATE FUNCTION loxo.pg_rewrite() RETURNS TABLE (
 COMMENT ON FUNCTION loxo.pg_rewrite() IS
     'The rules as users made them. Coordinators read it wherever a query names pg_rewrite.';
 
+-- What has no schema loxo is not served: clients cannot connect to templates.
+DO $$
+DECLARE
+    columns text := (SELECT string_agg(format('%I %s', attname, format_type(atttypid, atttypmod)), ', ' ORDER BY attnum)
+                     FROM pg_catalog.pg_attribute WHERE attrelid = 'pg_catalog.pg_database'::pg_catalog.regclass AND attnum > 0);
+    outputs text := (SELECT string_agg(CASE attname WHEN 'datallowconn' THEN 'd.datallowconn AND NOT d.datistemplate'
+                                       ELSE format('d.%I', attname) END, ', ' ORDER BY attnum)
+                     FROM pg_catalog.pg_attribute WHERE attrelid = 'pg_catalog.pg_database'::pg_catalog.regclass AND attnum > 0);
+BEGIN
+    EXECUTE format(
+        'CREATE FUNCTION loxo.pg_database() RETURNS TABLE (%s, tableoid oid) LANGUAGE sql STABLE
+         BEGIN ATOMIC SELECT %s, d.tableoid FROM pg_catalog.pg_database AS d; END', columns, outputs);
+END
+$$;
+COMMENT ON FUNCTION loxo.pg_database() IS
+    'The databases as clients can connect to them. Coordinators read it wherever a query names pg_database.';
+
 CREATE VIEW loxo.triggers AS
     SELECT * FROM information_schema.triggers
     WHERE action_statement NOT IN ('EXECUTE FUNCTION loxo.capture()', 'EXECUTE FUNCTION loxo.tell_row()',
@@ -1076,5 +1093,5 @@ GRANT EXECUTE ON FUNCTION loxo.relation, loxo.lend_change, loxo.begin_schema_cha
     loxo.lend_rights, loxo.take_rights_back, loxo.lend_address, loxo.take_address_back, loxo.lend, loxo.take_back, loxo.make_temp, loxo.index_temp, loxo.make_schema,
     loxo.tend_copy(bytea, regclass) TO PUBLIC;
 -- A trigger function is called by triggers only, and those who make one need the right to; the others read what everybody may read.
-GRANT EXECUTE ON FUNCTION loxo.capture, loxo.pg_trigger, loxo.pg_rewrite, loxo.values_drawn, loxo.value_drawn,
+GRANT EXECUTE ON FUNCTION loxo.capture, loxo.pg_trigger, loxo.pg_rewrite, loxo.pg_database, loxo.values_drawn, loxo.value_drawn,
     loxo.last_value_drawn, loxo.identity_sequence, loxo.draw_identity, loxo.next_identity TO PUBLIC;

@@ -41,6 +41,6 @@ pub use check::{Finding, Level, check, open_files_shortage, pool_warnings};
 pub use config::{Auth, ClusterSection, Config, Coordinator, Datanode, Gtm, Local, Log, LogFormat};
 pub use init::{METADATA_SQL, init};
 pub use membership::databases;
-pub use proc::{detach, interrupted, raise_open_files};
+pub use proc::{detach, interrupted, raise_open_files, redirect_output};
 pub use progress::Progress;
 pub use upgrade::upgrade;

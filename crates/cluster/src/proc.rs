@@ -10,6 +10,8 @@ pub(crate) use rustix::process::Signal;
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, kill_process, setrlimit, setsid};
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::disk;
+
 /// How often a wait looks again.
 pub(crate) const POLL: Duration = Duration::from_millis(20);
 
@@ -149,6 +151,17 @@ pub(crate) fn check_port_free(port: u16, wanted_by: &str) -> Result<()> {
             None if since.elapsed() > PORT_GIVEN_BACK_MAX => return Err(error),
             None => std::thread::sleep(POLL),
         }
+    }
+}
+
+/// Has stderr lead to a file from now on, and stdout if that went to the same directory as a process in the background has it.
+pub fn redirect_output(path: &Path) -> Result<()> {
+    let file = fs::File::options().append(true).create(true).open(path).map_err(disk::context("open", path))?;
+    let failed = |error: Errno| disk::context("write to", path)(error.into());
+    rustix::stdio::dup2_stderr(&file).map_err(failed)?;
+    match fs::read_link("/proc/self/fd/1").is_ok_and(|out| out.parent() == path.parent()) {
+        true => rustix::stdio::dup2_stdout(&file).map_err(failed),
+        false => Ok(()),
     }
 }
 

@@ -104,3 +104,21 @@ BEGIN
     END LOOP;
 END
 $$;
+
+-- What has no schema loxo is not served: clients cannot connect to templates.
+DO $$
+DECLARE
+    columns text := (SELECT string_agg(format('%I %s', attname, format_type(atttypid, atttypmod)), ', ' ORDER BY attnum)
+                     FROM pg_catalog.pg_attribute WHERE attrelid = 'pg_catalog.pg_database'::pg_catalog.regclass AND attnum > 0);
+    outputs text := (SELECT string_agg(CASE attname WHEN 'datallowconn' THEN 'd.datallowconn AND NOT d.datistemplate'
+                                       ELSE format('d.%I', attname) END, ', ' ORDER BY attnum)
+                     FROM pg_catalog.pg_attribute WHERE attrelid = 'pg_catalog.pg_database'::pg_catalog.regclass AND attnum > 0);
+BEGIN
+    EXECUTE format(
+        'CREATE FUNCTION loxo.pg_database() RETURNS TABLE (%s, tableoid oid) LANGUAGE sql STABLE
+         BEGIN ATOMIC SELECT %s, d.tableoid FROM pg_catalog.pg_database AS d; END', columns, outputs);
+END
+$$;
+COMMENT ON FUNCTION loxo.pg_database() IS
+    'The databases as clients can connect to them. Coordinators read it wherever a query names pg_database.';
+GRANT EXECUTE ON FUNCTION loxo.pg_database() TO PUBLIC;

@@ -1,12 +1,13 @@
 //! Several databases: made and dropped through a coordinator as on one PostgreSQL, each with its own tables, on all datanodes or on none
 //! whatever dies in between.
 
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use pgerror::{PgError, field};
 use testkit::wire::{Answer, Client};
-use testkit::{Cluster, Server, ServerOptions};
+use testkit::{Cluster, Server, ServerOptions, pg_program};
 
 /// Longest wait for what a gtm does by itself.
 const SOON: Duration = Duration::from_secs(30);
@@ -80,6 +81,22 @@ const SCRIPT: &[(&str, &str, &str)] = &[
     ("postgres", "postgres", "ALTER DATABASE second OWNER TO other"),
     ("maker", "postgres", "DROP DATABASE second"),
     ("other", "postgres", "DROP DATABASE second WITH (FORCE)"),
+    ("maker", "My db", "CREATE TABLE r (k int PRIMARY KEY, s serial)"),
+    ("maker", "My db", "INSERT INTO r SELECT g FROM generate_series(1, 9) g"),
+    ("other", "postgres", "ALTER ROLE other RENAME TO another"),
+    ("maker", "postgres", "CREATE DATABASE copied TEMPLATE \"My db\""),
+    ("maker", "copied", "SELECT (SELECT count(*) FROM t), sum(k), max(s) FROM r"),
+    ("maker", "copied", "INSERT INTO r SELECT g FROM generate_series(10, 18) g RETURNING k, s"),
+    ("maker", "copied", "UPDATE t SET k = k + 1 WHERE k > 1000"),
+    ("maker", "copied", "CREATE INDEX ON t (v); DROP TABLE r"),
+    ("maker", "My db", "SELECT (SELECT sum(k) FROM t), max(k), max(s) FROM r"),
+    ("maker", "copied", "SELECT sum(k) FROM t"),
+    ("maker", "postgres", "CREATE DATABASE copied TEMPLATE \"My db\""),
+    ("maker", "postgres", "CREATE DATABASE no TEMPLATE nowhere"),
+    ("postgres", "postgres", "ALTER ROLE other CREATEDB"),
+    ("other", "postgres", "CREATE DATABASE no TEMPLATE \"My db\""),
+    ("postgres", "postgres", "ALTER DATABASE copied REFRESH COLLATION VERSION"),
+    ("maker", "postgres", "DROP DATABASE copied"),
     ("maker", "postgres", "DROP DATABASE \"My db\""),
     ("postgres", "postgres", "SELECT datname FROM pg_database ORDER BY 1"),
 ];
@@ -130,6 +147,65 @@ fn who_is_there_is_counted_and_ended_on_all_coordinators() {
         assert_eq!(new.run("TABLE t").expect_err("another database").code().as_str(), "42P01");
     }
     here.run("DROP DATABASE d").expect("nobody is there");
+}
+
+/// PostgreSQL's tools ask `pg_database` where they can connect.
+#[test]
+fn tools_for_all_databases_find_theirs() {
+    let cluster = Cluster::start(2, 1).expect("a cluster");
+    cluster.connect(0).expect("a session").run("CREATE DATABASE second").expect("a database");
+    let mut second = connect(cluster.coordinators()[0], "postgres", "second").expect("a session");
+    second.run("CREATE TABLE t (k int PRIMARY KEY) DISTRIBUTE BY HASH (k)").expect("a table");
+    second.run("INSERT INTO t SELECT generate_series(1, 50)").expect("rows");
+    drop(second);
+    let port = cluster.coordinators()[0].to_string();
+    for (program, options) in [
+        ("vacuumdb", ["--all", "--full"].as_slice()),
+        ("reindexdb", &["--all"]),
+        ("clusterdb", &["--all"]),
+        ("pg_dumpall", &["--no-password"]),
+    ] {
+        let mut command = Command::new(pg_program(program).expect(program));
+        let output = command.args(options).args(["-h", "127.0.0.1", "-U", "postgres", "-p", &port]).output();
+        let output = output.expect(program);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{program}: {said}");
+        if program == "pg_dumpall" {
+            let dump = String::from_utf8_lossy(&output.stdout);
+            assert!(dump.contains("connect second") && !dump.contains("connect template1"), "{dump}");
+            assert_eq!(dump.matches("CREATE TABLE public.t").count(), 1, "{dump}");
+        }
+    }
+}
+
+#[test]
+fn who_is_in_a_template_keeps_others_from_copying_it() {
+    let cluster = Cluster::start(2, 2).expect("a cluster");
+    let mut here = cluster.connect(0).expect("a session");
+    here.run("CREATE DATABASE d").expect("a database");
+    let mut there = connect(cluster.coordinators()[1], "postgres", "d").expect("a session");
+    there.run("CREATE TABLE t (k int PRIMARY KEY) DISTRIBUTE BY HASH (k)").expect("a table");
+    let copy = "CREATE DATABASE c TEMPLATE d";
+    let error = here.run(copy).expect_err("somebody is there");
+    assert_eq!(error.message(), "source database \"d\" is being accessed by other users");
+    assert_eq!(detail(&error).as_deref(), Some("There is 1 other session using the database."));
+    there.run("INSERT INTO t VALUES (1), (2), (3)").expect("nothing is lost by a refusal");
+    there.run("BEGIN; INSERT INTO t VALUES (4), (5), (6); PREPARE TRANSACTION 'mine'").expect("it is prepared");
+    drop(there);
+    await_that("it is about the prepared transaction", || {
+        let error = here.run(copy).expect_err("somebody is there");
+        detail(&error).is_some_and(|detail| detail.contains("prepared transaction"))
+    });
+    let mut there = connect(cluster.coordinators()[1], "postgres", "d").expect("a session");
+    there.run("ROLLBACK PREPARED 'mine'").expect("it is gone");
+    drop(there);
+    await_that("a copy", || here.run(copy).is_ok());
+    for coordinator in cluster.coordinators() {
+        let mut copied = connect(*coordinator, "postgres", "c").expect("a session");
+        assert_eq!(copied.scalar("SELECT count(*) FROM t").expect("a count"), "3");
+        copied.run("BEGIN; UPDATE t SET k = k + 10 WHERE k < 3; ROLLBACK").expect("nothing changes");
+        copied.run("DELETE FROM t WHERE k > 3; INSERT INTO t VALUES (7), (8), (9)").expect("changes on all nodes");
+    }
 }
 
 #[test]

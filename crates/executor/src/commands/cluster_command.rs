@@ -68,8 +68,8 @@ impl Session {
                 Box::pin(self.repair_table(schema.as_deref(), name)).await?;
                 "ALTER CLUSTER"
             }
-            ClusterCommand::CreateDatabase { name, sql } => {
-                Box::pin(self.create_database(name, sql)).await?;
+            ClusterCommand::CreateDatabase { name, template, sql } => {
+                Box::pin(self.create_database(name, template.as_deref(), sql)).await?;
                 "CREATE DATABASE"
             }
             ClusterCommand::DropDatabase { name, missing_ok, force, sql } => {

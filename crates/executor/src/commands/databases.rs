@@ -7,6 +7,9 @@
 //!  DROP     row 'leaving' ─ every coordinator leaves the database ─ 'dropping' ─ DROP DATABASE on each node ─ the row goes
 //! ```
 //!
+//! A database of the cluster can be the template of another: nobody may be in it, so it is 'leaving' for as long. The copies have the
+//! metadata of its tables, and only another identity.
+//!
 //! Clients may connect while the row is 'ready', and wait while it is 'leaving'. Whoever dies in between leaves a row that a gtm finds
 //! without its lock: what was half made, or half dropped, is dropped; what was only to be left is ready again.
 //!
@@ -49,6 +52,10 @@ const COPIED: [&str; 6] = [
     // The one over all datanodes; others are made as they are needed.
     "loxo.bucket_map WHERE id OPERATOR(pg_catalog.=) 1",
 ];
+
+/// What a template knows of its own transactions.
+const FORGET_PAST: &str =
+    "DELETE FROM loxo.decision; DELETE FROM loxo.finishing; DELETE FROM loxo.prepared_transaction";
 
 /// May the user create databases?
 const MAY_CREATE: &str =
@@ -111,7 +118,7 @@ impl Job {
 }
 
 impl Session {
-    pub(crate) async fn create_database(&mut self, name: &str, sql: &str) -> Result<()> {
+    pub(crate) async fn create_database(&mut self, name: &str, template: Option<&str>, sql: &str) -> Result<()> {
         self.not_in_a_block(sql).await?;
         if self.rows_on(self.home, MAY_CREATE).await?.into_iter().flatten().flatten().next().as_deref() != Some(b"t") {
             return Err(PgError::new(SqlState::INSUFFICIENT_PRIVILEGE, "permission denied to create database"));
@@ -130,8 +137,16 @@ impl Session {
         let id = job.enter().await?;
         // Of an earlier one, of which this coordinator may not have been told.
         first.sessions().forget(name);
-        let mut made = Vec::new();
-        if let Err(error) = self.make_database(name, &id, sql, &mut made).await {
+        let (mut made, mut source) = (Vec::new(), None);
+        let outcome = match self.leave_template(template, &mut source).await {
+            Ok(()) => self.make_database(name, &id, sql, source.as_ref(), &mut made).await,
+            Err(error) => Err(error),
+        };
+        if let Some(mut source) = source {
+            source.becomes("ready", "leaving").await?;
+            source.end(first);
+        }
+        if let Err(error) = outcome {
             // A gtm goes on with it if this does not work. If the row has gone, what there is may be another's.
             if job.state().await?.as_deref() == Some("creating") && drop_on(first, &made, name).await.is_ok() {
                 job.forget().await?;
@@ -145,14 +160,71 @@ impl Session {
         Ok(())
     }
 
+    /// Has everybody leave the template if it is a database of the cluster that the user may copy: `source` is its note then.
+    async fn leave_template(&mut self, template: Option<&str>, source: &mut Option<Job>) -> Result<()> {
+        let Some(name) = template else { return Ok(()) };
+        let context = self.context.clone();
+        let first = context.first();
+        let may_copy = format!(
+            "SELECT datistemplate OR pg_catalog.pg_has_role(datdba, 'USAGE') FROM pg_catalog.pg_database \
+             WHERE datname OPERATOR(pg_catalog.=) {}",
+            quote_literal(name)
+        );
+        let is_allowed = self.rows_on(self.home, &may_copy).await?.into_iter().flatten().flatten().next();
+        let mut job = Job::begin(first, name).await?;
+        if is_allowed.as_deref() != Some(b"t") || job.state().await?.is_none() {
+            // PostgreSQL says what is wrong, if anything is.
+            return Ok(());
+        }
+        if !job.becomes("leaving", "ready").await? {
+            return Err(source_in_use(name, "It is being created, copied or dropped."));
+        }
+        let job = source.insert(job);
+        match self.have_all_leave(&job.name, false).await? {
+            0 => used_by_none(first, name)
+                .await
+                .map_err(|error| source_in_use(name, &error.text(pgerror::field::DETAIL))),
+            count => Err(source_in_use(name, &there_are(count, "other session"))),
+        }
+    }
+
+    /// On one node. What coordinators and gtms still have open in a template, and open again, is ended until PostgreSQL keeps it out.
+    async fn make_database_on(&mut self, node: NodeId, sql: &str, source: Option<&Job>) -> Result<()> {
+        let Some(source) = source else { return self.run_only_on(node, sql).await.map(drop) };
+        let context = self.context.clone();
+        let end = format!(
+            "SELECT pg_catalog.pg_terminate_backend(pid) FROM pg_catalog.pg_stat_activity \
+             WHERE datname OPERATOR(pg_catalog.=) {} AND application_name IN ('loxo', 'loxo gtm')",
+            quote_literal(&source.name)
+        );
+        let ending = async {
+            loop {
+                // If this does not work, PostgreSQL says who is in the way.
+                let _ = context.first().query_as_service(node, &end).await;
+                sleep(RESOLVE_LOOK).await;
+            }
+        };
+        tokio::select! {
+            done = self.run_only_on(node, sql) => done.map(drop),
+            () = ending => Ok(()),
+        }
+    }
+
     /// `made`: where there may be a database then that was not there before.
-    async fn make_database(&mut self, name: &str, id: &str, sql: &str, made: &mut Vec<NodeId>) -> Result<()> {
+    async fn make_database(
+        &mut self,
+        name: &str,
+        id: &str,
+        sql: &str,
+        source: Option<&Job>,
+        made: &mut Vec<NodeId>,
+    ) -> Result<()> {
         let context = self.context.clone();
         let first = context.first();
         let home = self.home;
         let others = first.nodes().into_iter().filter(|node| *node != home);
         for node in std::iter::once(home).chain(others) {
-            let done = self.run_only_on(node, sql).await;
+            let done = self.make_database_on(node, sql, source).await;
             // Somebody else has made it there just now.
             if !done.as_ref().is_err_and(|error| error.code() == SqlState::DUPLICATE_DATABASE) {
                 made.push(node);
@@ -165,6 +237,11 @@ impl Session {
         let rows = rows_of(first).await?;
         let there = first.own_options().in_database(name);
         let install = async |(node, options): (u16, &ConnectOptions)| {
+            if source.is_some() {
+                let id = quote_literal(id);
+                let script = format!("BEGIN; {FORGET_PAST}; UPDATE loxo.identity SET cluster_id = {id}; COMMIT");
+                return Connection::connect(options).await?.query_rows(&script).await.map(drop);
+            }
             let script = format!(
                 "BEGIN;\nSET LOCAL client_min_messages = warning;\n{}\n{SCHEMA_SQL}\n{rows}\n\
                  INSERT INTO loxo.catalog_version (version) VALUES (1);\n\
@@ -176,10 +253,12 @@ impl Session {
             Connection::connect(options).await?.query_rows(&script).await.map(drop)
         };
         try_join_all(there.iter().map(install)).await.map(drop).map_err(|error| match error.code() {
-            SqlState::DUPLICATE_SCHEMA => {
-                PgError::unsupported("CREATE DATABASE with a template that has distributed tables")
-                    .hint("Create it without, and fill it by pg_dump and psql.")
-            }
+            SqlState::DUPLICATE_SCHEMA => PgError::unsupported(
+                "CREATE DATABASE with a template that has distributed tables",
+            )
+            .hint(
+                "Only the cluster's first database cannot be one: create it without, and fill it by pg_dump and psql.",
+            ),
             _ => error,
         })
     }
@@ -381,6 +460,11 @@ fn there_are(count: usize, what: &str) -> String {
 
 fn exists(name: &str) -> PgError {
     PgError::new(SqlState::DUPLICATE_DATABASE, format!("database \"{name}\" already exists"))
+}
+
+fn source_in_use(name: &str, detail: &str) -> PgError {
+    let text = format!("source database \"{name}\" is being accessed by other users");
+    PgError::new(SqlState::OBJECT_IN_USE, text).detail(detail.to_owned())
 }
 
 fn in_use(name: &str, detail: &str) -> PgError {

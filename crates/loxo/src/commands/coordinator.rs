@@ -65,7 +65,7 @@ pub async fn run(arguments: Arguments) -> Result<()> {
     let (stopper, reloader) = (coordinator.stopper(), coordinator.reloader());
     tokio::select! {
         ended = coordinator.serve() => ended,
-        () = super::asked_to_stop(|| {
+        () = super::asked_to_stop(&log, || {
             reloader.reload(read_again(&arguments.config, &name, listen)?)?;
             log.reload(&arguments.config)
         }) => {

@@ -1,7 +1,8 @@
-//! The log of a server process: to stderr, as text or as one JSON object a line; how much can be changed while it runs.
+//! The log of a server process: to stderr, as text or as one JSON object a line; how much can be changed while it runs, and a file
+//! that stderr leads to can be moved away.
 
 use std::fmt::{self, Debug, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use cluster::{Log, LogFormat};
 use pgerror::{PgError, Result, SqlState};
@@ -17,8 +18,12 @@ use tracing_subscriber::registry::LookupSpan;
 /// Says how much is logged, whatever the configuration says.
 const VARIABLE: &str = "LOXO_LOG";
 
-/// Changes how much is logged.
-pub struct Control(Box<Reload>);
+/// Changes how much is logged, and where.
+pub struct Control {
+    change: Box<Reload>,
+    /// Where stderr led to at the start, if that is a file.
+    file: Option<PathBuf>,
+}
 
 type Reload = dyn Fn(EnvFilter) -> std::result::Result<(), tracing_subscriber::reload::Error> + Send + Sync;
 
@@ -29,27 +34,36 @@ pub fn to_stderr(options: &Log) -> Result<Control> {
         .with_span_events(FmtSpan::CLOSE)
         .with_writer(std::io::stderr)
         .with_ansi(false);
-    match options.format {
+    let change: Box<Reload> = match options.format {
         LogFormat::Text => {
             let builder = builder.with_timer(Stamp).with_filter_reloading();
             let handle = builder.reload_handle();
             builder.init();
-            Ok(Control(Box::new(move |filter| handle.reload(filter))))
+            Box::new(move |filter| handle.reload(filter))
         }
         LogFormat::Json => {
             let builder = builder.event_format(Json).with_filter_reloading();
             let handle = builder.reload_handle();
             builder.init();
-            Ok(Control(Box::new(move |filter| handle.reload(filter))))
+            Box::new(move |filter| handle.reload(filter))
         }
-    }
+    };
+    let file = std::fs::read_link("/proc/self/fd/2").ok().filter(|path| path.is_file());
+    Ok(Control { change, file })
 }
 
 impl Control {
     /// As much as this configuration says now.
     pub fn reload(&self, path: &Path) -> Result<()> {
         let filter = filter(&cluster::Config::load(path)?.log.level)?;
-        (self.0)(filter).map_err(|error| PgError::internal(error.to_string()))
+        (self.change)(filter).map_err(|error| PgError::internal(error.to_string()))
+    }
+
+    /// Goes on in a new file of the name that the old one had at the start. False if the log goes to no file.
+    pub fn reopen(&self) -> Result<bool> {
+        let Some(path) = &self.file else { return Ok(false) };
+        cluster::redirect_output(path)?;
+        Ok(true)
     }
 }
 

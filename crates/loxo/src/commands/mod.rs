@@ -102,8 +102,8 @@ fn tell_service_manager(states: &[NotifyState<'_>]) {
     }
 }
 
-/// SIGTERM or Ctrl-C. SIGHUP has certificates, rules and how much is logged read again.
-async fn asked_to_stop(reload: impl Fn() -> Result<()>) {
+/// SIGTERM or Ctrl-C. SIGHUP has certificates, rules and how much is logged read again, SIGUSR1 the log's file opened again.
+async fn asked_to_stop(log: &log::Control, reload: impl Fn() -> Result<()>) {
     let mut terminate = match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
         Ok(signal) => signal,
         Err(error) => {
@@ -114,13 +114,13 @@ async fn asked_to_stop(reload: impl Fn() -> Result<()>) {
     tokio::select! {
         _ = terminate.recv() => {}
         _ = tokio::signal::ctrl_c() => {}
-        never = outlive_other_signals(reload) => match never {},
+        never = outlive_other_signals(log, reload) => match never {},
     }
     tell_service_manager(&[NotifyState::Stopping]);
 }
 
 /// Log rotation and the like send them to servers.
-async fn outlive_other_signals(reload: impl Fn() -> Result<()>) -> std::convert::Infallible {
+async fn outlive_other_signals(log: &log::Control, reload: impl Fn() -> Result<()>) -> std::convert::Infallible {
     use tokio::signal::unix::{SignalKind, signal};
     let [mut hangup, mut first, mut second] =
         [SignalKind::hangup(), SignalKind::user_defined1(), SignalKind::user_defined2()].map(|kind| signal(kind).ok());
@@ -129,7 +129,7 @@ async fn outlive_other_signals(reload: impl Fn() -> Result<()>) -> std::convert:
         None => std::future::pending().await,
     };
     loop {
-        let name = tokio::select! {
+        tokio::select! {
             _ = next(&mut hangup) => {
                 if let Ok(now) = NotifyState::monotonic_usec_now() {
                     tell_service_manager(&[NotifyState::Reloading, now]);
@@ -139,11 +139,13 @@ async fn outlive_other_signals(reload: impl Fn() -> Result<()>) -> std::convert:
                     Err(error) => tracing::error!(%error, "SIGHUP: what was read before stays"),
                 }
                 tell_service_manager(&[NotifyState::Ready]);
-                continue;
             }
-            _ = next(&mut first) => "SIGUSR1",
-            _ = next(&mut second) => "SIGUSR2",
-        };
-        tracing::info!("{name} is ignored: the configuration is read at the start only");
+            _ = next(&mut first) => match log.reopen() {
+                Ok(true) => tracing::info!("SIGUSR1: the log goes on in this file"),
+                Ok(false) => tracing::info!("SIGUSR1 is ignored: the log goes to no file"),
+                Err(error) => tracing::error!(%error, "SIGUSR1: the log's file cannot be opened"),
+            },
+            _ = next(&mut second) => tracing::info!("SIGUSR2 is ignored"),
+        }
     }
 }

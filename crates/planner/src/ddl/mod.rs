@@ -47,7 +47,8 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
         NodeEnum::DropStmt(drop) => ddl.drop(drop),
         NodeEnum::CreatedbStmt(create) => {
             let (name, sql) = (create.dbname.clone(), statement.node_sql.to_string());
-            Ok(Plan::Cluster(Box::new(ClusterCommand::CreateDatabase { name, sql })))
+            let template = tree::option_of(&create.options, "template").and_then(tree::text_of).map(str::to_owned);
+            Ok(Plan::Cluster(Box::new(ClusterCommand::CreateDatabase { name, template, sql })))
         }
         NodeEnum::DropdbStmt(drop) => {
             let force = tree::options(&drop.options).any(|option| option.defname == "force");
@@ -284,12 +285,7 @@ fn is_temporary(ctx: &Context<'_>, name: &RangeVar) -> bool {
 /// What we do not run on all nodes. Everything else that the grammar knows is run as it stands.
 fn refusal(node: &NodeEnum) -> Option<PgError> {
     let (what, hint) = match node {
-        NodeEnum::AlterDatabaseStmt(_) => {
-            ("ALTER DATABASE with options", "ALTER DATABASE … SET, GRANT and REVOKE ON DATABASE are possible.")
-        }
-        NodeEnum::AlterDatabaseRefreshCollStmt(_) => {
-            ("ALTER DATABASE … REFRESH COLLATION VERSION", "Run it on each datanode.")
-        }
+        NodeEnum::AlterDatabaseStmt(_) => ("ALTER DATABASE with options", "ALTER DATABASE … SET is possible."),
         NodeEnum::CreateSubscriptionStmt(_)
         | NodeEnum::AlterSubscriptionStmt(_)
         | NodeEnum::DropSubscriptionStmt(_) => ("a subscription", "Load the rows through a coordinator instead."),

@@ -49,6 +49,11 @@ fn target(ctx: &Context<'_>, name: &RangeVar, facts: &Facts) -> Result<Target> {
         return Err(PgError::unsupported("WHERE CURRENT OF").hint("Name the row by its key."));
     }
     let relation = match ctx.resolve(name)? {
+        Named::Home(None) if is_system_table(ctx, name) => {
+            return Err(PgError::unsupported(format!("a change of rows of system catalog \"{}\"", name.relname))
+                .detail("Each node has its own.")
+                .hint("Use the command that is made for it."));
+        }
         Named::Home(_) => return Ok(Target::Home),
         Named::View(view) => {
             return Err(PgError::unsupported(format!("a change of view \"{}\"", view.name))
@@ -60,6 +65,12 @@ fn target(ctx: &Context<'_>, name: &RangeVar, facts: &Facts) -> Result<Target> {
         return Err(PgError::unsupported("a data-modifying WITH").hint("Run the data changes one by one."));
     }
     Ok(Target::Table(relation))
+}
+
+/// Among the views of `pg_catalog` there is one that is written to, which sets what it shows.
+fn is_system_table(ctx: &Context<'_>, name: &RangeVar) -> bool {
+    let is_system = ["", "pg_catalog"].contains(&name.schemaname.as_str()) && ctx.catalog.is_system_name(&name.relname);
+    is_system && name.relname != "pg_settings"
 }
 
 /// It is planned anew, on the first of the copies: see [`first_copy`](crate::first_copy).

@@ -118,23 +118,21 @@ pub fn only_creates(sql: &str) -> bool {
         Some(Made::ViewStmt(view)) => !view.replace,
         Some(Made::CreateTrigStmt(trigger)) => !trigger.replace,
         Some(Made::DefineStmt(define)) => !define.replace,
-        made => matches!(
-            made,
-            Some(
-                Made::CreateTableAsStmt(_)
-                    | Made::CreateSeqStmt(_)
-                    | Made::IndexStmt(_)
-                    | Made::CreateSchemaStmt(_)
-                    | Made::CreateDomainStmt(_)
-                    | Made::CreateEnumStmt(_)
-                    | Made::CreateRangeStmt(_)
-                    | Made::CompositeTypeStmt(_)
-                    | Made::CreateStatsStmt(_)
-                    | Made::CreateCastStmt(_)
-                    | Made::CreateExtensionStmt(_)
-                    | Made::CreateRoleStmt(_)
-            )
-        ),
+        Some(
+            Made::CreateTableAsStmt(_)
+            | Made::CreateSeqStmt(_)
+            | Made::IndexStmt(_)
+            | Made::CreateSchemaStmt(_)
+            | Made::CreateDomainStmt(_)
+            | Made::CreateEnumStmt(_)
+            | Made::CreateRangeStmt(_)
+            | Made::CompositeTypeStmt(_)
+            | Made::CreateStatsStmt(_)
+            | Made::CreateCastStmt(_)
+            | Made::CreateExtensionStmt(_)
+            | Made::CreateRoleStmt(_),
+        ) => true,
+        _ => false,
     })
 }
 

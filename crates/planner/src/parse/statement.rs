@@ -388,6 +388,7 @@ pub enum ClusterCommand {
     },
     CreateDatabase {
         name: String,
+        template: Option<String>,
         sql: String,
     },
     DropDatabase {

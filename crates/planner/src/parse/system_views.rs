@@ -3,14 +3,16 @@
 //! `pg_stat_activity`, `pg_locks` and the functions about sessions, which on a datanode tell of the coordinators' pools; views and
 //! functions about what tables, indexes and databases hold and what happened to them, which know one datanode's part;
 //! `pg_prepared_xacts`, which on a datanode lists our gids, while users expect their own names; and `pg_trigger`, where a trigger
-//! that the coordinator runs looks as if it were switched off, with its kin in `information_schema`; and `pg_rewrite`, where a
-//! rule looks as if it were a replica's. In place of most views functions stand, for some clients read no other views than the
-//! system's (`restrict_nonsystem_relation_kind`). The text is changed before it is parsed, so describing, planning and running it
-//! all mean the same view. A position that PostgreSQL reports behind the name is too large by the length of the schema's.
+//! that the coordinator runs looks as if it were switched off, with its kin in `information_schema`; `pg_rewrite`, where a rule looks
+//! as if it were a replica's; and `pg_database`, where templates look as if clients could connect to them. In place of most views
+//! functions stand, for some clients read no other views than the system's (`restrict_nonsystem_relation_kind`). The text is changed
+//! before it is parsed, so describing, planning and running it all mean the same view. What is changed is not led away: it is refused.
+//! A position that PostgreSQL reports behind the name is too large by the length of the schema's.
 
 use pg_query::protobuf::{FuncCall, ParseResult, RangeVar};
 use pg_query::{Node, NodeEnum};
 
+use crate::facts::code;
 use crate::tree::{self, Ask, Ref, scan};
 
 const CATALOG: &str = "pg_catalog";
@@ -28,10 +30,11 @@ const ROWS: &str = "pg_stat_user_tables";
 /// Backends in them have the process ids of their sessions.
 const PROGRESS: &str = "pg_stat_progress_";
 /// What a datanode has more of than users made.
-const OTHERS: [(&str, &str); 4] = [
+const OTHERS: [(&str, &str); 5] = [
     (CATALOG, "pg_prepared_xacts"),
     (CATALOG, "pg_trigger"),
     (CATALOG, "pg_rewrite"),
+    (CATALOG, "pg_database"),
     ("information_schema", "triggers"),
 ];
 const SCHEMA: &str = "loxo";
@@ -63,11 +66,8 @@ pub(crate) enum Asked<'a> {
 
 /// What of the whole cluster the call wants to know.
 pub(crate) fn asks_cluster(call: &FuncCall) -> Option<Asked<'_>> {
-    let [schema, name] = call.funcname.as_slice() else { return None };
-    if tree::text_of(schema) != Some(SCHEMA) {
-        return None;
-    }
-    match tree::text_of(name)? {
+    let (Some(SCHEMA), name) = tree::qualified(&call.funcname) else { return None };
+    match name {
         "pg_stat_activity" => Some(Asked::Sessions),
         "pg_locks" => Some(Asked::Locks),
         SKEW => Some(Asked::View(ROWS)),
@@ -125,13 +125,9 @@ pub(super) fn redirect(sql: &str, parsed: &ParseResult) -> Option<String> {
             Some(format!("{SCHEMA}.{view}{}", if PLAIN.contains(&view) { "" } else { "()" }))
         },
         |call| {
-            let (schema, name) = match call.funcname.as_slice() {
-                [name] => (CATALOG, tree::text_of(name)?),
-                [schema, name] => (tree::text_of(schema)?, tree::text_of(name)?),
-                _ => return None,
-            };
+            let name = tree::own_name(&call.funcname)?;
             let is_size = SIZES.contains(&name) && (name == SIZES[0] || !is_constant(call.args.first()));
-            (schema == CATALOG && (CALLS.contains(&name) || is_size)).then(|| format!("{SCHEMA}.{name}"))
+            (CALLS.contains(&name) || is_size).then(|| format!("{SCHEMA}.{name}"))
         },
     )
 }
@@ -148,8 +144,11 @@ pub(super) fn replaced(
     for node in parsed.stmts.iter().filter_map(|raw| query(raw.stmt.as_deref())) {
         let (Ok(hidden), Ok(names)) = (node.with_names(), node.tables()) else { continue };
         let is_hidden = |name: &RangeVar| name.schemaname.is_empty() && hidden.contains(&name.relname);
+        let is_changed = |at| node.any(|node| code::changed(node).is_some_and(|of| of.location == at)).unwrap_or(true);
         for name in names.into_iter().filter(|name| !is_hidden(name)) {
-            if let (Some(text), Ok(start)) = (by(name), usize::try_from(name.location)) {
+            if let (Some(text), Ok(start)) = (by(name), usize::try_from(name.location))
+                && !is_changed(name.location)
+            {
                 places.push((start, !name.schemaname.is_empty(), text));
             }
         }

@@ -225,11 +225,8 @@ pub(crate) fn conjuncts(condition: Option<&Node>) -> Vec<&Node> {
 
 /// The name of a function, an operator, … if it is bare or of pg_catalog.
 pub(crate) fn own_name(names: &[Node]) -> Option<&str> {
-    match names {
-        [op] => text_of(op),
-        [schema, op] if text_of(schema) == Some("pg_catalog") => text_of(op),
-        _ => None,
-    }
+    let (None | Some("pg_catalog"), name) = qualified(names) else { return None };
+    Some(name)
 }
 
 /// A column reference of one name.

@@ -48,7 +48,8 @@ const SESSION_SETTINGS: [(&str, &str); 6] = [
 const LASTING_SQL: &str = "SELECT pg_catalog.set_config(name, '0', false) FROM pg_catalog.pg_settings \
      WHERE name OPERATOR(pg_catalog.=) 'transaction_timeout'";
 /// At another isolation level it would keep the snapshot in which it reads `loxo.node`.
-const LOCK_SQL: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; LOCK TABLE loxo.leader IN EXCLUSIVE MODE NOWAIT; SAVEPOINT loxo_read";
+const LOCK_SQL: &str =
+    "BEGIN ISOLATION LEVEL READ COMMITTED; LOCK TABLE loxo.leader IN EXCLUSIVE MODE NOWAIT; SAVEPOINT loxo_read";
 /// Gives back the locks of what was read since: REINDEX DATABASE, say, would wait for them as long as the leader leads.
 const FORGET_SQL: &str = "ROLLBACK TO SAVEPOINT loxo_read; RELEASE SAVEPOINT loxo_read";
 
