@@ -49,7 +49,7 @@ SELECT a.d, b.m, a.c || b.c FROM v a JOIN v b ON a.k = b.d + 1 ORDER BY 1;
 SELECT a.c, b.d, b.m FROM v a LEFT JOIN v b ON b.k = a.d + 2 ORDER BY 1, 2;
 SELECT c, max(m), pg_typeof(max(d)) FROM v GROUP BY c HAVING max(m) < 2 ORDER BY c;
 BEGIN;
-UPDATE v SET k = k + 10 WHERE k = 1;
+UPDATE v SET d = 50 WHERE k = 9;
 SELECT a.d, b.m FROM v a JOIN v b ON a.k = b.d + 1 ORDER BY 1;
 SELECT k, c, count(*) OVER (PARTITION BY m) FROM v ORDER BY 1;
 ROLLBACK;

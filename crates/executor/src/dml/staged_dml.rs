@@ -197,7 +197,8 @@ impl Session {
             return Ok(nothing);
         }
         self.check_rights(Some(&change.original), call).await?;
-        if reads_all || !moves && !(adds && change.actions.len() > 1) {
+        let reads_rows = moves || (adds && change.actions.len() > 1);
+        if reads_all || !reads_rows {
             return Ok(Lacking { address: !reads_all, rights: if has_all { &[] } else { arrive } });
         }
         let what =
