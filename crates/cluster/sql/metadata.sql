@@ -454,8 +454,8 @@ END
 $$;
 COMMENT ON FUNCTION loxo.take_rights_back(bytea, regclass, text) IS 'Makes the rights on a table what they were before loxo.lend_rights().';
 
--- A change whose rows several datanodes work out together finds them again by their address, which only those may read who may read all
--- columns. It tells nothing of a row.
+-- A change whose rows several datanodes work out together finds them again by their address, a row lock by that and xmin, which only
+-- those may read who may read all columns. They tell nothing of a row.
 CREATE FUNCTION loxo.lend_address(proof bytea, relation regclass) RETURNS text
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$
@@ -465,7 +465,7 @@ DECLARE
 BEGIN
     PERFORM loxo.check_proof('lend_address', proof);
     SELECT string_agg(u.one, ', ') INTO lacking
-    FROM unnest(ARRAY['ctid', 'tableoid']) AS u (one) WHERE NOT has_column_privilege(caller, relation, u.one, 'SELECT');
+    FROM unnest(ARRAY['ctid', 'xmin', 'tableoid']) AS u (one) WHERE NOT has_column_privilege(caller, relation, u.one, 'SELECT');
     IF lacking IS NOT NULL THEN
         EXECUTE format('LOCK TABLE %s IN SHARE UPDATE EXCLUSIVE MODE', relation);
         EXECUTE format('GRANT SELECT (%s) ON TABLE %s TO %I', lacking, relation, caller);
@@ -593,6 +593,42 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION loxo.index_temp(bytea, name, name[], bool) IS 'Gives such a table an index, or its primary key.';
+
+-- Values of a domain that are stored are not checked when they are read: some may be older than its constraint, and an outer join makes
+-- nulls. COPY would check them. So the columns of such a table have the types underneath while it is filled.
+CREATE FUNCTION loxo.bare_domains(proof bytea, name name) RETURNS text
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    relation oid := to_regclass(format('pg_temp.%I', name));
+    domains text;
+BEGIN
+    PERFORM loxo.check_proof('bare_domains', proof);
+    SELECT string_agg(format('%s %s', a.attnum, a.atttypid), ',') INTO domains
+    FROM pg_attribute AS a JOIN pg_type AS t ON t.oid = a.atttypid
+    WHERE a.attrelid = relation AND a.attnum > 0 AND t.typtype = 'd';
+    LOOP
+        UPDATE pg_attribute AS a SET atttypid = t.typbasetype FROM pg_type AS t
+        WHERE a.attrelid = relation AND a.attnum > 0 AND t.oid = a.atttypid AND t.typtype = 'd';
+        EXIT WHEN NOT FOUND;
+    END LOOP;
+    RETURN domains;
+END
+$$;
+COMMENT ON FUNCTION loxo.bare_domains(bytea, name) IS
+    'Gives a temp table''s columns the types under their domains, until loxo.restore_domains(). Gives what that wants, or null.';
+
+CREATE FUNCTION loxo.restore_domains(proof bytea, name name, domains text) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    PERFORM loxo.check_proof('restore_domains', proof);
+    UPDATE pg_attribute AS a SET atttypid = split_part(u.one, ' ', 2)::oid
+    FROM unnest(string_to_array(domains, ',')) AS u (one)
+    WHERE a.attrelid = to_regclass(format('pg_temp.%I', name)) AND a.attnum = split_part(u.one, ' ', 1)::int2;
+END
+$$;
+COMMENT ON FUNCTION loxo.restore_domains(bytea, name, text) IS 'Gives the columns their domains again.';
 
 -- Where a coordinator has PostgreSQL read a statement as the body of a function, for those who may make none in pg_temp.
 CREATE FUNCTION loxo.make_schema(proof bytea) RETURNS name
@@ -732,6 +768,22 @@ END
 $$;
 COMMENT ON FUNCTION loxo.tell_rows(bytea, bool) IS 'Has loxo.tell_row() speak, up to the end of the transaction, or be silent.';
 
+-- PostgreSQL asks for this right where a trigger is made, for ownership where one is switched off.
+CREATE FUNCTION loxo.check_trigger_right(relation regclass) RETURNS void
+    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    caller name := CASE current_setting('role') WHEN 'none' THEN session_user ELSE current_setting('role') END;
+BEGIN
+    IF NOT has_table_privilege(caller, relation, 'TRIGGER')
+            AND NOT pg_has_role(session_user, (SELECT c.relowner FROM pg_class AS c WHERE c.oid = relation), 'MEMBER') THEN
+        RAISE insufficient_privilege USING
+            MESSAGE = format('permission denied for table %s', (SELECT c.relname FROM pg_class AS c WHERE c.oid = relation));
+    END IF;
+END
+$$;
+COMMENT ON FUNCTION loxo.check_trigger_right(regclass) IS 'May the caller make triggers of the table?';
+
 -- Called wherever a table becomes replicated, ceases to be, or gets a trigger. A partition has its own trigger, not its parent's.
 CREATE FUNCTION loxo.tend_copy(relation regclass, followed bool) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
@@ -746,11 +798,7 @@ DECLARE
     name name;
     part regclass;
 BEGIN
-    SELECT c.relkind INTO kind FROM pg_class AS c
-    WHERE c.oid = relation AND pg_has_role(session_user, c.relowner, 'MEMBER');
-    IF kind IS NULL THEN
-        RAISE insufficient_privilege USING MESSAGE = format('must be owner of table %s', relation);
-    END IF;
+    SELECT c.relkind INTO kind FROM pg_class AS c WHERE c.oid = relation;
     IF kind = 'r' AND is_copy AND NOT tells THEN
         EXECUTE format($sql$CREATE TRIGGER "loxo.tell_row" AFTER INSERT OR UPDATE OR DELETE ON %s FOR EACH ROW
             WHEN (pg_catalog.current_setting('loxo.tell_rows', true) OPERATOR(pg_catalog.=) 'on')
@@ -783,6 +831,7 @@ CREATE FUNCTION loxo.tend_copy(proof bytea, relation regclass) RETURNS void
     AS $$
 BEGIN
     PERFORM loxo.check_proof('tend_copy', proof);
+    PERFORM loxo.check_trigger_right(relation);
     PERFORM loxo.tend_copy(relation, false);
 END
 $$;
@@ -866,10 +915,24 @@ CREATE FUNCTION loxo.tie_capture(proof bytea, relation regclass, trigger name) R
     AS $$
 BEGIN
     PERFORM loxo.check_proof('tie_capture', proof);
+    PERFORM loxo.check_trigger_right(relation);
+    EXECUTE format('ALTER TABLE %s DISABLE TRIGGER %I', relation, trigger);
     PERFORM loxo.tie(relation, trigger);
 END
 $$;
-COMMENT ON FUNCTION loxo.tie_capture(bytea, regclass, name) IS 'The same for coordinators.';
+COMMENT ON FUNCTION loxo.tie_capture(bytea, regclass, name) IS 'The same for coordinators, and no node fires the trigger any more.';
+
+CREATE FUNCTION loxo.untie_capture(proof bytea, relation regclass, trigger name) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    PERFORM loxo.check_proof('untie_capture', proof);
+    PERFORM loxo.check_trigger_right(relation);
+    EXECUTE format('DROP TRIGGER %I ON %s', 'loxo:' || trigger, relation);
+END
+$$;
+COMMENT ON FUNCTION loxo.untie_capture(bytea, regclass, name) IS
+    'The nodes fire the trigger, which somebody has made anew, by themselves.';
 
 -- Triggers BEFORE ... FOR EACH ROW fire in the order of their names, so those in PL/pgSQL beside one that the coordinator runs are
 -- run by it too. What is in another language stays on the nodes, after all others: the planner sees to that.
@@ -880,10 +943,7 @@ DECLARE
     one record;
 BEGIN
     PERFORM loxo.check_proof('capture_others', proof);
-    PERFORM FROM pg_class AS c WHERE c.oid = relation AND pg_has_role(session_user, c.relowner, 'MEMBER');
-    IF NOT FOUND THEN
-        RAISE insufficient_privilege USING MESSAGE = format('must be owner of table %s', relation);
-    END IF;
+    PERFORM loxo.check_trigger_right(relation);
     FOR one IN
         SELECT t.tgname AS name, 'loxo:' || t.tgname AS captured, t.tgenabled AS enabled, concat_ws(' OR ',
             CASE WHEN t.tgtype & 4 <> 0 THEN 'INSERT' END, CASE WHEN t.tgtype & 8 <> 0 THEN 'DELETE' END,
@@ -1088,9 +1148,10 @@ COMMENT ON FUNCTION loxo.next_identity(oid) IS 'The next number of an identity c
 -- Everything else in the schema is for superusers: PostgreSQL lets everybody call a new function.
 REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA loxo FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION loxo.relation, loxo.lend_change, loxo.begin_schema_change, loxo.lock_for_commit, loxo.register_table, loxo.keep_writers_off,
-    loxo.join_writers, loxo.forget_missing, loxo.open_matview, loxo.close_matview, loxo.tie_capture, loxo.capture_others, loxo.tell_rows, loxo.let_rows,
-    loxo.watch_moves,
-    loxo.lend_rights, loxo.take_rights_back, loxo.lend_address, loxo.take_address_back, loxo.lend, loxo.take_back, loxo.make_temp, loxo.index_temp, loxo.make_schema,
+    loxo.join_writers, loxo.forget_missing, loxo.open_matview, loxo.close_matview, loxo.tie_capture, loxo.untie_capture,
+    loxo.capture_others, loxo.tell_rows, loxo.let_rows, loxo.watch_moves,
+    loxo.lend_rights, loxo.take_rights_back, loxo.lend_address, loxo.take_address_back, loxo.lend, loxo.take_back, loxo.make_temp, loxo.index_temp, loxo.bare_domains, loxo.restore_domains,
+    loxo.make_schema,
     loxo.tend_copy(bytea, regclass) TO PUBLIC;
 -- A trigger function is called by triggers only, and those who make one need the right to; the others read what everybody may read.
 GRANT EXECUTE ON FUNCTION loxo.capture, loxo.pg_trigger, loxo.pg_rewrite, loxo.pg_database, loxo.values_drawn, loxo.value_drawn,

@@ -1,4 +1,6 @@
--- From layout 8 to layout 9: what statements have cost; loxo.settle() is called read_barrier; triggers that tell of rows fire always.
+-- From layout 8 to layout 9: what statements have cost; loxo.settle() is called read_barrier; triggers that tell of rows fire always;
+-- who may make a trigger need not own the table; row locks of who may read some columns only;
+-- values of domains travel unchecked.
 
 SET LOCAL search_path = pg_catalog, pg_temp;
 
@@ -52,6 +54,22 @@ BEGIN
 END
 $$;
 
+CREATE OR REPLACE FUNCTION loxo.check_trigger_right(relation regclass) RETURNS void
+    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    caller name := CASE current_setting('role') WHEN 'none' THEN session_user ELSE current_setting('role') END;
+BEGIN
+    IF NOT has_table_privilege(caller, relation, 'TRIGGER')
+            AND NOT pg_has_role(session_user, (SELECT c.relowner FROM pg_class AS c WHERE c.oid = relation), 'MEMBER') THEN
+        RAISE insufficient_privilege USING
+            MESSAGE = format('permission denied for table %s', (SELECT c.relname FROM pg_class AS c WHERE c.oid = relation));
+    END IF;
+END
+$$;
+COMMENT ON FUNCTION loxo.check_trigger_right(regclass) IS 'May the caller make triggers of the table?';
+REVOKE EXECUTE ON FUNCTION loxo.check_trigger_right(regclass) FROM PUBLIC;
+
 CREATE OR REPLACE FUNCTION loxo.tend_copy(relation regclass, followed bool) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
     AS $$
@@ -65,11 +83,7 @@ DECLARE
     name name;
     part regclass;
 BEGIN
-    SELECT c.relkind INTO kind FROM pg_class AS c
-    WHERE c.oid = relation AND pg_has_role(session_user, c.relowner, 'MEMBER');
-    IF kind IS NULL THEN
-        RAISE insufficient_privilege USING MESSAGE = format('must be owner of table %s', relation);
-    END IF;
+    SELECT c.relkind INTO kind FROM pg_class AS c WHERE c.oid = relation;
     IF kind = 'r' AND is_copy AND NOT tells THEN
         EXECUTE format($sql$CREATE TRIGGER "loxo.tell_row" AFTER INSERT OR UPDATE OR DELETE ON %s FOR EACH ROW
             WHEN (pg_catalog.current_setting('loxo.tell_rows', true) OPERATOR(pg_catalog.=) 'on')
@@ -94,6 +108,128 @@ BEGIN
     END LOOP;
 END
 $$;
+
+CREATE OR REPLACE FUNCTION loxo.tend_copy(proof bytea, relation regclass) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    PERFORM loxo.check_proof('tend_copy', proof);
+    PERFORM loxo.check_trigger_right(relation);
+    PERFORM loxo.tend_copy(relation, false);
+END
+$$;
+
+CREATE OR REPLACE FUNCTION loxo.tie_capture(proof bytea, relation regclass, trigger name) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    PERFORM loxo.check_proof('tie_capture', proof);
+    PERFORM loxo.check_trigger_right(relation);
+    EXECUTE format('ALTER TABLE %s DISABLE TRIGGER %I', relation, trigger);
+    PERFORM loxo.tie(relation, trigger);
+END
+$$;
+COMMENT ON FUNCTION loxo.tie_capture(bytea, regclass, name) IS 'The same for coordinators, and no node fires the trigger any more.';
+
+CREATE OR REPLACE FUNCTION loxo.untie_capture(proof bytea, relation regclass, trigger name) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    PERFORM loxo.check_proof('untie_capture', proof);
+    PERFORM loxo.check_trigger_right(relation);
+    EXECUTE format('DROP TRIGGER %I ON %s', 'loxo:' || trigger, relation);
+END
+$$;
+COMMENT ON FUNCTION loxo.untie_capture(bytea, regclass, name) IS
+    'The nodes fire the trigger, which somebody has made anew, by themselves.';
+
+CREATE OR REPLACE FUNCTION loxo.capture_others(proof bytea, relation regclass) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    one record;
+BEGIN
+    PERFORM loxo.check_proof('capture_others', proof);
+    PERFORM loxo.check_trigger_right(relation);
+    FOR one IN
+        SELECT t.tgname AS name, 'loxo:' || t.tgname AS captured, t.tgenabled AS enabled, concat_ws(' OR ',
+            CASE WHEN t.tgtype & 4 <> 0 THEN 'INSERT' END, CASE WHEN t.tgtype & 8 <> 0 THEN 'DELETE' END,
+            CASE WHEN t.tgtype & 16 <> 0 THEN concat('UPDATE', (
+                SELECT ' OF ' || string_agg(quote_ident(a.attname), ', ') FROM pg_attribute AS a
+                WHERE a.attrelid = t.tgrelid AND a.attnum = ANY (t.tgattr::int2[]))) END) AS events
+        FROM pg_trigger AS t JOIN pg_proc AS p ON p.oid = t.tgfoid JOIN pg_language AS l ON l.oid = p.prolang
+        WHERE t.tgrelid = relation AND t.tgtype & 67 = 3 AND NOT t.tgisinternal AND l.lanname = 'plpgsql'
+          AND t.tgfoid <> 'loxo.capture()'::regprocedure
+          AND NOT EXISTS (SELECT FROM pg_trigger AS c WHERE c.tgrelid = t.tgrelid AND c.tgname = 'loxo:' || t.tgname)
+    LOOP
+        IF octet_length(one.captured) > 63 OR one.enabled = 'A' OR (one.enabled = 'R' AND NOT loxo.follows(relation)) THEN
+            RAISE feature_not_supported USING
+                MESSAGE = format('trigger "%s" beside one that reads or writes tables is not supported', one.name),
+                HINT = 'Give it a name of at most 58 bytes, and the state of ENABLE TRIGGER.';
+        END IF;
+        EXECUTE format('CREATE TRIGGER %I BEFORE %s ON %s FOR EACH ROW EXECUTE FUNCTION loxo.capture()',
+            one.captured, one.events, relation);
+        IF one.enabled = 'D' THEN
+            EXECUTE format('ALTER TABLE %s DISABLE TRIGGER %I', relation, one.captured);
+        END IF;
+        EXECUTE format('ALTER TABLE %s DISABLE TRIGGER %I', relation, one.name);
+        PERFORM loxo.tie(relation, one.name);
+    END LOOP;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION loxo.lend_address(proof bytea, relation regclass) RETURNS text
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    caller name := CASE current_setting('role') WHEN 'none' THEN session_user ELSE current_setting('role') END;
+    lacking text;
+BEGIN
+    PERFORM loxo.check_proof('lend_address', proof);
+    SELECT string_agg(u.one, ', ') INTO lacking
+    FROM unnest(ARRAY['ctid', 'xmin', 'tableoid']) AS u (one) WHERE NOT has_column_privilege(caller, relation, u.one, 'SELECT');
+    IF lacking IS NOT NULL THEN
+        EXECUTE format('LOCK TABLE %s IN SHARE UPDATE EXCLUSIVE MODE', relation);
+        EXECUTE format('GRANT SELECT (%s) ON TABLE %s TO %I', lacking, relation, caller);
+    END IF;
+    RETURN lacking;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION loxo.bare_domains(proof bytea, name name) RETURNS text
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    relation oid := to_regclass(format('pg_temp.%I', name));
+    domains text;
+BEGIN
+    PERFORM loxo.check_proof('bare_domains', proof);
+    SELECT string_agg(format('%s %s', a.attnum, a.atttypid), ',') INTO domains
+    FROM pg_attribute AS a JOIN pg_type AS t ON t.oid = a.atttypid
+    WHERE a.attrelid = relation AND a.attnum > 0 AND t.typtype = 'd';
+    LOOP
+        UPDATE pg_attribute AS a SET atttypid = t.typbasetype FROM pg_type AS t
+        WHERE a.attrelid = relation AND a.attnum > 0 AND t.oid = a.atttypid AND t.typtype = 'd';
+        EXIT WHEN NOT FOUND;
+    END LOOP;
+    RETURN domains;
+END
+$$;
+COMMENT ON FUNCTION loxo.bare_domains(bytea, name) IS
+    'Gives a temp table''s columns the types under their domains, until loxo.restore_domains(). Gives what that wants, or null.';
+
+CREATE OR REPLACE FUNCTION loxo.restore_domains(proof bytea, name name, domains text) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    PERFORM loxo.check_proof('restore_domains', proof);
+    UPDATE pg_attribute AS a SET atttypid = split_part(u.one, ' ', 2)::oid
+    FROM unnest(string_to_array(domains, ',')) AS u (one)
+    WHERE a.attrelid = to_regclass(format('pg_temp.%I', name)) AND a.attnum = split_part(u.one, ' ', 1)::int2;
+END
+$$;
+COMMENT ON FUNCTION loxo.restore_domains(bytea, name, text) IS 'Gives the columns their domains again.';
+GRANT EXECUTE ON FUNCTION loxo.untie_capture, loxo.bare_domains, loxo.restore_domains TO PUBLIC;
 
 DO $$
 DECLARE

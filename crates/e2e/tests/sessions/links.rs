@@ -395,3 +395,23 @@ fn a_value_drawn_over_another_connection_is_told_at_once() {
     let mut other = cluster.connect(0).expect("a session");
     assert_eq!(other.run("SELECT lastval()").expect_err("not its own").code().as_str(), "55000");
 }
+
+/// A backend that comes from another session is given the settings of the new one under the settings of the old one, which may say more
+/// than the new one wants to hear.
+#[test]
+fn what_settings_say_while_they_change_is_no_news_of_a_statement() {
+    let cluster = Cluster::start(3, 1).expect("a cluster");
+    let mut talkative = cluster.connect(0).expect("a session");
+    let mut quiet = cluster.connect(0).expect("a session");
+    talkative.run("CREATE TABLE t (k int) DISTRIBUTE BY HASH (k)").expect("a table");
+    for sql in ["SELECT count(*) FROM t", "SELECT k FROM t WHERE k = 3", "SELECT 1"] {
+        talkative.run("SET client_min_messages = debug5").expect("a setting");
+        let told = talkative.simple(sql).expect("an answer");
+        assert!(!told.notices.is_empty(), "{sql}: debug5 has much to say");
+        let told = quiet.simple(sql).expect("an answer");
+        assert!(told.error.is_none() && told.notices.is_empty(), "{sql}: {:?} {:?}", told.error, told.notices);
+        talkative.run("RESET client_min_messages").expect("a reset");
+        let told = talkative.simple(sql).expect("an answer");
+        assert!(told.error.is_none() && told.notices.is_empty(), "{sql}: {:?} {:?}", told.error, told.notices);
+    }
+}

@@ -107,7 +107,12 @@ pub(crate) struct Replay {
 
 impl LeasedConnection {
     pub(crate) async fn replay(&mut self, replay: &Replay) -> Result<()> {
-        self.link.connection.execute(&replay.commands).await?;
+        let connection = &mut self.link.connection;
+        let earlier = connection.take_notices();
+        connection.execute(&replay.commands).await?;
+        // What these commands say is no news of a statement.
+        connection.take_notices();
+        connection.put_back_notices(earlier);
         self.link.applied_settings = replay.settings;
         if replay.is_foreign {
             self.link.left_by = None;

@@ -12,6 +12,7 @@ use crate::backend::pool::sequence_values::without_own_context;
 use crate::copy::from::{column_list, copy_options};
 use crate::copy::input::{CLIENT_GAVE_UP, CopySource};
 use crate::dml::staged::without_copy_context;
+use crate::engine::gather::without_position;
 use crate::engine::output::Output;
 use crate::engine::run::Completion;
 use crate::engine::spool::Spool;
@@ -83,6 +84,7 @@ impl Session {
         if options.freeze {
             self.check_freeze(plan, &mut source).await?;
         }
+        let may_insert = self.check_copy_rights(plan).await?;
         self.create_copy_stage(stage).await?;
         let mut sql = format!(
             "COPY pg_temp.{}{} FROM STDIN {}",
@@ -99,6 +101,8 @@ impl Session {
         self.feed_home(source, options, plan.columns.len(), lines.as_mut())
             .await
             .map_err(|error| without_own_context(crate::engine::temp::placement::rename_stage(error, stage)))?;
+        let (table, nodes) = (plan.target.qualified_name(), plan.target.distribution.nodes());
+        let lent = if may_insert { self.lend_rights(&nodes, &table, &["INSERT"]).await? } else { Vec::new() };
         let mut nothing = Spool::default();
         let drained = self.drain_stage(stage, None, &Call::default(), &mut Output::spool(&mut nothing)).await;
         // If rows were left out, nobody knows which.
@@ -109,8 +113,30 @@ impl Session {
             true => copyfmt::renumber(error, &stage.target.name, line_of),
             false => without_copy_context(error),
         })?;
+        self.take_rights_back(&table, lent).await?;
         self.run_on(self.home, &format!("DROP TABLE pg_temp.{}", catalog::quote_identifier(&stage.table))).await?;
         Ok(rows)
+    }
+
+    /// What the stage, which is the user's own, would not ask for: WHERE reads the table's columns. Is the user to be lent the right to
+    /// insert all that the stage brings, having rights on the columns of the lines?
+    async fn check_copy_rights(&mut self, plan: &CopyFrom) -> Result<bool> {
+        let name = plan.target.qualified_name();
+        if let Some(condition) = &plan.where_sql {
+            let read = format!("SELECT 1 FROM ONLY {name} WHERE {condition}");
+            self.check_rights(Some(&read), &Call::simple()).await.map_err(without_position)?;
+        }
+        if !self.catalog().await?.catalog.has_column_grants(plan.target.oid) {
+            return Ok(false);
+        }
+        let name = catalog::quote_literal(&name);
+        let may = |column: &planner::RowColumn| {
+            let column = catalog::quote_literal(&column.name);
+            format!("pg_catalog.has_column_privilege({name}, {column}, 'INSERT')")
+        };
+        let may = plan.columns.iter().map(may).collect::<Vec<_>>().join(" AND ");
+        let rows = self.rows_on(self.home, &format!("SELECT {may}")).await?;
+        Ok(rows.first().and_then(|row| row.first()?.as_deref()) == Some(b"t"))
     }
 
     /// Runs `COPY table FROM` of what only the home node has. `sql` is the statement's text.

@@ -385,6 +385,9 @@ fn effect_call(effect: &Effect) -> Option<OwnCall> {
         Effect::TieCapture { table, trigger } => {
             return Some(OwnCall::about("tie_capture", table, &format!(", {}", quote_literal(trigger))));
         }
+        Effect::UntieCapture { table, trigger } => {
+            return Some(OwnCall::about("untie_capture", table, &format!(", {}", quote_literal(trigger))));
+        }
         Effect::CaptureOthers { table } => return Some(OwnCall::about("capture_others", table, "")),
         Effect::Run(_) | Effect::RenameTable { .. } | Effect::RenameColumn { .. } | Effect::RenameSchema { .. } => {
             return None;

@@ -21,7 +21,6 @@ use crate::backend::call::Call;
 use crate::backend::call::is_node_specific;
 use crate::backend::call::travels_in_binary;
 use crate::backend::isolation::Isolation;
-use crate::backend::own_calls::OwnCall;
 use crate::block::Mode;
 use crate::dml::staged::INSERT_VALUES_MAX;
 use crate::dml::writes::Write;
@@ -54,6 +53,12 @@ struct Share<'a> {
     binary: bool,
 }
 
+/// What the user has to be lent for a change, beside what PostgreSQL asks for.
+struct Lacking {
+    address: bool,
+    rights: &'static [&'static str],
+}
+
 /// What is done to all rows before the next is begun.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Pass {
@@ -80,7 +85,7 @@ impl Session {
         }
         self.refuse_serializable(&nodes)?;
         self.atomically(async |this| {
-            this.wants_address(change, call).await?;
+            this.lacking(change, call).await?;
             if !this.isolation().is_some_and(Isolation::keeps_snapshot) {
                 this.keep_writers_off(&change.target.distribution.nodes(), std::slice::from_ref(&target)).await?;
                 this.statement_finished();
@@ -115,9 +120,9 @@ impl Session {
     ) -> Result<Completion> {
         self.may_change(change.command)?;
         let columns = self.complain_of(&change.original, call).await?;
-        let lends = self.wants_address(change, call).await?;
+        let lacks = self.lacking(change, call).await?;
         self.check_rights(change.rights_sql.as_deref(), call).await?;
-        let lent = if lends { self.lend_address(change).await? } else { Vec::new() };
+        let address = if lacks.address { self.lend_address(&change.target).await? } else { Vec::new() };
         if call.describe
             && output.wants_description()
             && let Some(columns) = columns.filter(|_| !change.returning.is_empty())
@@ -135,6 +140,11 @@ impl Session {
             self.check_once().await?;
         }
         let binary = change.columns.iter().chain(&change.returned).all(|c| travels_in_binary(c.type_oid));
+        let (table, nodes) = (change.target.qualified_name(), change.target.distribution.nodes());
+        let rights = match lacks.rights {
+            [] => Vec::new(),
+            lacking => self.lend_rights(&nodes, &table, lacking).await?,
+        };
         let mut total = 0;
         for pass in [Pass::Delete, Pass::Update, Pass::Insert] {
             for (number, action) in change.actions.iter().enumerate() {
@@ -146,11 +156,8 @@ impl Session {
             std::iter::once("loxo_stage").chain(change.inputs.iter().map(|input: &Input| input.table.as_str()));
         let tables: Vec<String> = tables.map(|table| format!("pg_temp.{table}")).collect();
         self.run_on(self.sink, &format!("DROP TABLE {}", tables.join(", "))).await?;
-        for (node, columns) in lent {
-            let columns = format!(", {}", catalog::quote_literal(&columns));
-            self.call_on(node, &[OwnCall::about("take_address_back", &change.target.qualified_name(), &columns)])
-                .await?;
-        }
+        self.take_rights_back(&table, rights).await?;
+        self.take_address_back(&change.target, address).await?;
         Ok(Completion::Tag(format!("{} {total}", change.command)))
     }
 
@@ -163,39 +170,40 @@ impl Session {
         home.read_description().await.map(|description| description.1)
     }
 
-    /// Rows are found again by their `ctid`, which PostgreSQL shows to nobody who has rights on some columns only. Has the user to be
-    /// lent it? A row that may move, or is compared with new ones, is read as a whole: then nothing helps.
-    async fn wants_address(&mut self, change: &StagedDml, call: &Call) -> Result<bool> {
+    /// What the user has to be lent. Rows are found again by their `ctid`, which PostgreSQL shows to nobody who has rights on some columns
+    /// only. One that may move, or is compared with new ones, is read as a whole: then that does not help. New rows come with all their
+    /// columns, whichever the user has named, and one that moves is deleted and inserted.
+    async fn lacking(&mut self, change: &StagedDml, call: &Call) -> Result<Lacking> {
+        let nothing = Lacking { address: false, rights: &[] };
         if change.rights_sql.is_some() {
-            return Ok(false);
+            return Ok(nothing);
         }
         let target = &change.target;
+        let moves = change.actions.iter().any(|action| matches!(action, StagedAction::Update { moves: true, .. }));
+        let adds = change.actions.contains(&StagedAction::Insert);
         let may = |right: &str| format!("pg_catalog.has_table_privilege({}::pg_catalog.oid, '{right}')", target.oid);
         let changes = if change.command == "MERGE" { "SELECT" } else { change.command };
-        let rights = planner::own_text(&format!("SELECT {} AND {}", may("SELECT"), may(changes)))?;
-        if self.rows_on(self.home, &rights).await?.first().and_then(|row| row.first()?.as_deref()) == Some(b"t") {
-            return Ok(false);
+        let arrive: &'static [&'static str] = match (moves && change.rooted.is_none(), adds) {
+            (true, _) => &["INSERT", "DELETE"],
+            (false, true) => &["INSERT"],
+            (false, false) => &[],
+        };
+        let all = std::iter::once(&"SELECT").chain(arrive).map(|right| may(right)).collect::<Vec<_>>().join(" AND ");
+        let rights = planner::own_text(&format!("SELECT {} AND {}, {all}", may("SELECT"), may(changes)))?;
+        let rows = self.rows_on(self.home, &rights).await?;
+        let has = |at: usize| rows.first().and_then(|row| row.get(at)?.as_deref()) == Some(b"t");
+        let (reads_all, has_all) = (has(0), has(1));
+        if reads_all && has_all {
+            return Ok(nothing);
         }
         self.check_rights(Some(&change.original), call).await?;
-        let moves = change.actions.iter().any(|action| matches!(action, StagedAction::Update { moves: true, .. }));
-        let adds = change.actions.len() > 1 && change.actions.contains(&StagedAction::Insert);
-        if !moves && !adds {
-            return Ok(true);
+        let reads_rows = moves || (adds && change.actions.len() > 1);
+        if reads_all || !reads_rows {
+            return Ok(Lacking { address: !reads_all, rights: if has_all { &[] } else { arrive } });
         }
         let what =
             format!("this {} by a role with rights on some columns of table \"{}\"", change.command, target.name);
         Err(PgError::unsupported(what).hint("GRANT the rights on the table, or change rows of one datanode at a time."))
-    }
-
-    /// Gives the nodes where the user has it until the statement's end, and the columns he had no right to there.
-    async fn lend_address(&mut self, change: &StagedDml) -> Result<Vec<(NodeId, String)>> {
-        let mut lent = Vec::new();
-        for node in change.target.distribution.nodes() {
-            let call = OwnCall::about("lend_address", &change.target.qualified_name(), "");
-            let columns = self.call_on(node, &[call]).await?;
-            lent.extend(columns.map(|columns| (node, String::from_utf8_lossy(&columns).into_owned())));
-        }
-        Ok(lent)
     }
 
     /// PostgreSQL checks rights on what a statement names when it is about to run, and so for EXPLAIN.

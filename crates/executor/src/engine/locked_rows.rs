@@ -15,9 +15,10 @@
 //! all its rows are locked.
 
 use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use catalog::NodeId;
+use catalog::{NodeId, Relation};
 use pgerror::{PgError, Result, SqlState};
 use pgproto::backend::{self, Field};
 use planner::{LockTarget, LockWait, Locked, LockedBy};
@@ -81,6 +82,38 @@ impl Session {
 
     async fn lock_in_block(&mut self, locked: &Locked, call: &Call, output: &mut Output<'_>) -> Result<Completion> {
         self.check_rights(Some(&locked.original), call).await?;
+        let lent = self.lend_places(&locked.targets).await?;
+        let completion = self.lock_in_rounds(locked, call, output).await?;
+        for (table, lent) in lent {
+            self.take_address_back(&table, lent).await?;
+        }
+        Ok(completion)
+    }
+
+    /// Places of rows are shown to nobody who has rights on some columns only. For that, a table's rights are changed, which one transaction
+    /// does at a time: who must not wait is refused.
+    async fn lend_places(&mut self, targets: &[LockTarget]) -> Result<Vec<(Arc<Relation>, Vec<(NodeId, String)>)>> {
+        let loaded = self.catalog().await?;
+        let mut lent = Vec::new();
+        for target in targets {
+            let name = target.table.strip_prefix("ONLY ").unwrap_or(&target.table);
+            let mut granted = loaded.catalog.relations().filter(|table| loaded.catalog.has_column_grants(table.oid));
+            let Some(table) = granted.find(|table| table.qualified_name() == name).cloned() else { continue };
+            let may = format!("SELECT pg_catalog.has_table_privilege({}, 'SELECT')", catalog::quote_literal(name));
+            if self.rows_on(self.home, &may).await?.first().and_then(|row| row.first()?.as_deref()) == Some(b"t") {
+                continue;
+            }
+            if target.wait != LockWait::Block || !matches!(target.by, LockedBy::Address { .. }) {
+                let what = format!("this row lock by a role with rights on some columns of table \"{}\"", table.name);
+                return Err(PgError::unsupported(what).hint("GRANT SELECT on the table, or lock rows of one datanode."));
+            }
+            let address = self.lend_address(&table).await?;
+            lent.push((table, address));
+        }
+        Ok(lent)
+    }
+
+    async fn lock_in_rounds(&mut self, locked: &Locked, call: &Call, output: &mut Output<'_>) -> Result<Completion> {
         let offset = self.row_count(locked.offset.as_deref(), "OFFSET", b"2201X", call).await?.unwrap_or(0);
         let limit = self.row_count(locked.limit.as_deref(), "LIMIT", b"2201W", call).await?;
         let wanted = limit.map(|limit| limit.saturating_add(offset));

@@ -100,6 +100,25 @@ impl Session {
         Ok(())
     }
 
+    /// Lets the user read where rows of a table lie, until [`Session::take_address_back`], which wants what this gives: the columns
+    /// that the user could not read on each node.
+    pub(crate) async fn lend_address(&mut self, table: &Relation) -> Result<Vec<(NodeId, String)>> {
+        let mut lent = Vec::new();
+        for node in table.distribution.nodes() {
+            let columns = self.call_on(node, &[OwnCall::about("lend_address", &table.qualified_name(), "")]).await?;
+            lent.extend(columns.map(|columns| (node, String::from_utf8_lossy(&columns).into_owned())));
+        }
+        Ok(lent)
+    }
+
+    pub(crate) async fn take_address_back(&mut self, table: &Relation, lent: Vec<(NodeId, String)>) -> Result<()> {
+        for (node, columns) in lent {
+            let columns = format!(", {}", catalog::quote_literal(&columns));
+            self.call_on(node, &[OwnCall::about("take_address_back", &table.qualified_name(), &columns)]).await?;
+        }
+        Ok(())
+    }
+
     /// Lets the user change a table with its owner's rights, by way of a view in schema `loxo`, until [`Session::take_views_back`].
     /// Gives the view's name.
     pub(crate) async fn lend_change(&mut self, nodes: &[NodeId], table: &Relation, rights: &str) -> Result<String> {

@@ -84,8 +84,8 @@ pub(super) fn create(ctx: &Context<'_>, statement: &Statement, trigger: &CreateT
             }
         }
         None if is_captured(&table, &trigger.trigname) => {
-            let name = quote_identifier(&captured_name(&trigger.trigname)?);
-            plan.effects.push(Effect::Run(format!("DROP TRIGGER {name} ON {}", table.qualified_name())));
+            plan.effects
+                .push(Effect::UntieCapture { table: table.qualified_name(), trigger: trigger.trigname.clone() });
         }
         None => {}
     }
@@ -205,11 +205,7 @@ fn capture(trigger: &CreateTrigStmt, table: &Relation) -> Result<Vec<Effect>> {
         ..trigger.clone()
     };
     let (name, table) = (&trigger.trigname, table.qualified_name());
-    Ok(vec![
-        Effect::Run(tree::deparse(&capture.into_tree())?),
-        keep_off(name, &table),
-        Effect::TieCapture { table, trigger: name.clone() },
-    ])
+    Ok(vec![Effect::Run(tree::deparse(&capture.into_tree())?), Effect::TieCapture { table, trigger: name.clone() }])
 }
 
 /// No node fires it.

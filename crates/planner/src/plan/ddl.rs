@@ -94,8 +94,10 @@ pub enum Effect {
     TendCopy { table: String },
     /// Has a table tell of rows that a foreign key gives another distribution key, if one can.
     WatchMoves { table: String },
-    /// What captures for this trigger of a table goes when the trigger goes.
+    /// No node fires this trigger of a table; what captures for it goes when it goes.
     TieCapture { table: String, trigger: String },
+    /// The other way round: it was made anew.
+    UntieCapture { table: String, trigger: String },
     /// All triggers BEFORE … FOR EACH ROW of a table are captured for.
     CaptureOthers { table: String },
     /// This statement runs on all nodes too.

@@ -367,7 +367,6 @@ CREATE TRIGGER tr BEFORE INSERT ON orders FOR EACH ROW EXECUTE FUNCTION renumber
 Ddl Schema on [0 1 2]
   CREATE TRIGGER tr BEFORE INSERT ON orders FOR EACH ROW EXECUTE FUNCTION renumbers()
   Run("CREATE TRIGGER \"loxo:tr\" BEFORE INSERT ON orders FOR EACH ROW EXECUTE FUNCTION loxo.capture()")
-  Run("ALTER TABLE public.orders DISABLE TRIGGER tr")
   TieCapture { table: "public.orders", trigger: "tr" }
   CaptureOthers { table: "public.orders" }
 
@@ -418,7 +417,6 @@ CREATE TRIGGER tr AFTER INSERT OR UPDATE OF o_total ON orders FOR EACH ROW WHEN 
 Ddl Schema on [0 1 2]
   CREATE TRIGGER tr AFTER INSERT OR UPDATE OF o_total ON orders FOR EACH ROW WHEN (NEW.o_total > 10) EXECUTE FUNCTION logs('a')
   Run("CREATE TRIGGER \"loxo:tr\" AFTER INSERT OR UPDATE OF o_total ON orders FOR EACH ROW WHEN (new.o_total > 10) EXECUTE FUNCTION loxo.capture()")
-  Run("ALTER TABLE public.orders DISABLE TRIGGER tr")
   TieCapture { table: "public.orders", trigger: "tr" }
 
 CREATE TRIGGER tr AFTER INSERT ON nation FOR EACH ROW EXECUTE FUNCTION logs()
@@ -426,7 +424,6 @@ CREATE TRIGGER tr AFTER INSERT ON nation FOR EACH ROW EXECUTE FUNCTION logs()
 Ddl Schema on [0 1 2]
   CREATE TRIGGER tr AFTER INSERT ON nation FOR EACH ROW EXECUTE FUNCTION logs()
   Run("CREATE TRIGGER \"loxo:tr\" AFTER INSERT ON nation FOR EACH ROW EXECUTE FUNCTION loxo.capture()")
-  Run("ALTER TABLE public.nation DISABLE TRIGGER tr")
   TieCapture { table: "public.nation", trigger: "tr" }
   TendCopy { table: "public.nation" }
 
@@ -435,7 +432,6 @@ CREATE TRIGGER tr BEFORE INSERT ON orders FOR EACH ROW EXECUTE FUNCTION logs()
 Ddl Schema on [0 1 2]
   CREATE TRIGGER tr BEFORE INSERT ON orders FOR EACH ROW EXECUTE FUNCTION logs()
   Run("CREATE TRIGGER \"loxo:tr\" BEFORE INSERT ON orders FOR EACH ROW EXECUTE FUNCTION loxo.capture()")
-  Run("ALTER TABLE public.orders DISABLE TRIGGER tr")
   TieCapture { table: "public.orders", trigger: "tr" }
   CaptureOthers { table: "public.orders" }
 
@@ -455,7 +451,6 @@ CREATE TRIGGER tr BEFORE INSERT ON orders EXECUTE FUNCTION harmless()
 Ddl Schema on [0 1 2]
   CREATE TRIGGER tr BEFORE INSERT ON orders EXECUTE FUNCTION harmless()
   Run("CREATE TRIGGER \"loxo:tr\" BEFORE INSERT ON orders EXECUTE FUNCTION loxo.capture()")
-  Run("ALTER TABLE public.orders DISABLE TRIGGER tr")
   TieCapture { table: "public.orders", trigger: "tr" }
 
 CREATE TRIGGER tr AFTER UPDATE ON orders REFERENCING NEW TABLE AS fresh EXECUTE FUNCTION logs()
@@ -463,7 +458,6 @@ CREATE TRIGGER tr AFTER UPDATE ON orders REFERENCING NEW TABLE AS fresh EXECUTE 
 Ddl Schema on [0 1 2]
   CREATE TRIGGER tr AFTER UPDATE ON orders REFERENCING NEW TABLE AS fresh EXECUTE FUNCTION logs()
   Run("CREATE TRIGGER \"loxo:tr\" AFTER UPDATE ON orders FOR EACH ROW EXECUTE FUNCTION loxo.capture()")
-  Run("ALTER TABLE public.orders DISABLE TRIGGER tr")
   TieCapture { table: "public.orders", trigger: "tr" }
 
 CREATE TRIGGER tr AFTER TRUNCATE ON orders EXECUTE FUNCTION harmless()

@@ -392,9 +392,10 @@ impl Pool {
         })
     }
 
-    /// Takes a link back; one that is not idle is closed.
-    pub fn give_back(&self, link: Link) {
+    /// Takes a link back, without notices that nobody has heard; one that is not idle is closed.
+    pub fn give_back(&self, mut link: Link) {
         if link.connection.is_idle() {
+            link.connection.take_notices();
             let limit = self.limit(&link.key.address);
             self.lock().entry(link.key.clone()).or_default().push(link);
             limit.returned.notify_one();

@@ -315,9 +315,9 @@ impl Session {
         self.block.as_ref().is_some_and(|block| !block.failed && !block.read_only)
     }
 
-    /// Could the user still say PREPARE TRANSACTION of his block?
+    /// Could the user still say PREPARE TRANSACTION of his block? LOCK and TRUNCATE hide tables, but change no schema.
     fn may_be_prepared(&self) -> bool {
-        self.block.as_ref().is_some_and(|block| !block.hides_schema())
+        self.block.as_ref().is_some_and(|block| !block.schema_changed || !block.hides_schema())
             && self.links.get(self.home).is_none_or(|leased| !leased.temp)
     }
 
