@@ -222,6 +222,11 @@ pub(crate) fn in_blocks<R: std::fmt::Display>(mut rows: impl Iterator<Item = R>)
     })
 }
 
+/// An error of a statement is an answer; one of the connection ends a run.
+pub(crate) fn is_of_connection(error: &PgError) -> bool {
+    error.code().as_str().starts_with("08") || error.code() == SqlState::ADMIN_SHUTDOWN
+}
+
 /// What [`Beside::load`] measures.
 pub(crate) fn load_figures() -> Vec<Figure> {
     let of = |(phase, _): &(&str, &str)| {

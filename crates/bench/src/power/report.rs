@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use super::tables::Layout;
-use super::{FAILED, PowerOptions, point};
+use super::options::{FAILED, Part, PowerOptions};
+use crate::beside;
 use crate::suite::{Cell, Chart, Samples, Sheet, Table, WRONG};
 
 /// Are the cluster's rows right?
@@ -48,7 +48,7 @@ impl PowerReport {
     /// Of those queries that were run.
     pub(super) fn of(options: &PowerOptions, datanodes: u16, samples: &Samples) -> Self {
         let times = |number: &usize| {
-            let point = point(datanodes, *number);
+            let point = Part::Query(*number).point(datanodes);
             let fastest = |figure| samples.values(&point, figure).into_iter().reduce(f64::min);
             let answered = match (samples.word(&point, WRONG), samples.word(&point, FAILED)) {
                 (Some(how), _) => Answered::Wrong(how.to_owned()),
@@ -149,15 +149,8 @@ impl QueryTimes {
     }
 }
 
-pub(super) fn layout_name(layout: Layout) -> &'static str {
-    match layout {
-        Layout::Mixed => "mixed",
-        Layout::Hash => "hash",
-    }
-}
-
 /// Clusters of different sizes, and how work grows and the critical path shrinks.
-pub(super) fn sheet(reports: &[PowerReport]) -> Sheet {
+pub(super) fn sheet(options: &PowerOptions, reports: &[PowerReport], samples: &Samples) -> Sheet {
     let measured: Vec<&PowerReport> = reports.iter().filter(|report| !report.queries.is_empty()).collect();
     let finding = |report: &&PowerReport| {
         let (right, all, answered) = (report.right(), report.queries.len(), report.answered());
@@ -179,6 +172,10 @@ pub(super) fn sheet(reports: &[PowerReport]) -> Sheet {
         tables: measured.iter().map(|report| report.table()).collect(),
         charts: measured.iter().map(|report| report.chart()).collect(),
     };
+    for report in reports {
+        sheet.tables.extend(others(options, report.datanodes, samples));
+        sheet.findings.extend(mean(report, samples));
+    }
     if let [first, _, ..] = measured.as_slice() {
         let columns = ["datanodes", "CPU s, all processes", "against the first", "critical path, CPU s", "speed-up"];
         let mut table = Table::new("All queries together", &columns);
@@ -201,6 +198,71 @@ pub(super) fn sheet(reports: &[PowerReport]) -> Sheet {
         sheet.tables.push(table);
     }
     sheet
+}
+
+/// Load, refresh functions and streams, of what was measured of them.
+fn others(options: &PowerOptions, datanodes: u16, samples: &Samples) -> Vec<Table> {
+    let point = |part: Part| part.point(datanodes);
+    let load = beside::load_table_of(
+        samples,
+        &point(Part::Load),
+        &format!("Load, all tables together, {datanodes} datanodes"),
+    );
+    let columns = ["function", "stock", "cluster", "cluster / stock", "rows afterwards"];
+    let mut refresh = Table::new(format!("Refresh functions, milliseconds, {datanodes} datanodes"), &columns);
+    for (part, name) in [(Part::Insert, "RF1, new orders come"), (Part::Delete, "RF2, old orders go")] {
+        let point = point(part);
+        let milliseconds =
+            |figure| Cell::of(&samples.values(&point, figure).iter().map(|s| s * 1e3).collect::<Vec<_>>(), 0);
+        let answer = samples.word(&point, WRONG).map_or("the same".to_owned(), |how| format!("WRONG: {how}"));
+        refresh.push(vec![
+            Cell::text(name),
+            milliseconds("stock"),
+            milliseconds("cluster"),
+            Cell::ratio(samples.median(&point, "cluster"), samples.median(&point, "stock")),
+            Cell::text(answer),
+        ]);
+    }
+    let columns = ["side", "seconds", "queries/h", "cluster / this side", "answers"];
+    let mut streams = Table::new(format!("{} streams at once, {datanodes} datanodes", options.streams), &columns);
+    let point = point(Part::Streams);
+    let answer = |side: &str| {
+        let of = |word: &str, shown: &str| {
+            let text = samples.word(&point, word).filter(|text| text.starts_with(&format!("{side}: ")))?;
+            Some(format!("{shown} {text}"))
+        };
+        of(WRONG, "WRONG on").or_else(|| of(FAILED, "failed on")).unwrap_or_else(|| "right".to_owned())
+    };
+    for (side, name) in [("stock", "stock"), ("stock_with_workers", "with workers"), ("cluster", "cluster")] {
+        let seconds = samples.median(&point, side);
+        let number =
+            |value: Option<f64>, decimals| value.map_or(Cell::of(&[], 0), |value| Cell::number(value, decimals));
+        let queries = (options.streams * options.queries.len()) as f64;
+        streams.push(vec![
+            Cell::text(name),
+            number(seconds, 2),
+            number(seconds.map(|seconds| queries * 3600.0 / seconds), 0),
+            Cell::ratio(samples.median(&point, "cluster"), seconds),
+            Cell::text(answer(side)),
+        ]);
+    }
+    [load, refresh, streams].into_iter().filter(|table| !table.rows.is_empty()).collect()
+}
+
+/// Queries and refresh functions in one figure, if all of them were answered.
+fn mean(report: &PowerReport, samples: &Samples) -> Option<String> {
+    let functions = [Part::Insert, Part::Delete].map(|part| part.point(report.datanodes));
+    let mean = |of: fn(&QueryTimes) -> Option<f64>, side: &str| {
+        let queries = report.queries.iter().map(of);
+        let functions = functions.iter().map(|point| samples.median(point, side));
+        let logarithms = queries.chain(functions).map(|seconds| seconds.map(f64::ln)).collect::<Option<Vec<_>>>()?;
+        Some((logarithms.iter().sum::<f64>() / logarithms.len() as f64).exp() * 1e3)
+    };
+    let (cluster, stock) = (mean(|query| query.cluster, "cluster")?, mean(|query| query.stock, "stock")?);
+    Some(format!(
+        "{} datanodes: the geometric mean of queries and refresh functions is {cluster:.0} ms, on one server without workers {stock:.0} ms.",
+        report.datanodes
+    ))
 }
 
 impl fmt::Display for QueryTimes {
@@ -238,7 +300,8 @@ mod tests {
         assert_eq!(rows[2], ["Q3", "–", "–", "–", "–", "–", "1,000", "failed: no"]);
         let sum = ["sum without the 2 that failed", "2,000", "2,000", "1,000", "0.50", "0.50", "1,000", "1 of 3 right"];
         assert_eq!(rows[3], sum);
-        let findings = sheet(&[report]).findings;
+        let options = PowerOptions::quick(super::super::tables::Layout::Mixed);
+        let findings = sheet(&options, &[report], &Samples::default()).findings;
         assert!(
             findings[0].contains("1 of 3 answers right") && findings[0].contains("0.50 of one server"),
             "{findings:?}"

@@ -14,9 +14,9 @@ mod report;
 mod tables;
 mod verdict;
 
-use pgerror::{PgError, Result, SqlState};
+use pgerror::{PgError, Result};
 
-use crate::beside::{self, Beside, Timed, timed};
+use crate::beside::{self, Beside, Timed, is_of_connection, timed};
 use crate::load::Target;
 use crate::suite::{Experiment, Figure, Readings, Samples, Sheet, Stage, Step, settings};
 use verdict::{Reference, Verdict};
@@ -117,6 +117,7 @@ impl Experiment for Tpcds {
             Figure::fact("stock_with_workers", "s"),
             Figure::cost("cluster_cpu", "CPU s"),
             Figure::cost("critical_cpu", "CPU s"),
+            Figure::fact("rows", "rows"),
         ];
         figures.extend(beside::load_figures());
         figures
@@ -198,6 +199,9 @@ impl Sides {
                 readings = readings.figure(name, found.seconds);
             }
         }
+        if let Ok(found) = &cluster {
+            readings = readings.figure("rows", found.rows.len() as f64);
+        }
         let verdict = Verdict::of(&Reference::of(&plain, &workers), &cluster);
         let verdict = match (&verdict, query.without_limit()) {
             (Verdict::Wrong(_), Some(whole)) => self.of_whole_answers(verdict, &whole).await?,
@@ -211,7 +215,7 @@ impl Sides {
         let expected = answer(timed(&self.beside.plain, whole).await)?;
         let found = answer(timed(&self.beside.cluster, whole).await)?;
         Ok(match Verdict::of(&Reference::of(&expected, &expected), &found) {
-            Verdict::Right(_) => Verdict::Right("its LIMIT cuts between equal rows: compared without it"),
+            Verdict::Right(_) => Verdict::Right("its LIMIT cuts between equal rows: compared without it".to_owned()),
             _ => cut,
         })
     }
@@ -220,7 +224,7 @@ impl Sides {
 /// An error of the statement is an answer; one of the connection ends the run.
 fn answer(found: Result<Timed>) -> Result<Result<Timed>> {
     match found {
-        Err(error) if error.code().as_str().starts_with("08") || error.code() == SqlState::ADMIN_SHUTDOWN => Err(error),
+        Err(error) if is_of_connection(&error) => Err(error),
         found => Ok(found),
     }
 }

@@ -6,8 +6,17 @@ use super::{LOAD, point};
 use crate::beside;
 use crate::suite::{Cell, Chart, Samples, Sheet, Table};
 
-const COLUMNS: [&str; 8] =
-    ["query", "stock", "with workers", "cluster", "cluster / stock", "cluster / with workers", "cluster CPU", "answer"];
+const COLUMNS: [&str; 9] = [
+    "query",
+    "stock",
+    "with workers",
+    "cluster",
+    "cluster / stock",
+    "cluster / with workers",
+    "cluster CPU",
+    "rows",
+    "answer",
+];
 /// More are not to be told apart in one chart.
 const CHART_QUERIES_MAX: usize = 25;
 
@@ -18,6 +27,7 @@ struct Times {
     workers: Option<f64>,
     cluster: Option<f64>,
     cpu: Option<f64>,
+    rows: Option<f64>,
     answer: String,
 }
 
@@ -33,6 +43,7 @@ impl Times {
             workers: fastest("stock_with_workers"),
             cluster: fastest("cluster"),
             cpu: fastest("cluster_cpu"),
+            rows: samples.median(&point, "rows"),
             answer,
         })
     }
@@ -47,6 +58,7 @@ impl Times {
             Cell::ratio(self.cluster, self.stock),
             Cell::ratio(self.cluster, self.workers),
             milliseconds(self.cpu),
+            self.rows.map_or(Cell::of(&[], 0), |rows| Cell::number(rows, 0)),
             Cell::text(&self.answer),
         ]
     }
@@ -83,6 +95,12 @@ fn findings(all: &[Times], tally: Tally) -> Vec<String> {
          one server does not answer.",
         all.len()
     )];
+    let empty = all.iter().filter(|times| times.rows == Some(0.0)).count();
+    if empty > 0 {
+        findings.push(format!(
+            "{empty} answers have no rows: of so little data they say less; a greater scale factor has more."
+        ));
+    }
     let answered: Vec<&Times> = all.iter().filter(|times| times.is_answered()).collect();
     let sum = |of: fn(&Times) -> Option<f64>| answered.iter().filter_map(|times| of(times)).sum::<f64>();
     if !answered.is_empty() {
@@ -146,7 +164,10 @@ mod tests {
         );
         let shown = |row: &[Cell]| row.iter().map(Cell::shown).collect::<Vec<_>>();
         let queries = &sheet.tables[1];
-        assert_eq!(shown(&queries.rows[2]), ["3", "2,000", "1,000", "–", "–", "–", "–", "refused: not yet (0A000)"]);
+        assert_eq!(
+            shown(&queries.rows[2]),
+            ["3", "2,000", "1,000", "–", "–", "–", "–", "–", "refused: not yet (0A000)"]
+        );
         assert_eq!(queries.rows.len(), 3);
         assert_eq!(shown(&sheet.tables[0].rows[0]), ["COPY", "2.00", "3.00", "1.50"]);
     }

@@ -24,7 +24,7 @@ pub(super) enum Reference<'a> {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Verdict {
     /// Says what is to be known beside, if there is something.
-    Right(&'static str),
+    Right(String),
     /// How it differs.
     Wrong(String),
     /// SQLSTATE 0A000 where one server answers.
@@ -62,6 +62,11 @@ impl Verdict {
     pub(super) fn of(reference: &Reference<'_>, cluster: &Result<Timed>) -> Self {
         let named = |error: &PgError| format!("{} ({})", error.message(), error.code());
         match (reference, cluster) {
+            (Reference::None(error), Err(same))
+                if error.code() == same.code() && error.code() != SqlState::QUERY_CANCELED =>
+            {
+                Self::Right(format!("the error of one server, {}", named(error)))
+            }
             (Reference::None(error), _) => Self::NotCompared(named(error)),
             (Reference::Rows(expected), Ok(found)) => Self::of_rows(expected, &found.rows),
             (_, Err(error)) if error.code() == SqlState::FEATURE_NOT_SUPPORTED => Self::Refused(named(error)),
@@ -72,7 +77,7 @@ impl Verdict {
 
     fn of_rows(expected: &[Vec<String>], found: &[Vec<String>]) -> Self {
         if expected == found {
-            return Self::Right("");
+            return Self::Right(String::new());
         }
         let sorted = |rows: &[Vec<String>]| {
             let mut rows = rows.to_vec();
@@ -81,7 +86,7 @@ impl Verdict {
         };
         let (expected, found) = (sorted(expected), sorted(found));
         if expected == found {
-            return Self::Right("in another order");
+            return Self::Right("in another order".to_owned());
         }
         let first = found.iter().find(|row| expected.binary_search(row).is_err());
         let first =
@@ -91,8 +96,8 @@ impl Verdict {
 
     pub(super) fn noted_in(&self, readings: Readings) -> Readings {
         match self {
-            Self::Right("") => readings,
-            Self::Right(note) => readings.word(RIGHT, *note),
+            Self::Right(note) if note.is_empty() => readings,
+            Self::Right(note) => readings.word(RIGHT, note),
             Self::Wrong(text) => readings.word(WRONG, text),
             Self::Refused(text) => readings.word(REFUSED, text),
             Self::Failed(text) => readings.word(FAILED, text),
@@ -143,8 +148,8 @@ mod tests {
     #[test]
     fn answers_are_told_apart() {
         let expected = rows(&["a", "b"]);
-        assert_eq!(verdict(&expected, &rows(&["a", "b"])), Verdict::Right(""));
-        assert_eq!(verdict(&expected, &rows(&["b", "a"])), Verdict::Right("in another order"));
+        assert_eq!(verdict(&expected, &rows(&["a", "b"])), Verdict::Right(String::new()));
+        assert_eq!(verdict(&expected, &rows(&["b", "a"])), Verdict::Right("in another order".to_owned()));
         let Verdict::Wrong(how) = verdict(&expected, &rows(&["a", "c", "d"])) else { panic!() };
         assert_eq!(how, "3 rows, not the 2 of one server; the first that is not among them: c");
         assert!(matches!(verdict(&expected, &rows(&["a"])), Verdict::Wrong(_)));
@@ -157,11 +162,15 @@ mod tests {
         assert_eq!(verdict(&expected, &error(SqlState::INTERNAL_ERROR)), Verdict::Failed("no (XX000)".to_owned()));
         let none = error(SqlState::SYNTAX_ERROR);
         assert_eq!(verdict(&none, &rows(&["a"])), Verdict::NotCompared("no (42601)".to_owned()));
+        assert!(matches!(verdict(&none, &error(SqlState::SYNTAX_ERROR)), Verdict::Right(_)));
+        assert!(matches!(verdict(&none, &error(SqlState::INTERNAL_ERROR)), Verdict::NotCompared(_)));
+        let slow = error(SqlState::QUERY_CANCELED);
+        assert!(matches!(verdict(&slow, &error(SqlState::QUERY_CANCELED)), Verdict::NotCompared(_)));
     }
 
     #[test]
     fn with_workers_one_server_may_answer_in_time() {
         let (plain, workers) = (error(SqlState::QUERY_CANCELED), rows(&["a"]));
-        assert_eq!(Verdict::of(&Reference::of(&plain, &workers), &rows(&["a"])), Verdict::Right(""));
+        assert_eq!(Verdict::of(&Reference::of(&plain, &workers), &rows(&["a"])), Verdict::Right(String::new()));
     }
 }

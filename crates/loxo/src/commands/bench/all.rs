@@ -43,8 +43,7 @@ pub(super) async fn run(arguments: &AllArguments) -> Result<()> {
     let concurrency = Concurrency(if is_quick { ConcurrencyOptions::quick() } else { ConcurrencyOptions::full() });
     let sustained = Sustained(if is_quick { SustainedOptions::quick() } else { SustainedOptions::full() });
     let load = Load(LoadOptions::quick());
-    let layout = Layout::Mixed;
-    let power = if is_quick { PowerOptions::quick(layout) } else { PowerOptions::new(layout) };
+    let power = if is_quick { PowerOptions::quick(Layout::Mixed) } else { PowerOptions::new(Layout::Mixed) };
     let power = Power { options: power, nodes: vec![2] };
     let tpcds = Tpcds(if is_quick { TpcdsOptions::quick() } else { TpcdsOptions::full() });
     let tpcb = Tpcb(if is_quick { TpcbOptions::quick() } else { TpcbOptions::full() });

@@ -163,15 +163,17 @@ pub(super) struct InsertArguments {
     pub(super) nodes: Vec<u16>,
 }
 
-/// The 22 TPC-H queries on a cluster and on one stock server, in one run
+/// TPC-H's load, queries, streams and refresh functions on a cluster and on one stock server, in one run
 ///
-/// Loads the same rows into the cluster and into one stock server with the datanodes' settings, runs every query on both
-/// (the stock server without and with parallel workers), compares the rows with each other and at scale factor 1 with the
-/// official answers, and prints the times.
+/// Loads the same rows into the cluster and into one stock server with the datanodes' settings, and times COPY, keys and ANALYZE. Runs
+/// every query on both (the stock server without and with parallel workers), compares the rows with each other and at scale factor 1
+/// with the official answers; then all queries in several sessions at once; then adds orders (RF1) and takes old ones away (RF2), and
+/// compares both tables.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   loxo bench power                               scale factor 1, a cluster of its own, removed afterwards
   loxo bench power --sf 0.1 --layout hash        every table hash-distributed
+  loxo bench power --layout orders=o_custkey,customer=c_custkey --streams 4
   loxo bench power --dir /data/two --keep        the cluster in that directory; its tables stay for the next run")]
 pub(super) struct PowerArguments {
     #[command(flatten)]
@@ -182,8 +184,9 @@ pub(super) struct PowerArguments {
     /// Scale factor [default: 1; with --quick 0.1]
     #[arg(long, value_name = "SF", value_parser = crate::commands::demo::scale_factor)]
     pub(super) sf: Option<f64>,
-    /// mixed: lineitem and orders by orderkey, part and partsupp by partkey, the rest replicated; hash: all by their key
-    #[arg(long, default_value = "mixed", value_parser = layout)]
+    /// mixed: lineitem and orders by orderkey, part and partsupp by partkey, the rest replicated; hash: all by their key;
+    /// TABLE=COLUMN,… (or TABLE=replicated): those tables otherwise than mixed. A primary key without that column becomes an index
+    #[arg(long, default_value = "mixed")]
     pub(super) layout: Layout,
     /// Runs of each query; the fastest counts [default: 3; with --quick 2]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=99))]
@@ -191,6 +194,9 @@ pub(super) struct PowerArguments {
     /// Only these queries, e.g. 1,6,14
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=22))]
     pub(super) queries: Vec<u16>,
+    /// Sessions that run all queries at the same time; 0: leave that out
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(0..=100))]
+    pub(super) streams: u16,
     /// Datanodes of a new cluster; several numbers, e.g. 1,2,4: one cluster after the other, and how work grows and shrinks
     #[arg(long, value_delimiter = ',', default_values_t = [2_u16], conflicts_with = "dir",
           value_parser = clap::value_parser!(u16).range(1..=64))]
@@ -198,7 +204,7 @@ pub(super) struct PowerArguments {
     /// Give a query up after so many seconds
     #[arg(long, default_value_t = 300)]
     pub(super) timeout: u32,
-    /// Use the tables that a run with --keep has left in the schema bench_power, and leave them there
+    /// Use the tables that a run with --keep has left in the schema bench_power, and leave them there: without refresh functions
     #[arg(long)]
     pub(super) keep: bool,
 }
@@ -302,14 +308,6 @@ pub(super) struct GrowArguments {
 fn shape(text: &str) -> std::result::Result<Shape, String> {
     let found = Shape::NAMED.iter().find(|(name, _)| *name == text);
     found.map(|(_, shape)| *shape).ok_or_else(|| "values, each, pipeline or select".to_owned())
-}
-
-fn layout(text: &str) -> std::result::Result<Layout, String> {
-    match text {
-        "mixed" => Ok(Layout::Mixed),
-        "hash" => Ok(Layout::Hash),
-        _ => Err("mixed or hash".to_owned()),
-    }
 }
 
 fn layout_of_facts(text: &str) -> std::result::Result<tpcds::Layout, String> {

@@ -75,13 +75,14 @@ pub(super) fn insert(arguments: &InsertArguments) -> Result<Insert> {
 }
 
 pub(super) fn power(arguments: &PowerArguments) -> Result<Power> {
-    let layout = arguments.layout;
+    let layout = arguments.layout.clone();
     let defaults = if arguments.common.quick { PowerOptions::quick(layout) } else { PowerOptions::new(layout) };
     let queries = arguments.queries.iter().map(|number| usize::from(*number)).collect::<Vec<_>>();
     let options = PowerOptions {
         scale_factor: arguments.sf.unwrap_or(defaults.scale_factor),
         rounds: arguments.rounds.map_or(defaults.rounds, usize::from),
         queries: chosen(&queries, defaults.queries.clone()),
+        streams: usize::from(arguments.streams),
         timeout_seconds: arguments.timeout,
         keep_tables: arguments.keep,
         ..defaults
