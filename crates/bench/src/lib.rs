@@ -10,7 +10,7 @@
 //! load      files through the coordinators, and straight into stock servers (ways: all ways)   `loxo bench load`
 //! tpcb      pgbench to a coordinator, and straight to one stock server                         `loxo bench tpcb`
 //! insert    transactions of 1,000 rows                                                         `loxo bench insert`
-//! power     the 22 TPC-H queries on a cluster and on one stock server                          `loxo bench power`
+//! power     TPC-H's load, queries, streams and refreshes on a cluster and on one stock server  `loxo bench power`
 //! tpcds     queries over TPC-DS's tables on a cluster and on one stock server                  `loxo bench tpcds`
 //! small     short queries over small tables                                                    `loxo bench small`
 //! snapshot  reads with and without a snapshot of all nodes, while others write                 `loxo bench snapshot`

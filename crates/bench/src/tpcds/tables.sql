@@ -1,4 +1,5 @@
--- TPC-DS's 24 tables, in the order in which they are loaded. Columns as crate tpcdsgen writes them.
+-- TPC-DS's 24 tables, in the order in which they are loaded. Columns as crate tpcdsgen writes them, s_tax_precentage
+-- with the spelling of TPC-DS.
 
 CREATE TABLE call_center (
     cc_call_center_sk integer NOT NULL, cc_call_center_id char(16), cc_rec_start_date date,
@@ -90,7 +91,7 @@ CREATE TABLE store (
     s_division_name varchar(50), s_company_id integer, s_company_name varchar(50),
     s_street_number varchar(10), s_street_name varchar(60), s_street_type char(15), s_suite_number char(10),
     s_city varchar(60), s_county varchar(30), s_state char(2), s_zip char(10), s_country varchar(20),
-    s_gmt_offset numeric(5,2), s_tax_percentage numeric(5,2)
+    s_gmt_offset numeric(5,2), s_tax_precentage numeric(5,2)
 );
 
 CREATE TABLE time_dim (

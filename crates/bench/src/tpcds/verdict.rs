@@ -62,15 +62,13 @@ impl Verdict {
     pub(super) fn of(reference: &Reference<'_>, cluster: &Result<Timed>) -> Self {
         let named = |error: &PgError| format!("{} ({})", error.message(), error.code());
         match (reference, cluster) {
-            (Reference::None(error), Err(same))
-                if error.code() == same.code() && error.code() != SqlState::QUERY_CANCELED =>
-            {
+            (_, Err(error)) if error.code() == SqlState::QUERY_CANCELED => Self::GivenUp(named(error)),
+            (Reference::None(error), Err(same)) if error.code() == same.code() => {
                 Self::Right(format!("the error of one server, {}", named(error)))
             }
             (Reference::None(error), _) => Self::NotCompared(named(error)),
             (Reference::Rows(expected), Ok(found)) => Self::of_rows(expected, &found.rows),
             (_, Err(error)) if error.code() == SqlState::FEATURE_NOT_SUPPORTED => Self::Refused(named(error)),
-            (_, Err(error)) if error.code() == SqlState::QUERY_CANCELED => Self::GivenUp(named(error)),
             (_, Err(error)) => Self::Failed(named(error)),
         }
     }
@@ -165,7 +163,8 @@ mod tests {
         assert!(matches!(verdict(&none, &error(SqlState::SYNTAX_ERROR)), Verdict::Right(_)));
         assert!(matches!(verdict(&none, &error(SqlState::INTERNAL_ERROR)), Verdict::NotCompared(_)));
         let slow = error(SqlState::QUERY_CANCELED);
-        assert!(matches!(verdict(&slow, &error(SqlState::QUERY_CANCELED)), Verdict::NotCompared(_)));
+        assert!(matches!(verdict(&slow, &error(SqlState::QUERY_CANCELED)), Verdict::GivenUp(_)));
+        assert!(matches!(verdict(&slow, &rows(&["a"])), Verdict::NotCompared(_)));
     }
 
     #[test]
