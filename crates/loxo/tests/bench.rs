@@ -237,7 +237,8 @@ fn everything_was_measured(outcome: &Value) {
         for side in ["stock", "cluster"] {
             assert!(sample["figures"][side].as_f64().is_some_and(|seconds| seconds > 0.0), "{point}: {sample}");
         }
-        assert_eq!((&sample["words"]["wrong"], &sample["words"]["failed"]), (&Value::Null, &Value::Null), "{sample}");
+        let words: Vec<&String> = sample["words"].as_object().unwrap().keys().collect();
+        assert!(!words.iter().any(|word| word.starts_with("wrong") || word.starts_with("failed")), "{sample}");
     }
     let loads: Vec<&Value> =
         list(outcome, "samples").iter().filter(|sample| sample["point"] == "load, 1 datanodes").collect();

@@ -12,6 +12,7 @@
 //! Invariant: a time is only ever shown beside a comparison of the rows that took it.
 
 mod options;
+mod parts;
 mod queries;
 mod refresh;
 mod report;

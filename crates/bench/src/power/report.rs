@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::options::{FAILED, Part, PowerOptions};
-use crate::beside;
+use super::parts;
 use crate::suite::{Cell, Chart, Samples, Sheet, Table, WRONG};
 
 /// Are the cluster's rows right?
@@ -173,7 +173,8 @@ pub(super) fn sheet(options: &PowerOptions, reports: &[PowerReport], samples: &S
         charts: measured.iter().map(|report| report.chart()).collect(),
     };
     for report in reports {
-        sheet.tables.extend(others(options, report.datanodes, samples));
+        sheet.tables.extend(parts::tables(options, report.datanodes, samples));
+        sheet.findings.extend(parts::findings(options, report.datanodes, samples));
         sheet.findings.extend(mean(report, samples));
     }
     if let [first, _, ..] = measured.as_slice() {
@@ -198,55 +199,6 @@ pub(super) fn sheet(options: &PowerOptions, reports: &[PowerReport], samples: &S
         sheet.tables.push(table);
     }
     sheet
-}
-
-/// Load, refresh functions and streams, of what was measured of them.
-fn others(options: &PowerOptions, datanodes: u16, samples: &Samples) -> Vec<Table> {
-    let point = |part: Part| part.point(datanodes);
-    let load = beside::load_table_of(
-        samples,
-        &point(Part::Load),
-        &format!("Load, all tables together, {datanodes} datanodes"),
-    );
-    let columns = ["function", "stock", "cluster", "cluster / stock", "rows afterwards"];
-    let mut refresh = Table::new(format!("Refresh functions, milliseconds, {datanodes} datanodes"), &columns);
-    for (part, name) in [(Part::Insert, "RF1, new orders come"), (Part::Delete, "RF2, old orders go")] {
-        let point = point(part);
-        let milliseconds =
-            |figure| Cell::of(&samples.values(&point, figure).iter().map(|s| s * 1e3).collect::<Vec<_>>(), 0);
-        let answer = samples.word(&point, WRONG).map_or("the same".to_owned(), |how| format!("WRONG: {how}"));
-        refresh.push(vec![
-            Cell::text(name),
-            milliseconds("stock"),
-            milliseconds("cluster"),
-            Cell::ratio(samples.median(&point, "cluster"), samples.median(&point, "stock")),
-            Cell::text(answer),
-        ]);
-    }
-    let columns = ["side", "seconds", "queries/h", "cluster / this side", "answers"];
-    let mut streams = Table::new(format!("{} streams at once, {datanodes} datanodes", options.streams), &columns);
-    let point = point(Part::Streams);
-    let answer = |side: &str| {
-        let of = |word: &str, shown: &str| {
-            let text = samples.word(&point, word).filter(|text| text.starts_with(&format!("{side}: ")))?;
-            Some(format!("{shown} {text}"))
-        };
-        of(WRONG, "WRONG on").or_else(|| of(FAILED, "failed on")).unwrap_or_else(|| "right".to_owned())
-    };
-    for (side, name) in [("stock", "stock"), ("stock_with_workers", "with workers"), ("cluster", "cluster")] {
-        let seconds = samples.median(&point, side);
-        let number =
-            |value: Option<f64>, decimals| value.map_or(Cell::of(&[], 0), |value| Cell::number(value, decimals));
-        let queries = (options.streams * options.queries.len()) as f64;
-        streams.push(vec![
-            Cell::text(name),
-            number(seconds, 2),
-            number(seconds.map(|seconds| queries * 3600.0 / seconds), 0),
-            Cell::ratio(samples.median(&point, "cluster"), seconds),
-            Cell::text(answer(side)),
-        ]);
-    }
-    [load, refresh, streams].into_iter().filter(|table| !table.rows.is_empty()).collect()
 }
 
 /// Queries and refresh functions in one figure, if all of them were answered.

@@ -7,7 +7,7 @@ use futures_util::future::try_join_all;
 use pgerror::Result;
 use tokio_postgres::Client;
 
-use super::options::{FAILED, PowerOptions};
+use super::options::PowerOptions;
 use super::queries::{self, Query};
 use super::tables::SCHEMA;
 use crate::beside::{Beside, is_of_connection, timed};
@@ -17,17 +17,31 @@ use crate::tools::sql;
 /// Rows of each query in an order of their own, or its error.
 type Answers = BTreeMap<usize, std::result::Result<Vec<Vec<String>>, String>>;
 
+/// Names of figures, and for people.
+pub(super) const SIDES: [(&str, &str); 3] =
+    [("stock", "stock"), ("stock_with_workers", "with workers"), ("cluster", "cluster")];
+
+/// Word of a sample: what has failed on a side.
+pub(super) fn failed_on(side: &str) -> String {
+    format!("failed_on_{side}")
+}
+
+/// Word of a sample: which answers of a side are wrong.
+pub(super) fn wrong_on(side: &str) -> String {
+    format!("wrong_on_{side}")
+}
+
 /// On the stock server without and with workers, and on the cluster, one after the other; every answer is compared with one of the first.
 pub(super) async fn measure(beside: &Beside, options: &PowerOptions) -> Result<Readings> {
     let common = Beside::settings(&options.work_mem, options.timeout_seconds);
     let workers = |count: u32| format!("{common}; SET max_parallel_workers_per_gather = {count}");
-    let sides = [
-        ("stock", &beside.stock.uri, workers(0)),
-        ("stock_with_workers", &beside.stock.uri, workers(2)),
-        ("cluster", &beside.uri, format!("{common}; SET search_path = {SCHEMA}")),
+    let places = [
+        (&beside.stock.uri, workers(0)),
+        (&beside.stock.uri, workers(2)),
+        (&beside.uri, format!("{common}; SET search_path = {SCHEMA}")),
     ];
-    let (mut readings, mut expected) = (Readings::default(), None::<Answers>);
-    for (name, uri, settings) in sides {
+    let (mut readings, mut expected, mut all_wrong) = (Readings::default(), None::<Answers>, Vec::new());
+    for ((side, name), (uri, settings)) in SIDES.into_iter().zip(places) {
         let clients = try_join_all((0..options.streams).map(|_| connected(uri, &settings))).await?;
         let started = Instant::now();
         let streams = clients.iter().enumerate().map(|(number, client)| stream(client, options, number));
@@ -36,15 +50,19 @@ pub(super) async fn measure(beside: &Beside, options: &PowerOptions) -> Result<R
         let expected = expected.get_or_insert_with(|| answers[0].clone());
         let (wrong, failed) = compare(expected, &answers);
         readings = match failed.as_slice() {
-            [] => readings.figure(name, seconds),
+            [] => readings.figure(side, seconds),
             // How long it took says nothing then.
-            _ => readings.word(FAILED, format!("{name}: {}", failed.join("; "))),
+            _ => readings.word(&failed_on(side), failed.join("; ")),
         };
         if !wrong.is_empty() {
-            readings = readings.word(WRONG, format!("{name}: {}", wrong.join("; ")));
+            all_wrong.push(format!("{name}: {}", wrong.join("; ")));
+            readings = readings.word(&wrong_on(side), wrong.join("; "));
         }
     }
-    Ok(readings)
+    Ok(match all_wrong.as_slice() {
+        [] => readings,
+        _ => readings.word(WRONG, all_wrong.join("; ")),
+    })
 }
 
 async fn connected(uri: &str, settings: &str) -> Result<Client> {
