@@ -10,12 +10,14 @@
 //! load      files through the coordinators, and straight into stock servers (ways: all ways)   `loxo bench load`
 //! tpcb      pgbench to a coordinator, and straight to one stock server                         `loxo bench tpcb`
 //! insert    transactions of 1,000 rows                                                         `loxo bench insert`
-//! power     the 22 TPC-H queries on a cluster and on one stock server                          `loxo bench power`
+//! power     TPC-H's load, queries, streams and refreshes on a cluster and on one stock server  `loxo bench power`
+//! tpcds     queries over TPC-DS's tables on a cluster and on one stock server                  `loxo bench tpcds`
 //! small     short queries over small tables                                                    `loxo bench small`
 //! snapshot  reads with and without a snapshot of all nodes, while others write                 `loxo bench snapshot`
 //! grow      money moves, sums and queries while a datanode joins and leaves                    `loxo bench grow`
 //! nodes     one cluster after the other, of ever more datanodes                                `loxo bench nodes`
 //!                                                   │ with
+//! beside    the same tables on a cluster and on one stock server, timed by phase
 //! tools     stock servers, COPY, processor time, wait events;  lineitem: rows;  verify: are they right?
 //!
 //! demo      what `loxo demo` shows
@@ -24,6 +26,7 @@
 //! Invariants: the same scale factor gives the same rows however they are cut into parts; one part is one COPY and so
 //! one transaction; what is compared is measured in one run, in turn, on servers with the same settings.
 
+mod beside;
 pub mod bulk;
 pub mod concurrency;
 pub mod demo;
@@ -41,6 +44,7 @@ pub mod suite;
 pub mod sustained;
 mod tools;
 pub mod tpcb;
+pub mod tpcds;
 pub mod verify;
 mod ways;
 
@@ -59,3 +63,4 @@ pub use sustained::{Sustained, SustainedOptions};
 pub use tools::copy_in::Cancel;
 pub use tools::cpu;
 pub use tpcb::{Tpcb, TpcbOptions};
+pub use tpcds::{Tpcds, TpcdsOptions};

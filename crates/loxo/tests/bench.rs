@@ -1,5 +1,5 @@
 //! `loxo bench`: a report's page shows the numbers of its JSON, an interrupted run leaves nothing running and goes on when it is
-//! repeated.
+//! repeated; TPC-H and TPC-DS are loaded, refreshed and asked, and every answer is judged.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -219,4 +219,113 @@ fn the_page_of_a_part(page: &Path, report: &Value) {
     let text = std::fs::read_to_string(page).unwrap();
     assert!(text.contains("did not come to its end"), "{text}");
     the_page_shows_the_json(&text, report);
+}
+
+/// The sample of a point.
+#[track_caller]
+fn at<'v>(outcome: &'v Value, point: &str) -> &'v Value {
+    let found = list(outcome, "samples").iter().find(|sample| sample["point"] == point);
+    found.unwrap_or_else(|| panic!("no {point}: {outcome}"))
+}
+
+/// All that a run of TPC-H measures has a figure and no word of something wrong.
+#[track_caller]
+fn everything_was_measured(outcome: &Value) {
+    assert_eq!(outcome["complete"], Value::Bool(true));
+    for point in ["Q6", "Q15", "streams", "RF1", "RF2"] {
+        let sample = at(outcome, &format!("{point}, 1 datanodes"));
+        for side in ["stock", "cluster"] {
+            assert!(sample["figures"][side].as_f64().is_some_and(|seconds| seconds > 0.0), "{point}: {sample}");
+        }
+        let words: Vec<&String> = sample["words"].as_object().unwrap().keys().collect();
+        assert!(!words.iter().any(|word| word.starts_with("wrong") || word.starts_with("failed")), "{sample}");
+    }
+    let loads: Vec<&Value> =
+        list(outcome, "samples").iter().filter(|sample| sample["point"] == "load, 1 datanodes").collect();
+    let [load] = loads[..] else { panic!("{loads:?}") };
+    for phase in ["copy_cluster", "keys_cluster", "analyze_cluster", "copy_stock", "keys_stock", "analyze_stock"] {
+        assert!(load["figures"][phase].as_f64().is_some_and(|seconds| seconds > 0.0), "{phase}: {load}");
+    }
+}
+
+#[test]
+fn tpch_is_loaded_again_and_goes_on_after_an_interruption() {
+    let dir = TempDir::new("bench").unwrap();
+    let (page, name) = page_in(&dir);
+    let options = ["--sf", "0.01", "--queries", "6,14,15,22", "--rounds", "2", "--nodes", "1", "--streams", "3"];
+    let chosen = ["--layout", "lineitem=l_partkey,customer=c_custkey"];
+    let arguments = [&["power", "--report", &name], &options[..], &chosen[..]].concat();
+    let child = bench(&arguments).spawn().unwrap();
+    let (pid, steps) = (child.id(), page.with_extension("steps"));
+    let deadline = Instant::now() + Duration::from_secs(180);
+    // The head, the load and a query.
+    while std::fs::read_to_string(&steps).unwrap_or_default().lines().count() < 3 {
+        assert!(Instant::now() < deadline, "nothing was measured");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(Command::new("kill").args(["-INT", &pid.to_string()]).status().unwrap().success());
+    let interrupted = child.wait_with_output().unwrap();
+    assert_eq!(interrupted.status.code(), Some(1), "{interrupted:?}");
+    nothing_is_left_of(pid);
+
+    let text = succeeds(&bench(&arguments).output().unwrap());
+    assert!(text.contains("RF2, old orders go") && text.contains("3 streams at once"), "{text}");
+    assert!(text.contains("4 of 4 answers right") && text.contains("geometric mean"), "{text}");
+    let report = json(&page.with_extension("json"));
+    everything_was_measured(&report["experiments"][0]);
+    the_page_shows_the_json(&std::fs::read_to_string(&page).unwrap(), &report);
+}
+
+/// What a cluster and one server say differently, and what both refuse, on purpose.
+const JUDGED: [(&str, &str); 5] = [
+    ("1.sql", "SELECT d_year, count(*) FROM store_sales JOIN date_dim ON d_date_sk = ss_sold_date_sk GROUP BY d_year"),
+    // More customers than one have the same number of tickets.
+    (
+        "2.sql",
+        "SELECT ss_customer_sk FROM store_sales GROUP BY 1 ORDER BY count(DISTINCT ss_ticket_number) DESC LIMIT 3",
+    ),
+    ("3.sql", "SELECT pg_listening_channels()"),
+    ("4.sql", "SELECT current_setting('port') FROM reason LIMIT 1"),
+    ("5.sql", "SELECT 1 + FROM reason"),
+];
+
+#[test]
+fn answers_over_tpcds_are_judged() {
+    let dir = TempDir::new("bench").unwrap();
+    let (page, name) = page_in(&dir);
+    let queries = dir.path().join("queries");
+    std::fs::create_dir(&queries).unwrap();
+    JUDGED.iter().for_each(|(file, text)| std::fs::write(queries.join(file), text).unwrap());
+    let options = ["tpcds", "--sf", "0.001", "--rounds", "1", "--report", &name, "--queries"];
+    let output = bench(&[&options[..], &[queries.to_str().unwrap()]].concat()).output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    // A wrong answer fails the run.
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(error.contains("wrong answers: query 4"), "{error}");
+    let report = json(&page.with_extension("json"));
+    let outcome = &report["experiments"][0];
+    let word =
+        |query: &str, word: &str| at(outcome, &format!("query {query}"))["words"][word].as_str().map(str::to_owned);
+    assert!(at(outcome, "query 1")["figures"]["rows"].as_f64().is_some_and(|rows| rows > 1.0), "{outcome}");
+    for query in ["1", "2"] {
+        assert_eq!((word(query, "wrong"), word(query, "refused"), word(query, "failed")), (None, None, None));
+    }
+    assert!(word("3", "refused").is_some_and(|text| text.contains("(0A000)")), "{outcome}");
+    assert!(word("5", "right").is_some_and(|text| text.contains("(42601)")), "{outcome}");
+    let findings = list(outcome, "findings");
+    let tally =
+        "5 queries: 3 answers right, 1 wrong, 1 refused, 0 errors, 0 given up, 0 that one server does not answer.";
+    assert!(findings.iter().any(|finding| finding == tally), "{findings:?}");
+    the_page_shows_the_json(&std::fs::read_to_string(&page).unwrap(), &report);
+}
+
+#[test]
+fn queries_that_are_not_there_are_named() {
+    let dir = TempDir::new("bench").unwrap();
+    let none = bench(&["tpcds", "--queries", dir.path().to_str().unwrap()]).output().unwrap();
+    assert!(String::from_utf8_lossy(&none.stderr).contains("there is no file *.sql"), "{none:?}");
+    let unknown = bench(&["tpcds", "--only", "1,100"]).output().unwrap();
+    assert!(String::from_utf8_lossy(&unknown.stderr).contains("there is no query 100"), "{unknown:?}");
+    let layout = bench(&["power", "--layout", "lineitem=no_column"]).output().unwrap();
+    assert!(String::from_utf8_lossy(&layout.stderr).contains("no column"), "{layout:?}");
 }

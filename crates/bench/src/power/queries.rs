@@ -44,13 +44,13 @@ pub(crate) struct Query {
     pub(crate) after: Option<String>,
 }
 
-/// Query `number`, 1 to 22.
-pub(crate) fn query(number: usize, scale_factor: f64) -> Result<Query> {
+/// Query `number`, 1 to 22. Views of different streams have different names.
+pub(crate) fn query(number: usize, scale_factor: f64, stream: usize) -> Result<Query> {
     let missing = || PgError::internal(format!("TPC-H has no query {number}"));
     let template = queries::query(number as i32).ok_or_else(missing)?;
     let parameters = PARAMETERS.get(number - 1).ok_or_else(missing)?;
     // PostgreSQL's intervals have no precision for days.
-    let mut text = template.replace(":s", "0").replace("day (3)", "day");
+    let mut text = template.replace(":s", &stream.to_string()).replace("day (3)", "day");
     // The longest number first: `:1` is the beginning of `:10`.
     for (i, value) in parameters.iter().enumerate().rev() {
         let value = if number == 11 && i == 1 { format!("{:.10}", 0.0001 / scale_factor) } else { (*value).to_owned() };
@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn every_query_has_all_its_parameters() {
         for number in 1..=COUNT {
-            let query = query(number, 1.0).unwrap();
+            let query = query(number, 1.0, 0).unwrap();
             let all = [query.before, Some(query.sql), query.after];
             for text in all.into_iter().flatten() {
                 let left =
@@ -122,8 +122,9 @@ mod tests {
                 assert!(left.is_none(), "query {number}: {text}");
             }
         }
-        assert!(query(15, 1.0).unwrap().before.is_some());
-        assert!(query(11, 0.1).unwrap().sql.contains("0.0010000000"));
+        let view = |stream| query(15, 1.0, stream).unwrap().before.unwrap();
+        assert!(view(0).contains("revenue0") && view(3).contains("revenue3"), "{}", view(3));
+        assert!(query(11, 0.1, 0).unwrap().sql.contains("0.0010000000"));
     }
 
     #[test]

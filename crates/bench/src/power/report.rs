@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use super::tables::Layout;
-use super::{FAILED, PowerOptions, point};
+use super::options::{FAILED, Part, PowerOptions};
+use super::parts;
 use crate::suite::{Cell, Chart, Samples, Sheet, Table, WRONG};
 
 /// Are the cluster's rows right?
@@ -48,7 +48,7 @@ impl PowerReport {
     /// Of those queries that were run.
     pub(super) fn of(options: &PowerOptions, datanodes: u16, samples: &Samples) -> Self {
         let times = |number: &usize| {
-            let point = point(datanodes, *number);
+            let point = Part::Query(*number).point(datanodes);
             let fastest = |figure| samples.values(&point, figure).into_iter().reduce(f64::min);
             let answered = match (samples.word(&point, WRONG), samples.word(&point, FAILED)) {
                 (Some(how), _) => Answered::Wrong(how.to_owned()),
@@ -149,15 +149,8 @@ impl QueryTimes {
     }
 }
 
-pub(super) fn layout_name(layout: Layout) -> &'static str {
-    match layout {
-        Layout::Mixed => "mixed",
-        Layout::Hash => "hash",
-    }
-}
-
 /// Clusters of different sizes, and how work grows and the critical path shrinks.
-pub(super) fn sheet(reports: &[PowerReport]) -> Sheet {
+pub(super) fn sheet(options: &PowerOptions, reports: &[PowerReport], samples: &Samples) -> Sheet {
     let measured: Vec<&PowerReport> = reports.iter().filter(|report| !report.queries.is_empty()).collect();
     let finding = |report: &&PowerReport| {
         let (right, all, answered) = (report.right(), report.queries.len(), report.answered());
@@ -179,6 +172,11 @@ pub(super) fn sheet(reports: &[PowerReport]) -> Sheet {
         tables: measured.iter().map(|report| report.table()).collect(),
         charts: measured.iter().map(|report| report.chart()).collect(),
     };
+    for report in reports {
+        sheet.tables.extend(parts::tables(options, report.datanodes, samples));
+        sheet.findings.extend(parts::findings(options, report.datanodes, samples));
+        sheet.findings.extend(mean(report, samples));
+    }
     if let [first, _, ..] = measured.as_slice() {
         let columns = ["datanodes", "CPU s, all processes", "against the first", "critical path, CPU s", "speed-up"];
         let mut table = Table::new("All queries together", &columns);
@@ -201,6 +199,22 @@ pub(super) fn sheet(reports: &[PowerReport]) -> Sheet {
         sheet.tables.push(table);
     }
     sheet
+}
+
+/// Queries and refresh functions in one figure, if all of them were answered.
+fn mean(report: &PowerReport, samples: &Samples) -> Option<String> {
+    let functions = [Part::Insert, Part::Delete].map(|part| part.point(report.datanodes));
+    let mean = |of: fn(&QueryTimes) -> Option<f64>, side: &str| {
+        let queries = report.queries.iter().map(of);
+        let functions = functions.iter().map(|point| samples.median(point, side));
+        let logarithms = queries.chain(functions).map(|seconds| seconds.map(f64::ln)).collect::<Option<Vec<_>>>()?;
+        Some((logarithms.iter().sum::<f64>() / logarithms.len() as f64).exp() * 1e3)
+    };
+    let (cluster, stock) = (mean(|query| query.cluster, "cluster")?, mean(|query| query.stock, "stock")?);
+    Some(format!(
+        "{} datanodes: the geometric mean of queries and refresh functions is {cluster:.0} ms, on one server without workers {stock:.0} ms.",
+        report.datanodes
+    ))
 }
 
 impl fmt::Display for QueryTimes {
@@ -238,7 +252,8 @@ mod tests {
         assert_eq!(rows[2], ["Q3", "–", "–", "–", "–", "–", "1,000", "failed: no"]);
         let sum = ["sum without the 2 that failed", "2,000", "2,000", "1,000", "0.50", "0.50", "1,000", "1 of 3 right"];
         assert_eq!(rows[3], sum);
-        let findings = sheet(&[report]).findings;
+        let options = PowerOptions::quick(super::super::tables::Layout::Mixed);
+        let findings = sheet(&options, &[report], &Samples::default()).findings;
         assert!(
             findings[0].contains("1 of 3 answers right") && findings[0].contains("0.50 of one server"),
             "{findings:?}"

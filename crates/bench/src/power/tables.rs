@@ -1,18 +1,28 @@
 //! The eight TPC-H tables: definitions, distributions, indexes, and rows as CSV.
 
-use std::fmt::Write;
+use std::fmt;
+use std::str::FromStr;
 
 use pgerror::{PgError, Result};
 use tpchgen::csv::*;
 use tpchgen::generators::*;
 
+pub(super) use crate::beside::in_blocks;
+use crate::beside::{CsvBlocks, TableText};
+
+/// Of the cluster's tables.
+pub(super) const SCHEMA: &str = "bench_power";
+const REPLICATED: &str = "replicated";
+
 /// How the tables lie on the datanodes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Layout {
     /// lineitem and orders by orderkey, part and partsupp by partkey, the rest on every node.
     Mixed,
     /// Every table by the first column of its primary key.
     Hash,
+    /// As [`Layout::Mixed`], but for these tables: by that column, or `None` on every node.
+    Chosen(Vec<(&'static str, Option<String>)>),
 }
 
 /// One table.
@@ -100,33 +110,93 @@ pub(crate) const TABLES: [Table; 8] = [
     },
 ];
 
-impl Table {
-    /// CREATE TABLE; `layout` is `None` on a stock server.
-    pub(crate) fn create_sql(&self, layout: Option<Layout>) -> String {
-        let clause = match layout {
-            None => String::new(),
-            Some(Layout::Mixed) if self.replicated => " DISTRIBUTE BY REPLICATION".to_owned(),
-            Some(_) => {
-                let key = self.primary_key.split(',').next().unwrap_or(self.primary_key);
-                format!(" DISTRIBUTE BY HASH ({key})")
-            }
-        };
-        format!("CREATE TABLE {} ({}){clause}", self.name, self.columns)
-    }
-
-    /// What is made once the rows are there.
-    pub(crate) fn index_sql(&self) -> Vec<String> {
-        let mut all = vec![format!("ALTER TABLE {} ADD PRIMARY KEY ({})", self.name, self.primary_key)];
-        all.extend(self.indexes.iter().map(|columns| format!("CREATE INDEX ON {} ({columns})", self.name)));
-        all
+impl Layout {
+    /// The column that a table is distributed by; `None` on every node.
+    fn key<'t>(&'t self, table: &'t Table) -> Option<&'t str> {
+        if let Layout::Chosen(chosen) = self
+            && let Some((_, key)) = chosen.iter().find(|(name, _)| *name == table.name)
+        {
+            return key.as_deref();
+        }
+        let first = table.primary_key.split(',').next();
+        first.filter(|_| *self == Layout::Hash || !table.replicated)
     }
 }
 
-/// The rows of one table as CSV text, in blocks of at least `block_bytes` (but for the last one).
-pub(crate) fn blocks(table: &str, scale_factor: f64, block_bytes: usize) -> Result<Box<dyn Iterator<Item = String>>> {
+impl fmt::Display for Layout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Layout::Mixed => f.write_str("mixed"),
+            Layout::Hash => f.write_str("hash"),
+            Layout::Chosen(chosen) => {
+                let one =
+                    |(table, key): &(&str, Option<String>)| format!("{table}={}", key.as_deref().unwrap_or(REPLICATED));
+                f.write_str(&chosen.iter().map(one).collect::<Vec<_>>().join(","))
+            }
+        }
+    }
+}
+
+impl FromStr for Layout {
+    type Err = String;
+
+    /// `mixed`, `hash`, or `TABLE=COLUMN,…` with `replicated` in place of a column.
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        let one = |text: &str| {
+            let (name, key) = text.split_once('=').ok_or_else(|| format!("\"{text}\" is not TABLE=COLUMN"))?;
+            let table = TABLES.iter().find(|table| table.name == name);
+            let table = table.ok_or_else(|| format!("TPC-H has no table \"{name}\""))?;
+            if key != REPLICATED && !table.column_names().contains(&key) {
+                return Err(format!("{name} has no column \"{key}\""));
+            }
+            Ok((table.name, (key != REPLICATED).then(|| key.to_owned())))
+        };
+        match text {
+            "mixed" => Ok(Layout::Mixed),
+            "hash" => Ok(Layout::Hash),
+            _ => text.split(',').map(one).collect::<std::result::Result<_, _>>().map(Layout::Chosen),
+        }
+    }
+}
+
+impl Table {
+    pub(crate) fn column_names(&self) -> Vec<&'static str> {
+        // The comma in numeric(15,2) has no blank behind it.
+        self.columns.split(", ").filter_map(|column| column.split_whitespace().next()).collect()
+    }
+
+    fn text(&self, layout: &Layout) -> TableText {
+        let Self { name, columns, primary_key, .. } = self;
+        let key = layout.key(self);
+        // A unique key holds the whole distribution key: where that is another column, an index does, on both sides.
+        let is_unique = key.is_none_or(|key| primary_key.split(", ").any(|column| column == key));
+        let mut keys = vec![match is_unique {
+            true => format!("ALTER TABLE {name} ADD PRIMARY KEY ({primary_key})"),
+            false => format!("CREATE INDEX ON {name} ({primary_key})"),
+        }];
+        keys.extend(self.indexes.iter().map(|columns| format!("CREATE INDEX ON {name} ({columns})")));
+        TableText {
+            name: (*name).to_owned(),
+            create: format!("CREATE TABLE {name} ({columns})"),
+            distribution: match key {
+                Some(key) => format!("DISTRIBUTE BY HASH ({key})"),
+                None => "DISTRIBUTE BY REPLICATION".to_owned(),
+            },
+            keys,
+        }
+    }
+}
+
+/// In the order in which they are loaded.
+pub(super) fn texts(layout: &Layout) -> Vec<TableText> {
+    TABLES.iter().map(|table| table.text(layout)).collect()
+}
+
+/// The rows of one table as CSV text.
+pub(super) fn blocks(table: &str, scale_factor: f64) -> Result<CsvBlocks> {
     macro_rules! lines {
         ($generator:ident, $csv:ident) => {
-            Box::new(in_blocks($generator::new(scale_factor, 1, 1).iter().map($csv::new), block_bytes))
+            Box::new(in_blocks($generator::new(scale_factor, 1, 1).iter().map($csv::new)))
         };
     }
     Ok(match table {
@@ -142,17 +212,36 @@ pub(crate) fn blocks(table: &str, scale_factor: f64, block_bytes: usize) -> Resu
     })
 }
 
-fn in_blocks<R: std::fmt::Display>(
-    mut rows: impl Iterator<Item = R>,
-    block_bytes: usize,
-) -> impl Iterator<Item = String> {
-    std::iter::from_fn(move || {
-        let mut block = String::with_capacity(block_bytes + 1024);
-        while block.len() < block_bytes {
-            let Some(row) = rows.next() else { break };
-            // Writing to a String cannot fail.
-            let _ = writeln!(block, "{row}");
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(layout: &str, table: &str) -> (String, String) {
+        let layout: Layout = layout.parse().unwrap();
+        let text = texts(&layout).into_iter().find(|text| text.name == table).unwrap();
+        (text.distribution, text.keys[0].clone())
+    }
+
+    #[test]
+    fn tables_lie_where_the_layout_says() {
+        let key = |key: &str| format!("DISTRIBUTE BY HASH ({key})");
+        assert_eq!(of("mixed", "lineitem").0, key("l_orderkey"));
+        assert_eq!(of("mixed", "customer").0, "DISTRIBUTE BY REPLICATION");
+        assert_eq!(of("hash", "customer").0, key("c_custkey"));
+        let chosen = "lineitem=l_partkey,part=replicated,customer=c_custkey";
+        assert_eq!(
+            of(chosen, "lineitem"),
+            (key("l_partkey"), "CREATE INDEX ON lineitem (l_orderkey, l_linenumber)".to_owned())
+        );
+        assert_eq!(of(chosen, "part").0, "DISTRIBUTE BY REPLICATION");
+        assert_eq!(
+            of(chosen, "customer"),
+            (key("c_custkey"), "ALTER TABLE customer ADD PRIMARY KEY (c_custkey)".to_owned())
+        );
+        assert_eq!(of(chosen, "orders").0, key("o_orderkey"));
+        assert_eq!(chosen.parse::<Layout>().unwrap().to_string(), chosen);
+        for wrong in ["", "all", "lineitem=x", "lines=l_partkey", "lineitem=l_partkey,"] {
+            assert!(wrong.parse::<Layout>().is_err(), "{wrong}");
         }
-        (!block.is_empty()).then_some(block)
-    })
+    }
 }

@@ -5,7 +5,7 @@ use bench::suite::Experiment;
 use bench::{
     Bulk, BulkOptions, Concurrency, ConcurrencyOptions, GrowOptions, Insert, InsertOptions, Load, LoadOptions, Nodes,
     NodesOptions, Power, PowerOptions, Question, Small, SmallOptions, Snapshot, SnapshotOptions, Sustained,
-    SustainedOptions, Tpcb, TpcbOptions,
+    SustainedOptions, Tpcb, TpcbOptions, Tpcds, TpcdsOptions,
 };
 use cluster::settings::Profile;
 use pgerror::Result;
@@ -15,13 +15,14 @@ use super::experiments::{grow_has_one_build, growing};
 use super::reporter::{Reporter, plan};
 
 /// In the order in which they run.
-pub(super) const NAMES: [&str; 12] = [
+pub(super) const NAMES: [&str; 13] = [
     "bulk",
     "scaling",
     "concurrency",
     "sustained",
     "load",
     "power",
+    "tpcds",
     "tpcb",
     "insert",
     "snapshot",
@@ -42,9 +43,9 @@ pub(super) async fn run(arguments: &AllArguments) -> Result<()> {
     let concurrency = Concurrency(if is_quick { ConcurrencyOptions::quick() } else { ConcurrencyOptions::full() });
     let sustained = Sustained(if is_quick { SustainedOptions::quick() } else { SustainedOptions::full() });
     let load = Load(LoadOptions::quick());
-    let layout = Layout::Mixed;
-    let power = if is_quick { PowerOptions::quick(layout) } else { PowerOptions::new(layout) };
+    let power = if is_quick { PowerOptions::quick(Layout::Mixed) } else { PowerOptions::new(Layout::Mixed) };
     let power = Power { options: power, nodes: vec![2] };
+    let tpcds = Tpcds(if is_quick { TpcdsOptions::quick() } else { TpcdsOptions::full() });
     let tpcb = Tpcb(if is_quick { TpcbOptions::quick() } else { TpcbOptions::full() });
     let insert = Insert(if is_quick { InsertOptions::quick() } else { InsertOptions::full() });
     let snapshot = Snapshot(if is_quick { SnapshotOptions::quick() } else { SnapshotOptions::full() });
@@ -58,6 +59,7 @@ pub(super) async fn run(arguments: &AllArguments) -> Result<()> {
         planned(&sustained)?,
         planned(&load)?,
         planned(&power)?,
+        planned(&tpcds)?,
         planned(&tpcb)?,
         planned(&insert)?,
         planned(&snapshot)?,
@@ -72,6 +74,7 @@ pub(super) async fn run(arguments: &AllArguments) -> Result<()> {
     all.run(&sustained).await?;
     all.run(&load).await?;
     all.run(&power).await?;
+    all.run(&tpcds).await?;
     all.run(&tpcb).await?;
     all.run(&insert).await?;
     all.run(&snapshot).await?;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use bench::insert::Shape;
 use bench::lineitem::{Columns, Format};
 use bench::power::Layout;
+use bench::tpcds;
 use cluster::settings::Profile;
 
 use super::reporter::Common;
@@ -162,15 +163,17 @@ pub(super) struct InsertArguments {
     pub(super) nodes: Vec<u16>,
 }
 
-/// The 22 TPC-H queries on a cluster and on one stock server, in one run
+/// TPC-H's load, queries, streams and refresh functions on a cluster and on one stock server, in one run
 ///
-/// Loads the same rows into the cluster and into one stock server with the datanodes' settings, runs every query on both
-/// (the stock server without and with parallel workers), compares the rows with each other and at scale factor 1 with the
-/// official answers, and prints the times.
+/// Loads the same rows into the cluster and into one stock server with the datanodes' settings, and times COPY, keys and ANALYZE. Runs
+/// every query on both (the stock server without and with parallel workers), compares the rows with each other and at scale factor 1
+/// with the official answers; then all queries in several sessions at once; then adds orders (RF1) and takes old ones away (RF2), and
+/// compares both tables.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   loxo bench power                               scale factor 1, a cluster of its own, removed afterwards
   loxo bench power --sf 0.1 --layout hash        every table hash-distributed
+  loxo bench power --layout orders=o_custkey,customer=c_custkey --streams 4
   loxo bench power --dir /data/two --keep        the cluster in that directory; its tables stay for the next run")]
 pub(super) struct PowerArguments {
     #[command(flatten)]
@@ -181,8 +184,9 @@ pub(super) struct PowerArguments {
     /// Scale factor [default: 1; with --quick 0.1]
     #[arg(long, value_name = "SF", value_parser = crate::commands::demo::scale_factor)]
     pub(super) sf: Option<f64>,
-    /// mixed: lineitem and orders by orderkey, part and partsupp by partkey, the rest replicated; hash: all by their key
-    #[arg(long, default_value = "mixed", value_parser = layout)]
+    /// mixed: lineitem and orders by orderkey, part and partsupp by partkey, the rest replicated; hash: all by their key;
+    /// TABLE=COLUMN,… (or TABLE=replicated): those tables otherwise than mixed. A primary key without that column becomes an index
+    #[arg(long, default_value = "mixed")]
     pub(super) layout: Layout,
     /// Runs of each query; the fastest counts [default: 3; with --quick 2]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=99))]
@@ -190,6 +194,9 @@ pub(super) struct PowerArguments {
     /// Only these queries, e.g. 1,6,14
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=22))]
     pub(super) queries: Vec<u16>,
+    /// Sessions that run all queries at the same time; 0: leave that out
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(0..=100))]
+    pub(super) streams: u16,
     /// Datanodes of a new cluster; several numbers, e.g. 1,2,4: one cluster after the other, and how work grows and shrinks
     #[arg(long, value_delimiter = ',', default_values_t = [2_u16], conflicts_with = "dir",
           value_parser = clap::value_parser!(u16).range(1..=64))]
@@ -197,9 +204,49 @@ pub(super) struct PowerArguments {
     /// Give a query up after so many seconds
     #[arg(long, default_value_t = 300)]
     pub(super) timeout: u32,
-    /// Use the tables that a run with --keep has left in the schema bench_power, and leave them there
+    /// Use the tables that a run with --keep has left in the schema bench_power, and leave them there: without refresh functions
     #[arg(long)]
     pub(super) keep: bool,
+}
+
+/// Queries over TPC-DS's tables on a cluster and on one stock server, in one run
+///
+/// Loads the same rows into the cluster and into one stock server with the datanodes' settings, times COPY, keys and ANALYZE, runs every
+/// query on both (the stock server without and with parallel workers), and says of every answer whether it is right, wrong, refused or
+/// an error. The 99 queries of TPC-DS are the TPC's and may not be handed on with this program: --queries reads them from where you have
+/// them. Without it, queries of this program's own are run over the same tables.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  loxo bench tpcds --quick --report tpcds.html   scale factor 0.02, a cluster of its own, removed afterwards
+  loxo bench tpcds --queries ~/tpcds/queries     each file *.sql there: one query, or a stream as dsqgen writes it, in PostgreSQL's dialect
+  loxo bench tpcds --layout item --only 2,7      facts by item instead of ticket and order; two queries")]
+pub(super) struct TpcdsArguments {
+    #[command(flatten)]
+    pub(super) common: Common,
+    /// Measure the cluster in this directory [default: a new one, removed afterwards]
+    #[arg(long, value_name = "D", conflicts_with = "against")]
+    pub(super) dir: Option<PathBuf>,
+    /// Scale factor; 2 million rows of dimensions are the same at each [default: 1; with --quick 0.02]
+    #[arg(long, value_name = "SF", value_parser = crate::commands::demo::scale_factor)]
+    pub(super) sf: Option<f64>,
+    /// order: facts by ticket and order number; item: all facts by item. Dimensions are replicated
+    #[arg(long, default_value = "order", value_parser = layout_of_facts)]
+    pub(super) layout: tpcds::Layout,
+    /// Files *.sql with queries in PostgreSQL's dialect [default: this program's own]
+    #[arg(long, value_name = "DIR")]
+    pub(super) queries: Option<PathBuf>,
+    /// Only these queries, by their names, e.g. 1,6,14
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    pub(super) only: Vec<String>,
+    /// Runs of each query; the fastest counts [default: 3; with --quick 1]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=99))]
+    pub(super) rounds: Option<u16>,
+    /// Give a query up after so many seconds [default: 300; with --quick 10]
+    #[arg(long)]
+    pub(super) timeout: Option<u32>,
+    /// Datanodes of a new cluster
+    #[arg(long, default_value_t = 2, conflicts_with = "dir", value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub(super) nodes: u16,
 }
 
 /// Short queries over small tables, on a cluster and on one stock server, in one run
@@ -263,12 +310,9 @@ fn shape(text: &str) -> std::result::Result<Shape, String> {
     found.map(|(_, shape)| *shape).ok_or_else(|| "values, each, pipeline or select".to_owned())
 }
 
-fn layout(text: &str) -> std::result::Result<Layout, String> {
-    match text {
-        "mixed" => Ok(Layout::Mixed),
-        "hash" => Ok(Layout::Hash),
-        _ => Err("mixed or hash".to_owned()),
-    }
+fn layout_of_facts(text: &str) -> std::result::Result<tpcds::Layout, String> {
+    let found = [tpcds::Layout::Order, tpcds::Layout::Item].into_iter().find(|layout| layout.name() == text);
+    found.ok_or_else(|| "order or item".to_owned())
 }
 
 fn columns(text: &str) -> std::result::Result<Columns, String> {

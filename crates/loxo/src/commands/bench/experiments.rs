@@ -1,16 +1,18 @@
 //! From what was typed to what is measured.
 
 use bench::lineitem::Columns;
+use bench::tpcds::Queries;
 use bench::{
     Bulk, BulkOptions, Concurrency, ConcurrencyOptions, Grow, GrowOptions, Insert, InsertOptions, Load, LoadOptions,
     Nodes, NodesOptions, Power, PowerOptions, Question, Small, SmallOptions, Snapshot, SnapshotOptions, Sustained,
-    SustainedOptions, Target, Tpcb, TpcbOptions,
+    SustainedOptions, Target, Tpcb, TpcbOptions, Tpcds, TpcdsOptions,
 };
 use pgerror::{PgError, Result, SqlState};
 
 use super::arguments::{
     BulkArguments, BulkLoad, ConcurrencyArguments, GrowArguments, InsertArguments, LoadArguments, NodesArguments,
     PowerArguments, ScalingArguments, SmallArguments, SnapshotArguments, SustainedArguments, TpcbArguments,
+    TpcdsArguments,
 };
 use super::clusters::{coordinators, size};
 use super::membership::Here;
@@ -73,13 +75,14 @@ pub(super) fn insert(arguments: &InsertArguments) -> Result<Insert> {
 }
 
 pub(super) fn power(arguments: &PowerArguments) -> Result<Power> {
-    let layout = arguments.layout;
+    let layout = arguments.layout.clone();
     let defaults = if arguments.common.quick { PowerOptions::quick(layout) } else { PowerOptions::new(layout) };
     let queries = arguments.queries.iter().map(|number| usize::from(*number)).collect::<Vec<_>>();
     let options = PowerOptions {
         scale_factor: arguments.sf.unwrap_or(defaults.scale_factor),
         rounds: arguments.rounds.map_or(defaults.rounds, usize::from),
         queries: chosen(&queries, defaults.queries.clone()),
+        streams: usize::from(arguments.streams),
         timeout_seconds: arguments.timeout,
         keep_tables: arguments.keep,
         ..defaults
@@ -89,6 +92,27 @@ pub(super) fn power(arguments: &PowerArguments) -> Result<Power> {
         None => arguments.nodes.clone(),
     };
     Ok(Power { options, nodes })
+}
+
+pub(super) fn tpcds(arguments: &TpcdsArguments) -> Result<Tpcds> {
+    let defaults = if arguments.common.quick { TpcdsOptions::quick() } else { TpcdsOptions::full() };
+    let queries = match &arguments.queries {
+        Some(dir) => Queries::of_dir(dir)?,
+        None => defaults.queries,
+    };
+    let datanodes = match &arguments.dir {
+        Some(dir) => size(dir)?,
+        None => arguments.nodes,
+    };
+    Ok(Tpcds(TpcdsOptions {
+        scale_factor: arguments.sf.unwrap_or(defaults.scale_factor),
+        layout: arguments.layout,
+        rounds: arguments.rounds.map_or(defaults.rounds, usize::from),
+        queries: queries.only(&arguments.only)?,
+        timeout_seconds: arguments.timeout.unwrap_or(defaults.timeout_seconds),
+        datanodes,
+        ..defaults
+    }))
 }
 
 pub(super) fn small(arguments: &SmallArguments) -> Result<Small> {

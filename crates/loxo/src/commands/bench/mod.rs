@@ -18,7 +18,7 @@ use pgerror::{PgError, Result, SqlState};
 use arguments::{
     AllArguments, BulkArguments, CompareArguments, ConcurrencyArguments, GrowArguments, InsertArguments, LoadArguments,
     NodesArguments, PlanArguments, PowerArguments, ScalingArguments, SmallArguments, SnapshotArguments,
-    SustainedArguments, TpcbArguments,
+    SustainedArguments, TpcbArguments, TpcdsArguments,
 };
 use clusters::Local;
 use reporter::{Common, Reporter};
@@ -41,6 +41,7 @@ enum Command {
     Snapshot(SnapshotArguments),
     Insert(InsertArguments),
     Power(PowerArguments),
+    Tpcds(TpcdsArguments),
     Small(SmallArguments),
     Grow(GrowArguments),
     Nodes(NodesArguments),
@@ -74,6 +75,9 @@ pub async fn run(arguments: Arguments) -> Result<()> {
         }
         Command::Power(arguments) => {
             one(&arguments.common, &experiments::power(&arguments)?, arguments.dir, Profile::Default).await
+        }
+        Command::Tpcds(arguments) => {
+            one(&arguments.common, &experiments::tpcds(&arguments)?, arguments.dir, Profile::Default).await
         }
         Command::Small(arguments) => {
             one(&arguments.common, &experiments::small(&arguments)?, arguments.dir, Profile::Default).await
