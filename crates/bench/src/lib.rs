@@ -8,7 +8,8 @@
 //! concurrency  1 to 16 processes that load at once, on one server and on the cluster           `loxo bench concurrency`
 //! plan      the cluster needed for a rate, projected from what a row costs                        `loxo bench plan`
 //! load      files through the coordinators, and straight into stock servers (ways: all ways)   `loxo bench load`
-//! tpcb      pgbench to a coordinator, and straight to one stock server                         `loxo bench tpcb`
+//! oltp      many short transactions through a coordinator and straight to one stock server       `loxo bench tpcb`, `sysbench`,
+//!                                                                                              `tpcc`, `ch`
 //! insert    transactions of 1,000 rows                                                         `loxo bench insert`
 //! power     the 22 TPC-H queries on a cluster and on one stock server                          `loxo bench power`
 //! small     short queries over small tables                                                    `loxo bench small`
@@ -32,6 +33,7 @@ pub mod insert;
 pub mod lineitem;
 pub mod load;
 pub mod nodes;
+pub mod oltp;
 pub mod plan;
 pub mod power;
 mod report;
@@ -40,7 +42,6 @@ pub mod snapshot;
 pub mod suite;
 pub mod sustained;
 mod tools;
-pub mod tpcb;
 pub mod verify;
 mod ways;
 
@@ -51,6 +52,8 @@ pub use grow::{Grow, GrowOptions};
 pub use insert::{Insert, InsertOptions};
 pub use load::{Load, LoadOptions, Target};
 pub use nodes::{Nodes, NodesOptions};
+pub use oltp::tpcb::{Tpcb, TpcbOptions};
+pub use oltp::tpcc::{Tpcc, TpccOptions};
 pub use power::{Power, PowerOptions};
 pub use report::{LoadReport, Measured};
 pub use small::{Small, SmallOptions};
@@ -58,4 +61,3 @@ pub use snapshot::{Snapshot, SnapshotOptions};
 pub use sustained::{Sustained, SustainedOptions};
 pub use tools::copy_in::Cancel;
 pub use tools::cpu;
-pub use tpcb::{Tpcb, TpcbOptions};

@@ -91,7 +91,7 @@ pub(super) struct TpcbArguments {
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=99))]
     pub(super) rounds: Option<u16>,
     /// How pgbench sends statements: simple, extended or prepared; may be repeated [default: all three]
-    #[arg(long = "mode", value_name = "M", value_parser = clap::builder::PossibleValuesParser::new(bench::tpcb::MODES))]
+    #[arg(long = "mode", value_name = "M", value_parser = clap::builder::PossibleValuesParser::new(bench::oltp::tpcb::MODES))]
     pub(super) modes: Vec<String>,
     /// Only read accounts
     #[arg(long)]

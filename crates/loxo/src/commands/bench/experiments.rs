@@ -15,7 +15,7 @@ use super::arguments::{
 use super::clusters::{coordinators, size};
 use super::membership::Here;
 
-fn chosen<T: Clone>(list: &[T], default: Vec<T>) -> Vec<T> {
+pub(super) fn chosen<T: Clone>(list: &[T], default: Vec<T>) -> Vec<T> {
     if list.is_empty() { default } else { list.to_vec() }
 }
 

@@ -5,6 +5,7 @@ mod arguments;
 mod clusters;
 mod experiments;
 mod membership;
+mod oltp;
 mod reporter;
 
 use std::path::{Path, PathBuf};
@@ -21,6 +22,7 @@ use arguments::{
     SustainedArguments, TpcbArguments,
 };
 use clusters::Local;
+use oltp::TpccArguments;
 use reporter::{Common, Reporter};
 
 /// Measure this machine
@@ -37,6 +39,7 @@ enum Command {
     Scaling(ScalingArguments),
     Load(LoadArguments),
     Tpcb(TpcbArguments),
+    Tpcc(TpccArguments),
     #[command(alias = "cut")]
     Snapshot(SnapshotArguments),
     Insert(InsertArguments),
@@ -65,6 +68,9 @@ pub async fn run(arguments: Arguments) -> Result<()> {
         }
         Command::Tpcb(arguments) => {
             one(&arguments.common, &experiments::tpcb(&arguments), arguments.dir, Profile::Default).await
+        }
+        Command::Tpcc(arguments) => {
+            one(&arguments.common, &oltp::tpcc(&arguments)?, arguments.dir, Profile::Default).await
         }
         Command::Snapshot(arguments) => {
             one(&arguments.common, &experiments::snapshot(&arguments), arguments.dir, Profile::Default).await
