@@ -14,8 +14,9 @@ use tokio::task::JoinSet;
 use tokio_postgres::Client;
 
 use super::seen::{Seen, WRITER};
+use crate::tools::random::Random;
 use crate::tools::sql;
-use crate::tools::transfer::{Accounts, END_MAX, Random, SUM};
+use crate::tools::transfer::{Accounts, END_MAX, SUM};
 
 /// Before a lost connection is made anew.
 const CONNECT_PAUSE: Duration = Duration::from_millis(50);

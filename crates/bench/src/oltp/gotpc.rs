@@ -100,11 +100,9 @@ impl GoTpc {
         Ok(command)
     }
 
-    /// The conditions of consistency of clause 3.3.2, for all warehouses.
+    /// The conditions of consistency of clause 3.3.2, for all warehouses; without the eleventh, which deliveries break.
     pub(super) async fn check(&self, uri: &str, schema: Option<&str>) -> Result<()> {
-        let mut command = self.command(["tpcc", "check"], uri, schema)?;
-        command.arg("--check-all");
-        let text = program::output(command).await?;
+        let text = program::output(self.command(["tpcc", "check"], uri, schema)?).await?;
         match text.lines().find(|line| line.contains("failed")) {
             None if text.contains("Finished") => Ok(()),
             found => Err(program::failed("the check of TPC-C's consistency", found.unwrap_or(&text))),

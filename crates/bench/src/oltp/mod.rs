@@ -13,9 +13,12 @@
 //! Each measures by turns, and beside each load through the coordinator once the transfer-sum: money moves between datanodes and is
 //! summed through other coordinators. A wrong sum is a wrong answer, and the run fails.
 
+pub mod ch;
+mod ch_report;
 mod gotpc;
 mod sheet;
 mod sides;
+pub mod sysbench;
 pub mod tpcb;
 pub mod tpcc;
 mod twin;

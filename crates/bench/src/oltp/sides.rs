@@ -39,6 +39,11 @@ pub(super) fn steps(labels: &[String], sides: &[&str], rounds: usize, seconds: f
     labels.iter().flat_map(of_label).collect()
 }
 
+/// Name of a load by so many clients.
+pub(super) fn by_clients(clients: u32) -> String {
+    if clients == 1 { "1 client".to_owned() } else { format!("{clients} clients") }
+}
+
 /// Name of a step.
 pub(super) fn point(label: &str, side: &str) -> String {
     format!("{label}: {side}")

@@ -99,7 +99,8 @@ struct Load {
 impl TpcbOptions {
     fn loads(&self) -> Vec<Load> {
         let of = |mode: &String, clients: u32| {
-            let label = if self.clients.len() == 1 { mode.clone() } else { format!("{mode}, {clients} clients") };
+            let label =
+                if self.clients.len() == 1 { mode.clone() } else { format!("{mode}, {}", sides::by_clients(clients)) };
             Load { label, mode: mode.clone(), clients }
         };
         self.modes.iter().flat_map(|mode| self.clients.iter().map(move |clients| of(mode, *clients))).collect()

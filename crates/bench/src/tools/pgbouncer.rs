@@ -40,6 +40,7 @@ impl PgBouncer {
             "[databases]\npostgres = {server} pool_mode=transaction pool_size={POOL_SIZE}\n\
              {OF_SESSIONS} = {server} pool_mode=session pool_size={clients}\n\
              [pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\nauth_type = any\n\
+             ignore_startup_parameters = extra_float_digits\n\
              max_client_conn = {}\nlogfile = {}\nlog_connections = 0\nlog_disconnections = 0\n",
             clients + 20,
             log.display()

@@ -71,6 +71,8 @@ pub(crate) fn failed(name: &str, why: &str) -> PgError {
 }
 
 fn last_lines(text: &str) -> String {
+    // A program in Go says where it was when it panicked, at length.
+    let text = text.split("\ngoroutine ").next().unwrap_or_default();
     let lines: Vec<&str> = text.trim().lines().collect();
     lines[lines.len().saturating_sub(10)..].join("\n")
 }

@@ -9,6 +9,7 @@ use pgerror::{PgError, Result};
 use tokio::task::JoinSet;
 use tokio_postgres::Client;
 
+use crate::tools::random::Random;
 use crate::tools::sql;
 
 /// What every account holds at first.
@@ -85,20 +86,6 @@ impl Accounts {
         let mut changes = [(from, -amount), (to, amount)];
         changes.sort_unstable();
         changes
-    }
-}
-
-/// Numbers that differ from session to session and are the same in each run.
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    /// Evenly from 0 to `end` - 1 (splitmix64).
-    pub(crate) fn below(&mut self, end: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut x = self.0;
-        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((x ^ (x >> 31)) % end.max(1) as u64) as usize
     }
 }
 

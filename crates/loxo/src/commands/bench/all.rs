@@ -1,11 +1,14 @@
 //! `loxo bench all`.
 
+use std::path::PathBuf;
+
+use bench::oltp::{sysbench, tpcc};
 use bench::power::Layout;
 use bench::suite::Experiment;
 use bench::{
-    Bulk, BulkOptions, Concurrency, ConcurrencyOptions, GrowOptions, Insert, InsertOptions, Load, LoadOptions, Nodes,
-    NodesOptions, Power, PowerOptions, Question, Small, SmallOptions, Snapshot, SnapshotOptions, Sustained,
-    SustainedOptions, Tpcb, TpcbOptions,
+    Bulk, BulkOptions, Ch, ChOptions, Concurrency, ConcurrencyOptions, GrowOptions, Insert, InsertOptions, Load,
+    LoadOptions, Nodes, NodesOptions, Power, PowerOptions, Question, Small, SmallOptions, Snapshot, SnapshotOptions,
+    Sustained, SustainedOptions, Sysbench, SysbenchOptions, Ticks, TicksOptions, Tpcb, TpcbOptions, Tpcc, TpccOptions,
 };
 use cluster::settings::Profile;
 use pgerror::Result;
@@ -15,14 +18,18 @@ use super::experiments::{grow_has_one_build, growing};
 use super::reporter::{Reporter, plan};
 
 /// In the order in which they run.
-pub(super) const NAMES: [&str; 12] = [
+pub(super) const NAMES: [&str; 16] = [
     "bulk",
     "scaling",
     "concurrency",
+    "ticks",
     "sustained",
     "load",
     "power",
     "tpcb",
+    "sysbench",
+    "tpcc",
+    "ch",
     "insert",
     "snapshot",
     "small",
@@ -40,12 +47,16 @@ pub(super) async fn run(arguments: &AllArguments) -> Result<()> {
     let bulk_rate = bulk(BulkOptions::bulk(), Question::Rate);
     let scaling = bulk(BulkOptions::scaling(), Question::Scaling);
     let concurrency = Concurrency(if is_quick { ConcurrencyOptions::quick() } else { ConcurrencyOptions::full() });
+    let ticks = Ticks(if is_quick { TicksOptions::quick() } else { TicksOptions::full() });
     let sustained = Sustained(if is_quick { SustainedOptions::quick() } else { SustainedOptions::full() });
     let load = Load(LoadOptions::quick());
     let layout = Layout::Mixed;
     let power = if is_quick { PowerOptions::quick(layout) } else { PowerOptions::new(layout) };
     let power = Power { options: power, nodes: vec![2] };
     let tpcb = Tpcb(if is_quick { TpcbOptions::quick() } else { TpcbOptions::full() });
+    let sysbench = Sysbench(if is_quick { SysbenchOptions::quick() } else { SysbenchOptions::full() });
+    let tpcc = Tpcc(if is_quick { TpccOptions::quick() } else { TpccOptions::full() });
+    let ch = Ch(if is_quick { ChOptions::quick() } else { ChOptions::full() });
     let insert = Insert(if is_quick { InsertOptions::quick() } else { InsertOptions::full() });
     let snapshot = Snapshot(if is_quick { SnapshotOptions::quick() } else { SnapshotOptions::full() });
     let small = Small(SmallOptions::full());
@@ -55,10 +66,14 @@ pub(super) async fn run(arguments: &AllArguments) -> Result<()> {
         planned(&bulk_rate)?,
         planned(&scaling)?,
         planned(&concurrency)?,
+        planned(&ticks)?,
         planned(&sustained)?,
         planned(&load)?,
         planned(&power)?,
         planned(&tpcb)?,
+        planned(&sysbench)?,
+        planned(&tpcc)?,
+        planned(&ch)?,
         planned(&insert)?,
         planned(&snapshot)?,
         planned(&small)?,
@@ -69,10 +84,14 @@ pub(super) async fn run(arguments: &AllArguments) -> Result<()> {
     all.run(&bulk_rate).await?;
     all.run(&scaling).await?;
     all.run(&concurrency).await?;
+    all.run(&ticks).await?;
     all.run(&sustained).await?;
     all.run(&load).await?;
     all.run(&power).await?;
     all.run(&tpcb).await?;
+    all.run_with(sysbench::program(), &sysbench).await?;
+    all.run_with(tpcc::program(), &tpcc).await?;
+    all.run_with(tpcc::program(), &ch).await?;
     all.run(&insert).await?;
     all.run(&snapshot).await?;
     all.run(&small).await?;
@@ -98,10 +117,27 @@ struct All<'a> {
 }
 
 impl All<'_> {
+    fn wants(&self, name: &str) -> bool {
+        let only = &self.arguments.only;
+        only.is_empty() || only.iter().any(|wanted| wanted == name)
+    }
+
+    /// If the program that it needs is there. Who names an experiment wants it and nothing else.
+    async fn run_with<E: Experiment>(&mut self, program: Result<PathBuf>, experiment: &E) -> Result<()> {
+        match program {
+            Err(error) if self.arguments.only.is_empty() => {
+                eprintln!("{} is left out: {error}", experiment.name());
+                Ok(())
+            }
+            Err(error) if self.wants(experiment.name()) => Err(error),
+            _ => self.run(experiment).await,
+        }
+    }
+
     /// If it is wanted.
     async fn run<E: Experiment>(&mut self, experiment: &E) -> Result<()> {
-        let (name, only) = (experiment.name(), &self.arguments.only);
-        if !only.is_empty() && !only.iter().any(|wanted| wanted == name) {
+        let name = experiment.name();
+        if !self.wants(name) {
             return Ok(());
         }
         let quick = if self.arguments.common.quick { " --quick" } else { "" };

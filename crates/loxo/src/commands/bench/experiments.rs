@@ -4,13 +4,14 @@ use bench::lineitem::Columns;
 use bench::{
     Bulk, BulkOptions, Concurrency, ConcurrencyOptions, Grow, GrowOptions, Insert, InsertOptions, Load, LoadOptions,
     Nodes, NodesOptions, Power, PowerOptions, Question, Small, SmallOptions, Snapshot, SnapshotOptions, Sustained,
-    SustainedOptions, Target, Tpcb, TpcbOptions,
+    SustainedOptions, Target, Ticks, TicksOptions, Tpcb, TpcbOptions,
 };
 use pgerror::{PgError, Result, SqlState};
 
 use super::arguments::{
     BulkArguments, BulkLoad, ConcurrencyArguments, GrowArguments, InsertArguments, LoadArguments, NodesArguments,
-    PowerArguments, ScalingArguments, SmallArguments, SnapshotArguments, SustainedArguments, TpcbArguments,
+    PowerArguments, ScalingArguments, SmallArguments, SnapshotArguments, SustainedArguments, TicksArguments,
+    TpcbArguments,
 };
 use super::clusters::{coordinators, size};
 use super::membership::Here;
@@ -164,6 +165,16 @@ pub(super) fn concurrency(arguments: &ConcurrencyArguments) -> Concurrency {
         processes: chosen(&arguments.processes, defaults.processes),
         rounds: arguments.rounds.map_or(defaults.rounds, usize::from),
         datanodes: arguments.nodes,
+    })
+}
+
+pub(super) fn ticks(arguments: &TicksArguments) -> Ticks {
+    let defaults = if arguments.common.quick { TicksOptions::quick() } else { TicksOptions::full() };
+    Ticks(TicksOptions {
+        rows: arguments.rows.unwrap_or(defaults.rows),
+        datanodes: chosen(&arguments.datanodes, defaults.datanodes),
+        loaders: chosen(&arguments.loaders, defaults.loaders),
+        rounds: arguments.rounds.map_or(defaults.rounds, usize::from),
     })
 }
 
