@@ -83,8 +83,8 @@ impl GoTpc {
     /// Makes tables with rows in a database that has none.
     pub(super) async fn prepare(&self, workload: &str, uri: &str) -> Result<()> {
         let mut command = self.command([workload, "prepare"], uri, None)?;
-        // Each loads a warehouse at a time.
-        command.args(["--threads", &self.warehouses.min(4).to_string()]);
+        // Each loads a district at a time.
+        command.args(["--threads", "4"]);
         if workload == "tpcc" {
             command.arg("--no-check");
         }

@@ -9,7 +9,7 @@ use crate::load::Target;
 use crate::suite::{Figure, Readings, Step, WRONG};
 use crate::tools::pgbouncer::PgBouncer;
 use crate::tools::stock::{Pattern, StockServer, WorkDir};
-use crate::tools::transfer::{Accounts, SUM, TransferSum};
+use crate::tools::transfer::{Accounts, SUM, Sums, TransferSum};
 use crate::tools::{cpu, sql};
 
 pub(super) const DIRECT: &str = "direct";
@@ -189,15 +189,7 @@ impl Sides {
     pub(super) async fn transfer_sum<T>(&self, load: impl Future<Output = Result<T>>) -> Result<Readings> {
         let money = TransferSum::begin(&self.accounts, &self.coordinators, SESSIONS).await?;
         load.await?;
-        let sums = money.end().await?;
-        let readings = Readings::default()
-            .figure("transfers_per_second", sums.transfers_per_second)
-            .figure("sums_per_second", sums.sums_per_second)
-            .figure("wrong_sums", sums.wrong as f64);
-        Ok(match sums.wrong {
-            0 => readings,
-            wrong => readings.word(WRONG, format!("{wrong} sums were not the whole money")),
-        })
+        money.end().await.map(|sums| read(&sums))
     }
 
     /// At the end all money must be there; the accounts are dropped.
@@ -207,5 +199,39 @@ impl Sides {
             return Err(PgError::internal(format!("money was made or lost: the accounts hold {sum}, not {total}")));
         }
         sql::run(&self.coordinator, "DROP TABLE bench_account").await
+    }
+}
+
+/// A wrong sum is a wrong answer.
+fn read(sums: &Sums) -> Readings {
+    let readings = Readings::default()
+        .figure("transfers_per_second", sums.transfers_per_second)
+        .figure("sums_per_second", sums.sums_per_second)
+        .figure("wrong_sums", sums.wrong as f64);
+    match sums.wrong {
+        0 => readings,
+        wrong => readings.word(WRONG, format!("{wrong} sums were not the whole money")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_load_has_its_turns_and_then_the_transfer_sum() {
+        let points: Vec<String> =
+            steps(&["a".to_owned()], &names(false), 2, 1.0).into_iter().map(|step| step.point).collect();
+        assert_eq!(points, ["a: direct", "a: cluster", "a: direct", "a: cluster", "a: transfer-sum"]);
+        let step = Step { point: point("simple: 8", CLUSTER), round: 1, seconds: 1.0 };
+        assert_eq!(parts(&step).unwrap(), ("simple: 8", CLUSTER));
+    }
+
+    #[test]
+    fn a_wrong_sum_is_a_wrong_answer() {
+        let sums = |wrong| Sums { transfers_per_second: 1.0, sums_per_second: 2.0, wrong };
+        assert!(read(&sums(0)).words.is_empty());
+        let readings = read(&sums(2));
+        assert_eq!((readings.figures["wrong_sums"], readings.words.contains_key(WRONG)), (2.0, true));
     }
 }
