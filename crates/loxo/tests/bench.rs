@@ -251,6 +251,9 @@ fn money_was_summed_beside(outcome: &Value, load: &str) {
     assert_eq!(of("wrong_sums"), 0.0);
 }
 
+/// What installs go-tpc.
+const GO_TPC: &str = "go install github.com/pingcap/go-tpc/cmd/go-tpc@v1.0.12";
+
 fn is_there(program: &str, package: &str) -> bool {
     let found = Command::new(program).arg("--help").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
     if !found {
@@ -286,7 +289,7 @@ fn sysbench_goes_by_turns_to_both_sides() {
 
 #[test]
 fn tpcc_is_consistent_on_both_sides() {
-    if !is_there("go-tpc", "go install github.com/pingcap/go-tpc/cmd/go-tpc@v1.0.12") {
+    if !is_there("go-tpc", GO_TPC) {
         return;
     }
     let (text, outcome) = measured(&["tpcc", "--warehouses", "1", "--clients", "2", "--seconds", "2", "--rounds", "1"]);
@@ -300,7 +303,7 @@ fn tpcc_is_consistent_on_both_sides() {
 
 #[test]
 fn ch_compares_all_answers() {
-    if !is_there("go-tpc", "go install github.com/pingcap/go-tpc/cmd/go-tpc@v1.0.12") {
+    if !is_there("go-tpc", GO_TPC) {
         return;
     }
     let (text, outcome) = measured(&["ch", "--warehouses", "1", "--clients", "1", "--rounds", "1"]);
@@ -324,12 +327,13 @@ fn ticks_are_loaded_on_every_number_of_datanodes() {
 
 #[test]
 fn a_missing_program_is_named_with_what_installs_it() {
-    for (experiment, install) in [
-        ("sysbench", "apt-get install sysbench"),
-        ("tpcc", "go install github.com/pingcap/go-tpc/cmd/go-tpc@v1.0.12"),
-        ("ch", "go install github.com/pingcap/go-tpc/cmd/go-tpc@v1.0.12"),
+    for (arguments, install) in [
+        (&["sysbench", "--quick"][..], "apt-get install sysbench"),
+        (&["tpcc", "--quick"], GO_TPC),
+        (&["ch", "--quick"], GO_TPC),
+        (&["all", "--quick", "--only", "tpcb,ch"], GO_TPC),
     ] {
-        let mut command = bench(&[experiment, "--quick"]);
+        let mut command = bench(arguments);
         command.env("PATH", "/nonexistent").env("HOME", "/nonexistent").env_remove("GOBIN").env_remove("GOPATH");
         let output = command.output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();

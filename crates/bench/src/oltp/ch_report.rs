@@ -27,6 +27,8 @@ fn rates(samples: &Samples) -> Table {
     let mut table = Table::new("Queries an hour, and new orders per minute", &columns);
     let figures = [
         (ALONE, "queries_per_hour", "queries/h"),
+        (ALONE, "server_cpu_us", "CPU µs of a query: servers"),
+        (ALONE, "coordinator_cpu_us", "CPU µs of a query: coordinators"),
         (BESIDE, "queries_per_hour", "queries/h"),
         (BESIDE, "tpmc", "tpmC"),
         (BESIDE, "new_order_latency_ms", "ms of a New-Order"),

@@ -115,7 +115,8 @@ impl Sides {
             datanodes.push(datanode);
         }
         let datanode_pids = patterns.iter().map(|pattern| pattern.postmaster).collect();
-        let pattern = patterns.swap_remove(0).with_room_for(&datanodes[0], clients).await?;
+        let connections = clients + if pgbouncer { PgBouncer::connections(clients) } else { 0 };
+        let pattern = patterns.swap_remove(0).with_room_for(&datanodes[0], connections).await?;
         let work = format!("{}-bench-{}", target.dir.display(), std::process::id());
         let dir = pattern.make_dir(Path::new(&work))?;
         eprintln!("Starting a stock server with the datanodes' settings in {work}");

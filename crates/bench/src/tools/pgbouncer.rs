@@ -62,6 +62,11 @@ impl PgBouncer {
         Ok(bouncer)
     }
 
+    /// Connections that a server must have for it: both of its pools keep theirs while nobody uses them.
+    pub(crate) fn connections(clients: u32) -> u32 {
+        clients + POOL_SIZE
+    }
+
     /// Where transactions of all clients share the connections, or each client keeps one.
     pub(crate) fn uri(&self, keeps_connections: bool) -> String {
         let database = if keeps_connections { OF_SESSIONS } else { "postgres" };

@@ -71,10 +71,10 @@ impl Pattern {
         })
     }
 
-    /// For a server to which so many clients come, each with a connection of its own: a datanode has fewer, since coordinators
-    /// share theirs among all clients.
-    pub(crate) async fn with_room_for(mut self, datanode: &Client, clients: u32) -> Result<Self> {
-        let needed = u64::from(clients) + OTHER_CONNECTIONS;
+    /// For a server to which so many connections are made, one a client: a datanode has fewer, since coordinators share theirs among
+    /// all clients.
+    pub(crate) async fn with_room_for(mut self, datanode: &Client, connections: u32) -> Result<Self> {
+        let needed = u64::from(connections) + OTHER_CONNECTIONS;
         if sql::number(datanode, "SHOW max_connections").await? < needed {
             self.settings.retain(|(name, _)| name != "max_connections");
             self.settings.push(("max_connections".to_owned(), needed.to_string()));
