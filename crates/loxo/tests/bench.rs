@@ -80,7 +80,7 @@ fn the_page_shows_the_json(page: &str, report: &Value) {
         series.flat_map(|series| list(series, "points")).filter_map(|point| point["y"].as_f64()).collect()
     };
     let drawn = [values(shown, "<circle"), values(shown, "<rect class=\"bar")].concat();
-    assert!(drawn.len() > 5, "{drawn:?}");
+    assert!(drawn.len() > 1, "{drawn:?}");
     assert_eq!(sorted(drawn), sorted(experiments.iter().flat_map(points).collect()));
 }
 
