@@ -66,7 +66,7 @@ struct Times {
     p99_ms: f64,
 }
 
-/// What [`Done::readings`] has.
+/// What [`Done::add_to`] adds.
 pub(super) fn figures() -> Vec<Figure> {
     let times = |(_, prefix, _): (&str, &str, &str)| {
         ["latency_ms", "p50_ms", "p99_ms"].map(|figure| Figure::cost(&format!("{prefix}{figure}"), "ms"))
