@@ -1,6 +1,6 @@
 #!/bin/bash
 # Installs what building and running Loxodonta needs, on Debian and Ubuntu; does nothing if all of it is there.
-# With --tests also what `make test` uses beyond that: rustfmt, clippy, python3, psycopg. With --cargo-deny only that program:
+# With --tests also what `make test` uses beyond that: rustfmt, clippy, python3, psycopg, sysbench. With --cargo-deny only that program:
 # prints where it is, or nothing if it cannot be had. With --cargo-deb that one, which cargo compiles first, for minutes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -106,6 +106,9 @@ command -v python3 >/dev/null || apt_install python3-minimal >&2 || { say "pytho
 # Without it the test of that driver says SKIPPED; Debian 11 and older do not have it.
 python3 -c 'import psycopg' 2>/dev/null || { command -v apt-get >/dev/null && apt_install python3-psycopg >&2; } ||
     say "psycopg 3 cannot be installed: its test will be skipped"
+# 3 MB. Without it the test of that benchmark says SKIPPED.
+command -v sysbench >/dev/null || { command -v apt-get >/dev/null && apt_install sysbench >&2; } ||
+    say "sysbench cannot be installed: its test will be skipped"
 # 70 MB. Without it the test that opens a benchmark's report says SKIPPED.
 command -v chromium-headless-shell chromium >/dev/null ||
     { command -v apt-get >/dev/null && apt_install chromium-headless-shell >&2; } ||

@@ -6,9 +6,11 @@
 //! bulk      rate of loads through 1 to 3 coordinators, on clusters of several sizes           `loxo bench bulk`, `scaling`
 //! sustained the same load again and again, past the memory                                     `loxo bench sustained`
 //! concurrency  1 to 16 processes that load at once, on one server and on the cluster           `loxo bench concurrency`
+//! ticks     1 to 6 datanodes × 1 to 8 loaders, one table with an index                          `loxo bench ticks`
 //! plan      the cluster needed for a rate, projected from what a row costs                        `loxo bench plan`
 //! load      files through the coordinators, and straight into stock servers (ways: all ways)   `loxo bench load`
-//! tpcb      pgbench to a coordinator, and straight to one stock server                         `loxo bench tpcb`
+//! oltp      many short transactions through a coordinator and straight to one stock server       `loxo bench tpcb`, `sysbench`,
+//!                                                                                              `tpcc`, `ch`
 //! insert    transactions of 1,000 rows                                                         `loxo bench insert`
 //! power     TPC-H's load, queries, streams and refreshes on a cluster and on one stock server  `loxo bench power`
 //! tpcds     queries over TPC-DS's tables on a cluster and on one stock server                  `loxo bench tpcds`
@@ -35,6 +37,7 @@ pub mod insert;
 pub mod lineitem;
 pub mod load;
 pub mod nodes;
+pub mod oltp;
 pub mod plan;
 pub mod power;
 mod report;
@@ -42,8 +45,8 @@ pub mod small;
 pub mod snapshot;
 pub mod suite;
 pub mod sustained;
+pub mod ticks;
 mod tools;
-pub mod tpcb;
 pub mod tpcds;
 pub mod verify;
 mod ways;
@@ -55,12 +58,16 @@ pub use grow::{Grow, GrowOptions};
 pub use insert::{Insert, InsertOptions};
 pub use load::{Load, LoadOptions, Target};
 pub use nodes::{Nodes, NodesOptions};
+pub use oltp::ch::{Ch, ChOptions};
+pub use oltp::sysbench::{Sysbench, SysbenchOptions};
+pub use oltp::tpcb::{Tpcb, TpcbOptions};
+pub use oltp::tpcc::{Tpcc, TpccOptions};
 pub use power::{Power, PowerOptions};
 pub use report::{LoadReport, Measured};
 pub use small::{Small, SmallOptions};
 pub use snapshot::{Snapshot, SnapshotOptions};
 pub use sustained::{Sustained, SustainedOptions};
+pub use ticks::{Ticks, TicksOptions};
 pub use tools::copy_in::Cancel;
 pub use tools::cpu;
-pub use tpcb::{Tpcb, TpcbOptions};
 pub use tpcds::{Tpcds, TpcdsOptions};

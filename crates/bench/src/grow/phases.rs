@@ -8,7 +8,7 @@ use pgerror::Result;
 use tokio_postgres::Client;
 
 use super::report::{Alone, GrowReport, Phase, Second};
-use super::workload::{BALANCE, Shared, Workload};
+use super::workload::{Shared, Workload};
 use super::{Datanodes, GrowOptions};
 use crate::lineitem::{Blocks, Columns, Format, estimated_rows};
 use crate::load::{TABLE, Target};
@@ -16,6 +16,7 @@ use crate::tools::copy_in::{self, Cancel};
 use crate::tools::progress::Progress;
 use crate::tools::sql;
 use crate::tools::stats::grouped;
+use crate::tools::transfer::Accounts;
 use crate::verify::ordered_md5;
 
 const TABLES: &str = "bench_account, bench_lineitem";
@@ -50,12 +51,7 @@ impl<'a, D: Datanodes> Bench<'a, D> {
         let client = sql::connect(&target.coordinators[0]).await?;
         let primary = sql::connect(&target.datanodes[0]).await?;
         sql::run(&client, &format!("DROP TABLE IF EXISTS {TABLES}")).await?;
-        let accounts = "CREATE TABLE bench_account (id int PRIMARY KEY, balance bigint NOT NULL, changes bigint NOT NULL) \
-                        DISTRIBUTE BY HASH (id)";
-        sql::run(&client, accounts).await?;
-        let fill =
-            format!("INSERT INTO bench_account SELECT g, {BALANCE}, 0 FROM generate_series(1, {}) g", options.accounts);
-        sql::run(&client, &fill).await?;
+        Accounts::make(&client, options.accounts).await?;
         let lineitem =
             format!("CREATE TABLE {TABLE} {} DISTRIBUTE BY HASH (l_orderkey)", Columns::Sixteen.definition());
         sql::run(&client, &lineitem).await?;
@@ -76,7 +72,7 @@ impl<'a, D: Datanodes> Bench<'a, D> {
     async fn beside_work(&mut self) -> Result<()> {
         let options = self.report.options.clone();
         let began = Instant::now();
-        let accounts = self.accounts().await?;
+        let accounts = Accounts::find(&self.target.datanodes).await?;
         let sessions = (options.writers, options.readers);
         let workload = Workload::start(&self.target.coordinators, accounts, sessions, began).await?;
         let shared = workload.shared.clone();
@@ -198,20 +194,6 @@ impl<'a, D: Datanodes> Bench<'a, D> {
             }
             tokio::time::sleep(STEP_LOOK).await;
         }
-    }
-
-    /// Their ids by the datanode they lie on.
-    async fn accounts(&self) -> Result<Vec<Vec<u32>>> {
-        let mut all = Vec::new();
-        for uri in &self.target.datanodes {
-            let datanode = sql::connect(uri).await?;
-            let rows = sql::table(&datanode, "SELECT id FROM bench_account").await?;
-            let ids: Vec<u32> = rows.iter().skip(1).flatten().filter_map(|id| id.parse().ok()).collect();
-            if !ids.is_empty() {
-                all.push(ids);
-            }
-        }
-        Ok(all)
     }
 }
 

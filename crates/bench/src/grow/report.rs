@@ -4,10 +4,10 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use super::seen::{Figures, Trouble, by_code};
-use super::workload::BALANCE;
 use super::{GrowOptions, PHASES, POINT};
 use crate::suite::{Axis, Cell, Chart, Mark, Point, Readings, Samples, Series, Sheet, Table};
 use crate::tools::stats::grouped;
+use crate::tools::transfer::BALANCE;
 
 /// The outcome.
 #[derive(Clone, Debug, Default)]

@@ -14,12 +14,10 @@ use tokio::task::JoinSet;
 use tokio_postgres::Client;
 
 use super::seen::{Seen, WRITER};
+use crate::tools::random::Random;
 use crate::tools::sql;
+use crate::tools::transfer::{Accounts, END_MAX, SUM};
 
-/// What every account holds at first.
-pub(crate) const BALANCE: u64 = 1000;
-/// Whoever has not come to an end so long after he was told so hangs.
-const END_MAX: Duration = Duration::from_secs(120);
 /// Before a lost connection is made anew.
 const CONNECT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -36,9 +34,7 @@ const QUERIES: [&str; 2] = [
 pub(crate) struct Shared {
     began: Instant,
     coordinators: Vec<String>,
-    /// Accounts by the datanode they lay on at first.
-    accounts: Vec<Vec<u32>>,
-    total: u64,
+    accounts: Accounts,
     stop: AtomicBool,
     /// COMMITs whose outcome was not told.
     pub(crate) unknown: AtomicU64,
@@ -56,16 +52,14 @@ pub(crate) struct Workload {
 impl Workload {
     pub(crate) async fn start(
         coordinators: &[String],
-        accounts: Vec<Vec<u32>>,
+        accounts: Accounts,
         (writers, readers): (u32, u32),
         began: Instant,
     ) -> Result<Self> {
-        let number: usize = accounts.iter().map(Vec::len).sum();
         let shared = Arc::new(Shared {
             began,
             coordinators: coordinators.to_vec(),
             accounts,
-            total: number as u64 * BALANCE,
             stop: AtomicBool::new(false),
             unknown: AtomicU64::new(0),
             writers: Seen::new(WRITER, began),
@@ -138,30 +132,9 @@ impl Link {
         }
     }
 
-    /// Moves some money in a block; the account with the smaller id first, so that nobody deadlocks.
+    /// Moves some money in a block.
     async fn transfer(&self, random: &mut Random) -> Result<()> {
-        let groups = &self.shared.accounts;
-        let first = random.below(groups.len());
-        let second = (first + 1 + random.below(groups.len() - 1)) % groups.len();
-        let [from, to] = [first, second].map(|group| groups[group][random.below(groups[group].len())]);
-        let amount = random.below(100) as i64 + 1;
-        let mut changes = [(from, -amount), (to, amount)];
-        changes.sort_unstable();
-        let block = async {
-            sql::run(&self.client, "BEGIN").await?;
-            for (id, by) in changes {
-                let update =
-                    format!("UPDATE bench_account SET balance = balance + {by}, changes = changes + 1 WHERE id = {id}");
-                sql::run(&self.client, &update).await?;
-            }
-            Ok(())
-        };
-        if let Err(error) = block.await {
-            if !self.client.is_closed() {
-                sql::run(&self.client, "ROLLBACK").await?;
-            }
-            return Err(error);
-        }
+        self.shared.accounts.begin_transfer(&self.client, random).await?;
         let committed = sql::run(&self.client, "COMMIT").await;
         if let Err(error) = &committed
             && (self.client.is_closed() || error.code() == SqlState::STATEMENT_COMPLETION_UNKNOWN)
@@ -190,11 +163,11 @@ async fn read(mut link: Link) {
     let shared = link.shared.clone();
     let mut began = Instant::now();
     while !link.stops() {
-        match sql::number(&link.client, "SELECT sum(balance) FROM bench_account").await {
+        match sql::number(&link.client, SUM).await {
             Ok(sum) => {
                 shared.readers.success(began.elapsed());
-                if sum != shared.total {
-                    shared.readers.trouble(None, format!("{sum} instead of {}", shared.total));
+                if sum != shared.accounts.total() {
+                    shared.readers.trouble(None, format!("{sum} instead of {}", shared.accounts.total()));
                 }
                 began = Instant::now();
             }
@@ -220,19 +193,5 @@ async fn ask(mut link: Link, expected: Vec<Vec<Vec<String>>>) {
             }
             Err(error) => link.after(&error, &shared.queries).await,
         }
-    }
-}
-
-/// Numbers that differ from session to session and are the same in each run.
-struct Random(u64);
-
-impl Random {
-    /// Evenly from 0 to `end` - 1 (splitmix64).
-    fn below(&mut self, end: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut x = self.0;
-        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((x ^ (x >> 31)) % end.max(1) as u64) as usize
     }
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use pgerror::{PgError, Result, SqlState};
 
+use crate::tools::program;
 use crate::tools::stock::{Pattern, StockServer};
 
 /// Where packages put it: not all of them are in every user's PATH.
@@ -31,7 +32,7 @@ pub(crate) struct PgBouncer {
 impl PgBouncer {
     /// Starts one in `dir`, for so many clients.
     pub(crate) fn start(pattern: &Pattern, dir: &Path, server: &StockServer, clients: u32) -> Result<Self> {
-        let program = program()?;
+        let program = self::program()?;
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let (file, log) = (dir.join("pgbouncer.ini"), dir.join("pgbouncer.log"));
         let server = format!("host=127.0.0.1 port={} dbname=postgres user=postgres", server.port);
@@ -39,6 +40,7 @@ impl PgBouncer {
             "[databases]\npostgres = {server} pool_mode=transaction pool_size={POOL_SIZE}\n\
              {OF_SESSIONS} = {server} pool_mode=session pool_size={clients}\n\
              [pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\nauth_type = any\n\
+             ignore_startup_parameters = extra_float_digits\n\
              max_client_conn = {}\nlogfile = {}\nlog_connections = 0\nlog_disconnections = 0\n",
             clients + 20,
             log.display()
@@ -60,6 +62,11 @@ impl PgBouncer {
         Ok(bouncer)
     }
 
+    /// Connections that a server must have for it: both of its pools keep theirs while nobody uses them.
+    pub(crate) fn connections(clients: u32) -> u32 {
+        clients + POOL_SIZE
+    }
+
     /// Where transactions of all clients share the connections, or each client keeps one.
     pub(crate) fn uri(&self, keeps_connections: bool) -> String {
         let database = if keeps_connections { OF_SESSIONS } else { "postgres" };
@@ -79,9 +86,7 @@ impl Drop for PgBouncer {
 }
 
 fn program() -> Result<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let mut places = std::env::split_paths(&path).chain(PLACES.map(PathBuf::from));
-    places.find_map(|place| Some(place.join("pgbouncer")).filter(|file| file.is_file())).ok_or_else(|| {
+    program::find("pgbouncer", &PLACES.map(PathBuf::from)).ok_or_else(|| {
         PgError::new(SqlState::UNDEFINED_FILE, "pgbouncer is not installed")
             .hint("On Debian and Ubuntu: apt-get install pgbouncer. Without --pgbouncer the benchmark runs without it.")
     })

@@ -27,6 +27,9 @@ const PRIVATE_SETTINGS: &[&str] = &[
     "logging_collector",
 ];
 
+/// Who looks, who checkpoints, what PostgreSQL keeps for its superuser.
+const OTHER_CONNECTIONS: u64 = 15;
+
 /// What a datanode is made of.
 #[derive(Clone, Debug)]
 pub(crate) struct Pattern {
@@ -66,6 +69,17 @@ impl Pattern {
             user: (owner.uid(), owner.gid()),
             postmaster,
         })
+    }
+
+    /// For a server to which so many connections are made, one a client: a datanode has fewer, since coordinators share theirs among
+    /// all clients.
+    pub(crate) async fn with_room_for(mut self, datanode: &Client, connections: u32) -> Result<Self> {
+        let needed = u64::from(connections) + OTHER_CONNECTIONS;
+        if sql::number(datanode, "SHOW max_connections").await? < needed {
+            self.settings.retain(|(name, _)| name != "max_connections");
+            self.settings.push(("max_connections".to_owned(), needed.to_string()));
+        }
+        Ok(self)
     }
 
     /// A program beside the server's.

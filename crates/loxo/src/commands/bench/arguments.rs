@@ -92,7 +92,7 @@ pub(super) struct TpcbArguments {
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=99))]
     pub(super) rounds: Option<u16>,
     /// How pgbench sends statements: simple, extended or prepared; may be repeated [default: all three]
-    #[arg(long = "mode", value_name = "M", value_parser = clap::builder::PossibleValuesParser::new(bench::tpcb::MODES))]
+    #[arg(long = "mode", value_name = "M", value_parser = clap::builder::PossibleValuesParser::new(bench::oltp::tpcb::MODES))]
     pub(super) modes: Vec<String>,
     /// Only read accounts
     #[arg(long)]
@@ -469,6 +469,33 @@ pub(super) struct ConcurrencyArguments {
     /// Datanodes of the cluster
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(super) nodes: u16,
+}
+
+/// Ever more datanodes and ever more loaders, into one table with an index
+///
+/// Loads ticks of an exchange, distributed by the symbol, which is the index, over 1, 2, 4 and 8 connections at once, by turns into a
+/// stock PostgreSQL server and through the coordinators, on clusters of 1, 2, 4 and 6 datanodes. Prints rows per second, and
+/// processor seconds per million rows.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  loxo bench ticks --quick --report ticks.html
+  loxo bench ticks --rows 90000000 --rounds 1
+  loxo bench ticks --datanodes 40 --rows 100000 --rounds 1   that so many work; \"loxo bench nodes\" tells what each costs")]
+pub(super) struct TicksArguments {
+    #[command(flatten)]
+    pub(super) common: Common,
+    /// Rows of one load [default: 3000000; with --quick 300000]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1000..=1_000_000_000))]
+    pub(super) rows: Option<u64>,
+    /// Datanodes of the clusters, one after the other [default: 1,2,4,6]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=100))]
+    pub(super) datanodes: Vec<u16>,
+    /// Connections that load at once [default: 1,2,4,8]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub(super) loaders: Vec<u16>,
+    /// Measurements of each; medians are compared [default: 3; with --quick 1]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=99))]
+    pub(super) rounds: Option<u16>,
 }
 
 /// The same load again and again without truncating, past the memory of the servers

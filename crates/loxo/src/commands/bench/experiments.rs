@@ -5,19 +5,19 @@ use bench::tpcds::Queries;
 use bench::{
     Bulk, BulkOptions, Concurrency, ConcurrencyOptions, Grow, GrowOptions, Insert, InsertOptions, Load, LoadOptions,
     Nodes, NodesOptions, Power, PowerOptions, Question, Small, SmallOptions, Snapshot, SnapshotOptions, Sustained,
-    SustainedOptions, Target, Tpcb, TpcbOptions, Tpcds, TpcdsOptions,
+    SustainedOptions, Target, Ticks, TicksOptions, Tpcb, TpcbOptions, Tpcds, TpcdsOptions,
 };
 use pgerror::{PgError, Result, SqlState};
 
 use super::arguments::{
     BulkArguments, BulkLoad, ConcurrencyArguments, GrowArguments, InsertArguments, LoadArguments, NodesArguments,
-    PowerArguments, ScalingArguments, SmallArguments, SnapshotArguments, SustainedArguments, TpcbArguments,
-    TpcdsArguments,
+    PowerArguments, ScalingArguments, SmallArguments, SnapshotArguments, SustainedArguments, TicksArguments,
+    TpcbArguments, TpcdsArguments,
 };
 use super::clusters::{coordinators, size};
 use super::membership::Here;
 
-fn chosen<T: Clone>(list: &[T], default: Vec<T>) -> Vec<T> {
+pub(super) fn chosen<T: Clone>(list: &[T], default: Vec<T>) -> Vec<T> {
     if list.is_empty() { default } else { list.to_vec() }
 }
 
@@ -188,6 +188,16 @@ pub(super) fn concurrency(arguments: &ConcurrencyArguments) -> Concurrency {
         processes: chosen(&arguments.processes, defaults.processes),
         rounds: arguments.rounds.map_or(defaults.rounds, usize::from),
         datanodes: arguments.nodes,
+    })
+}
+
+pub(super) fn ticks(arguments: &TicksArguments) -> Ticks {
+    let defaults = if arguments.common.quick { TicksOptions::quick() } else { TicksOptions::full() };
+    Ticks(TicksOptions {
+        rows: arguments.rows.unwrap_or(defaults.rows),
+        datanodes: chosen(&arguments.datanodes, defaults.datanodes),
+        loaders: chosen(&arguments.loaders, defaults.loaders),
+        rounds: arguments.rounds.map_or(defaults.rounds, usize::from),
     })
 }
 

@@ -5,6 +5,7 @@ mod arguments;
 mod clusters;
 mod experiments;
 mod membership;
+mod oltp;
 mod reporter;
 
 use std::path::{Path, PathBuf};
@@ -18,9 +19,10 @@ use pgerror::{PgError, Result, SqlState};
 use arguments::{
     AllArguments, BulkArguments, CompareArguments, ConcurrencyArguments, GrowArguments, InsertArguments, LoadArguments,
     NodesArguments, PlanArguments, PowerArguments, ScalingArguments, SmallArguments, SnapshotArguments,
-    SustainedArguments, TpcbArguments, TpcdsArguments,
+    SustainedArguments, TicksArguments, TpcbArguments, TpcdsArguments,
 };
 use clusters::Local;
+use oltp::{ChArguments, SysbenchArguments, TpccArguments};
 use reporter::{Common, Reporter};
 
 /// Measure this machine
@@ -37,6 +39,9 @@ enum Command {
     Scaling(ScalingArguments),
     Load(LoadArguments),
     Tpcb(TpcbArguments),
+    Sysbench(SysbenchArguments),
+    Tpcc(TpccArguments),
+    Ch(ChArguments),
     #[command(alias = "cut")]
     Snapshot(SnapshotArguments),
     Insert(InsertArguments),
@@ -46,6 +51,7 @@ enum Command {
     Grow(GrowArguments),
     Nodes(NodesArguments),
     Concurrency(ConcurrencyArguments),
+    Ticks(TicksArguments),
     Sustained(SustainedArguments),
     Plan(PlanArguments),
     Compare(CompareArguments),
@@ -67,6 +73,13 @@ pub async fn run(arguments: Arguments) -> Result<()> {
         Command::Tpcb(arguments) => {
             one(&arguments.common, &experiments::tpcb(&arguments), arguments.dir, Profile::Default).await
         }
+        Command::Sysbench(arguments) => {
+            one(&arguments.common, &oltp::sysbench(&arguments)?, arguments.dir, Profile::Default).await
+        }
+        Command::Tpcc(arguments) => {
+            one(&arguments.common, &oltp::tpcc(&arguments)?, arguments.dir, Profile::Default).await
+        }
+        Command::Ch(arguments) => one(&arguments.common, &oltp::ch(&arguments)?, arguments.dir, Profile::Default).await,
         Command::Snapshot(arguments) => {
             one(&arguments.common, &experiments::snapshot(&arguments), arguments.dir, Profile::Default).await
         }
@@ -93,6 +106,9 @@ pub async fn run(arguments: Arguments) -> Result<()> {
         }
         Command::Concurrency(arguments) => {
             one(&arguments.common, &experiments::concurrency(&arguments), None, Profile::Bulk).await
+        }
+        Command::Ticks(arguments) => {
+            one(&arguments.common, &experiments::ticks(&arguments), None, Profile::Default).await
         }
         Command::Sustained(arguments) => {
             one(&arguments.common, &experiments::sustained(&arguments), None, Profile::Default).await

@@ -6,21 +6,20 @@
 //! account; Postgres-XL's `pgbench -k` added it for the same reason.) Both sides get the same script, the same rows
 //! and the same settings, and take turns (A B A B …); medians are compared. The processor seconds of servers
 //! and coordinators are told beside, because on a busy machine they say more than transactions per second. PgBouncer in front of the
-//! stock server can be a third side: what a relay that plans nothing takes.
+//! stock server can be a third side: what a relay that plans nothing takes. Beside each load through the coordinator money moves
+//! between the datanodes and is summed (`sides`).
 
-use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::path::PathBuf;
 
-use pgerror::{PgError, Result, SqlState};
+use pgerror::{PgError, Result};
 use tokio::process::Command;
 use tokio_postgres::Client;
 
+use super::sheet::Measured;
+use super::sides::{self, CLUSTER, Sides, TRANSFER};
 use crate::load::Target;
-use crate::suite::{Cell, Chart, Experiment, Figure, Readings, Samples, Sheet, Stage, Step, Table, settings};
-use crate::tools::cpu;
-use crate::tools::pgbouncer::PgBouncer;
-use crate::tools::sql;
-use crate::tools::stock::{Pattern, StockServer, WorkDir};
+use crate::suite::{Experiment, Figure, Readings, Samples, Sheet, Stage, Step, settings};
+use crate::tools::{program, sql};
 
 /// Not pgbench's own names: a benchmark must not drop somebody's tables.
 const TABLES: [(&str, &str); 4] = [
@@ -88,10 +87,6 @@ impl TpcbOptions {
 /// The experiment.
 pub struct Tpcb(pub TpcbOptions);
 
-const DIRECT: &str = "direct";
-const PGBOUNCER: &str = "PgBouncer";
-const CLUSTER: &str = "cluster";
-
 /// A way of sending by so many clients.
 #[derive(Clone, Debug)]
 struct Load {
@@ -102,33 +97,22 @@ struct Load {
 }
 
 impl TpcbOptions {
-    fn sides(&self) -> Vec<&'static str> {
-        [DIRECT, PGBOUNCER, CLUSTER].into_iter().filter(|side| self.pgbouncer || *side != PGBOUNCER).collect()
-    }
-
     fn loads(&self) -> Vec<Load> {
         let of = |mode: &String, clients: u32| {
-            let label = if self.clients.len() == 1 { mode.clone() } else { format!("{mode}, {clients} clients") };
+            let label =
+                if self.clients.len() == 1 { mode.clone() } else { format!("{mode}, {}", sides::by_clients(clients)) };
             Load { label, mode: mode.clone(), clients }
         };
         self.modes.iter().flat_map(|mode| self.clients.iter().map(move |clients| of(mode, *clients))).collect()
     }
 }
 
-/// Field order is drop order: the servers stop before their directory goes.
+/// What a round needs.
 pub struct Bench {
     options: TpcbOptions,
     pgbench: PathBuf,
     script: PathBuf,
-    pgbouncer: Option<PgBouncer>,
-    stock: StockServer,
-    stock_client: Client,
-    datanodes: Vec<Client>,
-    datanode_pids: Vec<u32>,
-    coordinator_pids: Vec<u32>,
-    coordinator: Client,
-    coordinator_uri: String,
-    dir: WorkDir,
+    sides: Sides,
 }
 
 impl Experiment for Tpcb {
@@ -148,7 +132,8 @@ impl Experiment for Tpcb {
          PgBouncer if asked for. All tables are \
          distributed by the branch, and every statement names it, so a transaction stays on one datanode: what is measured is the way \
          through the coordinator. On one machine the coordinator takes its processor time from the servers; on machines of their own \
-         it does not."
+         it does not. Beside each load, in a run of its own, sessions move money between datanodes and others sum it through another \
+         coordinator: no sum may be wrong."
             .to_owned()
     }
 
@@ -169,121 +154,72 @@ impl Experiment for Tpcb {
     }
 
     fn figures(&self) -> Vec<Figure> {
-        vec![
+        let mut all = vec![
             Figure::rate("tps", "transactions/s"),
             Figure::cost("latency_ms", "ms"),
             Figure::cost("p50_ms", "ms"),
             Figure::cost("p99_ms", "ms"),
-            Figure::cost("server_cpu_us", "µs"),
-            Figure::cost("coordinator_cpu_us", "µs"),
-            Figure::fact("transactions", "transactions"),
-        ]
+        ];
+        all.extend(sides::figures());
+        all
     }
 
     fn stages(&self) -> Vec<Stage> {
-        let sides = self.0.sides();
-        let points = |load: Load| sides.iter().map(|side| format!("{}: {side}", load.label)).collect::<Vec<_>>();
-        let seconds = f64::from(self.0.seconds) + 1.0;
-        let steps = self.0.loads().into_iter().flat_map(|load| Step::by_turns(&points(load), self.0.rounds, seconds));
-        vec![Stage { steps: steps.collect(), ..Stage::of(2, 2) }]
+        let labels: Vec<String> = self.0.loads().into_iter().map(|load| load.label).collect();
+        let names = sides::names(self.0.pgbouncer);
+        let steps = sides::steps(&labels, &names, self.0.rounds, f64::from(self.0.seconds) + 1.0);
+        vec![Stage { steps, ..Stage::of(2, 2) }]
     }
 
     async fn prepare(&self, _: &Stage, target: &Target) -> Result<Bench> {
         let bench = Bench::prepare(&self.0, target).await?;
-        bench.fill(&bench.stock_client, "").await?;
-        bench.fill(&bench.coordinator, "DISTRIBUTE BY HASH (bid)").await?;
+        bench.fill(&bench.sides.stock_client, "").await?;
+        bench.fill(&bench.sides.coordinator, "DISTRIBUTE BY HASH (bid)").await?;
         Ok(bench)
     }
 
     async fn step(&self, bench: &mut Bench, step: &Step) -> Result<Readings> {
-        let (label, side) = step.point.split_once(": ").unwrap_or_default();
+        let (label, side) = sides::parts(step)?;
         let load = self.0.loads().into_iter().find(|load| load.label == label);
         let load = load.ok_or_else(|| PgError::internal(format!("no load is called \"{label}\"")))?;
-        bench.round(&load, side).await
+        match side {
+            TRANSFER => bench.sides.transfer_sum(bench.round(&load, CLUSTER)).await,
+            _ => bench.round(&load, side).await,
+        }
     }
 
     async fn finish(&self, bench: Bench) -> Result<Option<String>> {
         bench.check().await?;
-        for client in [&bench.stock_client, &bench.coordinator] {
+        for client in [&bench.sides.stock_client, &bench.sides.coordinator] {
             drop_tables(client).await?;
         }
-        Ok(Some("All balances and the history add up to the same on both sides.".to_owned()))
+        bench.sides.end().await?;
+        Ok(Some(
+            "All balances and the history add up to the same on both sides, and no money was made or lost.".to_owned(),
+        ))
     }
 
     fn sheet(&self, samples: &Samples) -> Sheet {
-        let (sides, loads) = (self.0.sides(), self.0.loads());
-        let mut columns = vec!["protocol".to_owned()];
-        columns.extend(sides.iter().map(|side| format!("{side} tps")));
-        columns.extend(sides.iter().filter(|side| **side != CLUSTER).map(|side| format!("cluster / {side}")));
-        columns.extend(["CPU µs: stock".to_owned(), "CPU µs: datanodes".to_owned()]);
-        columns.extend(sides.iter().filter(|side| **side == PGBOUNCER).map(|side| format!("CPU µs: {side}")));
-        columns.push("CPU µs: coordinator".to_owned());
-        let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
-        let mut table = Table::new("Transactions per second, and processor time of a transaction", &columns);
-        let latencies: Vec<String> = std::iter::once("protocol".to_owned())
-            .chain(sides.iter().flat_map(|side| ["mean", "50 %", "99 %"].map(|of| format!("{side}: {of}"))))
-            .collect();
-        let latencies: Vec<&str> = latencies.iter().map(String::as_str).collect();
-        let mut waits = Table::new("Milliseconds of a transaction", &latencies);
-        for Load { label, .. } in &loads {
-            let point = |side: &str| format!("{label}: {side}");
-            let others = sides.iter().filter(|side| **side != CLUSTER);
-            let mut row = vec![Cell::text(label)];
-            row.extend(sides.iter().map(|side| samples.cell(&point(side), "tps", 0)));
-            row.extend(others.map(|side| samples.ratio("tps", &point(CLUSTER), &point(side))));
-            row.extend([DIRECT, CLUSTER].map(|side| samples.cell(&point(side), "server_cpu_us", 0)));
-            let between = sides.iter().filter(|side| **side != DIRECT);
-            row.extend(between.map(|side| samples.cell(&point(side), "coordinator_cpu_us", 0)));
-            table.push(row);
-            let figures = ["latency_ms", "p50_ms", "p99_ms"];
-            let cells = sides.iter().flat_map(|side| figures.map(|figure| samples.cell(&point(side), figure, 2)));
-            waits.push(std::iter::once(Cell::text(label)).chain(cells).collect());
-        }
-        let labels: Vec<String> = loads.into_iter().map(|load| load.label).collect();
-        let chart = Chart::bars("Transactions per second", "transactions/s", &labels, &sides, |label, side| {
-            samples.values(&format!("{label}: {side}"), "tps")
-        });
-        Sheet { findings: Vec::new(), tables: vec![table, waits], charts: vec![chart] }
+        let measured = Measured {
+            samples,
+            by: "protocol",
+            labels: self.0.loads().into_iter().map(|load| load.label).collect(),
+            sides: sides::names(self.0.pgbouncer),
+            rate: ("tps", "tps", "transactions/s"),
+        };
+        let mut sheet = measured.sheet();
+        sheet.tables.insert(1, measured.times("Milliseconds of a transaction", &[("", "")]));
+        sheet
     }
 }
 
 impl Bench {
     async fn prepare(options: &TpcbOptions, target: &Target) -> Result<Self> {
-        let (Some(coordinator_uri), Some(_)) = (target.coordinators.first(), target.datanodes.first()) else {
-            return Err(PgError::new(SqlState::CONFIG_FILE_ERROR, "the benchmark needs a coordinator and a datanode"));
-        };
-        let (mut datanodes, mut patterns) = (Vec::new(), Vec::new());
-        for uri in &target.datanodes {
-            let datanode = sql::connect(uri).await?;
-            patterns.push(Pattern::of(&datanode).await?);
-            datanodes.push(datanode);
-        }
-        let pattern = &patterns[0];
-        let work = format!("{}-bench-{}", target.dir.display(), std::process::id());
-        let dir = pattern.make_dir(Path::new(&work))?;
-        let script = dir.path().join("script.sql");
-        std::fs::write(&script, if options.select_only { SELECT_ONLY } else { TRANSACTION })?;
-        eprintln!("Starting a stock server with the datanodes' settings in {work}");
-        let stock = StockServer::start(pattern, dir.path(), "stock")?;
         let most = options.clients.iter().copied().max().unwrap_or_default();
-        let pgbouncer = match options.pgbouncer {
-            true => Some(PgBouncer::start(pattern, dir.path(), &stock, most)?),
-            false => None,
-        };
-        Ok(Self {
-            pgbouncer,
-            options: options.clone(),
-            pgbench: pattern.program("pgbench"),
-            script,
-            stock_client: sql::connect(&stock.uri).await?,
-            stock,
-            datanodes,
-            datanode_pids: patterns.iter().map(|pattern| pattern.postmaster).collect(),
-            coordinator_pids: cpu::find(&target.dir, &["coordinator", "gtm"])?,
-            coordinator: sql::connect(coordinator_uri).await?,
-            coordinator_uri: coordinator_uri.clone(),
-            dir,
-        })
+        let sides = Sides::start(target, most, options.pgbouncer).await?;
+        let script = sides.dir().join("script.sql");
+        std::fs::write(&script, if options.select_only { SELECT_ONLY } else { TRANSACTION })?;
+        Ok(Self { options: options.clone(), pgbench: sides.program("pgbench"), script, sides })
     }
 
     async fn fill(&self, client: &Client, clause: &str) -> Result<()> {
@@ -307,58 +243,33 @@ impl Bench {
     }
 
     async fn round(&self, load: &Load, side: &str) -> Result<Readings> {
-        for server in self.datanodes.iter().chain([&self.stock_client]) {
-            sql::run(server, "CHECKPOINT").await?;
-        }
-        let stock = || vec![self.stock.postmaster];
-        let (uri, servers, between) = match &self.pgbouncer {
-            Some(bouncer) if side == PGBOUNCER => (bouncer.uri(load.mode == "prepared"), stock(), vec![bouncer.pid()]),
-            _ if side == CLUSTER => {
-                (self.coordinator_uri.clone(), self.datanode_pids.clone(), self.coordinator_pids.clone())
-            }
-            _ => (self.stock.uri.clone(), stock(), Vec::new()),
-        };
-        let used = || Ok::<_, PgError>((cpu::tree_seconds(&servers)?, cpu::tree_seconds(&between)?));
-        let (server_cpu, between_cpu) = used()?;
         let options = &self.options;
-        let logs = self.dir.path().join("transactions");
         let mut command = Command::new(&self.pgbench);
         command
             .args(["--no-vacuum", "--jobs=2", "--protocol", &load.mode, "--log", "--file"])
             .arg(&self.script)
-            .arg(format!("--log-prefix={}", logs.display()))
+            .arg(format!("--log-prefix={}", self.sides.dir().join("transactions").display()))
             .args(["--scale", &options.scale.to_string(), "--client", &load.clients.to_string()])
-            .args(["--time", &options.seconds.to_string(), &uri])
-            .stdin(Stdio::null())
-            .kill_on_drop(true);
-        let output = command
-            .output()
-            .await
-            .map_err(|e| PgError::new(SqlState::IO_ERROR, format!("cannot run {}: {e}", self.pgbench.display())))?;
-        let text = String::from_utf8_lossy(&output.stdout);
-        let (Some(transactions), Some(tps), true) =
-            (number_after(&text, "actually processed: "), number_after(&text, "tps = "), output.status.success())
+            .args(["--time", &options.seconds.to_string(), &self.sides.uri(side, load.mode == "prepared")]);
+        let (text, used) = self.sides.turn(side, program::output(command)).await?;
+        let (Some(transactions), Some(tps)) =
+            (number_after(&text, "actually processed: "), number_after(&text, "tps = "))
         else {
-            let message = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-            return Err(PgError::new(SqlState::INTERNAL_ERROR, "pgbench failed").detail(message));
+            return Err(program::failed("pgbench", &text));
         };
-        let (server_after, between_after) = used()?;
-        let micros = |seconds: f64| seconds * 1e6 / transactions.max(1.0);
         let times = self.times()?;
-        Ok(Readings::default()
+        Ok(used
+            .readings(transactions)
             .figure("tps", tps)
             .figure("latency_ms", number_after(&text, "latency average = ").unwrap_or_default())
             .figure("p50_ms", percentile(&times, 0.5))
-            .figure("p99_ms", percentile(&times, 0.99))
-            .figure("transactions", transactions)
-            .figure("server_cpu_us", micros(server_after - server_cpu))
-            .figure("coordinator_cpu_us", micros(between_after - between_cpu)))
+            .figure("p99_ms", percentile(&times, 0.99)))
     }
 
     /// Milliseconds of each transaction, in order of size, from pgbench's logs, which are removed.
     fn times(&self) -> Result<Vec<f64>> {
         let mut times = Vec::new();
-        for file in std::fs::read_dir(self.dir.path())? {
+        for file in std::fs::read_dir(self.sides.dir())? {
             let path = file?.path();
             if path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("transactions.")) {
                 let text = std::fs::read_to_string(&path)?;
@@ -376,7 +287,7 @@ impl Bench {
     async fn check(&self) -> Result<()> {
         let sums = "SELECT (SELECT sum(abalance) FROM bench_accounts), (SELECT sum(tbalance) FROM bench_tellers), \
                     (SELECT sum(bbalance) FROM bench_branches), (SELECT coalesce(sum(delta), 0) FROM bench_history)";
-        for client in [&self.stock_client, &self.coordinator] {
+        for client in [&self.sides.stock_client, &self.sides.coordinator] {
             let rows = sql::table(client, sums).await?;
             let row = rows.get(1).ok_or_else(|| PgError::protocol("no row of sums"))?;
             if row.iter().any(|sum| *sum != row[0]) {
