@@ -45,7 +45,7 @@ enum Command {
     Coordinator(commands::coordinator::Arguments),
     Gtm(commands::gtm::Arguments),
     #[command(hide = true)]
-    Host(commands::host::Arguments),
+    Host(commands::deploy::host::Arguments),
 }
 
 /// Of a worker thread: a statement's future polls many others inside each other, in debug builds with large frames, and the tree
@@ -78,7 +78,7 @@ fn main() -> std::process::ExitCode {
                 Command::Demo(arguments) => commands::demo::run(arguments).await,
                 Command::Bench(arguments) => commands::bench::run(arguments).await,
                 Command::Deploy(arguments) => commands::deploy::run(arguments).await,
-                Command::Host(arguments) => commands::host::run(arguments).await,
+                Command::Host(arguments) => commands::deploy::host::run(arguments).await,
                 Command::Init(arguments) => commands::init::run(arguments).await,
                 Command::Check(arguments) => commands::check::run(arguments).await,
                 Command::Coordinator(arguments) => commands::coordinator::run(arguments).await,

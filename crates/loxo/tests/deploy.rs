@@ -108,7 +108,7 @@ fn refusals(hosts: &Hosts, inventory: &str) {
     refused("address = \"10.0.0.22\"", "address = \"10.0.0.99\"", &["the host 10.0.0.99 cannot be reached by ssh"]);
     let nowhere = "name = \"sales\"\npg_bin = \"/nowhere/bin\"";
     refused("name = \"sales\"", nowhere, &["10.0.0.21: no PostgreSQL is installed", "apt install postgresql"]);
-    refused("[[host]]", "[ports]\ncoordinator = 22\n[[host]]", &["10.0.0.10: port 22, for coord1, is in use"]);
+    refused("[ssh]", "[ports]\ncoordinator = 22\n[ssh]", &["10.0.0.10: port 22, for coord1, is in use"]);
     let (own, foreign) = (hosts.path("10.0.0.22/loxo"), hosts.path("10.0.0.22"));
     std::fs::write(foreign.join("precious"), "").unwrap();
     let directory = format!("directory = \"{}\"", own.display());

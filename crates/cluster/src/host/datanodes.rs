@@ -32,7 +32,7 @@ impl Host<'_> {
     }
 
     async fn datanode(&self, server: &Server, report: &mut Report) -> Result<()> {
-        let (directory, user, name) = (&self.directory, self.user.as_ref(), &server.name);
+        let (directory, name) = (&self.directory, &server.name);
         let postgres = Installation::find(Some(&server.pg_bin))?;
         let is_new = !directory.data_dir(name).exists();
         let runs = !is_new && datanode::postmaster(directory, name).is_some();
@@ -45,12 +45,12 @@ impl Host<'_> {
         let hba = hba(&server.clients);
         if is_new {
             let access = Access { hba: &hba, password: Some(&server.password) };
-            let create = datanode::create(directory, name, &postgres, user, &access);
+            let create = datanode::create(directory, name, &postgres, None, &access);
             self.progress.step(&format!("creating {name}"), create).await?;
         }
         let changed = self.write_files(server, &hba)?;
         if !runs {
-            let start = datanode::start(directory, name, &postgres, user);
+            let start = datanode::start(directory, name, &postgres, None);
             self.progress.step(&format!("starting {name}"), start).await?;
             report.did(name, if is_new { "made and started" } else { "started" });
             return Ok(());
@@ -68,11 +68,11 @@ impl Host<'_> {
 
     /// Says whether any of them is another one now.
     fn write_files(&self, server: &Server, hba: &str) -> Result<bool> {
-        let (user, data) = (self.user.as_ref(), self.directory.data_dir(&server.name));
-        let mut changed = datanode::write_settings(&self.directory, &server.name, &self.settings(server)?, user)?;
-        changed |= files::write(&data.join("server.key"), &server.key, 0o600, user)?;
-        changed |= files::write(&data.join("server.crt"), &server.certificate, 0o600, user)?;
-        changed |= files::write(&data.join("pg_hba.conf"), hba, 0o600, user)?;
+        let data = self.directory.data_dir(&server.name);
+        let mut changed = datanode::write_settings(&self.directory, &server.name, &self.settings(server)?, None)?;
+        changed |= files::write(&data.join("server.key"), &server.key, 0o600)?;
+        changed |= files::write(&data.join("server.crt"), &server.certificate, 0o600)?;
+        changed |= files::write(&data.join("pg_hba.conf"), hba, 0o600)?;
         Ok(changed)
     }
 

@@ -9,6 +9,7 @@
 //! - Every step may be repeated, also after a call that was killed at any point; what is as it should be is left alone.
 //! - One step at a time works on a directory.
 //! - Files with secrets are closed to others from the moment they exist.
+//! - Asked by root, everything is done as the servers' OS user but the making of that user's directory.
 
 use std::path::Path;
 
@@ -17,7 +18,7 @@ use pgerror::{PgError, Result, SqlState};
 use crate::disk;
 use crate::local::directory::{Directory, Kind, Part};
 use crate::local::lock::Lock;
-use crate::postgres::OsUser;
+use crate::postgres::{OsUser, run_as};
 use crate::progress::Progress;
 
 mod datanodes;
@@ -31,30 +32,26 @@ pub use wanted::{Answer, Deed, File, HOME, Joining, Process, Report, Server, Ste
 /// The configuration's name in [`HOME`].
 pub const CONFIG_FILE: &str = "loxo.toml";
 
-/// A host while it works.
+/// A host while it works, as the servers' OS user.
 struct Host<'a> {
     wanted: &'a Wanted,
     directory: Directory,
-    user: Option<OsUser>,
     loxo: &'a Path,
     progress: Progress,
 }
 
-/// Does a step. `loxo`: the program that gtms and coordinators are started from.
+/// Does a step. `loxo`: this program, that gtms and coordinators are started from.
 pub async fn perform(step: Step, wanted: &Wanted, loxo: &Path, progress: &Progress) -> Result<Report> {
     let home = wanted.directory.join(HOME);
-    let user = OsUser::for_servers()?;
-    if let Some(user) = user.as_ref().filter(|user| !user.reaches(&wanted.directory)) {
-        let text =
-            format!("the OS user \"postgres\" (uid {}) cannot get to \"{}\"", user.uid, wanted.directory.display());
-        return Err(PgError::new(SqlState::INSUFFICIENT_PRIVILEGE, text)
-            .hint("Name another \"directory\" in the inventory, or open those above it to search (chmod o+x)."));
+    if let Some(user) = OsUser::for_servers()? {
+        return as_user(&user, step, wanted, loxo).await;
     }
-    files::make_home(&home, user.as_ref())?;
+    files::make_directory(&home)?;
+    files::make_directory(&home.join("log"))?;
     // A call whose ssh connection was lost may still be at work.
     let _lock = Lock::wait(&home).await?;
     let directory = Directory::new(&home, CONFIG_FILE);
-    let host = Host { wanted, directory, user, loxo, progress: *progress };
+    let host = Host { wanted, directory, loxo, progress: *progress };
     let mut report = Report::default();
     if !matches!(step, Step::StopCoordinators | Step::StopGtms | Step::StopDatanodes) {
         host.update_files(&mut report)?;
@@ -71,6 +68,29 @@ pub async fn perform(step: Step, wanted: &Wanted, loxo: &Path, progress: &Progre
         Step::StopDatanodes => host.stop_datanodes(&mut report).await?,
     }
     Ok(report)
+}
+
+/// Has this program do the step as another user. Root itself touches nothing in a directory of that user's, who could have put a
+/// link there.
+async fn as_user(user: &OsUser, step: Step, wanted: &Wanted, loxo: &Path) -> Result<Report> {
+    if !user.reaches(&wanted.directory) {
+        let text = format!("the OS user \"postgres\" cannot get to \"{}\"", wanted.directory.display());
+        return Err(PgError::new(SqlState::INSUFFICIENT_PRIVILEGE, text)
+            .hint("Name another \"directory\" in the inventory, or open those above it to search (chmod o+x)."));
+    }
+    files::make_directory_of(&wanted.directory.join(HOME), user)?;
+    let request = serde_json::to_string(wanted).map_err(|error| PgError::internal(error.to_string()))?;
+    let mut command = run_as(loxo, Some(user));
+    // libpq looks for files in it, and root's is closed.
+    command.env_remove("HOME");
+    command.args(["host", step.name()]).stdin(disk::unnamed_with(&request)?).current_dir("/");
+    let output = command.output().await.map_err(disk::context("run", loxo))?;
+    serde_json::from_slice::<Answer>(&output.stdout)
+        .map_err(|_| {
+            let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+            PgError::internal(format!("\"loxo host {}\" ended with {}", step.name(), output.status)).detail(said)
+        })?
+        .result()
 }
 
 impl Host<'_> {

@@ -17,14 +17,17 @@ const CONNECT_MAX: Duration = Duration::from_secs(5);
 
 impl Host<'_> {
     pub(super) async fn processes(&self, kind: Kind, processes: &[Process], report: &mut Report) -> Result<()> {
-        let (directory, user) = (&self.directory, self.user.as_ref());
-        let config = self.config()?;
+        // A host that has none has no configuration either.
+        if processes.is_empty() {
+            return Ok(());
+        }
+        let (directory, config) = (&self.directory, self.config()?);
         for process in processes {
             let part = part(kind, &process.name, process.port);
             let running = daemon::pids(directory, &part);
             if running.is_empty() {
                 check_address_free(&self.wanted.address, part.port, &part.name)?;
-                daemon::start(directory, &part, self.loxo, user)?;
+                daemon::start(directory, &part, self.loxo, None)?;
             }
             let lives = || !daemon::pids(directory, &part).is_empty();
             let wait = daemon::wait_until(directory, &part, lives, async || self.answers(&config, &part).await);
@@ -39,7 +42,7 @@ impl Host<'_> {
 
     /// Writes the configuration and what it names. Whoever runs reads it again: rules, certificates, and how much is logged.
     pub(super) fn update_files(&self, report: &mut Report) -> Result<()> {
-        if !files::write_all(self.directory.dir(), &self.wanted.files, self.user.as_ref())? {
+        if !files::write_all(self.directory.dir(), &self.wanted.files)? {
             return Ok(());
         }
         let of = |kind, processes: &[Process]| -> Vec<Part> {

@@ -14,7 +14,6 @@ pub mod demo;
 pub mod deploy;
 pub mod down;
 pub mod gtm;
-pub mod host;
 pub mod init;
 mod live_page;
 pub mod load;

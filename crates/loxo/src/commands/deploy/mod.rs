@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use cluster::Progress;
 use pgerror::Result;
 
+pub mod host;
+
 /// Make a cluster on several hosts over ssh, or make it what the inventory says now
 ///
 /// Looks at all hosts first, and writes nothing anywhere if one of them is not fit. Then copies this program to them, makes and

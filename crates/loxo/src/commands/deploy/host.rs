@@ -15,7 +15,7 @@ pub struct Arguments {
 pub async fn run(arguments: Arguments) -> Result<()> {
     let answer = Answer::of(perform(&arguments.step).await);
     let text = serde_json::to_string(&answer).map_err(|error| PgError::internal(error.to_string()))?;
-    super::print(&format!("{text}\n"))
+    super::super::print(&format!("{text}\n"))
 }
 
 async fn perform(step: &str) -> Result<Report> {
