@@ -70,6 +70,12 @@ impl Kept {
         let closed = std::fs::set_permissions(&self.dir, Permissions::from_mode(0o700));
         closed.map_err(|error| failed("close", &self.dir, &error))?;
         if !self.path(PASSWORD_FILE).exists() {
+            if config.cluster.id.is_some() {
+                let text = format!("\"{}\" is missing", self.path(PASSWORD_FILE).display());
+                return Err(PgError::new(SqlState::UNDEFINED_FILE, text)
+                    .detail("The cluster exists, and has another password than a new one.")
+                    .hint(format!("Bring it back; \"cluster/{PASSWORD_FILE}\" on a coordinator's host is a copy.")));
+            }
             let letters = rand::rng().sample_iter(Alphanumeric).take(PASSWORD_LETTERS);
             let password: String = letters.map(char::from).collect();
             self.write(PASSWORD_FILE, &format!("{password}\n"))?;

@@ -256,6 +256,42 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_newest_version_that_all_have_is_taken_unless_there_are_data() {
+        let wanted = |datanode: &str| -> Wanted {
+            let server = format!(
+                r#"{{"name":"{datanode}","port":1,"pg_bin":"","profile":"default","set":{{}},"password":"","certificate":"","key":"","clients":[]}}"#
+            );
+            let rest =
+                r#""address":"10.0.0.1","files":[],"gtms":[],"coordinators":[],"joining":[],"is_initialised":false"#;
+            serde_json::from_str(&format!(r#"{{"directory":"/d","datanodes":[{server}],{rest}}}"#)).unwrap()
+        };
+        let (one, two) = (wanted("dn1"), wanted("dn2"));
+        let facts = |majors: &[u32], more: &str| {
+            let line = |major: &u32| format!("postgres\t/pg/{major} postgres (PostgreSQL) {major}.1\n");
+            Facts::read(&format!("{}{more}end\t\n", majors.iter().map(line).collect::<String>())).unwrap()
+        };
+        let common = |a: Facts, b: Facts| common_major([("a", &a, &one), ("b", &b, &two)].into_iter());
+        assert_eq!(common(facts(&[15, 16, 17], ""), facts(&[14, 15, 16], "")), Ok(16));
+        assert_eq!(common(facts(&[15, 16], "data\tdn1 15\n"), facts(&[15, 16], "")), Ok(15));
+        let differing = common(facts(&[15], "data\tdn1 15\n"), facts(&[16], "")).unwrap_err();
+        assert!(differing[0].contains("its datanodes are of PostgreSQL 15"), "{differing:?}");
+        assert_eq!(differing[1], "b: PostgreSQL 16 is installed");
+        // Data of two versions fit nowhere.
+        common(facts(&[15, 16], "data\tdn1 15\n"), facts(&[15, 16], "data\tdn2 16\n")).unwrap_err();
+    }
+
+    #[test]
+    fn hosts_of_another_kind_are_refused() {
+        let kind = |system: &str, machine: &str, libc: &str| {
+            let text = format!("system\t{system}\nmachine\t{machine}\nlibc\t{libc}\ntool\tsha256sum\nend\t\n");
+            Facts::read(&text).unwrap().of_system().map(|problem| problem.text)
+        };
+        assert_eq!(kind("Linux", MACHINE, "glibc 2.36"), None);
+        assert!(kind("Linux", MACHINE, "").unwrap().contains("with no glibc"));
+        assert!(kind("Linux", "riscv64", "glibc 2.36").unwrap().contains("does not run on Linux riscv64"));
+    }
+
+    #[test]
     fn ports_in_use_are_read() {
         let facts = Facts::read("listens\t0100007F:1538\nlisten\tx\nlistens\t00000000:0016\nend\t\n").unwrap();
         assert!(facts.is_taken("127.0.0.1", 5432) && !facts.is_taken("127.0.0.2", 5432));
