@@ -101,7 +101,8 @@ impl Hosts {
     fn command(&self, namespace: &str, program: &str) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec"]).arg(format!("{}{namespace}", self.name)).arg(program);
-        command.current_dir(self.dir.path());
+        // What a killed deployment leaves of ssh's sockets goes with the rest.
+        command.current_dir(self.dir.path()).env("TMPDIR", self.dir.path());
         command
     }
 
