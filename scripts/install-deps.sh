@@ -1,6 +1,6 @@
 #!/bin/bash
 # Installs what building and running Loxodonta needs, on Debian and Ubuntu; does nothing if all of it is there.
-# With --tests also what `make test` uses beyond that: rustfmt, clippy, python3, psycopg, sysbench. With --cargo-deny only that program:
+# With --tests also what `make test` uses beyond that: rustfmt, clippy, python3, psycopg, sysbench, an ssh server. With --cargo-deny only that program:
 # prints where it is, or nothing if it cannot be had. With --cargo-deb that one, which cargo compiles first, for minutes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -113,3 +113,7 @@ command -v sysbench >/dev/null || { command -v apt-get >/dev/null && apt_install
 command -v chromium-headless-shell chromium >/dev/null ||
     { command -v apt-get >/dev/null && apt_install chromium-headless-shell >&2; } ||
     say "Chromium cannot be installed: reports of benchmarks will not be opened in a browser"
+# The test of "loxo deploy" starts servers of its own, in network namespaces; the package's own service is not needed.
+{ command -v ssh && command -v ip && [ -x /usr/sbin/sshd ]; } >/dev/null ||
+    { command -v apt-get >/dev/null && apt_install openssh-server openssh-client iproute2 >&2; } ||
+    say "ssh and sshd cannot be installed: the test of loxo deploy will be skipped"

@@ -9,6 +9,9 @@
 //!
 //! Whoever has an authority already puts its files there under the same names.
 //!
+//! Another authority, of servers, vouches to whoever connects to them for the addresses of datanodes and coordinators. It is
+//! another one because names are not looked at between coordinators and gtms: a datanode's certificate must not open that door.
+//!
 //! Invariant: a file that is there is never overwritten.
 
 use std::io::Write;
@@ -18,8 +21,8 @@ use std::time::{Duration, SystemTime};
 
 use pgerror::{PgError, Result, SqlState};
 use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose,
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose as Usage, IsCa, Issuer,
+    KeyPair, KeyUsagePurpose,
 };
 
 use crate::config::sections::{Config, gtm_name};
@@ -30,6 +33,7 @@ pub const LOADER: &str = "load";
 
 const AUTHORITY: &str = "ca";
 const AUTHORITY_NAME: &str = "Loxodonta cluster authority";
+const SERVERS_AUTHORITY_NAME: &str = "Loxodonta authority of servers";
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// Clocks of hosts differ.
@@ -56,11 +60,42 @@ impl Pair {
         self.certificate.exists()
     }
 
-    /// The key first: a certificate without one would never be made again.
-    fn write(&self, certificate: &str, key: &KeyPair) -> Result<()> {
-        write_new(&self.key, &key.serialize_pem(), 0o600)?;
+    /// A new key; or the one that is there without a certificate, since a call that made both was killed.
+    fn key(&self) -> Result<KeyPair> {
+        if self.key.exists() {
+            return KeyPair::from_pem(&disk::read(&self.key)?).map_err(|error| cannot(&error));
+        }
+        let key = KeyPair::generate().map_err(|error| cannot(&error))?;
+        write_new(&self.key, &key.serialize_pem(), 0o600).map(|()| key)
+    }
+
+    /// After the key: a certificate without one would never be made again.
+    fn write(&self, certificate: &str) -> Result<()> {
         write_new(&self.certificate, certificate, 0o644)
     }
+}
+
+/// A server that is shown to others, and the addresses and host names that they know it by.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct Host {
+    pub name: String,
+    pub known_as: Vec<String>,
+}
+
+/// Makes the authority of servers in `directory`, and in its folder `servers` certificates of those hosts that have none.
+pub fn make_servers(directory: &Path, hosts: &[Host]) -> Result<()> {
+    let folder = directory.join("servers");
+    std::fs::create_dir_all(&folder).map_err(disk::context("create", &folder))?;
+    let authority = Pair::authority(directory);
+    make_authority(&authority, SERVERS_AUTHORITY_NAME)?;
+    for Host { name, known_as } in hosts {
+        let pair = Pair::of(&folder, name);
+        if !pair.is_there() {
+            sign(&authority, SERVERS_AUTHORITY_NAME, &pair, Subject { name, known_as, usages: &[Usage::ServerAuth] })?;
+        }
+    }
+    Ok(())
 }
 
 /// Makes those that are missing: for the cluster's gtms and coordinators, and the authority before. Gives the new files of
@@ -70,10 +105,7 @@ pub fn make(config: &Config) -> Result<Vec<PathBuf>> {
     std::fs::create_dir_all(&directory).map_err(disk::context("create", &directory))?;
     let authority = Pair::authority(&directory);
     let mut made = Vec::new();
-    if !authority.is_there() {
-        let key = KeyPair::generate().map_err(|error| cannot(&error))?;
-        let certificate = authority_parameters().self_signed(&key).map_err(|error| cannot(&error))?;
-        authority.write(&certificate.pem(), &key)?;
+    if make_authority(&authority, AUTHORITY_NAME)? {
         made.push(authority.certificate.clone());
     }
     let names = (0..config.gtms.len()).map(|at| (gtm_name(at), true));
@@ -81,16 +113,34 @@ pub fn make(config: &Config) -> Result<Vec<PathBuf>> {
     for (name, is_server) in names.chain([(LOADER.to_owned(), false)]) {
         let pair = Pair::of(&directory, &name);
         if !pair.is_there() {
-            sign(&authority, &pair, &name, is_server)?;
+            let usages: &[Usage] =
+                if is_server { &[Usage::ClientAuth, Usage::ServerAuth] } else { &[Usage::ClientAuth] };
+            sign(&authority, AUTHORITY_NAME, &pair, Subject { name: &name, known_as: &[], usages })?;
             made.push(pair.certificate);
         }
     }
     Ok(made)
 }
 
-fn sign(authority: &Pair, own: &Pair, name: &str, is_server: bool) -> Result<()> {
+/// Says whether it was missing.
+fn make_authority(own: &Pair, name: &str) -> Result<bool> {
+    if own.is_there() {
+        return Ok(false);
+    }
+    let certificate = authority_parameters(name)?.self_signed(&own.key()?).map_err(|error| cannot(&error))?;
+    own.write(&certificate.pem()).map(|()| true)
+}
+
+/// What a certificate says.
+struct Subject<'a> {
+    name: &'a str,
+    known_as: &'a [String],
+    usages: &'a [Usage],
+}
+
+fn sign(authority: &Pair, authority_name: &str, own: &Pair, subject: Subject<'_>) -> Result<()> {
     let shown = pgproto::tls::files::certificate(&authority.certificate)?;
-    if pgproto::x509::common_name(&shown).as_deref() != Some(AUTHORITY_NAME) {
+    if pgproto::x509::common_name(&shown).as_deref() != Some(authority_name) {
         let text = format!("\"{}\" is an authority of your own", authority.certificate.display());
         let hint = format!("Sign {} with it.", own.certificate.display());
         return Err(PgError::new(SqlState::CONFIG_FILE_ERROR, text).hint(hint));
@@ -99,42 +149,43 @@ fn sign(authority: &Pair, own: &Pair, name: &str, is_server: bool) -> Result<()>
         error.hint(format!("Sign {} with the authority of your own, or bring its key here.", own.certificate.display()))
     })?;
     let authority_key = KeyPair::from_pem(&text).map_err(|error| cannot(&error))?;
-    let issuer = Issuer::new(authority_parameters(), authority_key);
-    let mut parameters = parameters(name);
+    let issuer = Issuer::new(authority_parameters(authority_name)?, authority_key);
+    let mut parameters = parameters(subject.name, subject.known_as)?;
     parameters.use_authority_key_identifier_extension = true;
     parameters.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-    parameters.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
-    if is_server {
-        parameters.extended_key_usages.push(ExtendedKeyUsagePurpose::ServerAuth);
-    }
-    let key = KeyPair::generate().map_err(|error| cannot(&error))?;
-    let certificate = parameters.signed_by(&key, &issuer).map_err(|error| cannot(&error))?;
-    own.write(&certificate.pem(), &key)
+    parameters.extended_key_usages = subject.usages.to_vec();
+    let certificate = parameters.signed_by(&own.key()?, &issuer).map_err(|error| cannot(&error))?;
+    own.write(&certificate.pem())
 }
 
 /// Always the same but for the times, so that the issuer can be told from its key alone.
-fn authority_parameters() -> CertificateParams {
-    let mut parameters = parameters(AUTHORITY_NAME);
+fn authority_parameters(name: &str) -> Result<CertificateParams> {
+    let mut parameters = parameters(name, &[])?;
     parameters.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     parameters.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-    parameters
+    Ok(parameters)
 }
 
-fn parameters(name: &str) -> CertificateParams {
-    let mut parameters = CertificateParams::default();
+fn parameters(name: &str, known_as: &[String]) -> Result<CertificateParams> {
+    let mut parameters = CertificateParams::new(known_as).map_err(|error| cannot(&error))?;
     let mut subject = DistinguishedName::new();
     subject.push(DnType::CommonName, name);
     parameters.distinguished_name = subject;
     let now = SystemTime::now();
     parameters.not_before = (now - VALID_BEFORE).into();
     parameters.not_after = (now + VALID_FOR).into();
-    parameters
+    Ok(parameters)
 }
 
+/// Whole or not at all, whenever this process is killed.
 fn write_new(path: &Path, text: &str, mode: u32) -> Result<()> {
-    let opened = std::fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(path);
-    let mut file = opened.map_err(disk::context("create", path))?;
-    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(disk::context("write", path))
+    let mut draft = path.as_os_str().to_owned();
+    draft.push(".new");
+    let draft = PathBuf::from(draft);
+    let opened = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(&draft);
+    let mut file = opened.map_err(disk::context("create", &draft))?;
+    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(disk::context("write", &draft))?;
+    std::fs::rename(&draft, path).map_err(disk::context("create", path))
 }
 
 fn cannot(error: &rcgen::Error) -> PgError {

@@ -202,7 +202,7 @@ fn pool_shortage(config: &Config, max_connections: u32) -> Option<(String, Strin
 }
 
 /// The largest pools that one more coordinator each of `more` can have beside the others, [`POOL_SIZE`] at most.
-pub(crate) fn pool_left(config: &Config, max_connections: usize, more: usize) -> usize {
+pub fn pool_left(config: &Config, max_connections: usize, more: usize) -> usize {
     let taken: usize = config.coordinators.iter().map(|coordinator| most_connections(coordinator.pool_size)).sum();
     let share = max_connections.saturating_sub(OTHER_CONNECTIONS + taken) / more.max(1);
     (0..=POOL_SIZE).rev().find(|size| most_connections(*size) <= share).unwrap_or(0)

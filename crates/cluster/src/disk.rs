@@ -59,6 +59,15 @@ pub(crate) fn unnamed() -> Result<std::fs::File> {
         .map_err(|e| PgError::new(SqlState::IO_ERROR, format!("could not make a file in memory: {e}")))
 }
 
+/// [`unnamed`], with a text to be read from its beginning.
+pub(crate) fn unnamed_with(text: &str) -> Result<std::fs::File> {
+    use std::io::{Seek, Write};
+    let mut file = unnamed()?;
+    file.write_all(text.as_bytes())?;
+    file.rewind()?;
+    Ok(file)
+}
+
 /// Reads a file from its beginning to its end.
 pub(crate) fn read_back(file: &mut std::fs::File) -> Result<String> {
     use std::io::{Read, Seek};

@@ -6,6 +6,7 @@
 //!                  ▼                                              D/dn1, D/dn2 …   data directories
 //!   loxo init ─▶ init ──▶ schema "loxo" on every datanode         D/log/*.log      what each process said
 //!   loxo check ▶ check                                            D/initialised    cluster id, once the metadata exists
+//!   loxo deploy ▶ host ─▶ what one real host does of it
 //!   loxo node ─▶ join ──▶ one more datanode, or one less           D/dn2.removed    data directory of a datanode that left
 //! ```
 //!
@@ -25,6 +26,7 @@ pub mod certificates;
 mod check;
 mod config;
 mod disk;
+pub mod host;
 mod init;
 pub mod join;
 pub mod local;
@@ -37,10 +39,13 @@ pub mod sql;
 mod upgrade;
 
 pub use audit::{Audit, Repair, audit};
-pub use check::{Finding, Level, check, open_files_shortage, pool_warnings};
-pub use config::{Auth, ClusterSection, Config, Coordinator, Datanode, Gtm, Local, Log, LogFormat};
+pub use check::{Finding, Level, check, open_files_shortage, pool_left, pool_warnings};
+pub use config::{
+    Auth, ClusterSection, Config, Coordinator, Datanode, Gtm, Hba, Local, Log, LogFormat, Map, SslMode, gtm_name,
+};
 pub use init::{METADATA_SQL, init};
 pub use membership::databases;
+pub use postgres::parse_major;
 pub use proc::{detach, interrupted, raise_open_files, redirect_output};
 pub use progress::Progress;
 pub use upgrade::upgrade;

@@ -103,7 +103,7 @@ fn supported(major: u32, bin: &Path) -> Result<()> {
 }
 
 /// The major version in `postgres (PostgreSQL) 15.20 (Debian …)`, also of `19beta1`.
-pub(crate) fn parse_major(text: &str) -> Option<u32> {
+pub fn parse_major(text: &str) -> Option<u32> {
     let version = text.split(") ").nth(1)?;
     version.chars().take_while(char::is_ascii_digit).collect::<String>().parse().ok()
 }

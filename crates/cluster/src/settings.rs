@@ -148,8 +148,8 @@ fn network(port: u16, title: &str, socket_dir: Option<&str>, add: &mut Add) {
     add("log_checkpoints", "off".into(), "a bulk load checkpoints often; the log shows what went wrong, not that");
 }
 
-/// Of a local cluster's datanodes.
-pub(crate) fn max_connections(set: &BTreeMap<String, String>) -> usize {
+/// Of a datanode with these settings of its own.
+pub fn max_connections(set: &BTreeMap<String, String>) -> usize {
     const CONNECTIONS: usize = 250;
     set.get("max_connections").and_then(|v| v.parse().ok()).unwrap_or(CONNECTIONS)
 }

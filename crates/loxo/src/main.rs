@@ -39,10 +39,13 @@ enum Command {
     Unload(commands::unload::Arguments),
     Demo(commands::demo::Arguments),
     Bench(commands::bench::Arguments),
+    Deploy(commands::deploy::Arguments),
     Init(commands::init::Arguments),
     Check(commands::check::Arguments),
     Coordinator(commands::coordinator::Arguments),
     Gtm(commands::gtm::Arguments),
+    #[command(hide = true)]
+    Host(commands::deploy::host::Arguments),
 }
 
 /// Of a worker thread: a statement's future polls many others inside each other, in debug builds with large frames, and the tree
@@ -74,6 +77,8 @@ fn main() -> std::process::ExitCode {
                 Command::Unload(arguments) => commands::unload::run(arguments).await,
                 Command::Demo(arguments) => commands::demo::run(arguments).await,
                 Command::Bench(arguments) => commands::bench::run(arguments).await,
+                Command::Deploy(arguments) => commands::deploy::run(arguments).await,
+                Command::Host(arguments) => commands::deploy::host::run(arguments).await,
                 Command::Init(arguments) => commands::init::run(arguments).await,
                 Command::Check(arguments) => commands::check::run(arguments).await,
                 Command::Coordinator(arguments) => commands::coordinator::run(arguments).await,

@@ -17,6 +17,7 @@ pub(crate) mod invalid;
 pub(crate) mod sections;
 mod tls;
 
+pub use hba::{Hba, Map};
 pub(crate) use invalid::invalid;
 pub use sections::*;
 
@@ -57,7 +58,8 @@ impl Config {
         Ok(config)
     }
 
-    pub(crate) fn validate(&self) -> Result<()> {
+    /// Says what cannot be (F0000).
+    pub fn validate(&self) -> Result<()> {
         if self.datanodes.is_empty() {
             return Err(invalid("no [[datanode]] is configured".to_owned()));
         }
@@ -142,7 +144,7 @@ impl Config {
     }
 
     /// The file's text.
-    pub(crate) fn to_toml(&self) -> Result<String> {
+    pub fn to_toml(&self) -> Result<String> {
         toml::to_string(self).map_err(|e| PgError::internal(format!("could not write the configuration: {e}")))
     }
 

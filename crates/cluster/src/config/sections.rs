@@ -265,7 +265,7 @@ fn is_false(value: &bool) -> bool {
 }
 
 /// The name of the gtm at this place in the file.
-pub(crate) fn gtm_name(index: usize) -> String {
+pub fn gtm_name(index: usize) -> String {
     if index == 0 { "gtm".to_owned() } else { format!("gtm{}", index + 1) }
 }
 

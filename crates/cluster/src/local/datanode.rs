@@ -6,7 +6,7 @@ use std::time::Duration;
 use pgerror::{PgError, Result, SqlState};
 use tokio::process::Command;
 
-use super::{Layout, Part};
+use super::{Directory, Layout, Part};
 use crate::disk;
 use crate::postgres::{Installation, OsUser};
 use crate::proc::{self, Process, Signal};
@@ -20,8 +20,8 @@ const ORPHANS_TIMEOUT: Duration = Duration::from_secs(10);
 const LOG_LINES_SHOWN: usize = 8;
 
 /// The postmaster on a data directory. A pid file that names a dead or foreign process counts as none.
-pub(super) fn postmaster(layout: &Layout, name: &str) -> Option<i32> {
-    let data = layout.data_dir(name);
+pub(crate) fn postmaster(directory: &Directory, name: &str) -> Option<i32> {
+    let data = directory.data_dir(name);
     let text = std::fs::read_to_string(data.join("postmaster.pid")).ok()?;
     let process = Process::read(text.lines().next()?.trim().parse().ok()?)?;
     let ours = process.program() == "postgres" && process.has_option("-D", data.to_str()?);
@@ -30,8 +30,8 @@ pub(super) fn postmaster(layout: &Layout, name: &str) -> Option<i32> {
 
 /// Every PostgreSQL process at work on the data directory: postmaster, backends (also orphaned ones), initdb and pg_ctl
 /// of a call of ours that was killed.
-pub(super) fn processes(layout: &Layout, name: &str) -> Vec<i32> {
-    let dirs = [layout.data_dir(name), draft_dir(layout, name)];
+pub(crate) fn processes(directory: &Directory, name: &str) -> Vec<i32> {
+    let dirs = [directory.data_dir(name), draft_dir(directory, name)];
     // Someone's shell or editor may stand in the directory too.
     let is_server =
         |p: &Process| p.program() == "postgres" || p.args.first().is_some_and(|a| a.starts_with("postgres: "));
@@ -46,32 +46,52 @@ pub(super) fn processes(layout: &Layout, name: &str) -> Vec<i32> {
 }
 
 /// initdb works here, so that a directory with the final name is always a complete one.
-fn draft_dir(layout: &Layout, name: &str) -> std::path::PathBuf {
-    layout.dir().join(format!("{name}.new"))
+fn draft_dir(directory: &Directory, name: &str) -> std::path::PathBuf {
+    directory.dir().join(format!("{name}.new"))
 }
 
+/// How a new server lets others in.
+pub(crate) struct Access<'a> {
+    pub(crate) hba: &'a str,
+    /// Of the superuser.
+    pub(crate) password: Option<&'a str>,
+}
+
+/// As a local cluster's datanodes do.
+pub(crate) const LOCAL: Access<'_> = Access { hba: settings::HBA, password: None };
+
 /// Makes the data directory: initdb, access rules; all as the servers' OS user. Leaves nothing under the final name on failure.
-pub(super) async fn create(layout: &Layout, name: &str, postgres: &Installation, user: Option<&OsUser>) -> Result<()> {
-    discard_draft(layout, name).await?;
-    let draft = draft_dir(layout, name);
+pub(crate) async fn create(
+    directory: &Directory,
+    name: &str,
+    postgres: &Installation,
+    user: Option<&OsUser>,
+    access: &Access<'_>,
+) -> Result<()> {
+    discard_draft(directory, name).await?;
+    let draft = draft_dir(directory, name);
     let mut initdb = postgres.command("initdb", user);
     // One locale for all nodes, so that they sort alike whatever the environment says.
     initdb.args(["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8", "--no-instructions"]);
-    initdb.arg("-D").arg(&draft).current_dir(layout.dir());
+    initdb.arg("-D").arg(&draft).current_dir(directory.dir());
+    if let Some(password) = access.password {
+        // A file without a name: the password is on no command line and on no disk.
+        initdb.arg("--pwfile=/dev/stdin").stdin(disk::unnamed_with(&format!("{password}\n"))?);
+    }
     let failed = |text: &str| {
         PgError::new(SqlState::IO_ERROR, format!("initdb of datanode {name} failed")).detail(text.trim().to_owned())
     };
     run(initdb).await?.map_err(|text| failed(&text))?;
-    disk::write(&draft.join("pg_hba.conf"), settings::HBA)?;
+    disk::write(&draft.join("pg_hba.conf"), access.hba)?;
     own(&draft.join("pg_hba.conf"), user)?;
-    let data = layout.data_dir(name);
+    let data = directory.data_dir(name);
     std::fs::rename(&draft, &data).map_err(disk::context("rename", &draft))
 }
 
 /// Ends and removes what a call that was killed has left of an initdb.
-pub(super) async fn discard_draft(layout: &Layout, name: &str) -> Result<()> {
-    let draft = draft_dir(layout, name);
-    proc::end(&[(Signal::KILL, ORPHANS_TIMEOUT)], || processes(layout, name)).await?;
+pub(crate) async fn discard_draft(directory: &Directory, name: &str) -> Result<()> {
+    let draft = draft_dir(directory, name);
+    proc::end(&[(Signal::KILL, ORPHANS_TIMEOUT)], || processes(directory, name)).await?;
     match draft.exists() {
         true => std::fs::remove_dir_all(&draft).map_err(disk::context("remove", &draft)),
         false => Ok(()),
@@ -79,28 +99,48 @@ pub(super) async fn discard_draft(layout: &Layout, name: &str) -> Result<()> {
 }
 
 /// Writes our part of postgresql.conf anew.
-pub(super) fn configure(layout: &Layout, part: &Part, user: Option<&OsUser>) -> Result<()> {
-    let data = layout.data_dir(&part.name);
-    let path = data.join("postgresql.conf");
+pub(crate) fn configure(layout: &Layout, part: &Part, user: Option<&OsUser>) -> Result<()> {
     let local = layout.local();
     let machine = Machine::here(layout.config().datanodes.len());
+    let data = layout.data_dir(&part.name);
     let title = data.to_string_lossy();
     let socket_dir = local.socket_dir(&part.name, part.port);
     let list = settings::settings(local.profile, machine, part.port, &title, socket_dir.as_deref(), &local.set);
-    disk::write(&path, &settings::render(&disk::read(&path)?, &list))?;
-    own(&path, user)
+    write_settings(layout, &part.name, &list, user).map(drop)
+}
+
+/// The same from a list; says whether that changes the file.
+pub(crate) fn write_settings(
+    directory: &Directory,
+    name: &str,
+    list: &[settings::Setting],
+    user: Option<&OsUser>,
+) -> Result<bool> {
+    let path = directory.data_dir(name).join("postgresql.conf");
+    let before = disk::read(&path)?;
+    let after = settings::render(&before, list);
+    if before == after {
+        return Ok(false);
+    }
+    disk::write(&path, &after)?;
+    own(&path, user).map(|()| true)
 }
 
 /// Starts the server; returns when pg_ctl sees it ready.
-pub(super) async fn start(layout: &Layout, name: &str, postgres: &Installation, user: Option<&OsUser>) -> Result<()> {
-    let (data, log) = (layout.data_dir(name), layout.log_file(name));
-    if clear_leftovers(layout, name).await? {
+pub(crate) async fn start(
+    directory: &Directory,
+    name: &str,
+    postgres: &Installation,
+    user: Option<&OsUser>,
+) -> Result<()> {
+    let (data, log) = (directory.data_dir(name), directory.log_file(name));
+    if clear_leftovers(directory, name).await? {
         return Ok(());
     }
     let log_begin = log.metadata().map_or(0, |m| m.len());
     let mut pg_ctl = postgres.command("pg_ctl", user);
     pg_ctl.args(["start", "--silent", "--wait", "--timeout"]).arg(START_TIMEOUT_S.to_string());
-    pg_ctl.arg("-D").arg(&data).arg("-l").arg(&log).current_dir(layout.dir());
+    pg_ctl.arg("-D").arg(&data).arg("-l").arg(&log).current_dir(directory.dir());
     run(pg_ctl).await?.map_err(|said| {
         let reason = log_tail(&log, log_begin);
         let reason = if reason.is_empty() { said.trim().to_owned() } else { reason };
@@ -113,9 +153,9 @@ pub(super) async fn start(layout: &Layout, name: &str, postgres: &Installation, 
 /// Waits for what a killed postmaster left behind, ends it if it does not end itself, then removes stale lock files.
 /// The order matters: while an orphaned backend lives, a second server on the directory would destroy data.
 /// Says whether a server runs after all, started by a call of ours that was killed meanwhile.
-async fn clear_leftovers(layout: &Layout, name: &str) -> Result<bool> {
-    let find = || processes(layout, name);
-    let runs = || postmaster(layout, name).is_some();
+async fn clear_leftovers(directory: &Directory, name: &str) -> Result<bool> {
+    let find = || processes(directory, name);
+    let runs = || postmaster(directory, name).is_some();
     let all_ended = proc::wait_until(ORPHANS_TIMEOUT, || runs() || find().is_empty()).await;
     if runs() {
         return Ok(true);
@@ -123,7 +163,7 @@ async fn clear_leftovers(layout: &Layout, name: &str) -> Result<bool> {
     if !all_ended {
         proc::end(&[(Signal::KILL, ORPHANS_TIMEOUT)], find).await?;
     }
-    let data = layout.data_dir(name);
+    let data = directory.data_dir(name);
     remove_if_there(&data.join("postmaster.pid"))?;
     // PostgreSQL takes these for another server's if their process id belongs to anyone, be it a zombie.
     for entry in std::fs::read_dir(&data).map_err(disk::context("read", &data))? {
@@ -150,23 +190,23 @@ const STOP_LADDER: [(Signal, Duration); 3] = [
 ];
 
 /// Stops the server. No error if it does not run.
-pub(super) async fn stop(layout: &Layout, name: &str) -> Result<()> {
-    end(layout, name, &STOP_LADDER).await
+pub(crate) async fn stop(directory: &Directory, name: &str) -> Result<()> {
+    end(directory, name, &STOP_LADDER).await
 }
 
 /// Stops a server without a checkpoint, since its data are not wanted any more.
-pub(super) async fn stop_at_once(layout: &Layout, name: &str) -> Result<()> {
-    end(layout, name, &STOP_LADDER[1..]).await
+pub(crate) async fn stop_at_once(directory: &Directory, name: &str) -> Result<()> {
+    end(directory, name, &STOP_LADDER[1..]).await
 }
 
-async fn end(layout: &Layout, name: &str, ladder: &[(Signal, Duration)]) -> Result<()> {
-    proc::end(ladder, || postmaster(layout, name).into_iter().collect()).await?;
+async fn end(directory: &Directory, name: &str, ladder: &[(Signal, Duration)]) -> Result<()> {
+    proc::end(ladder, || postmaster(directory, name).into_iter().collect()).await?;
     let patience = Duration::from_secs(5);
-    proc::end(&[(Signal::QUIT, patience), (Signal::KILL, patience)], || processes(layout, name)).await
+    proc::end(&[(Signal::QUIT, patience), (Signal::KILL, patience)], || processes(directory, name)).await
 }
 
 /// Gives a file to the servers' OS user.
-pub(super) fn own(path: &Path, user: Option<&OsUser>) -> Result<()> {
+pub(crate) fn own(path: &Path, user: Option<&OsUser>) -> Result<()> {
     let Some(user) = user else { return Ok(()) };
     std::os::unix::fs::chown(path, Some(user.uid), Some(user.gid)).map_err(disk::context("change the owner of", path))
 }
@@ -193,7 +233,7 @@ fn log_tail(log: &Path, begin: u64) -> String {
 }
 
 /// The last few lines of a text.
-pub(super) fn last_lines(text: &str) -> String {
+pub(crate) fn last_lines(text: &str) -> String {
     let lines: Vec<&str> = text.lines().collect();
     lines[lines.len().saturating_sub(LOG_LINES_SHOWN)..].join("\n")
 }

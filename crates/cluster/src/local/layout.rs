@@ -1,12 +1,12 @@
 //! What a local cluster consists of and where each thing is.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::{Path, PathBuf};
 
 use pgerror::{PgError, Result, SqlState};
 use pgproto::Encryption;
 
+use super::directory::{Directory, Kind, Part};
 use super::{DATANODE_PORT_OFFSET, GTM_PORT_OFFSET, PAGE_PORT_OFFSET, PAGES_MAX};
 use crate::check::pool_left;
 use crate::config::{Auth, ClusterSection, Config, Coordinator, Datanode, Gtm, Local, Log, SslMode, gtm_name, invalid};
@@ -19,38 +19,21 @@ use crate::sql::Endpoint;
 pub struct Layout {
     config: Config,
     local: Local,
+    directory: Directory,
 }
 
-/// What a process of the cluster is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(missing_docs)]
-pub enum Kind {
-    Datanode,
-    Gtm,
-    Coordinator,
-}
+impl std::ops::Deref for Layout {
+    type Target = Directory;
 
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Kind::Datanode => "datanode",
-            Kind::Gtm => "gtm",
-            Kind::Coordinator => "coordinator",
-        })
+    fn deref(&self) -> &Directory {
+        &self.directory
     }
 }
 
-/// One process (with its children) of the cluster.
-#[derive(Clone, Debug)]
-#[allow(missing_docs)]
-pub struct Part {
-    pub kind: Kind,
-    pub name: String,
-    pub port: u16,
-}
+const CONFIG_FILE: &str = "cluster.toml";
 
 /// With fewer connections to each datanode a coordinator is of little use.
-const POOL_SIZE_LEAST: usize = 5;
+pub(crate) const POOL_SIZE_LEAST: usize = 5;
 
 /// How many of each.
 #[derive(Clone, Copy, Debug)]
@@ -104,18 +87,18 @@ impl Layout {
             maps: Vec::new(),
             datanodes: (0..datanodes).map(datanode).collect(),
             local: Some(local.clone()),
-            path: config_path(dir),
+            path: dir.join(CONFIG_FILE),
         };
         let left = pool_left(&config, max_connections(&local.set), coordinators);
         let pool_size = left.min(Machine::here(datanodes).pool_size(coordinators)).max(POOL_SIZE_LEAST);
         config.coordinators = (0..coordinators).map(|place| coordinator(port, place, pool_size)).collect();
-        Ok(Self { config, local })
+        Ok(Self { config, local, directory: Directory::new(dir, CONFIG_FILE) })
     }
 
     /// The cluster in a directory; `None` if there is none.
     pub fn load(dir: &Path) -> Result<Option<Self>> {
         let dir = disk::absolute(dir)?;
-        let path = config_path(&dir);
+        let path = dir.join(CONFIG_FILE);
         if !path.try_exists().map_err(disk::context("look at", &path))? {
             return Ok(None);
         }
@@ -124,7 +107,7 @@ impl Layout {
             invalid(format!("\"{}\" is not the configuration of a local cluster in this directory", path.display()))
                 .hint("A local cluster's directory cannot be moved: move it back, or make a new one with \"loxo up\".")
         })?;
-        Ok(Some(Self { config, local }))
+        Ok(Some(Self { config, local, directory: Directory::new(&dir, CONFIG_FILE) }))
     }
 
     /// The configuration, as coordinators and the gtm read it.
@@ -187,31 +170,6 @@ impl Layout {
         self.config.datanodes = datanodes.into_iter().enumerate().map(numbered).collect();
         self.config.validate()?;
         Ok(self)
-    }
-
-    /// The cluster's directory, absolute.
-    pub fn dir(&self) -> &Path {
-        &self.local.dir
-    }
-
-    /// `D/cluster.toml`.
-    pub fn config_file(&self) -> PathBuf {
-        config_path(self.dir())
-    }
-
-    /// Data directory of a datanode.
-    pub fn data_dir(&self, name: &str) -> PathBuf {
-        self.dir().join(name)
-    }
-
-    /// Where the processes' output goes.
-    pub fn log_dir(&self) -> PathBuf {
-        self.dir().join("log")
-    }
-
-    /// Output of one process.
-    pub fn log_file(&self, name: &str) -> PathBuf {
-        self.log_dir().join(format!("{name}.log"))
     }
 
     /// Exists once the metadata is on every datanode; holds the cluster's id.
@@ -285,10 +243,6 @@ fn coordinator(port: u16, place: usize, pool_size: usize) -> Coordinator {
         tls_required: false,
         insecure: false,
     }
-}
-
-fn config_path(dir: &Path) -> PathBuf {
-    dir.join("cluster.toml")
 }
 
 fn check_shape(dir: &Path, port: u16, coordinators: usize, datanodes: usize) -> Result<()> {

@@ -14,12 +14,12 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// Held while `up` or `down` works on a directory; the kernel frees it when the holder ends, however it ends.
 #[derive(Debug)]
-pub(super) struct Lock {
+pub(crate) struct Lock {
     _file: File,
 }
 
 impl Lock {
-    pub(super) fn take(dir: &Path) -> Result<Self> {
+    pub(crate) fn take(dir: &Path) -> Result<Self> {
         let path = dir.join("lock");
         let file = File::options().create(true).append(true).open(&path).map_err(disk::context("open", &path))?;
         flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
@@ -33,7 +33,7 @@ impl Lock {
     }
 
     /// Takes the lock for a command that has done too much already to give up because another one is at work for a moment.
-    pub(super) async fn wait(dir: &Path) -> Result<Self> {
+    pub(crate) async fn wait(dir: &Path) -> Result<Self> {
         loop {
             match Self::take(dir) {
                 Err(error) if error.code() == SqlState::LOCK_NOT_AVAILABLE => tokio::time::sleep(LOOK).await,

@@ -4,19 +4,22 @@ use std::path::PathBuf;
 
 use pgerror::{PgError, Result, SqlState};
 
-mod daemon;
-mod datanode;
+pub(crate) mod daemon;
+pub(crate) mod datanode;
+pub(crate) mod directory;
 mod down;
-mod layout;
-mod lock;
+pub(crate) mod layout;
+pub(crate) mod lock;
 pub mod node;
 pub mod primary;
 mod status;
 mod up;
 
+pub use directory::{Directory, Kind, Part};
 pub use down::down;
-pub use layout::{Kind, Layout, Part};
+pub use layout::Layout;
 pub use status::{InDoubt, PartStatus, State, Status, status};
+pub(crate) use up::SPACE_NEW_DATANODE;
 pub use up::{UpOptions, up};
 
 /// Coordinators listen on P, P + 1, …; the gtm on P + 50, its standby on P + 51; datanodes on P + 100, P + 101, ….

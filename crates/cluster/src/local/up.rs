@@ -23,7 +23,7 @@ use crate::settings::Profile;
 use crate::{disk, init, proc, upgrade};
 
 /// Free space a new datanode needs: about 40 MB of system catalogs, then WAL.
-pub(super) const SPACE_NEW_DATANODE: u64 = 256 << 20;
+pub(crate) const SPACE_NEW_DATANODE: u64 = 256 << 20;
 /// Free space below which starting a datanode makes no sense.
 const SPACE_DATANODE: u64 = 32 << 20;
 
@@ -305,7 +305,9 @@ impl Run {
         for part in &missing {
             let (layout, postgres, user, name) =
                 (self.layout.clone(), self.postgres.clone(), self.user.clone(), part.name.clone());
-            tasks.spawn(async move { datanode::create(&layout, &name, &postgres, user.as_ref()).await });
+            tasks.spawn(
+                async move { datanode::create(&layout, &name, &postgres, user.as_ref(), &datanode::LOCAL).await },
+            );
         }
         let label = format!("creating the datanodes in {}", self.layout.dir().display());
         self.progress.step(&label, all(tasks)).await?;

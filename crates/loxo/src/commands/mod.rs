@@ -11,6 +11,7 @@ pub mod bench;
 pub mod check;
 pub mod coordinator;
 pub mod demo;
+pub mod deploy;
 pub mod down;
 pub mod gtm;
 pub mod init;

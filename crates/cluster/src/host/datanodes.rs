@@ -1,0 +1,166 @@
+//! The PostgreSQL servers of a host.
+
+use std::fmt::Write;
+
+use pgerror::{PgError, Result, SqlState};
+use pgproto::Encryption;
+
+use super::wanted::{Report, Server};
+use super::{Host, check_address_free, check_space, files, part};
+use crate::local::datanode::{self, Access};
+use crate::local::directory::{Directory, Kind};
+use crate::postgres::Installation;
+use crate::proc::{self, Signal};
+use crate::settings::{self, Machine, Setting};
+use crate::sql::{Endpoint, Session};
+
+/// Which settings a server has read, but takes at its next start only.
+const PENDING_SQL: &str =
+    "SELECT string_agg(name, ', ' ORDER BY name) FROM pg_catalog.pg_settings WHERE pending_restart";
+const LOADED_SQL: &str = "SELECT pg_catalog.pg_conf_load_time()";
+/// A server looks at signals between two things it does.
+const RELOAD_MAX: std::time::Duration = std::time::Duration::from_secs(30);
+
+impl Host<'_> {
+    pub(super) async fn datanodes(&self, report: &mut Report) -> Result<()> {
+        let is_new = |server: &&Server| !self.directory.data_dir(&server.name).exists();
+        check_space(self.directory.dir(), self.wanted.datanodes.iter().filter(is_new).count() as u64)?;
+        for server in &self.wanted.datanodes {
+            self.datanode(server, report).await?;
+        }
+        Ok(())
+    }
+
+    async fn datanode(&self, server: &Server, report: &mut Report) -> Result<()> {
+        let (directory, name) = (&self.directory, &server.name);
+        let postgres = Installation::find(Some(&server.pg_bin))?;
+        let is_new = !directory.data_dir(name).exists();
+        let runs = !is_new && datanode::postmaster(directory, name).is_some();
+        if !runs {
+            check_address_free(&self.wanted.address, server.port, name)?;
+        }
+        if is_new && self.wanted.is_initialised && !self.wanted.joining.iter().any(|new| new.name == *name) {
+            return Err(lost(directory, name));
+        }
+        let hba = hba(&server.clients);
+        if is_new {
+            let access = Access { hba: &hba, password: Some(&server.password) };
+            let create = datanode::create(directory, name, &postgres, None, &access);
+            self.progress.step(&format!("creating {name}"), create).await?;
+        }
+        let changed = self.write_files(server, &hba)?;
+        if !runs {
+            let start = datanode::start(directory, name, &postgres, None);
+            self.progress.step(&format!("starting {name}"), start).await?;
+            report.did(name, if is_new { "made and started" } else { "started" });
+            return Ok(());
+        }
+        match changed {
+            true => {
+                let pending = self.reload(server).await?;
+                let pending = pending.map_or(String::new(), |names| format!("; {names}: from its next start on"));
+                report.did(name, &format!("reads changed files{pending}"));
+            }
+            false => report.left(name),
+        }
+        Ok(())
+    }
+
+    /// Says whether any of them is another one now.
+    fn write_files(&self, server: &Server, hba: &str) -> Result<bool> {
+        let data = self.directory.data_dir(&server.name);
+        let mut changed = datanode::write_settings(&self.directory, &server.name, &self.settings(server)?, None)?;
+        changed |= files::write(&data.join("server.key"), &server.key, 0o600)?;
+        changed |= files::write(&data.join("server.crt"), &server.certificate, 0o600)?;
+        changed |= files::write(&data.join("pg_hba.conf"), hba, 0o600)?;
+        Ok(changed)
+    }
+
+    fn settings(&self, server: &Server) -> Result<Vec<Setting>> {
+        let data = self.directory.data_dir(&server.name).to_string_lossy().into_owned();
+        let machine = Machine::here(self.wanted.datanodes.len());
+        let mut list = settings::settings(server.profile, machine, server.port, &data, Some(&data), &server.set);
+        let mut set = |name: &str, value: &str, reason| {
+            list.retain(|setting| setting.name != name);
+            list.push(Setting { name: name.to_owned(), value: value.to_owned(), reason });
+        };
+        set("listen_addresses", &self.wanted.address, "where the other hosts of the cluster reach it");
+        set("ssl", "on", "pg_hba.conf lets nobody in from other hosts without it");
+        if !server.set.contains_key("timezone") {
+            set("timezone", "UTC", "the same on all datanodes, whatever the hosts say");
+        }
+        Ok(list)
+    }
+
+    /// Has a server read its files again; gives the settings that need more than that.
+    async fn reload(&self, server: &Server) -> Result<Option<String>> {
+        let loaded = self.session(server).await?.value(LOADED_SQL).await?;
+        if let Some(pid) = datanode::postmaster(&self.directory, &server.name) {
+            proc::send(pid, Signal::HUP)?;
+        }
+        let since = std::time::Instant::now();
+        loop {
+            // What a new session sees, all later ones see.
+            let session = self.session(server).await?;
+            if session.value(LOADED_SQL).await? != loaded {
+                return session.value(PENDING_SQL).await;
+            }
+            if since.elapsed() > RELOAD_MAX {
+                let text = format!("{} does not read its files again", server.name);
+                return Err(PgError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, text));
+            }
+            tokio::time::sleep(proc::POLL).await;
+        }
+    }
+
+    /// By the Unix socket, which is closed to other users.
+    async fn session(&self, server: &Server) -> Result<Session> {
+        let socket = self.directory.data_dir(&server.name).to_string_lossy().into_owned();
+        Session::connect(&Endpoint {
+            host: socket,
+            port: server.port,
+            user: "postgres".to_owned(),
+            database: "postgres".to_owned(),
+            password: None,
+            encryption: Encryption::Plain,
+            environment: Vec::new(),
+        })
+        .await
+    }
+
+    pub(super) async fn stop_datanodes(&self, report: &mut Report) -> Result<()> {
+        for server in &self.wanted.datanodes {
+            let name = &server.name;
+            if datanode::processes(&self.directory, name).is_empty() {
+                report.left(name);
+                continue;
+            }
+            let stop = datanode::stop(&self.directory, name);
+            self.progress.step(&format!("stopping {}", part(Kind::Datanode, name, server.port).name), stop).await?;
+            report.did(name, "stopped");
+        }
+        Ok(())
+    }
+}
+
+/// An empty server in its place would be a loss of data.
+fn lost(directory: &Directory, name: &str) -> PgError {
+    let data = directory.data_dir(name);
+    let text = format!("the data directory \"{}\" of datanode {name} is missing", data.display());
+    PgError::new(SqlState::UNDEFINED_FILE, text)
+        .detail("The cluster exists, so an empty datanode would be a loss of data.")
+        .hint("Put the directory back from a backup; or take the datanode out with \"loxo node remove --lost\".")
+}
+
+/// pg_hba.conf: the hosts of the cluster, encrypted and with a password; and whoever gets to the socket, which lies in the data
+/// directory.
+fn hba(clients: &[String]) -> String {
+    let mut text = "# Written by \"loxo deploy\". The socket lies in the data directory, which is closed to others.\n\
+                    # TYPE   DATABASE  USER  ADDRESS  METHOD\n\
+                    local    all       all            trust\n"
+        .to_owned();
+    for client in clients {
+        writeln!(text, "hostssl  all       all   {client}  scram-sha-256").expect("a String takes all");
+    }
+    text
+}

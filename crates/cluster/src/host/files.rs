@@ -1,0 +1,57 @@
+//! Directories and files.
+
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, lchown};
+use std::path::Path;
+
+use pgerror::Result;
+
+use super::wanted::File;
+use crate::disk;
+use crate::postgres::OsUser;
+
+/// Nobody else may look into it.
+pub(super) fn make_directory(path: &Path) -> Result<()> {
+    match std::fs::DirBuilder::new().mode(0o700).create(path) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        made => made.map_err(disk::context("create", path)),
+    }
+}
+
+/// By root, where nobody else may write.
+pub(super) fn make_directory_of(path: &Path, user: &OsUser) -> Result<()> {
+    make_directory(path)?;
+    lchown(path, Some(user.uid), Some(user.gid)).map_err(disk::context("change the owner of", path))
+}
+
+/// Writes those that differ; says whether any did.
+pub(super) fn write_all(home: &Path, files: &[File]) -> Result<bool> {
+    let mut changed = false;
+    for file in files {
+        let path = home.join(&file.path);
+        if let Some(folder) = path.parent().filter(|folder| *folder != home) {
+            make_directory(folder)?;
+        }
+        changed |= write(&path, &file.text, file.mode)?;
+    }
+    Ok(changed)
+}
+
+/// So that a kill leaves the old or the new file, and nobody else ever reads it. Says whether it was another one.
+pub(super) fn write(path: &Path, text: &str, mode: u32) -> Result<bool> {
+    let is_there = std::fs::metadata(path).is_ok_and(|found| found.mode() & 0o777 == mode);
+    if is_there && std::fs::read(path).is_ok_and(|found| found == text.as_bytes()) {
+        return Ok(false);
+    }
+    let mut draft = path.as_os_str().to_owned();
+    draft.push(".new");
+    let draft = Path::new(&draft);
+    match std::fs::remove_file(draft) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(disk::context("remove", draft)(error)),
+        _ => {}
+    }
+    let opened = std::fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(draft);
+    let mut file = opened.map_err(disk::context("create", draft))?;
+    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(disk::context("write", draft))?;
+    std::fs::rename(draft, path).map_err(disk::context("replace", path)).map(|()| true)
+}

@@ -1,0 +1,144 @@
+//! Hosts that are network namespaces, each with an ssh server of its own; they share the machine's file system.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use testkit::TempDir;
+
+/// One bridge in the administrator's namespace, and a pair of interfaces to each host. `$1`: the directory, `$2`: a prefix of names,
+/// behind it the hosts' addresses.
+const MAKE: &str = r#"
+dir=$1 name=$2; shift 2
+mkdir -p /run/sshd
+ssh-keygen -q -t ed25519 -N '' -f "$dir/key"
+ssh-keygen -q -t ed25519 -N '' -f "$dir/host_key"
+ssh-keygen -q -t ed25519 -N '' -f "$dir/other_key"
+ip netns add "${name}a"
+ip -n "${name}a" link set lo up
+ip -n "${name}a" link add bridge type bridge
+ip -n "${name}a" addr add 10.0.0.2/24 dev bridge
+ip -n "${name}a" link set bridge up
+at=0
+for address in "$@"; do
+    at=$((at + 1)) host=$name$at
+    ip netns add "$host"
+    ip -n "${name}a" link add "to$at" type veth peer name eth0 netns "$host"
+    ip -n "${name}a" link set "to$at" master bridge up
+    ip -n "$host" link set lo up
+    ip -n "$host" addr add "$address/24" dev eth0
+    ip -n "$host" link set eth0 up
+    mkdir "$dir/$address"
+    ip netns exec "$host" /usr/sbin/sshd -f /dev/null -E "$dir/sshd.log" -o ListenAddress="$address" -o HostKey="$dir/host_key" \
+        -o AuthorizedKeysFile="$dir/key.pub" -o PidFile=none -o UsePAM=no -o StrictModes=no -o PermitRootLogin=yes
+    echo "$address $(cut -d' ' -f1,2 "$dir/host_key.pub")" >>"$dir/known_hosts"
+    echo "$address $(cut -d' ' -f1,2 "$dir/other_key.pub")" >>"$dir/other_hosts"
+done
+"#;
+
+/// However the test ends: all processes in the namespaces, then those.
+const CLEAN_UP: &str = r#"
+trap '' INT TERM HUP
+read -r _
+for host in $(ip netns list | cut -d' ' -f1 | grep "^$2[a0-9]"); do
+    ip netns pids "$host" | xargs -r kill -9
+    ip netns del "$host"
+done
+for _ in $(seq 100); do rm -rf "$1" && break; done
+"#;
+
+pub struct Hosts {
+    dir: TempDir,
+    name: String,
+    addresses: Vec<String>,
+    watchdog: Child,
+}
+
+/// Why there can be none here.
+pub fn missing() -> Option<&'static str> {
+    let runs = |program: &str, arguments: &[&str]| {
+        let status = Command::new(program).args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).status();
+        status.is_ok_and(|status| status.success())
+    };
+    let probe = format!("lxp{}", std::process::id());
+    if !Path::new("/usr/sbin/sshd").exists() || !runs("ssh", &["-V"]) {
+        return Some("ssh and sshd are not installed (scripts/install-deps.sh --tests)");
+    }
+    if !runs("ip", &["netns", "add", &probe]) || !runs("ip", &["netns", "del", &probe]) {
+        return Some("network namespaces cannot be made (it takes root)");
+    }
+    None
+}
+
+impl Hosts {
+    pub fn new(addresses: &[&str]) -> Self {
+        let dir = TempDir::new("deploy").unwrap();
+        let name = format!("lx{}h", std::process::id());
+        let mut watchdog = Command::new("sh");
+        watchdog.args(["-c", CLEAN_UP, "watchdog"]).arg(dir.path()).arg(&name);
+        watchdog.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        let watchdog = watchdog.spawn().unwrap();
+        let mut make = Command::new("sh");
+        make.args(["-euc", MAKE, "make"]).arg(dir.path()).arg(&name).args(addresses);
+        let made = make.output().unwrap();
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        Self { dir, name, addresses: addresses.iter().map(|address| (*address).to_owned()).collect(), watchdog }
+    }
+
+    /// The administrator's directory, and the hosts' file system.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub fn address(&self, at: usize) -> &str {
+        &self.addresses[at]
+    }
+
+    /// Where a host has the cluster.
+    pub fn home(&self, at: usize) -> PathBuf {
+        self.path(&self.addresses[at]).join("loxo/cluster")
+    }
+
+    fn command(&self, namespace: &str, program: &str) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec"]).arg(format!("{}{namespace}", self.name)).arg(program);
+        // What a killed deployment leaves of ssh's sockets goes with the rest.
+        command.current_dir(self.dir.path()).env("TMPDIR", self.dir.path());
+        command
+    }
+
+    /// A command of the administrator's.
+    pub fn admin(&self, program: &str) -> Command {
+        self.command("a", program)
+    }
+
+    /// A command on a host.
+    pub fn on(&self, at: usize, program: &str) -> Command {
+        self.command(&(at + 1).to_string(), program)
+    }
+
+    /// Pids and command lines of what runs on a host beside its ssh server.
+    pub fn processes(&self, at: usize) -> Vec<(i32, String)> {
+        let pids = Command::new("ip").args(["netns", "pids", &format!("{}{}", self.name, at + 1)]).output().unwrap();
+        let process = |pid: &str| {
+            let line = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+            let line = String::from_utf8_lossy(&line).replace('\0', " ");
+            (!line.is_empty() && !line.contains("sshd")).then_some((pid.parse().ok()?, line))
+        };
+        String::from_utf8_lossy(&pids.stdout).lines().filter_map(process).collect()
+    }
+}
+
+impl Drop for Hosts {
+    fn drop(&mut self) {
+        drop(self.watchdog.stdin.take());
+        let _ = self.watchdog.wait();
+    }
+}
+
+/// What it said, if it ended with this status.
+#[track_caller]
+pub fn said(output: &Output, status: i32) -> String {
+    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(status), "{text}");
+    text
+}
