@@ -154,12 +154,13 @@ pub(crate) fn check_port_free(port: u16, wanted_by: &str) -> Result<()> {
     }
 }
 
-/// Has stderr lead to a file from now on, and stdout if that went to the same directory as a process in the background has it.
+/// Has stderr lead to a file from now on, and stdout too if it went where stderr did.
 pub fn redirect_output(path: &Path) -> Result<()> {
     let file = fs::File::options().append(true).create(true).open(path).map_err(disk::context("open", path))?;
+    let [out, err] = [1, 2].map(|descriptor| fs::read_link(format!("/proc/self/fd/{descriptor}")).ok());
     let failed = |error: Errno| disk::context("write to", path)(error.into());
     rustix::stdio::dup2_stderr(&file).map_err(failed)?;
-    match fs::read_link("/proc/self/fd/1").is_ok_and(|out| out.parent() == path.parent()) {
+    match out == err {
         true => rustix::stdio::dup2_stdout(&file).map_err(failed),
         false => Ok(()),
     }

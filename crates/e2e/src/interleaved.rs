@@ -46,7 +46,7 @@ const SAME_LOOKS: usize = 2;
 /// Backends that wait for a lock, and whoever is in their way waits too or does nothing: that will last, unless it is one of the
 /// coordinator's own attempts, which it gives up after 20 ms.
 const WAITING: &str = "SELECT DISTINCT l.pid FROM pg_locks l WHERE NOT l.granted \
-     AND l.waitstart < clock_timestamp() - interval '100 ms' AND NOT EXISTS (\
+     AND l.waitstart < clock_timestamp() - interval '300 ms' AND NOT EXISTS (\
      SELECT FROM pg_stat_activity a WHERE a.pid = ANY (pg_blocking_pids(l.pid)) AND a.state = 'active' \
      AND NOT EXISTS (SELECT FROM pg_locks o WHERE o.pid = a.pid AND NOT o.granted))";
 /// A test that hangs ends all the same.

@@ -4,7 +4,7 @@ use catalog::{Column, Distribution, Relation};
 use pgerror::{PgError, Result, SqlState};
 
 use crate::context::{Context, Named};
-use crate::dml::stage;
+use crate::dml::{check_system, stage};
 use crate::facts::{code, constant::is_literal, functions};
 use crate::parse::{CopyStatement, CopySubject, Statement, StatementKind};
 use crate::plan::{CopyFrom, CopyHome, CopySource, CopyTo, Forward, Plan, RowColumn, Scatter, names_list};
@@ -37,6 +37,7 @@ fn from(ctx: &Context<'_>, copy: &CopyStatement, schema: Option<&str>, name: &st
         other => {
             if let Named::Home(_) = other {
                 code::check_temporary(ctx, &table)?;
+                check_system(ctx, &table)?;
             }
             let what = subject(&home_name(&other, schema, name), columns);
             return Ok(Plan::CopyHome(CopyHome { node: ctx.home(), what, where_sql: copy.where_sql.clone() }));

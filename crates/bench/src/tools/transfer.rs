@@ -140,11 +140,7 @@ impl TransferSum {
 
     /// Lets everybody finish what he has begun.
     pub(crate) async fn end(mut self) -> Result<Sums> {
-        let seconds = self.began.elapsed().as_secs_f64();
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let per_second = |counter: &AtomicU64| count(counter) as f64 / seconds;
-        let (transfers_per_second, sums_per_second) =
-            (per_second(&self.shared.transfers), per_second(&self.shared.sums));
         self.shared.stop.store(true, Ordering::Relaxed);
         let all = async {
             while let Some(ended) = self.sessions.join_next().await {
@@ -160,7 +156,12 @@ impl TransferSum {
         if count(&self.shared.transfers) == 0 || count(&self.shared.sums) == 0 {
             return Err(PgError::internal("no money was moved, or none was summed"));
         }
-        Ok(Sums { transfers_per_second, sums_per_second, wrong: count(&self.shared.wrong) })
+        let per_second = |counter: &AtomicU64| count(counter) as f64 / self.began.elapsed().as_secs_f64();
+        Ok(Sums {
+            transfers_per_second: per_second(&self.shared.transfers),
+            sums_per_second: per_second(&self.shared.sums),
+            wrong: count(&self.shared.wrong),
+        })
     }
 }
 

@@ -353,6 +353,7 @@ async fn authenticate(
     let (settings, own) = initial_settings(parameters)?;
     let identity = Identity { user, database, secret };
     let mut session = Session::new(context.clone(), identity.clone(), settings.clone());
+    session.activity().comes_to(&identity.database);
     let mut started = session.start().await;
     // There may be another one of that name by now, or none.
     let gone = [SqlState::CONFIG_FILE_ERROR, SqlState::INVALID_CATALOG_NAME];
@@ -362,6 +363,7 @@ async fn authenticate(
         shared.databases().leave(&identity.database);
         context = shared.databases().of_name(&identity.database).await?;
         session = Session::new(context, identity, settings);
+        session.activity().comes_to(&session.identity().database);
         started = session.start().await;
     }
     let reported = started?;

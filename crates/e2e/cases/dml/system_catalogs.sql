@@ -7,6 +7,10 @@ UPDATE pg_catalog.pg_class SET reltuples = 7 WHERE relname = 'nothing_here';
 DELETE FROM pg_trigger WHERE tgname = 'nothing_here';
 -- refused
 INSERT INTO pg_catalog.pg_description VALUES (0, 0, 0, 'text');
+-- refused
+COPY pg_description FROM STDIN;
+1	2	3	text
+\.
 SELECT count(*) > 2 FROM pg_database AS d WHERE d.datname LIKE '%';
 SELECT datname, datallowconn FROM pg_catalog.pg_database WHERE datname = 'template0';
 SELECT d.datname, r.rolname FROM pg_database d JOIN pg_roles r ON r.oid = d.datdba WHERE d.datname = current_database();
@@ -15,9 +19,4 @@ CREATE TABLE pg_database_of_mine (id int PRIMARY KEY, datname name) /*dist: hash
 INSERT INTO pg_database_of_mine SELECT 1, datname FROM pg_database WHERE datname = 'template1';
 UPDATE pg_database_of_mine m SET datname = d.datname || 'x' FROM pg_database d WHERE d.datname = m.datname;
 SELECT * FROM pg_database_of_mine;
--- This view sets what it shows.
-UPDATE pg_settings SET setting = '5000' WHERE name = 'work_mem' AND false;
-UPDATE pg_catalog.pg_settings SET setting = '1234' WHERE name = 'work_mem';
-SHOW work_mem;
-RESET work_mem;
 DROP TABLE pg_database_of_mine;

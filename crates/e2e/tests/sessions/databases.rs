@@ -204,7 +204,7 @@ fn who_is_in_a_template_keeps_others_from_copying_it() {
         let mut copied = connect(*coordinator, "postgres", "c").expect("a session");
         assert_eq!(copied.scalar("SELECT count(*) FROM t").expect("a count"), "3");
         copied.run("BEGIN; UPDATE t SET k = k + 10 WHERE k < 3; ROLLBACK").expect("nothing changes");
-        copied.run("DELETE FROM t WHERE k > 3; INSERT INTO t VALUES (7), (8), (9)").expect("changes on all nodes");
+        copied.run("INSERT INTO t VALUES (7), (8), (9); DELETE FROM t WHERE k > 3").expect("changes on all nodes");
     }
 }
 

@@ -191,22 +191,25 @@ fn signals(cluster: &Cluster) {
     let mut client = cluster.connect(0).expect("a session");
     let pids = [cluster.pids("coordinator").expect("coordinators"), cluster.pids("gtm").expect("gtms")].concat();
     signal(&pids, "-HUP");
-    // As a tool does that keeps logs short.
     let log = |name: &str| cluster.dir().join("log").join(name);
+    let says = |name: &str, signal: &str| {
+        let began = Instant::now();
+        while !std::fs::read_to_string(log(name)).is_ok_and(|text| text.contains(signal)) {
+            assert!(began.elapsed() < Duration::from_secs(10), "{name} says nothing of {signal}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    };
+    // As a tool does that keeps logs short.
     for name in ["coord1", "gtm"] {
-        std::fs::rename(log(&format!("{name}.log")), log(&format!("{name}.log.1"))).expect("the log is moved away");
+        let (now, old) = (format!("{name}.log"), format!("{name}.log.1"));
+        says(&now, "SIGHUP");
+        std::fs::rename(log(&now), log(&old)).expect("the log is moved away");
     }
     signal(&pids, "-USR1");
     for name in ["coord1", "gtm"] {
-        let began = Instant::now();
-        let goes_on =
-            || std::fs::read_to_string(log(&format!("{name}.log"))).is_ok_and(|text| text.contains("SIGUSR1"));
-        while !goes_on() {
-            assert!(began.elapsed() < Duration::from_secs(10), "{name} has no new log");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        says(&format!("{name}.log"), "SIGUSR1");
         let old = std::fs::read_to_string(log(&format!("{name}.log.1"))).expect("the old log");
-        assert!(old.contains("SIGHUP") && !old.contains("SIGUSR1"), "{old}");
+        assert!(!old.contains("SIGUSR1"), "{old}");
     }
     client.run("SELECT 1").expect("it lives");
     client.run("SELECT count(*) FROM deep").expect("the gtm lives");

@@ -169,10 +169,14 @@ impl Activity {
         self.lock().who.pid
     }
 
-    /// Does it use this database?
+    /// A client is being logged in to this database.
+    pub fn comes_to(&self, database: &str) {
+        self.lock().who.database = database.to_owned();
+    }
+
+    /// Does it use this database, or is it about to?
     pub(crate) fn is_in(&self, database: &str) -> bool {
-        let doing = self.lock();
-        doing.who.pid != 0 && doing.who.database == database
+        self.lock().who.database == database
     }
 
     /// Is it this session, that began then? A coordinator that is started anew gives the same numbers.

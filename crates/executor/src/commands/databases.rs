@@ -165,6 +165,12 @@ impl Session {
         let Some(name) = template else { return Ok(()) };
         let context = self.context.clone();
         let first = context.first();
+        if name == first.service().database || name == self.links.identity().database {
+            let text = "CREATE DATABASE with the cluster's first database, or the session's own, as its template";
+            return Err(
+                PgError::unsupported(text).hint("Fill a new one by pg_dump and psql, or connect to another one.")
+            );
+        }
         let may_copy = format!(
             "SELECT datistemplate OR pg_catalog.pg_has_role(datdba, 'USAGE') FROM pg_catalog.pg_database \
              WHERE datname OPERATOR(pg_catalog.=) {}",
@@ -180,12 +186,16 @@ impl Session {
             return Err(source_in_use(name, "It is being created, copied or dropped."));
         }
         let job = source.insert(job);
-        match self.have_all_leave(&job.name, false).await? {
-            0 => used_by_none(first, name)
-                .await
-                .map_err(|error| source_in_use(name, &error.text(pgerror::field::DETAIL))),
-            count => Err(source_in_use(name, &there_are(count, "other session"))),
+        // Again when it is known that nothing is prepared: whoever was about to come when all were counted is there by now.
+        for _ in 0..2 {
+            match self.have_all_leave(&job.name, false).await? {
+                0 => {}
+                count => return Err(source_in_use(name, &there_are(count, "other session"))),
+            }
+            let used = used_by_none(first, name).await;
+            used.map_err(|error| source_in_use(name, &error.text(pgerror::field::DETAIL)))?;
         }
+        Ok(())
     }
 
     /// On one node. What coordinators and gtms still have open in a template, and open again, is ended until PostgreSQL keeps it out.
@@ -253,12 +263,10 @@ impl Session {
             Connection::connect(options).await?.query_rows(&script).await.map(drop)
         };
         try_join_all(there.iter().map(install)).await.map(drop).map_err(|error| match error.code() {
-            SqlState::DUPLICATE_SCHEMA => PgError::unsupported(
-                "CREATE DATABASE with a template that has distributed tables",
-            )
-            .hint(
-                "Only the cluster's first database cannot be one: create it without, and fill it by pg_dump and psql.",
-            ),
+            SqlState::DUPLICATE_SCHEMA => {
+                PgError::unsupported("CREATE DATABASE with a template that has metadata of another cluster")
+                    .hint("Create it without, and fill it by pg_dump and psql.")
+            }
             _ => error,
         })
     }

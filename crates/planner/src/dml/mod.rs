@@ -49,12 +49,8 @@ fn target(ctx: &Context<'_>, name: &RangeVar, facts: &Facts) -> Result<Target> {
         return Err(PgError::unsupported("WHERE CURRENT OF").hint("Name the row by its key."));
     }
     let relation = match ctx.resolve(name)? {
-        Named::Home(None) if is_system_table(ctx, name) => {
-            return Err(PgError::unsupported(format!("a change of rows of system catalog \"{}\"", name.relname))
-                .detail("Each node has its own.")
-                .hint("Use the command that is made for it."));
-        }
-        Named::Home(_) => return Ok(Target::Home),
+        Named::Home(Some(_)) => return Ok(Target::Home),
+        Named::Home(None) => return check_system(ctx, name).map(|()| Target::Home),
         Named::View(view) => {
             return Err(PgError::unsupported(format!("a change of view \"{}\"", view.name))
                 .hint("Change the table under the view."));
@@ -67,10 +63,15 @@ fn target(ctx: &Context<'_>, name: &RangeVar, facts: &Facts) -> Result<Target> {
     Ok(Target::Table(relation))
 }
 
-/// Among the views of `pg_catalog` there is one that is written to, which sets what it shows.
-fn is_system_table(ctx: &Context<'_>, name: &RangeVar) -> bool {
-    let is_system = ["", "pg_catalog"].contains(&name.schemaname.as_str()) && ctx.catalog.is_system_name(&name.relname);
-    is_system && name.relname != "pg_settings"
+/// Each node has system catalogs of its own. Among their views there is one that is written to, which sets what it shows.
+pub(crate) fn check_system(ctx: &Context<'_>, name: &RangeVar) -> Result<()> {
+    let (schema, table) = (name.schemaname.as_str(), name.relname.as_str());
+    let is_system = ["", "pg_catalog"].contains(&schema) && !ctx.session.temp_relations.contains(&name.relname);
+    match is_system && table.starts_with("pg_") && table != "pg_settings" {
+        true => Err(PgError::unsupported(format!("a change of rows of system catalog \"{table}\""))
+            .hint("Use the command that is made for it.")),
+        false => Ok(()),
+    }
 }
 
 /// It is planned anew, on the first of the copies: see [`first_copy`](crate::first_copy).

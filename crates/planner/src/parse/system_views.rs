@@ -119,9 +119,8 @@ pub(super) fn redirect(sql: &str, parsed: &ParseResult) -> Option<String> {
         sql,
         parsed,
         |name| {
-            let is_other = OTHERS.iter().any(|view| is_meant(name, view));
-            let view = Some(name.relname.as_str()).filter(|_| name.catalogname.is_empty());
-            let view = view.filter(|_| is_other || is_of_all_nodes(name))?;
+            let is_ours = is_of_all_nodes(name) || OTHERS.iter().any(|view| is_meant(name, view));
+            let view = Some(&*name.relname).filter(|_| is_ours && name.catalogname.is_empty())?;
             Some(format!("{SCHEMA}.{view}{}", if PLAIN.contains(&view) { "" } else { "()" }))
         },
         |call| {

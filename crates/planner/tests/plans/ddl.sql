@@ -346,7 +346,7 @@ Ddl Schema on [0 1 2]
 
 CREATE DATABASE d
 ----
-Cluster CreateDatabase { name: "d", sql: "CREATE DATABASE d" }
+Cluster CreateDatabase { name: "d", template: None, sql: "CREATE DATABASE d" }
 
 DROP DATABASE IF EXISTS d WITH (FORCE)
 ----
@@ -355,7 +355,7 @@ Cluster DropDatabase { name: "d", missing_ok: true, force: true, sql: "DROP DATA
 ALTER DATABASE d CONNECTION LIMIT 3
 ----
 ERROR 0A000 ALTER DATABASE with options is not supported on distributed tables
-  hint: ALTER DATABASE … SET, GRANT and REVOKE ON DATABASE are possible.
+  hint: ALTER DATABASE … SET is possible.
 
 CREATE TRIGGER tr BEFORE INSERT ON orders FOR EACH ROW EXECUTE FUNCTION rounds()
 ----
