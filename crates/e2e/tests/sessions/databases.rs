@@ -282,7 +282,7 @@ fn what_cannot_be_made_on_one_node_is_made_on_none() {
     assert_eq!(refused.code().as_str(), "55006");
     drop(template);
     for (options, code) in [
-        ("TEMPLATE postgres", "55006"),
+        ("TEMPLATE postgres", "0A000"),
         ("IS_TEMPLATE true", "0A000"),
         ("ALLOW_CONNECTIONS false", "0A000"),
         ("TEMPLATE template0 ENCODING 'LATIN1' LOCALE 'C'", "0A000"),

@@ -165,20 +165,21 @@ impl Session {
         let Some(name) = template else { return Ok(()) };
         let context = self.context.clone();
         let first = context.first();
-        if name == first.service().database || name == self.links.identity().database {
-            let text = "CREATE DATABASE with the cluster's first database, or the session's own, as its template";
-            return Err(
-                PgError::unsupported(text).hint("Fill a new one by pg_dump and psql, or connect to another one.")
-            );
-        }
         let may_copy = format!(
             "SELECT datistemplate OR pg_catalog.pg_has_role(datdba, 'USAGE') FROM pg_catalog.pg_database \
              WHERE datname OPERATOR(pg_catalog.=) {}",
             quote_literal(name)
         );
         let is_allowed = self.rows_on(self.home, &may_copy).await?.into_iter().flatten().flatten().next();
+        let is_allowed = is_allowed.as_deref() == Some(b"t");
+        if is_allowed && (name == first.service().database || name == self.links.identity().database) {
+            let text = "CREATE DATABASE with the cluster's first database, or the session's own, as its template";
+            return Err(
+                PgError::unsupported(text).hint("Fill a new one by pg_dump and psql, or connect to another one.")
+            );
+        }
         let mut job = Job::begin(first, name).await?;
-        if is_allowed.as_deref() != Some(b"t") || job.state().await?.is_none() {
+        if !is_allowed || job.state().await?.is_none() {
             // PostgreSQL says what is wrong, if anything is.
             return Ok(());
         }
