@@ -231,10 +231,8 @@ pub(crate) fn own_name(names: &[Node]) -> Option<&str> {
 
 /// A column reference of one name.
 pub(crate) fn bare_name(node: &Node) -> Option<&str> {
-    match node.get::<ColumnRef>()?.fields.as_slice() {
-        [name] => text_of(name),
-        _ => None,
-    }
+    let [name] = node.get::<ColumnRef>()?.fields.as_slice() else { return None };
+    text_of(name)
 }
 
 /// The name of the type that a cast is to, without its schema.

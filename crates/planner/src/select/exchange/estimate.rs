@@ -7,7 +7,7 @@ use pgerror::Result;
 
 use super::texts::make_distinct;
 use super::unit::Unit;
-use super::{Search, State};
+use super::{Search, State, fragments};
 use crate::select::gather::{self, Needs};
 use crate::select::levels;
 use crate::tree::{self, Ask};
@@ -57,7 +57,9 @@ impl Search<'_> {
         let levels = levels::levels(&self.context(state), query)?;
         let units = self.units(query, state, &levels, &Needs::of(query)?)?;
         let is_small = |unit: &Unit| unit.relation.distribution.is_partitioned() || unit.rows_all < ROWS_MIN;
-        let rows: f64 = units.iter().map(|unit| unit.rows_filtered).sum();
+        // Gathered rows have no index for a sub-select that looks some up for each row of another table.
+        let looks_up = |unit: &Unit| fragments::correlated_columns(self.ctx, unit, &levels).map_or(1.0, |_| 100.0);
+        let rows: f64 = units.iter().map(|unit| unit.rows_filtered * looks_up(unit)).sum();
         Ok(self.wanted.borrow().is_empty() && units.iter().all(is_small) && rows <= self.ctx.session.few_rows)
     }
 

@@ -251,7 +251,7 @@ fn counts_once(search: &Search<'_>, unit: &Unit, levels: &[Level]) -> bool {
 }
 
 /// Columns by which a correlated sub-select looks rows up, for an index.
-fn correlated_columns(ctx: &Context<'_>, unit: &Unit, levels: &[Level]) -> Option<Vec<String>> {
+pub(super) fn correlated_columns(ctx: &Context<'_>, unit: &Unit, levels: &[Level]) -> Option<Vec<String>> {
     let level = &levels[unit.level];
     if level.parent.is_none() || level.counts_once {
         return None;
