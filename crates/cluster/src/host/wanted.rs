@@ -169,6 +169,28 @@ impl Answer {
         }
     }
 
+    /// The same with every text for people made another one.
+    pub fn with_texts(self, make: impl Fn(&str) -> String) -> Self {
+        match self {
+            Self::Done(mut report) => {
+                for deed in &mut report.deeds {
+                    deed.subject = make(&deed.subject);
+                    deed.done = deed.done.as_deref().map(&make);
+                }
+                for warning in &mut report.warnings {
+                    *warning = make(warning);
+                }
+                Self::Done(report)
+            }
+            Self::Failed { code, message, detail, hint } => Self::Failed {
+                code,
+                message: make(&message),
+                detail: detail.as_deref().map(&make),
+                hint: hint.as_deref().map(&make),
+            },
+        }
+    }
+
     /// As it was.
     pub fn result(self) -> Result<Report> {
         match self {
