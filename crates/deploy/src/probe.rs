@@ -326,7 +326,7 @@ mod tests {
     fn the_newest_version_that_all_have_is_taken_unless_there_are_data() {
         let wanted = |datanode: &str| -> Wanted {
             let server = format!(
-                r#"{{"name":"{datanode}","port":1,"pg_bin":"","profile":"default","set":{{}},"password":"","certificate":"","key":"","clients":[]}}"#
+                r#"{{"name":"{datanode}","port":1,"pg_bin":"","profile":"default","set":{{}},"password":null,"certificate":"","key":"","clients":[]}}"#
             );
             let rest =
                 r#""address":"10.0.0.1","files":[],"gtms":[],"coordinators":[],"joining":[],"is_initialised":false"#;
@@ -367,7 +367,8 @@ mod tests {
         };
         let root = "/ 0 755 directory";
         assert_eq!(problem(&[root, "/tmp 0 1777 directory", "/tmp/loxo 0 755 directory"]), None);
-        let program = ["/tmp/loxo 0 755 directory", "/tmp/loxo/bin 0 755 directory", "/tmp/loxo/bin/loxo 0 755 regular file"];
+        let program =
+            ["/tmp/loxo 0 755 directory", "/tmp/loxo/bin 0 755 directory", "/tmp/loxo/bin/loxo 0 755 regular file"];
         assert_eq!(problem(&program), None);
         let refused = |parts: &[&str], words: &str| {
             let text = problem(parts).unwrap();

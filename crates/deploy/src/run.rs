@@ -102,7 +102,7 @@ impl Run {
 
         let bins = |at: usize| facts[at].pg_bin(major).map(PathBuf::from).unwrap_or_default();
         let bins: Vec<PathBuf> = (0..facts.len()).map(bins).collect();
-        self.everywhere(Step::Datanodes, &bins, &mut done).await?;
+        self.datanodes(&facts, &bins, &mut done).await?;
         let report = self.once(Step::Initialise, &bins, &mut done).await?;
         if self.plan.config.cluster.id != report.cluster_id {
             self.plan.config.cluster.id = report.cluster_id;
@@ -131,8 +131,7 @@ impl Run {
         let asked: Vec<_> = hosts.filter(|(_, facts)| facts.program.is_some()).map(|(asked, _)| asked).collect();
         let mut done = Done::default();
         for step in [Step::StopCoordinators, Step::StopGtms, Step::StopDatanodes] {
-            let reports = self.progress.step(step.name(), ask_all(step, asked.clone())).await?;
-            done.add(&self.progress, reports);
+            self.ask(step, asked.clone(), &mut done).await?;
         }
         Ok(Outcome { lines: done.summary() })
     }
@@ -170,7 +169,9 @@ impl Run {
     /// Without the configuration nobody knows what the cluster is made of.
     fn look_for_config(&self, facts: &[Facts], found: &mut Found) -> Result<()> {
         if self.authority().is_some() && self.kept.config()?.is_none() && facts.iter().any(Facts::has_cluster) {
-            found.texts.push(format!("\"{}\" is missing, and the cluster exists", self.kept.path(CONFIG_FILE).display()));
+            found
+                .texts
+                .push(format!("\"{}\" is missing, and the cluster exists", self.kept.path(CONFIG_FILE).display()));
             found.hints.insert("Bring loxo.toml back; \"cluster/loxo.toml\" on a coordinator's host is a copy.");
         }
         Ok(())
@@ -190,7 +191,9 @@ impl Run {
         match major {
             Ok(major) => found.refuse(UNFIT).map(|()| major),
             Err(lines) => {
-                found.texts.push("there is no version of PostgreSQL, 15 to 18, that all hosts of datanodes have:".to_owned());
+                found
+                    .texts
+                    .push("there is no version of PostgreSQL, 15 to 18, that all hosts of datanodes have:".to_owned());
                 found.texts.extend(lines);
                 found.hints.insert("Install the same major version on them (\"apt install postgresql\"), or name where it is with \"pg_bin\".");
                 Err(found.error(UNFIT))
@@ -252,15 +255,32 @@ impl Run {
         self.plan.wanted(&self.inventory, &self.inventory.hosts[at], &bins[at], &self.kept)
     }
 
+    /// The superuser's password goes where a data directory is to be made, and nowhere else.
+    async fn datanodes(&self, facts: &[Facts], bins: &[PathBuf], done: &mut Done) -> Result<()> {
+        let mut asked = Vec::new();
+        for (at, remote) in self.remotes.iter().enumerate() {
+            let mut wanted = self.wanted(at, bins)?;
+            for new in wanted.datanodes.iter_mut().filter(|own| !facts[at].has_data(&own.name)) {
+                new.password = Some(self.kept.password()?);
+            }
+            asked.push((remote.clone(), wanted));
+        }
+        self.ask(Step::Datanodes, asked, done).await
+    }
+
+    async fn ask(&self, step: Step, asked: Vec<(Remote, Wanted)>, done: &mut Done) -> Result<()> {
+        let reports = self.progress.step(step.name(), ask_all(step, asked)).await?;
+        done.add(&self.progress, reports);
+        Ok(())
+    }
+
     /// On all hosts that it is about.
     async fn everywhere(&self, step: Step, bins: &[PathBuf], done: &mut Done) -> Result<()> {
         let mut asked = Vec::new();
         for (at, remote) in self.remotes.iter().enumerate() {
             asked.push((remote.clone(), self.wanted(at, bins)?));
         }
-        let reports = self.progress.step(step.name(), ask_all(step, asked)).await?;
-        done.add(&self.progress, reports);
-        Ok(())
+        self.ask(step, asked, done).await
     }
 
     /// On the first host of a coordinator.

@@ -170,7 +170,8 @@ pub(crate) fn printable(text: &str) -> String {
 
 /// Where sockets can be: their paths are short, and mean to ssh what they are.
 fn place_of_sockets(asked: PathBuf) -> PathBuf {
-    let is_plain = asked.as_os_str().as_encoded_bytes().iter().all(|b| b.is_ascii_alphanumeric() || b"/._-".contains(b));
+    let is_plain =
+        asked.as_os_str().as_encoded_bytes().iter().all(|b| b.is_ascii_alphanumeric() || b"/._-".contains(b));
     match is_plain && asked.as_os_str().len() <= SOCKET_PATH_MAX - SOCKET_NAME_MAX {
         true => asked,
         false => PathBuf::from("/tmp"),

@@ -62,8 +62,8 @@ pub struct Server {
     pub pg_bin: PathBuf,
     pub profile: Profile,
     pub set: BTreeMap<String, String>,
-    /// Of the superuser, for a data directory that is made.
-    pub password: String,
+    /// Of the superuser, only for a data directory that is to be made.
+    pub password: Option<String>,
     /// PEM.
     pub certificate: String,
     pub key: String,
