@@ -31,7 +31,7 @@ use crate::disk;
 /// The name that the program of `loxo load --direct` has here.
 pub const LOADER: &str = "load";
 
-const AUTHORITY: &str = "ca";
+pub(crate) const AUTHORITY: &str = "ca";
 const AUTHORITY_NAME: &str = "Loxodonta cluster authority";
 const SERVERS_AUTHORITY_NAME: &str = "Loxodonta authority of servers";
 

@@ -83,6 +83,9 @@ pub(crate) struct Host {
     pub datanodes: Vec<String>,
 }
 
+/// Names of other things in [`cluster::host::HOME`] and in the folders of certificates.
+const TAKEN: [&str; 9] = ["bin", "ca", "load", "lock", "log", "loxo", "password", "servers", "tls"];
+
 fn directory() -> PathBuf {
     PathBuf::from("/var/lib/loxo")
 }
@@ -100,11 +103,12 @@ impl Inventory {
     }
 
     fn parse(text: &str) -> Result<Self> {
-        let inventory: Self = toml::from_str(text).map_err(|error| {
+        let mut inventory: Self = toml::from_str(text).map_err(|error| {
             invalid("the inventory is not valid")
                 .detail(error.to_string().trim_end().to_owned())
                 .hint("docs/operate/deploy.md describes every field.")
         })?;
+        inventory.set = settings(&inventory.set)?;
         inventory.validate().map(|()| inventory)
     }
 
@@ -139,14 +143,34 @@ impl Inventory {
             check_path(self.directory_of(host))?;
             check_destination(host.ssh.as_deref())?;
             host.names.iter().try_for_each(|name| check_name(name))?;
+            host.datanodes.iter().chain(&host.coordinator).try_for_each(|name| check_node(name))?;
         }
         self.cluster.pg_bin.as_deref().map_or(Ok(()), check_path)?;
         check_destination(self.ssh.user.as_deref())?;
-        for (name, value) in &self.set {
-            // What a command line may not set, a file may not either.
-            parse_assignment(&format!("{name}={value}"))?;
-        }
         Ok(())
+    }
+}
+
+/// As PostgreSQL takes them. What a command line may not set, a file may not either.
+fn settings(set: &BTreeMap<String, String>) -> Result<BTreeMap<String, String>> {
+    let mut settings = BTreeMap::new();
+    for (name, value) in set {
+        let (name, value) = parse_assignment(&format!("{name}={value}"))?;
+        if settings.insert(name.clone(), value).is_some() {
+            return Err(
+                invalid(format!("[set] has \"{name}\" twice")).hint("Names are the same in small and capital letters.")
+            );
+        }
+    }
+    Ok(settings)
+}
+
+/// A datanode's directory has its name, and so have files of certificates.
+fn check_node(name: &str) -> Result<()> {
+    match TAKEN.contains(&name) {
+        true => Err(invalid(format!("\"{name}\" cannot be a node's name: files of the cluster have it"))
+            .hint("Choose another name, for example dn1 or coord1.")),
+        false => Ok(()),
     }
 }
 
@@ -216,6 +240,13 @@ mod tests {
     }
 
     #[test]
+    fn settings_are_as_postgresql_has_them() {
+        let text = GOOD.replacen("[[host]]", "[set]\nTimeZone = \" CET\"\n[[host]]", 1);
+        let set = Inventory::parse(&text).unwrap().set;
+        assert_eq!(set, [("timezone".to_owned(), "CET".to_owned())].into());
+    }
+
+    #[test]
     fn mistakes_are_named() {
         refused("gtm = true", "gmt = true", "unknown field `gmt`");
         refused("gtm = true", "", "no host has a gtm");
@@ -225,6 +256,10 @@ mod tests {
         refused("name = \"sales\"", "name = \"sales\"\ndirectory = \"/a b\"", "cannot be used");
         refused("name = \"sales\"", "name = \"sales\"\ndirectory = \"/a/../b\"", "cannot be used");
         refused("gtm = true", "gtm = true\nssh = \"-oProxyCommand=x\"", "nothing that ssh can connect to");
+        refused("\"coord1\"", "\"ca\"", "cannot be a node's name");
+        refused("\"coord1\"", "\"load\"", "cannot be a node's name");
+        refused("\"dn1\"", "\"log\"", "cannot be a node's name");
+        refused("[[host]]", "[set]\nwork_mem = \"1MB\"\nWork_Mem = \"2MB\"\n[[host]]", "[set] has \"work_mem\" twice");
         refused("[[host]]", "[set]\nport = \"1\"\n[[host]]", "the cluster depends on it");
     }
 }

@@ -89,7 +89,7 @@ impl Plan {
             pg_bin: PathBuf::new(),
             profile: inventory.cluster.profile,
             set: inventory.set.clone(),
-            password: String::new(),
+            password: None,
             certificate: String::new(),
             key: String::new(),
             clients: Vec::new(),
@@ -108,13 +108,12 @@ impl Plan {
         }
     }
 
-    /// The same with all that the host needs.
+    /// The same with all that the host needs, but for the password that servers are made with.
     pub(crate) fn wanted(&self, inventory: &Inventory, host: &Host, pg_bin: &Path, kept: &Kept) -> Result<Wanted> {
         let mut wanted = self.outline(inventory, host);
         let clients: Vec<String> = inventory.hosts.iter().filter(|host| is_client(host)).map(prefix).collect();
         for server in &mut wanted.datanodes {
             server.pg_bin = pg_bin.to_owned();
-            server.password = kept.password()?;
             server.certificate = kept.read(&format!("{SERVERS}/{}.crt", server.name))?;
             server.key = kept.read(&format!("{SERVERS}/{}.key", server.name))?;
             server.clients = clients.clone();

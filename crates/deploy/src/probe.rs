@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use cluster::host::{HOME, Wanted};
 use pgerror::{PgError, Result};
 
-use crate::ssh::{Input, Remote};
+use crate::ssh::{Input, Remote, printable};
 
 const SCRIPT: &str = include_str!("probe.sh");
 
@@ -26,6 +26,8 @@ pub(crate) struct Facts {
     /// Majors, and where their programs are.
     postgres: BTreeMap<u32, PathBuf>,
     entries: Vec<String>,
+    /// Of root only: what there is of the path of the program, from `/` on.
+    parts: Vec<Part>,
     /// Digest of the program that was copied there.
     pub program: Option<String>,
     /// Digest of the certificate of the cluster's authority of servers.
@@ -37,6 +39,26 @@ pub(crate) struct Facts {
     processes: Vec<String>,
 }
 
+/// A directory or a file on the way to the program.
+#[derive(Clone, Debug)]
+struct Part {
+    path: PathBuf,
+    owner: u32,
+    mode: u32,
+    is_link: bool,
+}
+
+impl Part {
+    /// `/var/lib 0 755 directory`
+    fn read(text: &str) -> Option<Self> {
+        let mut words = text.splitn(4, ' ');
+        let path = words.next()?.into();
+        let owner = words.next()?.parse().ok()?;
+        let mode = u32::from_str_radix(words.next()?, 8).ok()?;
+        Some(Self { path, owner, mode, is_link: words.next()? == "symbolic link" })
+    }
+}
+
 /// What this program runs on.
 pub(crate) const MACHINE: &str = std::env::consts::ARCH;
 
@@ -45,18 +67,23 @@ pub(crate) async fn probe(remote: &Remote, directory: &Path, pg_bin: Option<&Pat
     let said =
         remote.run(&format!("sh -s -- {} {pg_bin}", directory.display()), Input::Text(SCRIPT.to_owned())).await?;
     Facts::read(&said).ok_or_else(|| {
-        PgError::connection(format!("the host {} does not say what it is like", remote.name)).detail(said)
+        PgError::connection(format!("the host {} does not say what it is like", remote.name)).detail(printable(&said))
     })
 }
 
 impl Facts {
     fn read(said: &str) -> Option<Self> {
         let mut facts = Self::default();
-        let mut is_whole = false;
+        let (mut is_whole, mut is_last) = (false, false);
         for line in said.lines() {
             // A shell's greeting may come first.
             let Some((key, value)) = line.split_once('\t') else { continue };
-            let text = || value.to_owned();
+            // Other users choose their command lines, so nothing else may follow these.
+            if is_last && !["process", "end"].contains(&key) {
+                return None;
+            }
+            is_last |= key == "process";
+            let text = || printable(value);
             match key {
                 "system" => facts.system = text(),
                 "machine" => facts.machine = text(),
@@ -71,11 +98,12 @@ impl Facts {
                         facts.postgres.entry(major).or_insert_with(|| bin.into());
                     }
                 }
+                "part" => facts.parts.push(Part::read(value)?),
                 "entry" => facts.entries.push(text()),
                 "program" => facts.program = Some(text()),
                 "authority" => facts.authority = Some(text()),
                 "data" => {
-                    let (name, major) = value.split_once(' ')?;
+                    let (name, major) = value.rsplit_once(' ')?;
                     facts.data.insert(name.to_owned(), major.trim().parse().ok()?);
                 }
                 "listens" => facts.listens.push(text()),
@@ -170,12 +198,7 @@ impl Facts {
                 "Name an empty or a new \"directory\" in the inventory.",
             ));
         }
-        if self.authority.is_some() && self.authority.as_deref() != authority {
-            problems.push(Problem::new(
-                format!("\"{directory}\" belongs to a cluster that was deployed by another inventory"),
-                "Use that inventory and the directory beside it, or name another \"directory\".",
-            ));
-        }
+        problems.extend(self.of_trust(&wanted.directory, authority));
         let is_new = |name: &str| wanted.joining.iter().any(|new| new.name == name);
         for own in wanted.datanodes.iter().filter(|own| wanted.is_initialised && !is_new(&own.name)) {
             if !self.has_data(&own.name) {
@@ -186,6 +209,50 @@ impl Facts {
             }
         }
         problems
+    }
+
+    /// What speaks against running the program there, even to stop what it has started.
+    pub(crate) fn of_trust(&self, directory: &Path, authority: Option<&str>) -> Vec<Problem> {
+        let mut problems: Vec<Problem> = self.of_parts(directory).into_iter().collect();
+        if self.authority.is_some() && self.authority.as_deref() != authority {
+            problems.push(Problem::new(
+                format!("\"{}\" belongs to a cluster that was deployed by another inventory", directory.display()),
+                "Use that inventory and the directory beside it, or name another \"directory\".",
+            ));
+        }
+        problems
+    }
+
+    /// Has a cluster been deployed there?
+    pub(crate) fn has_cluster(&self) -> bool {
+        self.authority.is_some()
+    }
+
+    /// Root runs the program, so only root may be able to put another one in its place.
+    fn of_parts(&self, directory: &Path) -> Option<Problem> {
+        if !self.is_root {
+            return None;
+        }
+        let hint = "Name a \"directory\" that only root can write, and write all above it, without symbolic links; or an ordinary user in [ssh].";
+        if self.parts.is_empty() {
+            return Some(Problem::new("it does not say to whom the directories belong".to_owned(), hint));
+        }
+        self.parts.iter().enumerate().find_map(|(at, part)| {
+            // In a directory like /tmp nobody can replace what is root's, but make what is not there yet.
+            let is_sticky = part.mode & 0o1000 != 0 && part.path != directory && directory.starts_with(&part.path);
+            let is_kept = is_sticky && self.parts.get(at + 1).is_some();
+            let why = if part.is_link {
+                "is a symbolic link".to_owned()
+            } else if part.owner != 0 {
+                format!("belongs to the user {}", part.owner)
+            } else if part.mode & 0o022 != 0 && !is_kept {
+                format!("can be written by others than root (its mode is {:o})", part.mode)
+            } else {
+                return None;
+            };
+            let path = part.path.display();
+            Some(Problem::new(format!("another user could replace the program that root runs: \"{path}\" {why}"), hint))
+        })
     }
 
     /// Can nobody else listen at this address and port now?
@@ -259,7 +326,7 @@ mod tests {
     fn the_newest_version_that_all_have_is_taken_unless_there_are_data() {
         let wanted = |datanode: &str| -> Wanted {
             let server = format!(
-                r#"{{"name":"{datanode}","port":1,"pg_bin":"","profile":"default","set":{{}},"password":"","certificate":"","key":"","clients":[]}}"#
+                r#"{{"name":"{datanode}","port":1,"pg_bin":"","profile":"default","set":{{}},"password":null,"certificate":"","key":"","clients":[]}}"#
             );
             let rest =
                 r#""address":"10.0.0.1","files":[],"gtms":[],"coordinators":[],"joining":[],"is_initialised":false"#;
@@ -289,6 +356,58 @@ mod tests {
         assert_eq!(kind("Linux", MACHINE, "glibc 2.36"), None);
         assert!(kind("Linux", MACHINE, "").unwrap().contains("with no glibc"));
         assert!(kind("Linux", "riscv64", "glibc 2.36").unwrap().contains("does not run on Linux riscv64"));
+    }
+
+    #[test]
+    fn what_root_runs_only_root_can_replace() {
+        let problem = |parts: &[&str]| {
+            let lines: String = parts.iter().map(|part| format!("part\t{part}\n")).collect();
+            let facts = Facts::read(&format!("uid\t0\n{lines}end\t\n")).unwrap();
+            facts.of_parts(Path::new("/tmp/loxo")).map(|problem| problem.text)
+        };
+        let root = "/ 0 755 directory";
+        assert_eq!(problem(&[root, "/tmp 0 1777 directory", "/tmp/loxo 0 755 directory"]), None);
+        let program =
+            ["/tmp/loxo 0 755 directory", "/tmp/loxo/bin 0 755 directory", "/tmp/loxo/bin/loxo 0 755 regular file"];
+        assert_eq!(problem(&program), None);
+        let refused = |parts: &[&str], words: &str| {
+            let text = problem(parts).unwrap();
+            assert!(text.contains(words), "{text}");
+        };
+        refused(&[], "does not say");
+        // Whoever is first can make /tmp/loxo.
+        refused(&[root, "/tmp 0 1777 directory"], "\"/tmp\" can be written");
+        refused(&[root, "/tmp 0 777 directory", "/tmp/loxo 0 755 directory"], "\"/tmp\" can be written");
+        refused(&[root, "/tmp/loxo 0 1777 directory", "/tmp/loxo/bin 0 755 directory"], "\"/tmp/loxo\" can be written");
+        refused(&[root, "/tmp/loxo 0 775 directory"], "its mode is 775");
+        refused(&[root, "/tmp/loxo 1000 755 directory"], "belongs to the user 1000");
+        refused(&[root, "/tmp/loxo 0 777 symbolic link"], "is a symbolic link");
+        assert!(Facts::read("uid\t1000\nend\t\n").unwrap().of_parts(Path::new("/d")).is_none());
+    }
+
+    /// The script itself, told of a process and of files that look like answers.
+    #[test]
+    fn names_and_command_lines_forge_no_answers() {
+        let base = tempfile::tempdir().unwrap();
+        let directory = base.path().join("loxo");
+        std::fs::create_dir_all(directory.join("cluster/dn1")).unwrap();
+        std::fs::write(directory.join("cluster/dn1/PG_VERSION"), "16\nauthority\tforged\n").unwrap();
+        std::fs::write(directory.join("x\nprogram\tforged"), "").unwrap();
+        let mut process = std::process::Command::new("sh");
+        process.args(["-c", "read -r _", &format!("{}\nauthority\tforged\n", directory.join(HOME).display())]);
+        let mut process = process.stdin(std::process::Stdio::piped()).spawn().unwrap();
+        let output = std::process::Command::new("sh").args(["-c", SCRIPT, "sh"]).arg(&directory).output().unwrap();
+        drop(process.stdin.take());
+        process.wait().unwrap();
+        let facts = Facts::read(&String::from_utf8(output.stdout).unwrap()).unwrap();
+        assert_eq!((&facts.program, &facts.authority), (&None, &None));
+        assert!(facts.entries.contains(&"x program forged".to_owned()), "{:?}", facts.entries);
+        assert_eq!(facts.data.get("dn1"), Some(&16));
+        assert!(facts.processes.iter().any(|line| line.ends_with(" authority forged  ")), "{:?}", facts.processes);
+        assert_eq!(facts.is_root, facts.parts.first().is_some_and(|part| part.path == Path::new("/")));
+        assert!(!facts.is_root || facts.parts.last().is_some_and(|part| part.path == directory));
+
+        assert!(Facts::read("process\tx\nauthority\tforged\nend\t\n").is_none());
     }
 
     #[test]

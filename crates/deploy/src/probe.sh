@@ -2,7 +2,8 @@
 LC_ALL=C
 export LC_ALL
 d=$1
-say() { printf '%s\t%s\n' "$1" "$2"; }
+# A line each, whatever others have put into names and command lines.
+say() { printf '%s\t%s\n' "$1" "$(printf %s "$2" | tr '\n\t' '  ')"; }
 digest() { sha256sum <"$1" | cut -d' ' -f1; }
 
 say system "$(uname -s)"
@@ -24,6 +25,19 @@ else
     (IFS=:; for bin in $PATH; do postgres "$bin"; done)
 fi
 
+# What root runs nobody else may replace: "$d/bin/loxo" and all that leads there.
+part() { if [ -e "$1" ] || [ -L "$1" ]; then say part "$1 $(stat -c '%u %a %F' "$1")"; fi; }
+if [ "$(id -u)" = 0 ]; then
+    part /
+    p='' rest=${d#/}/
+    while [ -n "$rest" ]; do
+        p=$p/${rest%%/*} rest=${rest#*/}
+        part "$p"
+    done
+    part "$d/bin"
+    part "$d/bin/loxo"
+fi
+
 p=$d
 while [ ! -e "$p" ]; do
     p=${p%/*}
@@ -37,13 +51,13 @@ done
 [ -f "$d/cluster/ca.crt" ] && say authority "$(digest "$d/cluster/ca.crt")"
 for version in "$d"/cluster/*/PG_VERSION; do
     data=${version%/PG_VERSION}
-    [ -f "$version" ] && case $data in *.new) ;; *) say data "${data##*/} $(cat "$version")" ;; esac
+    [ -f "$version" ] && case $data in *.new) ;; *) say data "${data##*/} $(head -n 1 "$version")" ;; esac
 done
 
 grep -h ' 0A ' /proc/net/tcp /proc/net/tcp6 2>/dev/null | while read -r _ address _; do
     say listens "$address"
 done
 grep -slF "$d/cluster" /proc/[0-9]*/cmdline | while read -r file; do
-    say process "$(tr '\0' ' ' 2>/dev/null <"$file")"
+    say process "$(tr '\0\n\t' '   ' 2>/dev/null <"$file")"
 done
 say end ""

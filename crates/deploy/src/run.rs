@@ -12,9 +12,9 @@ use tokio::task::JoinSet;
 use crate::inventory::Inventory;
 use crate::kept::{AUTHORITY_FILE, CONFIG_FILE, Kept, PASSWORD_FILE};
 use crate::plan::Plan;
-use crate::probe::{Facts, common_major, probe};
+use crate::probe::{Facts, Problem, common_major, probe};
 use crate::program::{Program, digest_of};
-use crate::ssh::{Connections, Input, Remote};
+use crate::ssh::{Connections, Input, Remote, printable};
 
 /// What is asked for.
 #[derive(Clone, Debug)]
@@ -102,7 +102,7 @@ impl Run {
 
         let bins = |at: usize| facts[at].pg_bin(major).map(PathBuf::from).unwrap_or_default();
         let bins: Vec<PathBuf> = (0..facts.len()).map(bins).collect();
-        self.everywhere(Step::Datanodes, &bins, &mut done).await?;
+        self.datanodes(&facts, &bins, &mut done).await?;
         let report = self.once(Step::Initialise, &bins, &mut done).await?;
         if self.plan.config.cluster.id != report.cluster_id {
             self.plan.config.cluster.id = report.cluster_id;
@@ -125,13 +125,13 @@ impl Run {
     async fn stop(&mut self) -> Result<Outcome> {
         let outlines = self.outlines();
         let facts = self.progress.step("looking at the hosts", self.probe(&outlines)).await?;
+        self.refuse_untrusted(&facts, &outlines)?;
         let hosts = self.remotes.iter().cloned().zip(outlines).zip(facts);
         // Where the program never was nothing runs.
         let asked: Vec<_> = hosts.filter(|(_, facts)| facts.program.is_some()).map(|(asked, _)| asked).collect();
         let mut done = Done::default();
         for step in [Step::StopCoordinators, Step::StopGtms, Step::StopDatanodes] {
-            let reports = self.progress.step(step.name(), ask_all(step, asked.clone())).await?;
-            done.add(&self.progress, reports);
+            self.ask(step, asked.clone(), &mut done).await?;
         }
         Ok(Outcome { lines: done.summary() })
     }
@@ -150,30 +150,53 @@ impl Run {
         all(asked).await
     }
 
+    /// What another cluster, or another user of a host, could make of a call.
+    fn refuse_untrusted(&self, facts: &[Facts], outlines: &[Wanted]) -> Result<()> {
+        let authority = self.authority();
+        let mut found = Found::default();
+        for ((remote, facts), outline) in self.remotes.iter().zip(facts).zip(outlines) {
+            found.add(&remote.name, facts.of_trust(&outline.directory, authority.as_deref()));
+        }
+        self.look_for_config(facts, &mut found)?;
+        found.refuse("the hosts are not this inventory's alone; nothing was stopped")
+    }
+
+    /// Digest of what the administrator has.
+    fn authority(&self) -> Option<String> {
+        self.kept.read(AUTHORITY_FILE).ok().map(|text| digest_of(&text))
+    }
+
+    /// Without the configuration nobody knows what the cluster is made of.
+    fn look_for_config(&self, facts: &[Facts], found: &mut Found) -> Result<()> {
+        if self.authority().is_some() && self.kept.config()?.is_none() && facts.iter().any(Facts::has_cluster) {
+            found
+                .texts
+                .push(format!("\"{}\" is missing, and the cluster exists", self.kept.path(CONFIG_FILE).display()));
+            found.hints.insert("Bring loxo.toml back; \"cluster/loxo.toml\" on a coordinator's host is a copy.");
+        }
+        Ok(())
+    }
+
     /// Everything that can be known to fail is found here; gives PostgreSQL's major version.
     fn refuse(&self, facts: &[Facts], outlines: &[Wanted], program: &Program) -> Result<u32> {
-        let authority = self.kept.read(AUTHORITY_FILE).ok().map(|text| digest_of(&text));
-        let (mut texts, mut hints) = (Vec::new(), BTreeSet::new());
+        let authority = self.authority();
+        let mut found = Found::default();
         for ((remote, facts), outline) in self.remotes.iter().zip(facts).zip(outlines) {
-            for problem in facts.problems(outline, authority.as_deref(), &program.digest) {
-                texts.push(format!("{}: {}", remote.name, problem.text));
-                hints.insert(problem.hint);
-            }
+            found.add(&remote.name, facts.problems(outline, authority.as_deref(), &program.digest));
         }
+        self.look_for_config(facts, &mut found)?;
         let hosts = self.remotes.iter().zip(facts).zip(outlines);
         let major = common_major(hosts.map(|((remote, facts), outline)| (remote.name.as_str(), facts, outline)));
-        if let Err(lines) = &major {
-            texts.push("there is no version of PostgreSQL, 15 to 18, that all hosts of datanodes have:".to_owned());
-            texts.extend(lines.iter().cloned());
-            hints.insert("Install the same major version on them (\"apt install postgresql\"), or name where it is with \"pg_bin\".");
-        }
-        match (major, texts.is_empty()) {
-            (Ok(major), true) => Ok(major),
-            _ => {
-                let text = "the hosts are not fit for the inventory; nothing was written";
-                Err(PgError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, text)
-                    .detail(texts.join("\n          "))
-                    .hint(hints.into_iter().collect::<Vec<_>>().join("\n        ")))
+        const UNFIT: &str = "the hosts are not fit for the inventory; nothing was written";
+        match major {
+            Ok(major) => found.refuse(UNFIT).map(|()| major),
+            Err(lines) => {
+                found
+                    .texts
+                    .push("there is no version of PostgreSQL, 15 to 18, that all hosts of datanodes have:".to_owned());
+                found.texts.extend(lines);
+                found.hints.insert("Install the same major version on them (\"apt install postgresql\"), or name where it is with \"pg_bin\".");
+                Err(found.error(UNFIT))
             }
         }
     }
@@ -232,15 +255,32 @@ impl Run {
         self.plan.wanted(&self.inventory, &self.inventory.hosts[at], &bins[at], &self.kept)
     }
 
+    /// The superuser's password goes where a data directory is to be made, and nowhere else.
+    async fn datanodes(&self, facts: &[Facts], bins: &[PathBuf], done: &mut Done) -> Result<()> {
+        let mut asked = Vec::new();
+        for (at, remote) in self.remotes.iter().enumerate() {
+            let mut wanted = self.wanted(at, bins)?;
+            for new in wanted.datanodes.iter_mut().filter(|own| !facts[at].has_data(&own.name)) {
+                new.password = Some(self.kept.password()?);
+            }
+            asked.push((remote.clone(), wanted));
+        }
+        self.ask(Step::Datanodes, asked, done).await
+    }
+
+    async fn ask(&self, step: Step, asked: Vec<(Remote, Wanted)>, done: &mut Done) -> Result<()> {
+        let reports = self.progress.step(step.name(), ask_all(step, asked)).await?;
+        done.add(&self.progress, reports);
+        Ok(())
+    }
+
     /// On all hosts that it is about.
     async fn everywhere(&self, step: Step, bins: &[PathBuf], done: &mut Done) -> Result<()> {
         let mut asked = Vec::new();
         for (at, remote) in self.remotes.iter().enumerate() {
             asked.push((remote.clone(), self.wanted(at, bins)?));
         }
-        let reports = self.progress.step(step.name(), ask_all(step, asked)).await?;
-        done.add(&self.progress, reports);
-        Ok(())
+        self.ask(step, asked, done).await
     }
 
     /// On the first host of a coordinator.
@@ -270,6 +310,32 @@ impl Run {
         let mut lines = vec![format!("connect with the password in {}:", password.display())];
         lines.extend(config.coordinator_uris()?.into_iter().map(uri));
         Ok(lines)
+    }
+}
+
+/// What speaks against a call, of all hosts.
+#[derive(Default)]
+struct Found {
+    texts: Vec<String>,
+    hints: BTreeSet<&'static str>,
+}
+
+impl Found {
+    fn add(&mut self, host: &str, problems: Vec<Problem>) {
+        for problem in problems {
+            self.texts.push(format!("{host}: {}", problem.text));
+            self.hints.insert(problem.hint);
+        }
+    }
+
+    fn refuse(self, text: &str) -> Result<()> {
+        if self.texts.is_empty() { Ok(()) } else { Err(self.error(text)) }
+    }
+
+    fn error(self, text: &str) -> PgError {
+        PgError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, text)
+            .detail(self.texts.join("\n          "))
+            .hint(self.hints.into_iter().collect::<Vec<_>>().join("\n        "))
     }
 }
 
@@ -322,9 +388,9 @@ async fn ask(step: Step, remote: Remote, wanted: Wanted) -> Result<(String, Repo
     let answer = said.lines().last().unwrap_or_default();
     let answer: Answer = serde_json::from_str(answer).map_err(|error| {
         PgError::protocol(format!("the host {} answers what is not understood: {error}", remote.name))
-            .detail(said.clone())
+            .detail(printable(&said))
     })?;
-    match answer.result() {
+    match answer.with_texts(printable).result() {
         Ok(report) => Ok((remote.name, report)),
         Err(error) => {
             let text = format!("on the host {}: {}", remote.name, error.message());

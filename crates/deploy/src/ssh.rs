@@ -1,16 +1,28 @@
 //! Commands on hosts by the system's `ssh`, over one connection a host.
 
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::{Read, Seek};
-use std::path::Path;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::time::Duration;
 
 use pgerror::{PgError, Result, SqlState};
 use tempfile::TempDir;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 
 use crate::inventory::{Host, Ssh};
+
+/// Of stdout, and of stderr.
+const SAID_MAX: u64 = 16 << 20;
+const LOOK: Duration = Duration::from_millis(100);
+
+const SOCKETS_PREFIX: &str = "loxo-ssh-";
+/// Of a Unix socket on Linux, without its NUL (`sockaddr_un`).
+const SOCKET_PATH_MAX: usize = 107;
+/// `/`, the prefix, 6 letters, `/`, the host's number, and what ssh adds while it makes the socket: a dot and 16 letters.
+const SOCKET_NAME_MAX: usize = 1 + SOCKETS_PREFIX.len() + 6 + 1 + 5 + 17;
 
 /// ssh itself has failed, not the command.
 const SSH_FAILED: i32 = 255;
@@ -34,9 +46,14 @@ impl Remote {
     /// `sockets`: where the connection's socket is to be.
     pub(crate) fn new(host: &Host, at: usize, ssh: &Ssh, sockets: &Path) -> Self {
         let control = sockets.join(at.to_string());
-        let mut arguments: Vec<String> = [
-            // Nobody is asked for a password, and nothing else of ours may hang.
-            "BatchMode=yes".to_owned(),
+        // Of an option ssh takes the first value that it finds: nobody is asked for a password, and of the rest the user's own come
+        // before these.
+        let first = ["BatchMode=yes".to_owned()].into_iter().chain(ssh.options.iter().cloned());
+        let ours = [
+            // A host gets nothing that it could use against others.
+            "ForwardAgent=no".to_owned(),
+            "ForwardX11=no".to_owned(),
+            "ClearAllForwardings=yes".to_owned(),
             "ConnectTimeout=10".to_owned(),
             "ServerAliveInterval=10".to_owned(),
             "ServerAliveCountMax=3".to_owned(),
@@ -44,12 +61,9 @@ impl Remote {
             "ControlMaster=auto".to_owned(),
             "ControlPersist=60".to_owned(),
             format!("ControlPath={}", control.display()),
-        ]
-        .into_iter()
-        .chain(ssh.options.iter().cloned())
-        .flat_map(|option| ["-o".to_owned(), option])
-        .chain(["-T".to_owned()])
-        .collect();
+        ];
+        let options = first.chain(ours).flat_map(|option| ["-o".to_owned(), option]);
+        let mut arguments: Vec<String> = options.chain(["-T".to_owned()]).collect();
         arguments.extend(ssh.port.into_iter().flat_map(|port| ["-p".to_owned(), port.to_string()]));
         arguments.extend(ssh.user.iter().flat_map(|user| ["-l".to_owned(), user.clone()]));
         let name = host.address.to_string();
@@ -86,16 +100,34 @@ impl Remote {
                 let _ = stdin.shutdown().await;
             }
         };
-        let (output, ()) = tokio::join!(child.wait_with_output(), feed);
-        let output = output?;
-        if output.status.success() {
-            return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+        let mut answer = Vec::new();
+        let mut stdout = child.stdout.take().map(|stdout| stdout.take(SAID_MAX + 1));
+        let listen = async {
+            if let Some(stdout) = &mut stdout {
+                stdout.read_to_end(&mut answer).await?;
+            }
+            std::io::Result::Ok(answer.len() as u64 <= SAID_MAX)
+        };
+        let work = async {
+            let (is_some, ()) = tokio::join!(listen, feed);
+            Ok::<_, PgError>(if is_some? { Some(child.wait().await?) } else { None })
+        };
+        let status = tokio::select! {
+            status = work => status?,
+            () = grown(&said) => None,
+        };
+        // What is not waited for is killed.
+        let Some(status) = status else {
+            return Err(self.failed(format!("It has said more than {} MiB.", SAID_MAX >> 20)));
+        };
+        if status.success() {
+            return Ok(String::from_utf8_lossy(&answer).into_owned());
         }
         let mut words = Vec::new();
         said.rewind()?;
-        said.read_to_end(&mut words)?;
-        let words = String::from_utf8_lossy(&words).trim().to_owned();
-        Err(if output.status.code() == Some(SSH_FAILED) { self.unreachable(words) } else { self.failed(words) })
+        said.take(SAID_MAX).read_to_end(&mut words)?;
+        let words = printable(String::from_utf8_lossy(&words).trim());
+        Err(if status.code() == Some(SSH_FAILED) { self.unreachable(words) } else { self.failed(words) })
     }
 
     fn unreachable(&self, words: String) -> PgError {
@@ -124,6 +156,28 @@ impl Remote {
     }
 }
 
+/// Waits until the file is larger than what is taken.
+async fn grown(file: &File) {
+    while file.metadata().is_ok_and(|file| file.len() <= SAID_MAX) {
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// What a host says, for a terminal that obeys control characters.
+pub(crate) fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() && c != '\n' { '\u{fffd}' } else { c }).collect()
+}
+
+/// Where sockets can be: their paths are short, and mean to ssh what they are.
+fn place_of_sockets(asked: PathBuf) -> PathBuf {
+    let is_plain =
+        asked.as_os_str().as_encoded_bytes().iter().all(|b| b.is_ascii_alphanumeric() || b"/._-".contains(b));
+    match is_plain && asked.as_os_str().len() <= SOCKET_PATH_MAX - SOCKET_NAME_MAX {
+        true => asked,
+        false => PathBuf::from("/tmp"),
+    }
+}
+
 /// The connections to all hosts.
 pub(crate) struct Connections {
     pub remotes: Vec<Remote>,
@@ -132,7 +186,9 @@ pub(crate) struct Connections {
 
 impl Connections {
     pub(crate) fn new<'a>(hosts: impl Iterator<Item = &'a Host>, ssh: &Ssh) -> Result<Self> {
-        let sockets = tempfile::Builder::new().prefix("loxo-ssh-").tempdir()?;
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(SOCKETS_PREFIX).permissions(Permissions::from_mode(0o700));
+        let sockets = builder.tempdir_in(place_of_sockets(std::env::temp_dir()))?;
         let remotes = hosts.enumerate().map(|(at, host)| Remote::new(host, at, ssh, sockets.path())).collect();
         Ok(Self { remotes, _sockets: sockets })
     }
@@ -141,5 +197,43 @@ impl Connections {
         for remote in &self.remotes {
             remote.close().await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_of_the_user_come_first_but_nothing_is_asked() {
+        let host = Host {
+            address: [10, 0, 0, 1].into(),
+            names: Vec::new(),
+            ssh: None,
+            directory: None,
+            gtm: true,
+            coordinator: None,
+            datanodes: Vec::new(),
+        };
+        let ssh = Ssh { options: vec!["ConnectTimeout=60".to_owned(), "BatchMode=no".to_owned()], ..Ssh::default() };
+        let arguments = Remote::new(&host, 0, &ssh, Path::new("/tmp/s")).arguments;
+        let at = |word: &str| arguments.iter().position(|found| found == word).unwrap();
+        assert!(at("BatchMode=yes") < at("BatchMode=no"));
+        assert!(at("ConnectTimeout=60") < at("ConnectTimeout=10"));
+        assert!(at("ForwardAgent=no") < at("-T") && at("ClearAllForwardings=yes") < at("-T"));
+    }
+
+    #[test]
+    fn sockets_are_where_they_can_be() {
+        assert_eq!(place_of_sockets("/var/tmp".into()), Path::new("/var/tmp"));
+        assert_eq!(place_of_sockets("/var/%h".into()), Path::new("/tmp"));
+        let longest = format!("/{}", "x".repeat(SOCKET_PATH_MAX - SOCKET_NAME_MAX - 1));
+        assert_eq!(place_of_sockets(longest.clone().into()), Path::new(&longest));
+        assert_eq!(place_of_sockets(format!("{longest}x").into()), Path::new("/tmp"));
+    }
+
+    #[test]
+    fn a_host_moves_no_cursor() {
+        assert_eq!(printable("a\u{1b}[2Jb\r\nc\u{9b}d"), "a\u{fffd}[2Jb\u{fffd}\nc\u{fffd}d");
     }
 }

@@ -2,10 +2,10 @@
 //! deployment is docs/operate/deploy.md's, with its inventory and its commands.
 
 use std::collections::BTreeSet;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -114,6 +114,10 @@ fn refusals(hosts: &Hosts, inventory: &str) {
     let directory = format!("directory = \"{}\"", own.display());
     refused(&directory, &format!("directory = \"{}\"", foreign.display()), &["holds something else: precious"]);
     std::fs::remove_file(foreign.join("precious")).unwrap();
+    // Another user, who could put another program where root runs it.
+    chown(&foreign, Some(65534), None).unwrap();
+    refused("[ssh]", "[ssh]", &["10.0.0.22: another user could replace the program", "belongs to the user 65534"]);
+    chown(&foreign, Some(0), None).unwrap();
 }
 
 /// Kills a deployment when a host has begun to make its datanode.
@@ -242,6 +246,7 @@ fn a_cluster_is_deployed_and_looked_after_over_ssh() {
     assert!(text.contains("10.0.0.21: dn1: started") && text.contains("10.0.0.10: coord1: started"), "{text}");
     assert_eq!(rows(2, "10.0.0.10"), "1000|500500");
 
+    files_are_read(&hosts, &first);
     more_of_each(&hosts, &first);
     less_is_refused(&hosts, &first);
 
@@ -249,6 +254,31 @@ fn a_cluster_is_deployed_and_looked_after_over_ssh() {
     assert!(text.contains("changed: coord1, coord2, dn1, dn2, dn3, gtm, gtm2\n"), "{text}");
     let left: Vec<_> = (0..ADDRESSES.len()).flat_map(|at| hosts.processes(at)).collect();
     assert_eq!(left, [], "something still runs");
+}
+
+/// What a step that died has written but had nobody read, and settings that no server takes.
+fn files_are_read(hosts: &Hosts, first: &str) {
+    let config = hosts.home(1).join("dn1/postgresql.conf");
+    std::fs::File::options().write(true).open(config).unwrap().set_modified(SystemTime::now()).unwrap();
+    let owed = hosts.home(0).join("reload.owed");
+    std::fs::write(&owed, "").unwrap();
+    let text = said(&deploy(hosts, first, &[]), 0);
+    assert!(text.contains("dn1: reads changed files") && text.contains("coord1: reads changed files"), "{text}");
+    assert!(text.contains("changed: coord1, dn1, gtm\n") && !owed.exists(), "{text}");
+    let wrong =
+        [("nonsense", "1", "unrecognized configuration parameter"), ("work_mem", "lots", "could not be applied")];
+    for (name, value, why) in wrong {
+        let set = first.replace("[ssh]", &format!("[set]\n{name} = \"{value}\"\n[ssh]"));
+        // The second call finds the files as they should be.
+        for _ in 0..2 {
+            let text = said(&deploy(hosts, &set, &[]), 1);
+            assert!(text.contains("does not take its settings") && text.contains(name) && text.contains(why), "{text}");
+        }
+    }
+    let text = said(&deploy(hosts, first, &[]), 0);
+    assert!(text.contains("dn1: reads changed files") && text.contains("dn2: reads changed files"), "{text}");
+    let text = said(&deploy(hosts, first, &[]), 0);
+    assert!(text.contains("nothing was to be done"), "{text}");
 }
 
 /// A second coordinator and gtm, and a third datanode, on hosts there are.
@@ -285,8 +315,19 @@ fn less_is_refused(hosts: &Hosts, first: &str) {
     std::fs::rename(hosts.path("hosts.d"), hosts.path("kept")).unwrap();
     let text = said(&deploy(hosts, first, &[]), 1);
     assert!(text.contains("deployed by another inventory"), "{text}");
+    let text = said(&deploy(hosts, &larger(first), &["--stop"]), 1);
+    assert!(text.contains("deployed by another inventory") && text.contains("nothing was stopped"), "{text}");
     assert!(!hosts.path("hosts.d").exists());
     std::fs::rename(hosts.path("kept"), hosts.path("hosts.d")).unwrap();
+    // Who has lost the configuration does not know what the cluster has.
+    let (config, aside) = (hosts.path("hosts.d/loxo.toml"), hosts.path("aside.toml"));
+    std::fs::rename(&config, &aside).unwrap();
+    for arguments in [&[][..], &["--stop"]] {
+        let text = said(&deploy(hosts, &larger(first), arguments), 1);
+        assert!(text.contains("is missing, and the cluster exists") && text.contains("is a copy"), "{text}");
+    }
+    assert!(!config.exists());
+    std::fs::rename(&aside, &config).unwrap();
     assert_eq!(pids(hosts), before);
 }
 

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use pgerror::{PgError, Result};
 use pgproto::hba::Rules;
 
+use crate::certificates;
 use crate::disk;
 use crate::sql::Endpoint;
 
@@ -110,7 +111,14 @@ impl Config {
                 return Err(invalid(format!("the node name \"{name}\" is used twice")));
             }
         }
-        Ok(())
+        // Of the authority, and of whoever loads: files beside those of coordinators.
+        let taken = [certificates::AUTHORITY, certificates::LOADER];
+        let is_taken = |c: &&Coordinator| taken.contains(&c.name.as_str());
+        match self.coordinators.iter().find(is_taken).filter(|_| self.cluster.tls_directory.is_some()) {
+            Some(coordinator) => Err(invalid(format!("\"{}\" cannot be a coordinator's name", coordinator.name))
+                .hint("Certificates in tls_directory have this name already; choose another one.")),
+            None => Ok(()),
+        }
     }
 
     fn validate_addresses(&self) -> Result<()> {
@@ -299,6 +307,17 @@ mod tests {
         assert!(config.datanodes[0].primary && !config.datanodes[1].primary);
         assert_eq!(config.coordinator(None).unwrap().name, "coord1");
         assert_eq!(config.coordinator_uris().unwrap(), ["postgresql://postgres@127.0.0.1:5433/postgres"]);
+    }
+
+    #[test]
+    fn certificates_have_names_of_their_own() {
+        let named = |name: &str| GOOD.replacen("coord1", name, 1);
+        let tls = |name: &str| named(name).replacen("\"prod\"", "\"prod\"\ntls_directory = \"tls\"", 1);
+        for name in ["ca", "load"] {
+            parse(&named(name)).unwrap();
+            assert!(parse(&tls(name)).unwrap_err().to_string().contains("cannot be a coordinator's name"));
+        }
+        parse(&tls("coord1")).unwrap();
     }
 
     #[test]

@@ -17,7 +17,23 @@ use crate::sql::{Endpoint, Session};
 /// Which settings a server has read, but takes at its next start only.
 const PENDING_SQL: &str =
     "SELECT string_agg(name, ', ' ORDER BY name) FROM pg_catalog.pg_settings WHERE pending_restart";
-const LOADED_SQL: &str = "SELECT pg_catalog.pg_conf_load_time()";
+/// Seconds since 1970.
+const LOADED_SQL: &str = "SELECT extract(epoch FROM pg_catalog.pg_conf_load_time())";
+/// Settings that keep a server from taking any of the file: it does not know them, or cannot read them.
+const UNREAD_SQL: &str = "\
+    SELECT string_agg(pg_catalog.concat_ws(': ', f.name, f.error), '; ' ORDER BY f.seqno) \
+    FROM pg_catalog.pg_file_settings f LEFT JOIN pg_catalog.pg_settings s ON lower(s.name) = lower(f.name) \
+    WHERE f.error IS NOT NULL AND s.name IS NULL";
+/// Those that it does not take, once it has read the file, and would not take at its next start.
+const WRONG_SQL: &str = "\
+    SELECT string_agg(pg_catalog.concat_ws(': ', f.name, f.error), '; ' ORDER BY f.seqno) \
+    FROM pg_catalog.pg_file_settings f LEFT JOIN pg_catalog.pg_settings s ON lower(s.name) = lower(f.name) \
+    WHERE f.error IS NOT NULL AND s.pending_restart IS NOT TRUE";
+const KEY: &str = "server.key";
+const CERTIFICATE: &str = "server.crt";
+const HBA: &str = "pg_hba.conf";
+/// What it reads again, in its data directory.
+const FILES: [&str; 4] = ["postgresql.conf", KEY, CERTIFICATE, HBA];
 /// A server looks at signals between two things it does.
 const RELOAD_MAX: std::time::Duration = std::time::Duration::from_secs(30);
 
@@ -44,7 +60,9 @@ impl Host<'_> {
         }
         let hba = hba(&server.clients);
         if is_new {
-            let access = Access { hba: &hba, password: Some(&server.password) };
+            // It was there when the hosts were looked at.
+            let password = server.password.as_deref().ok_or_else(|| lost(directory, name))?;
+            let access = Access { hba: &hba, password: Some(password) };
             let create = datanode::create(directory, name, &postgres, None, &access);
             self.progress.step(&format!("creating {name}"), create).await?;
         }
@@ -55,24 +73,35 @@ impl Host<'_> {
             report.did(name, if is_new { "made and started" } else { "started" });
             return Ok(());
         }
-        match changed {
+        match changed || self.is_unread(server).await? {
             true => {
                 let pending = self.reload(server).await?;
                 let pending = pending.map_or(String::new(), |names| format!("; {names}: from its next start on"));
                 report.did(name, &format!("reads changed files{pending}"));
             }
-            false => report.left(name),
+            false => {
+                refuse(server, self.session(server).await?.value(WRONG_SQL).await?)?;
+                report.left(name);
+            }
         }
         Ok(())
+    }
+
+    /// An earlier call may have died between writing files and having the server read them.
+    async fn is_unread(&self, server: &Server) -> Result<bool> {
+        let data = self.directory.data_dir(&server.name);
+        let written = files::newest(&FILES.map(|name| data.join(name)))?;
+        let loaded = self.session(server).await?.value(LOADED_SQL).await?;
+        Ok(loaded.and_then(|loaded| loaded.parse().ok()).is_none_or(|loaded: f64| written >= loaded))
     }
 
     /// Says whether any of them is another one now.
     fn write_files(&self, server: &Server, hba: &str) -> Result<bool> {
         let data = self.directory.data_dir(&server.name);
         let mut changed = datanode::write_settings(&self.directory, &server.name, &self.settings(server)?, None)?;
-        changed |= files::write(&data.join("server.key"), &server.key, 0o600)?;
-        changed |= files::write(&data.join("server.crt"), &server.certificate, 0o600)?;
-        changed |= files::write(&data.join("pg_hba.conf"), hba, 0o600)?;
+        for (name, text) in [(KEY, server.key.as_str()), (CERTIFICATE, &server.certificate), (HBA, hba)] {
+            changed |= files::write(&data.join(name), text, 0o600)?;
+        }
         Ok(changed)
     }
 
@@ -103,8 +132,10 @@ impl Host<'_> {
             // What a new session sees, all later ones see.
             let session = self.session(server).await?;
             if session.value(LOADED_SQL).await? != loaded {
+                refuse(server, session.value(WRONG_SQL).await?)?;
                 return session.value(PENDING_SQL).await;
             }
+            refuse(server, session.value(UNREAD_SQL).await?)?;
             if since.elapsed() > RELOAD_MAX {
                 let text = format!("{} does not read its files again", server.name);
                 return Err(PgError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, text));
@@ -143,12 +174,22 @@ impl Host<'_> {
     }
 }
 
+/// `wrong`: what the server says of its settings.
+fn refuse(server: &Server, wrong: Option<String>) -> Result<()> {
+    wrong.map_or(Ok(()), |wrong| {
+        let text = format!("{} does not take its settings", server.name);
+        Err(PgError::new(SqlState::CONFIG_FILE_ERROR, text)
+            .detail(wrong)
+            .hint("Correct them in [set] of the inventory; the server goes on with those it had."))
+    })
+}
+
 /// An empty server in its place would be a loss of data.
 fn lost(directory: &Directory, name: &str) -> PgError {
     let data = directory.data_dir(name);
     let text = format!("the data directory \"{}\" of datanode {name} is missing", data.display());
     PgError::new(SqlState::UNDEFINED_FILE, text)
-        .detail("The cluster exists, so an empty datanode would be a loss of data.")
+        .detail("It has existed, so an empty datanode in its place would be a loss of data.")
         .hint("Put the directory back from a backup; or take the datanode out with \"loxo node remove --lost\".")
 }
 

@@ -2,7 +2,7 @@
 
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, lchown};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use pgerror::Result;
 
@@ -24,32 +24,54 @@ pub(super) fn make_directory_of(path: &Path, user: &OsUser) -> Result<()> {
     lchown(path, Some(user.uid), Some(user.gid)).map_err(disk::context("change the owner of", path))
 }
 
-/// Writes those that differ; says whether any did.
-pub(super) fn write_all(home: &Path, files: &[File]) -> Result<bool> {
-    let mut changed = false;
+/// Is any of them another one, or open to others?
+pub(super) fn differ(home: &Path, files: &[File]) -> bool {
+    files.iter().any(|file| !is_there(&home.join(&file.path), &file.text, file.mode))
+}
+
+/// Writes those that differ.
+pub(super) fn write_all(home: &Path, files: &[File]) -> Result<()> {
     for file in files {
         let path = home.join(&file.path);
         if let Some(folder) = path.parent().filter(|folder| *folder != home) {
             make_directory(folder)?;
         }
-        changed |= write(&path, &file.text, file.mode)?;
+        write(&path, &file.text, file.mode)?;
     }
-    Ok(changed)
+    Ok(())
+}
+
+fn is_there(path: &Path, text: &str, mode: u32) -> bool {
+    std::fs::metadata(path).is_ok_and(|found| found.mode() & 0o777 == mode)
+        && std::fs::read(path).is_ok_and(|found| found == text.as_bytes())
+}
+
+/// When the newest of them was written, in seconds since 1970.
+pub(super) fn newest(paths: &[PathBuf]) -> Result<f64> {
+    let mut newest = 0.0;
+    for path in paths {
+        let found = std::fs::metadata(path).map_err(disk::context("look at", path))?;
+        newest = f64::max(newest, found.mtime() as f64 + found.mtime_nsec() as f64 / 1e9);
+    }
+    Ok(newest)
+}
+
+pub(super) fn remove(path: &Path) -> Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(disk::context("remove", path)(error)),
+        _ => Ok(()),
+    }
 }
 
 /// So that a kill leaves the old or the new file, and nobody else ever reads it. Says whether it was another one.
 pub(super) fn write(path: &Path, text: &str, mode: u32) -> Result<bool> {
-    let is_there = std::fs::metadata(path).is_ok_and(|found| found.mode() & 0o777 == mode);
-    if is_there && std::fs::read(path).is_ok_and(|found| found == text.as_bytes()) {
+    if is_there(path, text, mode) {
         return Ok(false);
     }
     let mut draft = path.as_os_str().to_owned();
     draft.push(".new");
     let draft = Path::new(&draft);
-    match std::fs::remove_file(draft) {
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(disk::context("remove", draft)(error)),
-        _ => {}
-    }
+    remove(draft)?;
     let opened = std::fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(draft);
     let mut file = opened.map_err(disk::context("create", draft))?;
     file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(disk::context("write", draft))?;

@@ -13,6 +13,9 @@ use crate::local::directory::{Kind, Part};
 use crate::proc::{self, Signal};
 use crate::sql::Session;
 
+/// In the home while files may have changed that not all processes were told to read. No node's name has a dot.
+const RELOAD_OWED: &str = "reload.owed";
+
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 
 impl Host<'_> {
@@ -42,9 +45,13 @@ impl Host<'_> {
 
     /// Writes the configuration and what it names. Whoever runs reads it again: rules, certificates, and how much is logged.
     pub(super) fn update_files(&self, report: &mut Report) -> Result<()> {
-        if !files::write_all(self.directory.dir(), &self.wanted.files)? {
+        let (home, owed) = (self.directory.dir(), self.directory.dir().join(RELOAD_OWED));
+        if !owed.exists() && !files::differ(home, &self.wanted.files) {
             return Ok(());
         }
+        // A step that dies in between leaves files that are as they should be, and were not read.
+        files::write(&owed, "", 0o600)?;
+        files::write_all(home, &self.wanted.files)?;
         let of = |kind, processes: &[Process]| -> Vec<Part> {
             processes.iter().map(|process| part(kind, &process.name, process.port)).collect()
         };
@@ -55,7 +62,7 @@ impl Host<'_> {
                 report.did(&part.name, "reads changed files");
             }
         }
-        Ok(())
+        files::remove(&owed)
     }
 
     async fn answers(&self, config: &Config, part: &Part) -> Result<()> {

@@ -62,8 +62,8 @@ pub struct Server {
     pub pg_bin: PathBuf,
     pub profile: Profile,
     pub set: BTreeMap<String, String>,
-    /// Of the superuser, for a data directory that is made.
-    pub password: String,
+    /// Of the superuser, only for a data directory that is to be made.
+    pub password: Option<String>,
     /// PEM.
     pub certificate: String,
     pub key: String,
@@ -166,6 +166,28 @@ impl Answer {
                     hint: text(field::HINT),
                 }
             }
+        }
+    }
+
+    /// The same with every text for people made another one.
+    pub fn with_texts(self, make: impl Fn(&str) -> String) -> Self {
+        match self {
+            Self::Done(mut report) => {
+                for deed in &mut report.deeds {
+                    deed.subject = make(&deed.subject);
+                    deed.done = deed.done.as_deref().map(&make);
+                }
+                for warning in &mut report.warnings {
+                    *warning = make(warning);
+                }
+                Self::Done(report)
+            }
+            Self::Failed { code, message, detail, hint } => Self::Failed {
+                code,
+                message: make(&message),
+                detail: detail.as_deref().map(&make),
+                hint: hint.as_deref().map(&make),
+            },
         }
     }
 

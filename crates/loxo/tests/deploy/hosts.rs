@@ -1,5 +1,6 @@
 //! Hosts that are network namespaces, each with an ssh server of its own; they share the machine's file system.
 
+use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
@@ -63,8 +64,19 @@ pub fn missing() -> Option<&'static str> {
     if !Path::new("/usr/sbin/sshd").exists() || !runs("ssh", &["-V"]) {
         return Some("ssh and sshd are not installed (scripts/install-deps.sh --tests)");
     }
-    if !runs("ip", &["netns", "add", &probe]) || !runs("ip", &["netns", "del", &probe]) {
+    if !runs("ip", &["netns", "add", &probe]) {
         return Some("network namespaces cannot be made (it takes root)");
+    }
+    let makes = |arguments: &[&str]| runs("ip", &[&["-n", probe.as_str(), "link", "add"], arguments].concat());
+    let has_links = makes(&["bridge", "type", "bridge"]) && makes(&["to1", "type", "veth", "peer", "name", "eth0"]);
+    let is_gone = runs("ip", &["netns", "del", &probe]);
+    if !has_links || !is_gone {
+        return Some("network namespaces cannot have bridges and pairs of interfaces");
+    }
+    // Without PAM sshd lets a locked account in by no key.
+    let shadow = std::fs::read_to_string("/etc/shadow").unwrap_or_default();
+    if shadow.lines().any(|line| line.starts_with("root:!")) {
+        return Some("the account root is locked (passwd -S root), so sshd does not let it in");
     }
     None
 }
@@ -72,6 +84,8 @@ pub fn missing() -> Option<&'static str> {
 impl Hosts {
     pub fn new(addresses: &[&str]) -> Self {
         let dir = TempDir::new("deploy").unwrap();
+        // Root runs programs in it, so it has to be root's.
+        chown(dir.path(), Some(0), Some(0)).unwrap();
         let name = format!("lx{}h", std::process::id());
         let mut watchdog = Command::new("sh");
         watchdog.args(["-c", CLEAN_UP, "watchdog"]).arg(dir.path()).arg(&name);
