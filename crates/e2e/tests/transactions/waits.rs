@@ -82,6 +82,7 @@ fn nobody_waits_longer_than_he_wants() {
     a_cancel_hits_nobody_else(&test);
     a_transaction_that_was_idle_too_long_is_known_to_be_rolled_back(&test);
     a_statement_that_may_be_committed_says_so(&test);
+    nobody_waits_for_a_gtm_that_has_gone_on(&test);
     schema_changes_go_side_by_side(&test);
     deferred_checks_hold_nobody_up(&test);
     rights_on_columns_are_enough(&test);
@@ -411,6 +412,26 @@ fn until_commits_wait(test: &Test) {
              WHERE wait_event = 'SyncRep' AND query LIKE '%emit_message%' AND pid <> pg_backend_pid()";
         look.scalar(cancelled).expect("a count") != "0"
     });
+}
+
+/// What the gtm asks, and does not wait for any more, ends on the datanode too.
+fn nobody_waits_for_a_gtm_that_has_gone_on(test: &Test) {
+    let (mut holder, mut look) = (test.cluster.connect_datanode(0), test.cluster.connect_datanode(0));
+    let (holder, look) = (holder.as_mut().expect("a datanode"), look.as_mut().expect("a datanode"));
+    holder.run("BEGIN; LOCK TABLE loxo.node IN ACCESS EXCLUSIVE MODE").expect("a lock");
+    let waiting = "SELECT coalesce(min(pid), 0) FROM pg_locks JOIN pg_stat_activity USING (pid) \
+         WHERE application_name = 'loxo gtm' AND NOT granted";
+    let mut pid = String::new();
+    until("a question of the gtm", || {
+        pid = look.scalar(waiting).expect("a number");
+        pid != "0"
+    });
+    let is_there = format!("SELECT count(*) FROM pg_stat_activity WHERE pid = {pid}");
+    until("its end", || look.scalar(&is_there).expect("a count") == "0");
+    holder.run("ROLLBACK").expect("the lock is given back");
+    let mut session = test.session(0);
+    session.run("SET statement_timeout = '60s'").expect("a setting");
+    session.run("REINDEX DATABASE postgres").expect("nobody keeps a lock on the metadata");
 }
 
 fn schema_changes_go_side_by_side(test: &Test) {
