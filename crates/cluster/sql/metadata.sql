@@ -594,42 +594,6 @@ END
 $$;
 COMMENT ON FUNCTION loxo.index_temp(bytea, name, name[], bool) IS 'Gives such a table an index, or its primary key.';
 
--- Values of a domain that are stored are not checked when they are read: some may be older than its constraint, and an outer join makes
--- nulls. COPY would check them. So the columns of such a table have the types underneath while it is filled.
-CREATE FUNCTION loxo.bare_domains(proof bytea, name name) RETURNS text
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-    AS $$
-DECLARE
-    relation oid := to_regclass(format('pg_temp.%I', name));
-    domains text;
-BEGIN
-    PERFORM loxo.check_proof('bare_domains', proof);
-    SELECT string_agg(format('%s %s', a.attnum, a.atttypid), ',') INTO domains
-    FROM pg_attribute AS a JOIN pg_type AS t ON t.oid = a.atttypid
-    WHERE a.attrelid = relation AND a.attnum > 0 AND t.typtype = 'd';
-    LOOP
-        UPDATE pg_attribute AS a SET atttypid = t.typbasetype FROM pg_type AS t
-        WHERE a.attrelid = relation AND a.attnum > 0 AND t.oid = a.atttypid AND t.typtype = 'd';
-        EXIT WHEN NOT FOUND;
-    END LOOP;
-    RETURN domains;
-END
-$$;
-COMMENT ON FUNCTION loxo.bare_domains(bytea, name) IS
-    'Gives a temp table''s columns the types under their domains, until loxo.restore_domains(). Gives what that wants, or null.';
-
-CREATE FUNCTION loxo.restore_domains(proof bytea, name name, domains text) RETURNS void
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-    AS $$
-BEGIN
-    PERFORM loxo.check_proof('restore_domains', proof);
-    UPDATE pg_attribute AS a SET atttypid = split_part(u.one, ' ', 2)::oid
-    FROM unnest(string_to_array(domains, ',')) AS u (one)
-    WHERE a.attrelid = to_regclass(format('pg_temp.%I', name)) AND a.attnum = split_part(u.one, ' ', 1)::int2;
-END
-$$;
-COMMENT ON FUNCTION loxo.restore_domains(bytea, name, text) IS 'Gives the columns their domains again.';
-
 -- Where a coordinator has PostgreSQL read a statement as the body of a function, for those who may make none in pg_temp.
 CREATE FUNCTION loxo.make_schema(proof bytea) RETURNS name
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
@@ -1150,8 +1114,7 @@ REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA loxo FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION loxo.relation, loxo.lend_change, loxo.begin_schema_change, loxo.lock_for_commit, loxo.register_table, loxo.keep_writers_off,
     loxo.join_writers, loxo.forget_missing, loxo.open_matview, loxo.close_matview, loxo.tie_capture, loxo.untie_capture,
     loxo.capture_others, loxo.tell_rows, loxo.let_rows, loxo.watch_moves,
-    loxo.lend_rights, loxo.take_rights_back, loxo.lend_address, loxo.take_address_back, loxo.lend, loxo.take_back, loxo.make_temp, loxo.index_temp, loxo.bare_domains, loxo.restore_domains,
-    loxo.make_schema,
+    loxo.lend_rights, loxo.take_rights_back, loxo.lend_address, loxo.take_address_back, loxo.lend, loxo.take_back, loxo.make_temp, loxo.index_temp, loxo.make_schema,
     loxo.tend_copy(bytea, regclass) TO PUBLIC;
 -- A trigger function is called by triggers only, and those who make one need the right to; the others read what everybody may read.
 GRANT EXECUTE ON FUNCTION loxo.capture, loxo.pg_trigger, loxo.pg_rewrite, loxo.pg_database, loxo.values_drawn, loxo.value_drawn,

@@ -1,6 +1,5 @@
 -- From layout 8 to layout 9: what statements have cost; loxo.settle() is called read_barrier; triggers that tell of rows fire always;
--- who may make a trigger need not own the table; row locks of who may read some columns only;
--- values of domains travel unchecked.
+-- who may make a trigger need not own the table; row locks of who may read some columns only.
 
 SET LOCAL search_path = pg_catalog, pg_temp;
 
@@ -196,40 +195,7 @@ BEGIN
 END
 $$;
 
-CREATE OR REPLACE FUNCTION loxo.bare_domains(proof bytea, name name) RETURNS text
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-    AS $$
-DECLARE
-    relation oid := to_regclass(format('pg_temp.%I', name));
-    domains text;
-BEGIN
-    PERFORM loxo.check_proof('bare_domains', proof);
-    SELECT string_agg(format('%s %s', a.attnum, a.atttypid), ',') INTO domains
-    FROM pg_attribute AS a JOIN pg_type AS t ON t.oid = a.atttypid
-    WHERE a.attrelid = relation AND a.attnum > 0 AND t.typtype = 'd';
-    LOOP
-        UPDATE pg_attribute AS a SET atttypid = t.typbasetype FROM pg_type AS t
-        WHERE a.attrelid = relation AND a.attnum > 0 AND t.oid = a.atttypid AND t.typtype = 'd';
-        EXIT WHEN NOT FOUND;
-    END LOOP;
-    RETURN domains;
-END
-$$;
-COMMENT ON FUNCTION loxo.bare_domains(bytea, name) IS
-    'Gives a temp table''s columns the types under their domains, until loxo.restore_domains(). Gives what that wants, or null.';
-
-CREATE OR REPLACE FUNCTION loxo.restore_domains(proof bytea, name name, domains text) RETURNS void
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-    AS $$
-BEGIN
-    PERFORM loxo.check_proof('restore_domains', proof);
-    UPDATE pg_attribute AS a SET atttypid = split_part(u.one, ' ', 2)::oid
-    FROM unnest(string_to_array(domains, ',')) AS u (one)
-    WHERE a.attrelid = to_regclass(format('pg_temp.%I', name)) AND a.attnum = split_part(u.one, ' ', 1)::int2;
-END
-$$;
-COMMENT ON FUNCTION loxo.restore_domains(bytea, name, text) IS 'Gives the columns their domains again.';
-GRANT EXECUTE ON FUNCTION loxo.untie_capture, loxo.bare_domains, loxo.restore_domains TO PUBLIC;
+GRANT EXECUTE ON FUNCTION loxo.untie_capture TO PUBLIC;
 
 DO $$
 DECLARE

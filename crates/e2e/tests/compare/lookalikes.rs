@@ -194,8 +194,6 @@ fn nothing_in_our_schema_is_for_users(cluster: &Cluster) {
         "loxo.untie_capture('', 'mine', 't')",
         "loxo.tie('mine', 't')",
         "loxo.check_trigger_right('mine')",
-        "loxo.bare_domains('', 't')",
-        "loxo.restore_domains('', 't', '1 23')",
         "loxo.capture_others('', 'mine')",
         "loxo.let_rows('', 'mine', true)",
         "loxo.watch_moves('', 'mine')",

@@ -24,7 +24,6 @@ use crate::engine::mover::{BATCH_BYTES, BATCH_ROWS_MAX, Delivery, Gives, Moved, 
 use crate::engine::output::Output;
 use crate::engine::row_router::{RowRouter, nodes_of};
 use crate::engine::run::Completion;
-use crate::engine::temp::domains::Bared;
 use crate::engine::temp::own_temp::TempAs;
 use crate::session::Session;
 
@@ -70,12 +69,6 @@ impl Session {
             _ => None,
         };
         let started = self.start_temp_as(&exchange_plan.nodes, &temp_as(exchange, &sql, &columns), stays, call).await?;
-        // Nodes can be asked nothing while they work.
-        let (mut working, mut made, mut bared) = (started.clone(), Vec::new(), Bared::default());
-        if self.may_have_domains(&columns).await? {
-            made = self.links.finish_all(&std::mem::take(&mut working)).await?;
-            bared = self.bare_domains(&exchange_plan.nodes, &exchange.table, &columns).await?;
-        }
         let sources: Vec<NodeId> =
             exchange.nodes.iter().copied().filter(|node| stays.is_none_or(|stays| stays != *node)).collect();
         let types = call.fragment_types(&sql);
@@ -88,11 +81,11 @@ impl Session {
         for node in &sources {
             open_portal(self.links.link(*node)?, &sent, &types, &row_call, first(node));
         }
-        for node in sources.iter().filter(|node| !working.contains(&Slot::from(**node))) {
+        for node in sources.iter().filter(|node| !started.contains(&Slot::from(**node))) {
             self.links.link(*node)?.flush().await?;
         }
         // The sources work while the node that keeps its own part makes it.
-        made.extend(self.links.finish_all(&working).await?);
+        let made = self.links.finish_all(&started).await?;
         let then = self.after_fill_sql(&exchange.table, &exchange.indexes, exchange.is_analysed).await?;
         let to = Delivery {
             copy: &copy_into(&quote_identifier(&exchange.table), binary),
@@ -112,7 +105,6 @@ impl Session {
         if !binary {
             self.links.broadcast(&sources, &restore()).await?;
         }
-        self.restore_domains(&exchange.table, bared).await?;
         let stayed = started.iter().zip(&made).filter(|(node, _)| stays == Some(**node));
         self.count_moved(&moved);
         moved.extend(stayed.map(|(node, tag)| Moved::stayed(node.node(), tag.as_deref())));

@@ -28,7 +28,6 @@ use crate::engine::output::Output;
 use crate::engine::row_router::RowRouter;
 use crate::engine::run::Completion;
 use crate::engine::sorted_merge::give_up;
-use crate::engine::temp::domains::Bared;
 use crate::engine::temp::own_temp::TempAs;
 use crate::session::Session;
 
@@ -225,11 +224,9 @@ impl Session {
         let filled = self.describe_input(home, input, call).await?;
         if let Some(exchange_plan) = &input.exchange_plan {
             self.create_input(home, input, &filled, false, call).await?;
-            let bared = self.bare_domains(&[home], &input.table, &filled.columns).await?;
             let copy = copy_into(&quote_identifier(&input.table), true);
             let route = Route::Single { node: home.node() };
             Box::pin(self.pour(exchange_plan, &route, Some(home), &copy, filled.binary, call)).await?;
-            self.restore_domains(&input.table, bared).await?;
             self.finish_input(input, analyze).await?;
             return Ok((filled, Vec::new()));
         }
@@ -255,7 +252,7 @@ impl Session {
         let own = created.as_ref().ok().filter(|_| here).map(|tag| Moved::stayed(home.node(), tag.as_deref()));
         let mut moved = match remotes.is_empty() {
             true => created.map(|_| Vec::new())?,
-            false => self.pump_input(&remotes, input, &filled, created).await?,
+            false => self.pump(&remotes, &quote_identifier(&input.table), binary, created).await?,
         };
         moved.extend(own);
         self.finish_input(input, analyze).await?;
@@ -313,27 +310,6 @@ impl Session {
             self.run_on(self.sink, &format!("ANALYZE pg_temp.{}", quote_identifier(&input.table))).await?;
         }
         Ok(())
-    }
-
-    /// [`Session::pump`] into the temp table of an input, whatever its domains say.
-    pub(crate) async fn pump_input(
-        &mut self,
-        remotes: &[impl Copy + Into<Slot>],
-        input: &Input,
-        filled: &Filled,
-        created: Result<Option<String>>,
-    ) -> Result<Vec<Moved>> {
-        let bared = match &created {
-            Ok(_) => self.bare_domains(&[self.sink], &input.table, &filled.columns).await,
-            Err(_) => Ok(Bared::default()),
-        };
-        let (created, bared) = match bared {
-            Ok(bared) => (created, bared),
-            Err(error) => (Err(error), Bared::default()),
-        };
-        let moved = self.pump(remotes, &quote_identifier(&input.table), filled.binary, created).await?;
-        self.restore_domains(&input.table, bared).await?;
-        Ok(moved)
     }
 
     /// Moves the rows of `remotes` into a temp table, whose name is quoted. `created` is how making the table ended: after an error the remotes

@@ -182,8 +182,6 @@ const STATEMENTS: &[&str] = &[
     "COPY parted TO STDOUT",
     "COPY t_pkey FROM STDIN",
     "COPY plain_pkey TO STDOUT",
-    "COPY pg_class FROM STDIN",
-    "COPY pg_catalog.pg_database FROM STDIN",
     "COPY filled TO STDOUT",
     "COPY filled TO STDOUT (FORMAT csv, HEADER)",
     "COPY filled TO STDOUT (FORMAT csv, FORCE_QUOTE *, NULL 'nil', DELIMITER ';', QUOTE '$', ESCAPE '@')",

@@ -145,7 +145,9 @@ impl Session {
                 self.links.link(*node)?.execute_portal(&portal.name, false);
                 self.links.link(*node)?.flush().await?;
             }
-            self.pump_input(&portal.nodes, input, columns, created).await.map_err(without_position)?;
+            self.pump(&portal.nodes, &quote_identifier(&input.table), columns.binary, created)
+                .await
+                .map_err(without_position)?;
             self.finish_input(input, inputs.len() > 1).await?;
         }
         let columns: Vec<_> = filled.iter().map(|filled| filled.columns.as_slice()).collect();

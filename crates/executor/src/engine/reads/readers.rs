@@ -286,11 +286,9 @@ impl Session {
                 self.start_temp_as(&exchange_plan.nodes, &made, None, call).await.map_err(without_position)?;
             self.links.finish_all(&started).await.map_err(without_position)?;
             if with_rows {
-                let bared = self.bare_domains(&exchange_plan.nodes, &local_copy.table, &filled.columns).await?;
                 let filled =
                     self.fill_local_copy(exchange_plan, local_copy, &portal, filled.binary, ready.suspended()?).await;
                 filled.map_err(without_position)?;
-                self.restore_domains(&local_copy.table, bared).await?;
             }
         }
         Ok(())

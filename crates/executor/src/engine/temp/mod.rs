@@ -1,9 +1,7 @@
 //! Temp tables of ours.
 //!
 //! * [`own_temp`]: made in backends that have the user's rights, and not always the right to make temp tables.
-//! * [`domains`]: while rows come to them.
 //! * [`placement`]: beside a block that may yet be PREPAREd, rather than in it.
 
-pub(crate) mod domains;
 pub(crate) mod own_temp;
 pub(crate) mod placement;
