@@ -179,7 +179,7 @@ fn an_interrupted_run_leaves_nothing_running_and_goes_on() {
     let arguments = [&["bulk", "--rounds", "8", "--report", &name], &TINY[..]].concat();
     let child = bench(&arguments).spawn().unwrap();
     let (pid, steps) = (child.id(), page.with_extension("steps"));
-    let deadline = Instant::now() + Duration::from_secs(180);
+    let deadline = Instant::now() + Duration::from_secs(600);
     // The head, and two samples.
     while std::fs::read_to_string(&steps).unwrap_or_default().lines().count() < 3 {
         assert!(Instant::now() < deadline, "nothing was measured");
@@ -257,7 +257,7 @@ fn tpch_is_loaded_again_and_goes_on_after_an_interruption() {
     let arguments = [&["power", "--report", &name], &options[..], &chosen[..]].concat();
     let child = bench(&arguments).spawn().unwrap();
     let (pid, steps) = (child.id(), page.with_extension("steps"));
-    let deadline = Instant::now() + Duration::from_secs(180);
+    let deadline = Instant::now() + Duration::from_secs(600);
     // The head, the load and a query.
     while std::fs::read_to_string(&steps).unwrap_or_default().lines().count() < 3 {
         assert!(Instant::now() < deadline, "nothing was measured");
