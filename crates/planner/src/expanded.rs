@@ -8,7 +8,7 @@ use pg_query::protobuf::RangeVar;
 use pgerror::Result;
 
 use crate::context::{Context, Named};
-use crate::facts::{code, definitions::definition};
+use crate::facts::definitions::definition;
 use crate::parse::{self, Statement, StatementKind};
 use crate::plan::Plan;
 use crate::rewrite::inline;
@@ -64,7 +64,7 @@ pub(crate) fn expanded(ctx: &Context<'_>, plan: &Plan, statement: &Statement) ->
     let as_tables = reads_as_tables(tree)?;
     let (mut targets, mut filled): (Vec<*const RangeVar>, Vec<*const RangeVar>) = (Vec::new(), Vec::new());
     tree.each(|node| {
-        targets.extend(code::changed(node).map(|name| name as *const RangeVar));
+        targets.extend(tree::changed(node).map(|name| name as *const RangeVar));
         // Nothing is read there, and the right to insert is lent.
         if let Ref::InsertStmt(insert) = node
             && insert.returning_clause.is_none()

@@ -310,16 +310,5 @@ pub(crate) fn is_everywhere(catalog: &Catalog, name: &RangeVar) -> bool {
 
 /// Does the statement, or an item of a WITH in it, change rows?
 pub(crate) fn changes_rows(statement: &impl Walk) -> Result<bool> {
-    statement.any(|node| changed(node).is_some())
-}
-
-/// The table that a statement changes.
-pub(crate) fn changed(node: Ref<'_>) -> Option<&RangeVar> {
-    match node {
-        Ref::InsertStmt(insert) => insert.relation.as_ref(),
-        Ref::UpdateStmt(update) => update.relation.as_ref(),
-        Ref::DeleteStmt(delete) => delete.relation.as_ref(),
-        Ref::MergeStmt(merge) => merge.relation.as_ref(),
-        _ => None,
-    }
+    statement.any(|node| tree::changed(node).is_some())
 }

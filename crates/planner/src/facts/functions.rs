@@ -209,7 +209,7 @@ impl Search<'_> {
             self.ctx.session.stop.check()?;
             let found = match node {
                 Ref::RangeVar(name) => code::check_named(&self.ctx, name, code::check_read),
-                _ => code::changed(node).map_or(Ok(()), |name| {
+                _ => tree::changed(node).map_or(Ok(()), |name| {
                     let is_delete = matches!(node, Ref::DeleteStmt(_));
                     let check = if is_delete { code::check_delete } else { code::check_change };
                     code::check_named(&self.ctx, name, check).and_then(|()| code::check_temporary(&self.ctx, name))
@@ -519,7 +519,7 @@ impl Search<'_> {
     /// Does a statement change rows of temporary tables only? What these call counts with the rest.
     fn stays_home(&mut self, statement: &NodeEnum) -> Result<bool> {
         let mut targets = Vec::new();
-        statement.each(|node| targets.extend(code::changed(node).cloned()))?;
+        statement.each(|node| targets.extend(tree::changed(node).cloned()))?;
         let ctx = self.ctx;
         for target in &targets {
             let called = code::called_on_change(&ctx, target)?;

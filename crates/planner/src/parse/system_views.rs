@@ -12,7 +12,6 @@
 use pg_query::protobuf::{FuncCall, ParseResult, RangeVar};
 use pg_query::{Node, NodeEnum};
 
-use crate::facts::code;
 use crate::tree::{self, Ask, Ref, scan};
 
 const CATALOG: &str = "pg_catalog";
@@ -143,7 +142,7 @@ pub(super) fn replaced(
     for node in parsed.stmts.iter().filter_map(|raw| query(raw.stmt.as_deref())) {
         let (Ok(hidden), Ok(names)) = (node.with_names(), node.tables()) else { continue };
         let is_hidden = |name: &RangeVar| name.schemaname.is_empty() && hidden.contains(&name.relname);
-        let is_changed = |at| node.any(|node| code::changed(node).is_some_and(|of| of.location == at)).unwrap_or(true);
+        let is_changed = |at| node.any(|node| tree::changed(node).is_some_and(|of| of.location == at)).unwrap_or(true);
         for name in names.into_iter().filter(|name| !is_hidden(name)) {
             if let (Some(text), Ok(start)) = (by(name), usize::try_from(name.location))
                 && !is_changed(name.location)

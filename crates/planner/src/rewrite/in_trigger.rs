@@ -4,7 +4,6 @@ use pg_query::NodeEnum;
 use pgerror::{PgError, Result, SqlState};
 
 use crate::ddl::trigger::asks_depth;
-use crate::facts::code;
 use crate::tree::{self, Ask, Walk};
 
 /// The text with the depth of the triggers where it asks for that; `None` if it does not.
@@ -15,7 +14,7 @@ pub fn in_trigger(sql: &str, depth: usize, transition_tables: &[String]) -> Resu
     let Ok(parsed) = pg_query::parse(sql, 0) else { return Ok(None) };
     let [statement] = parsed.protobuf.stmts.as_slice() else { return Ok(None) };
     let Some(mut whole) = statement.stmt.as_deref().cloned() else { return Ok(None) };
-    whole.walk(&mut |node| match code::changed(node) {
+    whole.walk(&mut |node| match tree::changed(node) {
         Some(name) if name.schemaname.is_empty() && transition_tables.contains(&name.relname) => {
             let message = format!("relation \"{}\" cannot be the target of a modifying statement", name.relname);
             Err(PgError::new(SqlState::FEATURE_NOT_SUPPORTED, message))

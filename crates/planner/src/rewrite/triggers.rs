@@ -16,7 +16,7 @@ use crate::dml::{VIEW_DEPTH_MAX, changing_targets, one_view_down};
 use crate::facts::{code, definitions::definition};
 use crate::parse::{Statement, StatementKind};
 use crate::plan::{Movable, OfStatement, Plan, Routine, Triggered};
-use crate::tree::{Ask, Get, Ref};
+use crate::tree::{self, Ask, Get, Ref};
 
 /// The same plan, or one with the triggers that the coordinator runs, and the rows that it moves.
 pub(crate) fn with_triggers(ctx: &Context<'_>, statement: &Statement, plan: Plan) -> Result<Plan> {
@@ -53,7 +53,7 @@ pub(crate) fn changed<'s>(ctx: &Context<'_>, statement: &'s Statement) -> Result
             found.extend(copy.relation.iter().map(|name| (name, vec![Event::of("INSERT")])));
         }
         (Select | Insert | Update | Delete | Merge, Some(tree)) => {
-            tree.each(|node| found.extend(code::changed(node).map(|name| (name, events(ctx, node)))))?
+            tree.each(|node| found.extend(tree::changed(node).map(|name| (name, events(ctx, node)))))?
         }
         _ => {}
     }
@@ -104,7 +104,7 @@ fn movable_behind(ctx: &Context<'_>, statement: &Statement, view: &Arc<Relation>
         }
         let Some(root) = Ref::of(tree) else { break };
         let events = events(ctx, root);
-        let Some(name) = code::changed(root) else { break };
+        let Some(name) = tree::changed(root) else { break };
         match ctx.resolve(name)? {
             Named::Distributed(table) => return key_moves::movable(ctx.catalog, &table, &events),
             Named::View(view) => next = Some(view),

@@ -8,6 +8,7 @@ use pg_query::protobuf::{
 use pg_query::{Node, NodeEnum};
 
 use super::get::Get;
+use super::walk::Ref;
 
 /// A clause of several kinds of statements, and where it stands.
 macro_rules! clause {
@@ -261,3 +262,14 @@ pub(crate) const AS_TABLE: &str = "v";
 /// `RangeVar::relpersistence` of a name that a WITH clause of the view's definition gives: no table or view bears it there, whatever the
 /// search path finds. PostgreSQL writes the schema before every name that could be confused with one of these.
 pub(crate) const WITH_ITEM: &str = "w";
+
+/// The table that a statement changes.
+pub(crate) fn changed(node: Ref<'_>) -> Option<&RangeVar> {
+    match node {
+        Ref::InsertStmt(insert) => insert.relation.as_ref(),
+        Ref::UpdateStmt(update) => update.relation.as_ref(),
+        Ref::DeleteStmt(delete) => delete.relation.as_ref(),
+        Ref::MergeStmt(merge) => merge.relation.as_ref(),
+        _ => None,
+    }
+}
