@@ -968,22 +968,49 @@ CREATE FUNCTION loxo.pg_rewrite() RETURNS TABLE (
 COMMENT ON FUNCTION loxo.pg_rewrite() IS
     'The rules as users made them. Coordinators read it wherever a query names pg_rewrite.';
 
--- What has no schema loxo is not served: clients cannot connect to templates.
+-- What has no schema loxo is not served: clients cannot connect to templates. Limits of connections are what users have set.
 DO $$
 DECLARE
-    columns text := (SELECT string_agg(format('%I %s', attname, format_type(atttypid, atttypmod)), ', ' ORDER BY attnum)
-                     FROM pg_catalog.pg_attribute WHERE attrelid = 'pg_catalog.pg_database'::pg_catalog.regclass AND attnum > 0);
-    outputs text := (SELECT string_agg(CASE attname WHEN 'datallowconn' THEN 'd.datallowconn AND NOT d.datistemplate'
-                                       ELSE format('d.%I', attname) END, ', ' ORDER BY attnum)
-                     FROM pg_catalog.pg_attribute WHERE attrelid = 'pg_catalog.pg_database'::pg_catalog.regclass AND attnum > 0);
+    relation regclass;
+    columns text;
+    outputs text;
 BEGIN
-    EXECUTE format(
-        'CREATE FUNCTION loxo.pg_database() RETURNS TABLE (%s, tableoid oid) LANGUAGE sql STABLE
-         BEGIN ATOMIC SELECT %s, d.tableoid FROM pg_catalog.pg_database AS d; END', columns, outputs);
+    FOREACH relation IN ARRAY ARRAY['pg_catalog.pg_database', 'pg_catalog.pg_authid', 'pg_catalog.pg_roles']::regclass[] LOOP
+        SELECT string_agg(format('%I %s', attname, format_type(atttypid, atttypmod)), ', ' ORDER BY attnum),
+            string_agg(CASE
+                WHEN attname = 'datallowconn' THEN 'r.datallowconn AND NOT r.datistemplate'
+                WHEN attname IN ('datconnlimit', 'rolconnlimit')
+                    THEN format('CASE WHEN r.%1$I >= 1073741824 THEN r.%1$I - 1073741824 ELSE r.%1$I END', attname)
+                ELSE format('r.%I', attname) END, ', ' ORDER BY attnum)
+        INTO columns, outputs FROM pg_catalog.pg_attribute WHERE attrelid = relation AND attnum > 0;
+        IF relation = 'pg_catalog.pg_database'::regclass THEN
+            columns := columns || ', tableoid oid';
+            outputs := outputs || ', r.tableoid';
+        END IF;
+        EXECUTE format('CREATE FUNCTION loxo.%s() RETURNS TABLE (%s) LANGUAGE sql STABLE
+            BEGIN ATOMIC SELECT %s FROM pg_catalog.%1$s AS r; END', relation, columns, outputs);
+    END LOOP;
 END
 $$;
 COMMENT ON FUNCTION loxo.pg_database() IS
     'The databases as clients can connect to them. Coordinators read it wherever a query names pg_database.';
+COMMENT ON FUNCTION loxo.pg_authid() IS
+    'The roles with their limits as users have set them. Coordinators read it wherever a query names pg_authid.';
+COMMENT ON FUNCTION loxo.pg_roles() IS 'The same for pg_roles.';
+
+-- Coordinators count sessions; a datanode would count their pooled connections, so it has limits that it never meets.
+DO $$
+DECLARE
+    one record;
+BEGIN
+    FOR one IN SELECT rolname AS name, rolconnlimit AS most FROM pg_catalog.pg_authid WHERE rolconnlimit BETWEEN 0 AND 1073741823 LOOP
+        EXECUTE format('ALTER ROLE %I CONNECTION LIMIT %s', one.name, one.most + 1073741824);
+    END LOOP;
+    FOR one IN SELECT datname AS name, datconnlimit AS most FROM pg_catalog.pg_database WHERE datconnlimit BETWEEN 0 AND 1073741823 LOOP
+        EXECUTE format('ALTER DATABASE %I CONNECTION LIMIT %s', one.name, one.most + 1073741824);
+    END LOOP;
+END
+$$;
 
 CREATE VIEW loxo.triggers AS
     SELECT * FROM information_schema.triggers
@@ -1117,5 +1144,5 @@ GRANT EXECUTE ON FUNCTION loxo.relation, loxo.lend_change, loxo.begin_schema_cha
     loxo.lend_rights, loxo.take_rights_back, loxo.lend_address, loxo.take_address_back, loxo.lend, loxo.take_back, loxo.make_temp, loxo.index_temp, loxo.make_schema,
     loxo.tend_copy(bytea, regclass) TO PUBLIC;
 -- A trigger function is called by triggers only, and those who make one need the right to; the others read what everybody may read.
-GRANT EXECUTE ON FUNCTION loxo.capture, loxo.pg_trigger, loxo.pg_rewrite, loxo.pg_database, loxo.values_drawn, loxo.value_drawn,
+GRANT EXECUTE ON FUNCTION loxo.capture, loxo.pg_trigger, loxo.pg_rewrite, loxo.pg_database, loxo.pg_authid, loxo.pg_roles, loxo.values_drawn, loxo.value_drawn,
     loxo.last_value_drawn, loxo.identity_sequence, loxo.draw_identity, loxo.next_identity TO PUBLIC;

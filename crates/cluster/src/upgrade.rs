@@ -14,7 +14,7 @@ use crate::membership::databases;
 use crate::sql::Session;
 
 /// The scripts, by the layout they lead to.
-const STEPS: [(i32, &str); 3] = [
+const STEPS: [(i32, &str); 4] = [
     (
         7,
         concat!(
@@ -25,6 +25,7 @@ const STEPS: [(i32, &str); 3] = [
     ),
     (8, include_str!("../sql/upgrade/8.sql")),
     (9, include_str!("../sql/upgrade/9.sql")),
+    (10, include_str!("../sql/upgrade/10.sql")),
 ];
 
 /// A leading gtm holds it, and a coordinator has sessions.

@@ -49,7 +49,7 @@ mod with;
 pub use api::{
     expanded_views, late_defaults, names_in_from, plan, refresh_as, refreshed, runs_apart, views_first, wanted_bodies,
 };
-pub use ddl::passwords::with_verifier;
+pub use ddl::node_options::{LIMIT_BASE, for_nodes};
 pub use dml::temp_placement::Late;
 pub use dml::{identity, sets_default};
 pub use expanded::{Expanded, ReadAs};

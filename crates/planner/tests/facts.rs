@@ -251,11 +251,23 @@ mod own_text {
 }
 
 /// Passwords of roles.
-mod passwords {
-    use planner::with_verifier;
+mod node_options {
+    use planner::for_nodes;
 
     fn changed(sql: &str) -> Option<String> {
-        with_verifier(sql, |password| format!("of {password}")).unwrap()
+        for_nodes(sql, |password| format!("of {password}")).unwrap()
+    }
+
+    #[test]
+    fn no_datanode_meets_a_limit_of_connections() {
+        let of = |sql: &str| changed(sql).unwrap().replace(" WITH", "");
+        assert_eq!(of("CREATE ROLE u LOGIN CONNECTION LIMIT 2"), "CREATE ROLE u LOGIN CONNECTION LIMIT 1073741826");
+        assert_eq!(of("ALTER USER u CONNECTION LIMIT 2147483647"), "ALTER ROLE u CONNECTION LIMIT 2147483647");
+        assert_eq!(of("CREATE DATABASE d CONNECTION LIMIT 0"), "CREATE DATABASE d CONNECTION LIMIT 1073741824");
+        assert_eq!(of("ALTER DATABASE d CONNECTION LIMIT 7"), "ALTER DATABASE d CONNECTION LIMIT 1073741831");
+        for kept in ["ALTER ROLE u CONNECTION LIMIT -1", "ALTER DATABASE d CONNECTION LIMIT -1", "CREATE DATABASE d"] {
+            assert_eq!(changed(kept), None, "{kept}");
+        }
     }
 
     #[test]

@@ -353,7 +353,7 @@ async fn authenticate(
     let (settings, own) = initial_settings(parameters)?;
     let identity = Identity { user, database, secret };
     let mut session = Session::new(context.clone(), identity.clone(), settings.clone());
-    session.activity().comes_to(&identity.database);
+    session.activity().comes_to(&identity.database, &identity.user);
     let mut started = session.start().await;
     // There may be another one of that name by now, or none.
     let gone = [SqlState::CONFIG_FILE_ERROR, SqlState::INVALID_CATALOG_NAME];
@@ -363,12 +363,15 @@ async fn authenticate(
         shared.databases().leave(&identity.database);
         context = shared.databases().of_name(&identity.database).await?;
         session = Session::new(context, identity, settings);
-        session.activity().comes_to(&session.identity().database);
+        session.activity().comes_to(&session.identity().database, &session.identity().user);
         started = session.start().await;
     }
     let reported = started?;
     let is_superuser = reported.get("is_superuser").is_some_and(|value| value == "on");
     let admitted = shared.admission().admit(is_superuser)?;
+    if !is_superuser {
+        session.check_connection_limits().await?;
+    }
     for (name, sql) in own {
         session.set_own(name, &sql, false).await?;
         session.release();

@@ -169,9 +169,15 @@ impl Activity {
         self.lock().who.pid
     }
 
-    /// A client is being logged in to this database.
-    pub fn comes_to(&self, database: &str) {
-        self.lock().who.database = database.to_owned();
+    /// A client is being logged in to this database as this user.
+    pub fn comes_to(&self, database: &str, user: &str) {
+        let who = &mut self.lock().who;
+        (who.database, who.user) = (database.to_owned(), user.to_owned());
+    }
+
+    /// Is it of this user, or about to be?
+    pub(crate) fn is_of(&self, user: &str) -> bool {
+        self.lock().who.user == user
     }
 
     /// Does it use this database, or is it about to?

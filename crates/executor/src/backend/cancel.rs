@@ -335,6 +335,8 @@ pub(crate) enum Question {
     Signal { pid: i32, backend_start: Option<i64>, ends: bool },
     /// Leaves a database of the cluster if no session uses it, or, if told so, ends those that do. Answered by their number.
     Leave { database: String, ends: bool },
+    /// How many sessions has this user, and how many are in this database? Answered by both numbers.
+    Count { user: String, database: String },
     /// What have statements cost? Answered by a list of [`ToldStatement`](crate::backend::statement_figures::ToldStatement).
     Statements,
     /// Forgets what statements have cost.
@@ -461,6 +463,12 @@ impl Sessions for Registry {
                     }
                 }
                 Bytes::new()
+            }
+            Ok(Question::Count { user, database }) => {
+                let sessions = self.sessions();
+                let count = |is: &dyn Fn(&Activity) -> bool| sessions.iter().filter(|s| is(s.activity())).count();
+                let counts = (count(&|session| session.is_of(&user)), count(&|session| session.is_in(&database)));
+                serde_json::to_vec(&counts).unwrap_or_default().into()
             }
             Ok(Question::Statements) => serde_json::to_vec(&self.statements.told()).unwrap_or_default().into(),
             Ok(Question::ForgetStatements) => {

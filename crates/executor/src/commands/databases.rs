@@ -120,6 +120,8 @@ impl Job {
 impl Session {
     pub(crate) async fn create_database(&mut self, name: &str, template: Option<&str>, sql: &str) -> Result<()> {
         self.not_in_a_block(sql).await?;
+        let for_nodes = self.for_nodes(sql).await?;
+        let sql = for_nodes.as_deref().unwrap_or(sql);
         if self.rows_on(self.home, MAY_CREATE).await?.into_iter().flatten().flatten().next().as_deref() != Some(b"t") {
             return Err(PgError::new(SqlState::INSUFFICIENT_PRIVILEGE, "permission denied to create database"));
         }

@@ -3,12 +3,14 @@
 //! * [`plan`]: planning with the session's catalog.
 //! * [`cursors`]: DECLARE and what it keeps; [`cluster_command`]: node groups, EXECUTE DIRECT.
 //! * [`databases`]: CREATE and DROP DATABASE.
+//! * [`connection_limits`]: CONNECTION LIMIT of roles and databases.
 //! * [`all_sessions`]: statements that ask for sessions, sizes and statistics of the whole cluster.
 //! * [`statement_costs`]: what a statement has cost.
 //! * Here: the start and the end of a session, SHOW, DISCARD, evaluation of arguments.
 
 pub(crate) mod all_sessions;
 pub(crate) mod cluster_command;
+mod connection_limits;
 pub(crate) mod cursors;
 mod databases;
 pub(crate) mod plan;

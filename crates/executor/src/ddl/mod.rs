@@ -126,8 +126,8 @@ impl Session {
         if ddl.of_all_databases {
             self.hold_shared_objects(&ddl.nodes).await?;
         }
-        let with_verifier = self.with_one_verifier(ddl).await?;
-        let ddl = with_verifier.as_ref().unwrap_or(ddl);
+        let for_nodes = self.for_nodes(&ddl.node_sql).await?.map(|node_sql| DdlPlan { node_sql, ..ddl.clone() });
+        let ddl = for_nodes.as_ref().unwrap_or(ddl);
         let schema_change = ddl.kind == DdlKind::Schema;
         let (primary, others) = split_primary(&ddl.nodes, self.home);
         if schema_change {
@@ -152,14 +152,21 @@ impl Session {
         self.follow_up(ddl, tag).await
     }
 
-    /// CREATE or ALTER ROLE with a password: all nodes get the same verifier.
-    async fn with_one_verifier(&mut self, ddl: &DdlPlan) -> Result<Option<DdlPlan>> {
-        let Some(node_sql) = planner::with_verifier(&ddl.node_sql, Verifier::text_of)? else { return Ok(None) };
+    /// With the same verifier of a password for all nodes, and a limit of connections that none of them meets.
+    pub(crate) async fn for_nodes(&mut self, sql: &str) -> Result<Option<String>> {
+        let mut has_password = false;
+        let for_nodes = planner::for_nodes(sql, |password| {
+            has_password = true;
+            Verifier::text_of(password)
+        })?;
+        if !has_password {
+            return Ok(for_nodes);
+        }
         let rows = self.rows_on(self.home, "SHOW password_encryption").await?;
-        // What md5 makes of a password is the same everywhere.
         match rows.first().and_then(|row| row.first()?.as_deref()) {
-            Some(b"scram-sha-256") => Ok(Some(DdlPlan { node_sql, ..ddl.clone() })),
-            _ => Ok(None),
+            Some(b"scram-sha-256") => Ok(for_nodes),
+            // What md5 makes of a password is the same everywhere.
+            _ => planner::for_nodes(sql, str::to_owned),
         }
     }
 

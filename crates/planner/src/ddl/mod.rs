@@ -1,6 +1,6 @@
 //! DDL: where it runs, what it means for the distribution of tables, and what is refused.
 
-pub(crate) mod passwords;
+pub(crate) mod node_options;
 
 use catalog::{NodeId, RelationKind};
 use pg_query::protobuf::{
@@ -285,7 +285,11 @@ fn is_temporary(ctx: &Context<'_>, name: &RangeVar) -> bool {
 /// What we do not run on all nodes. Everything else that the grammar knows is run as it stands.
 fn refusal(node: &NodeEnum) -> Option<PgError> {
     let (what, hint) = match node {
-        NodeEnum::AlterDatabaseStmt(_) => ("ALTER DATABASE with options", "ALTER DATABASE … SET is possible."),
+        NodeEnum::AlterDatabaseStmt(alter)
+            if tree::options(&alter.options).any(|o| o.defname != "connection_limit") =>
+        {
+            ("ALTER DATABASE with this option", "CONNECTION LIMIT and ALTER DATABASE … SET are possible.")
+        }
         NodeEnum::CreateSubscriptionStmt(_)
         | NodeEnum::AlterSubscriptionStmt(_)
         | NodeEnum::DropSubscriptionStmt(_) => ("a subscription", "Load the rows through a coordinator instead."),

@@ -30,11 +30,6 @@ pub(super) fn is_shared(node: &NodeEnum) -> bool {
 }
 
 fn is_kind_shared(kind: i32) -> bool {
-    let shared = [
-        ObjectType::ObjectRole,
-        ObjectType::ObjectDatabase,
-        ObjectType::ObjectTablespace,
-        ObjectType::ObjectParameterAcl,
-    ];
-    shared.iter().any(|one| *one as i32 == kind)
+    use ObjectType::{ObjectDatabase, ObjectParameterAcl, ObjectRole, ObjectTablespace};
+    matches!(kind.try_into(), Ok(ObjectDatabase | ObjectParameterAcl | ObjectRole | ObjectTablespace))
 }

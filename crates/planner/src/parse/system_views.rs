@@ -4,10 +4,11 @@
 //! functions about what tables, indexes and databases hold and what happened to them, which know one datanode's part;
 //! `pg_prepared_xacts`, which on a datanode lists our gids, while users expect their own names; and `pg_trigger`, where a trigger
 //! that the coordinator runs looks as if it were switched off, with its kin in `information_schema`; `pg_rewrite`, where a rule looks
-//! as if it were a replica's; and `pg_database`, where templates look as if clients could connect to them. In place of most views
-//! functions stand, for some clients read no other views than the system's (`restrict_nonsystem_relation_kind`). The text is changed
-//! before it is parsed, so describing, planning and running it all mean the same view. What is changed is not led away: it is refused.
-//! A position that PostgreSQL reports behind the name is too large by the length of the schema's.
+//! as if it were a replica's; `pg_database`, where templates look as if clients could connect to them; and `pg_authid` and `pg_roles`,
+//! whose limits no datanode is to meet. In place of most views functions stand, for some clients read no other views than the
+//! system's (`restrict_nonsystem_relation_kind`). The text is changed before it is parsed, so describing, planning and running it all
+//! mean the same view. What is changed is not led away: it is refused. A position that PostgreSQL reports behind the name is too large
+//! by the length of the schema's.
 
 use pg_query::protobuf::{FuncCall, ParseResult, RangeVar};
 use pg_query::{Node, NodeEnum};
@@ -29,11 +30,13 @@ const ROWS: &str = "pg_stat_user_tables";
 /// Backends in them have the process ids of their sessions.
 const PROGRESS: &str = "pg_stat_progress_";
 /// What a datanode has more of than users made.
-const OTHERS: [(&str, &str); 5] = [
+const OTHERS: [(&str, &str); 7] = [
     (CATALOG, "pg_prepared_xacts"),
     (CATALOG, "pg_trigger"),
     (CATALOG, "pg_rewrite"),
     (CATALOG, "pg_database"),
+    (CATALOG, "pg_authid"),
+    (CATALOG, "pg_roles"),
     ("information_schema", "triggers"),
 ];
 const SCHEMA: &str = "loxo";

@@ -430,13 +430,10 @@ pub(super) enum Found {
 }
 
 fn column_names(ctx: &Context<'_>, node: &Node, names: &mut HashSet<String>) {
-    match &node.node {
-        Some(NodeEnum::RowExpr(row)) => row.args.iter().for_each(|part| column_names(ctx, part, names)),
-        _ => {
-            if let Some((column, _)) = terms::peel(ctx, node) {
-                names.extend(tree::last_name(&column.fields).map(str::to_owned));
-            }
-        }
+    if let Some(NodeEnum::RowExpr(row)) = &node.node {
+        row.args.iter().for_each(|part| column_names(ctx, part, names));
+    } else if let Some((column, _)) = terms::peel(ctx, node) {
+        names.extend(tree::last_name(&column.fields).map(str::to_owned));
     }
 }
 

@@ -128,7 +128,10 @@ fn local_plan(ctx: &Context<'_>, statement: &Statement, select: &SelectStmt, fac
             Err(Not::Local(reason.to_owned()))
         }
         Some(gather) if facts.locking => Ok(Plan::Gather(two_phase::locked_in_order(gather)?)),
-        Some(gather) if may_merge(ctx, facts) => Ok(Plan::Gather(gather)),
+        // May rows go from the nodes to the client as they are?
+        Some(gather) if !facts.names_table && !facts.writes && ctx.exchanged.is_empty() && ctx.copies.is_none() => {
+            Ok(Plan::Gather(gather))
+        }
         Some(gather) => Ok(Plan::Gather(Gather { merge: None, ..gather })),
         None => Err(Not::Local(reason.to_owned())),
     }
@@ -138,11 +141,6 @@ fn local_plan(ctx: &Context<'_>, statement: &Statement, select: &SelectStmt, fac
 fn calls_in_last(ctx: &Context<'_>, gather: &Gather) -> Result<bool> {
     let is_users = |node: Ref<'_>| matches!(node, Ref::FuncCall(call) if !ctx.user_functions(call).is_empty());
     tree::parse_select(&gather.final_sql.text)?.any(is_users)
-}
-
-/// May rows go from the nodes to the client as they are?
-fn may_merge(ctx: &Context<'_>, facts: &Facts) -> bool {
-    !facts.names_table && !facts.writes && ctx.exchanged.is_empty() && ctx.copies.is_none()
 }
 
 /// Everything is on one node, or on each of several.

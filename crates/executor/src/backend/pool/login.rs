@@ -12,6 +12,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use catalog::quote_literal;
+use planner::LIMIT_BASE;
 
 /// Between two settings in what a datanode answers: it cannot be in one.
 const SEPARATOR: char = '\u{1}';
@@ -28,6 +29,32 @@ pub(crate) struct Login {
     settings: HashMap<String, String>,
     /// What `RESET name` goes back to; read when the first session starts.
     pub(crate) defaults: OnceLock<HashMap<String, String>>,
+    pub(crate) limits: Limits,
+}
+
+/// How many sessions there may be at the same time; -1: as many as come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Limits {
+    pub(crate) of_role: i32,
+    pub(crate) in_database: i32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { of_role: -1, in_database: -1 }
+    }
+}
+
+impl Limits {
+    /// From both as a datanode has them.
+    fn of(text: &str) -> Self {
+        let mut limits = text.split(' ').map(|limit| {
+            let limit = limit.parse().unwrap_or(-1);
+            if limit >= LIMIT_BASE { limit - LIMIT_BASE } else { limit }
+        });
+        let mut next = || limits.next().unwrap_or(-1);
+        Self { of_role: next(), in_database: next() }
+    }
 }
 
 /// Of the gtm in the session's database, and in the cluster's first one if that is another; else 0.
@@ -50,7 +77,8 @@ impl Logins {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if known.0 != epochs {
             let stale = std::mem::take(&mut known.1);
-            let same = stale.into_iter().filter(|(name, old)| name == user && old.stamp == login.stamp);
+            let is_same = |old: &Login| old.stamp == login.stamp && old.limits == login.limits;
+            let same = stale.into_iter().filter(|(name, old)| name == user && is_same(old));
             *known = (epochs, same.collect());
         }
         known.1.entry(user.to_owned()).or_insert_with(|| Arc::new(login)).clone()
@@ -64,13 +92,15 @@ impl Login {
             let value = value.unwrap_or_default();
             String::from_utf8_lossy(&value).into_owned()
         });
-        let (facts, settings) = (values.next().unwrap_or_default(), values.next().unwrap_or_default());
+        let mut next = || values.next().unwrap_or_default();
+        let (facts, settings, limits) = (next(), next(), next());
         let mut hasher = DefaultHasher::new();
         (&facts, &settings).hash(&mut hasher);
         // The later of two has the higher rank.
         let pairs = settings.split(SEPARATOR).filter_map(|setting| setting.split_once('='));
         let settings = pairs.map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned())).collect();
-        Self { stamp: hasher.finish().max(SERVICE + 1), settings, defaults: OnceLock::new() }
+        let limits = Limits::of(&limits);
+        Self { stamp: hasher.finish().max(SERVICE + 1), settings, defaults: OnceLock::new(), limits }
     }
 
     /// The commands that give a backend that was opened under `other` this login's settings.
@@ -102,11 +132,12 @@ impl Login {
 /// What the server looks at when a user connects, and the settings from the weakest to the strongest.
 pub(super) fn login_sql(user: &str) -> String {
     format!(
-        "SELECT pg_catalog.concat_ws(' ', r.oid, r.rolcanlogin, \
+        "SELECT pg_catalog.concat_ws(' ', r.oid, r.rolcanlogin, r.rolsuper, \
            pg_catalog.has_database_privilege(r.oid, d.oid, 'CONNECT')), \
          (SELECT pg_catalog.string_agg(u.setting, pg_catalog.chr({}) ORDER BY s.setrole <> 0, s.setdatabase <> 0, u.number) \
           FROM pg_catalog.pg_db_role_setting s, pg_catalog.unnest(s.setconfig) WITH ORDINALITY u(setting, number) \
-          WHERE s.setrole IN (0, r.oid) AND s.setdatabase IN (0, d.oid)) \
+          WHERE s.setrole IN (0, r.oid) AND s.setdatabase IN (0, d.oid)), \
+         pg_catalog.concat_ws(' ', r.rolconnlimit, d.datconnlimit) \
          FROM pg_catalog.pg_roles r, pg_catalog.pg_database d \
          WHERE r.rolname = {} AND d.datname = pg_catalog.current_database()",
         SEPARATOR as u32,
@@ -131,6 +162,14 @@ mod tests {
         let login = login("1 t t", "a=1\u{1}b=x=y\u{1}a=2");
         assert_eq!(login.settings.get("a").map(String::as_str), Some("2"));
         assert_eq!(login.settings.get("b").map(String::as_str), Some("x=y"));
+    }
+
+    #[test]
+    fn limits_are_those_that_users_set() {
+        let limits = |of_role, in_database| Limits { of_role, in_database };
+        assert_eq!(Limits::of("1073741824 1073741831"), limits(0, 7));
+        assert_eq!(Limits::of("-1 3"), limits(-1, 3));
+        assert_eq!(Limits::of(""), limits(-1, -1));
     }
 
     #[test]

@@ -151,7 +151,9 @@ impl Search<'_> {
         let reads_made = state.exchanges.iter().any(|exchange| block.text.contains(&exchange.table));
         if reads_made
             || !columns.iter().all(|column| self.is_comparable(column))
-            || !is_just_rows(self.ctx, &block.query)?
+            || !shape::only_chooses(&block.query)
+            || !block.query.sort_clause.is_empty()
+            || shape::is_aggregated(self.ctx, &block.query)?
             || !is_only_asked(query, block)?
         {
             return Ok(None);
@@ -235,11 +237,6 @@ impl Search<'_> {
 fn counts_rows(ctx: &Context<'_>, value: &Node) -> bool {
     let Some(call) = value.get::<FuncCall>() else { return false };
     ctx.is_builtin(&call.funcname) && exact::combined_of(&ctx.builtin_functions(call)) == Some(Combined::Count)
-}
-
-/// Does it give columns of rows as they are found, in any order?
-fn is_just_rows(ctx: &Context<'_>, select: &SelectStmt) -> Result<bool> {
-    Ok(shape::only_chooses(select) && select.sort_clause.is_empty() && !shape::is_aggregated(ctx, select)?)
 }
 
 /// Is every place of the block in IN, ANY or ALL? How often a row occurs does not matter there.

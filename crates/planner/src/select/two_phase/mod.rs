@@ -136,11 +136,7 @@ fn over_input(select: &SelectStmt) -> SelectStmt {
 
 /// The level without FROM and WHERE.
 fn upper(select: &SelectStmt) -> SelectStmt {
-    let mut upper = select.clone();
-    upper.from_clause.clear();
-    upper.where_clause = None;
-    upper.with_clause = None;
-    upper
+    SelectStmt { from_clause: Vec::new(), where_clause: None, with_clause: None, ..select.clone() }
 }
 
 /// A temp table cannot have a column of type `record` or `void`.
