@@ -216,7 +216,7 @@ pub fn open_files_shortage(datanodes: usize, pool_size: usize, clients: usize, a
     (needed > allowed).then(|| {
         format!(
             "{allowed} open files are allowed, but {needed} may be needed for {clients} clients and {} connections to each of \
-             {datanodes} datanodes. Raise the limit (ulimit -Hn, LimitNOFILE of systemd), or set a smaller pool_size.",
+             {datanodes} datanodes. Raise the limit (ulimit -Hn, LimitNOFILE of systemd), or set a smaller pool_size or max_clients.",
             most_connections(pool_size)
         )
     })

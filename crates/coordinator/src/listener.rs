@@ -135,7 +135,8 @@ async fn serve_client(shared: Arc<Shared>, stream: TcpStream, peer: SocketAddr) 
     let opening = {
         let stranger = Stranger::new(shared.admission());
         tokio::select! {
-            opening = startup::open(&shared, stream, peer) => opening?,
+            // In a box, for this future is larger than a session's, and is needed once.
+            opening = Box::pin(startup::open(&shared, stream, peer)) => opening?,
             error = stranger.sent_away() => return Err(error),
         }
     };

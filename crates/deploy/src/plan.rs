@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use cluster::certificates;
 use cluster::host::{File, Joining, Process, Server, Wanted};
-use cluster::{Auth, ClusterSection, Config, Coordinator, Datanode, Gtm, SslMode, gtm_name, pool_left};
+use cluster::{Auth, ClusterSection, Config, Coordinator, Datanode, Gtm, MAX_CLIENTS, SslMode, gtm_name, pool_left};
 use pgerror::{PgError, Result, SqlState};
 
 use crate::inventory::{Host, Inventory, invalid};
@@ -235,6 +235,7 @@ fn add_coordinators(inventory: &Inventory, config: &mut Config) -> Result<()> {
         listen: SocketAddr::new(address, inventory.ports.coordinator).to_string(),
         auth: Auth::Scram,
         pool_size,
+        max_clients: MAX_CLIENTS,
         metrics: None,
         page: None,
         tls_certificate: Some(format!("{SERVERS}/{name}.crt").into()),

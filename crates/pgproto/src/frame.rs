@@ -10,6 +10,8 @@ pub const FRAME_BYTES_MAX: usize = 0x3fff_ffff;
 /// Bytes asked of the socket at once. PostgreSQL writes 8 KiB pieces; larger reads take several of them in one call, and
 /// 64 KiB stays below the allocator's threshold for mapping fresh pages.
 pub const READ_BYTES: usize = 64 * 1024;
+/// … until once as much has come as was asked for: most clients send little, and there may be thousands.
+const FIRST_READ_BYTES: usize = 8 * 1024;
 
 /// Tag and length.
 pub const HEADER_BYTES: usize = 5;
@@ -26,6 +28,8 @@ pub struct Frame {
 pub struct FrameReader {
     io: Box<dyn AsyncRead + Send + Sync + Unpin>,
     buffer: BytesMut,
+    /// Bytes asked of the stream at once.
+    read_bytes: usize,
     ended: bool,
     frame_bytes_max: usize,
     length_max: fn(u8) -> Result<usize>,
@@ -49,7 +53,8 @@ impl FrameReader {
     pub fn new(io: impl AsyncRead + Send + Sync + Unpin + 'static) -> Self {
         Self {
             io: Box::new(io),
-            buffer: BytesMut::with_capacity(READ_BYTES),
+            buffer: BytesMut::with_capacity(FIRST_READ_BYTES),
+            read_bytes: FIRST_READ_BYTES,
             ended: false,
             frame_bytes_max: FRAME_BYTES_MAX,
             length_max: |_| Ok(FRAME_BYTES_MAX),
@@ -99,15 +104,19 @@ impl FrameReader {
         if self.ended {
             return Ok(0);
         }
-        if self.buffer.capacity() - self.buffer.len() < READ_BYTES / 2 {
-            self.buffer.reserve(READ_BYTES);
+        if self.buffer.capacity() - self.buffer.len() < self.read_bytes / 2 {
+            self.buffer.reserve(self.read_bytes);
         }
+        let spare = self.buffer.capacity() - self.buffer.len();
         let count = match self.io.read_buf(&mut self.buffer).await {
             // A peer that left without TLS's goodbye: messages have an end of their own.
             Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => 0,
             read => read?,
         };
         self.ended = count == 0;
+        if count == spare {
+            self.read_bytes = READ_BYTES;
+        }
         Ok(count)
     }
 

@@ -138,6 +138,9 @@ pub struct Coordinator {
     /// Most connections to each datanode.
     #[serde(default = "pool_size")]
     pub pool_size: usize,
+    /// Most clients at a time, three of them superusers only.
+    #[serde(default = "max_clients")]
+    pub max_clients: usize,
     /// `host:port` where it tells its figures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metrics: Option<String>,
@@ -287,6 +290,13 @@ pub(crate) const POOL_SIZE: usize = 60;
 
 fn pool_size() -> usize {
     POOL_SIZE
+}
+
+/// Clients of a coordinator, unless the file says another number.
+pub const MAX_CLIENTS: usize = 5000;
+
+fn max_clients() -> usize {
+    MAX_CLIENTS
 }
 
 fn postgres() -> String {

@@ -9,7 +9,9 @@ use pgproto::Encryption;
 use super::directory::{Directory, Kind, Part};
 use super::{DATANODE_PORT_OFFSET, GTM_PORT_OFFSET, PAGE_PORT_OFFSET, PAGES_MAX};
 use crate::check::pool_left;
-use crate::config::{Auth, ClusterSection, Config, Coordinator, Datanode, Gtm, Local, Log, SslMode, gtm_name, invalid};
+use crate::config::{
+    Auth, ClusterSection, Config, Coordinator, Datanode, Gtm, Local, Log, MAX_CLIENTS, SslMode, gtm_name, invalid,
+};
 use crate::disk;
 use crate::settings::{Machine, Profile, max_connections};
 use crate::sql::Endpoint;
@@ -234,6 +236,7 @@ fn coordinator(port: u16, place: usize, pool_size: usize) -> Coordinator {
         name: format!("coord{}", place + 1),
         listen: format!("127.0.0.1:{}", port + place as u16),
         pool_size,
+        max_clients: MAX_CLIENTS,
         auth: Auth::Trust,
         metrics: None,
         page: (place < PAGES_MAX).then(|| format!("127.0.0.1:{}", port + PAGE_PORT_OFFSET + place as u16)),

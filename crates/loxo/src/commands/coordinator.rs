@@ -26,9 +26,6 @@ pub struct Arguments {
     pub detached: bool,
 }
 
-/// Clients that a coordinator serves at a time.
-const CLIENTS_MAX: usize = 1000;
-
 /// Runs the command.
 pub async fn run(arguments: Arguments) -> Result<()> {
     let config = Config::load(&arguments.config)?;
@@ -42,6 +39,7 @@ pub async fn run(arguments: Arguments) -> Result<()> {
     })?;
     let authentication = authentication(&config, own)?;
     let mut options = options(&config, &own.name, own.name.clone(), listen, authentication, own.pool_size)?;
+    options.clients_max = own.max_clients;
     options.tls = own.tls().map(|(certificate, key)| TlsOptions {
         certificate: config.beside(certificate),
         key: config.beside(key),
@@ -53,7 +51,7 @@ pub async fn run(arguments: Arguments) -> Result<()> {
     }
     let name = own.name.clone();
     let allowed = cluster::raise_open_files();
-    let shortage = cluster::open_files_shortage(config.datanodes.len(), own.pool_size, CLIENTS_MAX, allowed);
+    let shortage = cluster::open_files_shortage(config.datanodes.len(), own.pool_size, own.max_clients, allowed);
     shortage.into_iter().for_each(|warning| tracing::warn!("{warning}"));
     let coordinator = Coordinator::bind(options).await?;
     super::tell_figures(own.metrics.as_deref(), coordinator.figures()).await?;
@@ -129,6 +127,6 @@ pub fn options(
         metadata: cluster::METADATA_SQL,
         pool_size,
         tls: None,
-        clients_max: CLIENTS_MAX,
+        clients_max: cluster::MAX_CLIENTS,
     })
 }
