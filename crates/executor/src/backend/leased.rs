@@ -78,8 +78,11 @@ pub(crate) struct LeasedConnection {
     pub(crate) left: Leavings,
     /// Some of it may be settings that the other nodes of the block have not heard of.
     pub(crate) asks_settings: bool,
-    /// Parses whose success is not known yet, in order.
-    pub(crate) parsing: VecDeque<StatementKey>,
+    /// Parses whose success is not known yet, in order; `None`: of a statement that is not kept.
+    pub(crate) parsing: VecDeque<Option<StatementKey>>,
+    /// The block has made settings, by which PostgreSQL may read constants and names: statements prepared before mean something else,
+    /// and what is prepared now does after the block.
+    pub(crate) has_settings_of_block: bool,
     /// The error of the answer being read.
     pub(crate) failure: Option<PgError>,
     /// Of the rows of the answer being read, if they are to be looked at.
@@ -134,6 +137,7 @@ impl LeasedConnection {
             left: Leavings::default(),
             asks_settings: false,
             parsing: VecDeque::new(),
+            has_settings_of_block: false,
             failure: None,
             ids: None,
             earlier: 0,

@@ -5,6 +5,7 @@ use pgerror::{PgError, Result, SqlState, field};
 use pgproto::backend::{self, Field, tag};
 use pgproto::connection::{Run, unexpected};
 use pgproto::frontend::{self, Bind, Target};
+use planner::Statement;
 
 use crate::backend::call::{Call, Parameters};
 use crate::backend::leased::Gating;
@@ -12,6 +13,9 @@ use crate::backend::leased::LeasedConnection;
 use crate::backend::pool::StatementKey;
 use crate::backend::type_ids::AnswerIds;
 use pgproto::frame::HEADER_BYTES;
+
+/// A longer text with constants in quotes is not kept prepared: it is not worth the look at them.
+const KEPT_WITH_QUOTES_BYTES_MAX: usize = 8 * 1024;
 
 /// A step of an answer.
 #[derive(Debug)]
@@ -60,6 +64,14 @@ pub(crate) fn said_without_ours(error: PgError, database: &str) -> PgError {
     }
 }
 
+/// Might there be a constant in the statement for which PostgreSQL reads the clock when it parses it (`'now'`)? It would keep the value.
+fn may_read_clock_when_parsed(sql: &str) -> bool {
+    let has_quotes =
+        sql.contains('\'') || sql.as_bytes().windows(2).any(|two| two[0] == b'$' && !two[1].is_ascii_digit());
+    let moves = |statements: Vec<Statement>| statements.iter().any(Statement::has_moving_constant);
+    has_quotes && (sql.len() > KEPT_WITH_QUOTES_BYTES_MAX || planner::parse(sql).is_ok_and(moves))
+}
+
 impl LeasedConnection {
     /// Queues `sql`; `schema_version` guards the prepared statements of this backend.
     pub(crate) fn start(&mut self, sql: &str, call: &Call, schema_version: u64) {
@@ -91,10 +103,7 @@ impl LeasedConnection {
     pub(crate) fn bind(&mut self, sql: &str, call: &Call, parameters: &Parameters, schema_version: u64) -> Bind {
         let types = call.fragment_types(sql);
         let statement = match call.one_off {
-            true => {
-                frontend::parse(self.link.connection.out(), b"", sql.as_bytes(), &types);
-                Bytes::new()
-            }
+            true => self.parse_unnamed(sql, &types),
             false => self.prepare(sql, &types, schema_version),
         };
         Bind {
@@ -112,10 +121,7 @@ impl LeasedConnection {
         self.span = self.link.fragment();
         let bind = match &call.parameters {
             Some(parameters) => self.bind(sql, call, parameters, schema_version),
-            None => {
-                frontend::parse(self.link.connection.out(), b"", sql.as_bytes(), &[]);
-                Bind { portal: Bytes::new(), statement: Bytes::new(), ..Bind::default() }
-            }
+            None => Bind { portal: Bytes::new(), statement: self.parse_unnamed(sql, &[]), ..Bind::default() },
         };
         let describes = self.describes(call, schema_version);
         let out = self.link.connection.out();
@@ -169,23 +175,36 @@ impl LeasedConnection {
         }
     }
 
+    /// Queues Parse of a statement that is not kept; gives its name.
+    fn parse_unnamed(&mut self, sql: &str, types: &[u32]) -> Bytes {
+        frontend::parse(self.link.connection.out(), b"", sql.as_bytes(), types);
+        self.parsing.push_back(None);
+        Bytes::new()
+    }
+
     /// Queues Parse unless this backend has the statement; gives its name there.
     pub(crate) fn prepare(&mut self, sql: &str, types: &[u32], schema_version: u64) -> Bytes {
         let link = &mut self.link;
         for name in link.statements.expire(schema_version) {
             frontend::close(link.connection.out(), Target::Statement, &name);
         }
-        let sql = Bytes::copy_from_slice(sql.as_bytes());
-        let key = StatementKey { sql: sql.clone(), types: types.to_vec(), settings: link.applied_settings };
+        if self.has_settings_of_block {
+            return self.parse_unnamed(sql, types);
+        }
+        let text = Bytes::copy_from_slice(sql.as_bytes());
+        let key = StatementKey { sql: text, types: types.to_vec(), settings: link.applied_settings };
         if let Some(name) = link.statements.get(&key) {
             return name;
+        }
+        if may_read_clock_when_parsed(sql) {
+            return self.parse_unnamed(sql, types);
         }
         let (name, evicted) = link.statements.insert(key.clone());
         if let Some(old) = evicted {
             frontend::close(link.connection.out(), Target::Statement, &old);
         }
-        frontend::parse(link.connection.out(), &name, &sql, types);
-        self.parsing.push_back(key);
+        frontend::parse(link.connection.out(), &name, &key.sql, types);
+        self.parsing.push_back(Some(key));
         name
     }
 
@@ -273,7 +292,7 @@ impl LeasedConnection {
                     self.span = tracing::Span::none();
                     self.ids = None;
                     self.own_answers = 0;
-                    for key in self.parsing.drain(..) {
+                    for key in self.parsing.drain(..).flatten() {
                         self.link.statements.remove(&key);
                     }
                     let Some(error) = self.failure.take() else { return Ok(Event::Done) };

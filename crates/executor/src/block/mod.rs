@@ -90,12 +90,22 @@ pub(crate) struct Block {
 #[derive(Clone, Debug)]
 pub(crate) enum Replay {
     Savepoint(String, Settings),
-    /// A command, and whether it is about the transaction itself.
-    Set(String, bool),
+    /// A command, and what it is about.
+    Set(String, About),
     /// A setting that no node is told of, and its value from here on.
     Own(&'static str, Option<String>),
     /// LISTEN or UNLISTEN, which counts from the commit on.
     Listen(Change),
+}
+
+/// What a command changes that a node is sent when it joins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum About {
+    /// A setting, by which PostgreSQL may read constants and names.
+    Setting,
+    /// The transaction that it is sent in.
+    Transaction,
+    Locks,
 }
 
 /// A step of LISTEN or UNLISTEN, which takes effect when its transaction commits.
@@ -121,7 +131,11 @@ pub(crate) enum GlobalSnapshot {
 impl Replay {
     pub(crate) fn set(command: String) -> Self {
         let is_about_itself = planner::parse(&command).is_ok_and(|statements| statements.iter().any(sets_transaction));
-        Replay::Set(command, is_about_itself)
+        Replay::Set(command, if is_about_itself { About::Transaction } else { About::Setting })
+    }
+
+    pub(crate) fn lock(command: String) -> Self {
+        Replay::Set(command, About::Locks)
     }
 }
 
@@ -162,6 +176,11 @@ impl Block {
         self.replay.iter().any(|step| matches!(step, Replay::Set(..)))
     }
 
+    /// Are there others than those of the transaction itself?
+    pub(crate) fn has_settings_of_session(&self) -> bool {
+        self.replay.iter().any(|step| matches!(step, Replay::Set(_, About::Setting)))
+    }
+
     /// What a node that joins is sent.
     pub(crate) fn joining_commands(&self) -> String {
         let mut sql = self.begin.clone();
@@ -199,7 +218,7 @@ impl Block {
     /// The settings made in the block but those of the transaction itself, in order.
     pub(crate) fn settings_made(&self) -> Vec<String> {
         let commands = self.replay.iter().filter_map(|step| match step {
-            Replay::Set(command, false) => Some(command.clone()),
+            Replay::Set(command, About::Setting | About::Locks) => Some(command.clone()),
             _ => None,
         });
         commands.collect()

@@ -26,7 +26,7 @@ use crate::backend::activity::Told;
 use crate::backend::call::Call;
 use crate::backend::cancel::Question;
 use crate::backend::slot::Slot;
-use crate::block::{Mode, Replay};
+use crate::block::{About, Mode, Replay};
 use crate::commands::statistics::Figures;
 use crate::engine::output::Output;
 use crate::engine::run::Completion;
@@ -140,7 +140,7 @@ impl Session {
             session.on_others_begun(&set).await?;
             // Wherever the last step runs.
             if let Some(block) = &mut session.block {
-                block.replay.push(Replay::Set(set, false));
+                block.replay.push(Replay::Set(set, About::Setting));
             }
             let done = Box::pin(session.dispatch(plan, call, output)).await;
             if let Some(block) = &mut session.block {

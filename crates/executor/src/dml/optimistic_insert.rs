@@ -36,7 +36,7 @@ impl Session {
         let nodes: Vec<NodeId> = parts.iter().map(|(node, _)| *node).collect();
         self.refuse_serializable(&nodes)?;
         let rows_before = output.rows_sent();
-        self.begin_over(&nodes, Locks::of_tables(tables).commands(" NOWAIT"), false);
+        self.begin_over(&nodes, &[], Locks::of_tables(tables).commands(" NOWAIT"), false);
         let tried = self.run_within_barrier(&nodes, parts, LeasedConnection::ask_whether_wrote, call, output).await;
         let worked = match tried {
             Ok(Some(completion)) => self.plan_holds().await.map(|()| Some(completion)),

@@ -87,8 +87,11 @@ impl Session {
         if self.block.is_none() {
             self.links.cancel().begins();
         }
-        self.links.link(slot)?.withholds_temp = self.withholds_temp;
-        let joins = mode == Mode::InBlock && !self.links.link(slot)?.begun;
+        let has_settings_of_block = self.block.as_ref().is_some_and(Block::has_settings_of_session);
+        let leased = self.links.link(slot)?;
+        leased.withholds_temp = self.withholds_temp;
+        leased.has_settings_of_block = has_settings_of_block;
+        let joins = mode == Mode::InBlock && !leased.begun;
         let needs_read_barrier = barrier != ReadBarrier::Never && self.needs_read_barrier(slot)?;
         let at_once = needs_read_barrier && barrier == ReadBarrier::First;
         self.links.link(slot)?.owes_read_barrier |= needs_read_barrier && !at_once;

@@ -44,6 +44,7 @@ use crate::backend::slot::Slot;
 use crate::block::Block;
 use crate::block::GlobalSnapshot;
 use crate::block::Mode;
+use crate::block::Replay;
 use crate::block::node_span::NodeSpan;
 use crate::block::suspended::Read;
 use crate::block::table_locks::Locks;
@@ -120,7 +121,7 @@ impl Session {
     /// while the gates are being shut, then, if that does not go well, one after the other.
     async fn begin_under_snapshot(&mut self, nodes: &[NodeId], settings: Vec<String>, locks: &Locks) -> Result<()> {
         if nodes.len() > 1 && self.is_consistent() {
-            self.begin_over(nodes, settings.iter().cloned().chain(locks.commands(" NOWAIT")).collect(), true);
+            self.begin_over(nodes, &settings, locks.commands(" NOWAIT"), true);
             if let Some(snapshot) = self.open_within_barrier(nodes).await? {
                 let generations = self.links.generations(nodes).await?;
                 if self.complete(snapshot, &generations) {
@@ -146,8 +147,7 @@ impl Session {
         locks: &Locks,
         reads: bool,
     ) -> Result<()> {
-        let with = |commands: Vec<String>| settings.iter().cloned().chain(commands).collect();
-        self.begin_over(nodes, with(locks.commands(" NOWAIT")), reads);
+        self.begin_over(nodes, &settings, locks.commands(" NOWAIT"), reads);
         let error = match self.open_on(nodes).await {
             Ok(()) => return Ok(()),
             Err(error) => error,
@@ -155,7 +155,7 @@ impl Session {
         match error.code() {
             SqlState::LOCK_NOT_AVAILABLE => {
                 self.rollback().await;
-                self.begin_over(nodes, with(locks.shared_commands()), reads);
+                self.begin_over(nodes, &settings, locks.shared_commands(), reads);
                 self.open_on(&[self.home]).await?;
                 self.open_on(nodes).await?;
                 match locks.exclusive_tables() {
@@ -166,7 +166,7 @@ impl Session {
             // Rights on some columns only, a materialized view: LOCK TABLE cannot, the statement may.
             SqlState::INSUFFICIENT_PRIVILEGE | SqlState::WRONG_OBJECT_TYPE | SqlState::UNDEFINED_TABLE => {
                 self.rollback().await;
-                self.begin_over(nodes, settings, reads);
+                self.begin_over(nodes, &settings, Vec::new(), reads);
                 Ok(())
             }
             _ => Err(error),
@@ -175,7 +175,7 @@ impl Session {
 
     /// A transaction of our own in REPEATABLE READ that would rather fail than wait for the locks of the tables it reads.
     pub(crate) fn begin_without_waiting(&mut self, nodes: &[NodeId], locks: &Locks) {
-        self.begin_over(nodes, locks.commands(" NOWAIT"), true);
+        self.begin_over(nodes, &[], locks.commands(" NOWAIT"), true);
     }
 
     /// May a statement of this block be run by other sessions, in a transaction of its own?
@@ -189,8 +189,9 @@ impl Session {
     }
 
     /// A transaction of our own in REPEATABLE READ; one node needs no global snapshot.
-    pub(crate) fn begin_over(&mut self, nodes: &[NodeId], commands: Vec<String>, reads: bool) {
-        self.begin_own(Isolation::RepeatableRead, commands, reads);
+    pub(crate) fn begin_over(&mut self, nodes: &[NodeId], settings: &[String], locks: Vec<String>, reads: bool) {
+        let replay = settings.iter().cloned().map(Replay::set).chain(locks.into_iter().map(Replay::lock)).collect();
+        self.begin_own(Isolation::RepeatableRead, replay, reads);
         let needs_snapshot = nodes.len() > 1 && self.is_consistent();
         if let Some(block) = self.block.as_mut().filter(|_| !needs_snapshot) {
             block.global_snapshot = GlobalSnapshot::Unneeded;

@@ -19,8 +19,7 @@ impl Session {
 
     /// Opens a block for one statement of a session that has none. One that reads may make temp tables for it, whatever
     /// `default_transaction_read_only` says; a write is to be refused by that.
-    pub(crate) fn begin_own(&mut self, isolation: Isolation, settings: Vec<String>, reads: bool) {
-        let replay = settings.into_iter().map(Replay::set).collect();
+    pub(crate) fn begin_own(&mut self, isolation: Isolation, replay: Vec<Replay>, reads: bool) {
         let modes = if reads { " READ WRITE" } else { "" };
         self.open_block(modes.to_owned(), isolation, false, replay, true);
     }

@@ -406,7 +406,7 @@ impl Session {
         };
         let all = self.context.nodes();
         let mut writers = self.suspend(block);
-        self.begin_over(&all, Vec::new(), true);
+        self.begin_over(&all, &[], Vec::new(), true);
         let snapshot = self.snapshot_of_both(&mut writers, nodes, &all).await;
         if snapshot.is_err() {
             self.rollback().await;
