@@ -304,6 +304,11 @@ mod system_views {
                 "SELECT loxo.pg_table_size(c.oid), pg_table_size('t'::regclass), loxo.pg_database_size('d') FROM pg_class c",
             ),
             (
+                "COPY (TABLE pg_roles) TO STDOUT; CREATE VIEW v AS TABLE pg_locks; TABLE information_schema.triggers",
+                "COPY (SELECT * FROM loxo.pg_roles()) TO STDOUT; CREATE VIEW v AS SELECT * FROM loxo.pg_locks(); SELECT * FROM loxo.triggers",
+            ),
+            ("SELECT rolname FROM ONLY pg_catalog.pg_authid a", "SELECT rolname FROM loxo.pg_authid() a"),
+            (
                 "SELECT pg_catalog . pg_terminate_backend(pid, 5) FROM pg_stat_activity WHERE pid <> pg_backend_pid()",
                 "SELECT loxo.pg_terminate_backend(pid, 5) FROM loxo.pg_stat_activity() WHERE pid <> loxo.pg_backend_pid()",
             ),
@@ -332,6 +337,8 @@ mod system_views {
             "GRANT SELECT ON pg_prepared_xacts TO PUBLIC",
             "SELECT * FROM pg_prepared_statements, pg_stat_ssl, loxo_node_x, public.loxo_table_skew",
             "SELECT mine.pg_backend_pid(), pg_backend_pid FROM t",
+            "CREATE VIEW v AS SELECT rolname, datname FROM pg_roles JOIN pg_database ON datdba = pg_roles.oid",
+            "INSERT INTO mine.pg_roles VALUES (1)",
         ] {
             assert_eq!(redirected(sql), None, "{sql}");
         }

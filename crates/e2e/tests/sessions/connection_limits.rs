@@ -11,7 +11,7 @@ use testkit::wire::{Client, CopyInput};
 const SOON: Duration = Duration::from_secs(20);
 
 const TABLES: &str = "CREATE TABLE t (k int PRIMARY KEY, v int); INSERT INTO t SELECT g, g % 7 FROM generate_series(1, 200) g; \
-     GRANT SELECT ON t TO PUBLIC";
+     GRANT SELECT ON t TO PUBLIC; CREATE VIEW limits AS SELECT rolname FROM pg_roles WHERE rolcanlogin";
 /// Needs connections of every kind.
 const JOIN: &str = "SELECT count(*), sum(a.k) FROM t a JOIN t b ON a.v = b.k";
 
@@ -75,6 +75,7 @@ fn script(cluster: &Cluster) -> Vec<String> {
     let of_role =
         "SELECT r.rolconnlimit, a.rolconnlimit FROM pg_roles r JOIN pg_authid a USING (oid) WHERE r.rolname = 'few'";
     script.run(&mut admin, of_role);
+    script.run(&mut admin, "SELECT pg_get_viewdef('limits'::regclass), count(*) FROM limits WHERE rolname = 'few'");
     script.run(&mut admin, "DO $$ BEGIN EXECUTE 'ALTER ROLE few CONNECTION LIMIT 3'; END $$");
     script.run(&mut admin, of_role);
     sessions.extend(script.connect("few", "postgres"));
@@ -85,7 +86,7 @@ fn script(cluster: &Cluster) -> Vec<String> {
     sessions.extend(script.connect("few", "postgres"));
     script.run(&mut admin, of_role);
 
-    script.run(&mut admin, "CREATE DATABASE d CONNECTION LIMIT 1");
+    script.run(&mut admin, "CREATE DATABASE d TEMPLATE template0 LC_COLLATE 'C' CONNECTION LIMIT = 1");
     let mut one = script.connect("few", "d").expect("the first");
     script.run(&mut one, "SELECT 1");
     assert!(script.connect("few", "d").is_none(), "one is there");

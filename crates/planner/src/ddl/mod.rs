@@ -411,24 +411,22 @@ impl Ddl<'_> {
     }
 
     fn drop(&self, drop: &pg_query::protobuf::DropStmt) -> Result<Plan> {
+        use ObjectType::{ObjectForeignTable, ObjectIndex, ObjectMatview, ObjectSequence, ObjectTable, ObjectView};
         let kind = ObjectType::try_from(drop.remove_type).unwrap_or(ObjectType::Undefined);
         if [ObjectType::ObjectEventTrigger, ObjectType::ObjectAccessMethod].contains(&kind) {
             return Err(PgError::unsupported("DROP of an object that the cluster does not manage")
                 .hint("Drop it on each datanode."));
         }
+        // The table in DROP TRIGGER's list of name lists.
+        let owner = |object: &Node| table_of(tree::names_of(&object.get::<List>()?.items).split_last()?.1);
         let is_part = [ObjectType::ObjectRule, ObjectType::ObjectTrigger, ObjectType::ObjectPolicy].contains(&kind);
-        if is_part && drop.objects.iter().filter_map(owner_name).any(|table| is_temporary(self.ctx, &table)) {
+        if is_part && drop.objects.iter().filter_map(owner).any(|table| is_temporary(self.ctx, &table)) {
             return Ok(self.temporary(DdlKind::Schema));
         }
-        let is_relation = [
-            ObjectType::ObjectTable,
-            ObjectType::ObjectView,
-            ObjectType::ObjectSequence,
-            ObjectType::ObjectIndex,
-            ObjectType::ObjectMatview,
-            ObjectType::ObjectForeignTable,
-        ]
-        .contains(&kind);
+        let is_relation = matches!(
+            kind,
+            ObjectTable | ObjectView | ObjectSequence | ObjectIndex | ObjectMatview | ObjectForeignTable
+        );
         if !is_relation && !drop.objects.is_empty() && drop.objects.iter().all(names_temporary) {
             return Ok(self.temporary(DdlKind::Schema));
         }
@@ -467,12 +465,6 @@ impl Ddl<'_> {
     fn forward_home(&self) -> Plan {
         Plan::Forward(Forward::of(self.statement, vec![self.ctx.home()], true))
     }
-}
-
-/// The table in DROP TRIGGER's list of name lists.
-fn owner_name(object: &Node) -> Option<RangeVar> {
-    let names = tree::names_of(&object.get::<List>()?.items);
-    table_of(names.split_last()?.1)
 }
 
 /// The name in DROP TABLE's list of name lists.

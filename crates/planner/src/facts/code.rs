@@ -88,8 +88,8 @@ fn judge(ctx: &Context<'_>, relation: &Relation, code: &Code) -> CodeFacts {
     let fault = |facts: &Facts| trigger_fault(catalog, facts, relation);
     let of_trigger = || judge.first(&code.triggers, "a trigger", TRIGGER_HINT, fault);
     let of_key = || judge.key(&code.triggers, relation);
-    let of_expression =
-        || judge.first(&code.expressions, "a constraint, default or index", EXPRESSION_HINT, judge_expression);
+    let beyond = |facts: &Facts| refused(facts).or_else(|| facts.reads_part.clone());
+    let of_expression = || judge.first(&code.expressions, "a constraint, default or index", EXPRESSION_HINT, beyond);
     let of_policy = judge.first(&code.policies, "a policy", POLICY_FUNCTION_HINT, beyond_computing);
     let of_policy = of_policy.or_else(|| judge.policy_tables(&code.policy_tables));
     let delete = of_trigger().or_else(of_key);
@@ -230,14 +230,10 @@ fn check_called(ctx: &Context<'_>, name: &RangeVar, of: impl Fn(&TempCode) -> &V
 /// Why the home node cannot run a function for a row of its own.
 fn home_fault(ctx: &Context<'_>, facts: &Facts) -> Option<String> {
     let lacks = !facts.has_what_functions_read(ctx.home());
-    match &facts.refused {
-        Some(refused) => Some(refused.message().into_owned()),
-        None if lacks => Some("It reads tables that the home node does not have".to_owned()),
-        None if facts.locking && facts.function_nodes.is_some() => {
-            Some("It locks rows of replicated tables".to_owned())
-        }
-        None => None,
-    }
+    let locks = facts.locking && facts.function_nodes.is_some();
+    let reads = lacks.then_some("It reads tables that the home node does not have");
+    let fault = reads.or(locks.then_some("It locks rows of replicated tables"));
+    refused(facts).or_else(|| fault.map(str::to_owned))
 }
 
 /// The functions that a change of what the name means leads to, through views too.
@@ -282,13 +278,12 @@ pub(crate) fn captures(relation: &Relation) -> bool {
 
 /// What a function does beyond computing.
 pub(crate) fn beyond_computing(facts: &Facts) -> Option<String> {
-    let refused = facts.refused.as_ref().map(|error| error.message().into_owned());
-    refused.or_else(|| facts.reads.clone()).or_else(|| facts.home.as_ref().map(|what| format!("It needs {what}")))
+    let read = refused(facts).or_else(|| facts.reads.clone());
+    read.or_else(|| facts.home.as_ref().map(|what| format!("It needs {what}")))
 }
 
-fn judge_expression(facts: &Facts) -> Option<String> {
-    let refused = facts.refused.as_ref().map(|error| error.message().into_owned());
-    refused.or_else(|| facts.reads_part.clone())
+fn refused(facts: &Facts) -> Option<String> {
+    facts.refused.as_ref().map(|error| error.message().into_owned())
 }
 
 /// Do policies of the tables in a statement read other tables, which the statement does not name?

@@ -31,6 +31,6 @@ pub(super) fn without_ours(sql: &str) -> Cow<'_, str> {
         Some(format!("({rows}){}", if name.alias.is_some() { String::new() } else { format!(" AS {catalog}") }))
     };
     let parsed = pg_query::parse(sql, 0).ok();
-    let changed = parsed.and_then(|parsed| replaced(sql, &parsed.protobuf, rows_of, |_| None));
+    let changed = parsed.and_then(|parsed| replaced(sql, &parsed.protobuf, |name, _| rows_of(name), |_| None));
     changed.map_or(Cow::Borrowed(sql), Cow::Owned)
 }

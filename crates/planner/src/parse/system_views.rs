@@ -29,16 +29,18 @@ const SKEW: &str = "loxo_table_skew";
 const ROWS: &str = "pg_stat_user_tables";
 /// Backends in them have the process ids of their sessions.
 const PROGRESS: &str = "pg_stat_progress_";
-/// What a datanode has more of than users made.
+/// What a datanode has more of than users made, and other values.
 const OTHERS: [(&str, &str); 7] = [
     (CATALOG, "pg_prepared_xacts"),
     (CATALOG, "pg_trigger"),
     (CATALOG, "pg_rewrite"),
+    ("information_schema", "triggers"),
     (CATALOG, "pg_database"),
     (CATALOG, "pg_authid"),
     (CATALOG, "pg_roles"),
-    ("information_schema", "triggers"),
 ];
+/// So many of them a view of the user's reads as well; of the last, few columns differ, and dumps of the view are to be PostgreSQL's.
+const OF_VIEWS: usize = 4;
 const SCHEMA: &str = "loxo";
 /// Ours of this name are views; the others are functions.
 const PLAIN: [&str; 2] = ["pg_prepared_xacts", "triggers"];
@@ -120,8 +122,9 @@ pub(super) fn redirect(sql: &str, parsed: &ParseResult) -> Option<String> {
     replaced(
         sql,
         parsed,
-        |name| {
-            let is_ours = is_of_all_nodes(name) || OTHERS.iter().any(|view| is_meant(name, view));
+        |name, is_of_view| {
+            let others = if is_of_view { &OTHERS[..OF_VIEWS] } else { &OTHERS };
+            let is_ours = is_of_all_nodes(name) || others.iter().any(|view| is_meant(name, view));
             let view = Some(&*name.relname).filter(|_| is_ours && name.catalogname.is_empty())?;
             Some(format!("{SCHEMA}.{view}{}", if PLAIN.contains(&view) { "" } else { "()" }))
         },
@@ -133,21 +136,23 @@ pub(super) fn redirect(sql: &str, parsed: &ParseResult) -> Option<String> {
     )
 }
 
-/// The query string with other texts in the place of names of tables and functions; `None` if there is nothing to be replaced. A
-/// WITH clause may define a bare name.
+/// The query string with other texts in the place of names of tables (`true`: in the definition of a view) and functions; `None` if
+/// there is nothing to be replaced. A WITH clause may define a bare name.
 pub(super) fn replaced(
     sql: &str,
     parsed: &ParseResult,
-    by: impl Fn(&RangeVar) -> Option<String>,
+    by: impl Fn(&RangeVar, bool) -> Option<String>,
     called: impl Fn(&FuncCall) -> Option<String>,
 ) -> Option<String> {
     let mut places = Vec::new();
-    for node in parsed.stmts.iter().filter_map(|raw| query(raw.stmt.as_deref())) {
+    for statement in parsed.stmts.iter().filter_map(|raw| raw.stmt.as_deref()) {
+        let Some(node) = query(Some(statement)) else { continue };
+        let is_of_view = matches!(statement.node, Some(NodeEnum::ViewStmt(_)));
         let (Ok(hidden), Ok(names)) = (node.with_names(), node.tables()) else { continue };
         let is_hidden = |name: &RangeVar| name.schemaname.is_empty() && hidden.contains(&name.relname);
         let is_changed = |at| node.any(|node| tree::changed(node).is_some_and(|of| of.location == at)).unwrap_or(true);
         for name in names.into_iter().filter(|name| !is_hidden(name)) {
-            if let (Some(text), Ok(start)) = (by(name), usize::try_from(name.location))
+            if let (Some(text), Ok(start)) = (by(name, is_of_view), usize::try_from(name.location))
                 && !is_changed(name.location)
             {
                 places.push((start, !name.schemaname.is_empty(), text));
@@ -172,7 +177,13 @@ pub(super) fn replaced(
         let first = tokens.iter().position(|token| token.start == start)?;
         // A schema, a dot, and then the name.
         let last = tokens.get(if is_qualified { first + 2 } else { first })?;
-        changed.replace_range(start..last.end, &text);
+        // What stands in its place may be a function.
+        let (start, command) = match first.checked_sub(1).and_then(|before| tokens.get(before)) {
+            Some(before) if before.is("only") => (before.start, ""),
+            Some(before) if before.is("table") => (before.start, "SELECT * FROM "),
+            _ => (start, ""),
+        };
+        changed.replace_range(start..last.end, &format!("{command}{text}"));
     }
     Some(changed)
 }
