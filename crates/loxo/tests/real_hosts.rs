@@ -137,7 +137,11 @@ fn the_password_file_is_used_and_unreachable_servers_are_named() {
     setup.says("check", 1, &["error: dn1: unreachable", "password authentication failed", "The server runs."]);
     std::fs::write(&password, "it's secret\n").unwrap();
     setup.says("init", 0, &["1 datanode initialised"]);
-    setup.says("check", 1, &["warning: cluster: there is only one datanode", "error: gtm: ", "error: coord1: ", "2 errors"]);
+    setup.says(
+        "check",
+        1,
+        &["warning: cluster: there is only one datanode", "error: gtm: ", "error: coord1: ", "2 errors"],
+    );
     load_directly(&setup);
 
     let Setup { servers, dir } = setup;

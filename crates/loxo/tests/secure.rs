@@ -187,7 +187,10 @@ fn refusals_are_those_of_one_server(secure: &Secure) {
     let mut datanode = secure.server.connect().unwrap();
     datanode.run("CREATE ROLE bare LOGIN; SELECT pg_reload_conf()").unwrap();
     let login = |port: u16, user: &str, password: &str| {
-        let to = format!("host=localhost port={port} user={user} dbname=postgres sslmode=prefer");
+        let to = format!(
+            "host=localhost port={port} user={user} dbname=postgres sslmode={}",
+            if port == secure.port { "require" } else { "disable" }
+        );
         let output = Command::new("psql").env("PGPASSWORD", password).args(["-XAt", "-c", "SELECT 1", &to]).output();
         let said = String::from_utf8(output.unwrap().stderr).unwrap();
         said.rsplit_once("FATAL: ").map(|(_, words)| words.trim().to_owned())
@@ -204,7 +207,9 @@ fn refusals_are_those_of_one_server(secure: &Secure) {
         assert!(output.status.success(), "{output:?}");
     };
     datanode.run("ALTER ROLE postgres PASSWORD 'root'").unwrap();
-    for (what, back) in [("NOLOGIN", "LOGIN"), ("VALID UNTIL '2001-01-01'", "VALID UNTIL 'infinity'"), ("LOGIN", "LOGIN")] {
+    for (what, back) in
+        [("NOLOGIN", "LOGIN"), ("VALID UNTIL '2001-01-01'", "VALID UNTIL 'infinity'"), ("LOGIN", "LOGIN")]
+    {
         alter(what);
         for (user, password) in [("app", "it's secret"), ("app", "wrong"), ("bare", "any"), ("nobody", "any")] {
             let [own, one] = [secure.port, secure.server.port()].map(|port| login(port, user, password));

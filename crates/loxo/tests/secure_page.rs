@@ -88,7 +88,8 @@ fn the_password_is_followed(dir: &TempDir, datanode: &mut Client, port: u16) {
         let output = output.unwrap();
         String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
     };
-    let cut_off = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE usename IN ('loxo_admin', 'app')";
+    let cut_off =
+        "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE usename IN ('loxo_admin', 'app')";
     let leads = "SELECT count(*) FROM pg_locks AS l JOIN pg_stat_activity AS a USING (pid) \
          WHERE l.relation = 'loxo.leader'::regclass AND l.mode = 'ExclusiveLock' AND a.usename = 'loxo_admin'";
     let works = |datanode: &mut Client, password: &str| {
@@ -112,7 +113,10 @@ fn the_password_is_followed(dir: &TempDir, datanode: &mut Client, port: u16) {
     let mut check = Command::new(env!("CARGO_BIN_EXE_loxo"));
     let check = check.args(["check", "--config", "loxo.toml"]).current_dir(dir.path()).output().unwrap();
     let check = String::from_utf8(check.stdout).unwrap();
-    assert!(check.contains("password authentication failed") && check.contains("The server runs. password_file"), "{check}");
+    assert!(
+        check.contains("password authentication failed") && check.contains("The server runs. password_file"),
+        "{check}"
+    );
     dir.write("password", b"a third one\n").unwrap();
     works(datanode, "a third one");
 }

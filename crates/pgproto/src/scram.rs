@@ -435,6 +435,22 @@ mod tests {
     }
 
     #[test]
+    fn a_first_message_that_cannot_be_is_refused_as_postgresql_does() {
+        let first = |text: &str, is_bound| {
+            let server = Server::new(Verifier::mock(vec![1; 16]), text.as_bytes(), None, is_bound);
+            let error = server.err().unwrap();
+            format!("{} {} {}", error.code().as_str(), error.message(), error.text(pgerror::field::DETAIL))
+        };
+        assert_eq!(first("", false), "08P01 malformed SCRAM message The message is empty.");
+        let unique = "08P01 unsupported SCRAM channel-binding type \"tls-unique\" ";
+        assert_eq!(first("p=tls-unique,,n=,r=x", true), unique);
+        assert!(first("p=tls-unique,,n=,r=x", false).contains("SCRAM-SHA-256 without channel binding"));
+        assert!(first("n,,n=,r=x", true).contains("does not include channel binding data"));
+        assert!(first("x,,n=,r=x", false).contains("Unexpected channel-binding flag \"x\""));
+        assert!(first("n,a=other,n=,r=x", false).starts_with("0A000 client uses authorization identity"));
+    }
+
+    #[test]
     fn an_unknown_user_fails_like_a_wrong_password() {
         let error = exchange(Secret::Password("x".into()), Verifier::mock(vec![1; 16])).err().unwrap();
         assert_eq!(error.code(), SqlState::INVALID_PASSWORD);

@@ -216,7 +216,10 @@ mod tests {
 
     #[test]
     fn serial_numbers_are_decimal() {
-        assert_eq!([&[0][..], &[9], &[1, 0], &[0, 0xff, 0xff, 0xff, 0xff]].map(decimal), ["0", "9", "256", "4294967295"]);
+        assert_eq!(
+            [&[0][..], &[9], &[1, 0], &[0, 0xff, 0xff, 0xff, 0xff]].map(decimal),
+            ["0", "9", "256", "4294967295"]
+        );
         assert_eq!(decimal(&[1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]), "1208925819614629174706176");
     }
 

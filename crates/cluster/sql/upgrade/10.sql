@@ -46,8 +46,8 @@ BEGIN
 END
 $$;
 
--- Clients connect to coordinators.
-CREATE FUNCTION loxo.pg_stat_ssl() RETURNS SETOF pg_catalog.pg_stat_ssl
+-- Clients connect to coordinators. Who comes from layout 6 has it.
+CREATE OR REPLACE FUNCTION loxo.pg_stat_ssl() RETURNS SETOF pg_catalog.pg_stat_ssl
     LANGUAGE sql SET search_path = pg_catalog, pg_temp
     AS $$
     SELECT r.*

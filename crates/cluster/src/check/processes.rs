@@ -29,7 +29,8 @@ pub(super) async fn check(config: &Config, report: &mut Report) {
                 report.error(&own.name, text, start(config, "coordinator", &own.name));
             }
             true => {
-                let text = format!("no coordinator answers on this host, and {} does not say on which it is", own.listen);
+                let text =
+                    format!("no coordinator answers on this host, and {} does not say on which it is", own.listen);
                 report.warning(&own.name, text, "Check on its host, or give it an address in \"listen\".");
             }
         }
@@ -39,7 +40,9 @@ pub(super) async fn check(config: &Config, report: &mut Report) {
 fn start(config: &Config, what: &str, name: &str) -> String {
     match config.local {
         Some(_) => "\"loxo up\" starts what does not run; \"loxo status\" names the log.".to_owned(),
-        None => format!("Start it on its host (\"loxo {what} --config F --name {name}\", or its service), or look into its log."),
+        None => format!(
+            "Start it on its host (\"loxo {what} --config F --name {name}\", or its service), or look into its log."
+        ),
     }
 }
 

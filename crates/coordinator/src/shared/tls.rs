@@ -20,9 +20,9 @@ use pgproto::tls::{ALPN, explained, files};
 use pgproto::{FrameReader, FrameWriter, x509};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::{ServerConfig, ServerConnection};
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
+use tokio_rustls::rustls::{ServerConfig, ServerConnection};
 
 /// Where certificate and key lie, and whether a client may do without.
 #[derive(Clone, Debug)]

@@ -162,6 +162,16 @@ fn refused_logins(cluster: &Cluster) {
     assert!(line.contains("nobody knows") && line.contains("28000") && line.contains("127.0.0.1"), "{line}");
 }
 
+fn has_room_for(cluster: &Cluster, clients: usize) {
+    cluster.loxo(&["down"]).expect("it ends");
+    let path = cluster.dir().join("cluster.toml");
+    let before = std::fs::read_to_string(&path).expect("the configuration");
+    let after = before.replace("max_clients = 5000", &format!("max_clients = {clients}"));
+    assert_ne!(after, before, "{before}");
+    std::fs::write(&path, after).expect("written");
+    cluster.up().expect("it starts");
+}
+
 /// The last places are for superusers.
 fn full_house(cluster: &Cluster) {
     let connect = |user| Client::connect_with(cluster.coordinators()[0], &[("user", user), ("database", "postgres")]);
@@ -254,6 +264,7 @@ fn passwords(cluster: &Cluster) {
 #[test]
 fn a_coordinator_bears_what_a_server_must_bear() {
     let cluster = Cluster::start(2, 1).expect("a cluster");
+    has_room_for(&cluster, 200);
     let mut client = cluster.connect(0).expect("a session");
     deep_statements(&mut client);
     wide_statements(&mut client);
