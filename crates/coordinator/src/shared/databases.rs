@@ -89,8 +89,10 @@ impl Databases {
 
     /// Why it is not served. Templates are on the datanodes alone.
     async fn refusal(&self, name: &str) -> Result<PgError> {
-        let sql =
-            format!("SELECT datname FROM pg_catalog.pg_database WHERE datname = {}", catalog::quote_literal(name));
+        let sql = format!(
+            "SELECT 1 FROM pg_catalog.pg_database WHERE datname = {} AND (datistemplate OR NOT datallowconn)",
+            catalog::quote_literal(name)
+        );
         let found = self.first.query_as_service(self.first.home(), &sql).await?;
         Ok(match found.is_empty() {
             true => none(name),
