@@ -1,13 +1,15 @@
-//! `loxo check`: what is wrong with a configuration or with the servers it names.
+//! `loxo check`: what is wrong with a configuration or with the processes it names.
 
 use std::collections::BTreeMap;
 
 use futures_util::future::join_all;
-use pgerror::Result;
+use pgerror::{PgError, Result, SqlState};
 
 use crate::config::{Config, Datanode, POOL_SIZE, SslMode, gtm_name, is_loopback};
 use crate::postgres::{MAJOR_MAX, MAJOR_MIN};
 use crate::sql::Session;
+
+mod processes;
 
 /// How bad it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -107,18 +109,32 @@ impl Report {
     }
 }
 
-/// Looks at a valid configuration and at every server it names; changes nothing. No finding means all is well.
+/// Looks at a valid configuration and at the datanodes it names; changes nothing. No finding means all is well.
 pub async fn check(config: &Config) -> Result<Vec<Finding>> {
     let mut report = Report::default();
-    check_configuration(config, &mut report);
+    check_datanodes(config, &mut report).await?;
+    Ok(report.findings)
+}
+
+/// The same, and tries every gtm and coordinator, unless there is no cluster yet that they could serve.
+pub async fn check_all(config: &Config) -> Result<Vec<Finding>> {
+    let mut report = Report::default();
+    if check_datanodes(config, &mut report).await? {
+        processes::check(config, &mut report).await;
+    }
+    Ok(report.findings)
+}
+
+/// False if a datanode has no metadata.
+async fn check_datanodes(config: &Config, report: &mut Report) -> Result<bool> {
+    check_configuration(config, report);
     let mut facts = Vec::new();
     let mut cluster_ids = BTreeMap::new();
     for (id, node) in config.datanodes_by_id() {
         let session = match Session::connect(&config.endpoint(&node.host, node.port)?).await {
             Ok(session) => session,
             Err(e) => {
-                let hint = "Start the server, and check host, port, user, pg_hba.conf and the network.";
-                report.error(&node.name, format!("unreachable: {e}"), hint);
+                report.error(&node.name, format!("unreachable: {e}"), way_in(config, &e));
                 continue;
             }
         };
@@ -126,7 +142,7 @@ pub async fn check(config: &Config) -> Result<Vec<Finding>> {
         if fact.superuser {
             fact.passwords = session.value(PASSWORDS_SQL).await?.unwrap_or_default();
         }
-        check_server(node, &fact, &mut report);
+        check_server(node, &fact, report);
         if let Some((text, hint)) = pool_shortage(config, fact.max_connections) {
             report.warning(&node.name, text, hint);
         }
@@ -137,21 +153,39 @@ pub async fn check(config: &Config) -> Result<Vec<Finding>> {
             report.warning(&node.name, text, "Use scram-sha-256 there.");
         }
         if fact.initialised {
-            check_identity(id, node, &session, &mut cluster_ids, &mut report).await?;
+            check_identity(id, node, &session, &mut cluster_ids, report).await?;
         } else {
             report.error(&node.name, "has no metadata of a cluster", "Run \"loxo init --config F\" once.");
         }
         facts.push((node, fact));
     }
-    check_equal(&facts, &mut report);
-    check_passwords(&facts, &mut report);
+    check_equal(&facts, report);
+    check_passwords(&facts, report);
     if cluster_ids.len() > 1 {
         let members: Vec<String> =
             cluster_ids.iter().map(|(id, nodes)| format!("{id}: {}", nodes.join(", "))).collect();
         let text = format!("the datanodes belong to different clusters ({})", members.join("; "));
         report.error("cluster", text, "Remove the foreign servers from the configuration.");
     }
-    Ok(report.findings)
+    Ok(facts.iter().all(|(_, fact)| fact.initialised))
+}
+
+/// What to do about a server that does not let the cluster's user in.
+fn way_in(config: &Config, error: &PgError) -> String {
+    let user = &config.cluster.user;
+    match error.code() {
+        SqlState::INVALID_PASSWORD if config.cluster.password_file.is_none() => {
+            format!("Set password_file in [cluster] to a file with the password of the role \"{user}\".")
+        }
+        SqlState::INVALID_PASSWORD => format!(
+            "The server runs. password_file must have the password that the role \"{user}\" has there; set it by ALTER ROLE through a \
+             coordinator, or on every datanode."
+        ),
+        SqlState::INVALID_AUTHORIZATION => {
+            format!("The server runs. Its pg_hba.conf must let the role \"{user}\" in from here.")
+        }
+        _ => "Start the server, and check host, port, user, pg_hba.conf and the network.".to_owned(),
+    }
 }
 
 /// What speaks against a server becoming a datanode beside the primary one. Roles and what they set are not looked at: they

@@ -39,7 +39,7 @@ pub mod sql;
 mod upgrade;
 
 pub use audit::{Audit, Repair, audit};
-pub use check::{Finding, Level, check, open_files_shortage, pool_left, pool_warnings};
+pub use check::{Finding, Level, check, check_all, open_files_shortage, pool_left, pool_warnings};
 pub use config::{
     Auth, ClusterSection, Config, Coordinator, Datanode, Gtm, Hba, Local, Log, LogFormat, MAX_CLIENTS, Map, SslMode,
     gtm_name,

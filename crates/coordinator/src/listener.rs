@@ -146,7 +146,7 @@ async fn serve_client(shared: Arc<Shared>, stream: TcpStream, peer: SocketAddr) 
             drop(stream);
             Ok(())
         }
-        Opening::Session { socket, session, is_dump, application, admitted: _admitted } => {
+        Opening::Session { socket, session, is_dump, application, tls, admitted: _admitted } => {
             LOGINS.count();
             let user = session.identity().user.clone();
             tracing::debug!(user, %peer, application, "a client has connected");
@@ -158,6 +158,7 @@ async fn serve_client(shared: Arc<Shared>, stream: TcpStream, peer: SocketAddr) 
                 application,
                 address: peer.ip().to_canonical().to_string(),
                 port: peer.port(),
+                tls,
             });
             let client = Box::new(Client::new(shared.clone(), socket, session, is_dump, key));
             let result = query_id::of_session(shared.name(), key.0, client.run()).await;
@@ -194,10 +195,10 @@ pub struct Stopper(Arc<Shared>);
 
 impl Stopper {
     /// Tells all clients that the coordinator ends (57P01): those that are idle at once, others when their statement has
-    /// been cancelled. Returns when all are gone, or have had [`STOP_MAX`] for it; a commit under way is then left to recovery.
+    /// ended, for which it is cancelled. Returns when all are gone, or have had [`STOP_MAX`] for it; a commit under way is then left to recovery.
     pub async fn stop(&self) {
         self.0.begin_to_stop();
-        if tokio::time::timeout(STOP_MAX, self.0.cancel_all()).await.is_err() {
+        if tokio::time::timeout(STOP_MAX, self.0.end_all()).await.is_err() {
             tracing::warn!("sessions that do not end in time are cut off");
         }
     }

@@ -37,7 +37,7 @@ mod shared;
 mod snapshot;
 mod transaction;
 
-pub use backend::activity::{Activity, Who};
+pub use backend::activity::{Activity, TlsStatus, Who};
 pub use backend::call::Order;
 pub use backend::call::{Call, Parameters};
 pub use backend::cancel::CancelSet;

@@ -66,7 +66,7 @@ fn main() -> std::process::ExitCode {
         .on_thread_start(coordinator::note_stack_base)
         .build();
     let outcome = runtime.map_err(pgerror::PgError::from).and_then(|runtime| {
-        runtime.block_on(async {
+        let outcome = runtime.block_on(async {
             match command {
                 Command::Up(arguments) => commands::up::run(arguments).await,
                 Command::Down(arguments) => commands::down::run(arguments).await,
@@ -84,7 +84,10 @@ fn main() -> std::process::ExitCode {
                 Command::Coordinator(arguments) => commands::coordinator::run(arguments).await,
                 Command::Gtm(arguments) => commands::gtm::run(arguments).await,
             }
-        })
+        });
+        // What still runs then has had its time: a thread that reads a file, a session that was cut off.
+        runtime.shutdown_background();
+        outcome
     });
     match outcome {
         Ok(()) => std::process::ExitCode::SUCCESS,

@@ -77,8 +77,11 @@ fn empty_servers_become_datanodes_once() {
     assert_ne!(of_primary, verifier(1));
     setup.says("check", 1, &["error: dn2: has no metadata", "loxo init", "stored passwords of these roles differ"]);
     setup.says("init", 0, &["2 datanodes initialised"]);
+    // Nothing else is wrong but that nothing has been started.
+    setup.says("check", 1, &["error: gtm: this gtm does not answer", "loxo gtm --config F --name gtm", "2 errors"]);
     let (_, checked) = setup.loxo("check");
-    assert!(checked.contains("no errors") && !checked.contains("stored passwords"), "{checked}");
+    assert!(checked.contains("error: coord1: this coordinator does not answer at 127.0.0.1:2"), "{checked}");
+    assert!(!checked.contains("stored passwords") && !checked.contains("loxo status"), "{checked}");
     assert_eq!((verifier(0), verifier(1)), (of_primary.clone(), of_primary));
     setup.says("init", 1, &["not empty"]);
 
@@ -131,10 +134,14 @@ fn the_password_file_is_used_and_unreachable_servers_are_named() {
     setup.write_config("user = \"loader\"\npassword_file = \"password\"");
     let password = setup.dir.path().join("password");
     std::fs::write(&password, "wrong\n").unwrap();
-    setup.says("check", 1, &["error: dn1: unreachable", "password authentication failed"]);
+    setup.says("check", 1, &["error: dn1: unreachable", "password authentication failed", "The server runs."]);
     std::fs::write(&password, "it's secret\n").unwrap();
     setup.says("init", 0, &["1 datanode initialised"]);
-    setup.says("check", 0, &["warning: cluster: there is only one datanode"]);
+    setup.says(
+        "check",
+        1,
+        &["warning: cluster: there is only one datanode", "error: gtm: ", "error: coord1: ", "2 errors"],
+    );
     load_directly(&setup);
 
     let Setup { servers, dir } = setup;

@@ -146,6 +146,10 @@ fn clients_are_encrypted_and_know_whom_they_talk_to() {
     secure.refuses(&format!("sslmode=verify-full {}", secure.root("two")), "certificate verify failed");
     secure.refuses("sslmode=require password=wrong", "password authentication failed");
 
+    let ssl = "SELECT ssl, version, cipher LIKE 'TLS_%', bits IN (128, 256), client_dn IS NULL FROM pg_stat_ssl WHERE pid = pg_backend_pid()";
+    assert_eq!(secure.answers("sslmode=require", ssl), "t|TLSv1.3|t|t|t");
+    refusals_are_those_of_one_server(&secure);
+
     // Many bytes in both directions, and a statement that is cancelled.
     let make = "CREATE TABLE t (k int PRIMARY KEY, v text) DISTRIBUTE BY HASH (k)";
     secure.answers("sslmode=require", make);
@@ -173,6 +177,48 @@ fn clients_are_encrypted_and_know_whom_they_talk_to() {
     std::fs::write(secure.file("server.crt"), "no certificate").unwrap();
     assert!(Command::new("kill").args(["-HUP", &pid]).status().unwrap().success());
     assert_eq!(secure.answers(&two, "SELECT 2"), "2");
+}
+
+/// Statement by statement: the datanode says the same to a client that comes to it.
+fn refusals_are_those_of_one_server(secure: &Secure) {
+    let hba = secure.server.data_dir().join("pg_hba.conf");
+    let rules = std::fs::read_to_string(&hba).unwrap();
+    std::fs::write(&hba, format!("host all app,nobody,bare 127.0.0.1/32 scram-sha-256\n{rules}")).unwrap();
+    let mut datanode = secure.server.connect().unwrap();
+    datanode.run("CREATE ROLE bare LOGIN; SELECT pg_reload_conf()").unwrap();
+    let login = |port: u16, user: &str, password: &str| {
+        let to = format!(
+            "host=localhost port={port} user={user} dbname=postgres sslmode={}",
+            if port == secure.port { "require" } else { "disable" }
+        );
+        let output = Command::new("psql").env("PGPASSWORD", password).args(["-XAt", "-c", "SELECT 1", &to]).output();
+        let said = String::from_utf8(output.unwrap().stderr).unwrap();
+        said.rsplit_once("FATAL: ").map(|(_, words)| words.trim().to_owned())
+    };
+    let since = Instant::now();
+    while login(secure.server.port(), "app", "wrong").is_none() {
+        assert!(since.elapsed() < SOON, "the server still trusts");
+    }
+    // Through the coordinator, which learns of it.
+    let alter = |what: &str| {
+        let to = format!("host=localhost port={} user=postgres dbname=postgres sslmode=require", secure.port);
+        let sql = format!("ALTER ROLE app {what}");
+        let output = Command::new("psql").env("PGPASSWORD", "root").args(["-X", "-c", &sql, &to]).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+    };
+    datanode.run("ALTER ROLE postgres PASSWORD 'root'").unwrap();
+    for (what, back) in
+        [("NOLOGIN", "LOGIN"), ("VALID UNTIL '2001-01-01'", "VALID UNTIL 'infinity'"), ("LOGIN", "LOGIN")]
+    {
+        alter(what);
+        for (user, password) in [("app", "it's secret"), ("app", "wrong"), ("bare", "any"), ("nobody", "any")] {
+            let [own, one] = [secure.port, secure.server.port()].map(|port| login(port, user, password));
+            assert_eq!(own, one, "{what} {user} {password}");
+        }
+        alter(back);
+    }
+    std::fs::write(&hba, rules).unwrap();
+    datanode.run("SELECT pg_reload_conf()").unwrap();
 }
 
 /// It logs in encrypted, by the password.

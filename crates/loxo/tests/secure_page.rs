@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use testkit::wire::Client;
 use testkit::{Server, ServerOptions, TempDir};
 
 const PAGE: &str = include_str!("../../../docs/operate/secure.md");
@@ -40,6 +41,7 @@ fn a_cluster_is_secured_as_the_page_says() {
     let here = |text: &str| {
         // Longer ones first: a coordinator's port is not the datanode's.
         text.replace("host = \"10.0.0.10\"\nport = 6666", &format!("host = \"127.0.0.1\"\nport = {}", port + 1))
+            .replace("10.0.0.10/32 10.0.0.11/32", "127.0.0.1/32")
             .replace("10.0.0.11:5432", &format!("127.0.0.1:{port}"))
             .replace("coord1.example.com port=5432", &format!("localhost port={port}"))
             .replace("coord1.example.com:5432", &format!("localhost:{port}"))
@@ -70,9 +72,53 @@ fn a_cluster_is_secured_as_the_page_says() {
     }
     let mut client = server.connect().unwrap();
     assert_eq!(client.strings("SELECT count(*) FROM t").unwrap(), [["1000"]]);
+    assert_eq!(std::fs::read_to_string(dir.path().join("password")).unwrap(), "the next password\n");
+    the_password_is_followed(&dir, &mut client, port);
     let plain =
         "SELECT count(*) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE usename <> 'postgres' AND NOT ssl";
     assert_eq!(client.strings(plain).unwrap(), [["0"]]);
+}
+
+/// Coordinator and gtm live on no connection of before, whoever changes the password first.
+fn the_password_is_followed(dir: &TempDir, datanode: &mut Client, port: u16) {
+    let count = |user: &str, password: &str| {
+        let to = format!("host=localhost port={port} user={user} dbname=postgres sslmode=require");
+        let mut psql = Command::new("psql");
+        let output = psql.env("PGPASSWORD", password).args(["-XAt", "-c", "SELECT count(*) FROM t", &to]).output();
+        let output = output.unwrap();
+        String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
+    };
+    let cut_off =
+        "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE usename IN ('loxo_admin', 'app')";
+    let leads = "SELECT count(*) FROM pg_locks AS l JOIN pg_stat_activity AS a USING (pid) \
+         WHERE l.relation = 'loxo.leader'::regclass AND l.mode = 'ExclusiveLock' AND a.usename = 'loxo_admin'";
+    let works = |datanode: &mut Client, password: &str| {
+        until("both are let in", || {
+            count("app", "choose another").trim() == "1000" && count("loxo_admin", password).trim() == "1000"
+        });
+        let since = Instant::now();
+        while datanode.scalar(leads).unwrap() != "1" {
+            assert!(since.elapsed() < SOON, "nobody leads");
+        }
+    };
+    datanode.run(cut_off).unwrap();
+    works(datanode, "the next password");
+
+    // Past the coordinators, and the file does not have it: that is told to no client.
+    datanode.run("ALTER ROLE loxo_admin PASSWORD 'a third one'").unwrap();
+    datanode.run(cut_off).unwrap();
+    until("clients are told", || count("app", "choose another").contains("the cluster's own role cannot log in"));
+    let told = count("app", "choose another");
+    assert!(!told.contains("loxo_admin") && told.contains("FATAL"), "{told}");
+    let mut check = Command::new(env!("CARGO_BIN_EXE_loxo"));
+    let check = check.args(["check", "--config", "loxo.toml"]).current_dir(dir.path()).output().unwrap();
+    let check = String::from_utf8(check.stdout).unwrap();
+    assert!(
+        check.contains("password authentication failed") && check.contains("The server runs. password_file"),
+        "{check}"
+    );
+    dir.write("password", b"a third one\n").unwrap();
+    works(datanode, "a third one");
 }
 
 fn until(what: &str, is_so: impl Fn() -> bool) {

@@ -68,7 +68,7 @@ impl Ruled {
         let base = format!(
             "[cluster]\nname = \"test\"\n[gtm]\nhost = \"127.0.0.1\"\nport = {}\n\
              [[coordinator]]\nname = \"coord1\"\nlisten = \"0.0.0.0:{port}\"\n\
-             tls_certificate = \"server.crt\"\ntls_key = \"server.key\"\ntls_client_ca = \"root.crt\"\n\
+             tls_certificate = \"server.crt\"\ntls_key = \"server.key\"\ntls_client_ca = \"root.crt\"\ntls_required = true\n\
              [[datanode]]\nname = \"dn1\"\nhost = \"127.0.0.1\"\nport = {}\n",
             port + 1,
             server.port()
@@ -104,10 +104,14 @@ impl Ruled {
     }
 
     fn psql(&self, user: &str, options: &str) -> Output {
+        self.asks(user, options, "SELECT current_user")
+    }
+
+    fn asks(&self, user: &str, options: &str, sql: &str) -> Output {
         let connection = format!("host=127.0.0.1 port={} user={user} dbname=postgres {options}", self.port);
         let mut psql = Command::new("psql");
         psql.env("PGPASSWORD", "secret").current_dir(self.dir.path());
-        psql.args(["-X", "-q", "-At", &connection, "-c", "SELECT current_user"]).output().unwrap()
+        psql.args(["-X", "-q", "-At", &connection, "-c", sql]).output().unwrap()
     }
 
     #[track_caller]
@@ -142,6 +146,18 @@ fn until(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
+/// Of ann, without extensions.
+fn old_certificate(ruled: &Ruled) {
+    for arguments in [
+        "req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=ann -keyout old.key -out old.csr",
+        "x509 -req -in old.csr -CA root.crt -CAkey root.key -CAcreateserial -days 30 -out old.crt",
+    ] {
+        let mut openssl = Command::new("openssl");
+        let output = openssl.args(arguments.split(' ')).current_dir(ruled.dir.path()).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+    }
+}
+
 fn with(name: &str) -> String {
     format!("sslmode=require sslcert={name}.crt sslkey={name}.key")
 }
@@ -158,6 +174,8 @@ fn the_first_rule_that_fits_decides() {
         "sslmode=require",
         "pg_hba.conf rejects connection for host \"127.0.0.1\", user \"mallory\"",
     );
+    // A rule comes before the coordinator's wish for encryption.
+    ruled.refuses("mallory", "sslmode=disable", "pg_hba.conf rejects connection");
     ruled.refuses("nobody", "sslmode=require", "no pg_hba.conf entry");
     // PostgreSQL cuts what is longer than a name can be.
     let long = "long_long_long_long_long_long_long_long_long_long_long_long_nam";
@@ -170,6 +188,13 @@ fn the_first_rule_that_fits_decides() {
     ruled.refuses("bob", &with("bob"), "no pg_hba.conf entry");
     ruled.refuses("ann", &with("late"), "alert");
     ruled.refuses("ann", &with("foreign"), "alert");
+    old_certificate(&ruled);
+    ruled.refuses("ann", &with("old"), "alert");
+    let log = std::fs::read_to_string(ruled.file("log")).unwrap();
+    assert!(log.contains("it is a certificate of version 1; make it with extensions"), "{log}");
+    let shown = "SELECT ssl, client_dn, client_serial > 0, issuer_dn FROM pg_stat_ssl WHERE pid = pg_backend_pid()";
+    let output = ruled.asks("ann", &with("ann"), shown);
+    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "t|/O=test/CN=ann|t|/O=test/CN=root", "{output:?}");
     // By a map.
     ruled.admits("reports", &with("ann"));
     ruled.refuses("reports", &with("bob"), "certificate authentication failed");

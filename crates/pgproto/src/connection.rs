@@ -109,7 +109,7 @@ impl Connection {
     pub async fn connect_and(options: &ConnectOptions, queue: impl FnOnce(&mut Self) + Send) -> Result<Self> {
         let place = dial::place(&options.host, options.port);
         let attempt = async {
-            let mut this = Self::connect_inner(options).await?;
+            let mut this = Self::log_in(options, &place).await?;
             this.prove(options, &place, queue).await.map(|()| this)
         };
         match tokio::time::timeout(CONNECT_TIMEOUT, attempt).await {
@@ -117,13 +117,33 @@ impl Connection {
             Ok(Err(error)) if error.code() == SqlState::CONNECTION_FAILURE => {
                 let hint = match error.get(field::HINT) {
                     Some(_) => error.text(field::HINT).into_owned(),
-                    None => "Is the server running there? See `loxo status`.".to_owned(),
+                    None => "Is the server running there? `loxo check` tells which do not answer.".to_owned(),
                 };
                 Err(PgError::connection(format!("could not connect to the datanode at {place}: {}", error.message()))
                     .hint(hint))
             }
             Ok(Err(error)) => Err(error),
             Err(_) => Err(PgError::connection(format!("the datanode at {place} did not answer within 10 s"))),
+        }
+    }
+
+    /// With the password that the server takes, if that may have changed.
+    async fn log_in(options: &ConnectOptions, place: &str) -> Result<Self> {
+        let Some(scram::Secret::Kept(kept)) = &options.secret else { return Self::connect_inner(options).await };
+        let (mut password, mut tried) = (kept.present(), Vec::new());
+        loop {
+            let secret = Some(scram::Secret::Password(password.clone()));
+            match Self::connect_inner(&ConnectOptions { secret, ..options.clone() }).await {
+                Err(error) if error.code() == SqlState::INVALID_PASSWORD => {
+                    tried.push(password);
+                    password = kept.another(&tried).ok_or_else(|| kept.refused(place, &error))?;
+                }
+                Err(error) => return Err(error),
+                Ok(connection) => {
+                    kept.is_right(place, password);
+                    return Ok(connection);
+                }
+            }
         }
     }
 

@@ -11,6 +11,7 @@
 //! * [`connection`]: a connection to a datanode as a state machine that owns its socket; no task of its own.
 //! * [`tls`]: what a server must show before anything is said to it, as `sslmode` has it; TLS among our own processes.
 //! * [`hba`]: which rule is for a client, and how he must prove who he is.
+//! * [`kept`]: the password of a process, which may be changed while it runs.
 //! * [`scram`]: SCRAM-SHA-256, both ends, so that a session can log in to a datanode with what the client proved.
 //!
 //! Invariants: nothing is made UTF-8 on the way; a frame longer than [`frame::FRAME_BYTES_MAX`] is refused before memory is
@@ -24,6 +25,7 @@ mod dial;
 pub mod frame;
 pub mod frontend;
 pub mod hba;
+pub mod kept;
 pub mod scram;
 pub mod tls;
 mod unix;

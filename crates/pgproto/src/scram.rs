@@ -5,6 +5,8 @@
 //! verifier; with ClientKey and ServerKey the client end can then log in to any server that has the same verifier, so a
 //! coordinator needs no password of its users (the idea of postgres_fdw's `use_scram_passthrough`).
 
+use std::sync::Arc;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use hmac::{Hmac, Mac};
@@ -12,6 +14,7 @@ use pgerror::{PgError, Result, SqlState};
 use rand::RngCore;
 use sha2::{Digest, Sha256, Sha384, Sha512};
 
+use crate::kept::Kept;
 use crate::x509::element;
 
 /// The mechanism's name in SASL messages.
@@ -37,6 +40,8 @@ type Key = [u8; 32];
 pub enum Secret {
     /// The password itself.
     Password(String),
+    /// … that may change while the process runs.
+    Kept(Arc<Kept>),
     /// Keys recovered from a client's proof.
     Keys(Keys),
 }
@@ -166,6 +171,7 @@ impl Client {
         let keys = match &self.secret {
             Secret::Keys(keys) => keys.clone(),
             Secret::Password(password) => Keys::of_password(password, &salt, iterations),
+            Secret::Kept(kept) => Keys::of_password(&kept.present(), &salt, iterations),
         };
         let without_proof = format!("c={},r={nonce}", self.channel);
         self.auth_message = format!("{},{text},{without_proof}", self.client_first_bare).into_bytes();
@@ -258,6 +264,39 @@ impl ChannelBinding {
     }
 }
 
+/// How a client's first message begins, which must go with the mechanism that it has chosen (`read_client_first_message`).
+fn beginning(text: &str, is_bound: bool) -> Result<&'static str> {
+    match (text.chars().next(), is_bound) {
+        (None, _) => Err(malformed("The message is empty")),
+        (Some('n' | 'y'), true) => Err(malformed(
+            "The client selected SCRAM-SHA-256-PLUS, but the SCRAM message does not include channel binding data",
+        )),
+        (Some('p'), false) => Err(malformed(
+            "The client selected SCRAM-SHA-256 without channel binding, but the SCRAM message includes channel binding data",
+        )),
+        (Some('p'), true) if attribute(text, 'p') != attribute(BOUND, 'p') => {
+            let kind = attribute(text, 'p').unwrap_or_default();
+            let text = format!("unsupported SCRAM channel-binding type \"{}\"", printable(kind));
+            Err(PgError::fatal(SqlState::PROTOCOL_VIOLATION, text))
+        }
+        (Some('n' | 'y' | 'p'), _) => {
+            [UNBOUND, NOT_OFFERED, BOUND].into_iter().find(|start| text.starts_with(start)).ok_or_else(|| {
+                let text = "client uses authorization identity, but it is not supported";
+                PgError::fatal(SqlState::FEATURE_NOT_SUPPORTED, text)
+            })
+        }
+        (Some(other), _) => {
+            Err(malformed(&format!("Unexpected channel-binding flag \"{}\"", printable(&other.to_string()))))
+        }
+    }
+}
+
+/// What a client has said, for a message (`sanitize_str`).
+fn printable(text: &str) -> String {
+    const BYTES_MAX: usize = 30;
+    text.bytes().take(BYTES_MAX).map(|byte| if byte.is_ascii_graphic() { char::from(byte) } else { '?' }).collect()
+}
+
 /// The server's half of an exchange with a client.
 pub struct Server {
     verifier: Verifier,
@@ -278,20 +317,11 @@ impl Server {
         is_bound: bool,
     ) -> Result<Self> {
         let text = std::str::from_utf8(client_first).map_err(|_| malformed("It is not UTF-8"))?;
-        let began =
-            [UNBOUND, NOT_OFFERED, BOUND].into_iter().find(|start| text.starts_with(start)).ok_or_else(|| {
-                PgError::fatal(
-                    SqlState::FEATURE_NOT_SUPPORTED,
-                    "this channel binding, or an authorization identity, is not supported",
-                )
-            })?;
+        let began = beginning(text, is_bound)?;
         if began == NOT_OFFERED && binding.is_some() {
             // Somebody in between may have hidden from the client that it can be used.
             return Err(PgError::fatal(SqlState::INVALID_AUTHORIZATION, "SCRAM channel binding negotiation error")
                 .detail("The client supports SCRAM channel binding but thinks the server does not.  However, this server does support channel binding."));
-        }
-        if is_bound != (began == BOUND) {
-            return Err(malformed("The mechanism that was chosen and the message do not go together"));
         }
         let bound = binding.filter(|_| is_bound).map_or(&[][..], |binding| &binding.0);
         let channel = BASE64.encode([began.as_bytes(), bound].concat());
@@ -402,6 +432,22 @@ mod tests {
         assert!(exchange(Secret::Password("se cret".into()), verifier()).is_ok());
         assert!(exchange(Secret::Password("wrong".into()), verifier()).is_err());
         assert_ne!(Verifier::text_of("x"), Verifier::text_of("x"));
+    }
+
+    #[test]
+    fn a_first_message_that_cannot_be_is_refused_as_postgresql_does() {
+        let first = |text: &str, is_bound| {
+            let server = Server::new(Verifier::mock(vec![1; 16]), text.as_bytes(), None, is_bound);
+            let error = server.err().unwrap();
+            format!("{} {} {}", error.code().as_str(), error.message(), error.text(pgerror::field::DETAIL))
+        };
+        assert_eq!(first("", false), "08P01 malformed SCRAM message The message is empty.");
+        let unique = "08P01 unsupported SCRAM channel-binding type \"tls-unique\" ";
+        assert_eq!(first("p=tls-unique,,n=,r=x", true), unique);
+        assert!(first("p=tls-unique,,n=,r=x", false).contains("SCRAM-SHA-256 without channel binding"));
+        assert!(first("n,,n=,r=x", true).contains("does not include channel binding data"));
+        assert!(first("x,,n=,r=x", false).contains("Unexpected channel-binding flag \"x\""));
+        assert!(first("n,a=other,n=,r=x", false).starts_with("0A000 client uses authorization identity"));
     }
 
     #[test]

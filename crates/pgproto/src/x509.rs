@@ -75,6 +75,106 @@ pub fn common_name(certificate: &[u8]) -> Option<String> {
     }
 }
 
+/// Whose a certificate is, in PostgreSQL's words (`X509_NAME_to_cstring`), as far as `pg_stat_ssl` has place for them.
+#[allow(missing_docs)]
+pub struct Names {
+    pub subject: String,
+    pub issuer: String,
+    /// A decimal number.
+    pub serial: String,
+}
+
+impl Names {
+    /// Of a certificate that is understood.
+    pub fn of(certificate: &[u8]) -> Option<Self> {
+        let fields = fields(certificate)?;
+        // serialNumber, signature, issuer, validity, subject.
+        let (_, serial) = *fields.first()?;
+        let names = Self { subject: name(fields.get(4)?.1)?, issuer: name(fields.get(2)?.1)?, serial: decimal(serial) };
+        Some(names)
+    }
+}
+
+/// The last byte of ids below 2.5.4, and OpenSSL's short names.
+const ATTRIBUTES: [(u8, &str); 14] = [
+    (3, "CN"),
+    (4, "SN"),
+    (5, "serialNumber"),
+    (6, "C"),
+    (7, "L"),
+    (8, "ST"),
+    (9, "street"),
+    (10, "O"),
+    (11, "OU"),
+    (12, "title"),
+    (13, "description"),
+    (17, "postalCode"),
+    (42, "GN"),
+    (43, "initials"),
+];
+/// Whole ids of others.
+const OTHER_ATTRIBUTES: [(&[u8], &str); 3] = [
+    (&[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x09, 0x01], "emailAddress"),
+    (&[0x09, 0x92, 0x26, 0x89, 0x93, 0xf2, 0x2c, 0x64, 0x01, 0x19], "DC"),
+    (&[0x09, 0x92, 0x26, 0x89, 0x93, 0xf2, 0x2c, 0x64, 0x01, 0x01], "UID"),
+];
+/// `NAMEDATALEN` without the byte that ends the text.
+const SHOWN_BYTES_MAX: usize = 63;
+
+/// `/O=…/CN=…`.
+fn name(der: &[u8]) -> Option<String> {
+    let mut text = String::new();
+    for (_, set) in elements(der)? {
+        for (_, attribute) in elements(set)? {
+            let (kind, value) = expect(attribute, OBJECT_ID)?;
+            let short = match kind {
+                [0x55, 0x04, last] => ATTRIBUTES.iter().find(|(id, _)| id == last).map(|(_, name)| *name),
+                other => OTHER_ATTRIBUTES.iter().find(|(id, _)| *id == other).map(|(_, name)| *name),
+            };
+            let (tag, value, _) = element(value)?;
+            let value = std::str::from_utf8(value).ok().filter(|_| TEXTS.contains(&tag))?;
+            text += &format!("/{}={}", short?, escaped(value));
+        }
+    }
+    let end = (0..=text.len().min(SHOWN_BYTES_MAX)).rev().find(|at| text.is_char_boundary(*at))?;
+    text.truncate(end);
+    Some(text)
+}
+
+/// As RFC 2253 writes a value.
+fn escaped(value: &str) -> String {
+    let last = value.chars().count().saturating_sub(1);
+    let mut text = String::new();
+    for (at, character) in value.chars().enumerate() {
+        let is_special = matches!(character, ',' | '+' | '"' | '\\' | '<' | '>' | ';')
+            || at == 0 && matches!(character, '#' | ' ')
+            || at == last && character == ' ';
+        match character {
+            control if control.is_ascii_control() => text += &format!("\\{:02X}", u32::from(control)),
+            character => text.extend(is_special.then_some('\\').into_iter().chain([character])),
+        }
+    }
+    text
+}
+
+/// An unsigned integer of any length.
+fn decimal(bytes: &[u8]) -> String {
+    let mut digits = vec![0_u8];
+    for byte in bytes {
+        let mut carry = u32::from(*byte);
+        for digit in &mut digits {
+            carry += u32::from(*digit) * 256;
+            *digit = (carry % 10) as u8;
+            carry /= 10;
+        }
+        while carry > 0 {
+            digits.push((carry % 10) as u8);
+            carry /= 10;
+        }
+    }
+    digits.iter().rev().map(|digit| char::from(b'0' + digit)).collect()
+}
+
 /// The common name of a certificate that has no alternative names.
 pub(crate) fn only_common_name(certificate: &[u8]) -> Option<String> {
     match has_alternative_names(certificate)? {
@@ -108,4 +208,30 @@ fn extensions(certificate: &[u8]) -> Option<Vec<(&[u8], &[u8])>> {
     let fields = fields(certificate)?;
     let Some((_, extensions)) = fields.iter().find(|(tag, _)| *tag == EXTENSIONS) else { return Some(Vec::new()) };
     elements(expect(extensions, SEQUENCE)?.0)?.into_iter().map(|(_, extension)| expect(extension, OBJECT_ID)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn serial_numbers_are_decimal() {
+        assert_eq!(
+            [&[0][..], &[9], &[1, 0], &[0, 0xff, 0xff, 0xff, 0xff]].map(decimal),
+            ["0", "9", "256", "4294967295"]
+        );
+        assert_eq!(decimal(&[1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]), "1208925819614629174706176");
+    }
+
+    #[test]
+    fn names_are_written_as_openssl_writes_them() {
+        // SEQUENCE of a SET with O = "A, B" and one with CN = " x".
+        let der = [
+            &[0x31, 13, 0x30, 11, OBJECT_ID, 3, 0x55, 4, 10, 0x0c, 4][..],
+            b"A, B",
+            &[0x31, 11, 0x30, 9, OBJECT_ID, 3, 0x55, 4, 3, 0x13, 2],
+            b" x",
+        ];
+        assert_eq!(name(&der.concat()).unwrap(), "/O=A\\, B/CN=\\ x");
+    }
 }

@@ -335,7 +335,7 @@ mod system_views {
             "SELECT * FROM mine.pg_prepared_xacts",
             "WITH pg_prepared_xacts AS (SELECT 1) SELECT * FROM pg_prepared_xacts",
             "GRANT SELECT ON pg_prepared_xacts TO PUBLIC",
-            "SELECT * FROM pg_prepared_statements, pg_stat_ssl, loxo_node_x, public.loxo_table_skew",
+            "SELECT * FROM pg_prepared_statements, pg_stat_io, loxo_node_x, public.loxo_table_skew",
             "SELECT mine.pg_backend_pid(), pg_backend_pid FROM t",
             "CREATE VIEW v AS SELECT rolname, datname FROM pg_roles JOIN pg_database ON datdba = pg_roles.oid",
             "INSERT INTO mine.pg_roles VALUES (1)",

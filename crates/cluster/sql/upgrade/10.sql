@@ -45,3 +45,16 @@ BEGIN
     END LOOP;
 END
 $$;
+
+-- Clients connect to coordinators. Who comes from layout 6 has it.
+CREATE OR REPLACE FUNCTION loxo.pg_stat_ssl() RETURNS SETOF pg_catalog.pg_stat_ssl
+    LANGUAGE sql SET search_path = pg_catalog, pg_temp
+    AS $$
+    SELECT r.*
+    FROM jsonb_array_elements(loxo.sessions() -> 'sessions') AS s (told)
+    CROSS JOIN LATERAL jsonb_populate_record(NULL::pg_catalog.pg_stat_ssl,
+        jsonb_build_object('pid', s.told -> 'pid', 'ssl', s.told ->> 'tls' IS NOT NULL)
+        || coalesce(nullif(s.told -> 'tls', 'null'), '{}')) AS r
+    WHERE s.told ->> 'client_port' IS NOT NULL
+$$;
+COMMENT ON FUNCTION loxo.pg_stat_ssl() IS 'pg_stat_ssl of the cluster: how the clients of all coordinators are connected.';

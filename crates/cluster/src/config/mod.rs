@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use pgerror::{PgError, Result};
 use pgproto::hba::Rules;
+use pgproto::kept::Kept;
 
 use crate::certificates;
 use crate::disk;
@@ -202,8 +203,14 @@ impl Config {
     /// The password for the datanodes: the first line of `password_file`.
     pub fn password(&self) -> Result<Option<String>> {
         let Some(file) = &self.cluster.password_file else { return Ok(None) };
-        let text = disk::read(&self.path.parent().unwrap_or(Path::new("/")).join(file))?;
-        Ok(Some(text.lines().next().unwrap_or_default().to_owned()))
+        first_line(&self.beside(file)).map(Some)
+    }
+
+    /// The same for a process that goes on when the file gets another password.
+    pub fn kept_password(&self) -> Result<Option<Kept>> {
+        let Some(file) = &self.cluster.password_file else { return Ok(None) };
+        let path = self.beside(file);
+        Kept::new(move || first_line(&path)).map(Some)
     }
 
     /// How to reach a server of the cluster with the cluster's user and database.
@@ -265,6 +272,10 @@ impl Config {
         }
         Ok(())
     }
+}
+
+fn first_line(path: &Path) -> Result<String> {
+    Ok(disk::read(path)?.lines().next().unwrap_or_default().to_owned())
 }
 
 #[cfg(test)]

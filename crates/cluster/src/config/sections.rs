@@ -250,6 +250,12 @@ impl Coordinator {
     pub fn is_loopback(&self) -> Result<bool> {
         Ok(is_loopback(&self.address()?.0))
     }
+
+    /// Does it listen on whatever addresses its host has?
+    pub(crate) fn is_anywhere(&self) -> bool {
+        let address = self.address().ok().and_then(|(host, _)| host.parse::<IpAddr>().ok());
+        address.is_some_and(|address| address.is_unspecified())
+    }
 }
 
 /// Longest path of a Unix socket on Linux, without its NUL (`sockaddr_un`).

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
-use executor::{Identity, Session, Settings, SnapshotMode, own_setting_name};
+use executor::{Identity, Session, Settings, SnapshotMode, TlsStatus, own_setting_name};
 use pgerror::{PgError, Result, SqlState};
 use pgproto::frame::Cursor;
 use pgproto::frontend::{self, request};
@@ -39,6 +39,7 @@ pub(crate) enum Opening {
         is_dump: bool,
         /// `application_name`.
         application: String,
+        tls: Option<TlsStatus>,
         admitted: Admitted,
     },
     /// The stream is closed once the cancel has been passed on: that is what the client waits for.
@@ -64,7 +65,11 @@ pub(crate) async fn open(shared: &Arc<Shared>, stream: TcpStream, peer: SocketAd
         Ok(Ok(First::Session { session, admitted, is_dump, application })) => {
             reader.expect(frontend::length_max);
             let socket = Socket::new(reader, writer);
-            return Ok(Opening::Session { socket, session, is_dump, application, admitted });
+            let tls = match channel {
+                Channel::Plain => None,
+                Channel::Encrypted(encrypted) => Some(encrypted.status),
+            };
+            return Ok(Opening::Session { socket, session, is_dump, application, tls, admitted });
         }
         Ok(Ok(First::Cancel(key))) => return Ok(Opening::Cancel { key, stream: (reader, writer) }),
         Ok(Ok(First::Nothing)) => return Ok(Opening::Nothing),
@@ -310,13 +315,6 @@ async fn authenticate(
     channel: &Channel,
     ends: Addresses,
 ) -> Result<(Session, Admitted, String)> {
-    if matches!(channel, Channel::Plain) && shared.tls().is_some_and(Tls::is_required) {
-        return Err(PgError::fatal(
-            SqlState::INVALID_AUTHORIZATION,
-            "this coordinator takes encrypted connections only",
-        )
-        .hint("Connect with sslmode=require or better."));
-    }
     let find = |wanted: &str| parameters.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.clone());
     let user = find("user").map(cut).filter(|user| !user.is_empty()).ok_or_else(|| {
         PgError::fatal(SqlState::INVALID_AUTHORIZATION, "no PostgreSQL user name specified in startup packet")
@@ -334,12 +332,24 @@ async fn authenticate(
             method
         }
     };
+    // A rule that rejects the client says so first.
+    if matches!(channel, Channel::Plain) && shared.tls().is_some_and(Tls::is_required) {
+        return Err(PgError::fatal(
+            SqlState::INVALID_AUTHORIZATION,
+            "this coordinator takes encrypted connections only",
+        )
+        .hint("Connect with sslmode=require or better."));
+    }
+    let service = shared.context().service();
+    let own_secret = service.secret.clone().filter(|_| service.user == user);
     let secret = match method {
         // The coordinator can be nobody on the datanodes but itself, unless they ask for nothing either.
-        Method::Trust | Method::Certificate { .. } => {
-            shared.context().service().secret.clone().filter(|_| shared.context().service().user == user)
+        Method::Trust | Method::Certificate { .. } => own_secret,
+        Method::Scram => {
+            let keys = scram_exchange(shared, &user, reader, writer, channel).await?;
+            // The coordinator's own secret follows a change of the password, the keys do not.
+            Some(own_secret.unwrap_or(scram::Secret::Keys(keys)))
         }
-        Method::Scram => Some(scram::Secret::Keys(scram_exchange(shared, &user, reader, writer, channel).await?)),
     };
     backend::authentication(writer.buffer(), 0, b"");
     let mut context = shared.databases().of_name(&database).await?;
@@ -512,7 +522,7 @@ async fn scram_exchange(
     channel: &Channel,
 ) -> Result<scram::Keys> {
     let sql = format!(
-        "SELECT rolpassword FROM pg_catalog.pg_authid WHERE rolname = {} AND rolcanlogin \
+        "SELECT rolpassword FROM pg_catalog.pg_authid WHERE rolname = {} \
          AND (rolvaliduntil IS NULL OR rolvaliduntil > now())",
         catalog::quote_literal(user)
     );
@@ -540,9 +550,17 @@ async fn scram_exchange(
             "client selected an invalid SASL authentication mechanism",
         ));
     };
-    let length = usize::try_from(cursor.i32()?).unwrap_or(0);
     let is_bound = mechanism == scram::MECHANISM_PLUS;
-    let server = scram::Server::new(verifier, &cursor.bytes(length)?, binding, is_bound)?;
+    let first = match usize::try_from(cursor.i32()?) {
+        Ok(length) => cursor.bytes(length)?,
+        // It has not said anything yet, and is asked to.
+        Err(_) => {
+            backend::authentication(writer.buffer(), 11, b"");
+            writer.flush().await?;
+            password_message(reader).await?
+        }
+    };
+    let server = scram::Server::new(verifier, &first, binding, is_bound)?;
     backend::authentication(writer.buffer(), 11, server.first().as_bytes());
     writer.flush().await?;
     let (last, keys) = server.finish(&password_message(reader).await?, user)?;

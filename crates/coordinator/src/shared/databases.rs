@@ -60,7 +60,7 @@ impl Databases {
     /// That of this name.
     ///
     /// # Errors
-    /// 3D000 if there is none.
+    /// 3D000 if there is none, 55000 if it is a template.
     pub(crate) async fn of_name(&self, name: &str) -> Result<Arc<Context>> {
         if name == self.first.service().database {
             return Ok(self.first.clone());
@@ -73,7 +73,7 @@ impl Databases {
             return Ok(context);
         }
         let Some(database) = self.first.find_database(name).await? else {
-            return Err(none(name));
+            return Err(self.refusal(name).await?);
         };
         let context = Arc::new(Context::in_database(&self.first, &self.coordinator, &database));
         let rebalance = tokio::spawn(executor::rebalance_when_wanted(context.clone()));
@@ -85,6 +85,22 @@ impl Databases {
             return Err(none(name));
         }
         Ok(context)
+    }
+
+    /// Why it is not served. Templates are on the datanodes alone.
+    async fn refusal(&self, name: &str) -> Result<PgError> {
+        let sql = format!(
+            "SELECT 1 FROM pg_catalog.pg_database WHERE datname = {} AND (datistemplate OR NOT datallowconn)",
+            catalog::quote_literal(name)
+        );
+        let found = self.first.query_as_service(self.first.home(), &sql).await?;
+        Ok(match found.is_empty() {
+            true => none(name),
+            false => PgError::fatal(
+                SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("database \"{name}\" is not currently accepting connections"),
+            ),
+        })
     }
 
     /// Is what is known by this name not what there is?

@@ -162,12 +162,10 @@ impl Shared {
         }
     }
 
-    /// Cancels what all sessions run, and returns when they are gone.
-    pub(crate) async fn cancel_all(&self) {
-        let cancels: Vec<_> = self.cancels().values().cloned().collect();
-        for cancel in cancels {
-            cancel.cancel().await;
-        }
+    /// Ends all sessions, and returns when they are gone.
+    pub(crate) async fn end_all(&self) {
+        let sessions: Vec<_> = self.cancels().values().cloned().collect();
+        sessions.into_iter().for_each(|session| drop(tokio::spawn(async move { session.end().await })));
         self.admission.all_gone().await;
     }
 

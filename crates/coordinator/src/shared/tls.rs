@@ -13,15 +13,16 @@
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 
+use executor::TlsStatus;
 use pgerror::{PgError, Result, SqlState};
 use pgproto::scram::ChannelBinding;
-use pgproto::tls::{ALPN, files};
+use pgproto::tls::{ALPN, explained, files};
 use pgproto::{FrameReader, FrameWriter, x509};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
+use tokio_rustls::rustls::{ServerConfig, ServerConnection};
 
 /// Where certificate and key lie, and whether a client may do without.
 #[derive(Clone, Debug)]
@@ -54,6 +55,8 @@ pub(crate) struct Encrypted {
     pub(crate) binding: Option<ChannelBinding>,
     /// The client has shown a certificate that is verified: its common name, if it has one.
     pub(crate) certificate: Option<Option<String>>,
+    /// What others are told.
+    pub(crate) status: TlsStatus,
 }
 
 impl Tls {
@@ -85,17 +88,44 @@ impl Tls {
         is_direct: bool,
     ) -> Result<(FrameReader, FrameWriter, Encrypted)> {
         let Present { config, binding } = self.present.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let stream = TlsAcceptor::from(config).accept(stream).await?;
+        let stream = TlsAcceptor::from(config).accept(stream).await.map_err(explained)?;
         if is_direct && stream.get_ref().1.alpn_protocol() != Some(ALPN) {
             return Err(PgError::fatal(
                 SqlState::PROTOCOL_VIOLATION,
                 "received direct SSL connection request without ALPN protocol negotiation extension",
             ));
         }
-        let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
+        let connection = stream.get_ref().1;
+        let shown = connection.peer_certificates().and_then(|chain| chain.first());
         let certificate = shown.map(|certificate| x509::common_name(certificate));
+        let status = status(connection, shown.and_then(|certificate| x509::Names::of(certificate)));
         let (read, write) = tokio::io::split(stream);
-        Ok((FrameReader::new(read), FrameWriter::new(write), Encrypted { binding, certificate }))
+        Ok((FrameReader::new(read), FrameWriter::new(write), Encrypted { binding, certificate, status }))
+    }
+}
+
+/// As PostgreSQL with OpenSSL names it all.
+fn status(connection: &ServerConnection, client: Option<x509::Names>) -> TlsStatus {
+    let suite = connection.negotiated_cipher_suite().map(|suite| format!("{:?}", suite.suite()));
+    let version = connection.protocol_version().and_then(|version| version.as_str());
+    TlsStatus {
+        version: version.map(|version| version.replacen("TLSv1_", "TLSv1.", 1)),
+        bits: suite.as_deref().map(|suite| if suite.contains("AES_128") { 128 } else { 256 }),
+        cipher: suite.map(|suite| cipher_name(&suite)),
+        client_dn: client.as_ref().map(|client| client.subject.clone()),
+        client_serial: client.as_ref().map(|client| client.serial.clone()),
+        issuer_dn: client.map(|client| client.issuer),
+    }
+}
+
+/// `TLS13_AES_256_GCM_SHA384` and `TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384` as OpenSSL names them: those of TLS 1.3 as the RFC does.
+fn cipher_name(suite: &str) -> String {
+    match suite.strip_prefix("TLS13_") {
+        Some(name) => format!("TLS_{name}"),
+        None => {
+            let name = suite.trim_start_matches("TLS_").replace("_WITH_", "_").replace("AES_", "AES");
+            name.replace("POLY1305_SHA256", "POLY1305").replace('_', "-")
+        }
     }
 }
 
@@ -122,5 +152,22 @@ impl Present {
         config.alpn_protocols = vec![ALPN.to_vec()];
         files::resume_nothing(&mut config);
         Ok(Self { config: Arc::new(config), binding })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::cipher_name;
+
+    #[test]
+    fn ciphers_have_the_names_of_openssl() {
+        for (suite, name) in [
+            ("TLS13_AES_256_GCM_SHA384", "TLS_AES_256_GCM_SHA384"),
+            ("TLS13_CHACHA20_POLY1305_SHA256", "TLS_CHACHA20_POLY1305_SHA256"),
+            ("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", "ECDHE-RSA-AES128-GCM-SHA256"),
+            ("TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256", "ECDHE-ECDSA-CHACHA20-POLY1305"),
+        ] {
+            assert_eq!(cipher_name(suite), name);
+        }
     }
 }

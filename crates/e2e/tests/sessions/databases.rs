@@ -277,6 +277,12 @@ fn what_cannot_be_made_on_one_node_is_made_on_none() {
     let refused = session.run("CREATE DATABASE stray").expect_err("a node has one of that name");
     assert_eq!(refused.code().as_str(), "42P04");
     assert_eq!(second.scalar("SELECT count(*) FROM pg_database WHERE datname = 'stray'").expect("a count"), "1");
+    for name in ["template0", "template1"] {
+        let parameters = [("user", "postgres"), ("database", name)];
+        let refused = Client::connect_with(cluster.coordinators()[0], &parameters).expect_err("a template");
+        let words = format!("database \"{name}\" is not currently accepting connections");
+        assert_eq!((refused.code().as_str(), &*refused.message()), ("55000", words.as_str()));
+    }
     let template = connect(cluster.datanodes()[1], "postgres", "template1").expect("a session");
     let refused = session.run("CREATE DATABASE d").expect_err("the template is in use on the second node");
     assert_eq!(refused.code().as_str(), "55006");

@@ -162,6 +162,16 @@ fn refused_logins(cluster: &Cluster) {
     assert!(line.contains("nobody knows") && line.contains("28000") && line.contains("127.0.0.1"), "{line}");
 }
 
+fn has_room_for(cluster: &Cluster, clients: usize) {
+    cluster.loxo(&["down"]).expect("it ends");
+    let path = cluster.dir().join("cluster.toml");
+    let before = std::fs::read_to_string(&path).expect("the configuration");
+    let after = before.replace("max_clients = 5000", &format!("max_clients = {clients}"));
+    assert_ne!(after, before, "{before}");
+    std::fs::write(&path, after).expect("written");
+    cluster.up().expect("it starts");
+}
+
 /// The last places are for superusers.
 fn full_house(cluster: &Cluster) {
     let connect = |user| Client::connect_with(cluster.coordinators()[0], &[("user", user), ("database", "postgres")]);
@@ -213,8 +223,28 @@ fn signals(cluster: &Cluster) {
     }
     client.run("SELECT 1").expect("it lives");
     client.run("SELECT count(*) FROM deep").expect("the gtm lives");
-    signal(&cluster.pids("coordinator").expect("coordinators"), "-TERM");
-    assert_eq!(client.last_words().expect("a reason").code().as_str(), "57P01");
+    // At a statement, or at a COPY whose client says nothing, a session is told just that, too.
+    client.run("CREATE TABLE taken (k int) DISTRIBUTE BY HASH (k)").expect("a table");
+    let (mut sleeper, mut silent) = (cluster.connect(0).expect("a session"), cluster.connect(0).expect("a session"));
+    sleeper.send_query("SELECT pg_sleep(600)").expect("sent");
+    silent.begin_copy("COPY taken FROM STDIN").expect("begun");
+    silent.send_copy(b"100").expect("half a row");
+    let asleep = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
+    let began = Instant::now();
+    while client.scalar(asleep).expect("a count") != "1" {
+        assert!(began.elapsed() < Duration::from_secs(10), "nobody sleeps");
+    }
+    let coordinators = cluster.pids("coordinator").expect("coordinators");
+    let began = Instant::now();
+    signal(&coordinators, "-TERM");
+    for client in [&mut client, &mut sleeper, &mut silent] {
+        let last = client.last_words().expect("a reason");
+        assert_eq!((last.code().as_str(), last.is_fatal()), ("57P01", true), "{last}");
+    }
+    while !cluster.pids("coordinator").expect("coordinators").is_empty() {
+        assert!(began.elapsed() < Duration::from_secs(5), "it does not end in time");
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 /// Passwords set through a coordinator are stored alike everywhere.
@@ -234,6 +264,7 @@ fn passwords(cluster: &Cluster) {
 #[test]
 fn a_coordinator_bears_what_a_server_must_bear() {
     let cluster = Cluster::start(2, 1).expect("a cluster");
+    has_room_for(&cluster, 200);
     let mut client = cluster.connect(0).expect("a session");
     deep_statements(&mut client);
     wide_statements(&mut client);

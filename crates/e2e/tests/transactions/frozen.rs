@@ -60,6 +60,27 @@ fn a_statement_times_out(cluster: &Cluster) {
     goes_on(&mut client);
 }
 
+/// Whoever looks sees what is waited for.
+fn a_statement_that_waits_is_seen(cluster: &Cluster) {
+    let (mut client, mut dba) = (cluster.connect(0).expect("a session"), cluster.connect(0).expect("a session"));
+    goes_on(&mut client);
+    goes_on(&mut dba);
+    let wait = format!(
+        "SELECT wait_event_type || ' ' || wait_event FROM pg_stat_activity WHERE pid = {}",
+        client.backend_key.0
+    );
+    let pids = freeze(cluster, 1);
+    client.send_query("SELECT count(*) FROM kept").expect("sent");
+    let started = Instant::now();
+    let mut seen = String::new();
+    while seen != "IPC DatanodeAnswer" && started.elapsed() < Duration::from_secs(20) {
+        seen = dba.scalar(&wait).unwrap_or_else(|error| error.to_string());
+    }
+    signal(&pids, "-CONT");
+    assert_eq!(seen, "IPC DatanodeAnswer");
+    assert!(client.wait().expect("an answer")[0].error.is_none());
+}
+
 /// A server that has no place left says FATAL to the coordinator, not to the client.
 fn a_datanode_is_full(cluster: &Cluster) {
     let mut client = cluster.connect(0).expect("a session");
@@ -84,4 +105,5 @@ fn statements_end_and_sessions_go_on() {
     client.run("INSERT INTO kept SELECT g, 9 - g FROM generate_series(1, 8) g").expect("rows");
     a_datanode_is_full(&cluster);
     a_statement_times_out(&cluster);
+    a_statement_that_waits_is_seen(&cluster);
 }

@@ -26,6 +26,20 @@ pub struct Who {
     pub application: String,
     pub address: String,
     pub port: u16,
+    /// `None`: not encrypted.
+    pub tls: Option<TlsStatus>,
+}
+
+/// How a client's connection is encrypted, as the columns of `pg_stat_ssl` name it.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct TlsStatus {
+    pub version: Option<String>,
+    pub cipher: Option<String>,
+    pub bits: Option<u16>,
+    pub client_dn: Option<String>,
+    pub client_serial: Option<String>,
+    pub issuer_dn: Option<String>,
 }
 
 /// As `pg_stat_activity.state` names it.
@@ -83,6 +97,8 @@ pub(crate) struct Told {
     pub(crate) state: Option<String>,
     pub(crate) query: String,
     pub(crate) backend_type: Option<String>,
+    #[serde(default)]
+    pub(crate) tls: Option<TlsStatus>,
     #[serde(default)]
     pub(crate) wait_event_type: Option<String>,
     #[serde(default)]
@@ -210,6 +226,7 @@ impl Activity {
             state: Some(doing.state.name().to_owned()),
             query: whole_characters(&doing.text),
             backend_type: Some("client backend".to_owned()),
+            tls: who.tls.clone(),
             wait_event_type: None,
             wait_event: None,
             blocked_by: Vec::new(),

@@ -162,7 +162,7 @@ impl CancelSet {
 
     /// Ends the session: at once, or when its statement has ended. One that goes on, though it has been cancelled, loses its backends:
     /// PostgreSQL's FATAL cannot be caught either.
-    async fn end(&self) {
+    pub async fn end(&self) {
         self.activity.end();
         let statement = self.statement.load(Ordering::Relaxed);
         self.cancel().await;

@@ -61,6 +61,11 @@ const LOCKS: &str = "SELECT l.pid, pg_catalog.to_jsonb(l) || pg_catalog.jsonb_bu
      LEFT JOIN pg_catalog.pg_class c ON c.oid = l.relation AND d.datname = pg_catalog.current_database() LEFT JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
      WHERE l.pid IS DISTINCT FROM pg_catalog.pg_backend_pid()";
 
+/// What an idle session waits for, as PostgreSQL names it.
+const CLIENT_WAIT: (&str, &str) = ("Client", "ClientRead");
+/// What an active one waits for that has a backend on a datanode which does not say it.
+const DATANODE_WAIT: (&str, &str) = ("IPC", "DatanodeAnswer");
+
 const SET: &str = "SET LOCAL loxo.sessions";
 
 /// Of the notices that say whom to signal.
@@ -183,6 +188,7 @@ impl Session {
                 PgError::internal(message).hint("Give each coordinator a name of its own in the configuration.")
             );
         }
+        let silent: HashSet<u16> = waits.iter().filter(|(_, rows)| rows.is_err()).map(|(node, _)| node.0).collect();
         let pids = pids(&all);
         let places: HashMap<i32, usize> = all.iter().enumerate().map(|(at, session)| (session.pid, at)).collect();
         for (node, row) in self.answered(waits) {
@@ -205,8 +211,15 @@ impl Session {
         for session in &mut all {
             session.blocked_by.sort_unstable();
             session.blocked_by.dedup();
-            if session.wait_event_type.is_none() && session.state.as_deref().is_some_and(|state| state != "active") {
-                (session.wait_event_type, session.wait_event) = (Some("Client".into()), Some("ClientRead".into()));
+            if session.wait_event_type.is_none() {
+                let is_active = session.state.as_deref() == Some("active");
+                let wait = match is_active {
+                    true if session.backends.iter().any(|(node, _)| silent.contains(node)) => Some(DATANODE_WAIT),
+                    true => None,
+                    false => session.state.as_ref().map(|_| CLIENT_WAIT),
+                };
+                let (kind, event) = wait.unzip();
+                (session.wait_event_type, session.wait_event) = (kind.map(str::to_owned), event.map(str::to_owned));
             }
         }
         Ok(all)

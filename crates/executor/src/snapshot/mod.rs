@@ -372,11 +372,11 @@ fn no_snapshot(in_doubt: Option<String>) -> PgError {
             SqlState::CANNOT_CONNECT_NOW,
             format!("{node} has transactions whose outcome has been in doubt for 30 s"),
         )
-        .hint("See `loxo status`; SET loxo.snapshot = 'local' reads what each datanode shows."),
+        .hint("`loxo check` tells who does not answer; SET loxo.snapshot = 'local' reads what each datanode shows."),
         None => PgError::new(
             SqlState::CANNOT_CONNECT_NOW,
             "no consistent snapshot of the datanodes could be taken for 30 s",
         )
-        .hint("See `loxo status`; SET loxo.snapshot = 'local' reads what each datanode shows."),
+        .hint("`loxo check` tells who does not answer; SET loxo.snapshot = 'local' reads what each datanode shows."),
     }
 }

@@ -7,7 +7,9 @@ use pgerror::{PgError, Result, SqlState};
 
 use super::DirArgument;
 
-/// Say what is wrong with a configuration, with the servers it names, or with the rows on them
+/// Say what is wrong with a configuration, with the processes it names, or with the rows of the cluster
+///
+/// Datanodes are looked at closely; gtms and coordinators are asked for an answer once the datanodes are a cluster.
 ///
 /// With --data it looks at every row of every database instead: rows on the wrong datanode, keys that are there twice, copies of replicated
 /// tables that differ. A table that looks wrong is locked against writers while it is looked at again. It changes nothing,
@@ -101,7 +103,7 @@ fn print(findings: &[Finding]) -> Result<()> {
 }
 
 async fn servers(config: &Config, path: &Path) -> Result<()> {
-    let findings = cluster::check(config).await?;
+    let findings = cluster::check_all(config).await?;
     print(&findings)?;
     let errors = findings.iter().filter(|f| f.level == Level::Error).count();
     if errors > 0 {

@@ -53,6 +53,7 @@ pub async fn run(arguments: Arguments) -> Result<()> {
     let allowed = cluster::raise_open_files();
     let shortage = cluster::open_files_shortage(config.datanodes.len(), own.pool_size, own.max_clients, allowed);
     shortage.into_iter().for_each(|warning| tracing::warn!("{warning}"));
+    let secret = options.service.secret.clone();
     let coordinator = Coordinator::bind(options).await?;
     super::tell_figures(own.metrics.as_deref(), coordinator.figures()).await?;
     super::live_page::serve(&config, own, coordinator.figures(), coordinator.address()?).await?;
@@ -64,6 +65,7 @@ pub async fn run(arguments: Arguments) -> Result<()> {
     tokio::select! {
         ended = coordinator.serve() => ended,
         () = super::asked_to_stop(&log, || {
+            super::read_password_again(secret.as_ref())?;
             reloader.reload(read_again(&arguments.config, &name, listen)?)?;
             log.reload(&arguments.config)
         }) => {

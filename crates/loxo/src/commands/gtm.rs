@@ -73,6 +73,9 @@ pub async fn run(arguments: Arguments) -> Result<()> {
     super::tell_service_manager(&[NotifyState::Ready]);
     tokio::select! {
         ended = txn::gtm::serve(listener, options) => ended,
-        () = super::asked_to_stop(&log, || log.reload(&arguments.config)) => Ok(()),
+        () = super::asked_to_stop(&log, || {
+            super::read_password_again(service.secret.as_ref())?;
+            log.reload(&arguments.config)
+        }) => Ok(()),
     }
 }

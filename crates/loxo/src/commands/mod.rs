@@ -2,9 +2,11 @@
 
 use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::Args;
 use pgerror::{PgError, Result, SqlState};
+use pgproto::scram::Secret;
 use sd_notify::NotifyState;
 
 pub mod bench;
@@ -83,7 +85,7 @@ async fn tell_figures(address: Option<&str>, source: impl metrics::Source) -> Re
         PgError::new(SqlState::CANNOT_CONNECT_NOW, format!("could not tell figures on {address}: {error}"))
             .hint("Choose another \"metrics\" in the configuration.")
     })?;
-    tokio::spawn(metrics::serve(listener, std::sync::Arc::new(source)));
+    tokio::spawn(metrics::serve(listener, Arc::new(source)));
     Ok(())
 }
 
@@ -92,8 +94,16 @@ fn service_identity(config: &cluster::Config) -> Result<executor::Identity> {
     Ok(executor::Identity {
         user: config.cluster.user.clone(),
         database: config.cluster.database.clone(),
-        secret: config.password()?.map(pgproto::scram::Secret::Password),
+        secret: config.kept_password()?.map(Arc::new).map(Secret::Kept),
     })
+}
+
+/// Reads the password again that [`service_identity`] has read.
+fn read_password_again(secret: Option<&Secret>) -> Result<()> {
+    match secret {
+        Some(Secret::Kept(kept)) => kept.reload(),
+        _ => Ok(()),
+    }
 }
 
 /// Tells the service manager that started the process (systemd's `Type=notify`), if one did.
@@ -103,7 +113,7 @@ fn tell_service_manager(states: &[NotifyState<'_>]) {
     }
 }
 
-/// SIGTERM or Ctrl-C. SIGHUP has certificates, rules and how much is logged read again, SIGUSR1 the log's file opened again.
+/// SIGTERM or Ctrl-C. SIGHUP has the password, certificates, rules and how much is logged read again, SIGUSR1 the log's file opened again.
 async fn asked_to_stop(log: &log::Control, reload: impl Fn() -> Result<()>) {
     let mut terminate = match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
         Ok(signal) => signal,
@@ -136,7 +146,7 @@ async fn outlive_other_signals(log: &log::Control, reload: impl Fn() -> Result<(
                     tell_service_manager(&[NotifyState::Reloading, now]);
                 }
                 match reload() {
-                    Ok(()) => tracing::info!("SIGHUP: certificates, rules and how much is logged were read again; the rest of the configuration is read at the start only"),
+                    Ok(()) => tracing::info!("SIGHUP: the password, certificates, rules and how much is logged were read again; the rest of the configuration is read at the start only"),
                     Err(error) => tracing::error!(%error, "SIGHUP: what was read before stays"),
                 }
                 tell_service_manager(&[NotifyState::Ready]);

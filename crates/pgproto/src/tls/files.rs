@@ -76,6 +76,15 @@ fn check_private(key: &Path) -> Result<()> {
     }
 }
 
+/// In words for whoever has made the certificate, where rustls has none.
+pub(super) fn explained(why: &dyn Display) -> String {
+    let why = why.to_string();
+    match why.contains("UnsupportedCertVersion") {
+        true => "it is a certificate of version 1; make it with extensions (openssl x509 -extfile)".to_owned(),
+        false => why,
+    }
+}
+
 /// As in PostgreSQL: whoever comes again shows the certificate again, which may be out of date by then.
 pub fn resume_nothing(server: &mut ServerConfig) {
     server.session_storage = Arc::new(NoServerSessionStorage {});
@@ -84,6 +93,7 @@ pub fn resume_nothing(server: &mut ServerConfig) {
 
 /// F0000.
 pub fn unusable(what: &str, path: &Path, why: &dyn Display) -> PgError {
+    let why = explained(why);
     let text = format!("the TLS {what} \"{}\" cannot be used: {why}", path.display());
     PgError::new(SqlState::CONFIG_FILE_ERROR, text)
 }

@@ -183,11 +183,16 @@ impl Tls {
                 ));
             }
         };
-        let stream = TlsConnector::from(self.config.clone()).connect(name, stream).await?;
+        let stream = TlsConnector::from(self.config.clone()).connect(name, stream).await.map_err(explained)?;
         let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
         let binding = shown.and_then(|certificate| ChannelBinding::of_certificate(certificate));
         Ok((stream, Peer { binding, is_verified: self.is_verified }))
     }
+}
+
+/// The error of a handshake, in words for whoever has made the certificate that the other end has shown.
+pub fn explained(error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), files::explained(&error))
 }
 
 /// A handshake wants a name, also where nobody looks at it.

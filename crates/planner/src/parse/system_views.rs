@@ -1,6 +1,6 @@
 //! System views and functions that would show one node's inner life: their names are led to ours, with the same columns.
 //!
-//! `pg_stat_activity`, `pg_locks` and the functions about sessions, which on a datanode tell of the coordinators' pools; views and
+//! `pg_stat_activity`, `pg_stat_ssl`, `pg_locks` and the functions about sessions, which on a datanode tell of the coordinators' pools; views and
 //! functions about what tables, indexes and databases hold and what happened to them, which know one datanode's part;
 //! `pg_prepared_xacts`, which on a datanode lists our gids, while users expect their own names; and `pg_trigger`, where a trigger
 //! that the coordinator runs looks as if it were switched off, with its kin in `information_schema`; `pg_rewrite`, where a rule looks
@@ -18,7 +18,7 @@ use crate::tree::{self, Ask, Ref, scan};
 const CATALOG: &str = "pg_catalog";
 /// What a datanode would show its own part of: functions of ours are read instead.
 const OF_ALL_NODES: &str = "pg_locks pg_stat_activity pg_stat_archiver pg_stat_bgwriter pg_stat_database pg_stat_database_conflicts \
-     pg_stat_replication pg_stat_slru pg_stat_user_functions pg_stat_wal pg_stat_all_indexes pg_stat_user_indexes pg_stat_all_tables \
+     pg_stat_replication pg_stat_slru pg_stat_ssl pg_stat_user_functions pg_stat_wal pg_stat_all_indexes pg_stat_user_indexes pg_stat_all_tables \
      pg_stat_user_tables pg_statio_all_indexes pg_statio_user_indexes pg_statio_all_sequences pg_statio_user_sequences \
      pg_statio_all_tables pg_statio_user_tables pg_stat_progress_analyze pg_stat_progress_basebackup pg_stat_progress_cluster \
      pg_stat_progress_copy pg_stat_progress_create_index pg_stat_progress_vacuum loxo_stat_statements";
@@ -72,7 +72,7 @@ pub(crate) enum Asked<'a> {
 pub(crate) fn asks_cluster(call: &FuncCall) -> Option<Asked<'_>> {
     let (Some(SCHEMA), name) = tree::qualified(&call.funcname) else { return None };
     match name {
-        "pg_stat_activity" => Some(Asked::Sessions),
+        "pg_stat_activity" | "pg_stat_ssl" => Some(Asked::Sessions),
         "pg_locks" => Some(Asked::Locks),
         SKEW => Some(Asked::View(ROWS)),
         name if name == CALLS[0] => Some(Asked::Own),

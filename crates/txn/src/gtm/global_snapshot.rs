@@ -88,7 +88,7 @@ impl GtmClient {
             .detail(
                 "The gtm has to reach every datanode first, to finish what a lost coordinator may have left behind.",
             )
-            .hint("See `loxo status`. SET loxo.snapshot = 'local' reads without that.")
+            .hint("`loxo check` tells who does not answer. SET loxo.snapshot = 'local' reads without that.")
     }
 }
 

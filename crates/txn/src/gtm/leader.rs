@@ -47,6 +47,12 @@ const SESSION_SETTINGS: [(&str, &str); 6] = [
 /// The transaction lasts as long as the leadership. PostgreSQL 17 has a setting that would end it.
 const LASTING_SQL: &str = "SELECT pg_catalog.set_config(name, '0', false) FROM pg_catalog.pg_settings \
      WHERE name OPERATOR(pg_catalog.=) 'transaction_timeout'";
+/// A gtm that stands by looks before it tries: a lock that cannot be had is an error, and the server logs each. (Two that find it free at
+/// the same time both try; one has the error.) Of no relation it is `missing`.
+const LOOK_SQL: &str = "SELECT CASE WHEN pg_catalog.to_regclass('loxo.leader') IS NULL THEN 'missing' \
+     WHEN EXISTS (SELECT FROM pg_catalog.pg_locks AS l JOIN pg_catalog.pg_database AS d ON d.oid = l.database \
+       WHERE d.datname = pg_catalog.current_database() AND l.relation = pg_catalog.to_regclass('loxo.leader') \
+       AND l.mode = 'ExclusiveLock' AND l.granted) THEN 'held' ELSE 'free' END";
 /// At another isolation level it would keep the snapshot in which it reads `loxo.node`.
 const LOCK_SQL: &str =
     "BEGIN ISOLATION LEVEL READ COMMITTED; LOCK TABLE loxo.leader IN EXCLUSIVE MODE NOWAIT; SAVEPOINT loxo_read";
@@ -186,6 +192,12 @@ async fn try_lock(
             connection
         }
     };
+    let looked = connection.query_rows(LOOK_SQL).await?;
+    match looked.into_iter().flatten().flatten().next().as_deref() {
+        Some(b"free") => {}
+        Some(b"held") => return Ok(None),
+        _ => return Err(no_metadata()),
+    }
     let Err(error) = connection.execute(LOCK_SQL).await else {
         let datanodes = members.ask(connection).await?;
         return connection.execute(FORGET_SQL).await.map(|_| Some(datanodes));
@@ -195,9 +207,11 @@ async fn try_lock(
     }
     match error.code() {
         SqlState::LOCK_NOT_AVAILABLE => Ok(None),
-        SqlState::UNDEFINED_TABLE => {
-            Err(PgError::new(error.code(), "the primary datanode has no metadata of this version of loxo"))
-        }
+        SqlState::UNDEFINED_TABLE => Err(no_metadata()),
         _ => Err(error),
     }
+}
+
+fn no_metadata() -> PgError {
+    PgError::new(SqlState::UNDEFINED_TABLE, "the primary datanode has no metadata of this version of loxo")
 }
