@@ -273,6 +273,9 @@ impl<'a> Taker<'a> {
                     *item = taken;
                 }
             }
+            Some(NodeEnum::RangeSubselect(part)) if !part.lateral => {
+                part.subquery.get_mut::<SelectStmt>().map_or(Ok(()), |query| self.query(query))?;
+            }
             _ => {}
         }
         Ok(())
