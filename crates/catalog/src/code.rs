@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use pgerror::PgError;
 
-use crate::{AttNum, Oid};
+use crate::{AttNum, Oid, Relation, RuleEvent};
 
 /// The functions, by object id. What their bodies do is for the planner to judge; it does so once, at the first statement
 /// that concerns the table, so that the facts is about the bodies of this very catalog.
@@ -65,9 +65,40 @@ impl Captured {
         self.kind & 2 != 0
     }
 
+    /// INSTEAD OF.
+    pub fn is_instead(&self) -> bool {
+        self.kind & 64 != 0
+    }
+
     /// BEFORE … FOR EACH ROW.
     pub fn is_before_row(&self) -> bool {
         self.is_before() && !self.is_of_statement()
+    }
+}
+
+/// What is done to a table, and of an UPDATE to which columns.
+#[derive(Clone, Debug)]
+pub struct Event {
+    /// Whatever a rule may be about a trigger may be fired by.
+    pub kind: RuleEvent,
+    /// Those that an UPDATE names.
+    pub columns: Vec<String>,
+    /// Those of the columns that may get another value than they have.
+    pub changing: Vec<String>,
+}
+
+impl Event {
+    /// Not of columns.
+    pub fn of(kind: RuleEvent) -> Self {
+        Self { kind, columns: Vec::new(), changing: Vec::new() }
+    }
+
+    /// Does it fire the trigger of the table, if that is enabled?
+    pub fn fires(&self, table: &Relation, trigger: &Captured) -> bool {
+        let is_of_columns = self.kind == RuleEvent::Update && !trigger.columns.is_empty();
+        let mut columns = self.columns.iter().filter_map(|name| table.column(name));
+        trigger.kind & self.kind.bit() != 0
+            && (!is_of_columns || columns.any(|column| trigger.columns.contains(&column.number)))
     }
 }
 

@@ -25,7 +25,7 @@ mod quote;
 mod rule;
 pub use builder::Builder;
 pub use builtins::{BuiltinAggregate, BuiltinFunction, BuiltinOperator, BuiltinType, Builtins};
-pub use code::{Captured, Code, CodeFacts, Leavings};
+pub use code::{Captured, Code, CodeFacts, Event, Leavings};
 pub use distribution::{Distribution, KeyColumn, MapId};
 pub use generated::Generated;
 pub use look_alikes::LookAlikes;
@@ -197,6 +197,15 @@ impl Relation {
     /// Column by `attnum`.
     pub fn column_at(&self, number: AttNum) -> Option<&Column> {
         self.columns.iter().find(|c| c.number == number)
+    }
+
+    /// Does a view have triggers INSTEAD OF for one of these events (bits of `pg_trigger.tgtype`)? Then it is not what lies under it
+    /// that is changed. Of a temporary view's triggers no more is known than that there are some.
+    pub fn is_changed_instead(&self, events: i16) -> bool {
+        match self.captured.is_empty() {
+            true => self.has_triggers,
+            false => self.captured.iter().any(|one| one.is_instead() && one.kind & events != 0),
+        }
     }
 
     /// `"schema"."name"`, quoted only where needed.

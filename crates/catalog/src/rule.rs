@@ -21,6 +21,15 @@ pub enum RuleEvent {
 }
 
 impl RuleEvent {
+    /// Its bit in `pg_trigger.tgtype`.
+    pub fn bit(self) -> i16 {
+        match self {
+            Self::Insert => 4,
+            Self::Update => 16,
+            Self::Delete => 8,
+        }
+    }
+
     /// As in `ON INSERT`, and in command tags.
     pub fn name(self) -> &'static str {
         match self {

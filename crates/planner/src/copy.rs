@@ -1,6 +1,6 @@
 //! COPY.
 
-use catalog::{Column, Distribution, Relation};
+use catalog::{Column, Distribution, Relation, RuleEvent};
 use pgerror::{PgError, Result, SqlState};
 
 use crate::context::{Context, Named};
@@ -28,7 +28,7 @@ fn from(ctx: &Context<'_>, copy: &CopyStatement, schema: Option<&str>, name: &st
     let table = tree::table(schema.unwrap_or_default(), name, None);
     let relation = match ctx.resolve(&table)? {
         Named::Distributed(relation) => relation,
-        Named::View(view) if view.has_triggers => {
+        Named::View(view) if view.is_changed_instead(RuleEvent::Insert.bit()) => {
             return Err(
                 PgError::unsupported(format!("COPY into view \"{name}\"")).hint("Copy into the table under the view.")
             );

@@ -37,7 +37,7 @@ impl Planner for Driver {
         let statement = spelled.as_ref().unwrap_or(statement);
         ctx.session.stop.check()?;
         let called = statement;
-        let inlined = rewrite::inline::inline(ctx, statement)?
+        let inlined = rewrite::inline::inline(ctx, statement, true)?
             .map(|inlined| rewrite::whole_rows::of_inlined(ctx, inlined))
             .transpose()?;
         let inlined = inlined.map(|inlined| Statement { is_rewritten: statement.is_rewritten, ..inlined });
@@ -102,7 +102,7 @@ impl Planner for Driver {
     }
 
     fn plan_part(&self, ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
-        let inlined = rewrite::inline::inline(ctx, statement)?;
+        let inlined = rewrite::inline::inline(ctx, statement, true)?;
         let statement = inlined.as_ref().unwrap_or(statement);
         let expanded = views::without_temporary(ctx, statement)?;
         first_copy::plan(ctx, expanded.as_ref().unwrap_or(statement))

@@ -53,11 +53,16 @@ pub(crate) fn expanded(ctx: &Context<'_>, plan: &Plan, statement: &Statement) ->
         Plan::Ddl(ddl) => ddl.fills_by.is_some() && ctx.planner.plan_as_it_stands(ctx, &statement)?.facts().moves_rows,
         plan => plan.facts().moves_rows,
     };
-    if !moves_rows {
+    let statement = inline::inline(ctx, &statement, false)?.map_or(statement, Cow::Owned);
+    let Some(tree) = statement.node() else { return Ok(found) };
+    let target = tree::target_of(tree).map(|name| name as *const RangeVar);
+    let is_opened = |node| match node {
+        Ref::RangeVar(name) if Some(name as *const RangeVar) != target => inline::calling_view(ctx, name),
+        _ => Ok(None),
+    };
+    if !moves_rows && !tree.try_any(|node| Ok(is_opened(node)?.is_some()))? {
         return Ok(found);
     }
-    let statement = inline::inline(ctx, &statement)?.map_or(statement, Cow::Owned);
-    let Some(tree) = statement.node() else { return Ok(found) };
     found.sql = statement.sql.to_string();
     let on_first = first_copy::may_be_taken(ctx, &statement)?;
     let ctx = &Context { on_first: Some(&on_first), ..*ctx };

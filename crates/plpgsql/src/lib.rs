@@ -17,5 +17,5 @@ mod parse;
 mod scan;
 mod walk;
 
-pub use parse::{CASE_SUBJECT, body, compile_only, is_string, sql_body};
+pub use parse::{BEFORE_COMPILED, CASE_SUBJECT, body, compile_only, is_string, place_in, sql_body};
 pub use walk::Part;

@@ -25,7 +25,7 @@ use std::pin::Pin;
 use bytes::Bytes;
 use pgerror::{PgError, Result};
 
-pub use plpgsql::{ast, body, compile_only, sql_body};
+pub use plpgsql::{BEFORE_COMPILED, ast, body, compile_only, place_in, sql_body};
 pub use run::{Ended, Parameter, Routine, run};
 pub use value::{Type, Typed, array_text, row_fields};
 
@@ -98,6 +98,8 @@ pub trait Host: Send {
     fn call_targets<'a>(&'a mut self, call: &'a str) -> Pending<'a, Vec<Option<Vec<String>>>>;
     /// The next statement is a CALL; may its body end the transaction?
     fn calls(&mut self, may_end: bool);
+    /// Has a cursor that is declared with its query the name of its variable? PostgreSQL 16 makes up another one.
+    fn names_bound_cursors(&mut self) -> Pending<'_, bool>;
     /// Makes a cursor; gives its name.
     fn open(&mut self, opening: Opening) -> Pending<'_, String>;
 }

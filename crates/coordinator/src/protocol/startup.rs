@@ -391,7 +391,9 @@ async fn authenticate(
     for (name, value) in &reported {
         backend::parameter_status(out, name, value);
     }
-    let application = reported.get("application_name").cloned().unwrap_or_default();
+    // Without one of its own the session goes by the name of the coordinator's links.
+    let is_named = session.settings_mut().has("application_name");
+    let application = reported.get("application_name").filter(|_| is_named).cloned().unwrap_or_default();
     Ok((session, admitted, application))
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use executor::Call;
-use pgerror::{PgError, Result, SqlState};
+use pgerror::{PgError, Result, SqlState, field};
 use planner::{Argument, RoutineCall};
 use routine::{Ended, Pending};
 
@@ -28,10 +28,13 @@ pub(super) enum Caller {
 }
 
 impl Runner {
-    /// DO.
-    pub(super) async fn block(&mut self, source: &str, caller: Caller) -> Result<()> {
+    /// DO, as this statement.
+    pub(super) async fn block(&mut self, source: &str, statement: &str, caller: Caller) -> Result<()> {
         if let Some(text) = routine::compile_only(source)? {
-            self.asked(&format!("DO {}", catalog::quote_literal(&text))).await?;
+            let quote = dollar_quote(&text);
+            let compiled = self.asked(&format!("DO {quote}{text}{quote}")).await;
+            let before = "DO ".len() + quote.len() + routine::BEFORE_COMPILED.len();
+            compiled.map_err(|error| placed_in(statement, source, before, error))?;
         }
         let body = routine::body(source)?;
         let routine = routine::Routine {
@@ -62,6 +65,8 @@ impl Runner {
                     .detail(format!("{} bodies are under way in each other.", self.routines().depth))
                     .hint("Use a loop instead of recursion."));
             }
+            // What the nodes have told so far is no statement's of this body.
+            self.send_notices();
             self.routines().depth += 1;
             let outside = std::mem::take(&mut self.routines().context);
             let depth = self.routines().depth;
@@ -150,6 +155,22 @@ impl Runner {
             .await?;
         let mut values = rows.into_iter().next().unwrap_or_default().into_iter();
         Ok(expressions.iter().map(|expression| expression.as_ref().and_then(|_| values.next().flatten())).collect())
+    }
+}
+
+/// `$…$`, which is not in the text.
+fn dollar_quote(text: &str) -> String {
+    let mut quotes = (0..).map(|number| format!("$loxo{number}$"));
+    quotes.find(|quote| !text.contains(quote)).unwrap_or_default()
+}
+
+/// An error in the body of a statement, found so many characters further on than the body begins.
+fn placed_in(statement: &str, body: &str, before: usize, error: PgError) -> PgError {
+    let Ok(position) = error.text(field::POSITION).parse::<usize>() else { return error };
+    let at = position.checked_sub(before + 1);
+    match at.and_then(|at| routine::place_in(statement, body, at)) {
+        Some(place) => error.with(field::POSITION, (place + 1).to_string()),
+        None => error.without(field::POSITION),
     }
 }
 

@@ -92,8 +92,13 @@ impl BodyHost<'_> {
             return Err(PgError::new(state(b"42P11"), "cannot open this query as cursor"));
         };
         let call = call_with(opening.parameters);
-        self.runner.declare_cursor(declare, statement, &Call { describe: false, ..call }).await?;
-        Ok(name)
+        match self.runner.declare_cursor(declare, statement, &Call { describe: false, ..call }).await {
+            Ok(_) => Ok(name),
+            Err(error) if error.code() == SqlState::DUPLICATE_CURSOR => {
+                Err(PgError::new(SqlState::DUPLICATE_CURSOR, format!("cursor \"{name}\" already in use")))
+            }
+            Err(error) => Err(error),
+        }
     }
 }
 
@@ -191,6 +196,10 @@ impl Host for BodyHost<'_> {
 
     fn calls(&mut self, may_end: bool) {
         self.runner.routines().call_may_end = may_end;
+    }
+
+    fn names_bound_cursors(&mut self) -> Pending<'_, bool> {
+        Box::pin(async move { Ok(self.runner.session().catalog().await?.catalog.server_version() < 160_000) })
     }
 
     fn open(&mut self, opening: Opening) -> Pending<'_, String> {

@@ -96,7 +96,7 @@ impl Runner {
         Box::pin(async move {
             match routine {
                 planner::Routine::Block { source } => {
-                    self.block(source, caller).await?;
+                    self.block(source, &statement.sql, caller).await?;
                     Ok(Rest::Tag("DO"))
                 }
                 planner::Routine::Call(one) => {

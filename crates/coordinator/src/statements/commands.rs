@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use executor::{Call, Completion, Parameters, Spool};
-use pgerror::{PgError, Result, SqlState};
+use pgerror::{PgError, Result, SqlState, field};
 use planner::Plan;
 use planner::parse::{CopyEndpoint, DeclareCursor, Fetch, FetchDirection, Statement, StatementKind};
 
@@ -35,7 +35,7 @@ impl Statements {
         }
         let done = match &statement.kind {
             StatementKind::Execute { name, arguments } => {
-                return self.execute_named(name, arguments, call).await.map(Some);
+                return self.execute_named(name, arguments, statement, call).await.map(Some);
             }
             StatementKind::DeclareCursor(declare) => self.declare_cursor(declare, statement, call).await.map(Some)?,
             StatementKind::Fetch(fetch) if let Some(portal) = self.own.portal_called(&fetch.cursor) => {
@@ -91,8 +91,15 @@ impl Statements {
         Ok(Completion::Tag(format!("MOVE {moved}")))
     }
 
-    async fn execute_named(&mut self, name: &str, arguments: &[String], call: &Call) -> Result<Ran> {
-        let (prepared, values) = self.arguments_of(name, arguments).await?;
+    async fn execute_named(
+        &mut self,
+        name: &str,
+        arguments: &[String],
+        execute: &Statement,
+        call: &Call,
+    ) -> Result<Ran> {
+        let given = self.arguments_of(name, arguments).await;
+        let (prepared, values) = given.map_err(|error| placed_in_list(error, &execute.sql, arguments))?;
         let Some(statement) = prepared.statement.clone() else { return Ok(Ran::Done(Completion::tag("EXECUTE"))) };
         self.own.refuse_changed_result(&prepared).await?;
         let types = prepared.description.parameters.clone();
@@ -174,5 +181,13 @@ impl Statements {
             }
             result => result,
         }
+    }
+}
+
+/// An error in a list of arguments, with its place in the statement that has them.
+fn placed_in_list(error: PgError, sql: &str, arguments: &[String]) -> PgError {
+    match (sql.find(&arguments.join(", ")), error.text(field::POSITION).parse::<usize>()) {
+        (Some(at), Ok(position)) => error.position(sql[..at].chars().count() + position),
+        _ => error.without(field::POSITION),
     }
 }

@@ -192,7 +192,6 @@ SELECT max(steady(k)) FROM t WHERE steady(k) > 1;
 
 -- On other roads.
 CREATE VIEW words AS SELECT k, word(k) AS w FROM t;
--- refused
 SELECT count(*), max(w) FROM words WHERE k > 1;
 PREPARE p(int) AS SELECT k, word(k + $1 - $1) FROM t WHERE k < $1 ORDER BY k;
 EXECUTE p(4);

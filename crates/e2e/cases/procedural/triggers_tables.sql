@@ -189,3 +189,12 @@ CREATE OR REPLACE FUNCTION audited() RETURNS trigger LANGUAGE plpgsql AS $$ BEGI
   INSERT INTO totals VALUES ('dup', 1, 1) ON CONFLICT DO NOTHING; IF NEW.* IS DISTINCT FROM OLD.* THEN RAISE NOTICE 'new'; END IF; RETURN 1; END $$;
 INSERT INTO acc VALUES (85, 'n', 1);
 DROP TABLE acc CASCADE;
+-- What a node's own trigger tells comes from no other trigger.
+CREATE TABLE nt (id int PRIMARY KEY, v int) /*dist: hash(id) | replication*/;
+CREATE FUNCTION a_chk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF (SELECT sum(v) FROM nt) > 1000 THEN RAISE 'big'; END IF; RETURN NULL; END $$;
+CREATE FUNCTION b_note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE NOTICE 'note %', NEW.id; RETURN NULL; END $$;
+CREATE TRIGGER a_chk AFTER UPDATE ON nt FOR EACH ROW EXECUTE FUNCTION a_chk();
+CREATE TRIGGER b_note AFTER UPDATE ON nt FOR EACH ROW EXECUTE FUNCTION b_note();
+INSERT INTO nt VALUES (1, 1), (2, 2);
+UPDATE nt SET v = v + 1 WHERE id = 1;
+DO $$ BEGIN UPDATE nt SET v = v + 1 WHERE id = 2; END $$;

@@ -173,3 +173,7 @@ SELECT made(1, 'x');
 SELECT made(0, 'y');
 DO $$ DECLARE v int := 1; c int; BEGIN CREATE TABLE kept AS SELECT id, n + v AS n FROM t WHERE id <> v; END $$;
 SELECT * FROM kept ORDER BY id;
+-- The name of a cursor that is declared with its query.
+DO $$ DECLARE c CURSOR FOR SELECT 1; n int; BEGIN SELECT count(*) INTO n FROM t; RAISE NOTICE '%', c; OPEN c; RAISE NOTICE '%', c; CLOSE c; OPEN c; OPEN c; END $$;
+DO $$ DECLARE c CURSOR FOR SELECT 1; n int; BEGIN SELECT count(*) INTO n FROM t; OPEN c; FOR r IN c LOOP NULL; END LOOP; END $$;
+DO $$ DECLARE c CURSOR FOR SELECT 1; n int; BEGIN SELECT count(*) INTO n FROM t; FOR r IN c LOOP RAISE NOTICE '% %', c, r; END LOOP; FOR r IN c LOOP RAISE NOTICE '%', r; END LOOP; RAISE NOTICE '%', c; END $$;

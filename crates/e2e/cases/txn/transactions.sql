@@ -206,3 +206,19 @@ SELECT count(*) FROM instants WHERE k = 3 AND at = 'now'::timestamptz AND at::da
 SELECT count(*) FROM instants WHERE at > 'yesterday'::timestamp AND at <= date 'tomorrow' AND at = current_date;
 SELECT 'now'::timestamptz = now() AS same, date 'today' - date 'yesterday' AS days FROM instants WHERE k = 32;
 COMMIT;
+-- READ UNCOMMITTED keeps its name.
+BEGIN ISOLATION LEVEL READ UNCOMMITTED;
+SHOW transaction_isolation;
+SELECT current_setting('transaction_isolation');
+COMMIT;
+SET default_transaction_isolation = 'read uncommitted';
+SHOW default_transaction_isolation;
+SHOW transaction_isolation;
+SELECT current_setting('transaction_isolation');
+BEGIN;
+SHOW transaction_isolation;
+SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+SHOW transaction_isolation;
+COMMIT;
+RESET default_transaction_isolation;
+SHOW transaction_isolation;

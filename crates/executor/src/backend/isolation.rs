@@ -2,10 +2,11 @@
 
 use pgerror::{PgError, Result, SqlState};
 
-/// Isolation level of a transaction. READ UNCOMMITTED is READ COMMITTED, as in PostgreSQL.
+/// Isolation level of a transaction. READ UNCOMMITTED is READ COMMITTED under another name, as in PostgreSQL.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[allow(missing_docs)]
 pub enum Isolation {
+    ReadUncommitted,
     #[default]
     ReadCommitted,
     RepeatableRead,
@@ -18,6 +19,7 @@ impl Isolation {
         match words.to_ascii_lowercase().as_str() {
             "serializable" => Isolation::Serializable,
             "repeatable read" => Isolation::RepeatableRead,
+            "read uncommitted" => Isolation::ReadUncommitted,
             _ => Isolation::ReadCommitted,
         }
     }
@@ -25,15 +27,21 @@ impl Isolation {
     /// `BEGIN` with this level.
     pub(crate) fn begin(self) -> &'static str {
         match self {
+            Isolation::ReadUncommitted => "BEGIN ISOLATION LEVEL READ UNCOMMITTED",
             Isolation::ReadCommitted => "BEGIN ISOLATION LEVEL READ COMMITTED",
             Isolation::RepeatableRead => "BEGIN ISOLATION LEVEL REPEATABLE READ",
             Isolation::Serializable => "BEGIN ISOLATION LEVEL SERIALIZABLE",
         }
     }
 
+    /// Does each statement of the transaction have a snapshot of its own?
+    pub(crate) fn renews_snapshot(self) -> bool {
+        !self.keeps_snapshot()
+    }
+
     /// Does the transaction keep its first snapshot?
     pub(crate) fn keeps_snapshot(self) -> bool {
-        self != Isolation::ReadCommitted
+        matches!(self, Isolation::RepeatableRead | Isolation::Serializable)
     }
 }
 

@@ -110,7 +110,7 @@ impl Settings {
     }
 
     /// Was there a `SET` for this name?
-    pub(crate) fn has(&self, name: &str) -> bool {
+    pub fn has(&self, name: &str) -> bool {
         self.commands.iter().any(|(known, _)| known == name)
     }
 

@@ -20,7 +20,7 @@ mod statistics;
 use std::collections::HashMap;
 
 use bytes::Bytes;
-use pgerror::{PgError, Result, SqlState};
+use pgerror::{PgError, Result, SqlState, field};
 use pgproto::frontend::{self, Target};
 use planner::{Plan, Statement};
 
@@ -122,6 +122,7 @@ impl Session {
     /// Text values of SQL expressions, each assigned to a type by an EXECUTE of the home node: what may stand there it knows.
     pub async fn evaluate(&mut self, expressions: &[String], types: &[u32]) -> Result<Vec<Option<Bytes>>> {
         const NAME: &[u8] = b"loxo_arguments";
+        const BEFORE: &str = "EXECUTE loxo_arguments(";
         if expressions.is_empty() {
             return Ok(Vec::new());
         }
@@ -135,7 +136,7 @@ impl Session {
         frontend::close(out, Target::Statement, NAME);
         frontend::parse(out, NAME, format!("SELECT {}", parameters.join(", ")).as_bytes(), types);
         leased.link.connection.sync();
-        leased.link.connection.query(format!("EXECUTE loxo_arguments({list})").as_bytes());
+        leased.link.connection.query(format!("{BEFORE}{list})").as_bytes());
         frontend::close(leased.link.connection.out(), Target::Statement, NAME);
         leased.link.connection.sync();
         leased.flush().await?;
@@ -144,7 +145,11 @@ impl Session {
         let evaluated = leased.link.connection.read_rows().await;
         let forgotten = leased.link.connection.read_rows().await;
         self.release();
-        let (rows, _) = known.and(evaluated)?;
+        let in_list = |error: PgError| match error.text(field::POSITION).parse::<usize>() {
+            Ok(position) if position > BEFORE.len() => error.position(position - BEFORE.len()),
+            _ => error.without(field::POSITION),
+        };
+        let (rows, _) = known.and(evaluated.map_err(in_list))?;
         forgotten?;
         rows.into_iter().next().ok_or_else(|| PgError::internal("the arguments gave no row"))
     }

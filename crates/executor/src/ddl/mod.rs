@@ -364,10 +364,13 @@ fn about(error: PgError, sql: &str) -> PgError {
     PgError::new(SqlState::READ_ONLY_SQL_TRANSACTION, format!("cannot execute {what} in a read-only transaction"))
 }
 
-/// The first node took the statement, so an error of another one means that the nodes are not alike.
+/// The first node took the statement, so an error of another one means that the nodes are not alike, unless it is about the rows
+/// that the node has.
 fn from_other_node(error: PgError) -> PgError {
+    let is_about_rows = ["22", "23"].contains(&&error.code().as_str()[..2]);
     match error.get(pgerror::field::DETAIL) {
         Some(_) => error,
+        None if is_about_rows => error,
         None => error.detail("Another datanode accepted the statement; nothing was changed on any."),
     }
 }

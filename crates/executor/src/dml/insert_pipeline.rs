@@ -61,7 +61,7 @@ impl Session {
 
     /// A pipeline for executions of this statement, still empty, if they may wait.
     fn new_pipeline(&mut self, sql: &Arc<str>, call: &Call) -> Option<InsertPipeline> {
-        let in_read_committed = self.isolation() == Some(Isolation::ReadCommitted) && self.status() == b'T';
+        let in_read_committed = self.isolation().is_some_and(Isolation::renews_snapshot) && self.status() == b'T';
         if !in_read_committed || self.is_read_only() {
             return None;
         }

@@ -44,7 +44,7 @@ impl Session {
         self.enter_node(node.into()).await?;
         // A transaction that keeps its snapshot can pass a read barrier before it only.
         let barrier = match self.isolation() {
-            Some(Isolation::ReadCommitted) => ReadBarrier::BeforeCommit,
+            Some(isolation) if isolation.renews_snapshot() => ReadBarrier::BeforeCommit,
             _ => ReadBarrier::First,
         };
         self.ready(node.into(), Mode::InBlock, barrier, extended).await?;
@@ -104,7 +104,7 @@ impl Session {
             self.causality.pass_read_barrier(place);
         }
         let commands = if joins { Some(self.join(slot)?) } else { None };
-        let in_read_committed = mode == Mode::InBlock && self.isolation() == Some(Isolation::ReadCommitted);
+        let in_read_committed = mode == Mode::InBlock && self.isolation().is_some_and(Isolation::renews_snapshot);
         let leased = self.links.link(slot)?;
         match commands {
             // Every statement of such a transaction has a snapshot of its own, so the barrier may be one of them.

@@ -180,7 +180,7 @@ impl Session {
 
     /// May a statement of this block be run by other sessions, in a transaction of its own?
     fn can_read_beside(&self, block: &Block, nodes: &[NodeId]) -> bool {
-        block.isolation == Isolation::ReadCommitted
+        block.isolation.renews_snapshot()
             && !block.wrote
             && !block.schema_changed
             && !self.links.is_pinned(self.home)

@@ -69,10 +69,8 @@ fn fill(plan: &mut DdlPlan, view: String, query: &str) {
 
 /// Does the home node alone give the right rows? Not if the coordinator has to run what the query calls.
 fn is_at_home(ctx: &Context<'_>, query: &NodeEnum) -> Result<bool> {
-    if facts(ctx, query)?.refused.is_some() {
-        return Ok(false);
-    }
-    Ok(select::source(ctx, query)?.0.is_empty())
+    // What is refused here is refused again when its rows are to be put in, unless the coordinator can run it.
+    Ok(facts(ctx, query)?.refused.is_none() && select::source(ctx, query).is_ok_and(|(inputs, _)| inputs.is_empty()))
 }
 
 /// See [`crate::refreshed`].

@@ -244,7 +244,7 @@ pub(super) fn switch(alter: &AlterTableStmt, table: &Relation, plan: &mut DdlPla
             }
             Type::AtEnableAlwaysTrig | Type::AtEnableReplicaTrig if is_captured => {
                 return Err(PgError::unsupported(format!("this state of trigger \"{}\"", command.name))
-                    .detail("The coordinator runs it, since its function reads or writes tables.")
+                    .detail("The coordinator runs it: its function reads or writes tables, or may set the distribution key.")
                     .hint("Use ENABLE TRIGGER or DISABLE TRIGGER."));
             }
             Type::AtEnableTrigAll | Type::AtEnableTrigUser => {

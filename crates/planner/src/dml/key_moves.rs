@@ -12,7 +12,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use catalog::{AttNum, Captured, Catalog, Distribution, ForeignKey, Oid, Relation, RelationKind};
+use catalog::{AttNum, Catalog, Distribution, Event, ForeignKey, Oid, Relation, RelationKind, RuleEvent};
 use pg_query::Node;
 use pgerror::{PgError, Result};
 
@@ -117,13 +117,13 @@ fn sets_key(table: &Relation, columns: &[AttNum]) -> bool {
 }
 
 fn done(changed: &Relation, event: &Event) -> Option<Done> {
-    match event.operation {
-        "DELETE" => Some(Done::Deleted),
-        "UPDATE" => {
+    match event.kind {
+        RuleEvent::Delete => Some(Done::Deleted),
+        RuleEvent::Update => {
             let columns = event.changing.iter().filter_map(|name| changed.column(name));
             Some(Done::Updated(columns.map(|column| column.number).collect()))
         }
-        _ => None,
+        RuleEvent::Insert => None,
     }
 }
 
@@ -184,41 +184,8 @@ fn rooted(catalog: &Catalog, table: &Relation, goes_along: &impl Fn(Oid) -> bool
     fixed(table).or_else(|| catalog.relations().any(is_left).then_some("foreign keys refer to it"))
 }
 
-/// What is done to a table, and of an UPDATE to which columns.
-pub(crate) struct Event {
-    pub(crate) operation: &'static str,
-    pub(crate) columns: Vec<String>,
-    /// Those of the columns that may get another value than they have.
-    pub(crate) changing: Vec<String>,
-}
-
-impl Event {
-    pub(crate) fn of(operation: &'static str) -> Self {
-        Self { operation, columns: Vec::new(), changing: Vec::new() }
-    }
-
-    pub(crate) fn update(targets: &[Node]) -> Self {
-        Self::update_of(targets, targets)
-    }
-
-    pub(crate) fn update_of(targets: &[Node], changing: &[Node]) -> Self {
-        let names = |targets: &[Node]| targets.iter().filter_map(tree::name_of).map(str::to_owned).collect();
-        Self { operation: "UPDATE", columns: names(targets), changing: names(changing) }
-    }
-
-    /// The event's bit in `pg_trigger.tgtype`.
-    pub(crate) fn bit(&self) -> i16 {
-        match self.operation {
-            "INSERT" => 4,
-            "DELETE" => 8,
-            _ => 16,
-        }
-    }
-
-    pub(crate) fn fires(&self, table: &Relation, trigger: &Captured) -> bool {
-        let is_of_columns = self.operation == "UPDATE" && !trigger.columns.is_empty();
-        let mut columns = self.columns.iter().filter_map(|name| table.column(name));
-        trigger.kind & self.bit() != 0
-            && (!is_of_columns || columns.any(|column| trigger.columns.contains(&column.number)))
-    }
+/// An UPDATE of these columns, some of which may be changing.
+pub(crate) fn update_of(targets: &[Node], changing: &[Node]) -> Event {
+    let names = |targets: &[Node]| targets.iter().filter_map(tree::name_of).map(str::to_owned).collect();
+    Event { kind: RuleEvent::Update, columns: names(targets), changing: names(changing) }
 }

@@ -35,7 +35,7 @@ pub use stage::identity;
 pub(crate) use stage::{definition, next_identity, stored_columns};
 pub(crate) use update::{changing_targets, check_key, delete, update};
 
-pub(crate) use view::{VIEW_DEPTH_MAX, one_view_down, table_behind, table_under, through_view};
+pub(crate) use view::{one_view_down, table_behind, table_under, through_view};
 
 /// What a write goes to.
 enum Target {

@@ -8,9 +8,8 @@
 use std::collections::BTreeSet;
 
 use catalog::{Meaning, meaning};
-use pg_query::Node;
-use pg_query::NodeEnum;
-use pg_query::protobuf::{FuncCall, RangeVar, ResTarget, SelectStmt, TypeCast};
+use pg_query::protobuf::{FuncCall, RangeVar, ResTarget, SelectStmt};
+use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
 use crate::parse::Statement;
@@ -55,14 +54,11 @@ pub fn setting_calls(statement: &Statement) -> Result<SettingCalls> {
 
 /// The setting that a call of `set_config()` names, in lower case, if that can be told from the call itself.
 pub(crate) fn constant_name(call: &FuncCall) -> Option<String> {
-    call.args.first().and_then(string_constant).map(str::to_ascii_lowercase)
+    string_constant(call.args.first()?).map(str::to_ascii_lowercase)
 }
 
 fn string_constant(node: &Node) -> Option<&str> {
-    match node.get::<TypeCast>() {
-        Some(cast) => string_constant(cast.arg.as_deref()?),
-        None => node.get().and_then(tree::quoted),
-    }
+    tree::under_casts(node).get().and_then(tree::quoted)
 }
 
 fn means(call: &FuncCall, meaning: Meaning) -> bool {

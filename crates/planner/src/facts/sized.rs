@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use catalog::{BuiltinFunction, Relation};
+use pg_query::Node;
 use pg_query::protobuf::FuncCall;
-use pg_query::{Node, NodeEnum};
 
 use crate::context::Context;
 use crate::facts::builtins::{Class, class_of};
@@ -18,12 +18,8 @@ pub(crate) fn asks_size(ctx: &Context<'_>, call: &FuncCall) -> bool {
 
 /// The partitioned table that an argument names as a constant.
 pub(crate) fn sized_table(ctx: &Context<'_>, argument: Option<&Node>) -> Option<Arc<Relation>> {
-    let mut argument = argument?.node.as_ref()?;
-    while let NodeEnum::TypeCast(cast) = argument {
-        argument = cast.arg.as_deref()?.node.as_ref()?;
-    }
-    let NodeEnum::AConst(constant) = argument else { return None };
-    let select = tree::parse_select(&format!("SELECT FROM {}", tree::quoted(constant)?)).ok()?;
+    let name = tree::under_casts(argument?).get().and_then(tree::quoted)?;
+    let select = tree::parse_select(&format!("SELECT FROM {name}")).ok()?;
     let relation = ctx.distributed(select.from_clause.first()?.get()?).ok()?;
     relation.filter(|relation| relation.distribution.is_partitioned())
 }

@@ -109,8 +109,8 @@ fn replicated(ctx: &Context<'_>, statement: &Statement) -> Result<Vec<Arc<Relati
         return Ok(Vec::new());
     }
     let mut tables: Vec<Arc<Relation>> = Vec::new();
-    for (name, _) in triggers::changed(ctx, statement)? {
-        if let Some(table) = table_behind(ctx, name)?
+    for (name, events) in triggers::changed(ctx, statement)? {
+        if let Some(table) = table_behind(ctx, name, triggers::command(&events))?
             && is_replicated(&table)
             && tables.iter().all(|known| known.oid != table.oid)
         {

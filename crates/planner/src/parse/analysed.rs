@@ -161,9 +161,9 @@ impl Analysis {
         (!self.bodies.is_empty()).then(|| Self { uses: self.own.clone(), bodies: Arc::default(), ..self.clone() })
     }
 
-    /// Functions whose bodies PostgreSQL has not been asked about.
-    pub(crate) fn functions_without_body(&self) -> impl Iterator<Item = Oid> {
-        self.uses.functions.iter().copied().filter(|function| !self.bodies.contains_key(function))
+    /// Has PostgreSQL been asked about the body of a function?
+    pub(crate) fn was_asked_about(&self, function: Oid) -> bool {
+        self.bodies.contains_key(&function)
     }
 
     pub(crate) fn body(&self, function: Oid) -> Option<&NodeEnum> {

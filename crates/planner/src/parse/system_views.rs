@@ -10,10 +10,10 @@
 //! mean the same view. What is changed is not led away: it is refused. A position that PostgreSQL reports behind the name is too large
 //! by the length of the schema's.
 
-use pg_query::protobuf::{FuncCall, ParseResult, RangeVar};
+use pg_query::protobuf::{AConst, FuncCall, ParseResult, RangeVar};
 use pg_query::{Node, NodeEnum};
 
-use crate::tree::{self, Ask, Ref, scan};
+use crate::tree::{self, Ask, Get, Ref, scan};
 
 const CATALOG: &str = "pg_catalog";
 /// What a datanode would show its own part of: functions of ours are read instead.
@@ -88,11 +88,7 @@ pub(crate) fn asks_cluster(call: &FuncCall) -> Option<Asked<'_>> {
 
 /// Is it a constant, whatever it is cast to?
 fn is_constant(argument: Option<&Node>) -> bool {
-    match argument.and_then(|argument| argument.node.as_ref()) {
-        Some(NodeEnum::TypeCast(cast)) => is_constant(cast.arg.as_deref()),
-        Some(NodeEnum::AConst(_)) => true,
-        _ => false,
-    }
+    argument.is_some_and(|argument| tree::under_casts(argument).get::<AConst>().is_some())
 }
 
 /// Would a datanode that reads this show its own part of what the cluster has?

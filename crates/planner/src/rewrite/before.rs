@@ -18,7 +18,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use catalog::{Captured, Column, Function, Relation, quote_identifier};
+use catalog::{Captured, Column, Event, Function, Relation, RuleEvent, quote_identifier};
 use pg_query::protobuf::{
     InferClause, InsertStmt, OnConflictAction, OnConflictClause, OverridingKind, RangeVar, ReturningClause, UpdateStmt,
 };
@@ -26,14 +26,14 @@ use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use crate::context::{Context, Named};
-use crate::dml::{self, key_moves::Event};
+use crate::dml;
 use crate::facts::used;
 use crate::keys;
 use crate::parse::Statement;
 use crate::plan::{BeforeRows, Conflict, Routine};
 use crate::rewrite::made_rows::Change;
 use crate::rewrite::per_row::{may_touch, read_only};
-use crate::rewrite::triggers::{changed, of_statement};
+use crate::rewrite::triggers::{changed, command, of_statement};
 use crate::tree::{self, Syntax};
 
 /// The rows in the statement that stores them.
@@ -56,7 +56,7 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Ro
                     _ => Err(of_table(&table, "a change in WITH of")),
                 };
             }
-            Named::View(view) => refuse_view(ctx, &view, events)?,
+            Named::View(view) => refuse_view(ctx, name, &view, events)?,
             Named::Home(_) => {}
         }
     }
@@ -74,19 +74,18 @@ fn fired<'t>(table: &'t Relation, event: &Event) -> Vec<&'t Captured> {
 /// A statement that does not take this road.
 fn of_table(table: &Relation, what: &str) -> PgError {
     PgError::unsupported(format!("{what} table \"{}\"", table.name))
-        .detail("It has a trigger BEFORE … FOR EACH ROW that reads or writes tables.")
+        .detail("It has a trigger BEFORE … FOR EACH ROW that reads or writes tables, or may give rows another key.")
         .hint(
             "Use an INSERT, UPDATE, DELETE or COPY of this table by itself, or make the trigger AFTER … FOR EACH ROW.",
         )
 }
 
 /// A change through a view ends at a table that the statement does not name.
-fn refuse_view(ctx: &Context<'_>, view: &Relation, events: &[Event]) -> Result<()> {
-    let Some(name) = dml::table_under(view)? else { return Ok(()) };
-    let Some(table) = dml::table_behind(ctx, &name)? else { return Ok(()) };
+fn refuse_view(ctx: &Context<'_>, name: &RangeVar, view: &Relation, events: &[Event]) -> Result<()> {
+    let Some(table) = dml::table_behind(ctx, name, command(events))? else { return Ok(()) };
     let of_event = |event: &Event| {
         let mut triggers = table.captured.iter().filter(|one| one.is_enabled && one.is_before_row());
-        triggers.any(|one| one.kind & event.bit() != 0)
+        triggers.any(|one| one.kind & event.kind.bit() != 0)
     };
     match events.iter().any(of_event) {
         true => Err(of_table(&table, &format!("a change through view \"{}\" of", view.name))),
@@ -150,11 +149,11 @@ impl<'a> Statements<'a> {
         let triggers = fired(table, event);
         let functions = self.functions(table, &triggers);
         let one_by_one = may_touch(self.ctx, &functions, change.target)?;
-        let is_insert = event.operation == "INSERT";
+        let is_insert = event.kind == RuleEvent::Insert;
         Ok(BeforeRows {
             table: table.clone(),
-            operation: event.operation,
-            command: event.operation,
+            operation: event.kind.name(),
+            command: event.kind.name(),
             triggers: triggers.iter().map(|one| one.name.clone()).collect(),
             rows: change.made_rows(tree)?,
             one_by_one,

@@ -18,7 +18,7 @@ use crate::copy;
 use crate::facts::functions::facts;
 use crate::parse::{self, CopySubject, DeclareCursor, Statement, StatementKind};
 use crate::plan::{DdlPlan, OfRows, Plan, Routine};
-use crate::rewrite::per_row;
+use crate::rewrite::{inline, per_row};
 use crate::tree;
 use crate::with;
 
@@ -112,9 +112,9 @@ fn filled(
     }
 }
 
-/// Does the coordinator have to run a function that the query calls?
+/// Does the coordinator have to run a function that the query calls, or a view in it?
 fn calls_here(ctx: &Context<'_>, query: &NodeEnum) -> Result<bool> {
-    Ok(facts(ctx, query)?.refused.is_some())
+    Ok(facts(ctx, query)?.refused.is_some() || inline::calls_any(ctx, query, true)?)
 }
 
 /// Is it a query, or change with RETURNING, that the nodes cannot give the rows of as it stands?

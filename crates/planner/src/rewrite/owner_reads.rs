@@ -49,7 +49,7 @@ pub(crate) fn with_views_first(ctx: &Context<'_>, statement: &Statement, wanted:
             );
         }
         kind if kind.row_command().is_some() => {
-            let inlined = inline::inline(ctx, statement)?;
+            let inlined = inline::inline(ctx, statement, false)?;
             views_first(ctx, inlined.as_ref().unwrap_or(statement), wanted)?.map(Routine::Lifted)
         }
         _ => of_rows::over_views(ctx, statement)?.map(Routine::Rows),

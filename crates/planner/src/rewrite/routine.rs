@@ -36,9 +36,12 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Ro
         (StatementKind::DeclareCursor(declare), _) => Ok(of_rows::of_cursor(ctx, declare)?.map(Routine::Rows)),
         (StatementKind::Merge, Some(NodeEnum::MergeStmt(merge))) => per_row::of_merge(ctx, statement, merge),
         (StatementKind::Select | StatementKind::Insert | StatementKind::Update | StatementKind::Delete, Some(tree)) => {
-            match calls_inside(ctx, statement, tree)? {
+            match calls_inside(ctx, statement, tree, false)? {
                 Some(routine) => Ok(Some(routine)),
-                None => per_row::plan(ctx, statement),
+                None => match per_row::plan(ctx, statement) {
+                    Ok(Some(routine)) => Ok(Some(routine)),
+                    other => calls_inside(ctx, statement, tree, true)?.map_or(other, |routine| Ok(Some(routine))),
+                },
             }
         }
         _ => Ok(of_rows::plan(ctx, statement)?.map(Routine::Rows)),
@@ -148,12 +151,12 @@ fn arguments(call: &FuncCall) -> Result<Option<Vec<Argument>>> {
     }
 }
 
-fn calls_inside(ctx: &Context<'_>, statement: &Statement, tree: &NodeEnum) -> Result<Option<Routine>> {
+fn calls_inside(ctx: &Context<'_>, statement: &Statement, tree: &NodeEnum, deep: bool) -> Result<Option<Routine>> {
     let before = count(ctx, tree)?;
     if before == 0 {
         return Ok(None);
     }
-    let mut taker = Taker { ctx, calls: Vec::new(), functions: Vec::new(), parameters: statement.parameters };
+    let mut taker = Taker { ctx, calls: Vec::new(), functions: Vec::new(), parameters: statement.parameters, deep };
     let mut tree = tree.clone();
     match &mut tree {
         NodeEnum::SelectStmt(select) => taker.query(select)?,
@@ -206,6 +209,7 @@ struct Taker<'a> {
     functions: Vec<&'a Function>,
     /// Parameters so far.
     parameters: usize,
+    deep: bool,
 }
 
 impl<'a> Taker<'a> {
@@ -272,6 +276,9 @@ impl<'a> Taker<'a> {
                 if let Some(taken) = self.from(function)? {
                     *item = taken;
                 }
+            }
+            Some(NodeEnum::RangeSubselect(part)) if self.deep && !part.lateral => {
+                part.subquery.get_mut::<SelectStmt>().map_or(Ok(()), |query| self.query(query))?;
             }
             _ => {}
         }

@@ -5,18 +5,19 @@
 
 use std::sync::Arc;
 
-use catalog::{Captured, Relation};
+use catalog::{Captured, Event, Relation, RuleEvent};
 use pg_query::protobuf::{CmdType, MergeStmt, MergeWhenClause, OnConflictAction, RangeVar};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use crate::context::{Context, Named};
-use crate::dml::key_moves::{self, Event};
-use crate::dml::{VIEW_DEPTH_MAX, changing_targets, one_view_down};
-use crate::facts::{code, definitions::definition};
+use crate::dml::key_moves::{self, update_of};
+use crate::dml::{changing_targets, one_view_down, table_behind};
+use crate::facts::code;
 use crate::parse::{Statement, StatementKind};
 use crate::plan::{Movable, OfStatement, Plan, Routine, Triggered};
 use crate::tree::{self, Ask, Get, Ref};
+use crate::views::VIEW_DEPTH_MAX;
 
 /// The same plan, or one with the triggers that the coordinator runs, and the rows that it moves.
 pub(crate) fn with_triggers(ctx: &Context<'_>, statement: &Statement, plan: Plan) -> Result<Plan> {
@@ -50,7 +51,7 @@ pub(crate) fn changed<'s>(ctx: &Context<'_>, statement: &'s Statement) -> Result
     let mut found = Vec::new();
     match (&statement.kind, statement.node()) {
         (StatementKind::Copy(_), Some(NodeEnum::CopyStmt(copy))) if copy.is_from => {
-            found.extend(copy.relation.iter().map(|name| (name, vec![Event::of("INSERT")])));
+            found.extend(copy.relation.iter().map(|name| (name, vec![Event::of(RuleEvent::Insert)])));
         }
         (Select | Insert | Update | Delete | Merge, Some(tree)) => {
             tree.each(|node| found.extend(tree::changed(node).map(|name| (name, events(ctx, node)))))?
@@ -115,18 +116,23 @@ fn movable_behind(ctx: &Context<'_>, statement: &Statement, view: &Arc<Relation>
     Ok(Vec::new())
 }
 
+/// The bit in `pg_trigger.tgtype` of a command that does this: DO UPDATE comes after its INSERT.
+pub(crate) fn command(events: &[Event]) -> i16 {
+    events.first().map_or(0, |event| event.kind.bit())
+}
+
 /// In the order in which PostgreSQL fires BEFORE triggers; AFTER triggers come the other way round.
 fn events(ctx: &Context<'_>, node: Ref<'_>) -> Vec<Event> {
     match node {
         Ref::InsertStmt(insert) => {
             let conflict = insert.on_conflict_clause.as_ref();
             let update = conflict.filter(|clause| clause.action == OnConflictAction::OnconflictUpdate as i32);
-            std::iter::once(Event::of("INSERT"))
-                .chain(update.map(|clause| Event::update(&clause.target_list)))
+            std::iter::once(Event::of(RuleEvent::Insert))
+                .chain(update.map(|clause| update_of(&clause.target_list, &clause.target_list)))
                 .collect()
         }
-        Ref::UpdateStmt(update) => vec![Event::update_of(&update.target_list, &changing_targets(ctx, update))],
-        Ref::DeleteStmt(_) => vec![Event::of("DELETE")],
+        Ref::UpdateStmt(update) => vec![update_of(&update.target_list, &changing_targets(ctx, update))],
+        Ref::DeleteStmt(_) => vec![Event::of(RuleEvent::Delete)],
         Ref::MergeStmt(merge) => of_merge(merge),
         _ => Vec::new(),
     }
@@ -135,10 +141,10 @@ fn events(ctx: &Context<'_>, node: Ref<'_>) -> Vec<Event> {
 fn of_merge(merge: &MergeStmt) -> Vec<Event> {
     let clauses: Vec<_> = merge.merge_when_clauses.iter().filter_map(|node| node.get::<MergeWhenClause>()).collect();
     let with = |kind: CmdType| clauses.iter().filter(move |when| when.command_type == kind as i32);
-    let inserts = with(CmdType::CmdInsert).next().map(|_| Event::of("INSERT"));
+    let inserts = with(CmdType::CmdInsert).next().map(|_| Event::of(RuleEvent::Insert));
     let targets: Vec<Node> = with(CmdType::CmdUpdate).flat_map(|when| when.target_list.clone()).collect();
-    let updates = with(CmdType::CmdUpdate).next().map(|_| Event::update(&targets));
-    let deletes = with(CmdType::CmdDelete).next().map(|_| Event::of("DELETE"));
+    let updates = with(CmdType::CmdUpdate).next().map(|_| update_of(&targets, &targets));
+    let deletes = with(CmdType::CmdDelete).next().map(|_| Event::of(RuleEvent::Delete));
     inserts.into_iter().chain(updates).chain(deletes).collect()
 }
 
@@ -149,10 +155,15 @@ pub(crate) fn of_statement(ctx: &Context<'_>, statement: &Statement) -> Result<(
     for (name, events) in &changed {
         let table = match ctx.resolve(name)? {
             Named::Distributed(table) => table,
-            Named::View(view) => {
-                refuse_view(ctx, &view)?;
-                continue;
-            }
+            Named::View(view) => match table_behind(ctx, name, command(events))? {
+                // Those of a table that the statement does not name.
+                Some(table) if table.captured.iter().any(Captured::is_of_statement) => {
+                    return Err(PgError::unsupported(format!("a change through view \"{}\"", view.name))
+                        .detail(format!("Table \"{}\" has triggers FOR EACH STATEMENT.", table.name))
+                        .hint("Change the table itself."));
+                }
+                _ => continue,
+            },
             Named::Home(_) => continue,
         };
         let of = |is_before: bool, event: &Event| {
@@ -167,7 +178,7 @@ pub(crate) fn of_statement(ctx: &Context<'_>, statement: &Statement) -> Result<(
                 schema: table.schema.clone(),
                 table: table.name.clone(),
                 trigger: one.name.clone(),
-                operation: event.operation,
+                operation: event.kind.name(),
             };
             triggers.into_iter().map(fired).collect::<Vec<_>>()
         };
@@ -184,20 +195,4 @@ pub(crate) fn of_statement(ctx: &Context<'_>, statement: &Statement) -> Result<(
             .hint("Write one statement after the other."));
     }
     Ok((before, after))
-}
-
-/// A change through a view fires the triggers of a table that the statement does not name.
-fn refuse_view(ctx: &Context<'_>, view: &Relation) -> Result<()> {
-    for name in definition(view)?.tables()? {
-        match ctx.resolve(name)? {
-            Named::Distributed(table) if table.captured.iter().any(Captured::is_of_statement) => {
-                return Err(PgError::unsupported(format!("a change through view \"{}\"", view.name))
-                    .detail(format!("Table \"{}\" has triggers FOR EACH STATEMENT.", table.name))
-                    .hint("Change the table itself."));
-            }
-            Named::View(inner) => refuse_view(ctx, &inner)?,
-            _ => {}
-        }
-    }
-    Ok(())
 }

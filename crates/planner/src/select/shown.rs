@@ -7,7 +7,7 @@ use pgerror::Result;
 
 use super::locality::{Analyzer, Env, RowDistribution, Split};
 use crate::context::Context;
-use crate::facts::{definitions::definition, functions};
+use crate::facts::functions;
 use crate::views;
 
 /// The view as a table: no node shows a row that another one shows, or all show the same.
@@ -22,8 +22,7 @@ pub(crate) fn as_table(ctx: &Context<'_>, view: &Relation) -> Option<Arc<Relatio
 
 /// Where the rows of a view are, if each node can show its part of them and it makes no difference which node evaluates what.
 fn distribution(ctx: &Context<'_>, view: &Relation) -> Result<Option<Distribution>> {
-    let mut body = definition(view)?;
-    views::expand_in(ctx, &mut body)?;
+    let body = views::whole(ctx, view)?;
     let facts = functions::facts(ctx, &body)?;
     let is_alike = facts.home.is_none() && facts.volatile.is_none() && facts.clock.is_none() && !facts.writes;
     let is_own = facts.function_nodes.is_none() && facts.reads.is_none() && facts.reads_part.is_none();
@@ -66,7 +65,6 @@ fn keyed(view: &Relation, table: &Relation, split: &Split) -> Option<Distributio
 
 /// An estimate.
 fn rows(ctx: &Context<'_>, view: &Relation) -> f64 {
-    let Ok(mut body) = definition(view) else { return 0.0 };
-    let tables = views::expand_in(ctx, &mut body).and_then(|()| ctx.tables(&body)).unwrap_or_default();
+    let tables = views::whole(ctx, view).and_then(|body| ctx.tables(&body)).unwrap_or_default();
     tables.iter().map(|table| table.rows).fold(0.0, f64::max)
 }

@@ -1,5 +1,6 @@
 //! The parts that queries and changes of rows have in common.
 
+use catalog::RuleEvent;
 use pg_query::protobuf::{
     self, AConst, AlterTableCmd, AlterTableStmt, BoolExprType, ColumnRef, CommonTableExpr, DefElem, FuncCall, List,
     RangeFunction, RangeVar, ResTarget, ReturningClause, SelectStmt, SetOperation, SetToDefault, SortBy, TypeCast,
@@ -262,6 +263,21 @@ pub(crate) const AS_TABLE: &str = "v";
 /// `RangeVar::relpersistence` of a name that a WITH clause of the view's definition gives: no table or view bears it there, whatever the
 /// search path finds. PostgreSQL writes the schema before every name that could be confused with one of these.
 pub(crate) const WITH_ITEM: &str = "w";
+
+/// A value without the casts around it.
+pub(crate) fn under_casts(value: &Node) -> &Node {
+    value.get::<TypeCast>().and_then(|cast| cast.arg.as_deref()).map_or(value, under_casts)
+}
+
+/// What a statement does to its table; MERGE does not say.
+pub(crate) fn event_of(node: Ref<'_>) -> Option<RuleEvent> {
+    match node {
+        Ref::InsertStmt(_) => Some(RuleEvent::Insert),
+        Ref::UpdateStmt(_) => Some(RuleEvent::Update),
+        Ref::DeleteStmt(_) => Some(RuleEvent::Delete),
+        _ => None,
+    }
+}
 
 /// The table that a statement changes.
 pub(crate) fn changed(node: Ref<'_>) -> Option<&RangeVar> {

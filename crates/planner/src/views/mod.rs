@@ -40,8 +40,7 @@ pub(crate) fn reads_as_table(ctx: &Context<'_>, view: &Relation) -> Result<bool>
     if changed.is_empty() && on_first.is_empty() {
         return Ok(true);
     }
-    let mut body = definition(view)?;
-    expand_in(&ctx.of_body(), &mut body)?;
+    let body = whole(&ctx.of_body(), view)?;
     for table in ctx.of_body().tables(&body)? {
         let is_one = |of: &Relation| {
             on_first.contains(&of.oid) || changed.iter().any(|other| other.schema == of.schema && other.name == of.name)
@@ -156,9 +155,20 @@ impl Expander<'_> {
     }
 }
 
-/// Puts all definitions in.
-pub(crate) fn expand_in(ctx: &Context<'_>, tree: &mut impl Walk) -> Result<()> {
-    Expander { ctx, which: |_| true, as_tables: false, lending: None }.expand(tree, 0)
+/// The definition of a view with those of all views in it.
+pub(crate) fn whole(ctx: &Context<'_>, view: &Relation) -> Result<SelectStmt> {
+    let mut body = definition(view)?;
+    Expander { ctx, which: |_| true, as_tables: false, lending: None }.expand(&mut body, 0)?;
+    Ok(body)
+}
+
+/// The definition of a view where it was named.
+pub(crate) fn in_place(view: &Relation, alias: Option<Alias>) -> Result<Node> {
+    let mut body = definition(view)?;
+    if view.is_barrier {
+        keep_barrier(&mut body)?;
+    }
+    Ok(in_place_of(view, alias, body))
 }
 
 /// A query where a view was named: under the user's alias, or the view's name, and the view's own names of columns where the user gives none.

@@ -45,6 +45,9 @@ pub fn sql_body(statements: Vec<String>) -> Body {
     Body { block, conflict: Conflict::Column, prints_parameters: None }
 }
 
+/// What [`compile_only`] puts before the body.
+pub const BEFORE_COMPILED: &str = "BEGIN RETURN; ";
+
 /// A body that does nothing but to have PostgreSQL compile this one. `None`: it begins with options.
 pub fn compile_only(text: &str) -> Result<Option<String>> {
     let cursor = Cursor::new(text)?;
@@ -56,7 +59,34 @@ pub fn compile_only(text: &str) -> Result<Option<String>> {
         Some(last) => last.end,
         None => return Ok(None),
     };
-    Ok(Some(format!("BEGIN RETURN; {}; END", &text[..end])))
+    Ok(Some(format!("{BEFORE_COMPILED}{}; END", &text[..end])))
+}
+
+/// Where a character of the body, counted from 0, stands in the statement that has the body as a string constant, as PostgreSQL's
+/// `match_prosrc_to_query` finds it. `None`: not in one place.
+pub fn place_in(statement: &str, body: &str, at: usize) -> Option<usize> {
+    let cursor = Cursor::new(statement).ok()?;
+    let mut constants = cursor.tokens.iter().filter(|token| token.string().as_deref() == Some(body));
+    let (token, None) = (constants.next()?, constants.next()) else { return None };
+    let before = statement[..token.start].chars().count();
+    let (opening, written) = match token.text.split_inclusive(['$', '\'']).collect::<Vec<_>>().as_slice() {
+        ["$", tag, ..] => (1 + tag.chars().count(), None),
+        [opening, ..] => (opening.chars().count(), token.text.get(opening.len()..)),
+        [] => return None,
+    };
+    let Some(written) = written else { return Some(before + opening + at) };
+    // A doubled quote, or what a backslash stands before, is one character of the body.
+    let has_escapes = token.text.starts_with(['e', 'E']);
+    let (mut place, mut written) = (before + opening, written.chars());
+    for _ in 0..at {
+        let next = written.next()?;
+        place += 1;
+        if next == '\'' || has_escapes && next == '\\' {
+            written.next()?;
+            place += 1;
+        }
+    }
+    Some(place)
 }
 
 /// Is the text a string constant and nothing else?
@@ -299,5 +329,20 @@ mod tests {
             compile_only("BEGIN DELETE FROM t; END; -- x").unwrap().unwrap(),
             "BEGIN RETURN; BEGIN DELETE FROM t; END; END"
         );
+    }
+
+    #[test]
+    fn places_of_a_body_are_found_in_its_statement() {
+        let found = |statement: &str, body: &str, word: &str| {
+            let at = body[..body.find(word).unwrap()].chars().count();
+            let place = place_in(statement, body, at).unwrap();
+            statement.chars().skip(place).take(word.chars().count()).collect::<String>()
+        };
+        assert_eq!(found("DO $$ BEGIN x y; END $$", " BEGIN x y; END ", "x"), "x");
+        assert_eq!(found("do /* ä */ $ä$BEGIN 'ö' x$ä$;", "BEGIN 'ö' x", "x"), "x");
+        assert_eq!(found("DO LANGUAGE plpgsql 'BEGIN ''a'' x'", "BEGIN 'a' x", "x"), "x");
+        assert_eq!(found(r"DO E'\\ ''a\' x'", r"\ 'a' x", "x"), "x");
+        assert_eq!(place_in("DO $$ x $$; DO $$ x $$", " x ", 1), None);
+        assert_eq!(place_in("DO $$ x $$", "another", 1), None);
     }
 }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use pgerror::{PgError, Result, SqlState, field};
 
 use crate::run::places::unknown;
-use crate::run::resolve::{Bound, Spot};
+use crate::run::resolve::{Bound, Spot, in_query};
 use crate::run::{Run, with_context};
 use crate::value::{
     BOOL, Cell, FIRST_USER_OID, Holds, INT4, RECORD, TEXT, Type, Typed, empty_cell, is_same_text, row_fields,
@@ -26,15 +26,16 @@ impl<'a> Run<'a> {
                 let message = format!("{changes} is not allowed in a non-volatile function");
                 return Err(self.shown(PgError::new(SqlState::FEATURE_NOT_SUPPORTED, message), shown));
             }
-            let bound = self.bind(&resolved).await?;
+            let mut bound = self.bind(&resolved).await?;
             let context = match shown {
                 Some(shown) => format!("{shown}\n{}", self.context()),
                 None => self.context(),
             };
             let is_plain = sql.is_expression && resolved.is_plain;
             let is_constant = resolved.is_constant();
-            self.host.run(&bound.sql, bound.parameters, context).await.map_err(|error| {
-                let error = self.in_query(error, &resolved.text);
+            let parameters = std::mem::take(&mut bound.parameters);
+            self.host.run(&bound.sql, parameters, context).await.map_err(|error| {
+                let error = in_query(error, &resolved, &bound);
                 // PostgreSQL computes a plain expression by itself, but what is constant in it when it is planned.
                 match is_plain && !(is_constant && error.get(field::WHERE).is_none()) {
                     true => error,

@@ -1,5 +1,6 @@
 //! Blocks: declarations, statements one after the other, and handlers.
 
+use bytes::Bytes;
 use pgerror::{PgError, Result, SqlState};
 
 use crate::Pending;
@@ -38,7 +39,9 @@ impl<'a> Run<'a> {
             }
             Declared::Cursor(cursor) => {
                 let refcursor = self.host.type_of("NULL::pg_catalog.refcursor").await?;
-                self.scope().variables.push(Variable::scalar(name, refcursor, None));
+                let named = self.host.names_bound_cursors().await?;
+                let value = named.then(|| Bytes::copy_from_slice(name.as_bytes()));
+                self.scope().variables.push(Variable::scalar(name, refcursor, value));
                 self.scope().cursors.push((name.clone(), cursor));
             }
             Declared::Variable { collated: true, .. } => {

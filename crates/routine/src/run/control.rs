@@ -188,6 +188,7 @@ impl<'a> Run<'a> {
                 self.each_of_all(label, target, &answer, body).await
             }
             Rows::Cursor { name, arguments } => {
+                let was_named = self.portal(name).is_ok();
                 let portal = self.open_bound(name, arguments).await?;
                 if let Target::One(variable) = target
                     && let [variable] = variable.as_slice()
@@ -208,7 +209,9 @@ impl<'a> Run<'a> {
                 };
                 let context = self.context();
                 self.host.run(&format!("CLOSE {}", quoted(&portal)), Vec::new(), context).await?;
-                self.assign(name, Typed::text(None)).await?;
+                if !was_named {
+                    self.assign(name, Typed::text(None)).await?;
+                }
                 self.set_found(found);
                 Ok(over)
             }

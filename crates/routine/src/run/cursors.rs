@@ -97,7 +97,7 @@ impl<'a> Run<'a> {
         Ok(name)
     }
 
-    fn portal(&self, cursor: &[String]) -> Result<String> {
+    pub(crate) fn portal(&self, cursor: &[String]) -> Result<String> {
         let spot = self.spot(cursor)?;
         let variable = &self.scopes[spot.scope].variables[spot.at];
         match &variable.value {

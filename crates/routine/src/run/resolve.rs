@@ -18,6 +18,7 @@ const SELECT: &str = "SELECT ";
 pub(crate) struct Resolved {
     /// With SELECT before an expression.
     pub text: String,
+    is_expression: bool,
     /// Byte ranges of variables, in order, and what they name.
     uses: Vec<Use>,
     pub changes: Option<&'static str>,
@@ -29,6 +30,18 @@ impl Resolved {
     /// The names of the variables in it.
     pub(crate) fn variables(&self) -> impl Iterator<Item = &[String]> {
         self.uses.iter().map(|one| one.parts.as_slice())
+    }
+
+    /// The text as the body has it.
+    fn written(&self) -> &str {
+        self.text.get(if self.is_expression { SELECT.len() } else { 0 }..).unwrap_or_default()
+    }
+
+    /// An error about what stands at this byte of it.
+    fn at(&self, error: PgError, byte: usize) -> PgError {
+        let before = byte.checked_sub(self.text.len() - self.written().len());
+        let place = before.and_then(|byte| self.written().get(..byte)).map(|before| before.chars().count() + 1);
+        in_text(error, self.written(), place)
     }
 
     /// No variable is in it.
@@ -106,22 +119,22 @@ impl<'a> Run<'a> {
             if let Some(message) = references.forbidden {
                 return Err(PgError::new(SqlState::FEATURE_NOT_SUPPORTED, message));
             }
-            let resolved = Arc::new(self.resolve_new(text, references).await?);
+            let resolved = Arc::new(self.resolve_new(text, sql.is_expression, references).await?);
             self.resolved.insert(sql.id, resolved.clone());
             Ok(resolved)
         })
     }
 
-    async fn resolve_new(&mut self, text: String, references: References) -> Result<Resolved> {
-        let mut resolved =
-            Resolved { text, uses: Vec::new(), changes: references.changes, is_plain: references.is_plain };
+    async fn resolve_new(&mut self, text: String, is_expression: bool, references: References) -> Result<Resolved> {
+        let (changes, is_plain) = (references.changes, references.is_plain);
+        let mut resolved = Resolved { text, is_expression, uses: Vec::new(), changes, is_plain };
         let mut unsure = Vec::new();
         let is_unknown =
             |name: &&planner::Reference| name.place == Place::Parameter && self.look_up(&name.parts).is_none();
         if let Some(unknown) = references.names.iter().find(is_unknown) {
             let code = SqlState::from_bytes(b"42P02").unwrap_or(SqlState::INTERNAL_ERROR);
-            return Err(PgError::new(code, format!("there is no parameter {}", unknown.parts[0]))
-                .with(field::INTERNAL_QUERY, resolved.text));
+            let error = PgError::new(code, format!("there is no parameter {}", unknown.parts[0]));
+            return Err(resolved.at(error, unknown.start));
         }
         let names: Vec<_> = references.names.into_iter().filter(|name| self.look_up(&name.parts).is_some()).collect();
         let all_sure = names.iter().all(|name| name.place == Place::Parameter);
@@ -159,7 +172,7 @@ impl<'a> Run<'a> {
             });
             match at.filter(|_| is_name) {
                 Some(at) => resolved.uses.push(unsure.remove(at).1),
-                None => return Err(self.in_query(error, &resolved.text)),
+                None => return Err(in_query(error, resolved, &bound)),
             }
         }
         resolved.uses.sort_by_key(|one| one.start);
@@ -176,9 +189,9 @@ impl<'a> Run<'a> {
                 }
                 Place::Expression | Place::Conflict => {
                     let message = format!("column reference \"{}\" is ambiguous", one.parts.join("."));
-                    return Err(PgError::new(SqlState::AMBIGUOUS_COLUMN, message)
-                        .detail("It could refer to either a PL/pgSQL variable or a table column.")
-                        .with(field::INTERNAL_QUERY, resolved.text.clone()));
+                    let error = PgError::new(SqlState::AMBIGUOUS_COLUMN, message)
+                        .detail("It could refer to either a PL/pgSQL variable or a table column.");
+                    return Err(resolved.at(error, one.start));
                 }
             }
         }
@@ -290,13 +303,23 @@ impl<'a> Run<'a> {
         bound.push(typed, name);
         Ok(())
     }
+}
 
-    /// An error about a text of the body: its place is in that text, not in the client's.
-    pub(crate) fn in_query(&self, error: PgError, text: &str) -> PgError {
-        match error.get(field::POSITION) {
-            Some(_) => error.without(field::POSITION).with(field::INTERNAL_QUERY, text.to_owned()),
-            None => error,
-        }
+/// An error about a text of the body: its place is in that text, not in the client's.
+pub(crate) fn in_query(error: PgError, resolved: &Resolved, bound: &Bound) -> PgError {
+    let Ok(position) = error.text(field::POSITION).parse::<usize>() else { return error };
+    match bound.byte_of(position) {
+        Some(byte) => resolved.at(error, byte),
+        None => in_text(error, resolved.written(), None),
+    }
+}
+
+/// An error at this place of a text that is not the client's.
+pub(crate) fn in_text(error: PgError, text: &str, place: Option<usize>) -> PgError {
+    let error = error.without(field::POSITION).with(field::INTERNAL_QUERY, text.to_owned());
+    match place {
+        Some(place) => error.with(field::INTERNAL_POSITION, place.to_string()),
+        None => error,
     }
 }
 
@@ -341,6 +364,14 @@ impl Bound {
                 self.parameters.push(typed);
             }
         }
+    }
+
+    /// The byte of the body's text that a place here stands for.
+    fn byte_of(&self, position: usize) -> Option<usize> {
+        let mut starts = self.sql.char_indices().map(|(at, _)| at).chain([self.sql.len()]);
+        let here = starts.nth(position.checked_sub(1)?)?;
+        let shift = self.shifts.iter().rev().find(|(_, to)| *to <= here);
+        Some(shift.map_or(here, |(end, to)| end + here - to))
     }
 
     /// Characters before what stands at this byte of the body's text.

@@ -1,8 +1,9 @@
 //! Statements that neither branch nor return.
 
-use pgerror::{PgError, Result, SqlState};
+use pgerror::{PgError, Result, SqlState, field};
 
 use crate::run::assign::is_about_text;
+use crate::run::resolve::in_text;
 use crate::run::{Run, with_context};
 use crate::value::Typed;
 use crate::{Answer, Pending};
@@ -23,17 +24,19 @@ impl<'a> Run<'a> {
             match kind {
                 Kind::Assign { target, value, whole } => {
                     let shown = format!("PL/pgSQL assignment \"{whole}\"");
-                    match self.is_inside(target) {
+                    let assigned = match self.is_inside(target) {
                         true => self.assign_inside(target, &[], value, &shown).await,
-                        false => {
-                            let typed = self.value_shown(value, &shown).await?;
-                            self.assign(target, typed).await
-                        }
-                    }
+                        false => match self.value_shown(value, &shown).await {
+                            Ok(typed) => self.assign(target, typed).await,
+                            Err(error) => Err(error),
+                        },
+                    };
+                    assigned.map_err(|error| in_assignment(error, whole, &value.text))
                 }
                 Kind::AssignElement { target, path, value, whole } => {
                     let shown = format!("PL/pgSQL assignment \"{whole}\"");
-                    self.assign_inside(target, path, value, &shown).await
+                    let assigned = self.assign_inside(target, path, value, &shown).await;
+                    assigned.map_err(|error| in_assignment(error, whole, &value.text))
                 }
                 Kind::Step { sql, is_last } => {
                     let answer = self.statement(sql, None).await?;
@@ -189,7 +192,10 @@ impl<'a> Run<'a> {
                 Err(error) => return Err(error),
             };
             answer.map_err(|error| {
-                let error = self.in_query(error, &text);
+                let error = match error.text(field::POSITION).parse() {
+                    Ok(position) => in_text(error, &text, Some(position)),
+                    Err(_) => error,
+                };
                 match is_shown && !is_about_text(&error) {
                     true => with_context(error, &shown),
                     false => error,
@@ -237,4 +243,15 @@ pub(crate) fn state(code: &[u8; 5]) -> SqlState {
 
 fn shown(sql: &Sql) -> String {
     format!("SQL statement \"{}\"", sql.text)
+}
+
+/// PostgreSQL reads an assignment as one text, with its target.
+fn in_assignment(error: PgError, whole: &str, value: &str) -> PgError {
+    match whole.strip_suffix(value).filter(|_| error.text(field::INTERNAL_QUERY) == value) {
+        Some(target) => {
+            let place = error.text(field::INTERNAL_POSITION).parse::<usize>().ok();
+            in_text(error, whole, place.map(|place| place + target.chars().count()))
+        }
+        None => error,
+    }
 }

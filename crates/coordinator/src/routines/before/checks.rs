@@ -185,7 +185,7 @@ fn several(change: &BeforeRows, what: &str) -> PgError {
 }
 
 pub(super) fn beside_triggers(what: &str) -> PgError {
-    PgError::unsupported(format!("{what} beside a trigger BEFORE … FOR EACH ROW that reads or writes tables"))
+    PgError::unsupported(format!("{what} beside a trigger BEFORE … FOR EACH ROW that the coordinator runs"))
 }
 
 /// By what a stored row meets others.

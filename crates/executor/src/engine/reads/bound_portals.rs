@@ -39,7 +39,7 @@ const BEGIN_BESIDE: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
 impl Session {
     /// Must a statement over these nodes bind its portals under a global snapshot?
     pub(crate) fn binds(&self, nodes: &[NodeId]) -> bool {
-        nodes.len() > 1 && self.is_consistent() && self.isolation() == Some(Isolation::ReadCommitted)
+        nodes.len() > 1 && self.is_consistent() && self.isolation().is_some_and(Isolation::renews_snapshot)
     }
 
     /// A SELECT as one text on several nodes, wherever the session is.

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use catalog::{Relation, RelationKind};
+use catalog::{Relation, RelationKind, RuleEvent};
 use pg_query::protobuf::{ColumnRef, IndexElem, OnConflictClause, RangeVar, ResTarget, SelectStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
@@ -15,16 +15,13 @@ use crate::facts::code;
 use crate::parse::Statement;
 use crate::plan::{Plan, Replicate, Scatter};
 use crate::select::shape;
-use crate::tree::{self, Get, Walk};
-use crate::views;
+use crate::tree::{self, Get, Ref, Walk};
+use crate::views::{self, VIEW_DEPTH_MAX};
 
 mod defaults;
 mod insert;
 
 use insert::Shown;
-
-/// PostgreSQL has no limit of its own but its stack.
-pub(crate) const VIEW_DEPTH_MAX: usize = 32;
 
 /// The plan, if the statement's target is a view.
 pub(crate) fn through_view(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Plan>> {
@@ -93,23 +90,23 @@ pub(crate) fn through_view(ctx: &Context<'_>, statement: &Statement) -> Result<O
     Ok(Some(plan))
 }
 
-/// The only table or view that a view shows, if a change of it is one of that.
-pub(crate) fn table_under(view: &Relation) -> Result<Option<RangeVar>> {
+/// The only table or view that a view shows, if a change of it, by this bit of `pg_trigger.tgtype`, is one of that.
+pub(crate) fn table_under(view: &Relation, event: i16) -> Result<Option<RangeVar>> {
     match &view.view_definition {
-        Some(definition) if view.kind == RelationKind::View && !view.has_triggers => {
+        Some(definition) if view.kind == RelationKind::View && !view.is_changed_instead(event) => {
             Ok(only_table(&tree::parse_select(definition)?))
         }
         _ => Ok(None),
     }
 }
 
-/// The distributed table that a name means, or that is under the view of that name.
-pub(crate) fn table_behind(ctx: &Context<'_>, name: &RangeVar) -> Result<Option<Arc<Relation>>> {
+/// The distributed table that a name means, or that is changed by such a change of the view of that name.
+pub(crate) fn table_behind(ctx: &Context<'_>, name: &RangeVar, event: i16) -> Result<Option<Arc<Relation>>> {
     let mut name = name.clone();
     for _ in 0..VIEW_DEPTH_MAX {
         match ctx.resolve(&name)? {
             Named::Distributed(table) => return Ok(Some(table)),
-            Named::View(view) => match table_under(&view)? {
+            Named::View(view) => match table_under(&view, event)? {
                 Some(under) => name = under,
                 None => return Ok(None),
             },
@@ -160,8 +157,9 @@ struct Seen {
 
 impl Through {
     fn new(ctx: &Context<'_>, view: Arc<Relation>, tree: &NodeEnum) -> Result<Self> {
-        if view.has_triggers {
-            return Err(refused(&view, "It has triggers."));
+        if view.is_changed_instead(Ref::of(tree).and_then(tree::event_of).map_or(-1, RuleEvent::bit)) {
+            let why = "Its INSTEAD OF triggers are not fired in WITH, under CHECK OPTION, or of a temporary view.";
+            return Err(refused(&view, why));
         }
         let text = view.view_definition.as_deref().unwrap_or_default();
         let select = tree::parse_select(text.trim_end().trim_end_matches(';'))?;

@@ -4,7 +4,7 @@
 //! `*` is written out, and a parameter has the name of that function before its own, so nothing of the statement that it is put into can
 //! give it another meaning.
 
-use catalog::{Function, Oid};
+use catalog::{Function, Oid, RelationKind};
 use pg_query::protobuf::{
     self, ColumnRef, CreateFunctionStmt, DefElem, FuncCall, FunctionParameter, FunctionParameterMode, SelectStmt,
     TypeName,
@@ -18,6 +18,7 @@ use crate::facts::{code, functions};
 use crate::parse::{Analysis, bodies};
 use crate::select::shape;
 use crate::tree::{self, Ask, Get, Ref, Walk};
+use crate::views;
 
 /// Name of the function that a body is analysed under.
 const ANALYSED_AS: &str = "loxo_analyse";
@@ -35,7 +36,14 @@ pub struct WantedBody {
 
 /// The bodies that an analysed statement needs besides those it has.
 pub(crate) fn wanted_bodies(ctx: &Context<'_>, analysis: &Analysis) -> Result<Vec<WantedBody>> {
-    let unknown: Vec<Oid> = analysis.functions_without_body().collect();
+    let mut unknown: Vec<Oid> = analysis.uses().functions.iter().copied().collect();
+    let relations = analysis.uses().relations.iter().filter_map(|oid| ctx.catalog.relation_by_oid(*oid));
+    for view in relations.filter(|relation| relation.kind == RelationKind::View) {
+        let Ok(body) = views::whole(ctx, view) else { continue };
+        let called = body.calls()?.into_iter().flat_map(|call| ctx.user_functions(call));
+        unknown.extend(called.map(|function| function.oid));
+    }
+    unknown.retain(|function| !analysis.was_asked_about(*function));
     let mut wanted = Vec::new();
     for function in ctx.catalog.functions_by_oid(&unknown).filter(|function| may_be_query(function)) {
         if functions::function_facts(ctx, function)?.refused.is_none() {

@@ -15,9 +15,10 @@
 //! VOLATILE function sees what the very statement that calls it has changed so far, which no sub-select does: it is put into queries only.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use catalog::Function;
-use pg_query::protobuf::{Alias, FuncCall, NullTestType, RangeFunction, RangeSubselect, SelectStmt};
+use catalog::{Function, Relation};
+use pg_query::protobuf::{AConst, Alias, FuncCall, NullTestType, RangeFunction, RangeSubselect, RangeVar, SelectStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
@@ -28,24 +29,25 @@ pub use body::WantedBody;
 pub(crate) use body::wanted_bodies;
 use body::{Routine, first_row};
 
-use crate::context::Context;
+use crate::context::{Context, Named};
 use crate::facts::{clock, functions};
 use crate::parse::Statement;
 use crate::rewrite::returns::gives_set;
 use crate::select::shape;
-use crate::tree::{self, Ask, Ref, Syntax, Walk};
+use crate::tree::{self, Ask, Get, Ref, Syntax, Walk};
+use crate::views;
 
 /// Functions may call functions, but not for ever.
 const DEPTH_MAX: usize = 16;
 
-/// The statement with such functions' bodies in it, if there are any.
-pub(crate) fn inline(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Statement>> {
+/// The statement with such functions' bodies in it, if there are any, and perhaps with the definitions of views that call them.
+pub(crate) fn inline(ctx: &Context<'_>, statement: &Statement, opens_views: bool) -> Result<Option<Statement>> {
     let Some(original) = statement.node() else { return Ok(None) };
     let changes = !matches!(original, NodeEnum::SelectStmt(_)) || crate::with::changes_rows(statement);
-    if !tree::is_about_rows(original) || !calls_any(ctx, original)? {
+    if !tree::is_about_rows(original) || !calls_any(ctx, original, opens_views)? {
         return Ok(None);
     }
-    let mut inliner = Inliner { ctx, changes, count: 0, made: HashMap::new() };
+    let mut inliner = Inliner { ctx, changes, opens_views, count: 0, made: HashMap::new() };
     let mut tree = original.clone();
     for _ in 0..DEPTH_MAX {
         if !inliner.pass(&mut tree)? {
@@ -61,12 +63,23 @@ pub(crate) fn inline(ctx: &Context<'_>, statement: &Statement) -> Result<Option<
     }
 }
 
-/// Is there a call of a function that has to be put into the statement?
-fn calls_any(ctx: &Context<'_>, tree: &NodeEnum) -> Result<bool> {
+/// Is there a call of a function that has to be put into the statement, or a view with one?
+pub(crate) fn calls_any(ctx: &Context<'_>, tree: &impl Walk, in_views: bool) -> Result<bool> {
     tree.try_any(|node| match node {
         Ref::FuncCall(call) => Ok(function(ctx, call)?.is_some()),
+        Ref::RangeVar(name) if in_views => Ok(calling_view(ctx, name)?.is_some()),
         _ => Ok(false),
     })
+}
+
+/// The view that a name means, if it calls such a function: no node can read it as it stands. A bare name is that of no such view.
+pub(crate) fn calling_view(ctx: &Context<'_>, name: &RangeVar) -> Result<Option<Arc<Relation>>> {
+    match ctx.resolve(name)? {
+        Named::View(view) if !name.schemaname.is_empty() && calls_any(ctx, &views::whole(ctx, &view)?, false)? => {
+            Ok(Some(view))
+        }
+        _ => Ok(None),
+    }
 }
 
 /// The one function or procedure of that name that takes so many arguments, if its body can be read and the nodes cannot run it.
@@ -90,6 +103,7 @@ struct Inliner<'a> {
     ctx: &'a Context<'a>,
     /// The statement changes rows.
     changes: bool,
+    opens_views: bool,
     count: usize,
     /// What calls have become, by their texts: the same call in GROUP BY and in the select list must stay the same.
     made: HashMap<String, Node>,
@@ -101,8 +115,15 @@ impl Inliner<'_> {
         tree.put(|node| match &node.node {
             Some(NodeEnum::FuncCall(call)) => self.value_of(call),
             Some(NodeEnum::RangeFunction(item)) => self.item(item),
+            Some(NodeEnum::RangeVar(name)) if self.opens_views => self.view(name),
             _ => Ok(None),
         })
+    }
+
+    fn view(&mut self, name: &RangeVar) -> Result<Option<Node>> {
+        let Some(view) = calling_view(self.ctx, name)? else { return Ok(None) };
+        self.count += 1;
+        views::in_place(&view, name.alias.clone()).map(Some)
     }
 
     fn routine(&self, call: &FuncCall) -> Result<Option<Routine>> {
@@ -259,20 +280,12 @@ fn beside(lateral: bool, query: SelectStmt, alias: Alias) -> Node {
 }
 
 fn is_constant(value: &Node) -> bool {
-    match &value.node {
-        Some(NodeEnum::AConst(_) | NodeEnum::ParamRef(_)) => true,
-        Some(NodeEnum::TypeCast(cast)) => cast.arg.as_deref().is_some_and(is_constant),
-        _ => false,
-    }
+    matches!(tree::under_casts(value).node, Some(NodeEnum::AConst(_) | NodeEnum::ParamRef(_)))
 }
 
 /// A constant that is surely not NULL.
 fn is_known(value: &Node) -> bool {
-    match &value.node {
-        Some(NodeEnum::AConst(constant)) => !constant.isnull,
-        Some(NodeEnum::TypeCast(cast)) => cast.arg.as_deref().is_some_and(is_known),
-        _ => false,
-    }
+    tree::under_casts(value).get::<AConst>().is_some_and(|constant| !constant.isnull)
 }
 
 /// `a IS NOT NULL AND b IS NOT NULL`.

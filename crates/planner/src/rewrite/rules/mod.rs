@@ -24,6 +24,7 @@ use crate::dml;
 use crate::parse::{self, Statement, StatementKind};
 use crate::plan::{OfOwner, Rewritten, Step};
 use crate::tree::{self, Ref, Walk};
+use crate::views::VIEW_DEPTH_MAX;
 
 mod action;
 mod keys;
@@ -78,14 +79,7 @@ fn check_parts(ctx: &Context<'_>, tree: &NodeEnum) -> Result<()> {
 
 /// The table or view that a statement changes; MERGE does not say how.
 fn target_of(node: Ref<'_>) -> Option<(&RangeVar, Option<RuleEvent>)> {
-    let (name, event) = match node {
-        Ref::InsertStmt(insert) => (&insert.relation, Some(RuleEvent::Insert)),
-        Ref::UpdateStmt(update) => (&update.relation, Some(RuleEvent::Update)),
-        Ref::DeleteStmt(delete) => (&delete.relation, Some(RuleEvent::Delete)),
-        Ref::MergeStmt(merge) => (&merge.relation, None),
-        _ => return None,
-    };
-    name.as_ref().map(|name| (name, event))
+    tree::changed(node).map(|name| (name, tree::event_of(node)))
 }
 
 fn target(tree: &NodeEnum) -> Option<(&RangeVar, Option<RuleEvent>)> {
@@ -98,11 +92,11 @@ fn concerns(ctx: &Context<'_>, relation: &Relation, event: Option<RuleEvent>, de
     if relation.rules.iter().filter(is_meant).any(|rule| rule.state != RuleState::Disabled) {
         return Ok(true);
     }
-    if depth > dml::VIEW_DEPTH_MAX {
+    if depth > VIEW_DEPTH_MAX {
         return Err(PgError::unsupported(format!("view \"{}\", nested too deep,", relation.name))
             .hint("Change the table under the view."));
     }
-    let Some(base) = dml::table_under(relation)? else { return Ok(false) };
+    let Some(base) = dml::table_under(relation, event.map_or(-1, RuleEvent::bit))? else { return Ok(false) };
     match ctx.resolve(&base)? {
         Named::Distributed(under) | Named::View(under) => concerns(ctx, &under, event, depth + 1),
         Named::Home(_) => Ok(false),
