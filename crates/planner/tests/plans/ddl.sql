@@ -354,8 +354,13 @@ Cluster DropDatabase { name: "d", missing_ok: true, force: true, sql: "DROP DATA
 
 ALTER DATABASE d CONNECTION LIMIT 3
 ----
-ERROR 0A000 ALTER DATABASE with options is not supported on distributed tables
-  hint: ALTER DATABASE … SET is possible.
+Ddl Schema on [0 1 2]
+  ALTER DATABASE d CONNECTION LIMIT 3
+
+ALTER DATABASE d CONNECTION LIMIT 3 IS_TEMPLATE true
+----
+ERROR 0A000 ALTER DATABASE with this option is not supported on distributed tables
+  hint: CONNECTION LIMIT and ALTER DATABASE … SET are possible.
 
 CREATE TRIGGER tr BEFORE INSERT ON orders FOR EACH ROW EXECUTE FUNCTION rounds()
 ----
