@@ -996,7 +996,7 @@ COMMENT ON FUNCTION loxo.pg_database() IS
     'The databases as clients can connect to them. Coordinators read it wherever a query names pg_database.';
 COMMENT ON FUNCTION loxo.pg_authid() IS
     'The roles with their limits as users have set them. Coordinators read it wherever a query names pg_authid.';
-COMMENT ON FUNCTION loxo.pg_roles() IS 'The same for pg_roles.';
+COMMENT ON FUNCTION loxo.pg_roles() IS 'The roles with their limits as users have set them. Coordinators read it wherever a query names pg_roles.';
 
 -- Coordinators count sessions; a datanode would count their pooled connections, so it has limits that it never meets.
 DO $$

@@ -160,7 +160,7 @@ async fn serve_client(shared: Arc<Shared>, stream: TcpStream, peer: SocketAddr) 
                 port: peer.port(),
                 tls,
             });
-            let client = Box::new(Client::new(shared.clone(), socket, session, is_dump, key));
+            let client = Box::new(Client::new(shared.clone(), *socket, session, is_dump, key));
             let result = query_id::of_session(shared.name(), key.0, client.run()).await;
             shared.forget(key);
             tracing::debug!(user, %peer, "a client has left");
@@ -195,7 +195,8 @@ pub struct Stopper(Arc<Shared>);
 
 impl Stopper {
     /// Tells all clients that the coordinator ends (57P01): those that are idle at once, others when their statement has
-    /// ended, for which it is cancelled. Returns when all are gone, or have had [`STOP_MAX`] for it; a commit under way is then left to recovery.
+    /// ended, for which it is cancelled; one that goes on all the same loses its backends, and a commit under way is left to recovery.
+    /// Returns when all are gone, or have had [`STOP_MAX`] for it.
     pub async fn stop(&self) {
         self.0.begin_to_stop();
         if tokio::time::timeout(STOP_MAX, self.0.end_all()).await.is_err() {

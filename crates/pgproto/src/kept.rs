@@ -24,6 +24,9 @@ pub struct Kept {
 struct Known {
     /// The one that is tried first.
     present: String,
+    /// A server has taken it.
+    is_accepted: bool,
+    /// The one before that a server took, or that the file had.
     former: Option<String>,
     /// Servers whose refusal is in the log already.
     refused_at: HashSet<String>,
@@ -35,7 +38,7 @@ impl Kept {
     /// # Errors
     /// Of the reading.
     pub fn new(read: impl Fn() -> Result<String> + Send + Sync + 'static) -> Result<Self> {
-        let known = Known { present: read()?, former: None, refused_at: HashSet::new() };
+        let known = Known { present: read()?, is_accepted: false, former: None, refused_at: HashSet::new() };
         Ok(Self { read: Box::new(read), known: Mutex::new(known) })
     }
 
@@ -45,7 +48,7 @@ impl Kept {
     /// Of the reading; what was known stays.
     pub fn reload(&self) -> Result<()> {
         let found = (self.read)()?;
-        self.known().prefer(found);
+        self.known().is_read(found);
         Ok(())
     }
 
@@ -67,7 +70,7 @@ impl Kept {
     /// The server at this place has taken the password.
     pub(crate) fn is_right(&self, place: &str, password: String) {
         let mut known = self.known();
-        known.prefer(password);
+        known.is_accepted(password);
         known.refused_at.remove(place);
     }
 
@@ -94,10 +97,21 @@ impl std::fmt::Debug for Kept {
 }
 
 impl Known {
-    fn prefer(&mut self, password: String) {
+    /// What no server has taken gives way, so that a slip in the file does not cost the one that works.
+    fn is_read(&mut self, password: String) {
+        if password != self.present {
+            let former = std::mem::replace(&mut self.present, password);
+            if std::mem::take(&mut self.is_accepted) {
+                self.former = Some(former);
+            }
+        }
+    }
+
+    fn is_accepted(&mut self, password: String) {
         if password != self.present {
             self.former = Some(std::mem::replace(&mut self.present, password));
         }
+        self.is_accepted = true;
     }
 
     fn untried(&self, tried: &[String]) -> Option<String> {
@@ -154,5 +168,11 @@ mod tests {
         *file.lock().unwrap() = "three".to_owned();
         assert_eq!(log_in(&kept, "three"), ["two", "three"]);
         assert_eq!(log_in(&kept, "three"), ["three"]);
+        // A slip of the pen, and then the right one, before the servers have it.
+        for written in ["tow", "two"] {
+            *file.lock().unwrap() = written.to_owned();
+            kept.reload().unwrap();
+        }
+        assert_eq!(log_in(&kept, "three"), ["two", "three"]);
     }
 }

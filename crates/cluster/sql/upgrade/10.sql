@@ -28,7 +28,7 @@ COMMENT ON FUNCTION loxo.pg_database() IS
     'The databases as clients can connect to them. Coordinators read it wherever a query names pg_database.';
 COMMENT ON FUNCTION loxo.pg_authid() IS
     'The roles with their limits as users have set them. Coordinators read it wherever a query names pg_authid.';
-COMMENT ON FUNCTION loxo.pg_roles() IS 'The same for pg_roles.';
+COMMENT ON FUNCTION loxo.pg_roles() IS 'The roles with their limits as users have set them. Coordinators read it wherever a query names pg_roles.';
 GRANT EXECUTE ON FUNCTION loxo.pg_authid() TO PUBLIC;
 GRANT EXECUTE ON FUNCTION loxo.pg_roles() TO PUBLIC;
 
@@ -46,7 +46,7 @@ BEGIN
 END
 $$;
 
--- Clients connect to coordinators. Who comes from layout 6 has it.
+-- Clients connect to coordinators. The step from layout 6 to 7 made the function already, where it ran.
 CREATE OR REPLACE FUNCTION loxo.pg_stat_ssl() RETURNS SETOF pg_catalog.pg_stat_ssl
     LANGUAGE sql SET search_path = pg_catalog, pg_temp
     AS $$

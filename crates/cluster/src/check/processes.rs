@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use pgerror::{PgError, Result};
+use pgerror::{PgError, Result, SqlState};
 use tokio::net::TcpStream;
 
 use super::Report;
@@ -55,12 +55,13 @@ async fn ask_gtm(config: &Config, gtm: &Gtm) -> Result<()> {
     listens(&address).await
 }
 
-/// A coordinator whose rules keep the cluster's own user out has answered, too. Without its certificate nobody can be sure that it is
+/// A coordinator whose rules keep the cluster's own user out, or that is full, has answered, too. Without its certificate nobody can be sure that it is
 /// the coordinator: then it is enough that it listens.
 async fn ask_coordinator(config: &Config, own: &Coordinator) -> Result<()> {
     let Ok(endpoint) = config.coordinator_endpoint(own) else { return listens(&own.listen).await };
     match Session::connect(&endpoint).await {
         Err(error) if error.code().as_bytes().starts_with(b"28") => Ok(()),
+        Err(error) if error.code() == SqlState::TOO_MANY_CONNECTIONS => Ok(()),
         Err(error) => Err(error),
         Ok(session) => session.run("SELECT 1").await,
     }

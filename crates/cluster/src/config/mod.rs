@@ -87,6 +87,11 @@ impl Config {
         self.validate_hba()?;
         for coordinator in &self.coordinators {
             coordinator.validate_tls()?;
+            // Three are the superusers'.
+            if coordinator.max_clients < 4 {
+                let text = format!("max_clients of coordinator \"{}\" must be 4 at least", coordinator.name);
+                return Err(invalid(text));
+            }
             if coordinator.auth == Auth::Trust && !coordinator.is_loopback()? {
                 return Err(invalid(format!(
                     "coordinator \"{}\" would let everybody in: auth = \"trust\" on {}",

@@ -33,7 +33,7 @@ const NAME_BYTES_MAX: usize = 63;
 /// What a connection turned out to be.
 pub(crate) enum Opening {
     Session {
-        socket: Socket,
+        socket: Box<Socket>,
         session: Box<Session>,
         /// The client is pg_dump.
         is_dump: bool,
@@ -64,7 +64,7 @@ pub(crate) async fn open(shared: &Arc<Shared>, stream: TcpStream, peer: SocketAd
     let error = match opened {
         Ok(Ok(First::Session { session, admitted, is_dump, application })) => {
             reader.expect(frontend::length_max);
-            let socket = Socket::new(reader, writer);
+            let socket = Box::new(Socket::new(reader, writer));
             let tls = match channel {
                 Channel::Plain => None,
                 Channel::Encrypted(encrypted) => Some(encrypted.status),
@@ -524,12 +524,13 @@ async fn scram_exchange(
     channel: &Channel,
 ) -> Result<scram::Keys> {
     let sql = format!(
-        "SELECT rolpassword FROM pg_catalog.pg_authid WHERE rolname = {} \
+        "SELECT rolpassword, rolcanlogin FROM pg_catalog.pg_authid WHERE rolname = {} \
          AND (rolvaliduntil IS NULL OR rolvaliduntil > now())",
         catalog::quote_literal(user)
     );
     let rows = shared.context().query_as_service(shared.context().home(), &sql).await?;
     let stored = rows.first().and_then(|row| row.first()?.clone()).map(|v| String::from_utf8_lossy(&v).into_owned());
+    let may_log_in = rows.first().and_then(|row| row.get(1)?.as_deref()) == Some(b"t");
     let verifier = match stored.as_deref().and_then(scram::Verifier::parse) {
         Some(verifier) => verifier,
         None => scram::Verifier::mock(shared.context().seal().await?.salt_of(user)),
@@ -567,6 +568,10 @@ async fn scram_exchange(
     writer.flush().await?;
     let (last, keys) = server.finish(&password_message(reader).await?, user)?;
     backend::authentication(writer.buffer(), 12, last.as_bytes());
+    if !may_log_in {
+        let text = format!("role \"{user}\" is not permitted to log in");
+        return Err(PgError::fatal(SqlState::INVALID_AUTHORIZATION, text));
+    }
     Ok(keys)
 }
 

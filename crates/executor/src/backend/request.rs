@@ -14,8 +14,8 @@ use crate::backend::pool::StatementKey;
 use crate::backend::type_ids::AnswerIds;
 use pgproto::frame::HEADER_BYTES;
 
-/// A longer text with constants in quotes is not kept prepared: it is not worth the look at them.
-const KEPT_WITH_QUOTES_BYTES_MAX: usize = 8 * 1024;
+/// A longer text with constants in quotes is not kept prepared: to look through all of them would cost more than to parse it again.
+const KEPT_WITH_QUOTES_BYTES_MAX: usize = 64 * 1024;
 
 /// A step of an answer.
 #[derive(Debug)]

@@ -228,11 +228,16 @@ impl Session {
     /// What all coordinators answer.
     pub(super) async fn ask_coordinators(&self, asked: &Question) -> Result<Vec<Bytes>> {
         let (gtm, question) = (self.context.first().gtm.clone(), question(asked)?);
-        match gtm.ask_all(question.clone()).await {
+        let is_login = matches!(asked, Question::Count { .. });
+        let ask = async || match is_login {
+            true => gtm.ask_all_at_login(question.clone()).await,
+            false => gtm.ask_all(question.clone()).await,
+        };
+        match ask().await {
             // A coordinator, or the gtm, may have stood still for a moment, or left the other for another connection.
             Err(error) if error.code() == SqlState::CANNOT_CONNECT_NOW => {
                 let _ = tokio::time::timeout(GTM_WAIT, gtm.connected()).await;
-                gtm.ask_all(question).await
+                ask().await
             }
             asked => asked,
         }

@@ -8,7 +8,7 @@ use crate::backend::cancel::Question;
 use crate::session::Session;
 
 impl Session {
-    /// For who is no superuser, once the session has started.
+    /// To be called for a role that is no superuser, once its session has started.
     ///
     /// # Errors
     /// 53300 if it is one too many; 57P03 while not all coordinators can be asked.

@@ -12,7 +12,7 @@ use pgerror::Result;
 
 use crate::tree::{self, Get};
 
-/// What is added to a CONNECTION LIMIT; higher ones become the highest.
+/// What is added to a CONNECTION LIMIT; the sum is at most what PostgreSQL takes.
 pub const LIMIT_BASE: i32 = 1 << 30;
 
 /// The statement as datanodes get it, with `verifier` of a password in its place; `None` if that is no other.

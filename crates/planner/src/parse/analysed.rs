@@ -253,7 +253,8 @@ impl Statement {
     /// Is there a constant that PostgreSQL may read the clock for (`'today 10:00'::timestamp`), so that it prints another one each
     /// time it analyses the statement?
     pub fn has_moving_constant(&self) -> bool {
-        let has_word = |text: &str| MOMENTS.iter().any(|word| text.to_ascii_lowercase().contains(word));
+        let is_word = |part: &str| MOMENTS.iter().any(|word| part.eq_ignore_ascii_case(word));
+        let has_word = |text: &str| text.split(|c: char| !c.is_ascii_alphabetic()).any(is_word);
         let moves =
             |node: Ref<'_>| matches!(node, Ref::AConst(constant) if tree::quoted(constant).is_some_and(has_word));
         self.query_tree().is_some_and(|tree| tree.may_have(moves))

@@ -10,16 +10,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
-use bytes::Bytes;
 use pgerror::{PgError, Result, SqlState};
 use pgproto::tls::Mutual;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
-use tokio::time::{MissedTickBehavior, interval, sleep, timeout, timeout_at};
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout_at};
 use tracing::{debug, info, warn};
 
 use super::PING_INTERVAL;
 use super::command::{Answer, Command, Replies};
 use super::message::Message;
+use super::questions::QUESTIONS_MAX;
 use super::welcome::{Link, Welcome, find_leader};
 use crate::clock;
 use crate::control_point;
@@ -29,10 +29,6 @@ use crate::deadlock::word::Word;
 use crate::gate::{Core, Exposed, Gate, HOLD, Pass, Seal};
 use crate::marks;
 
-/// Questions of sessions at the same time.
-const QUESTIONS_MAX: usize = 4;
-/// The answers of all coordinators to a question must be there within this time.
-const ANSWER_MAX: Duration = Duration::from_secs(5);
 /// Pause after all addresses were tried in vain: doubles from the first to the last.
 const BACKOFF_MIN: Duration = Duration::from_millis(50);
 const BACKOFF_MAX: Duration = Duration::from_millis(500);
@@ -83,7 +79,9 @@ pub(super) struct Shared {
     pub(super) lease_until_us: AtomicU64,
     pub(super) next_request: AtomicU64,
     /// Questions to all coordinators, whose answers may be long, take turns: what a gtm has to say besides is not to wait for them.
-    questions: Semaphore,
+    pub(super) questions: Semaphore,
+    /// For those of logins, which keep nobody from looking at sessions and ending them.
+    pub(super) logins: Semaphore,
     /// For the gtm's questions about deadlocks.
     sessions: OnceLock<Arc<dyn Sessions>>,
 }
@@ -135,6 +133,7 @@ impl GtmClient {
             lease_until_us: AtomicU64::new(0),
             next_request: AtomicU64::new(1),
             questions: Semaphore::new(QUESTIONS_MAX),
+            logins: Semaphore::new(QUESTIONS_MAX),
             sessions: OnceLock::new(),
         });
         let core = Arc::<Core>::default();
@@ -221,29 +220,6 @@ impl GtmClient {
     pub fn set_sessions(&self, sessions: Arc<dyn Sessions>) {
         let was_unset = self.shared.sessions.set(sessions).is_ok();
         debug_assert!(was_unset);
-    }
-
-    /// Puts a question to all coordinators, this one among them; gives what [`Sessions::answer`] says of it on each.
-    ///
-    /// # Errors
-    /// 57P03 if the gtm is not reachable, a coordinator does not answer in time (the others' answers are not all), or too many ask.
-    pub async fn ask_all(&self, question: Bytes) -> Result<Vec<Bytes>> {
-        let lost = || self.shared.unreachable("Without it the other coordinators cannot be asked.");
-        let Ok(_turn) = timeout(ANSWER_MAX, self.shared.questions.acquire()).await else {
-            let message = "too many sessions ask all coordinators at the same time";
-            return Err(PgError::new(SqlState::CANNOT_CONNECT_NOW, message).hint("Repeat the statement."));
-        };
-        let request = self.shared.next_request.fetch_add(1, Ordering::Relaxed);
-        let (replies, answer) = oneshot::channel();
-        self.commands.send(Command::Ask { request, question, replies }).map_err(|_| lost())?;
-        match timeout(ANSWER_MAX, answer).await {
-            Ok(Ok((answers, 0))) => Ok(answers),
-            Ok(Ok((_, silent))) => {
-                let message = format!("{silent} of the coordinators did not answer");
-                Err(PgError::new(SqlState::CANNOT_CONNECT_NOW, message).hint("Repeat the statement."))
-            }
-            Ok(Err(_)) | Err(_) => Err(lost()),
-        }
     }
 
     /// Cheap; to be asked before each statement.

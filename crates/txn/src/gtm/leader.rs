@@ -48,7 +48,7 @@ const SESSION_SETTINGS: [(&str, &str); 6] = [
 const LASTING_SQL: &str = "SELECT pg_catalog.set_config(name, '0', false) FROM pg_catalog.pg_settings \
      WHERE name OPERATOR(pg_catalog.=) 'transaction_timeout'";
 /// A gtm that stands by looks before it tries: a lock that cannot be had is an error, and the server logs each. (Two that find it free at
-/// the same time both try; one has the error.) Of no relation it is `missing`.
+/// the same time both try; one has the error.) `missing`: there is no such table, for the cluster is not initialised.
 const LOOK_SQL: &str = "SELECT CASE WHEN pg_catalog.to_regclass('loxo.leader') IS NULL THEN 'missing' \
      WHEN EXISTS (SELECT FROM pg_catalog.pg_locks AS l JOIN pg_catalog.pg_database AS d ON d.oid = l.database \
        WHERE d.datname = pg_catalog.current_database() AND l.relation = pg_catalog.to_regclass('loxo.leader') \

@@ -4,16 +4,59 @@
 //! for all.
 
 use std::collections::{BTreeMap, HashSet};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::time::Instant;
+use pgerror::{PgError, Result, SqlState};
+use tokio::sync::{Semaphore, oneshot};
+use tokio::time::{Instant, timeout};
 
+use super::client::GtmClient;
+use super::command::Command;
 use super::event::ClientId;
 use super::message::Message;
 
 /// A coordinator that does not answer by then is silent.
 const ANSWER_MAX: Duration = Duration::from_secs(1);
+/// The answers of all must be there within this time, and so must the turn of who asks.
+const ANSWERS_MAX: Duration = Duration::from_secs(5);
+/// Questions of a coordinator's sessions at the same time.
+pub(super) const QUESTIONS_MAX: usize = 4;
+
+impl GtmClient {
+    /// Puts a question to all coordinators, this one among them; gives what [`Sessions::answer`](crate::Sessions::answer) says of it on each.
+    ///
+    /// # Errors
+    /// 57P03 if the gtm is not reachable, a coordinator does not answer in time (the others' answers are not all), or too many ask.
+    pub async fn ask_all(&self, question: Bytes) -> Result<Vec<Bytes>> {
+        self.ask_in_turn(question, &self.shared.questions).await
+    }
+
+    /// [`Self::ask_all`] for somebody who logs in.
+    pub async fn ask_all_at_login(&self, question: Bytes) -> Result<Vec<Bytes>> {
+        self.ask_in_turn(question, &self.shared.logins).await
+    }
+
+    async fn ask_in_turn(&self, question: Bytes, turns: &Semaphore) -> Result<Vec<Bytes>> {
+        let lost = || self.shared.unreachable("Without it the other coordinators cannot be asked.");
+        let Ok(_turn) = timeout(ANSWERS_MAX, turns.acquire()).await else {
+            let message = "too many sessions ask all coordinators at the same time";
+            return Err(PgError::new(SqlState::CANNOT_CONNECT_NOW, message).hint("Repeat the statement."));
+        };
+        let request = self.shared.next_request.fetch_add(1, Ordering::Relaxed);
+        let (replies, answer) = oneshot::channel();
+        self.commands.send(Command::Ask { request, question, replies }).map_err(|_| lost())?;
+        match timeout(ANSWERS_MAX, answer).await {
+            Ok(Ok((answers, 0))) => Ok(answers),
+            Ok(Ok((_, silent))) => {
+                let message = format!("{silent} of the coordinators did not answer");
+                Err(PgError::new(SqlState::CANNOT_CONNECT_NOW, message).hint("Repeat the statement."))
+            }
+            Ok(Err(_)) | Err(_) => Err(lost()),
+        }
+    }
+}
 
 struct Question {
     asker: ClientId,
