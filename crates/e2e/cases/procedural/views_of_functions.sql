@@ -79,3 +79,15 @@ SELECT * FROM v1;
 SELECT * FROM v4;
 SELECT * FROM v9;
 RESET ROLE;
+-- PostgreSQL calls a function that writes for the rows that are wanted only.
+CREATE TABLE vf_log (x int) /*dist: hash(x) | replication | roundrobin*/;
+CREATE TABLE vf_rows (k int PRIMARY KEY) /*dist: hash(k) | replication | hash(k)*/;
+INSERT INTO vf_rows VALUES (1), (2), (3);
+CREATE FUNCTION vf_logged(x int) RETURNS int LANGUAGE plpgsql AS $$ BEGIN INSERT INTO vf_log VALUES (x); RETURN x; END $$;
+CREATE VIEW vf_logging AS SELECT k, vf_logged(k) AS n FROM vf_rows;
+SELECT count(n) FROM vf_logging;
+SELECT count(*) FROM vf_log;
+-- refused
+SELECT * FROM vf_logging WHERE k = 1;
+-- refused
+SELECT * FROM vf_logging LIMIT 1;

@@ -25,7 +25,7 @@ const ANSWERS_MAX: Duration = Duration::from_secs(5);
 pub(super) const QUESTIONS_MAX: usize = 4;
 
 impl GtmClient {
-    /// Puts a question to all coordinators, this one among them; gives what [`Sessions::answer`](crate::Sessions::answer) says of it on each.
+    /// Puts a question to all coordinators, this one among them; gives what [`Sessions::answer`](crate::deadlock::Sessions::answer) says of it on each.
     ///
     /// # Errors
     /// 57P03 if the gtm is not reachable, a coordinator does not answer in time (the others' answers are not all), or too many ask.

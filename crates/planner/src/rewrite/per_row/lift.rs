@@ -57,6 +57,12 @@ impl Lift<'_> {
     /// Arms of a set operation, and all sub-selects.
     fn of_query(&mut self, select: &mut SelectStmt) -> Result<()> {
         if !tree::is_operation(select) {
+            // Of a sub-select in FROM PostgreSQL may make fewer rows than all.
+            let is_bare = select.where_clause.is_none() && tree::is_unlimited(select);
+            let is_one = matches!(select.from_clause.as_slice(), [Node { node: Some(NodeEnum::RangeSubselect(_)) }]);
+            if !is_bare || !is_one {
+                self.fails |= change_rows(self.draft.ctx, &self.draft.functions_in(&select.from_clause)?)?;
+            }
             return self.anywhere(select);
         }
         self.anywhere(&mut select.with_clause)?;
@@ -150,10 +156,5 @@ fn is_reached(tree: &NodeEnum) -> bool {
 
 /// Are there calls in sub-selects of these expressions?
 fn has_calls_below(draft: &Draft<'_>, expressions: &[Node]) -> Result<bool> {
-    for expression in expressions {
-        if expression.has_sub_select()? && draft.calls_in(expression)? {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+    expressions.iter().try_fold(false, |found, one| Ok(found || (one.has_sub_select()? && draft.calls_in(one)?)))
 }
