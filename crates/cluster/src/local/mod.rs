@@ -47,11 +47,20 @@ pub fn default_dir() -> PathBuf {
     data_home.unwrap_or_else(home).join("loxo")
 }
 
+/// Has this process noted first that it will use these ports? Until it ends; the empty file stays for the next.
+fn is_noted(first: u16) -> bool {
+    let path = std::env::temp_dir().join(format!("loxo-ports-{first}.lock"));
+    let file = std::fs::OpenOptions::new().create(true).truncate(false).write(true).open(path);
+    let locked = file.ok().filter(|file| file.try_lock().is_ok());
+    locked.map(std::mem::forget).is_some()
+}
+
 /// A first port such that all ports of a cluster of this shape are free now; for clusters that live only briefly.
 pub fn free_port(coordinators: u16, datanodes: u16) -> Result<u16> {
     /// Ports of a cluster, at most.
     const SLOT: u16 = 250;
-    // Below 32768, from where on outgoing connections take ports. Programs that look at the same moment begin at different places.
+    // Below 32768, from where on outgoing connections take ports. Programs that look at the same moment begin at different places,
+    // and note what they have found: servers listen only once they are made.
     const SLOTS: u16 = 8;
     let own = (std::process::id() % u32::from(SLOTS)) as u16;
     let mut firsts = (0..SLOTS)
@@ -68,6 +77,6 @@ pub fn free_port(coordinators: u16, datanodes: u16) -> Result<u16> {
     };
     let is_free = |first: &u16| offsets(*first).all(|port| std::net::TcpListener::bind(("127.0.0.1", port)).is_ok());
     firsts
-        .find(is_free)
+        .find(|first| is_free(first) && is_noted(*first))
         .ok_or_else(|| PgError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, "no range of free ports was found"))
 }
