@@ -51,7 +51,8 @@ pub fn default_dir() -> PathBuf {
 fn is_noted(first: u16) -> bool {
     let path = std::env::temp_dir().join(format!("loxo-ports-{first}.lock"));
     let file = std::fs::OpenOptions::new().create(true).truncate(false).write(true).open(path);
-    let locked = file.ok().filter(|file| file.try_lock().is_ok());
+    let locked =
+        file.ok().filter(|file| rustix::fs::flock(file, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_ok());
     locked.map(std::mem::forget).is_some()
 }
 
