@@ -167,7 +167,8 @@ fn dollar_quote(text: &str) -> String {
 /// An error in the body of a statement, found so many characters further on than the body begins.
 fn placed_in(statement: &str, body: &str, before: usize, error: PgError) -> PgError {
     let Ok(position) = error.text(field::POSITION).parse::<usize>() else { return error };
-    let at = position.checked_sub(before + 1);
+    // What follows the body is not the client's.
+    let at = position.checked_sub(before + 1).map(|at| at.min(body.chars().count()));
     match at.and_then(|at| routine::place_in(statement, body, at)) {
         Some(place) => error.with(field::POSITION, (place + 1).to_string()),
         None => error.without(field::POSITION),
