@@ -121,18 +121,44 @@ pub struct Leavings {
     pub any_setting: bool,
     /// It may notify.
     pub notifies: bool,
-    /// It leaves nothing by this, but wants to know the session's number.
-    pub asks_own: bool,
-    /// … of all sessions of the cluster.
-    pub asks_sessions: bool,
-    /// … and of their locks.
-    pub asks_locks: bool,
+    /// It leaves nothing by this, but wants to know something of the whole cluster.
+    pub asks: Asks,
+}
+
+/// What of the cluster, and of the session, no datanode knows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Asks {
+    /// The session's number.
+    pub own: bool,
+    /// All sessions of the cluster.
+    pub sessions: bool,
+    /// … and their locks.
+    pub locks: bool,
     /// The sizes of tables on all nodes.
-    pub asks_sizes: bool,
+    pub sizes: bool,
     /// The sizes of databases.
-    pub asks_databases: bool,
+    pub databases: bool,
+    /// The transaction's snapshot, for other sessions.
+    pub snapshot: bool,
     /// What all nodes show in these views of PostgreSQL.
-    pub asks_views: BTreeSet<String>,
+    pub views: BTreeSet<String>,
+}
+
+impl Asks {
+    /// Nothing?
+    pub fn is_nothing(&self) -> bool {
+        *self == Self::default()
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.own |= other.own;
+        self.sessions |= other.sessions;
+        self.locks |= other.locks;
+        self.sizes |= other.sizes;
+        self.databases |= other.databases;
+        self.snapshot |= other.snapshot;
+        self.views.extend(other.views.iter().cloned());
+    }
 }
 
 impl Leavings {
@@ -159,11 +185,6 @@ impl Leavings {
         *self == Self::default()
     }
 
-    /// Does it want to know something of the whole cluster?
-    pub fn asks(&self) -> bool {
-        self.asks_own || self.asks_sessions || self.asks_sizes || self.asks_databases || !self.asks_views.is_empty()
-    }
-
     /// Both.
     pub fn add(&mut self, other: &Self) {
         self.at_home |= other.at_home;
@@ -174,11 +195,6 @@ impl Leavings {
         self.settings.extend(other.settings.iter().cloned());
         self.any_setting |= other.any_setting;
         self.notifies |= other.notifies;
-        self.asks_own |= other.asks_own;
-        self.asks_sessions |= other.asks_sessions;
-        self.asks_sizes |= other.asks_sizes;
-        self.asks_databases |= other.asks_databases;
-        self.asks_views.extend(other.asks_views.iter().cloned());
-        self.asks_locks |= other.asks_locks;
+        self.asks.add(&other.asks);
     }
 }

@@ -25,7 +25,7 @@ mod quote;
 mod rule;
 pub use builder::Builder;
 pub use builtins::{BuiltinAggregate, BuiltinFunction, BuiltinOperator, BuiltinType, Builtins};
-pub use code::{Captured, Code, CodeFacts, Event, Leavings};
+pub use code::{Asks, Captured, Code, CodeFacts, Event, Leavings};
 pub use distribution::{Distribution, KeyColumn, MapId};
 pub use generated::Generated;
 pub use look_alikes::LookAlikes;

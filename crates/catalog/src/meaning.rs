@@ -156,6 +156,7 @@ const FUNCTIONS: &[Row] = &[
     ("ts_rewrite", &["tsquery", "text"], Meaning::Refused("Use ts_rewrite(query, target, substitute).")),
     ("pg_listening_channels", &[], Meaning::Refused("A coordinator listens on connections of its own.")),
     ("pg_backend_pid", &[], SESSIONS),
+    ("pg_export_snapshot", &[], SESSIONS),
     ("pg_blocking_pids", &["int4"], SESSIONS),
     ("pg_safe_snapshot_blocking_pids", &["int4"], SESSIONS),
     ("pg_cancel_backend", &["int4"], SESSIONS),

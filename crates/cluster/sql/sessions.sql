@@ -74,6 +74,11 @@ CREATE FUNCTION loxo.pg_backend_pid() RETURNS int4
     AS $$ SELECT (loxo.sessions() ->> 'self')::int4 $$;
 COMMENT ON FUNCTION loxo.pg_backend_pid() IS 'The process id of the session, as its client was told.';
 
+CREATE FUNCTION loxo.pg_export_snapshot() RETURNS text
+    LANGUAGE sql SET search_path = pg_catalog, pg_temp
+    AS $$ SELECT loxo.sessions() ->> 'snapshot' $$;
+COMMENT ON FUNCTION loxo.pg_export_snapshot() IS 'The id of the snapshot that the session''s transaction has on all datanodes.';
+
 CREATE FUNCTION loxo.pg_blocking_pids(pid int4) RETURNS int4[]
     LANGUAGE sql STRICT SET search_path = pg_catalog, pg_temp
     AS $$

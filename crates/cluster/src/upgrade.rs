@@ -14,7 +14,7 @@ use crate::membership::databases;
 use crate::sql::Session;
 
 /// The scripts, by the layout they lead to.
-const STEPS: [(i32, &str); 4] = [
+const STEPS: [(i32, &str); 5] = [
     (
         7,
         concat!(
@@ -26,6 +26,7 @@ const STEPS: [(i32, &str); 4] = [
     (8, include_str!("../sql/upgrade/8.sql")),
     (9, include_str!("../sql/upgrade/9.sql")),
     (10, include_str!("../sql/upgrade/10.sql")),
+    (11, include_str!("../sql/upgrade/11.sql")),
 ];
 
 /// A leading gtm holds it, and a coordinator has sessions.

@@ -307,7 +307,7 @@ impl Client {
     async fn open_implicit_block(&mut self, statement: &Statement) -> Result<()> {
         use Transaction::{Begin, CommitPrepared, RollbackPrepared};
         match statement.kind {
-            StatementKind::Transaction(Begin(_) | CommitPrepared { .. } | RollbackPrepared { .. })
+            StatementKind::Transaction(Begin(_) | CommitPrepared(_) | RollbackPrepared(_))
             // It would be refused in a block.
             | StatementKind::Discard(Discard::All) => Ok(()),
             // The Sync that follows at once is read as a part of its data: it is not the one that commits.

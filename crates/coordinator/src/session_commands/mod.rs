@@ -36,7 +36,7 @@ impl ClientSession {
                 return Ok(None);
             }
             StatementKind::Set(set) => self.set(set, statement).await?,
-            StatementKind::Show { name } => self.show(name, statement, call).await?,
+            StatementKind::Show(name) => self.show(name, statement, call).await?,
             StatementKind::Select | StatementKind::Insert | StatementKind::Update | StatementKind::Delete => {
                 return self.set_config(statement, call).await;
             }
@@ -46,14 +46,14 @@ impl ClientSession {
             }
             StatementKind::Discard(what) => self.discard(*what).await?,
             StatementKind::Prepare { name, types, inner } => self.prepare_named(name, types, inner).await?,
-            StatementKind::Deallocate { name } => self.deallocate(name.as_deref())?,
+            StatementKind::Deallocate(name) => self.deallocate(name.as_deref())?,
             StatementKind::Fetch(fetch) => self.fetch(fetch, statement, call).await?,
-            StatementKind::CloseCursor { name } => self.close_cursor(name.as_deref()).await?,
-            StatementKind::Listen { channel } => {
+            StatementKind::CloseCursor(name) => self.close_cursor(name.as_deref()).await?,
+            StatementKind::Listen(channel) => {
                 self.session.listen(channel).await?;
                 Completion::tag("LISTEN")
             }
-            StatementKind::Unlisten { channel } => {
+            StatementKind::Unlisten(channel) => {
                 self.session.unlisten(channel.as_deref());
                 Completion::tag("UNLISTEN")
             }

@@ -123,7 +123,7 @@ impl ClientSession {
             | StatementKind::Delete
             | StatementKind::Merge
             | StatementKind::Call => {}
-            StatementKind::Show { .. } | StatementKind::Explain(_) => {}
+            StatementKind::Show(_) | StatementKind::Explain(_) => {}
             StatementKind::DeclareCursor(_) | StatementKind::CreateTableAs if statement.parameters > 0 => {}
             StatementKind::Execute { name, .. } => {
                 // That there is no such statement is said when it is run.
@@ -159,7 +159,7 @@ impl ClientSession {
         {
             return Ok(known);
         }
-        if let StatementKind::Show { name } = &statement.kind
+        if let StatementKind::Show(name) = &statement.kind
             && let Some(sql) = self.show_own(name)
         {
             return Ok(Arc::new(self.session.describe(&sql, types).await?));

@@ -39,11 +39,11 @@ const POSTGRES_XL_SETTINGS: &[&str] = &[
 impl ClientSession {
     pub(super) async fn set(&mut self, set: &SetStatement, statement: &Statement) -> Result<Completion> {
         let tag = match set {
-            SetStatement::Reset { .. } | SetStatement::ResetAll => "RESET",
+            SetStatement::Reset(_) | SetStatement::ResetAll => "RESET",
             _ => "SET",
         };
         match set {
-            SetStatement::Value { name, .. } | SetStatement::Default { name, .. } | SetStatement::Reset { name }
+            SetStatement::Value { name, .. } | SetStatement::Default { name, .. } | SetStatement::Reset(name)
                 if POSTGRES_XL_SETTINGS.contains(&name.as_str()) =>
             {
                 return Ok(Completion::tag(tag));
@@ -57,7 +57,7 @@ impl ClientSession {
                 self.set_snapshot(mode, *local);
                 return Ok(Completion::tag(tag));
             }
-            SetStatement::Reset { name } if name == SNAPSHOT => {
+            SetStatement::Reset(name) if name == SNAPSHOT => {
                 let mode = self.session.settings_mut().snapshot_at_start();
                 self.set_snapshot(mode, false);
                 return Ok(Completion::tag(tag));
@@ -77,13 +77,10 @@ impl ClientSession {
             SetStatement::Default { name, local } if let Some(own) = own_setting_name(name) => {
                 self.session.reset_own(own, *local);
             }
-            SetStatement::Reset { name } if let Some(own) = own_setting_name(name) => {
+            SetStatement::Reset(name) if let Some(own) = own_setting_name(name) => {
                 self.session.reset_own(own, false);
             }
-            SetStatement::Snapshot { .. } => {
-                return Err(PgError::unsupported("SET TRANSACTION SNAPSHOT")
-                    .hint("A snapshot is exported by one datanode and means nothing on another."));
-            }
+            SetStatement::Snapshot(id) => self.import_snapshot(id).await?,
             SetStatement::Transaction(modes) => self.set_transaction(&statement.sql, modes).await?,
             SetStatement::Value { name, .. } | SetStatement::Default { name, .. }
                 if name == "transaction_isolation" =>
@@ -105,13 +102,12 @@ impl ClientSession {
             SetStatement::SessionCharacteristics(_) => {
                 self.session.set(&format!("session characteristics {}", statement.sql), &statement.sql).await?;
             }
-            SetStatement::Default { name, .. } | SetStatement::Reset { name } => {
+            SetStatement::Default { name, .. } | SetStatement::Reset(name) => {
                 self.session.reset(Some(name), &statement.sql).await?;
             }
             SetStatement::ResetAll => self.session.reset(None, &statement.sql).await?,
         }
-        if let SetStatement::Value { name, .. } | SetStatement::Default { name, .. } | SetStatement::Reset { name } =
-            set
+        if let SetStatement::Value { name, .. } | SetStatement::Default { name, .. } | SetStatement::Reset(name) = set
             && matches!(name.as_str(), "search_path" | "role" | "session_authorization")
         {
             self.session.search_path_changed();
@@ -122,7 +118,7 @@ impl ClientSession {
             {
                 self.session.statement_timeout_changed(*local).await?;
             }
-            SetStatement::Reset { name } if name == STATEMENT_TIMEOUT => {
+            SetStatement::Reset(name) if name == STATEMENT_TIMEOUT => {
                 self.session.statement_timeout_changed(false).await?;
             }
             SetStatement::ResetAll => self.session.search_path_changed(),
@@ -131,6 +127,15 @@ impl ClientSession {
         self.report_settings();
         self.session.release();
         Ok(Completion::tag(tag))
+    }
+
+    async fn import_snapshot(&mut self, id: &str) -> Result<()> {
+        if !self.session.in_block() {
+            let message = "SET TRANSACTION can only be used in transaction blocks";
+            self.warn(SqlState::NO_ACTIVE_SQL_TRANSACTION, message);
+        }
+        let cancel = self.session.cancel_set();
+        self.socket.watch().during(&cancel, self.session.import_snapshot(id)).await
     }
 
     fn set_snapshot(&mut self, mode: SnapshotMode, local: bool) {

@@ -24,19 +24,19 @@ impl ClientSession {
             }
             Transaction::Commit { chain } => self.end_transaction(true, *chain).await,
             Transaction::Rollback { chain } => self.end_transaction(false, *chain).await,
-            Transaction::Savepoint { name } => {
+            Transaction::Savepoint(name) => {
                 self.require_block("SAVEPOINT")?;
                 self.session.savepoint(name).await?;
                 self.portals.savepoint(name);
                 Ok(Completion::tag("SAVEPOINT"))
             }
-            Transaction::Release { name } => {
+            Transaction::Release(name) => {
                 self.require_block("RELEASE SAVEPOINT")?;
                 self.session.release_savepoint(name).await?;
                 self.portals.released(name);
                 Ok(Completion::tag("RELEASE"))
             }
-            Transaction::RollbackTo { name } => {
+            Transaction::RollbackTo(name) => {
                 self.require_block("ROLLBACK TO SAVEPOINT")?;
                 self.session.rollback_to(name).await?;
                 self.portals.rolled_back_to(name);
@@ -44,9 +44,9 @@ impl ClientSession {
                 self.report_settings();
                 Ok(Completion::tag("ROLLBACK"))
             }
-            Transaction::Prepare { gid } => self.prepare_transaction(gid).await,
-            Transaction::CommitPrepared { gid } => self.finish_prepared(gid, End::Commit).await,
-            Transaction::RollbackPrepared { gid } => self.finish_prepared(gid, End::Rollback).await,
+            Transaction::Prepare(gid) => self.prepare_transaction(gid).await,
+            Transaction::CommitPrepared(gid) => self.finish_prepared(gid, End::Commit).await,
+            Transaction::RollbackPrepared(gid) => self.finish_prepared(gid, End::Rollback).await,
         }
     }
 
@@ -164,10 +164,8 @@ impl ClientSession {
 
     pub(crate) fn refuse_in_failed_block(&self, kind: &StatementKind) -> Result<()> {
         use Transaction::{Commit, Prepare, Rollback, RollbackTo};
-        let ends = matches!(
-            kind,
-            StatementKind::Transaction(Commit { .. } | Rollback { .. } | RollbackTo { .. } | Prepare { .. })
-        );
+        let ends =
+            matches!(kind, StatementKind::Transaction(Commit { .. } | Rollback { .. } | RollbackTo(_) | Prepare(_)));
         if self.session.status() == b'E' && !ends {
             return Err(PgError::new(
                 SqlState::IN_FAILED_SQL_TRANSACTION,

@@ -333,9 +333,9 @@ fn changes_rows(kind: &StatementKind) -> bool {
     };
     use StatementKind::{Constraints, Select, Set, Show, Unlisten};
     match kind {
-        Select | Set(_) | Show { .. } | Constraints | Fetch(_) | CloseCursor { .. } | DeclareCursor(_) => false,
-        Prepare { .. } | Execute { .. } | Deallocate { .. } | Listen { .. } | Notify { .. } | Unlisten { .. } => false,
-        StatementKind::Transaction(modes) => matches!(modes, Transaction::RollbackTo { .. }),
+        Select | Set(_) | Show(_) | Constraints | Fetch(_) | CloseCursor(_) | DeclareCursor(_) => false,
+        Prepare { .. } | Execute { .. } | Deallocate(_) | Listen(_) | Notify { .. } | Unlisten(_) => false,
+        StatementKind::Transaction(modes) => matches!(modes, Transaction::RollbackTo(_)),
         Explain(explain) => explain.analyze,
         Discard(_) => false,
         _ => true,

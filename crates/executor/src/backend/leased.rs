@@ -55,7 +55,7 @@ pub(crate) trait Condition: Send + Sync {
 
 /// A link while the session holds it.
 pub(crate) struct LeasedConnection {
-    pub(crate) link: Link,
+    pub(crate) link: Box<Link>,
     /// A transaction is open on it.
     pub(crate) begun: bool,
     /// How many the session leased before.
@@ -123,7 +123,7 @@ impl LeasedConnection {
         Ok(())
     }
 
-    pub(crate) fn new(link: Link) -> Self {
+    pub(crate) fn new(link: Box<Link>) -> Self {
         Self {
             link,
             begun: false,

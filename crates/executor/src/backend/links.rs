@@ -326,18 +326,18 @@ impl Links {
     }
 
     /// A link that waits in the pool for anybody.
-    fn idle_link(&self, slot: Slot, login: &Arc<Login>) -> Result<Option<Link>> {
+    fn idle_link(&self, slot: Slot, login: &Arc<Login>) -> Result<Option<Box<Link>>> {
         let drawn = self.drawn.present().filter(|_| slot == self.home);
         self.cluster.idle_link(slot.node(), &self.identity, login, self.settings.placeholders(), drawn)
     }
 
     /// A link out of the pool.
-    async fn checkout(&self, slot: Slot, login: &Arc<Login>) -> Result<Link> {
+    async fn checkout(&self, slot: Slot, login: &Arc<Login>) -> Result<Box<Link>> {
         let drawn = self.drawn.present().filter(|_| slot == self.home);
         self.cluster.link_for(slot.node(), &self.identity, login, self.settings.placeholders(), drawn).await
     }
 
-    fn lease(&mut self, slot: Slot, link: Link, leaves: &Leavings) -> Result<()> {
+    fn lease(&mut self, slot: Slot, link: Box<Link>, leaves: &Leavings) -> Result<()> {
         self.cancel.add(slot, link.connection.cancel_key());
         let drawn_are_here = match slot == self.home && !self.have_resting() {
             true => self.drawn.check(link.drawn.as_ref(), leaves),
@@ -456,7 +456,10 @@ impl Links {
                 is_torn |= leased.begun;
             }
             if let Some(mut leased) = self.leased.0.remove(&slot) {
-                notices.push((slot, leased.link.connection.take_notices()));
+                let frames = leased.link.connection.take_notices();
+                if !frames.is_empty() {
+                    notices.push((slot, frames));
+                }
                 self.give_back(slot, leased);
             }
         }

@@ -131,6 +131,13 @@ impl LeasedConnection {
         self.link.connection.sync();
     }
 
+    /// The same for no more than so many rows, without a Sync.
+    pub(crate) fn execute_some(&mut self, name: &[u8], rows: i32) {
+        let out = self.link.connection.out();
+        frontend::execute(out, name, rows);
+        frontend::close(out, Target::Portal, name);
+    }
+
     /// Reads up to ReadyForQuery; gives the generation if it was among the answers.
     async fn portal_answers(&mut self) -> Result<Option<i64>> {
         self.skip_preamble().await?;

@@ -143,8 +143,8 @@ impl Replay {
 fn sets_transaction(statement: &Statement) -> bool {
     let StatementKind::Set(set) = &statement.kind else { return false };
     match set {
-        SetStatement::Transaction(_) | SetStatement::Snapshot { .. } => true,
-        SetStatement::Value { name, .. } | SetStatement::Default { name, .. } | SetStatement::Reset { name } => {
+        SetStatement::Transaction(_) | SetStatement::Snapshot(_) => true,
+        SetStatement::Value { name, .. } | SetStatement::Default { name, .. } | SetStatement::Reset(name) => {
             ["transaction_isolation", "transaction_read_only", "transaction_deferrable"].contains(&name.as_str())
         }
         SetStatement::SessionCharacteristics(_) | SetStatement::ResetAll => false,

@@ -125,21 +125,25 @@ impl Session {
         self.atomically(async |session| {
             let home = session.home;
             // What others are asked for does not know the tables of this transaction.
-            if session.leaves.asks_sizes && session.block.as_ref().is_some_and(|block| block.hides_schema()) {
+            if session.leaves.asks.sizes && session.block.as_ref().is_some_and(|block| block.hides_schema()) {
                 return Err(PgError::unsupported("sizes of tables in a transaction block that has changed the schema")
                     .hint("Ask after COMMIT, or for one table by its name: pg_table_size('name')."));
             }
             let rights = Rights::read(&session.rows_on(home, RIGHTS).await?)?;
-            let all = match session.leaves.asks_sessions {
+            let all = match session.leaves.asks.sessions {
                 true => session.all_sessions().await?,
                 false => Vec::new(),
             };
-            let locks = match session.leaves.asks_locks {
+            let locks = match session.leaves.asks.locks {
                 true => session.all_locks(&all).await?,
                 false => Vec::new(),
             };
             let figures = session.figures(&rights).await?;
-            let shown = session.shown(&all, locks, figures, &rights);
+            let snapshot = match session.leaves.asks.snapshot {
+                true => Some(session.export_snapshot().await?),
+                false => None,
+            };
+            let shown = session.shown(&all, locks, figures, snapshot, &rights);
             let set = format!("{SET} = {}", quote_literal(&in_ascii(&shown)));
             session.command_in(home, Mode::InBlock, &set).await?;
             session.on_others_begun(&set).await?;
@@ -279,7 +283,14 @@ impl Session {
         all
     }
 
-    fn shown(&self, all: &[Told], locks: Vec<Value>, figures: Figures, rights: &Rights) -> String {
+    fn shown(
+        &self,
+        all: &[Told],
+        locks: Vec<Value>,
+        figures: Figures,
+        snapshot: Option<String>,
+        rights: &Rights,
+    ) -> String {
         let seen = |session: &Told| match rights.sees_of(&session.usename) {
             true => session.clone(),
             false => session.clone().for_strangers(),
@@ -289,6 +300,7 @@ impl Session {
         let Figures { sizes, databases, views } = figures;
         json!({
             "self": own, "sessions": sessions, "locks": locks, "sizes": sizes, "databases": databases, "views": views,
+            "snapshot": snapshot,
         })
         .to_string()
     }

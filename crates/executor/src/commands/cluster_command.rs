@@ -27,11 +27,11 @@ impl Session {
                 self.create_group(name, members).await?;
                 "CREATE NODE GROUP"
             }
-            ClusterCommand::DropGroup { name } => {
+            ClusterCommand::DropGroup(name) => {
                 self.drop_group(name).await?;
                 "DROP NODE GROUP"
             }
-            ClusterCommand::CleanConnection { target } => {
+            ClusterCommand::CleanConnection(target) => {
                 if let CleanTarget::Nodes(names) | CleanTarget::Coordinators(names) = target {
                     let loaded = self.catalog().await?;
                     let is_known = |name: &String| known(&loaded.catalog).any(|node| node.name == *name);
@@ -40,19 +40,19 @@ impl Session {
                 self.context.pool.clear().await;
                 "CLEAN CONNECTION"
             }
-            ClusterCommand::CreateNode { name, options } => {
+            ClusterCommand::CreateNode(name, options) => {
                 Box::pin(self.create_node(name, options)).await?;
                 "CREATE NODE"
             }
-            ClusterCommand::AlterNode { name, options } => {
+            ClusterCommand::AlterNode(name, options) => {
                 Box::pin(self.alter_node(name, options)).await?;
                 "ALTER NODE"
             }
-            ClusterCommand::DropNode { name } => {
+            ClusterCommand::DropNode(name) => {
                 Box::pin(self.drop_node(name)).await?;
                 "DROP NODE"
             }
-            ClusterCommand::DropLostNodes { names } => {
+            ClusterCommand::DropLostNodes(names) => {
                 Box::pin(self.drop_lost_nodes(names)).await?;
                 "DROP NODE"
             }
@@ -76,10 +76,10 @@ impl Session {
                 Box::pin(self.drop_database(name, *missing_ok, *force, sql)).await?;
                 "DROP DATABASE"
             }
-            ClusterCommand::CreateBarrier { .. } => {
+            ClusterCommand::CreateBarrier => {
                 return Err(PgError::unsupported("CREATE BARRIER").hint("Back up the datanodes while no one writes."));
             }
-            ClusterCommand::PauseCluster | ClusterCommand::UnpauseCluster => {
+            ClusterCommand::PauseCluster => {
                 return Err(PgError::unsupported("PAUSE CLUSTER").hint("Stop the coordinators: `loxo down`."));
             }
         };
@@ -96,7 +96,7 @@ impl Session {
     ) -> Result<Completion> {
         self.require_superuser("EXECUTE DIRECT").await?;
         let statements = planner::parse(query)?;
-        let [Statement { kind: StatementKind::Select | StatementKind::Show { .. } | StatementKind::Explain(_), .. }] =
+        let [Statement { kind: StatementKind::Select | StatementKind::Show(_) | StatementKind::Explain(_), .. }] =
             statements.as_slice()
         else {
             return Err(PgError::unsupported("EXECUTE DIRECT of anything but one SELECT, SHOW or EXPLAIN")

@@ -63,8 +63,8 @@ const MAY_CREATE: &str =
 
 /// The row of one database in the journal, and the lock that says that somebody works on it.
 struct Job {
-    _lock: Link,
-    journal: Link,
+    _lock: Box<Link>,
+    journal: Box<Link>,
     name: String,
 }
 

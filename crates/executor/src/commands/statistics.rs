@@ -48,13 +48,13 @@ impl Session {
     /// Those of the nodes: a sum without one's part would be wrong.
     pub(super) async fn figures(&mut self, rights: &Rights) -> Result<Figures> {
         let mut figures = Figures::default();
-        if self.leaves.asks_sizes {
+        if self.leaves.asks.sizes {
             figures.sizes = added_sizes(self.on_all_nodes(SIZES).await, self.home)?;
         }
-        if self.leaves.asks_databases {
+        if self.leaves.asks.databases {
             figures.databases = added_databases(self.on_all_nodes(DATABASES).await, rights)?;
         }
-        for view in self.leaves.asks_views.clone() {
+        for view in self.leaves.asks.views.clone() {
             let rows = match view.as_str() {
                 STATEMENTS => self.statements(rights).await?,
                 view => self.rows_of_view(view).await?,

@@ -28,7 +28,7 @@ impl Session {
     }
 
     /// The same until the result is dropped; `None` in the first database.
-    pub(crate) async fn shared_objects_of(&mut self, nodes: &[NodeId]) -> Result<Option<Link>> {
+    pub(crate) async fn shared_objects_of(&mut self, nodes: &[NodeId]) -> Result<Option<Box<Link>>> {
         if self.context.is_first() {
             return Ok(None);
         }

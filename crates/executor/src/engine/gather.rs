@@ -65,6 +65,9 @@ impl Session {
             return Ok(completion);
         }
         if !gather.writes && self.gathers_beside(&gather.inputs, &gather.final_sql).await? {
+            if let Some(completion) = self.gather_bound_few(gather, call, output).await? {
+                return Ok(completion);
+            }
             let nodes = self.gathered_nodes(&gather.inputs);
             self.lend_on(&nodes).await?;
             let sql = self.gather_beside(&gather.inputs, &gather.final_sql, call).await?;

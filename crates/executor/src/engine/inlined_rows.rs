@@ -22,7 +22,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use catalog::{Oid, quote_identifier};
 use pgerror::{PgError, Result};
 use pgproto::backend::Field;
-use pgproto::frontend::{self, Bind};
+use pgproto::frontend;
 use planner::{Gather, Input};
 
 use crate::backend::call::Call;
@@ -31,23 +31,25 @@ use crate::backend::call::travels_in_binary;
 use crate::backend::leased::LeasedConnection;
 use crate::backend::request::Event;
 use crate::backend::request::frame_bodies;
-use crate::block::Mode;
-use crate::engine::estimates::{BYTES_AT_ONCE, Expected};
+use crate::backend::slot::Slot;
+use crate::block::{Block, Mode};
+use crate::engine::estimates::BYTES_AT_ONCE;
 use crate::engine::gather::{distinct_names, without_position};
 use crate::engine::output::Output;
 use crate::engine::run::Completion;
 use crate::session::Session;
+use crate::shared::few_rows::{Fragment, FragmentKey};
 
 /// In PostgreSQL's units, for all fragments on one node. Where more is to be done a temp table is the least of it, and workers,
 /// which such a fragment may not have, are of use.
 const COST_MAX: f64 = 5_000.0;
 /// Rows of one fragment that a node is asked for.
-const ROWS_MAX: i32 = 4_000;
+pub(crate) const ROWS_MAX: i32 = 4_000;
 /// Bytes kept of what one node gives.
 const BYTES_MAX: usize = 256 << 10;
 
 /// A fragment that travels in parameters.
-struct InlinedRows {
+pub(crate) struct InlinedRows {
     fields: Vec<Field>,
     /// As SQL, of each column.
     types: Vec<String>,
@@ -77,18 +79,51 @@ impl Session {
         if !self.may_be_inlined(&gather.inputs).await? {
             return Ok(None);
         }
-        let Some(fields) = self.few_expected(&gather.inputs, call).await.map_err(without_position)? else {
-            return Ok(None);
+        let keys = self.keys(&gather.inputs, call);
+        let known = keys.as_ref().and_then(|keys| self.context.few_rows.known(keys, self.schema_version));
+        let is_known = known.is_some();
+        let fragments = match known {
+            Some(known) => known,
+            None => {
+                self.acquire(self.home, Mode::InBlock).await?;
+                self.ask_of_fragments(self.home.into(), &gather.inputs, call).await.map_err(without_position)?
+            }
         };
-        let Some(inlined) = self.carry(&gather.inputs, fields, call).await.map_err(without_position)? else {
+        if !self.are_few(&gather.inputs, &fragments) {
             return Ok(None);
-        };
-        let (sql, call) = last_step(gather, inlined, call);
+        }
+        // A statement with parameters may come again, as it is.
+        let keeps = is_known && call.parameters.is_some();
+        let carried = self.carry(&gather.inputs, &fragments, call, keeps).await.map_err(without_position)?;
+        self.note_few(keys.as_deref().unwrap_or_default(), &fragments, carried.as_deref());
+        let Some(inlined) = carried else { return Ok(None) };
+        let (sql, call) = last_step(gather, inlined, &Call { one_off: !keeps, ..call.clone() });
         self.scatter(Mode::InBlock, vec![(self.home, sql)], &call, output).await.map(Some).map_err(without_position)
     }
 
+    /// What has come of fragments: the names of their types, or more rows than were expected.
+    pub(crate) fn note_few(&self, keys: &[FragmentKey], asked: &[Arc<Fragment>], inlined: Option<&[InlinedRows]>) {
+        let Some(inlined) = inlined else { return self.context.few_rows.forget(keys) };
+        let found = asked.iter().zip(inlined).filter(|(asked, _)| asked.types.is_empty()).map(|(asked, inlined)| {
+            let types = inlined.types.clone();
+            Arc::new(Fragment { fields: asked.fields.clone(), types, expected: asked.expected })
+        });
+        self.context.few_rows.keep(keys.iter().cloned().zip(found), self.schema_version);
+    }
+
+    /// How the fragments are known to other statements; `None` inside a block with a schema, or settings, of its own.
+    pub(crate) fn keys(&self, inputs: &[Input], call: &Call) -> Option<Vec<FragmentKey>> {
+        let is_apart = |block: &Block| block.schema_changed || block.hides_schema() || block.has_settings_of_session();
+        if self.block.as_ref().is_some_and(is_apart) {
+            return None;
+        }
+        let (types, path) = (call.declared_types(), self.settings().path_fingerprint());
+        let key = |input: &Input| FragmentKey { sql: input.sql.clone(), types: types.clone(), path };
+        Some(inputs.iter().map(key).collect())
+    }
+
     /// What can be told from the texts. Only of its own part can the home node say how large it is.
-    async fn may_be_inlined(&mut self, inputs: &[Input]) -> Result<bool> {
+    pub(crate) async fn may_be_inlined(&mut self, inputs: &[Input]) -> Result<bool> {
         let loaded = self.catalog().await?;
         let may = |input: &Input| {
             input.exchange_plan.is_none()
@@ -103,82 +138,97 @@ impl Session {
         Ok(!inputs.is_empty() && bytes <= BYTES_AT_ONCE && inputs.iter().all(may))
     }
 
-    /// The columns of the fragments, if these have few rows and values that can be inlined.
-    async fn few_expected(&mut self, inputs: &[Input], call: &Call) -> Result<Option<Vec<Vec<Field>>>> {
-        let (home, version) = (self.home, self.schema_version);
-        self.acquire(home, Mode::InBlock).await?;
-        self.causality.touch(home);
-        let leased = self.links.link(home)?;
+    /// Has a session on the home node say what columns the fragments have, and how many rows it expects.
+    pub(crate) async fn ask_of_fragments(&mut self, slot: Slot, inputs: &[Input], call: &Call) -> Result<Vec<Arc<Fragment>>> {
+        let version = self.schema_version;
+        self.causality.touch(slot.node());
+        let leased = self.links.link(slot)?;
         for input in inputs {
             leased.start_describe(&input.sql, &call.fragment_types(&input.sql));
             leased.start_estimate(&input.sql, call, version);
         }
         leased.flush().await?;
-        let mut described = Vec::with_capacity(inputs.len());
+        let mut fragments = Vec::with_capacity(inputs.len());
         let mut failure = None;
         for _ in inputs {
             let columns = leased.read_description().await;
             let expected = leased.expectation().await;
             match columns.and_then(|columns| Ok((columns.1.unwrap_or_default(), expected?))) {
-                Ok(one) => described.push(one),
+                Ok((fields, expected)) => fragments.push(Arc::new(Fragment { fields, types: Vec::new(), expected })),
                 Err(error) => drop(failure.get_or_insert(error)),
             }
         }
-        if let Some(error) = failure {
-            return Err(error);
-        }
-        // A text that the client's encoding does not have may stay on its node in a temp table.
-        let travels = self.foreign_encoding().is_none() && self.are_few(inputs, &described);
-        Ok(travels.then(|| described.into_iter().map(|(fields, _)| fields).collect()))
+        failure.map_or(Ok(fragments), Err)
     }
 
-    /// Of tables that were never analysed far too many rows are expected.
-    fn are_few(&self, inputs: &[Input], described: &[(Vec<Field>, Option<Expected>)]) -> bool {
+    /// Of tables that were never analysed far too many rows are expected. A text that the client's encoding does not have may stay on its
+    /// node in a temp table.
+    pub(crate) fn are_few(&self, inputs: &[Input], fragments: &[Arc<Fragment>]) -> bool {
         const NAME: Oid = 19;
         let travels = |field: &Field| travels_in_binary(field.type_oid) && field.type_oid != NAME;
         let (mut rows, mut cost) = (0.0, 0.0);
-        for (input, (fields, expected)) in inputs.iter().zip(described) {
+        for (input, Fragment { fields, expected, .. }) in inputs.iter().zip(fragments.iter().map(|one| &**one)) {
             let can_travel = !fields.is_empty() && fields.iter().all(travels);
             let Some(expected) = expected.filter(|_| can_travel) else { return false };
             rows += expected.rows * input.nodes.len() as f64;
             cost += expected.cost;
         }
-        rows <= self.few_rows() && cost <= COST_MAX
+        rows <= self.few_rows() && cost <= COST_MAX && self.foreign_encoding().is_none()
     }
 
-    /// Asks all nodes for all fragments.
+    /// Asks all nodes for all fragments, which they keep prepared if `keeps`; the home node also for the names of types that are not known.
     async fn carry(
         &mut self,
         inputs: &[Input],
-        fields: Vec<Vec<Field>>,
+        fragments: &[Arc<Fragment>],
         call: &Call,
+        keeps: bool,
     ) -> Result<Option<Vec<InlinedRows>>> {
-        let nodes = self.gathered_nodes(inputs);
+        let (nodes, version) = (self.gathered_nodes(inputs), self.schema_version);
         self.connect_to(&nodes).await?;
         for node in &nodes {
             self.acquire(*node, Mode::InBlock).await?;
             self.causality.touch(*node);
         }
-        self.links.link(self.home)?.link.connection.query(types_sql(&fields).as_bytes());
+        self.ask_types(fragments)?;
         for node in &nodes {
             let leased = self.links.link(*node)?;
             inputs
                 .iter()
                 .filter(|input| input.nodes.contains(node))
-                .for_each(|input| leased.start_few(&input.sql, call));
+                .for_each(|input| leased.start_few(&input.sql, call, keeps, version));
             leased.link.connection.sync();
         }
+        self.read_all_few(inputs, fragments).await
+    }
+
+    /// Asks the home node for the names of types that are not known.
+    pub(crate) fn ask_types(&mut self, fragments: &[Arc<Fragment>]) -> Result<()> {
+        if fragments.iter().all(|fragment| fragment.types.is_empty()) {
+            self.links.link(self.home)?.link.connection.query(types_sql(fragments).as_bytes());
+        }
+        Ok(())
+    }
+
+    /// The answers to all that is queued: [`Session::ask_types`], then a few rows of each fragment.
+    pub(crate) async fn read_all_few(
+        &mut self,
+        inputs: &[Input],
+        fragments: &[Arc<Fragment>],
+    ) -> Result<Option<Vec<InlinedRows>>> {
+        let nodes = self.gathered_nodes(inputs);
+        let mut names: Vec<String> = fragments.iter().flat_map(|fragment| fragment.types.iter().cloned()).collect();
+        let asks = names.is_empty();
         let mut links = self.links.take(&nodes)?;
         let home = self.home;
         let work = links.iter_mut().map(|(slot, leased)| async {
             leased.flush().await?;
-            let types = if *slot == home { leased.names().await } else { Ok(Vec::new()) };
+            let types = if asks && *slot == home { leased.names().await } else { Ok(Vec::new()) };
             let runs = leased.read_few(inputs.iter().filter(|input| input.nodes.contains(&slot.node())).count()).await;
             Ok((types?, runs?))
         });
         let read: Vec<Result<(Vec<String>, Option<Runs>)>> = futures_util::future::join_all(work).await;
         self.links.put_back(links);
-        let mut names = Vec::new();
         let mut given = Vec::with_capacity(nodes.len());
         for (node, read) in nodes.iter().zip(read) {
             let (types, runs) = read?;
@@ -189,7 +239,7 @@ impl Session {
         if names.iter().any(|name| name.ends_with("[]")) {
             return Ok(None);
         }
-        let mut inlined = InlinedRows::of(fields, names);
+        let mut inlined = InlinedRows::of(fragments, names);
         for (node, runs) in given {
             let Some(runs) = runs else { return Ok(None) };
             let of_node = inlined.iter_mut().zip(inputs).filter(|(_, input)| input.nodes.contains(&node));
@@ -203,16 +253,11 @@ impl Session {
 
 impl LeasedConnection {
     /// Queues a fragment for a few rows, without a Sync.
-    fn start_few(&mut self, sql: &str, call: &Call) {
-        let parameters = call.parameters.as_deref().cloned().unwrap_or_default();
+    fn start_few(&mut self, sql: &str, call: &Call, keeps: bool, schema_version: u64) {
+        let call = Call { one_off: !keeps, ..call.with_formats(vec![1]) };
+        let parameters = call.parameters.clone().unwrap_or_default();
+        let bind = self.bind(sql, &call, &parameters, schema_version);
         let out = self.link.connection.out();
-        frontend::parse(out, b"", sql.as_bytes(), &call.fragment_types(sql));
-        let bind = Bind {
-            parameter_formats: parameters.formats,
-            parameters: parameters.values,
-            result_formats: vec![1],
-            ..Bind::default()
-        };
         frontend::bind(out, &bind);
         frontend::execute(out, b"", ROWS_MAX);
     }
@@ -247,21 +292,21 @@ impl LeasedConnection {
 }
 
 /// Asks for the names of all columns' types.
-fn types_sql(fields: &[Vec<Field>]) -> String {
+fn types_sql(fragments: &[Arc<Fragment>]) -> String {
     let name = |field: &Field| format!("pg_catalog.format_type({}, {})", field.type_oid, field.type_modifier);
-    let names: Vec<String> = fields.iter().flatten().map(name).collect();
+    let names: Vec<String> = fragments.iter().flat_map(|fragment| &fragment.fields).map(name).collect();
     format!("SELECT {}", names.join(", "))
 }
 
 impl InlinedRows {
-    fn of(fields: Vec<Vec<Field>>, names: Vec<String>) -> Vec<InlinedRows> {
+    fn of(fragments: &[Arc<Fragment>], names: Vec<String>) -> Vec<InlinedRows> {
         let mut names = names.into_iter();
-        let of_one = |fields: Vec<Field>| InlinedRows {
-            types: names.by_ref().take(fields.len()).collect(),
-            arrays: fields.iter().map(|field| Array::of(field.type_oid)).collect(),
-            fields,
+        let of_one = |fragment: &Arc<Fragment>| InlinedRows {
+            types: names.by_ref().take(fragment.fields.len()).collect(),
+            arrays: fragment.fields.iter().map(|field| Array::of(field.type_oid)).collect(),
+            fields: fragment.fields.clone(),
         };
-        fields.into_iter().map(of_one).collect()
+        fragments.iter().map(of_one).collect()
     }
 
     fn add(&mut self, runs: &[Bytes]) -> Result<()> {
@@ -322,7 +367,7 @@ impl Array {
 }
 
 /// The last step's text over its parameters, and how it is to be called.
-fn last_step(gather: &Gather, inlined: Vec<InlinedRows>, call: &Call) -> (String, Call) {
+pub(crate) fn last_step(gather: &Gather, inlined: Vec<InlinedRows>, call: &Call) -> (String, Call) {
     let own = call.parameters.as_ref().map_or(0, |parameters| parameters.values.len());
     let mut parameters = call.own_parameters(own);
     let mut items = Vec::with_capacity(inlined.len());

@@ -74,7 +74,7 @@ impl Session {
         let result = match self.widen_for(plan).await {
             Ok(()) => {
                 let span = tracing::debug_span!("operator", plan = operator(plan));
-                match self.leaves.asks() {
+                match !self.leaves.asks.is_nothing() {
                     false => Box::pin(self.dispatch(plan, call, output)).instrument(span).await,
                     true => Box::pin(self.dispatch_among_sessions(plan, call, output)).instrument(span).await,
                 }

@@ -52,7 +52,7 @@ const ROLES: &str = "
 
 /// The lock, and which databases there are beside the first.
 pub(super) struct AllDatabases {
-    guard: Link,
+    guard: Box<Link>,
     /// Name and state.
     others: Vec<(String, String)>,
 }

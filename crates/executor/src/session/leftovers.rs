@@ -10,7 +10,7 @@
 //!
 //! Invariant: no link gets to the pool that has not been asked ([`Links::give_back`](crate::backend::links::Links::give_back) closes it instead).
 
-use catalog::{Leavings, quote_literal};
+use catalog::{Asks, Leavings, quote_literal};
 use pgerror::{PgError, Result};
 use pgproto::TransactionStatus;
 use planner::Statement;
@@ -68,12 +68,7 @@ impl Session {
             drawn: false,
             reads_drawn: false,
             notifies: false,
-            asks_own: false,
-            asks_sessions: false,
-            asks_sizes: false,
-            asks_databases: false,
-            asks_views: Default::default(),
-            asks_locks: false,
+            asks: Asks::default(),
             ..self.leaves.clone()
         };
         if leaves.is_nothing() {

@@ -59,7 +59,7 @@ pub struct Session {
     pub(crate) links: Links,
     pub(crate) block: Option<Block>,
     /// The lock of an open block that changes what all databases share: page `ddl::shared_objects`.
-    pub(crate) shared_objects: Option<Link>,
+    pub(crate) shared_objects: Option<Box<Link>>,
     /// Sessions whose snapshots are those of the open block, until they are needed.
     pub(crate) readers: Option<Box<SuspendedTransaction>>,
     /// NoticeResponses for the client that came beside the answers.

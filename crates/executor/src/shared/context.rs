@@ -21,6 +21,7 @@ use crate::shared::catalog_load::{self, Known, Loaded};
 use crate::shared::cores::Cores;
 use crate::shared::definitions::Definitions;
 use crate::shared::estimates::Estimates;
+use crate::shared::few_rows::FewRows;
 use crate::shared::search_paths::SearchPaths;
 use crate::shared::templates::TemplateCache;
 
@@ -46,6 +47,7 @@ pub struct Context {
     pub(crate) builtin_types: tokio::sync::OnceCell<HashMap<Oid, String>>,
     pub(crate) search_paths: SearchPaths,
     pub(crate) estimates: Estimates,
+    pub(crate) few_rows: FewRows,
     pub(crate) cores: Arc<Cores>,
     capture_token: tokio::sync::OnceCell<Bytes>,
     /// What is PostgreSQL's own.
@@ -112,6 +114,7 @@ impl Context {
             builtin_types: Default::default(),
             search_paths: SearchPaths::default(),
             estimates: Estimates::default(),
+            few_rows: FewRows::default(),
             cores: Arc::default(),
             capture_token: Default::default(),
             builtins,

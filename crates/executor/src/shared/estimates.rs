@@ -43,9 +43,34 @@ impl Estimates {
     }
 }
 
+/// The first line of an EXPLAIN.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Expected {
+    pub(crate) cost: f64,
+    pub(crate) rows: f64,
+}
+
+impl Expected {
+    /// `Seq Scan on t  (cost=0.00..35.50 rows=2550 width=4)`
+    pub(crate) fn of(line: &str) -> Option<Self> {
+        let (_, costs) = line.rsplit_once("(cost=")?;
+        let (_, total) = costs.split_once("..")?;
+        let (_, rows) = total.split_once(" rows=")?;
+        let number = |text: &str| text.split(' ').next()?.parse().ok();
+        Some(Self { cost: number(total)?, rows: number(rows)? })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_expected_is_read_off_the_first_line() {
+        assert_eq!(Expected::of("Result"), None);
+        let line = "Seq Scan on t  (cost=0.00..35.50 rows=2550 width=4)";
+        assert_eq!(Expected::of(line), Some(Expected { cost: 35.5, rows: 2550.0 }));
+    }
 
     #[test]
     fn another_schema_has_no_estimates_yet() {

@@ -86,7 +86,7 @@ impl Cluster {
         let connections = self.pool.use_by_address();
         let mut values = Vec::new();
         for (node, address) in self.members().present().iter() {
-            let (used, idle) = connections.get(&(address.host.clone(), address.port)).copied().unwrap_or_default();
+            let (used, idle) = connections.get(address).copied().unwrap_or_default();
             let labels = |state: &str| vec![("node", node.0.to_string()), ("state", state.to_owned())];
             values.extend([(labels("used"), used), (labels("idle"), idle)]);
         }

@@ -3,7 +3,7 @@
 //! * [`context`]: the cluster, the catalog, and the rest of this list.
 //! * [`catalog_load`]: the catalog read off the home node, by [`catalog_queries`]; [`plan_validity`]: whether a plan made with it
 //!   still holds.
-//! * [`templates`], [`analyses`], [`estimates`], [`search_paths`]: what was found out once and is kept.
+//! * [`templates`], [`analyses`], [`estimates`], [`few_rows`], [`search_paths`]: what was found out once and is kept.
 //! * [`cores`], [`pressure`]: the host's cores, and who has a claim to one.
 //!
 //! Invariants: nothing here knows a session; whatever depends on the catalog is kept for one version of it, and bounded.
@@ -15,6 +15,7 @@ pub(crate) mod context;
 pub(crate) mod cores;
 pub(crate) mod definitions;
 pub(crate) mod estimates;
+pub(crate) mod few_rows;
 pub(crate) mod figures;
 pub(crate) mod long_texts;
 pub(crate) mod plan_validity;

@@ -30,6 +30,7 @@
 //! gtm nor for prepared transactions.
 
 pub(crate) mod cursor_holder;
+mod exported;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -142,7 +142,7 @@ impl Session {
         }
     }
 
-    async fn links_to(&self, nodes: &[u16]) -> Result<Vec<(u16, Link)>> {
+    async fn links_to(&self, nodes: &[u16]) -> Result<Vec<(u16, Box<Link>)>> {
         let mut links = Vec::new();
         for node in nodes {
             links.push((*node, self.context.service_link(NodeId(*node)).await?));

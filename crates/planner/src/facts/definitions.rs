@@ -1,6 +1,6 @@
 //! Definitions of views.
 
-use catalog::Relation;
+use catalog::{Persistence, Relation};
 use pg_query::protobuf::SelectStmt;
 use pgerror::{PgError, Result, SqlState};
 
@@ -9,14 +9,16 @@ use crate::tree::{self, Ask, WITH_ITEM};
 pub(crate) fn definition(view: &Relation) -> Result<SelectStmt> {
     let mut select = printed(view)?;
     let items = select.with_names()?;
-    if !items.is_empty() {
-        select.change_tables(|name| {
-            if name.schemaname.is_empty() && items.contains(&name.relname) {
-                name.relpersistence = WITH_ITEM.to_owned();
-            }
-            Ok(())
-        })?;
-    }
+    let may_be_temporary = view.persistence == Persistence::Temporary;
+    select.change_tables(|name| {
+        match name.schemaname.is_empty() {
+            true if items.contains(&name.relname) => name.relpersistence = WITH_ITEM.to_owned(),
+            // The catalogs': where the definition stands, a WITH clause may have another of that name.
+            true if !may_be_temporary => name.schemaname = "pg_catalog".to_owned(),
+            _ => {}
+        }
+        Ok(())
+    })?;
     Ok(select)
 }
 

@@ -124,13 +124,15 @@ impl<'a> Search<'a> {
     fn call(&mut self, call: &FuncCall) {
         let Some(name) = tree::last_name(&call.funcname) else { return };
         if let Some(asked) = asks_cluster(call) {
-            self.found.asks_own |= asked == Asked::Own;
-            self.found.asks_sessions |= matches!(asked, Asked::Sessions | Asked::Locks | Asked::Backends(_));
-            self.found.asks_locks |= asked == Asked::Locks;
-            self.found.asks_sizes |= asked == Asked::Sizes;
-            self.found.asks_databases |= asked == Asked::Databases;
+            let asks = &mut self.found.asks;
+            asks.own |= asked == Asked::Own;
+            asks.sessions |= matches!(asked, Asked::Sessions | Asked::Locks | Asked::Backends(_));
+            asks.locks |= asked == Asked::Locks;
+            asks.sizes |= asked == Asked::Sizes;
+            asks.databases |= asked == Asked::Databases;
+            asks.snapshot |= asked == Asked::Snapshot;
             if let Asked::View(view) | Asked::Backends(view) = asked {
-                self.found.asks_views.insert(view.to_owned());
+                asks.views.insert(view.to_owned());
             }
         }
         let catalog = self.catalog;

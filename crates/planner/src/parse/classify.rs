@@ -24,7 +24,7 @@ pub(super) fn classify(sql: &str, node: &NodeEnum) -> Result<StatementKind> {
         NodeEnum::ExplainStmt(explain) => Kind::Explain(Box::new(self::explain(sql, explain)?)),
         NodeEnum::TransactionStmt(t) => Kind::Transaction(transaction(t)?),
         NodeEnum::VariableSetStmt(set) => Kind::Set(variable(set)?),
-        NodeEnum::VariableShowStmt(show) => Kind::Show { name: show.name.to_lowercase() },
+        NodeEnum::VariableShowStmt(show) => Kind::Show(show.name.to_lowercase()),
         NodeEnum::ConstraintsSetStmt(_) => Kind::Constraints,
         NodeEnum::DiscardStmt(discard) => Kind::Discard(match protobuf::DiscardMode::try_from(discard.target) {
             Ok(protobuf::DiscardMode::DiscardAll) => Discard::All,
@@ -38,19 +38,13 @@ pub(super) fn classify(sql: &str, node: &NodeEnum) -> Result<StatementKind> {
             name: e.name.clone(),
             arguments: e.params.iter().map(tree::deparse_expression).collect::<Result<_>>()?,
         },
-        NodeEnum::DeallocateStmt(d) => {
-            Kind::Deallocate { name: (!d.isall && !d.name.is_empty()).then(|| d.name.clone()) }
-        }
+        NodeEnum::DeallocateStmt(d) => Kind::Deallocate((!d.isall && !d.name.is_empty()).then(|| d.name.clone())),
         NodeEnum::DeclareCursorStmt(d) => Kind::DeclareCursor(Box::new(declare(sql, d)?)),
         NodeEnum::FetchStmt(f) => Kind::Fetch(fetch(f)?),
-        NodeEnum::ClosePortalStmt(c) => {
-            Kind::CloseCursor { name: (!c.portalname.is_empty()).then(|| c.portalname.clone()) }
-        }
-        NodeEnum::ListenStmt(l) => Kind::Listen { channel: l.conditionname.clone() },
+        NodeEnum::ClosePortalStmt(c) => Kind::CloseCursor((!c.portalname.is_empty()).then(|| c.portalname.clone())),
+        NodeEnum::ListenStmt(l) => Kind::Listen(l.conditionname.clone()),
         NodeEnum::NotifyStmt(n) => Kind::Notify { channel: n.conditionname.clone(), payload: n.payload.clone() },
-        NodeEnum::UnlistenStmt(u) => {
-            Kind::Unlisten { channel: (!u.conditionname.is_empty()).then(|| u.conditionname.clone()) }
-        }
+        NodeEnum::UnlistenStmt(u) => Kind::Unlisten((!u.conditionname.is_empty()).then(|| u.conditionname.clone())),
         NodeEnum::LockStmt(_) => Kind::Lock,
         NodeEnum::TruncateStmt(_) => Kind::Truncate,
         NodeEnum::VacuumStmt(_) => Kind::Vacuum,
@@ -165,12 +159,12 @@ fn transaction(t: &TransactionStmt) -> Result<Transaction> {
         }
         Ok(TransactionStmtKind::TransStmtCommit) => Transaction::Commit { chain: t.chain },
         Ok(TransactionStmtKind::TransStmtRollback) => Transaction::Rollback { chain: t.chain },
-        Ok(TransactionStmtKind::TransStmtSavepoint) => Transaction::Savepoint { name },
-        Ok(TransactionStmtKind::TransStmtRelease) => Transaction::Release { name },
-        Ok(TransactionStmtKind::TransStmtRollbackTo) => Transaction::RollbackTo { name },
-        Ok(TransactionStmtKind::TransStmtPrepare) => Transaction::Prepare { gid },
-        Ok(TransactionStmtKind::TransStmtCommitPrepared) => Transaction::CommitPrepared { gid },
-        Ok(TransactionStmtKind::TransStmtRollbackPrepared) => Transaction::RollbackPrepared { gid },
+        Ok(TransactionStmtKind::TransStmtSavepoint) => Transaction::Savepoint(name),
+        Ok(TransactionStmtKind::TransStmtRelease) => Transaction::Release(name),
+        Ok(TransactionStmtKind::TransStmtRollbackTo) => Transaction::RollbackTo(name),
+        Ok(TransactionStmtKind::TransStmtPrepare) => Transaction::Prepare(gid),
+        Ok(TransactionStmtKind::TransStmtCommitPrepared) => Transaction::CommitPrepared(gid),
+        Ok(TransactionStmtKind::TransStmtRollbackPrepared) => Transaction::RollbackPrepared(gid),
         Ok(TransactionStmtKind::Undefined) | Err(_) => return Err(refused("this transaction statement")),
     })
 }
@@ -196,12 +190,12 @@ fn variable(set: &VariableSetStmt) -> Result<SetStatement> {
     Ok(match VariableSetKind::try_from(set.kind) {
         Ok(VariableSetKind::VarSetValue) => SetStatement::Value { name, values: values()?, local: set.is_local },
         Ok(VariableSetKind::VarSetDefault) => SetStatement::Default { name, local: set.is_local },
-        Ok(VariableSetKind::VarReset) => SetStatement::Reset { name },
+        Ok(VariableSetKind::VarReset) => SetStatement::Reset(name),
         Ok(VariableSetKind::VarResetAll) => SetStatement::ResetAll,
         Ok(VariableSetKind::VarSetMulti) => match set.name.as_str() {
             "TRANSACTION" => SetStatement::Transaction(modes(&set.args)?),
             "SESSION CHARACTERISTICS" => SetStatement::SessionCharacteristics(modes(&set.args)?),
-            "TRANSACTION SNAPSHOT" => SetStatement::Snapshot { id: values()?.pop().unwrap_or_default() },
+            "TRANSACTION SNAPSHOT" => SetStatement::Snapshot(values()?.pop().unwrap_or_default()),
             other => return Err(refused(&format!("SET {other}"))),
         },
         Ok(VariableSetKind::VarSetCurrent | VariableSetKind::Undefined) | Err(_) => {

@@ -19,11 +19,11 @@ pub(crate) fn find<'a>(sql: &'a str, tokens: &[Token<'a>]) -> Result<Option<Clus
             "DROP NODE GROUP, then CREATE NODE GROUP: tables stay where they are. ALTER TABLE … TO GROUP moves them.",
         ));
     } else if cursor.accept("drop node group") {
-        ClusterCommand::DropGroup { name: cursor.identifier()? }
+        ClusterCommand::DropGroup(cursor.identifier()?)
     } else if cursor.accept("create node") {
-        ClusterCommand::CreateNode { name: cursor.identifier()?, options: node_options(&mut cursor)? }
+        ClusterCommand::CreateNode(cursor.identifier()?, node_options(&mut cursor)?)
     } else if cursor.accept("alter node") || cursor.accept("alter cluster node") {
-        ClusterCommand::AlterNode { name: cursor.identifier()?, options: node_options(&mut cursor)? }
+        ClusterCommand::AlterNode(cursor.identifier()?, node_options(&mut cursor)?)
     } else if cursor.accept("alter cluster rebalance") {
         rebalance(&mut cursor)?
     } else if cursor.accept("alter cluster repair") {
@@ -34,12 +34,10 @@ pub(crate) fn find<'a>(sql: &'a str, tokens: &[Token<'a>]) -> Result<Option<Clus
     } else if cursor.accept("clean connection") {
         clean_connection(&mut cursor)?
     } else if cursor.accept("create barrier") {
-        let id = if cursor.at_end() { None } else { Some(cursor.string()?) };
-        ClusterCommand::CreateBarrier { id }
-    } else if cursor.accept("pause cluster") {
+        let _id = if cursor.at_end() { None } else { Some(cursor.string()?) };
+        ClusterCommand::CreateBarrier
+    } else if cursor.accept("pause cluster") || cursor.accept("unpause cluster") {
         ClusterCommand::PauseCluster
-    } else if cursor.accept("unpause cluster") {
-        ClusterCommand::UnpauseCluster
     } else {
         return Ok(None);
     };
@@ -59,8 +57,8 @@ fn drop_node(cursor: &mut Cursor<'_, '_>) -> Result<ClusterCommand> {
         names.push(cursor.identifier()?);
     }
     match (cursor.accept("lost"), names.as_slice()) {
-        (true, _) => Ok(ClusterCommand::DropLostNodes { names }),
-        (false, [name]) => Ok(ClusterCommand::DropNode { name: name.clone() }),
+        (true, _) => Ok(ClusterCommand::DropLostNodes(names)),
+        (false, [name]) => Ok(ClusterCommand::DropNode(name.clone())),
         (false, _) => Err(cursor.error()),
     }
 }
@@ -154,5 +152,5 @@ fn clean_connection(cursor: &mut Cursor<'_, '_>) -> Result<ClusterCommand> {
     if !of_database && !of_user {
         return Err(PgError::new(SqlState::SYNTAX_ERROR, "CLEAN CONNECTION needs FOR DATABASE or TO USER"));
     }
-    Ok(ClusterCommand::CleanConnection { target })
+    Ok(ClusterCommand::CleanConnection(target))
 }

@@ -3,10 +3,13 @@
 
 use std::ops::Range;
 
+use pg_query::NodeEnum;
+use pg_query::protobuf::{List, ObjectType};
 use pgerror::{PgError, Result, SqlState};
 
 use super::{DistributeBy, DistributionKind, NodeSelection, Redistribution};
-use crate::tree::scan::{Cursor, Token};
+use crate::tree::scan::{self, Cursor, Token};
+use crate::tree::{self, Get};
 
 /// Finds the clauses of one statement that starts with CREATE … TABLE; gives what they say and the byte ranges to blank.
 pub(crate) fn find_in_create<'a>(
@@ -185,8 +188,32 @@ pub(crate) fn find_in_alter<'a>(sql: &'a str, tokens: &[Token<'a>]) -> Result<Op
     let _ = cursor.accept("only");
     let Ok((schema, name)) = cursor.qualified_name() else { return Ok(None) };
     let _ = cursor.accept_char('*');
-    let mut result = Redistribution { schema, name, if_exists, ..Redistribution::default() };
-    if !alter_action(&mut cursor, &mut result)? {
+    actions(&mut cursor, Redistribution { schema, name, if_exists, ..Redistribution::default() })
+}
+
+/// `SECURITY LABEL FOR loxo ON TABLE t IS 'DISTRIBUTE BY …'`: what a dump says of a table's place.
+pub(crate) fn find_in_label(node: &NodeEnum) -> Result<Option<Redistribution>> {
+    let NodeEnum::SecLabelStmt(label) = node else { return Ok(None) };
+    if label.provider != "loxo" {
+        return Ok(None);
+    }
+    let object = label.object.as_deref().and_then(|object| object.get::<List>());
+    let (Some(List { items }), ObjectType::ObjectTable) = (object, label.objtype()) else {
+        return Err(PgError::unsupported("a security label of provider \"loxo\" that is not of a table"));
+    };
+    let (schema, name) = tree::qualified(items);
+    let named =
+        Redistribution { schema: schema.map(str::to_owned), name: name.to_owned(), ..Redistribution::default() };
+    let tokens = scan::tokens(&label.label).unwrap_or_default();
+    actions(&mut Cursor::new(&label.label, &tokens), named)?.map(Some).ok_or_else(|| {
+        PgError::new(SqlState::INVALID_PARAMETER_VALUE, format!("invalid label \"{}\"", label.label))
+            .hint("A label of provider \"loxo\" is a distribution clause: DISTRIBUTE BY …")
+    })
+}
+
+/// `None` if the first one is not about distribution.
+fn actions(cursor: &mut Cursor<'_, '_>, mut result: Redistribution) -> Result<Option<Redistribution>> {
+    if !alter_action(cursor, &mut result)? {
         return Ok(None);
     }
     loop {
@@ -194,12 +221,10 @@ pub(crate) fn find_in_alter<'a>(sql: &'a str, tokens: &[Token<'a>]) -> Result<Op
         if cursor.at_end() {
             return Ok(Some(result));
         }
-        if !alter_action(&mut cursor, &mut result)? {
-            return Err(PgError::new(
-                SqlState::FEATURE_NOT_SUPPORTED,
-                "Incompatible operation with data redistribution",
-            )
-            .hint("Put the other actions into an ALTER TABLE of their own."));
+        if !alter_action(cursor, &mut result)? {
+            let message = "Incompatible operation with data redistribution";
+            return Err(PgError::new(SqlState::FEATURE_NOT_SUPPORTED, message)
+                .hint("Put the other actions into an ALTER TABLE of their own."));
         }
     }
 }

@@ -7,10 +7,10 @@ use std::borrow::Cow;
 
 use pg_query::protobuf::RangeVar;
 
-use super::system_views::replaced;
+use super::system_views::{ours, replaced};
 
 /// A catalog, and which of its rows are not ours.
-const CATALOGS: [(&str, &str); 6] = [
+const CATALOGS: [(&str, &str); 7] = [
     ("pg_namespace", "SELECT n.*, n.tableoid FROM pg_catalog.pg_namespace n WHERE n.nspname <> 'loxo'"),
     ("pg_class", "SELECT c.*, c.tableoid FROM pg_catalog.pg_class c WHERE c.relnamespace <> 'loxo'::regnamespace"),
     ("pg_proc", "SELECT p.*, p.tableoid FROM pg_catalog.pg_proc p WHERE p.pronamespace <> 'loxo'::regnamespace"),
@@ -21,7 +21,11 @@ const CATALOGS: [(&str, &str); 6] = [
          WHERE c.relnamespace <> 'loxo'::regnamespace",
     ),
     ("pg_trigger", "SELECT * FROM loxo.pg_trigger()"),
+    ("pg_seclabels", LABELS),
 ];
+
+/// The clauses that tables were made with are labels in a dump, which a coordinator reads back.
+const LABELS: &str = include_str!("../../sql/labels.sql");
 
 /// The query string as pg_dump should have asked it.
 pub(super) fn without_ours(sql: &str) -> Cow<'_, str> {
@@ -31,6 +35,6 @@ pub(super) fn without_ours(sql: &str) -> Cow<'_, str> {
         Some(format!("({rows}){}", if name.alias.is_some() { String::new() } else { format!(" AS {catalog}") }))
     };
     let parsed = pg_query::parse(sql, 0).ok();
-    let changed = parsed.and_then(|parsed| replaced(sql, &parsed.protobuf, |name, _| rows_of(name), |_| None));
+    let changed = parsed.and_then(|parsed| replaced(sql, &parsed.protobuf, |name, _| rows_of(name), ours));
     changed.map_or(Cow::Borrowed(sql), Cow::Owned)
 }

@@ -75,7 +75,10 @@ fn statements(sql: &str, redirected: bool) -> Result<Vec<Statement>> {
         let Some(node) = raw.stmt.and_then(|s| s.node) else { continue };
         // Blanks and comments at the ends go, but not a clause of ours that was blanked out.
         let range = exact_range(sql, raw.stmt_location, raw.stmt_len);
-        let mut statement = build(text[range.clone()].trim_end(), node)?;
+        let mut statement = match distribute::find_in_label(&node)? {
+            Some(labelled) => Statement::of_text(&sql[range.clone()], StatementKind::Redistribute(Box::new(labelled))),
+            None => build(text[range.clone()].trim_end(), node)?,
+        };
         statement.offset = characters(sql, range.start);
         statement.sql = Arc::from(&sql[range.clone()]);
         statement.clause = extracted.clauses.iter().find(|(at, _)| range.contains(at)).map(|(_, c)| c.clone());

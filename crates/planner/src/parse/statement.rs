@@ -50,9 +50,7 @@ pub enum StatementKind {
     Explain(Box<ExplainStatement>),
     Transaction(Transaction),
     Set(SetStatement),
-    Show {
-        name: String,
-    },
+    Show(String),
     Discard(Discard),
     /// `SET CONSTRAINTS …`: runs on every node of the transaction.
     Constraints,
@@ -68,26 +66,18 @@ pub enum StatementKind {
         arguments: Vec<String>,
     },
     /// `None` for ALL.
-    Deallocate {
-        name: Option<String>,
-    },
+    Deallocate(Option<String>),
     DeclareCursor(Box<DeclareCursor>),
     Fetch(Fetch),
     /// `None` for ALL.
-    CloseCursor {
-        name: Option<String>,
-    },
-    Listen {
-        channel: String,
-    },
+    CloseCursor(Option<String>),
+    Listen(String),
     Notify {
         channel: String,
         payload: String,
     },
     /// `None` for `*`.
-    Unlisten {
-        channel: Option<String>,
-    },
+    Unlisten(Option<String>),
     /// LOCK TABLE.
     Lock,
     Truncate,
@@ -127,24 +117,12 @@ pub enum Transaction {
     Rollback {
         chain: bool,
     },
-    Savepoint {
-        name: String,
-    },
-    Release {
-        name: String,
-    },
-    RollbackTo {
-        name: String,
-    },
-    Prepare {
-        gid: String,
-    },
-    CommitPrepared {
-        gid: String,
-    },
-    RollbackPrepared {
-        gid: String,
-    },
+    Savepoint(String),
+    Release(String),
+    RollbackTo(String),
+    Prepare(String),
+    CommitPrepared(String),
+    RollbackPrepared(String),
 }
 
 /// Modes of a transaction; `None` where the statement does not say.
@@ -178,12 +156,8 @@ pub enum SetStatement {
     /// `SET SESSION CHARACTERISTICS AS TRANSACTION …`.
     SessionCharacteristics(TransactionModes),
     /// `SET TRANSACTION SNAPSHOT 'id'`.
-    Snapshot {
-        id: String,
-    },
-    Reset {
-        name: String,
-    },
+    Snapshot(String),
+    Reset(String),
     ResetAll,
 }
 
@@ -344,33 +318,19 @@ pub enum ClusterCommand {
         nodes: Vec<String>,
         query: String,
     },
-    CreateNode {
-        name: String,
-        options: NodeOptions,
-    },
+    CreateNode(String, NodeOptions),
     /// `ALTER [CLUSTER] NODE`.
-    AlterNode {
-        name: String,
-        options: NodeOptions,
-    },
-    DropNode {
-        name: String,
-    },
+    AlterNode(String, NodeOptions),
+    DropNode(String),
     /// `DROP NODE name, … LOST`: they do not answer, and what they hold is given up.
-    DropLostNodes {
-        names: Vec<String>,
-    },
+    DropLostNodes(Vec<String>),
     CreateGroup {
         name: String,
         members: Vec<String>,
     },
-    DropGroup {
-        name: String,
-    },
+    DropGroup(String),
     /// Of all databases and users, whatever it says of them.
-    CleanConnection {
-        target: CleanTarget,
-    },
+    CleanConnection(CleanTarget),
     /// `ALTER CLUSTER REBALANCE [WITHOUT NODE (name, …)] [LEVEL] [RATE rows]`: spreads the buckets evenly over all datanodes but these.
     Rebalance {
         without: Vec<String>,
@@ -397,11 +357,9 @@ pub enum ClusterCommand {
         force: bool,
         sql: String,
     },
-    CreateBarrier {
-        id: Option<String>,
-    },
+    CreateBarrier,
+    /// And UNPAUSE CLUSTER.
     PauseCluster,
-    UnpauseCluster,
 }
 
 /// `WITH (TYPE = 'datanode', HOST = …, PORT = …, PRIMARY, PREFERRED)`; `None` where nothing is said.

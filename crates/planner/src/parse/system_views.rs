@@ -45,8 +45,10 @@ const SCHEMA: &str = "loxo";
 /// Ours of this name are views; the others are functions.
 const PLAIN: [&str; 2] = ["pg_prepared_xacts", "triggers"];
 /// Functions of PostgreSQL's about sessions.
-const CALLS: [&str; 5] =
-    ["pg_backend_pid", "pg_blocking_pids", "pg_cancel_backend", "pg_terminate_backend", "loxo_stat_statements_reset"];
+const CALLS: [&str; 6] =
+    [OWN, EXPORT, "pg_blocking_pids", "pg_cancel_backend", "pg_terminate_backend", "loxo_stat_statements_reset"];
+const OWN: &str = "pg_backend_pid";
+const EXPORT: &str = "pg_export_snapshot";
 /// … and about sizes. Of a table that a constant names, the nodes' sizes are added up by the plan.
 const SIZES: [&str; 5] =
     ["pg_database_size", "pg_relation_size", "pg_table_size", "pg_indexes_size", "pg_total_relation_size"];
@@ -58,6 +60,8 @@ pub(crate) enum Asked<'a> {
     Own,
     Sessions,
     Locks,
+    /// What the transaction sees.
+    Snapshot,
     /// How large tables are.
     Sizes,
     /// How large databases are.
@@ -75,7 +79,8 @@ pub(crate) fn asks_cluster(call: &FuncCall) -> Option<Asked<'_>> {
         "pg_stat_activity" | "pg_stat_ssl" => Some(Asked::Sessions),
         "pg_locks" => Some(Asked::Locks),
         SKEW => Some(Asked::View(ROWS)),
-        name if name == CALLS[0] => Some(Asked::Own),
+        OWN => Some(Asked::Own),
+        EXPORT => Some(Asked::Snapshot),
         name if CALLS.contains(&name) => Some(Asked::Sessions),
         name if name == SIZES[0] => Some(Asked::Databases),
         name if SIZES.contains(&name) => Some(Asked::Sizes),
@@ -124,12 +129,15 @@ pub(super) fn redirect(sql: &str, parsed: &ParseResult) -> Option<String> {
             let view = Some(&*name.relname).filter(|_| is_ours && name.catalogname.is_empty())?;
             Some(format!("{SCHEMA}.{view}{}", if PLAIN.contains(&view) { "" } else { "()" }))
         },
-        |call| {
-            let name = tree::own_name(&call.funcname)?;
-            let is_size = SIZES.contains(&name) && (name == SIZES[0] || !is_constant(call.args.first()));
-            (CALLS.contains(&name) || is_size).then(|| format!("{SCHEMA}.{name}"))
-        },
+        ours,
     )
+}
+
+/// The function of ours that is to be called.
+pub(super) fn ours(call: &FuncCall) -> Option<String> {
+    let name = tree::own_name(&call.funcname)?;
+    let is_size = SIZES.contains(&name) && (name == SIZES[0] || !is_constant(call.args.first()));
+    (CALLS.contains(&name) || is_size).then(|| format!("{SCHEMA}.{name}"))
 }
 
 /// The query string with other texts in the place of names of tables (`true`: in the definition of a view) and functions; `None` if

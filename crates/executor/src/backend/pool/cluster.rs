@@ -195,7 +195,7 @@ impl Cluster {
     }
 
     /// A link of the service user for statements of our own. No session ever gets it, not even one of the same user.
-    pub(crate) async fn service_link(&self, node: NodeId) -> Result<Link> {
+    pub(crate) async fn service_link(&self, node: NodeId) -> Result<Box<Link>> {
         self.pool.checkout_for_service(node, &self.address(node)?, &self.service).await
     }
 
@@ -269,7 +269,7 @@ impl Cluster {
         login: &Arc<Login>,
         heard_of: &Placeholders,
         drawn: Option<&Arc<Drawn>>,
-    ) -> Result<Option<Link>> {
+    ) -> Result<Option<Box<Link>>> {
         let address = self.address(node)?;
         Ok(self.pool.idle_link(&address, identity, login.stamp, heard_of, drawn))
     }
@@ -282,12 +282,12 @@ impl Cluster {
         login: &Arc<Login>,
         heard_of: &Placeholders,
         drawn: Option<&Arc<Drawn>>,
-    ) -> Result<Link> {
+    ) -> Result<Box<Link>> {
         let address = self.address(node)?;
         let mut place = self.pool.place(node, &address, identity, login.stamp, heard_of, drawn).await?;
         for _ in 0..OPENED_MAX {
             let now = match place {
-                Place::Idle(link) => return Ok(*link),
+                Place::Idle(link) => return Ok(link),
                 Place::Free(_) => self.login(&identity.user).await?,
             };
             let Place::Free(permit) = place else { break };

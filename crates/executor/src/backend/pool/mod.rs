@@ -18,7 +18,7 @@ pub(crate) mod members;
 pub(crate) mod sequence_values;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -53,27 +53,33 @@ pub struct Identity {
 }
 
 /// Address of a datanode.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub struct Address {
     pub host: String,
     pub port: u16,
 }
 
-#[derive(Clone, PartialEq, Eq, Hash)]
-struct Key {
-    address: (String, u16),
-    user: String,
-    database: String,
-    /// [`Login::stamp`].
-    login: u64,
-}
-
 /// The connections to one node.
-struct Limit {
+struct Server {
+    address: Address,
     permits: Arc<Semaphore>,
     /// A link has become idle.
     returned: Notify,
+    idle: Mutex<Idle>,
+}
+
+/// Links in the order in which they were given back: no more than a node may have, so whoever wants one looks at each.
+#[expect(clippy::vec_box, reason = "each statement takes a link and gives it back, and a link is large")]
+type Idle = Vec<Box<Link>>;
+
+/// Whose links.
+#[derive(Clone, Copy)]
+struct Key<'a> {
+    address: &'a Address,
+    identity: &'a Identity,
+    /// [`Login::stamp`].
+    login: u64,
 }
 
 /// What [`Pool::place`] finds.
@@ -105,7 +111,9 @@ pub struct Link {
     /// `statement_timeout` as the backend started.
     pub(crate) statement_timeout: Option<Duration>,
     node: NodeId,
-    key: Key,
+    user: String,
+    database: String,
+    address: Address,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -185,18 +193,23 @@ impl Link {
     }
 
     pub(crate) fn database(&self) -> &str {
-        &self.key.database
+        &self.database
     }
 
     /// The link, for another session than the one whose values of sequences it has: that gets them first, also if the other one does not
     /// wait so long. `None` if it cannot be used any more.
-    async fn without_drawn(mut self) -> Option<Self> {
+    async fn without_drawn(mut self: Box<Self>) -> Option<Box<Self>> {
         let Some(here) = self.drawn.take().filter(DrawnHere::has_owner) else { return Some(self) };
         let handed_over = tokio::spawn(async move {
             let handed_over = here.hand_over(&mut self.connection).await;
             handed_over.is_ok().then_some(self)
         });
         handed_over.await.ok().flatten()
+    }
+
+    /// Was it opened for such a session, and has heard of no other settings than that?
+    fn may_serve(&self, key: Key<'_>, heard_of: &Placeholders) -> bool {
+        self.login.stamp == key.login && self.is_of(key) && self.placeholders.is_subset(heard_of)
     }
 
     /// Are the values of sequences in its backend nobody's?
@@ -215,15 +228,19 @@ impl Link {
     }
 
     fn place(&self) -> String {
-        let (host, port) = &self.key.address;
+        let Address { host, port } = &self.address;
         format!("{host}:{port}")
+    }
+
+    /// But for the login.
+    fn is_of(&self, key: Key<'_>) -> bool {
+        self.user == key.identity.user && self.database == key.identity.database && self.address == *key.address
     }
 }
 
 /// See the module's page.
 pub struct Pool {
-    idle: Mutex<HashMap<Key, Vec<Link>>>,
-    limits: Mutex<HashMap<(String, u16), Arc<Limit>>>,
+    servers: Mutex<HashMap<Address, Arc<Server>>>,
     connections_max: usize,
     roster: Arc<Roster>,
     encryption: Encryption,
@@ -232,7 +249,7 @@ pub struct Pool {
 impl Pool {
     /// A pool that opens at most `connections_max` connections to each node, to no servers but those of this roster.
     pub fn new(connections_max: usize, roster: Arc<Roster>, encryption: Encryption) -> Self {
-        Self { idle: Mutex::default(), limits: Mutex::default(), connections_max, roster, encryption }
+        Self { servers: Mutex::default(), connections_max, roster, encryption }
     }
 
     /// Of all connections to datanodes.
@@ -256,9 +273,9 @@ impl Pool {
         node: NodeId,
         address: &Address,
         identity: &Identity,
-    ) -> Result<Link> {
+    ) -> Result<Box<Link>> {
         match self.place(node, address, identity, SERVICE, &Placeholders::new(), None).await? {
-            Place::Idle(link) => Ok(*link),
+            Place::Idle(link) => Ok(link),
             Place::Free(permit) => self.open(node, address, identity, Arc::default(), permit).await,
         }
     }
@@ -274,8 +291,8 @@ impl Pool {
         heard_of: &Placeholders,
         drawn: Option<&Arc<Drawn>>,
     ) -> Result<Place> {
-        let key = Key::new(address, identity, login);
-        let found = tokio::time::timeout(CHECKOUT_TIMEOUT, self.wait_for_place(&key, heard_of, drawn)).await;
+        let key = Key { address, identity, login };
+        let found = tokio::time::timeout(CHECKOUT_TIMEOUT, self.wait_for_place(key, heard_of, drawn)).await;
         found.map_err(|_| {
             PgError::new(
                 SqlState::TOO_MANY_CONNECTIONS,
@@ -293,43 +310,51 @@ impl Pool {
         login: u64,
         heard_of: &Placeholders,
         drawn: Option<&Arc<Drawn>>,
-    ) -> Option<Link> {
-        self.pop_idle(&Key::new(address, identity, login), heard_of, drawn)
+    ) -> Option<Box<Link>> {
+        let key = Key { address, identity, login };
+        self.pop_idle(&self.server(address), key, heard_of, drawn)
     }
 
-    fn pop_idle(&self, key: &Key, heard_of: &Placeholders, drawn: Option<&Arc<Drawn>>) -> Option<Link> {
-        let fits = |link: &Link| link.placeholders.is_subset(heard_of) && link.has_no_owner();
-        let own = drawn.and_then(|drawn| self.pop_own(drawn, |of| of.is_alike(key)));
-        own.or_else(|| self.pop_alive(key, |links| links.iter().rposition(fits)))
+    fn pop_idle(
+        &self,
+        server: &Server,
+        key: Key<'_>,
+        heard_of: &Placeholders,
+        drawn: Option<&Arc<Drawn>>,
+    ) -> Option<Box<Link>> {
+        let fits = |link: &Link| link.may_serve(key, heard_of) && link.has_no_owner();
+        let own = drawn.and_then(|drawn| self.pop_own(drawn, |link| link.is_of(key)));
+        own.or_else(|| server.pop_alive(|idle| idle.iter().rposition(|link| fits(link))))
     }
 
-    async fn wait_for_place(&self, key: &Key, heard_of: &Placeholders, drawn: Option<&Arc<Drawn>>) -> Place {
-        let fits = |link: &Link| link.placeholders.is_subset(heard_of);
-        let limit = self.limit(&key.address);
+    async fn wait_for_place(&self, key: Key<'_>, heard_of: &Placeholders, drawn: Option<&Arc<Drawn>>) -> Place {
+        let server = self.server(key.address);
         loop {
-            let returned = limit.returned.notified();
+            let returned = server.returned.notified();
             tokio::pin!(returned);
             returned.as_mut().enable();
-            if let Some(link) = self.pop_idle(key, heard_of, drawn) {
-                return Place::Idle(Box::new(link));
+            if let Some(link) = self.pop_idle(&server, key, heard_of, drawn) {
+                return Place::Idle(link);
             }
-            if let Ok(permit) = limit.permits.clone().try_acquire_owned() {
+            if let Ok(permit) = server.permits.clone().try_acquire_owned() {
                 return Place::Free(permit);
             }
             // The one that was given back first.
-            if let Some(link) = self.pop_alive(key, |links| links.iter().position(fits)) {
+            let given_first = |idle: &Idle| idle.iter().position(|link| link.may_serve(key, heard_of));
+            if let Some(link) = server.pop_alive(given_first) {
                 match link.without_drawn().await {
-                    Some(link) => return Place::Idle(Box::new(link)),
+                    Some(link) => return Place::Idle(link),
                     None => continue,
                 }
             }
             // Idle links of other users, and those that know too much, count too: close one of them rather than wait.
-            if let Some(link) = self.pop_any(&key.address) {
+            let any = server.lock().pop();
+            if let Some(link) = any {
                 drop(link.without_drawn().await);
                 continue;
             }
             tokio::select! {
-                permit = limit.permits.clone().acquire_owned() => {
+                permit = server.permits.clone().acquire_owned() => {
                     if let Ok(permit) = permit {
                         return Place::Free(permit);
                     }
@@ -347,7 +372,7 @@ impl Pool {
         identity: &Identity,
         login: Arc<Login>,
         permit: OwnedSemaphorePermit,
-    ) -> Result<Link> {
+    ) -> Result<Box<Link>> {
         let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
         let parameters = match login.stamp == SERVICE {
             true => txn::own_parameters("loxo"),
@@ -375,7 +400,7 @@ impl Pool {
         let mut value = || String::from_utf8_lossy(&values.next().unwrap_or_default()).into_owned();
         let (isolation, statement_timeout) = (Isolation::named(&value()), duration(&value()));
         let statements = StatementCache::default();
-        Ok(Link {
+        Ok(Box::new(Link {
             connection,
             applied_settings: 0,
             left_by: None,
@@ -386,65 +411,49 @@ impl Pool {
             isolation,
             statement_timeout,
             node,
-            key: Key::new(address, identity, login.stamp),
+            user: options.user,
+            database: options.database,
+            address: address.clone(),
             login,
             _permit: permit,
-        })
+        }))
     }
 
     /// Takes a link back, without notices that nobody has heard; one that is not idle is closed.
-    pub fn give_back(&self, mut link: Link) {
+    pub fn give_back(&self, mut link: Box<Link>) {
         if link.connection.is_idle() {
             link.connection.take_notices();
-            let limit = self.limit(&link.key.address);
-            self.lock().entry(link.key.clone()).or_default().push(link);
-            limit.returned.notify_one();
+            let server = self.server(&link.address);
+            server.lock().push(link);
+            server.returned.notify_one();
         }
     }
 
     /// Closes all idle connections (on `CLEAN CONNECTION`).
     pub async fn clear(&self) {
-        let idle = std::mem::take(&mut *self.lock());
-        for link in idle.into_values().flatten() {
-            drop(link.without_drawn().await);
+        for server in self.all() {
+            let idle = std::mem::take(&mut *server.lock());
+            for link in idle {
+                drop(link.without_drawn().await);
+            }
         }
     }
 
     /// Closes the idle connections to a database.
     pub(crate) fn leave(&self, database: &str) {
-        self.lock().retain(|key, _| key.database != database);
-    }
-
-    fn pop_alive(&self, key: &Key, choose: impl Fn(&[Link]) -> Option<usize>) -> Option<Link> {
-        loop {
-            let mut link = {
-                let mut idle = self.lock();
-                let links = idle.get_mut(key)?;
-                let at = choose(links)?;
-                links.remove(at)
-            };
-            if link.connection.looks_alive() {
-                return Some(link);
-            }
+        for server in self.all() {
+            server.lock().retain(|link| link.database != database);
         }
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Key, Vec<Link>>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How many connections are used and idle, by address.
-    pub(crate) fn use_by_address(&self) -> HashMap<(String, u16), (usize, usize)> {
-        let mut all = HashMap::new();
-        for (address, limit) in self.limits.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-            all.insert(address.clone(), (self.most() - limit.permits.available_permits(), 0));
-        }
-        for (key, links) in self.lock().iter() {
-            let (used, idle) = all.entry(key.address.clone()).or_default();
-            *used = used.saturating_sub(links.len());
-            *idle += links.len();
-        }
-        all
+    pub(crate) fn use_by_address(&self) -> HashMap<Address, (usize, usize)> {
+        let of_server = |server: Arc<Server>| {
+            let idle = server.lock().len();
+            let all = self.most() - server.permits.available_permits();
+            (server.address.clone(), (all.saturating_sub(idle), idle))
+        };
+        self.all().into_iter().map(of_server).collect()
     }
 
     /// To one address.
@@ -452,11 +461,27 @@ impl Pool {
         self.connections_max + self.connections_max / PER_EXTRA + 1
     }
 
-    fn limit(&self, address: &(String, u16)) -> Arc<Limit> {
-        let mut limits = self.limits.lock().unwrap_or_else(PoisonError::into_inner);
-        let most = self.most();
-        let new = || Limit { permits: Arc::new(Semaphore::new(most)), returned: Notify::new() };
-        limits.entry(address.clone()).or_insert_with(|| Arc::new(new())).clone()
+    fn server(&self, address: &Address) -> Arc<Server> {
+        let mut servers = self.lock();
+        if let Some(server) = servers.get(address) {
+            return server.clone();
+        }
+        let server = Arc::new(Server {
+            address: address.clone(),
+            permits: Arc::new(Semaphore::new(self.most())),
+            returned: Notify::new(),
+            idle: Mutex::default(),
+        });
+        servers.insert(address.clone(), server.clone());
+        server
+    }
+
+    fn all(&self) -> Vec<Arc<Server>> {
+        self.lock().values().cloned().collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Address, Arc<Server>>> {
+        self.servers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A session wants the values in a backend whose link may rest here, and not the link.
@@ -469,30 +494,27 @@ impl Pool {
     }
 
     /// The link with the session's values. It may have been opened under another login.
-    fn pop_own(&self, drawn: &Arc<Drawn>, is_meant: impl Fn(&Key) -> bool) -> Option<Link> {
-        let is_own = |link: &Link| link.drawn.as_ref().is_some_and(|here| here.is_of(Some(drawn)));
-        let keys: Vec<Key> = {
-            let idle = self.lock();
-            let has_own = |(of, links): &(&Key, &Vec<Link>)| is_meant(of) && links.iter().any(is_own);
-            idle.iter().filter(has_own).map(|(of, _)| of.clone()).collect()
-        };
-        keys.iter().find_map(|key| self.pop_alive(key, |links| links.iter().rposition(is_own)))
-    }
-
-    fn pop_any(&self, address: &(String, u16)) -> Option<Link> {
-        let mut idle = self.lock();
-        idle.iter_mut().filter(|(key, _)| &key.address == address).find_map(|(_, links)| links.pop())
+    fn pop_own(&self, drawn: &Arc<Drawn>, is_meant: impl Fn(&Link) -> bool) -> Option<Box<Link>> {
+        let is_own = |link: &Link| link.drawn.as_ref().is_some_and(|here| here.is_of(Some(drawn))) && is_meant(link);
+        self.all().iter().find_map(|server| server.pop_alive(|idle| idle.iter().rposition(|link| is_own(link))))
     }
 }
 
-impl Key {
-    fn new(address: &Address, identity: &Identity, login: u64) -> Self {
-        let (user, database) = (identity.user.clone(), identity.database.clone());
-        Self { address: (address.host.clone(), address.port), user, database, login }
+impl Server {
+    fn pop_alive(&self, choose: impl Fn(&Idle) -> Option<usize>) -> Option<Box<Link>> {
+        loop {
+            let mut link = {
+                let mut idle = self.lock();
+                let at = choose(&idle)?;
+                idle.remove(at)
+            };
+            if link.connection.looks_alive() {
+                return Some(link);
+            }
+        }
     }
 
-    /// But for the login.
-    fn is_alike(&self, other: &Self) -> bool {
-        (&self.address, &self.user, &self.database) == (&other.address, &other.user, &other.database)
+    fn lock(&self) -> MutexGuard<'_, Idle> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

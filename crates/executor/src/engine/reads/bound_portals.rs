@@ -157,7 +157,7 @@ impl Session {
     /// The session beside the home node reads the texts of fragments, for what their columns are. With somebody in line for all of a table
     /// that this block has read, it would wait for who waits for this block. So it takes the tables' locks at once, or never: false, and
     /// the block's own session says what the columns are.
-    async fn open_beside_with_locks(&mut self, inputs: &[Input]) -> Result<bool> {
+    pub(super) async fn open_beside_with_locks(&mut self, inputs: &[Input]) -> Result<bool> {
         let locks = Locks::of(None, inputs.iter().map(|input| input.sql.as_str())).commands(" NOWAIT");
         let begin = std::iter::once(BEGIN_BESIDE.to_owned()).chain(locks).collect::<Vec<_>>().join("; ");
         let Err(error) = self.open_beside(&begin).await else { return Ok(true) };
@@ -209,7 +209,7 @@ impl Session {
     }
 
     /// Binds every portal on its nodes within one valid barrier.
-    async fn bind_portals(&mut self, portals: &[&Portal], call: &Call) -> Result<()> {
+    pub(super) async fn bind_portals(&mut self, portals: &[&Portal], call: &Call) -> Result<()> {
         self.parse_portals(portals, call).await?;
         let nodes = nodes_of(portals);
         let deadline = Instant::now() + SNAPSHOT_WAIT_MAX;
