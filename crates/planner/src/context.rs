@@ -162,7 +162,7 @@ impl<'a> Context<'a> {
         if named.is_empty() || call.func_variadic {
             named = all.iter().collect();
         }
-        self.used(named, |function, uses| uses.builtins.contains(&function.oid))
+        self.used(named, |function, uses| uses.called.as_ref().is_some_and(|called| called.contains(&function.oid)))
     }
 
     /// Those that the statement uses; all if that is not known of any.

@@ -98,7 +98,7 @@ impl Statements {
             Ok(ran) => self.finished(ran, spool).await,
             Err(error) => Err(error),
         };
-        let result = self.all_fired(result);
+        let result = self.all_fired(result).await;
         let result = self.own.session.judged(result).await;
         self.after_statement(result.is_err()).await;
         result
@@ -141,8 +141,8 @@ impl Statements {
     }
 
     /// No trigger is left that should have run.
-    fn all_fired<T>(&mut self, result: Result<T>) -> Result<T> {
-        let fired = self.own.session.no_trigger_events(result.is_err());
+    async fn all_fired<T>(&mut self, result: Result<T>) -> Result<T> {
+        let fired = self.own.session.all_fired(result.is_err()).await;
         result.and_then(|value| fired.map(|()| value))
     }
 

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use catalog::{Distribution, NodeId};
-use pgerror::{PgError, Result, field};
+use pgerror::{PgError, Result, SqlState, field};
 use pgproto::Frame;
 use pgproto::backend::tag;
 
@@ -182,6 +182,17 @@ impl Session {
                 new: row(&message, field::HINT),
             })
             .collect())
+    }
+
+    /// [`Session::no_trigger_events`] at the end of a statement, whose plan a new trigger may have overtaken.
+    pub async fn all_fired(&mut self, failed: bool) -> Result<()> {
+        let planned = self.schema_version;
+        let Err(error) = self.no_trigger_events(failed) else { return Ok(()) };
+        match self.catalog().await?.catalog.schema_version() == planned {
+            true => Err(error),
+            false => Err(PgError::new(SqlState::SERIALIZATION_FAILURE, "a trigger was made while the statement ran")
+                .hint("Run the statement again, or the whole transaction if it was part of one.")),
+        }
     }
 
     /// Forgets the trigger events of a statement that has failed. An error if one that has not left any: its triggers would not run.

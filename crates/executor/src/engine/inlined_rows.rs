@@ -139,7 +139,12 @@ impl Session {
     }
 
     /// Has a session on the home node say what columns the fragments have, and how many rows it expects.
-    pub(crate) async fn ask_of_fragments(&mut self, slot: Slot, inputs: &[Input], call: &Call) -> Result<Vec<Arc<Fragment>>> {
+    pub(crate) async fn ask_of_fragments(
+        &mut self,
+        slot: Slot,
+        inputs: &[Input],
+        call: &Call,
+    ) -> Result<Vec<Arc<Fragment>>> {
         let version = self.schema_version;
         self.causality.touch(slot.node());
         let leased = self.links.link(slot)?;

@@ -10,8 +10,8 @@ use pgproto::backend::Field;
 
 use crate::shared::estimates::Expected;
 
-/// Tables grow and are analysed without anybody telling us.
-const AGE_MAX: Duration = Duration::from_secs(20);
+/// Tables grow and are analysed without anybody telling us. Who is told too little finds out as the rows come.
+const AGE_MAX: Duration = Duration::from_secs(60);
 
 const FRAGMENTS_MAX: usize = 2_000;
 

@@ -71,8 +71,11 @@ pub(super) fn alter_table(ctx: &Context<'_>, statement: &Statement, alter: &Alte
             add_column::fill(ctx, &relation, column, &source, &mut plan)?;
         }
         moves.into_iter().for_each(|moved| add_move(&mut plan.moves, moved));
-        // Each node would wait for transactions of its own; PostgreSQL refuses it in a transaction block.
-        plan.outside_transaction |= command.def.get::<PartitionCmd>().is_some_and(|partition| partition.concurrent);
+        if command.def.get::<PartitionCmd>().is_some_and(|partition| partition.concurrent) {
+            return Err(PgError::unsupported("DETACH PARTITION … CONCURRENTLY")
+                .detail("Each datanode would wait for its own transactions, and the rows be gone on some of them only.")
+                .hint("DETACH PARTITION without CONCURRENTLY."));
+        }
     }
     Ok(plan)
 }

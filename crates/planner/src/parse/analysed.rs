@@ -62,20 +62,19 @@ pub struct Uses {
     pub types: HashSet<Oid>,
     /// Schemas of such types that the user may not name.
     pub closed: HashSet<String>,
-    /// PostgreSQL's own functions, of which nothing depends; empty if they are not known.
-    pub builtins: HashSet<Oid>,
+    /// What is called, PostgreSQL's own functions among it, on which nothing depends; `None` if it is not known.
+    pub called: Option<HashSet<Oid>>,
 }
 
 impl Uses {
     /// Takes the functions from an analysed tree in the form that `pg_node_tree` is printed in. What is the user's has its blanks
     /// escaped there, so it looks like no field.
     pub fn read_tree(&mut self, tree: &str) {
-        for field in [" :funcid ", " :aggfnoid ", " :winfnoid ", " :opfuncid "] {
-            for (at, _) in tree.match_indices(field) {
-                let number = tree[at + field.len()..].split([' ', '}']).next();
-                self.builtins.extend(number.and_then(|number| number.parse::<Oid>().ok()));
-            }
-        }
+        let fields = [" :funcid ", " :aggfnoid ", " :winfnoid ", " :opfuncid "].into_iter();
+        let called = fields
+            .flat_map(|field| tree.match_indices(field))
+            .filter_map(|(at, field)| tree[at + field.len()..].split([' ', '}']).next()?.parse::<Oid>().ok());
+        self.called = (!tree.is_empty()).then(|| called.collect());
     }
 }
 
@@ -104,7 +103,7 @@ impl Analysis {
                         called.insert((schema.clone(), name.clone()));
                     }
                 }
-                Ref::TypeCast(cast) => has_whole_rows |= tree::whole_row(cast).is_some(),
+                Ref::ColumnRef(column) => has_whole_rows |= tree::row_alias(column).is_some(),
                 Ref::JoinExpr(join) => refuse_row_of_merged(&tree, join)?,
                 _ => {}
             }
@@ -147,9 +146,8 @@ impl Analysis {
             uses.operators.extend(&others.operators);
             uses.types.extend(&others.types);
             // If those of one are not known, neither are those of both.
-            let are_known = !uses.builtins.is_empty() && !others.builtins.is_empty();
-            uses.builtins.extend(&others.builtins);
-            uses.builtins.retain(|_| are_known);
+            let called = uses.called.take().zip(others.called.as_ref());
+            uses.called = called.map(|(own, others)| own.union(others).copied().collect());
             Arc::make_mut(&mut self.called).extend(body.called.iter().cloned());
             self.has_whole_rows |= body.has_whole_rows;
         }
@@ -170,9 +168,10 @@ impl Analysis {
         self.bodies.get(&function)?.as_deref()
     }
 
-    /// Does the statement use the function by a cast or an operator only?
+    /// Does the statement use the function by a cast or an operator only? A constant like `'f'::regproc` calls nothing.
     pub(crate) fn calls_unnamed(&self, function: &Function) -> bool {
         self.uses.functions.contains(&function.oid)
+            && self.uses.called.as_ref().is_none_or(|called| called.contains(&function.oid))
             && !self.called.contains(&(function.schema.clone(), function.name.clone()))
     }
 

@@ -250,9 +250,13 @@ pub(crate) fn is_table_name(cast: &TypeCast) -> bool {
 
 /// The alias of `alias.*` in a cast, and the cast's type.
 pub(crate) fn whole_row(cast: &TypeCast) -> Option<(&str, &TypeName)> {
-    let column = cast.arg.get::<ColumnRef>()?;
+    Some((row_alias(cast.arg.get()?)?, cast.type_name.as_ref()?))
+}
+
+/// The alias of `alias.*`.
+pub(crate) fn row_alias(column: &ColumnRef) -> Option<&str> {
     match column.fields.as_slice() {
-        [alias, Node { node: Some(NodeEnum::AStar(_)) }] => Some((text_of(alias)?, cast.type_name.as_ref()?)),
+        [alias, Node { node: Some(NodeEnum::AStar(_)) }] => text_of(alias),
         _ => None,
     }
 }

@@ -275,12 +275,37 @@ impl<'a> Run<'a> {
             let code = SqlState::from_bytes(b"42804").unwrap_or(SqlState::INTERNAL_ERROR);
             return Err(PgError::new(code, format!("FOREACH expression must yield an array, not type {}", of.name)));
         }
-        let mut bound = crate::run::resolve::Bound::starting("SELECT pg_catalog.unnest(");
+        // A row goes as a whole to one variable, and field by field to a list of them.
+        let (start, end) = match target {
+            Target::One(_) => ("SELECT pg_catalog.unnest(", ")"),
+            Target::List(_) => ("SELECT element.* FROM pg_catalog.unnest(", ") AS element"),
+        };
+        let mut bound = crate::run::resolve::Bound::starting(start);
         self.bind_value(&mut bound, typed).await?;
-        bound.sql.push(')');
+        bound.sql.push_str(end);
         let context = self.context();
         let answer = self.host.run(&bound.sql, bound.parameters, context).await?;
-        self.each_of(label, target, &answer, body).await.map(|(flow, _)| flow)
+        let place = self.place;
+        let (oid, modifier) =
+            answer.columns.iter().flatten().next().map_or((0, -1), |(_, oid, modifier)| (*oid, *modifier));
+        let mut ended = Flow::Next;
+        for row in &answer.rows {
+            self.place = place;
+            match target {
+                Target::One(name) => {
+                    let value = row.first().cloned().flatten();
+                    self.assign(name, Typed { oid, modifier, value }).await?;
+                }
+                Target::List(_) => self.into(target, &answer, Some(row)).await?,
+            }
+            if let Some(flow) = self.turn(label, body).await? {
+                ended = flow;
+                break;
+            }
+        }
+        self.place = place;
+        self.set_found(!answer.rows.is_empty());
+        Ok(ended)
     }
 
     pub(crate) fn set_found(&mut self, found: bool) {
