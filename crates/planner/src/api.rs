@@ -1,6 +1,6 @@
 //! What others ask of the planner with a catalog and a session.
 
-use catalog::{Catalog, Oid};
+use catalog::{Catalog, NodeId, Oid};
 use pgerror::Result;
 
 use crate::context::{Context, Planner};
@@ -9,7 +9,7 @@ use crate::driver::Driver;
 use crate::expanded::{self, Expanded};
 use crate::facts::references;
 use crate::parse::{Analysis, Shape, Statement};
-use crate::plan::{InsertStaged, Plan, Routine};
+use crate::plan::{CurrentOf, InsertStaged, LockTarget, Plan, Routine};
 use crate::rewrite::inline::WantedBody;
 use crate::rewrite::{inline, owner_reads};
 use crate::session::{Moment, SessionFacts};
@@ -87,6 +87,25 @@ pub fn names_in_from(
 /// The bodies that an analysed statement needs besides those it has.
 pub fn wanted_bodies(analysis: &Analysis, catalog: &Catalog, session: &SessionFacts<'_>) -> Result<Vec<WantedBody>> {
     inline::wanted_bodies(&context(catalog, session, None), analysis)
+}
+
+/// What a statement with WHERE CURRENT OF changes; `None` if it has none at its top level, or changes a table of the home node.
+pub fn changes_current(
+    statement: &Statement,
+    catalog: &Catalog,
+    session: &SessionFacts<'_>,
+) -> Result<Option<CurrentOf>> {
+    crate::dml::changes_current(&context_of(statement, catalog, session), statement)
+}
+
+/// The text of a query that locks rows of this node, with columns that say where they are; and what these are about.
+pub fn with_places(
+    statement: &Statement,
+    node: NodeId,
+    catalog: &Catalog,
+    session: &SessionFacts<'_>,
+) -> Result<Option<(String, Vec<LockTarget>)>> {
+    crate::select::with_places(&context_of(statement, catalog, session), statement, node)
 }
 
 impl Template {

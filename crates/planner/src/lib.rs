@@ -47,11 +47,12 @@ mod views;
 mod with;
 
 pub use api::{
-    expanded_views, late_defaults, names_in_from, plan, refresh_as, refreshed, runs_apart, views_first, wanted_bodies,
+    changes_current, expanded_views, late_defaults, names_in_from, plan, refresh_as, refreshed, runs_apart,
+    views_first, wanted_bodies, with_places,
 };
 pub use ddl::node_options::{LIMIT_BASE, for_nodes};
 pub use dml::temp_placement::Late;
-pub use dml::{identity, sets_default};
+pub use dml::{current_of, identity, sets_default};
 pub use expanded::{Expanded, ReadAs};
 pub use facts::clock::{at_one_moment, bodies_read_clock, reads_clock, some_moment, views_read_clock};
 pub use facts::effects::leavings;

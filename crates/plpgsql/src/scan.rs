@@ -1,61 +1,8 @@
-//! Tokens of a body, and a cursor over them.
+//! A cursor over the tokens of a body.
 
-use pg_query::protobuf::{KeywordKind, Token as Code};
-use pgerror::{PgError, Result, SqlState};
+use pgerror::{PgError, Result};
 
-/// A token and its byte range.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Token<'a> {
-    pub start: usize,
-    pub end: usize,
-    pub text: &'a str,
-    code: i32,
-    is_word: bool,
-}
-
-impl Token<'_> {
-    /// This word in any case, not quoted?
-    pub fn is(&self, word: &str) -> bool {
-        self.is_word && self.text.eq_ignore_ascii_case(word)
-    }
-
-    /// This punctuation?
-    pub fn is_mark(&self, mark: &str) -> bool {
-        !self.is_word && self.text == mark
-    }
-
-    /// A name, folded as PostgreSQL does.
-    pub fn name(&self) -> Option<String> {
-        match self.text.strip_prefix('"') {
-            Some(quoted) if self.code == Code::Ident as i32 => {
-                Some(quoted.strip_suffix('"').unwrap_or(quoted).replace("\"\"", "\""))
-            }
-            _ => self.is_word.then(|| self.text.to_lowercase()),
-        }
-    }
-
-    /// `$n` as a name.
-    pub fn parameter(&self) -> Option<String> {
-        (self.code == Code::Param as i32).then(|| self.text.to_owned())
-    }
-
-    /// The value of a string constant.
-    pub fn string(&self) -> Option<String> {
-        if self.code != Code::Sconst as i32 {
-            return None;
-        }
-        // PostgreSQL's parser knows every way of quoting.
-        let parsed = pg_query::parse(&format!("SELECT {}", self.text), 0).ok()?;
-        let statement = parsed.protobuf.stmts.into_iter().next()?.stmt?.node?;
-        let pg_query::NodeEnum::SelectStmt(select) = statement else { return None };
-        let pg_query::NodeEnum::ResTarget(target) = select.target_list.into_iter().next()?.node? else { return None };
-        let pg_query::NodeEnum::AConst(constant) = target.val?.node? else { return None };
-        match constant.val? {
-            pg_query::protobuf::a_const::Val::Sval(value) => Some(value.sval),
-            _ => None,
-        }
-    }
-}
+use crate::tokens::{Token, scanned};
 
 /// Reads tokens of a text one by one.
 pub(crate) struct Cursor<'a> {
@@ -66,20 +13,7 @@ pub(crate) struct Cursor<'a> {
 
 impl<'a> Cursor<'a> {
     pub fn new(text: &'a str) -> Result<Self> {
-        let scanned = pg_query::scan(text).map_err(|error| PgError::new(SqlState::SYNTAX_ERROR, error.to_string()))?;
-        let mut tokens = Vec::with_capacity(scanned.tokens.len());
-        for token in scanned.tokens {
-            if [Code::SqlComment as i32, Code::CComment as i32].contains(&token.token) {
-                continue;
-            }
-            let (start, end) =
-                (usize::try_from(token.start).unwrap_or(0), usize::try_from(token.end).unwrap_or(text.len()));
-            let piece = text.get(start..end).ok_or_else(|| PgError::internal("a token outside of its text"))?;
-            let is_word = token.keyword_kind != KeywordKind::NoKeyword as i32
-                || (token.token == Code::Ident as i32 && !piece.starts_with('"'));
-            tokens.push(Token { start, end, text: piece, code: token.token, is_word });
-        }
-        Ok(Self { text, tokens, at: 0 })
+        Ok(Self { text, tokens: scanned(text)?, at: 0 })
     }
 
     pub fn peek(&self) -> Option<&Token<'a>> {
@@ -139,9 +73,10 @@ impl<'a> Cursor<'a> {
 
     /// `a.b.c` or `$1`.
     pub fn names(&mut self) -> Result<Vec<String>> {
-        if let Some(parameter) = self.peek().and_then(Token::parameter) {
+        if let Some(parameter) = self.peek().filter(|token| token.parameter().is_some()) {
+            let name = parameter.text.to_owned();
             self.at += 1;
-            return Ok(vec![parameter]);
+            return Ok(vec![name]);
         }
         let mut names = vec![self.name()?];
         while self.is_mark(".") && self.peek_at(1).is_some_and(|token| token.name().is_some()) {

@@ -102,4 +102,6 @@ pub trait Host: Send {
     fn names_bound_cursors(&mut self) -> Pending<'_, bool>;
     /// Makes a cursor; gives its name.
     fn open(&mut self, opening: Opening) -> Pending<'_, String>;
+    /// A loop has come to this row of those that its last FETCH from the cursor gave: it is the cursor's current one.
+    fn stands_on(&mut self, cursor: &str, row: usize);
 }

@@ -205,4 +205,8 @@ impl Host for BodyHost<'_> {
     fn open(&mut self, opening: Opening) -> Pending<'_, String> {
         Box::pin(self.open_cursor(opening))
     }
+
+    fn stands_on(&mut self, cursor: &str, row: usize) {
+        self.runner.cursor_stands_on(cursor, row);
+    }
 }

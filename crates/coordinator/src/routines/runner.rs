@@ -89,6 +89,8 @@ pub(crate) trait StatementRunner: Send {
         statement: &'a Statement,
         call: &'a Call,
     ) -> Pending<'a, Completion>;
+    /// A loop has come to this row of those that its last FETCH gave.
+    fn cursor_stands_on(&mut self, cursor: &str, row: usize);
     /// After ROLLBACK TO: cursors that were made since the savepoint are gone.
     fn forget_lost_cursors(&mut self) -> Pending<'_, ()>;
 }

@@ -15,9 +15,10 @@ use executor::{Call, Completion, Slot};
 use pgerror::{PgError, Result, SqlState};
 use pgproto::backend::Field;
 use planner::parse::{DeclareCursor, Fetch, Statement};
-use planner::{ExchangePlan, Input, OfRows, Plan, Routine};
+use planner::{ExchangePlan, Input, LockTarget, Locked, OfRows, Plan, Routine};
 
 use super::client_session::ClientSession;
+use super::current_of::Places;
 
 /// What came of a DECLARE.
 pub(crate) enum Declared {
@@ -28,16 +29,24 @@ pub(crate) enum Declared {
 
 /// Where a cursor lives.
 pub(crate) struct Cursor {
-    slot: Slot,
+    pub(super) slot: Slot,
     hold: bool,
     /// The transaction that made it has committed.
-    is_kept: bool,
+    pub(super) is_kept: bool,
     /// It reads a temp table of its own.
     gathered: bool,
     /// Its rows were computed by functions that see changes of the transaction.
     sees_changes: bool,
     /// There has been one since.
     is_stale: bool,
+    /// The rows that it locks, if they can be found again: its last columns say where they are.
+    pub(super) places: Option<Places>,
+}
+
+impl Cursor {
+    fn at(slot: Slot) -> Self {
+        Self { slot, hold: false, is_kept: false, gathered: false, sees_changes: false, is_stale: false, places: None }
+    }
 }
 
 impl ClientSession {
@@ -103,9 +112,22 @@ impl ClientSession {
             // Where rows are locked: PostgreSQL says that it cannot hold such a cursor.
             Plan::Forward(forward) if !declare.hold || forward.writes || forward.nodes.contains(&home) => {
                 let nodes = if forward.nodes.contains(&home) && declare.hold { vec![home] } else { forward.nodes };
-                let sql = format!("{}{}", declaration(declare), forward.sql);
-                let node = self.session.declare_on_node(&nodes, &sql, call).await?;
-                return Ok(Declared::Made(self.made(declare, node.into(), false)));
+                let placed = match nodes.as_slice() {
+                    [node] if forward.writes && !declare.hold && forward.sql == declare.inner.sql.as_ref() => {
+                        self.session.with_places(&declare.inner, *node).await?
+                    }
+                    _ => None,
+                };
+                let sql = placed.as_ref().map_or(&forward.sql, |(sql, _)| sql);
+                let made = self.session.declare_on_node(&nodes, &format!("{}{sql}", declaration(declare)), call).await;
+                let node = match made {
+                    Err(error) if placed.is_some() => {
+                        return Err(self.session.as_read_by_home(&declare.inner.sql, error).await);
+                    }
+                    node => node?,
+                };
+                let cursor = self.made(declare, node.into(), false);
+                return Ok(Declared::Made(self.with_places(cursor, placed.map(|(_, targets)| targets))));
             }
             Plan::Forward(forward) => all_of(whole(forward.nodes, forward.sql, None)),
             Plan::Scatter(scatter) if !scatter.writes => all_of(whole(scatter.nodes, scatter.sql, None)),
@@ -114,7 +136,7 @@ impl ClientSession {
                 all_of(whole(nodes, sql, Some(Arc::new(*exchange_plan))))
             }
             Plan::Gather(gather) => (gather.inputs, gather.final_sql),
-            plan @ Plan::Locked(_) => return self.declare_locked(declare, &plan, call).await.map(Declared::Made),
+            Plan::Locked(locked) => return self.declare_locked(declare, *locked, call).await.map(Declared::Made),
             Plan::Routine(_) => return self.over_rows(declare, statement, is_alone, call).await,
             _ => return Err(refused()),
         };
@@ -169,7 +191,7 @@ impl ClientSession {
     }
 
     /// One that locks its rows, which are all locked at once.
-    async fn declare_locked(&mut self, declare: &DeclareCursor, plan: &Plan, call: &Call) -> Result<Cursor> {
+    async fn declare_locked(&mut self, declare: &DeclareCursor, locked: Locked, call: &Call) -> Result<Cursor> {
         let refuse = |what: &str, must: &str| {
             Err(PgError::new(
                 SqlState::FEATURE_NOT_SUPPORTED,
@@ -183,18 +205,28 @@ impl ClientSession {
         if declare.scroll == Some(true) {
             return refuse("SCROLL CURSOR", "Scrollable");
         }
+        let declare = &DeclareCursor { scroll: Some(false), ..declare.clone() };
         let (prefix, name, query) = (declaration(declare), &declare.name, &declare.inner.sql);
+        let keeps_places = self.session.may_show_places(&locked.targets).await?;
+        let targets = keeps_places.then(|| locked.targets.clone());
+        let plan = Plan::Locked(Box::new(Locked { keeps_places, ..locked }));
         let cancel = self.session.cancel_set();
-        let work = self.session.declare_rows(plan, &prefix, name, query, call);
+        let work = self.session.declare_rows(&plan, &prefix, name, query, call);
         let slot = self.socket.watch().during(&cancel, work).await?;
-        Ok(self.made(declare, slot, true))
+        let cursor = self.made(declare, slot, true);
+        Ok(self.with_places(cursor, targets))
+    }
+
+    fn with_places(&mut self, cursor: Cursor, targets: Option<Vec<LockTarget>>) -> Cursor {
+        let path = self.session.settings_mut().path_fingerprint();
+        Cursor { places: targets.map(|targets| Places::of(targets, path)), ..cursor }
     }
 
     fn made(&mut self, declare: &DeclareCursor, slot: Slot, gathered: bool) -> Cursor {
         if declare.hold {
             self.session.keep_cursor(slot);
         }
-        Cursor { slot, hold: declare.hold, is_kept: false, gathered, sees_changes: false, is_stale: false }
+        Cursor { hold: declare.hold, gathered, ..Cursor::at(slot) }
     }
 
     pub(super) async fn fetch(&mut self, fetch: &Fetch, statement: &Statement, call: &Call) -> Result<Completion> {
@@ -205,6 +237,9 @@ impl ClientSession {
             )
             .detail("PostgreSQL would call them now, when the rows were computed by DECLARE.")
             .hint("Declare the functions STABLE, or the cursor after the change."));
+        }
+        if cursor.places.is_some() {
+            return self.fetch_placed(fetch, statement, call).await;
         }
         let slot = cursor.slot;
         let cancel = self.session.cancel_set();
@@ -256,19 +291,23 @@ impl ClientSession {
 
     /// Result columns of a cursor.
     pub(crate) async fn cursor_fields(&mut self, name: &str) -> Result<Option<Vec<Field>>> {
-        let slot = self.cursor(name).await?.slot;
-        self.session.describe_on(slot, &format!("FETCH 0 FROM {}", catalog::quote_identifier(name))).await
+        let cursor = self.cursor(name).await?;
+        let (slot, places) = (cursor.slot, cursor.places.as_ref().map_or(0, Places::columns));
+        let sql = format!("FETCH 0 FROM {}", catalog::quote_identifier(name));
+        let mut fields = self.session.describe_on(slot, &sql).await?;
+        if let Some(fields) = &mut fields {
+            fields.truncate(fields.len().saturating_sub(places));
+        }
+        Ok(fields)
     }
 
     /// One that was declared, or that a function has opened on its node.
-    async fn cursor(&mut self, name: &str) -> Result<&Cursor> {
+    pub(super) async fn cursor(&mut self, name: &str) -> Result<&Cursor> {
         if !self.cursors.contains_key(name)
             && self.session.in_block()
             && let Some(slot) = self.session.node_of_cursor(name).await?
         {
-            let opened =
-                Cursor { slot, hold: false, is_kept: false, gathered: false, sees_changes: false, is_stale: false };
-            self.cursors.insert(name.to_owned(), opened);
+            self.cursors.insert(name.to_owned(), Cursor::at(slot));
         }
         self.cursors
             .get(name)

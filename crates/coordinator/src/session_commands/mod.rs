@@ -2,13 +2,14 @@
 //!
 //! * [`ClientSession`]: what a client has in its session: the socket, the executor's session, and what has a name.
 //! * [`transaction`]: BEGIN to COMMIT, and blocks that are opened for a client; [`settings`] and [`set_config`]: SET and the like.
-//! * [`cursors`], [`prepare`], [`copy`]: DECLARE to CLOSE, PREPARE and descriptions of statements, COPY.
+//! * [`cursors`], [`current_of`], [`prepare`], [`copy`]: DECLARE to CLOSE, WHERE CURRENT OF, PREPARE and descriptions of statements, COPY.
 //!
 //! Invariant: none of them runs a statement of the user's by another way than its plan; one that needs more than a plan (EXECUTE,
 //! a cursor over calls of functions) is put together by [`crate::statements`], which knows these and not the other way round.
 
 mod client_session;
 mod copy;
+mod current_of;
 mod cursors;
 mod prepare;
 mod set_config;

@@ -159,6 +159,8 @@ impl Statements {
         {
             return Err(PgError::unsupported("COPY inside EXECUTE").hint("Send the COPY itself."));
         }
+        let by_key = self.own.at_current(statement).await?;
+        let statement = by_key.as_ref().unwrap_or(statement);
         let plan = self.own.session.plan(statement, call, None).await?;
         if matches!(plan, Plan::Session) {
             return Err(PgError::unsupported("EXECUTE of a command of the session, which only Parse can prepare,")

@@ -155,6 +155,8 @@ impl Statements {
         call: &Call,
         mut spool: Option<&mut Spool>,
     ) -> Result<Ran> {
+        let by_key = self.own.at_current(statement).await?;
+        let statement = by_key.as_ref().unwrap_or(statement);
         if changes_rows(&statement.kind) {
             self.own.rows_may_change();
         }

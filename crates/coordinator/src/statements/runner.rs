@@ -114,6 +114,10 @@ impl StatementRunner for Statements {
         Box::pin(Statements::declare_cursor(self, declare, statement, call))
     }
 
+    fn cursor_stands_on(&mut self, cursor: &str, row: usize) {
+        self.own.cursor_stands_on(cursor, row);
+    }
+
     fn forget_lost_cursors(&mut self) -> Pending<'_, ()> {
         Box::pin(self.own.forget_lost_cursors())
     }

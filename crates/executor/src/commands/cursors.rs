@@ -1,9 +1,10 @@
 //! Cursors: where their rows are kept, and which session on which node has them.
 
+use bytes::Bytes;
 use catalog::NodeId;
 use pgerror::{PgError, Result};
 use pgproto::backend::Field;
-use planner::{FinalSql, Gather, Input, Plan};
+use planner::{CurrentOf, FinalSql, Gather, Input, LockTarget, Plan, Statement};
 
 use crate::backend::call::Call;
 use crate::backend::call::travels_in_binary;
@@ -28,6 +29,20 @@ impl Session {
         leased.flush().await?;
         leased.finish().await?;
         Ok(node)
+    }
+
+    /// See [`planner::changes_current`].
+    pub async fn changes_current(&mut self, statement: &Statement) -> Result<Option<CurrentOf>> {
+        self.with_facts(|catalog, facts| planner::changes_current(statement, catalog, facts)).await
+    }
+
+    /// See [`planner::with_places`].
+    pub async fn with_places(
+        &mut self,
+        statement: &Statement,
+        node: NodeId,
+    ) -> Result<Option<(String, Vec<LockTarget>)>> {
+        self.with_facts(|catalog, facts| planner::with_places(statement, node, catalog, facts)).await
     }
 
     /// A cursor WITH HOLD was made there: its backend stays with the session, and cannot be prepared in this transaction.
@@ -136,7 +151,12 @@ impl Session {
         call: &Call,
     ) -> Result<Slot> {
         let place = if self.is_read_only() || self.stays_clean() { self.cursor_holder() } else { self.home.into() };
-        let fields = self.columns_to_keep(query, call).await?;
+        let mut fields = self.columns_to_keep(query, call).await?;
+        if let Plan::Locked(locked) = plan
+            && locked.keeps_places
+        {
+            fields.extend((1..=locked.targets.len()).map(place_field));
+        }
         let binary = fields.iter().all(|field| travels_in_binary(field.type_oid));
         let mut spool = Spool::of(self.work_mem());
         self.note_write(true);
@@ -183,4 +203,11 @@ impl Session {
         let table = catalog::quote_identifier(&format!("loxo_cursor_{cursor}"));
         self.command_on(place, &format!("DROP TABLE IF EXISTS pg_temp.{table}")).await
     }
+}
+
+/// A column that says where rows are.
+fn place_field(number: usize) -> Field {
+    const TEXT: u32 = 25;
+    let name = Bytes::from(format!("loxo_place_{number}"));
+    Field { name, table_oid: 0, column_number: 0, type_oid: TEXT, type_size: -1, type_modifier: -1, format: 0 }
 }

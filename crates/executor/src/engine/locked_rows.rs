@@ -26,6 +26,7 @@ use planner::{LockTarget, LockWait, Locked, LockedBy};
 use crate::backend::call::Call;
 use crate::backend::isolation::Isolation;
 use crate::backend::request::frame_bodies;
+use crate::backend::slot::Slot;
 use crate::block::Mode;
 use crate::engine::gather::without_position;
 use crate::engine::output::Output;
@@ -96,7 +97,7 @@ impl Session {
         let loaded = self.catalog().await?;
         let mut lent = Vec::new();
         for target in targets {
-            let name = target.table.strip_prefix("ONLY ").unwrap_or(&target.table);
+            let name = target.name();
             let mut granted = loaded.catalog.relations().filter(|table| loaded.catalog.has_column_grants(table.oid));
             let Some(table) = granted.find(|table| table.qualified_name() == name).cloned() else { continue };
             let may = format!("SELECT pg_catalog.has_table_privilege({}, 'SELECT')", catalog::quote_literal(name));
@@ -113,6 +114,13 @@ impl Session {
         Ok(lent)
     }
 
+    /// Has nobody rights on some columns only of these tables, who could not read where rows are?
+    pub async fn may_show_places(&mut self, targets: &[LockTarget]) -> Result<bool> {
+        let loaded = self.catalog().await?;
+        let mut granted = loaded.catalog.relations().filter(|table| loaded.catalog.has_column_grants(table.oid));
+        Ok(!granted.any(|table| targets.iter().any(|target| target.name() == table.qualified_name())))
+    }
+
     async fn lock_in_rounds(&mut self, locked: &Locked, call: &Call, output: &mut Output<'_>) -> Result<Completion> {
         let offset = self.row_count(locked.offset.as_deref(), "OFFSET", b"2201X", call).await?.unwrap_or(0);
         let limit = self.row_count(locked.limit.as_deref(), "LIMIT", b"2201W", call).await?;
@@ -120,7 +128,7 @@ impl Session {
         let (mut all, mut skipping) = (false, 0);
         for _ in 0..ROUNDS_MAX {
             let plan = if all { locked.all.as_ref().unwrap_or(&locked.query) } else { &locked.query };
-            let found = self.find(plan, locked.targets.len(), call).await?;
+            let found = self.find(plan, locked, call).await?;
             self.statement_finished();
             let round = self.lock_found(&locked.targets, &found.places, wanted).await?;
             self.statement_finished();
@@ -163,30 +171,61 @@ impl Session {
     }
 
     /// The rows, without locks.
-    async fn find(&mut self, plan: &planner::Plan, targets: usize, call: &Call) -> Result<Found> {
+    async fn find(&mut self, plan: &planner::Plan, locked: &Locked, call: &Call) -> Result<Found> {
+        let targets = locked.targets.len();
         let mut spool = Spool::of(self.work_mem()).described();
-        let mut formats = call.result_formats.clone();
-        if formats.len() > 1 {
-            formats.extend(std::iter::repeat_n(0, targets));
-        }
-        let call = Call { result_formats: formats, ..call.clone() };
+        let call = with_text_columns(call, targets);
         Box::pin(self.dispatch(plan, &call, &mut Output::spool(&mut spool))).await.map_err(without_position)?;
-        let fields = spool.take_fields().map(|mut fields| {
-            fields.truncate(fields.len().saturating_sub(targets));
-            fields
-        });
-        let mut found = Found { fields, rows: Spool::of(self.work_mem()), places: Vec::with_capacity(spool.len()) };
-        loop {
-            let mut frames = BytesMut::new();
-            let (_, more) = spool.take(BATCH_ROWS, &mut frames)?;
-            let frames = frames.freeze();
-            for body in frame_bodies(&frames) {
-                found.add(frames.slice_ref(body), targets)?;
-            }
-            if !more {
-                return Ok(found);
-            }
+        Found::of(spool, targets, locked.keeps_places, Spool::of(self.work_mem()))
+    }
+
+    /// Rows of a cursor that has the places of its rows as last columns: passes them on without these, which it gives; none of
+    /// them for MOVE.
+    pub async fn fetch_placed(
+        &mut self,
+        slot: Slot,
+        sql: &str,
+        columns: usize,
+        is_move: bool,
+        call: &Call,
+        output: &mut Output<'_>,
+    ) -> Result<Vec<Vec<String>>> {
+        let mut spool = Spool::of(self.work_mem()).described();
+        let with = with_text_columns(call, columns);
+        let part = vec![(slot, sql.to_owned())];
+        let fetched = self.scatter(self.mode(), part, &with, &mut Output::spool(&mut spool)).await;
+        self.release();
+        fetched?;
+        let mut found = Found::of(spool, columns, false, Spool::of(self.work_mem()))?;
+        let places = std::mem::take(&mut found.places);
+        if !is_move {
+            let all: Vec<usize> = (0..places.len()).collect();
+            send(found, &all, call, output).await?;
         }
+        Ok(places)
+    }
+
+    /// The text values of columns of the row that was at a place, as it is now; `None` if it is gone.
+    pub async fn row_at(
+        &mut self,
+        target: &LockTarget,
+        place: &str,
+        columns: &[String],
+    ) -> Result<Option<Vec<Option<Bytes>>>> {
+        let (node, of_table, is) = parse(target, place)?;
+        let table = of_table.unwrap_or_else(|| target.name());
+        let address = is.split_once(' ').map_or(is, |(address, _)| address);
+        // PostgreSQL follows the row from version to version, as it does for a cursor's own.
+        let sql = format!(
+            "SELECT {} FROM ONLY {table} AS loxo_l WHERE loxo_l.ctid = (SELECT pg_catalog.currtid2({}, {}))",
+            columns.iter().map(|column| format!("loxo_l.{column}::pg_catalog.text")).collect::<Vec<_>>().join(", "),
+            catalog::quote_literal(table),
+            catalog::quote_literal(address)
+        );
+        self.acquire(node, Mode::InBlock).await?;
+        self.causality.touch(node);
+        let rows = self.rows_on(node, &sql).await.map_err(without_position)?;
+        Ok(rows.into_iter().next())
     }
 
     /// Locks as many rows as are wanted, in order; all of them node after node.
@@ -274,11 +313,44 @@ impl Session {
     }
 }
 
+/// The call of a query that has so many columns more.
+fn with_text_columns(call: &Call, columns: usize) -> Call {
+    let mut formats = call.result_formats.clone();
+    if formats.len() > 1 {
+        formats.extend(std::iter::repeat_n(0, columns));
+    }
+    Call { result_formats: formats, ..call.clone() }
+}
+
 impl Found {
-    /// Takes the places off the end of a row.
-    fn add(&mut self, body: Bytes, targets: usize) -> Result<()> {
+    /// Rows with the places of `targets`, which stay in them or not.
+    fn of(mut spool: Spool, targets: usize, keeps_places: bool, rows: Spool) -> Result<Self> {
+        let kept = if keeps_places { 0 } else { targets };
+        let fields = spool.take_fields().map(|mut fields| {
+            fields.truncate(fields.len().saturating_sub(kept));
+            fields
+        });
+        let mut found = Self { fields, rows, places: Vec::with_capacity(spool.len()) };
+        loop {
+            let mut frames = BytesMut::new();
+            let (_, more) = spool.take(BATCH_ROWS, &mut frames)?;
+            let frames = frames.freeze();
+            for body in frame_bodies(&frames) {
+                found.add(frames.slice_ref(body), targets, keeps_places)?;
+            }
+            if !more {
+                return Ok(found);
+            }
+        }
+    }
+
+    /// Takes the places off the end of a row, or a copy of them.
+    fn add(&mut self, body: Bytes, targets: usize, keeps_places: bool) -> Result<()> {
         let mut values = backend::decode_data_row(body)?;
         let places = values.split_off(values.len().saturating_sub(targets));
+        if keeps_places {
+            values.extend_from_slice(&places);
+        }
         let text = |place: Option<Bytes>| String::from_utf8_lossy(&place.unwrap_or_default()).into_owned();
         self.places.push(places.into_iter().map(text).collect());
         let mut row = BytesMut::new();
@@ -296,7 +368,7 @@ async fn send(mut found: Found, kept: &[usize], call: &Call, output: &mut Output
         output.description(fields);
     }
     let kept: HashSet<usize> = kept.iter().copied().collect();
-    for number in 0..found.places.len() {
+    for number in 0..found.rows.len() {
         let mut row = BytesMut::new();
         found.rows.take(1, &mut row)?;
         if kept.contains(&number) {

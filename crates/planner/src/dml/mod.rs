@@ -10,6 +10,7 @@ use pgerror::{PgError, Result};
 use crate::context::{Context, Named};
 use crate::facts::functions::Facts;
 
+mod current_of;
 mod drawn;
 mod insert;
 pub(crate) mod key_moves;
@@ -25,6 +26,8 @@ pub(crate) mod temp_placement;
 mod update;
 mod view;
 
+pub(crate) use current_of::changes_current;
+pub use current_of::current_of;
 pub(crate) use drawn::drawn;
 pub(crate) use insert::{Insert, insert, place_of_insert};
 pub(crate) use merge::merge;
@@ -45,9 +48,6 @@ enum Target {
 
 fn target(ctx: &Context<'_>, name: &RangeVar, facts: &Facts) -> Result<Target> {
     facts.check()?;
-    if facts.current_of {
-        return Err(PgError::unsupported("WHERE CURRENT OF").hint("Name the row by its key."));
-    }
     let relation = match ctx.resolve(name)? {
         Named::Home(Some(_)) => return Ok(Target::Home),
         Named::Home(None) => return check_system(ctx, name).map(|()| Target::Home),
@@ -57,6 +57,9 @@ fn target(ctx: &Context<'_>, name: &RangeVar, facts: &Facts) -> Result<Target> {
         }
         Named::Distributed(relation) => relation,
     };
+    if facts.current_of {
+        return Err(PgError::unsupported("WHERE CURRENT OF in WITH").hint("Name the row by its key."));
+    }
     if facts.modifying_cte {
         return Err(PgError::unsupported("a data-modifying WITH").hint("Run the data changes one by one."));
     }

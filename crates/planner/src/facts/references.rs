@@ -7,10 +7,10 @@ use std::collections::{HashMap, HashSet};
 use pg_query::protobuf::{AIndices, ColumnRef, IndexElem, List, ResTarget, SelectStmt, SortBy};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result, SqlState};
+use plpgsql::tokens::{self as scan, characters};
 
 use crate::context::{Context, Named};
 use crate::facts::functions::SYSTEM_COLUMNS;
-use crate::tree::scan::{self, characters};
 use crate::tree::{self, Get, Ref, Walk};
 
 /// What a statement is and which names stand in its expressions.

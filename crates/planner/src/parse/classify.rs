@@ -6,9 +6,9 @@ use pg_query::protobuf::{
 };
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
+use plpgsql::tokens::{self as scan, Cursor, characters};
 
 use super::*;
-use crate::tree::scan::{self, Cursor, characters};
 use crate::tree::{self, Get};
 
 pub(super) fn classify(sql: &str, node: &NodeEnum) -> Result<StatementKind> {

@@ -1,9 +1,9 @@
 //! Commands of the cluster that PostgreSQL's grammar does not know, read from the scanner's tokens.
 
 use pgerror::{PgError, Result, SqlState};
+use plpgsql::tokens::{Cursor, Token};
 
 use super::{CleanTarget, ClusterCommand, NodeOptions, RebalanceControl};
-use crate::tree::scan::{Cursor, Token};
 
 /// The command, if the statement is one of ours.
 pub(crate) fn find<'a>(sql: &'a str, tokens: &[Token<'a>]) -> Result<Option<ClusterCommand>> {

@@ -3,11 +3,11 @@
 use pg_query::protobuf::CopyStmt;
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
+use plpgsql::tokens::{self as scan, Cursor};
 
 use super::classify::{inner, skip_parentheses, value_text};
 use super::{CopyEndpoint, CopyStatement, CopySubject, CopyValue};
 use crate::tree;
-use crate::tree::scan::{self, Cursor};
 
 pub(super) fn classify(sql: &str, copy: &CopyStmt) -> Result<CopyStatement> {
     let source = match (copy.filename.as_str(), copy.is_program) {

@@ -6,9 +6,9 @@ use std::ops::Range;
 use pg_query::NodeEnum;
 use pg_query::protobuf::{List, ObjectType};
 use pgerror::{PgError, Result, SqlState};
+use plpgsql::tokens::{self, Cursor, Token};
 
 use super::{DistributeBy, DistributionKind, NodeSelection, Redistribution};
-use crate::tree::scan::{self, Cursor, Token};
 use crate::tree::{self, Get};
 
 /// Finds the clauses of one statement that starts with CREATE … TABLE; gives what they say and the byte ranges to blank.
@@ -204,7 +204,7 @@ pub(crate) fn find_in_label(node: &NodeEnum) -> Result<Option<Redistribution>> {
     let (schema, name) = tree::qualified(items);
     let named =
         Redistribution { schema: schema.map(str::to_owned), name: name.to_owned(), ..Redistribution::default() };
-    let tokens = scan::tokens(&label.label).unwrap_or_default();
+    let tokens = tokens::tokens(&label.label).unwrap_or_default();
     actions(&mut Cursor::new(&label.label, &tokens), named)?.map(Some).ok_or_else(|| {
         PgError::new(SqlState::INVALID_PARAMETER_VALUE, format!("invalid label \"{}\"", label.label))
             .hint("A label of provider \"loxo\" is a distribution clause: DISTRIBUTE BY …")

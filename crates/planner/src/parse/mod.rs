@@ -11,8 +11,7 @@ use std::sync::Arc;
 
 use pg_query::NodeEnum;
 use pgerror::{PgError, Result, SqlState};
-
-use crate::tree::scan::{self, characters};
+use plpgsql::tokens::{self as scan, characters};
 
 mod analysed;
 pub(crate) mod bodies;

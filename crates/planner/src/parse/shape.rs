@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use crate::tree::scan;
+use plpgsql::tokens as scan;
 
 /// Longer statements are planned anew each time: they are rarely sent twice.
 const SHAPE_BYTES_MAX: usize = 4096;

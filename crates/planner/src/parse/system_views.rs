@@ -12,8 +12,9 @@
 
 use pg_query::protobuf::{AConst, FuncCall, ParseResult, RangeVar};
 use pg_query::{Node, NodeEnum};
+use plpgsql::tokens as scan;
 
-use crate::tree::{self, Ask, Get, Ref, scan};
+use crate::tree::{self, Ask, Get, Ref};
 
 const CATALOG: &str = "pg_catalog";
 /// What a datanode would show its own part of: functions of ours are read instead.

@@ -1,6 +1,8 @@
 //! Rows of several nodes that a query locks.
 
-use catalog::NodeId;
+use std::sync::Arc;
+
+use catalog::{Column, NodeId, Relation};
 
 use super::Plan;
 
@@ -23,12 +25,25 @@ pub struct Locked {
     pub limit: Option<String>,
     #[allow(missing_docs)]
     pub offset: Option<String>,
+    /// The columns that say where the rows are stay: a cursor keeps them.
+    pub keeps_places: bool,
+}
+
+/// What an UPDATE or DELETE with WHERE CURRENT OF is about.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct CurrentOf {
+    pub relation: Arc<Relation>,
+    /// What the statement calls it.
+    pub alias: String,
+    /// The columns of its primary key.
+    pub key: Vec<Column>,
 }
 
 /// A table whose rows are locked.
 #[derive(Clone, Debug)]
 pub struct LockTarget {
-    /// Its qualified name.
+    /// Its qualified name, with ONLY if that is said.
     pub table: String,
     /// `UPDATE`, `NO KEY UPDATE`, `SHARE` or `KEY SHARE`.
     pub strength: &'static str,
@@ -71,6 +86,11 @@ pub enum LockedBy {
 }
 
 impl LockTarget {
+    /// The table's qualified name, without ONLY.
+    pub fn name(&self) -> &str {
+        self.table.strip_prefix("ONLY ").unwrap_or(&self.table)
+    }
+
     /// Locks the rows of a list, an array of addresses or keys, and says which have been found; `of_table` is its text if rows have one.
     pub fn lock_sql(&self, list: &str, of_table: Option<&str>) -> String {
         let wait = match self.wait {

@@ -31,7 +31,7 @@ use catalog::{NodeId, Relation};
 use crate::parse::{ClusterCommand, Statement};
 pub use ddl::{DdlKind, DdlPlan, Effect, Elsewhere, Fill, MapRequest, Placement, Redistribute};
 pub use facts::PlanFacts;
-pub use locked::{LockTarget, LockWait, Locked, LockedBy};
+pub use locked::{CurrentOf, LockTarget, LockWait, Locked, LockedBy};
 pub use merge::{KeyForm, Merge, MergeKey, RowCount};
 pub use per_row::{Each, Enough, PerRow, RowCall};
 pub use rewritten::{OfOwner, Rewritten, Step};

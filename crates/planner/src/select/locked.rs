@@ -9,7 +9,7 @@
 
 use std::collections::HashSet;
 
-use catalog::{Distribution, Relation};
+use catalog::{Distribution, NodeId, Relation};
 use pg_query::protobuf::{LimitOption, LockClauseStrength, LockWaitPolicy, LockingClause, RangeVar, SelectStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
@@ -19,7 +19,7 @@ use super::names::names_row;
 use crate::context::{Context, Named};
 use crate::facts::functions::{Facts, facts};
 use crate::keys;
-use crate::parse;
+use crate::parse::{self, Statement};
 use crate::plan::{FinalSql, Gather, LockTarget, LockWait, Locked, LockedBy, Merge, Plan, Scatter};
 use crate::tree::{self, Ask, Get, Ref, Syntax};
 
@@ -50,7 +50,7 @@ pub(super) fn plan(ctx: &Context<'_>, original: &str, select: &SelectStmt, facts
     if !is_plain {
         return Ok(None);
     }
-    let Some(targets) = targets(ctx, select)? else { return Ok(None) };
+    let Some(targets) = targets(ctx, select, by)? else { return Ok(None) };
     let leaves_out = targets.iter().any(|target| target.plan.wait == LockWait::Skip || target.plan.has_policies);
     let unlimited = SelectStmt { limit_count: None, limit_offset: None, ..select.clone() };
     let is_limited = select.limit_count.is_some();
@@ -66,8 +66,33 @@ pub(super) fn plan(ctx: &Context<'_>, original: &str, select: &SelectStmt, facts
         spare,
         limit: text(&select.limit_count)?,
         offset: text(&select.limit_offset)?,
+        keeps_places: false,
         targets: targets.into_iter().map(|target| target.plan).collect(),
     }))))
+}
+
+/// A query that locks rows of one node, with their places as last columns; `None` if it does not, or locks something else.
+pub(crate) fn with_places(
+    ctx: &Context<'_>,
+    statement: &Statement,
+    node: NodeId,
+) -> Result<Option<(String, Vec<LockTarget>)>> {
+    let Some(NodeEnum::SelectStmt(select)) = statement.node() else { return Ok(None) };
+    if select.locking_clause.is_empty() || nested(select)? > 0 {
+        return Ok(None);
+    }
+    // Places are shown to nobody who has rights on some columns only.
+    let by = |ctx: &Context<'_>, name: &RangeVar, relation: &Relation| {
+        (!ctx.catalog.has_column_grants(relation.oid)).then(|| address(name, relation))
+    };
+    let Some(targets) = targets(ctx, select, by)? else { return Ok(None) };
+    let mut placed = select.as_ref().clone();
+    for target in &targets {
+        let place = place(&target.alias, &target.plan.by, &catalog::quote_literal(&node.0.to_string()));
+        placed.target_list.push(tree::target(tree::parse_expression(&place)?, None));
+    }
+    let targets = targets.into_iter().map(|target| target.plan).collect();
+    Ok(Some((tree::deparse(&placed.into_tree())?, targets)))
 }
 
 /// Locking clauses below the top level.
@@ -76,7 +101,11 @@ fn nested(select: &SelectStmt) -> Result<usize> {
 }
 
 /// The tables to be locked; `None` if rows of something else are.
-fn targets(ctx: &Context<'_>, select: &SelectStmt) -> Result<Option<Vec<Target>>> {
+fn targets(
+    ctx: &Context<'_>,
+    select: &SelectStmt,
+    by: impl Fn(&Context<'_>, &RangeVar, &Relation) -> Option<LockedBy>,
+) -> Result<Option<Vec<Target>>> {
     let clauses: Vec<&LockingClause> =
         select.locking_clause.iter().filter_map(|node| node.get::<LockingClause>()).collect();
     let ctes = select.with_names()?;
@@ -131,11 +160,15 @@ fn items<'s>(item: &'s Node, tables: &mut Vec<&'s RangeVar>, others: &mut Vec<St
 
 fn by(ctx: &Context<'_>, name: &RangeVar, relation: &Relation) -> Option<LockedBy> {
     let Distribution::Replicated { nodes } = &relation.distribution else {
-        return Some(LockedBy::Address { names_table: name.inh && relation.has_children });
+        return Some(address(name, relation));
     };
     let [column] = keys::primary(relation)?.try_into().ok()?;
     let node = ctx.primary_first(nodes.clone()).first().copied()?;
     Some(LockedBy::Key { node, column: column.name.clone(), type_name: column.type_name.clone() })
+}
+
+fn address(name: &RangeVar, relation: &Relation) -> LockedBy {
+    LockedBy::Address { names_table: name.inh && relation.has_children }
 }
 
 /// The strongest one counts.
@@ -262,6 +295,6 @@ fn place(alias: &str, by: &LockedBy, node: &str) -> String {
 /// [`COLUMN`] of a gathered table.
 pub(super) fn gathered_place(ctx: &Context<'_>, name: &RangeVar, relation: &Relation) -> Result<Node> {
     let alias = tree::alias_of(name);
-    let by = by(ctx, name, relation).unwrap_or(LockedBy::Address { names_table: name.inh && relation.has_children });
+    let by = by(ctx, name, relation).unwrap_or_else(|| address(name, relation));
     tree::parse_expression(&place(alias, &by, NODE))
 }

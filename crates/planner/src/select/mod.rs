@@ -43,6 +43,7 @@ mod two_phase;
 pub(crate) use gather::gather as gather_tables;
 pub(crate) use gather::replacement as in_place_of;
 use locality::{Analyzer, Env, Not, RowDistribution, Split};
+pub(crate) use locked::with_places;
 
 /// Plans a SELECT (VALUES, TABLE, set operations).
 pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {

@@ -14,6 +14,7 @@ use std::ops::Range;
 use catalog::{Column, Distribution, Meaning, meaning};
 use pg_query::NodeEnum;
 use pg_query::protobuf::{InsertStmt, OverridingKind};
+use plpgsql::tokens as scan;
 
 use super::rows::ManyRows;
 use super::{plain_column, single};
@@ -22,7 +23,7 @@ use crate::dml::Insert;
 use crate::facts::clock;
 use crate::plan::names_list;
 use crate::session::Moment;
-use crate::tree::{self, scan};
+use crate::tree;
 
 /// What to put into the text of an INSERT. See the module's page.
 #[derive(Debug)]

@@ -5,7 +5,6 @@ mod get;
 mod make;
 mod names;
 mod parts;
-pub(crate) mod scan;
 mod text;
 mod walk;
 

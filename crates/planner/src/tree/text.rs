@@ -3,10 +3,10 @@
 use pg_query::protobuf::{self, SelectStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result, SqlState};
+use plpgsql::tokens as scan;
 
 use super::get::{Get, Syntax};
 use super::make::{cast, empty_select, null, target};
-use super::scan;
 
 /// `SelectStmt`, `CreateRoleStmt`, …: the variant's name.
 pub(crate) fn kind_name(node: &NodeEnum) -> String {

@@ -202,7 +202,7 @@ impl<'a> Run<'a> {
                     let answer = self.host.run(&sql, Vec::new(), context).await?;
                     let last = answer.rows.len() < FETCH_ROWS;
                     found |= !answer.rows.is_empty();
-                    let (flow, broke) = self.each_of(label, target, &answer, body).await?;
+                    let (flow, broke) = self.each_of(label, target, &answer, Some(&portal), body).await?;
                     if broke || last {
                         break flow;
                     }
@@ -228,17 +228,18 @@ impl<'a> Run<'a> {
     ) -> Result<Flow> {
         let changes = usize::from(!answer.tag.starts_with("SELECT"));
         self.loops_over_changes += changes;
-        let done = self.each_of(label, target, answer, body).await;
+        let done = self.each_of(label, target, answer, None, body).await;
         self.loops_over_changes -= changes;
         done.map(|(flow, _)| flow)
     }
 
-    /// The body for each row; `true` if it left the loop.
+    /// The body for each row, which may be one of a cursor; `true` if it left the loop.
     async fn each_of(
         &mut self,
         label: Option<&String>,
         target: &'a Target,
         answer: &Answer,
+        cursor: Option<&str>,
         body: &'a [Statement],
     ) -> Result<(Flow, bool)> {
         let place = self.place;
@@ -246,7 +247,10 @@ impl<'a> Run<'a> {
         if answer.rows.is_empty() {
             self.into(target, answer, None).await?;
         }
-        for row in &answer.rows {
+        for (number, row) in answer.rows.iter().enumerate() {
+            if let Some(cursor) = cursor {
+                self.host.stands_on(cursor, number);
+            }
             self.place = place;
             self.into(target, answer, Some(row)).await?;
             if let Some(flow) = self.turn(label, body).await? {

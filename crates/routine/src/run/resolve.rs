@@ -58,6 +58,8 @@ struct Use {
     listed: bool,
     /// The output column that is called by the variable: where its expression ends, and its name.
     names_column: Option<(usize, String)>,
+    /// It is the cursor of WHERE CURRENT OF.
+    is_cursor: bool,
 }
 
 /// A variable, or a field of one.
@@ -148,14 +150,28 @@ impl<'a> Run<'a> {
                 || (self.conflict == Conflict::Variable && name.place == Place::Expression)
                 || known.as_ref().is_some_and(|known| !known.contains(&name.parts[0]));
             let (star, listed, names_column) = (name.star, name.listed, name.names_column);
-            let found = Use { start: name.start, end: name.end, parts: name.parts, star, listed, names_column };
+            let (start, end, parts) = (name.start, name.end, name.parts);
+            let found = Use { start, end, parts, star, listed, names_column, is_cursor: false };
             match is_surely && name.place != Place::Conflict {
                 true => resolved.uses.push(found),
                 false => unsure.push((name.place, found)),
             }
         }
+        resolved.uses.extend(self.current_cursor(&resolved.text));
         self.ask(&mut resolved, unsure).await?;
         Ok(resolved)
+    }
+
+    /// The name in WHERE CURRENT OF, if it is that of a variable of type refcursor.
+    fn current_cursor(&self, text: &str) -> Option<Use> {
+        const REFCURSOR: u32 = 1790;
+        let (range, name) = planner::current_of(text)?;
+        let parts = vec![name];
+        let spot = self.look_up(&parts)?;
+        let is_cursor =
+            matches!(&self.scopes[spot.scope].variables[spot.at].holds, Holds::Scalar(of) if of.oid == REFCURSOR);
+        let (star, listed, names_column) = (false, false, None);
+        is_cursor.then_some(Use { start: range.start, end: range.end, parts, star, listed, names_column, is_cursor })
     }
 
     /// Has the home node say which of the names it does not know.
@@ -219,6 +235,10 @@ impl<'a> Run<'a> {
 
     /// All uses of a variable are one parameter: `GROUP BY a / v` is to be the same expression as the `a / v` that is selected.
     async fn bind_use_once(&mut self, bound: &mut Bound, one: &Use, known: &mut BTreeMap<Spot, String>) -> Result<()> {
+        if one.is_cursor {
+            bound.sql.push_str(&format!("WHERE CURRENT OF {}", quoted(&self.portal(&one.parts)?)));
+            return Ok(());
+        }
         let spot = self.look_up(&one.parts).filter(|_| !one.star);
         if let Some(text) = spot.as_ref().and_then(|spot| known.get(spot)) {
             bound.sql.push_str(text);

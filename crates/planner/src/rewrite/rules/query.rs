@@ -11,7 +11,7 @@ use pgerror::{PgError, Result};
 
 use crate::context::Context;
 use crate::facts::functions::facts;
-use crate::tree::{self, Ask, Get, Ref, Syntax, Walk};
+use crate::tree::{self, Ask, Get, Ref, Syntax};
 
 /// What an action calls the rows of the change.
 pub(super) const ROWS: &str = "loxo_rows";
@@ -209,10 +209,6 @@ impl<'a> Query<'a> {
             NodeEnum::DeleteStmt(d) => (&d.relation, &d.using_clause, &d.where_clause, &d.with_clause),
             _ => return Err(PgError::internal("no rows that are there")),
         };
-        where_clause.walk(&mut |node| match node {
-            Ref::CurrentOfExpr(_) => Err(self.refused("WHERE CURRENT OF")),
-            _ => Ok(true),
-        })?;
         let target = target.clone().map(|target| tree::node(NodeEnum::RangeVar(target)));
         let from_clause = target.into_iter().chain(others.iter().cloned()).collect();
         let (where_clause, with_clause) = (where_clause.clone(), with_clause.clone());

@@ -1,13 +1,13 @@
-//! Tokens of PostgreSQL's own scanner, without comments, with a cursor over them.
+//! Tokens of PostgreSQL's own scanner, without comments, with a cursor over them that reads SQL.
 
-use pg_query::protobuf::{AConst, KeywordKind, ResTarget, SelectStmt, Token as Kind, a_const};
+use pg_query::NodeEnum;
+use pg_query::protobuf::{KeywordKind, Token as Kind, a_const};
 use pgerror::{PgError, Result, SqlState};
 
-use super::get::Get;
-
 /// A token and its byte range.
+#[allow(missing_docs)]
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Token<'a> {
+pub struct Token<'a> {
     pub start: usize,
     pub end: usize,
     pub text: &'a str,
@@ -15,6 +15,7 @@ pub(crate) struct Token<'a> {
     keyword: i32,
 }
 
+#[allow(missing_docs)]
 impl Token<'_> {
     /// Is it this bare word (any case), keyword or not?
     pub fn is(&self, word: &str) -> bool {
@@ -25,6 +26,11 @@ impl Token<'_> {
     /// Is it this punctuation character?
     pub fn is_char(&self, c: char) -> bool {
         self.text.len() == c.len_utf8() && self.text.starts_with(c) && self.kind == c as i32
+    }
+
+    /// Is it this punctuation?
+    pub(crate) fn is_mark(&self, mark: &str) -> bool {
+        self.text == mark
     }
 
     pub fn is_constant(&self) -> bool {
@@ -47,42 +53,57 @@ impl Token<'_> {
         word.then(|| self.text.to_lowercase())
     }
 
-    fn string(&self) -> Option<String> {
+    /// A name, folded as PostgreSQL does; PL/pgSQL takes any word for one.
+    pub(crate) fn name(&self) -> Option<String> {
+        self.identifier().or_else(|| self.is(self.text).then(|| self.text.to_lowercase()))
+    }
+
+    /// The value of a string constant.
+    pub fn string(&self) -> Option<String> {
         if self.kind != Kind::Sconst as i32 {
             return None;
         }
         // PostgreSQL's parser knows every quoting style: let it read the constant.
         let parsed = pg_query::parse(&format!("SELECT {}", self.text), 0).ok()?;
-        let select = parsed.protobuf.stmts.into_iter().next()?.stmt?;
-        let target = select.get::<SelectStmt>()?.target_list.first()?.get::<ResTarget>()?;
-        match &target.val.get::<AConst>()?.val {
-            Some(a_const::Val::Sval(constant)) => Some(constant.sval.clone()),
+        let NodeEnum::SelectStmt(select) = parsed.protobuf.stmts.into_iter().next()?.stmt?.node? else { return None };
+        let NodeEnum::ResTarget(target) = select.target_list.into_iter().next()?.node? else { return None };
+        let NodeEnum::AConst(constant) = target.val?.node? else { return None };
+        match constant.val? {
+            a_const::Val::Sval(value) => Some(value.sval),
             _ => None,
         }
     }
 }
 
 /// All tokens of a text but comments. `None` if the text cannot be scanned: the parser has the better error.
-pub(crate) fn tokens(sql: &str) -> Option<Vec<Token<'_>>> {
-    let scanned = pg_query::scan(sql).ok()?;
+pub fn tokens(sql: &str) -> Option<Vec<Token<'_>>> {
+    scanned(sql).ok()
+}
+
+pub(crate) fn scanned(sql: &str) -> Result<Vec<Token<'_>>> {
+    let scanned = pg_query::scan(sql).map_err(|error| PgError::new(SqlState::SYNTAX_ERROR, error.to_string()))?;
     let wanted =
         scanned.tokens.into_iter().filter(|t| t.token != Kind::SqlComment as i32 && t.token != Kind::CComment as i32);
     wanted
         .map(|t| {
-            let (start, end) = (usize::try_from(t.start).ok()?, usize::try_from(t.end).ok()?);
-            Some(Token { start, end, text: sql.get(start..end)?, kind: t.token, keyword: t.keyword_kind })
+            let range = usize::try_from(t.start).ok().zip(usize::try_from(t.end).ok());
+            let (start, end) = range.ok_or_else(|| PgError::internal("a token without a place"))?;
+            let text = sql.get(start..end).ok_or_else(|| PgError::internal("a token outside of its text"))?;
+            Ok(Token { start, end, text, kind: t.token, keyword: t.keyword_kind })
         })
         .collect()
 }
 
 /// A position in a token list: a small recursive descent reads from it.
-pub(crate) struct Cursor<'t, 'a> {
+#[allow(missing_docs)]
+pub struct Cursor<'t, 'a> {
     pub tokens: &'t [Token<'a>],
     pub at: usize,
     /// Where errors point: the whole query string.
     pub sql: &'a str,
 }
 
+#[allow(missing_docs)]
 impl<'t, 'a> Cursor<'t, 'a> {
     pub fn new(sql: &'a str, tokens: &'t [Token<'a>]) -> Self {
         Self { tokens, at: 0, sql }
@@ -183,6 +204,6 @@ impl<'t, 'a> Cursor<'t, 'a> {
 }
 
 /// Number of characters before a byte offset.
-pub(crate) fn characters(sql: &str, byte: usize) -> usize {
+pub fn characters(sql: &str, byte: usize) -> usize {
     sql.bytes().take(byte).filter(|b| b & 0xC0 != 0x80).count()
 }
