@@ -968,7 +968,50 @@ CREATE FUNCTION loxo.pg_rewrite() RETURNS TABLE (
 COMMENT ON FUNCTION loxo.pg_rewrite() IS
     'The rules as users made them. Coordinators read it wherever a query names pg_rewrite.';
 
--- What has no schema loxo is not served: clients cannot connect to templates. Limits of connections are what users have set.
+-- A database's limit as a datanode has it: that of users (-1: none), 2^30 more since a datanode would count coordinators' pooled
+-- connections, and another 2^29 more if no client may connect: coordinators and gtms must, so the datanode itself lets everybody in.
+CREATE FUNCTION loxo.is_closed(stored int4) RETURNS bool
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN stored >= 1610612736;
+COMMENT ON FUNCTION loxo.is_closed(int4) IS 'Does a database of this datconnlimit take no clients?';
+
+CREATE FUNCTION loxo.connection_limit(stored int4) RETURNS int4
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN CASE WHEN stored = 2147483647 THEN -1
+        WHEN stored >= 1610612736 THEN stored - 1610612736
+        WHEN stored >= 1073741824 THEN stored - 1073741824
+        ELSE stored END;
+COMMENT ON FUNCTION loxo.connection_limit(int4) IS 'The CONNECTION LIMIT that users have set, by datconnlimit.';
+
+CREATE FUNCTION loxo.stored_limit(most int4, is_closed bool) RETURNS int4
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN CASE WHEN is_closed AND most < 0 THEN 2147483647
+        WHEN is_closed THEN 1610612736 + least(most, 536870910)
+        WHEN most < 0 THEN most
+        ELSE 1073741824 + least(most, 536870911) END;
+COMMENT ON FUNCTION loxo.stored_limit(int4, bool) IS 'The other way round: the datconnlimit of a database with this CONNECTION LIMIT.';
+
+CREATE FUNCTION loxo.set_connections(proof bytea, database name, most int4, is_allowed bool) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+BEGIN
+    PERFORM loxo.check_proof('set_connections', proof);
+    IF NOT pg_has_role(session_user, (SELECT d.datdba FROM pg_database AS d WHERE d.datname = database), 'MEMBER') THEN
+        RAISE insufficient_privilege USING MESSAGE = format('must be owner of database %s', database);
+    END IF;
+    IF NOT is_allowed AND database = current_database() THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'cannot disallow connections for current database';
+    END IF;
+    UPDATE pg_database AS d
+    SET datconnlimit = loxo.stored_limit(
+        coalesce(most, loxo.connection_limit(d.datconnlimit)), coalesce(NOT is_allowed, loxo.is_closed(d.datconnlimit)))
+    WHERE d.datname = database;
+END
+$$;
+COMMENT ON FUNCTION loxo.set_connections(bytea, name, int4, bool) IS
+    'ALTER DATABASE CONNECTION LIMIT and ALLOW_CONNECTIONS, which stay as they are where NULL is given; only for its owner.';
+
+-- PostgreSQL's own template is not served. Limits of connections, and whether there may be any, are what users have set.
 DO $$
 DECLARE
     relation regclass;
@@ -978,9 +1021,10 @@ BEGIN
     FOREACH relation IN ARRAY ARRAY['pg_catalog.pg_database', 'pg_catalog.pg_authid', 'pg_catalog.pg_roles']::regclass[] LOOP
         SELECT string_agg(format('%I %s', attname, format_type(atttypid, atttypmod)), ', ' ORDER BY attnum),
             string_agg(CASE
-                WHEN attname = 'datallowconn' THEN 'r.datallowconn AND NOT r.datistemplate'
-                WHEN attname IN ('datconnlimit', 'rolconnlimit')
-                    THEN format('CASE WHEN r.%1$I >= 1073741824 THEN r.%1$I - 1073741824 ELSE r.%1$I END', attname)
+                WHEN attname = 'datallowconn' THEN 'r.datallowconn AND r.oid <> 1 AND NOT loxo.is_closed(r.datconnlimit)'
+                WHEN attname = 'datconnlimit' THEN 'loxo.connection_limit(r.datconnlimit)'
+                WHEN attname = 'rolconnlimit'
+                    THEN 'CASE WHEN r.rolconnlimit >= 1073741824 THEN r.rolconnlimit - 1073741824 ELSE r.rolconnlimit END'
                 ELSE format('r.%I', attname) END, ', ' ORDER BY attnum)
         INTO columns, outputs FROM pg_catalog.pg_attribute WHERE attrelid = relation AND attnum > 0;
         IF relation = 'pg_catalog.pg_database'::regclass THEN
@@ -1140,9 +1184,9 @@ COMMENT ON FUNCTION loxo.next_identity(oid) IS 'The next number of an identity c
 REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA loxo FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION loxo.relation, loxo.lend_change, loxo.begin_schema_change, loxo.lock_for_commit, loxo.register_table, loxo.keep_writers_off,
     loxo.join_writers, loxo.forget_missing, loxo.open_matview, loxo.close_matview, loxo.tie_capture, loxo.untie_capture,
-    loxo.capture_others, loxo.tell_rows, loxo.let_rows, loxo.watch_moves,
+    loxo.capture_others, loxo.tell_rows, loxo.let_rows, loxo.watch_moves, loxo.set_connections,
     loxo.lend_rights, loxo.take_rights_back, loxo.lend_address, loxo.take_address_back, loxo.lend, loxo.take_back, loxo.make_temp, loxo.index_temp, loxo.make_schema,
     loxo.tend_copy(bytea, regclass) TO PUBLIC;
 -- A trigger function is called by triggers only, and those who make one need the right to; the others read what everybody may read.
-GRANT EXECUTE ON FUNCTION loxo.capture, loxo.pg_trigger, loxo.pg_rewrite, loxo.pg_database, loxo.pg_authid, loxo.pg_roles, loxo.values_drawn, loxo.value_drawn,
+GRANT EXECUTE ON FUNCTION loxo.capture, loxo.pg_trigger, loxo.pg_rewrite, loxo.pg_database, loxo.is_closed, loxo.connection_limit, loxo.pg_authid, loxo.pg_roles, loxo.values_drawn, loxo.value_drawn,
     loxo.last_value_drawn, loxo.identity_sequence, loxo.draw_identity, loxo.next_identity TO PUBLIC;

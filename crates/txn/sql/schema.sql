@@ -164,11 +164,13 @@ GRANT SELECT ON loxo.lost_datanode TO PUBLIC;
 
 -- Which databases the cluster has beside its first one (page `databases` of the gtm); rows in that one, on the primary datanode only.
 CREATE TABLE loxo.database (
-    name  name PRIMARY KEY,
-    id    uuid NOT NULL DEFAULT pg_catalog.gen_random_uuid(),
-    state text NOT NULL CHECK (state IN ('creating', 'ready', 'leaving', 'dropping'))
+    name     name PRIMARY KEY,
+    id       uuid NOT NULL DEFAULT pg_catalog.gen_random_uuid(),
+    state    text NOT NULL CHECK (state IN ('creating', 'ready', 'leaving', 'dropping', 'renaming', 'reserved')),
+    -- Of one that is being renamed; a row 'reserved' keeps others from taking it.
+    new_name name
 );
-COMMENT ON TABLE loxo.database IS 'Databases beside the first one, and the journal of those that are being made and dropped.';
+COMMENT ON TABLE loxo.database IS 'Databases beside the first one, and the journal of those that are being made, dropped and renamed.';
 REVOKE ALL ON loxo.database FROM PUBLIC;
 
 -- read_barrier() waits and changes nothing, so it is for everybody, and what coordinators call wants a proof.

@@ -24,7 +24,8 @@
 //! not know yet). Of a gtm that stands by: `members-known` (it has learned which datanodes there are, and looks at none yet).
 //!
 //! Of DROP NODE … LOST: `lost-noted` (the gtm may go on without it, nothing else has changed), `lost-changed` (all has changed, nothing is
-//! committed). Of commands: `node-joins-another-database` (`loxo node add`, once per database beside the first, before it) and
+//! committed). Of ALTER DATABASE … RENAME TO: `rename-left` (nobody uses the database any more), `rename-noted` (the journal has both names),
+//! `renamed-on-one` (once per node), `rename-done` (the journal has the new one). Of commands: `node-joins-another-database` (`loxo node add`, once per database beside the first, before it) and
 //! `node-leaves-the-next-database` (`loxo node remove`, once per database, after DROP NODE there).
 
 /// Marks a control point; see the module's page. To be used in `async` code.

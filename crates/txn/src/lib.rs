@@ -51,8 +51,8 @@ pub use datanodes::{Database, Datanodes};
 pub use gate::{Gate, Pass};
 pub use gid::{Gid, GidSource};
 pub use gtm::{
-    AWAIT_DATABASES_SQL, CatalogState, GlobalSnapshot, GtmClient, GtmOptions, InvalidationGuard, READ_BARRIER_SQL,
-    SNAPSHOT_SQL,
+    CatalogState, GlobalSnapshot, GtmClient, GtmOptions, InvalidationGuard, READ_BARRIER_SQL, SNAPSHOT_SQL,
+    drop_database_sql, name_is_back_sql, take_name_back_sql,
 };
 pub use identity::Roster;
 pub use interrupt::Interrupt;

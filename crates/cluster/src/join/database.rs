@@ -15,6 +15,7 @@ const PROPERTIES_SQL: &str = "
     SELECT statement FROM (
         SELECT 1 AS place, format('ALTER DATABASE %I OWNER TO %I', datname, owner) AS statement FROM d
         UNION ALL SELECT 2, format('ALTER DATABASE %I CONNECTION LIMIT %s', datname, datconnlimit) FROM d
+        UNION ALL SELECT 2, format('ALTER DATABASE %I IS_TEMPLATE %s', datname, datistemplate::text) FROM d
         UNION ALL SELECT 3, format('COMMENT ON DATABASE %I IS %L', datname, shobj_description(oid, 'pg_database')) FROM d
         UNION ALL SELECT 4, format('REVOKE ALL ON DATABASE %I FROM PUBLIC, %I', datname, owner) FROM d
         UNION ALL SELECT 5 + is_later::int, format('SET LOCAL ROLE %I; GRANT %s ON DATABASE %I TO %s%s; RESET ROLE',

@@ -248,7 +248,7 @@ impl<'a> Join<'a> {
         for config in membership::other_databases(self.config).await? {
             let database = OneDatabase::connect(self, config).await?;
             match self.is_filled(&database).await? {
-                true => _ = kept.insert(database.state().await?.id),
+                true => _ = kept.insert((database.state().await?.id, database.database().to_owned())),
                 false => others.push(database),
             }
         }
@@ -284,7 +284,7 @@ impl<'a> Join<'a> {
 
     /// What databases share: which there are, and the roles.
     async fn shared_state(&self) -> Result<Vec<Vec<Option<String>>>> {
-        let mut state = self.primary.rows("SELECT id, state FROM loxo.database ORDER BY id").await?;
+        let mut state = self.primary.rows("SELECT id, name, state FROM loxo.database ORDER BY id").await?;
         state.extend(roles::state(&self.primary).await?);
         Ok(state)
     }

@@ -2,6 +2,7 @@
 
 use pgerror::{PgError, Result, SqlState};
 
+use super::strays;
 use crate::check::{Level, check_new};
 use crate::config::{Config, DATANODES_MAX, Datanode};
 use crate::init::{at, check_empty};
@@ -111,7 +112,7 @@ async fn create_database(config: &Config, primary: &Session, new: &Datanode, is_
     let create = primary.value(CREATE_DATABASE_SQL).await?.unwrap_or_default();
     let session = Session::connect(&endpoint).await?;
     if is_there {
-        session.run(&format!("DROP DATABASE {} WITH (FORCE)", crate::sql::identifier(&database))).await?;
+        strays::drop_database(&session, &database).await?;
     }
     session.run(&create).await
 }

@@ -1,4 +1,5 @@
-//! Databases of this cluster that a server has and should not: of a call that was interrupted, of a removal, or dropped meanwhile.
+//! Databases of this cluster that a server has and should not: of a call that was interrupted, of a removal, or dropped or renamed
+//! meanwhile.
 
 use std::collections::BTreeSet;
 
@@ -7,14 +8,23 @@ use pgerror::Result;
 use super::server::{NO_ROWS_SQL, refuse_member};
 use crate::config::{Config, Datanode};
 use crate::init::at;
-use crate::sql::{Endpoint, Session, identifier, literal};
+use crate::sql::{Endpoint, Session, literal};
 
 /// The same in all databases of a cluster, and in no other cluster.
 const TOKEN_SQL: &str = "SELECT token FROM loxo.capture_token";
 
-/// The ids of the databases beside the first, in whatever state.
-pub(super) async fn known(primary: &Session) -> Result<BTreeSet<String>> {
-    Ok(primary.rows("SELECT id FROM loxo.database").await?.into_iter().flatten().flatten().collect())
+/// A database by its id and its name.
+pub(super) type Known = (String, String);
+
+/// The databases beside the first, in whatever state; of one that is being renamed both names.
+pub(super) async fn known(primary: &Session) -> Result<BTreeSet<Known>> {
+    const SQL: &str = "SELECT d.id, n.name FROM loxo.database AS d, unnest(ARRAY[d.name, d.new_name]) AS n (name) WHERE n.name IS NOT NULL";
+    let mut known = BTreeSet::new();
+    for row in primary.rows(SQL).await? {
+        let mut row = row.into_iter().flatten();
+        known.extend(row.next().zip(row.next()));
+    }
+    Ok(known)
 }
 
 /// Is the server a datanode of the first database? Then it may have databases of this cluster with its id in them.
@@ -24,9 +34,17 @@ pub(super) enum Server {
     Stranger,
 }
 
+/// One that may be a template.
+pub(super) async fn drop_database(server: &Session, name: &str) -> Result<()> {
+    for step in txn::drop_database_sql(name) {
+        server.run(&step).await?;
+    }
+    Ok(())
+}
+
 /// Drops those on the server that are not among `kept`; never the first one, one of somebody else's, or one with rows.
 pub(super) async fn drop_all_but(
-    kept: impl AsyncFnOnce() -> Result<BTreeSet<String>>,
+    kept: impl AsyncFnOnce() -> Result<BTreeSet<Known>>,
     (primary, config): (&Session, &Config),
     new: &Datanode,
     is: Server,
@@ -36,7 +54,7 @@ pub(super) async fn drop_all_but(
     let server = Session::connect(&in_template).await.map_err(|e| at(new, e))?;
     let token = primary.value(TOKEN_SQL).await?;
     let sql = format!(
-        "SELECT datname FROM pg_database WHERE datallowconn AND NOT datistemplate AND datname <> {}",
+        "SELECT datname FROM pg_database WHERE datallowconn AND datname NOT IN ('template1', {})",
         literal(&config.cluster.database)
     );
     let mut ours = Vec::new();
@@ -51,14 +69,14 @@ pub(super) async fn drop_all_but(
             refuse_member(primary, &session).await.map_err(|e| at(new, e))?;
         }
         let id = session.value("SELECT cluster_id FROM loxo.identity").await?.unwrap_or_default();
-        ours.push((name, id, session));
+        ours.push(((id, name), session));
     }
     // Asked afterwards: what somebody is just creating has its row already.
     let kept = kept().await?;
-    for (name, _, session) in ours.into_iter().filter(|(_, id, _)| !kept.contains(id)) {
+    for ((_, name), session) in ours.into_iter().filter(|(known, _)| !kept.contains(known)) {
         session.run(NO_ROWS_SQL).await.map_err(|e| at(new, e))?;
         drop(session);
-        server.run(&format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", identifier(&name))).await?;
+        drop_database(&server, &name).await?;
     }
     Ok(())
 }

@@ -342,6 +342,8 @@ async fn authenticate(
     }
     let service = shared.context().service();
     let own_secret = service.secret.clone().filter(|_| service.user == user);
+    // Commands of the cluster go on in a database that is closed to clients.
+    let is_own = service.user == user && find("application_name").as_deref() == Some("loxo");
     let secret = match method {
         // The coordinator can be nobody on the datanodes but itself, unless they ask for nothing either.
         Method::Trust | Method::Certificate { .. } => own_secret,
@@ -364,7 +366,7 @@ async fn authenticate(
     let identity = Identity { user, database, secret };
     let mut session = Session::new(context.clone(), identity.clone(), settings.clone());
     session.activity().comes_to(&identity.database, &identity.user);
-    let mut started = session.start().await;
+    let mut started = session.come_in(is_own).await;
     // There may be another one of that name by now, or none.
     let gone = [SqlState::CONFIG_FILE_ERROR, SqlState::INVALID_CATALOG_NAME];
     if started.as_ref().is_err_and(|error| gone.contains(&error.code()))
@@ -374,7 +376,7 @@ async fn authenticate(
         context = shared.databases().of_name(&identity.database).await?;
         session = Session::new(context, identity, settings);
         session.activity().comes_to(&session.identity().database, &session.identity().user);
-        started = session.start().await;
+        started = session.come_in(is_own).await;
     }
     let reported = started?;
     let is_superuser = reported.get("is_superuser").is_some_and(|value| value == "on");

@@ -96,10 +96,7 @@ impl Databases {
         let found = self.first.query_as_service(self.first.home(), &sql).await?;
         Ok(match found.is_empty() {
             true => none(name),
-            false => PgError::fatal(
-                SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
-                format!("database \"{name}\" is not currently accepting connections"),
-            ),
+            false => executor::closed_to_clients(name),
         })
     }
 

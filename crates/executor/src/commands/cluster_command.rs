@@ -76,6 +76,10 @@ impl Session {
                 Box::pin(self.drop_database(name, *missing_ok, *force, sql)).await?;
                 "DROP DATABASE"
             }
+            ClusterCommand::RenameDatabase { name, new_name } => {
+                Box::pin(self.rename_database(name, new_name)).await?;
+                "ALTER DATABASE"
+            }
             ClusterCommand::CreateBarrier => {
                 return Err(PgError::unsupported("CREATE BARRIER").hint("Back up the datanodes while no one writes."));
             }

@@ -11,7 +11,11 @@
 //! metadata of its tables, and only another identity.
 //!
 //! Clients may connect while the row is 'ready', and wait while it is 'leaving'. Whoever dies in between leaves a row that a gtm finds
-//! without its lock: what was half made, or half dropped, is dropped; what was only to be left is ready again.
+//! without its lock: what was half made, or half dropped, is dropped; what was only to be left is ready again. Another name is a page of
+//! its own ([`rename_database`](super::rename_database)).
+//!
+//! A datanode lets everybody into each of these databases: coordinators and gtms have to come in. Clients do not come into one without
+//! ALLOW_CONNECTIONS, which the stored limit of connections says (`loxo.stored_limit`).
 //!
 //! The first node makes it first: most errors show there. A name that any datanode has already is refused before, so what is
 //! dropped after an error is never somebody else's.
@@ -35,9 +39,13 @@ use crate::session::encoding::is_foreign;
 
 /// Longest wait for recovery to end what is in doubt in a database that is to be dropped, and between two looks.
 const RESOLVE_MAX: Duration = Duration::from_secs(3);
-/// Longest wait for sessions that are told to end.
+/// Longest wait for sessions that are told to end, and for those that may end by themselves (`CountOtherDBBackends`).
 const END_MAX: Duration = Duration::from_secs(10);
+const STAY_MAX: Duration = Duration::from_secs(5);
 const RESOLVE_LOOK: Duration = Duration::from_millis(50);
+
+/// Of a database that is not ready.
+pub(super) const IN_WORK: &str = "It is being created, copied, renamed or dropped.";
 
 /// While somebody holds it, no gtm takes rows for left by the dead; and no datanode comes or goes.
 const LOCK: &str = "BEGIN; SET LOCAL lock_timeout = '30s'; LOCK TABLE loxo.database IN ROW SHARE MODE";
@@ -58,24 +66,24 @@ const FORGET_PAST: &str =
     "DELETE FROM loxo.decision; DELETE FROM loxo.finishing; DELETE FROM loxo.prepared_transaction";
 
 /// May the user create databases?
-const MAY_CREATE: &str =
+pub(super) const MAY_CREATE: &str =
     "SELECT rolcreatedb OR rolsuper FROM pg_catalog.pg_roles WHERE rolname OPERATOR(pg_catalog.=) current_user";
 
 /// The row of one database in the journal, and the lock that says that somebody works on it.
-struct Job {
+pub(super) struct Job {
     _lock: Box<Link>,
-    journal: Box<Link>,
+    pub(super) journal: Box<Link>,
     name: String,
 }
 
 impl Job {
-    async fn begin(first: &Cluster, name: &str) -> Result<Self> {
+    pub(super) async fn begin(first: &Cluster, name: &str) -> Result<Self> {
         let mut lock = first.service_link(first.home()).await?;
         lock.connection.query_rows(LOCK).await?;
         Ok(Self { _lock: lock, journal: first.service_link(first.home()).await?, name: name.to_owned() })
     }
 
-    async fn state(&mut self) -> Result<Option<String>> {
+    pub(super) async fn state(&mut self) -> Result<Option<String>> {
         let sql = format!("SELECT state FROM loxo.database WHERE {}", self.is_it());
         let rows = self.journal.connection.query_rows(&sql).await?;
         Ok(rows.into_iter().flatten().flatten().next().map(|state| String::from_utf8_lossy(&state).into_owned()))
@@ -95,7 +103,7 @@ impl Job {
     }
 
     /// False if it has not this row any more.
-    async fn becomes(&mut self, state: &str, from: &str) -> Result<bool> {
+    pub(super) async fn becomes(&mut self, state: &str, from: &str) -> Result<bool> {
         let sql = format!(
             "UPDATE loxo.database SET state = '{state}' WHERE {} AND state OPERATOR(pg_catalog.=) '{from}' RETURNING 1",
             self.is_it()
@@ -108,7 +116,7 @@ impl Job {
         self.journal.connection.query_rows(&sql).await.map(drop)
     }
 
-    fn end(self, first: &Cluster) {
+    pub(super) fn end(self, first: &Cluster) {
         first.pool.give_back(self.journal);
     }
 
@@ -130,12 +138,7 @@ impl Session {
         // Through this session's connections it is made on the nodes of this session's database.
         let _held = self.shared_objects_of(&context.nodes()).await?;
         let mut job = Job::begin(first, name).await?;
-        let here =
-            format!("SELECT FROM pg_catalog.pg_database WHERE datname OPERATOR(pg_catalog.=) {}", quote_literal(name));
-        let found = try_join_all(first.nodes().into_iter().map(|node| first.query_as_service(node, &here))).await?;
-        if found.iter().any(|rows| !rows.is_empty()) {
-            return Err(exists(name));
-        }
+        refuse_known(first, name).await?;
         let id = job.enter().await?;
         // Of an earlier one, of which this coordinator may not have been told.
         first.sessions().forget(name);
@@ -186,41 +189,43 @@ impl Session {
             return Ok(());
         }
         if !job.becomes("leaving", "ready").await? {
-            return Err(source_in_use(name, "It is being created, copied or dropped."));
+            return Err(source_in_use(name, IN_WORK));
         }
-        let job = source.insert(job);
+        *source = Some(job);
+        self.leave_to_nobody(name).await.map_err(|error| match error.code() {
+            SqlState::OBJECT_IN_USE => source_in_use(name, &error.text(pgerror::field::DETAIL)),
+            _ => error,
+        })
+    }
+
+    /// Fails if somebody stays in a database that is 'leaving', or something in it is prepared.
+    pub(super) async fn leave_to_nobody(&mut self, name: &str) -> Result<()> {
+        let context = self.context.clone();
         // Again when it is known that nothing is prepared: whoever was about to come when all were counted is there by now.
         for _ in 0..2 {
-            match self.have_all_leave(&job.name, false).await? {
-                0 => {}
-                count => return Err(source_in_use(name, &there_are(count, "other session"))),
+            match self.have_all_leave(name, false).await? {
+                0 => used_by_none(context.first(), name).await?,
+                count => return Err(in_use(name, &there_are(count, "other session"))),
             }
-            let used = used_by_none(first, name).await;
-            used.map_err(|error| source_in_use(name, &error.text(pgerror::field::DETAIL)))?;
         }
         Ok(())
     }
 
-    /// On one node. What coordinators and gtms still have open in a template, and open again, is ended until PostgreSQL keeps it out.
-    async fn make_database_on(&mut self, node: NodeId, sql: &str, source: Option<&Job>) -> Result<()> {
-        let Some(source) = source else { return self.run_only_on(node, sql).await.map(drop) };
+    /// On one node.
+    async fn make_database_on(&mut self, name: &str, node: NodeId, sql: &str, source: Option<&Job>) -> Result<()> {
         let context = self.context.clone();
-        let end = format!(
-            "SELECT pg_catalog.pg_terminate_backend(pid) FROM pg_catalog.pg_stat_activity \
-             WHERE datname OPERATOR(pg_catalog.=) {} AND application_name IN ('loxo', 'loxo gtm')",
-            quote_literal(&source.name)
-        );
-        let ending = async {
-            loop {
-                // If this does not work, PostgreSQL says who is in the way.
-                let _ = context.first().query_as_service(node, &end).await;
-                sleep(RESOLVE_LOOK).await;
-            }
+        let first = context.first();
+        let made = self.run_only_on(node, sql);
+        match source {
+            Some(source) => while_kept_out(first, node, &source.name, made).await?,
+            None => made.await?,
         };
-        tokio::select! {
-            done = self.run_only_on(node, sql) => done.map(drop),
-            () = ending => Ok(()),
-        }
+        let sql = format!(
+            "UPDATE pg_catalog.pg_database SET datallowconn = true, datconnlimit = loxo.stored_limit(loxo.connection_limit(datconnlimit), true) \
+             WHERE datname OPERATOR(pg_catalog.=) {} AND NOT datallowconn",
+            quote_literal(name)
+        );
+        first.query_as_service(node, &sql).await.map(drop)
     }
 
     /// `made`: where there may be a database then that was not there before.
@@ -237,7 +242,7 @@ impl Session {
         let home = self.home;
         let others = first.nodes().into_iter().filter(|node| *node != home);
         for node in std::iter::once(home).chain(others) {
-            let done = self.make_database_on(node, sql, source).await;
+            let done = self.make_database_on(name, node, sql, source).await;
             // Somebody else has made it there just now.
             if !done.as_ref().is_err_and(|error| error.code() == SqlState::DUPLICATE_DATABASE) {
                 made.push(node);
@@ -274,24 +279,14 @@ impl Session {
         })
     }
 
-    /// It can neither be filled nor dropped again by everybody if its options say so; and coordinators hash texts as they come, in UTF-8.
+    /// Coordinators hash texts as they come, in UTF-8.
     async fn check_made(&mut self, name: &str) -> Result<()> {
         let sql = format!(
-            "SELECT datistemplate OR NOT datallowconn, pg_catalog.pg_encoding_to_char(encoding) FROM pg_catalog.pg_database \
+            "SELECT pg_catalog.pg_encoding_to_char(encoding) FROM pg_catalog.pg_database \
              WHERE datname OPERATOR(pg_catalog.=) {}",
             quote_literal(name)
         );
-        let found = self.rows_on(self.home, &sql).await?;
-        let mut found = found.into_iter().flatten().map(Option::unwrap_or_default);
-        let (is_closed, encoding) = (found.next().unwrap_or_default(), found.next().unwrap_or_default());
-        if is_closed != "f" {
-            // A template could not be dropped.
-            let sql = format!("ALTER DATABASE {} IS_TEMPLATE false", catalog::quote_identifier(name));
-            self.context.first().query_as_service(self.home, &sql).await?;
-            let text = "CREATE DATABASE with IS_TEMPLATE true or ALLOW_CONNECTIONS false";
-            return Err(PgError::unsupported(text)
-                .hint("Leave it out; REVOKE CONNECT ON DATABASE … FROM PUBLIC keeps others away."));
-        }
+        let encoding = self.rows_on(self.home, &sql).await?.into_iter().flatten().flatten().next().unwrap_or_default();
         let encoding = String::from_utf8_lossy(&encoding);
         match is_foreign(&encoding) {
             false => Ok(()),
@@ -305,37 +300,29 @@ impl Session {
         let context = self.context.clone();
         let first = context.first();
         let of_it = format!(
-            "SELECT pg_catalog.pg_has_role(datdba, 'USAGE') FROM pg_catalog.pg_database \
-             WHERE datname OPERATOR(pg_catalog.=) {}",
+            "SELECT CASE WHEN NOT pg_catalog.pg_has_role(datdba, 'USAGE') THEN 'other' WHEN datistemplate THEN 'template' ELSE 'own' END \
+             FROM pg_catalog.pg_database WHERE datname OPERATOR(pg_catalog.=) {}",
             quote_literal(name)
         );
-        let read_only = self.rows_on(self.home, "SHOW transaction_read_only").await?;
-        if read_only.into_iter().flatten().flatten().next().as_deref() == Some(b"on") {
-            let text = "cannot execute DROP DATABASE in a read-only transaction";
-            return Err(PgError::new(SqlState::READ_ONLY_SQL_TRANSACTION, text));
-        }
+        self.refuse_read_only("DROP DATABASE").await?;
         let mut job = Job::begin(first, name).await?;
         let (found, state) = (self.rows_on(self.home, &of_it).await?, job.state().await?);
-        let message = format!("database \"{name}\" does not exist");
         match (found.into_iter().flatten().flatten().next(), &state) {
             (None, None) if missing_ok => {
-                self.notice(&PgError::with_severity(
-                    "NOTICE",
-                    SqlState::SUCCESSFUL_COMPLETION,
-                    format!("{message}, skipping"),
-                ));
+                let text = format!("{}, skipping", missing(name).message());
+                self.notice(&PgError::with_severity("NOTICE", SqlState::SUCCESSFUL_COMPLETION, text));
                 return Ok(());
             }
-            (None, None) => return Err(PgError::new(SqlState::INVALID_CATALOG_NAME, message)),
-            (Some(is_owner), _) if is_owner != "t" => {
-                let text = format!("must be owner of database {name}");
-                return Err(PgError::new(SqlState::INSUFFICIENT_PRIVILEGE, text));
+            (None, None) => return Err(missing(name)),
+            (Some(is_whose), _) if is_whose == "other" => return Err(not_owner(name)),
+            (Some(is_whose), _) if is_whose == "template" => {
+                return Err(PgError::new(SqlState::WRONG_OBJECT_TYPE, "cannot drop a template database"));
             }
             (Some(_), _) if *name == self.links.identity().database => {
                 return Err(PgError::new(SqlState::OBJECT_IN_USE, "cannot drop the currently open database"));
             }
             (Some(_), Some(state)) if state == "ready" => {}
-            (_, Some(_)) => return Err(in_use(name, "It is being created or dropped.")),
+            (_, Some(_)) => return Err(in_use(name, IN_WORK)),
             (Some(_), None) => {
                 return Err(PgError::unsupported(
                     "DROP DATABASE of the cluster's first database, or of one that is not the cluster's",
@@ -378,6 +365,17 @@ impl Session {
         Err(PgError::internal("a database was created or dropped in a transaction block"))
     }
 
+    pub(super) async fn refuse_read_only(&mut self, what: &str) -> Result<()> {
+        let read_only = self.rows_on(self.home, "SHOW transaction_read_only").await?;
+        match read_only.into_iter().flatten().flatten().next().as_deref() {
+            Some(b"on") => {
+                let text = format!("cannot execute {what} in a read-only transaction");
+                Err(PgError::new(SqlState::READ_ONLY_SQL_TRANSACTION, text))
+            }
+            _ => Ok(()),
+        }
+    }
+
     async fn may_end_sessions_in(&mut self, name: &str) -> Result<()> {
         let rights = Rights::read(&self.rows_on(self.home, RIGHTS).await?)?;
         let all = self.all_sessions().await?;
@@ -390,14 +388,16 @@ impl Session {
     /// No coordinator uses the database any more, unless somebody does who is not to be ended, or does not end in time: gives the number
     /// of sessions there.
     async fn have_all_leave(&mut self, name: &str, ends: bool) -> Result<usize> {
-        let patience = Instant::now() + END_MAX;
+        let patience = Instant::now() + if ends { END_MAX } else { STAY_MAX };
         loop {
             let question = question(&Question::Leave { database: name.to_owned(), ends })?;
             let answers = self.context.first().gtm.ask_all(question).await?;
             let counts = answers.iter().map(|answer| std::str::from_utf8(answer).ok()?.parse::<usize>().ok());
             let count = counts.sum::<Option<usize>>();
             match count.ok_or_else(|| PgError::protocol("another coordinator is not understood"))? {
-                count if count > 0 && ends && Instant::now() < patience => sleep(RESOLVE_LOOK).await,
+                count if count > 0 && Instant::now() < patience => {
+                    self.links.cancel().interrupt().or(sleep(RESOLVE_LOOK)).await?;
+                }
                 count => return Ok(count),
             }
         }
@@ -423,13 +423,53 @@ async fn rows_of(first: &Cluster) -> Result<String> {
 /// As the service user, whose right it is to end whoever is connected; nothing of it is left then, or an error tells of the first node
 /// where something is. A CREATE DATABASE that nobody waits for any more is waited for: it holds its lock to its end.
 async fn drop_on(first: &Cluster, nodes: &[NodeId], name: &str) -> Result<()> {
-    let sql = format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", catalog::quote_identifier(name));
-    let drop = async |node: &NodeId| {
-        first.query_as_service(*node, txn::AWAIT_DATABASES_SQL).await?;
-        first.query_as_service(*node, &sql).await
+    on_each(first, nodes, &txn::drop_database_sql(name)).await
+}
+
+/// As the service user; an error tells of the first node where it did not work.
+pub(super) async fn on_each(first: &Cluster, nodes: &[NodeId], steps: &[String; 2]) -> Result<()> {
+    let run = async |node: &NodeId| {
+        for step in steps {
+            first.query_as_service(*node, step).await?;
+        }
+        Ok(())
     };
-    let dropped = join_all(nodes.iter().map(drop)).await;
-    dropped.into_iter().try_for_each(|done| done.map(std::mem::drop))
+    join_all(nodes.iter().map(run)).await.into_iter().collect()
+}
+
+/// Does something that PostgreSQL does to a database only while nobody is connected to it on this node. What coordinators and gtms still
+/// have open there, and open again, is ended until PostgreSQL keeps it out.
+pub(super) async fn while_kept_out<T>(
+    first: &Cluster,
+    node: NodeId,
+    name: &str,
+    work: impl Future<Output = Result<T>>,
+) -> Result<T> {
+    let end = format!(
+        "SELECT pg_catalog.pg_terminate_backend(pid) FROM pg_catalog.pg_stat_activity \
+         WHERE datname OPERATOR(pg_catalog.=) {} AND application_name IN ('loxo', 'loxo gtm')",
+        quote_literal(name)
+    );
+    let mut work = std::pin::pin!(work);
+    loop {
+        let ending = async {
+            // If this does not work, PostgreSQL says who is in the way.
+            let _ = first.query_as_service(node, &end).await;
+            sleep(RESOLVE_LOOK).await;
+        };
+        tokio::select! {
+            done = &mut work => return done,
+            () = ending => {}
+        }
+    }
+}
+
+/// No datanode may have a database of this name, whoever made it.
+pub(super) async fn refuse_known(first: &Cluster, name: &str) -> Result<()> {
+    let here =
+        format!("SELECT FROM pg_catalog.pg_database WHERE datname OPERATOR(pg_catalog.=) {}", quote_literal(name));
+    let found = try_join_all(first.nodes().into_iter().map(|node| first.query_as_service(node, &here))).await?;
+    if found.iter().any(|rows| !rows.is_empty()) { Err(exists(name)) } else { Ok(()) }
 }
 
 /// What no DROP DATABASE gets past, since some nodes would drop it and others not: prepared transactions (ours are ended by recovery
@@ -469,7 +509,15 @@ fn there_are(count: usize, what: &str) -> String {
     }
 }
 
-fn exists(name: &str) -> PgError {
+pub(super) fn missing(name: &str) -> PgError {
+    PgError::new(SqlState::INVALID_CATALOG_NAME, format!("database \"{name}\" does not exist"))
+}
+
+pub(super) fn not_owner(name: &str) -> PgError {
+    PgError::new(SqlState::INSUFFICIENT_PRIVILEGE, format!("must be owner of database {name}"))
+}
+
+pub(super) fn exists(name: &str) -> PgError {
     PgError::new(SqlState::DUPLICATE_DATABASE, format!("database \"{name}\" already exists"))
 }
 
@@ -478,7 +526,7 @@ fn source_in_use(name: &str, detail: &str) -> PgError {
     PgError::new(SqlState::OBJECT_IN_USE, text).detail(detail.to_owned())
 }
 
-fn in_use(name: &str, detail: &str) -> PgError {
+pub(super) fn in_use(name: &str, detail: &str) -> PgError {
     PgError::new(SqlState::OBJECT_IN_USE, format!("database \"{name}\" is being accessed by other users"))
         .detail(detail)
 }

@@ -2,7 +2,7 @@
 //!
 //! * [`plan`]: planning with the session's catalog.
 //! * [`cursors`]: DECLARE and what it keeps; [`cluster_command`]: node groups, EXECUTE DIRECT.
-//! * [`databases`]: CREATE and DROP DATABASE.
+//! * [`databases`]: CREATE and DROP DATABASE; [`rename_database`]: another name.
 //! * [`connection_limits`]: CONNECTION LIMIT of roles and databases.
 //! * [`all_sessions`]: statements that ask for sessions, sizes and statistics of the whole cluster.
 //! * [`statement_costs`]: what a statement has cost.
@@ -14,6 +14,7 @@ mod connection_limits;
 pub(crate) mod cursors;
 mod databases;
 pub(crate) mod plan;
+mod rename_database;
 mod statement_costs;
 mod statistics;
 
@@ -32,7 +33,24 @@ use crate::engine::run::Completion;
 use crate::session::Session;
 use crate::session::own_settings::STATEMENT_TIMEOUT;
 
+/// No client may come in.
+pub fn closed_to_clients(database: &str) -> PgError {
+    let text = format!("database \"{database}\" is not currently accepting connections");
+    PgError::fatal(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, text)
+}
+
 impl Session {
+    /// [`Session::start`] for a client that comes, unless the database is closed to clients.
+    ///
+    /// # Errors
+    /// 55000 if it is; those of the start.
+    pub async fn come_in(&mut self, is_own: bool) -> Result<HashMap<String, String>> {
+        if !is_own && self.links.login().await?.limits.is_closed {
+            return Err(closed_to_clients(&self.links.identity().database));
+        }
+        self.start().await
+    }
+
     /// Connects to the home node, which checks user and settings; gives the parameters a client is told at its start.
     pub async fn start(&mut self) -> Result<HashMap<String, String>> {
         self.acquire(self.home, Mode::Autocommit).await?;

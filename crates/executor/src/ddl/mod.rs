@@ -399,6 +399,11 @@ fn effect_call(effect: &Effect) -> Option<OwnCall> {
         Effect::UntieCapture { table, trigger } => {
             return Some(OwnCall::about("untie_capture", table, &format!(", {}", quote_literal(trigger))));
         }
+        Effect::SetConnections { database, limit, allowed } => {
+            let word = |value: Option<String>| value.unwrap_or_else(|| "NULL".to_owned());
+            let (limit, allowed) = (word(limit.map(|most| most.to_string())), word(allowed.map(|is| is.to_string())));
+            return Some(OwnCall::new("set_connections", format!("{}, {limit}, {allowed}", quote_literal(database))));
+        }
         Effect::CaptureOthers { table } => return Some(OwnCall::about("capture_others", table, "")),
         Effect::Run(_) | Effect::RenameTable { .. } | Effect::RenameColumn { .. } | Effect::RenameSchema { .. } => {
             return None;

@@ -98,7 +98,7 @@ impl Session {
         let has_it = format!("SELECT FROM loxo.node WHERE id OPERATOR(pg_catalog.=) {}", node.id.0);
         for (name, state) in &all.others {
             if state != "ready" {
-                let text = format!("database {} is being created or dropped", quote_identifier(name));
+                let text = format!("database {} is being created, renamed or dropped", quote_identifier(name));
                 return Err(PgError::new(SqlState::OBJECT_IN_USE, text).hint("Run it again in a few seconds."));
             }
             if !self.ask_in(name, &has_it).await?.is_empty() {

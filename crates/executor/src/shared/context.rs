@@ -136,8 +136,10 @@ impl Context {
             let (id, state) = (found.next(), found.next());
             match state.as_deref() {
                 Some("ready") => return Ok(id.map(|id| txn::Database::new(name, id))),
-                // Whoever wants to drop it finds out whether anybody uses it.
-                Some("leaving") if tokio::time::Instant::now() < patience => tokio::time::sleep(LEAVE_LOOK).await,
+                // Whoever wants to drop or rename it finds out whether anybody uses it.
+                Some("leaving" | "renaming") if tokio::time::Instant::now() < patience => {
+                    tokio::time::sleep(LEAVE_LOOK).await
+                }
                 _ => return Ok(None),
             }
         }

@@ -321,16 +321,9 @@ fn refused_key(column: &str, doing: &str) -> PgError {
 pub(super) fn rename(ctx: &Context<'_>, statement: &Statement, rename: &RenameStmt) -> Result<DdlPlan> {
     let mut plan = as_it_stands(statement, everywhere(ctx), DdlKind::Schema);
     let kind = ObjectType::try_from(rename.rename_type).unwrap_or(ObjectType::Undefined);
-    match kind {
-        ObjectType::ObjectDatabase => {
-            return Err(PgError::unsupported("RENAME of a database")
-                .hint("Create another one, and fill it by pg_dump and psql."));
-        }
-        ObjectType::ObjectSchema => {
-            let (schema, new_schema) = (rename.subname.clone(), rename.newname.clone());
-            plan.effects.push(Effect::RenameSchema { schema, new_schema });
-        }
-        _ => {}
+    if kind == ObjectType::ObjectSchema {
+        let (schema, new_schema) = (rename.subname.clone(), rename.newname.clone());
+        plan.effects.push(Effect::RenameSchema { schema, new_schema });
     }
     let Some(name) = &rename.relation else { return Ok(plan) };
     if is_temporary(ctx, name) {

@@ -42,6 +42,10 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
         NodeEnum::CreateTableAsStmt(_) | NodeEnum::SelectStmt(_) => create_as::create_table_as(ctx, statement, node),
         NodeEnum::AlterTableStmt(alter) => alter::alter_table(ctx, statement, alter).map(boxed),
         NodeEnum::IndexStmt(index) => index::create_index(ctx, statement, index).map(boxed),
+        NodeEnum::RenameStmt(rename) if rename.rename_type == ObjectType::ObjectDatabase as i32 => {
+            let (name, new_name) = (rename.subname.clone(), rename.newname.clone());
+            Ok(Plan::Cluster(Box::new(ClusterCommand::RenameDatabase { name, new_name })))
+        }
         NodeEnum::RenameStmt(rename) => alter::rename(ctx, statement, rename).map(boxed),
         NodeEnum::AlterObjectSchemaStmt(move_to) => alter::set_schema(ctx, statement, move_to).map(boxed),
         NodeEnum::DropStmt(drop) => ddl.drop(drop),
@@ -49,6 +53,9 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
             let (name, sql) = (create.dbname.clone(), statement.node_sql.to_string());
             let template = tree::option_of(&create.options, "template").and_then(tree::text_of).map(str::to_owned);
             Ok(Plan::Cluster(Box::new(ClusterCommand::CreateDatabase { name, template, sql })))
+        }
+        NodeEnum::AlterDatabaseStmt(alter) => {
+            node_options::alter_database(ddl.everywhere(DdlKind::Schema), alter).map(boxed)
         }
         NodeEnum::DropdbStmt(drop) => {
             let force = tree::options(&drop.options).any(|option| option.defname == "force");
@@ -285,11 +292,6 @@ fn is_temporary(ctx: &Context<'_>, name: &RangeVar) -> bool {
 /// What we do not run on all nodes. Everything else that the grammar knows is run as it stands.
 fn refusal(node: &NodeEnum) -> Option<PgError> {
     let (what, hint) = match node {
-        NodeEnum::AlterDatabaseStmt(alter)
-            if tree::options(&alter.options).any(|o| o.defname != "connection_limit") =>
-        {
-            ("ALTER DATABASE with this option", "CONNECTION LIMIT and ALTER DATABASE … SET are possible.")
-        }
         NodeEnum::CreateSubscriptionStmt(_)
         | NodeEnum::AlterSubscriptionStmt(_)
         | NodeEnum::DropSubscriptionStmt(_) => ("a subscription", "Load the rows through a coordinator instead."),

@@ -1,5 +1,7 @@
 //! The parsed statement and its classification.
 
+#![allow(missing_docs)]
+
 use std::sync::Arc;
 
 use pg_query::NodeEnum;
@@ -38,7 +40,6 @@ pub struct Statement {
 
 /// The classification: every raw statement of PostgreSQL 18's grammar has a place here, or parsing refuses it by name.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(missing_docs)]
 pub enum StatementKind {
     /// SELECT, VALUES, TABLE (also with data-modifying WITH).
     Select,
@@ -105,18 +106,12 @@ pub enum StatementKind {
     Cluster(Box<ClusterCommand>),
 }
 
-/// `BEGIN`, `COMMIT`, …
+/// `BEGIN` and `START TRANSACTION`, `COMMIT`, …
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum Transaction {
-    /// BEGIN and START TRANSACTION.
     Begin(TransactionModes),
-    Commit {
-        chain: bool,
-    },
-    Rollback {
-        chain: bool,
-    },
+    Commit { chain: bool },
+    Rollback { chain: bool },
     Savepoint(String),
     Release(String),
     RollbackTo(String),
@@ -138,7 +133,6 @@ pub struct TransactionModes {
 
 /// `SET` and `RESET`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum SetStatement {
     /// `SET [LOCAL] name = values`; the values as text, lists in order; `name` in lower case as PostgreSQL compares it.
     Value {
@@ -163,7 +157,6 @@ pub enum SetStatement {
 
 /// `DISCARD`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum Discard {
     All,
     Plans,
@@ -184,7 +177,6 @@ pub struct ExplainStatement {
 
 /// `DECLARE name CURSOR FOR query`.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(missing_docs)]
 pub struct DeclareCursor {
     pub name: String,
     pub binary: bool,
@@ -209,7 +201,6 @@ pub struct Fetch {
 
 /// Direction of [`Fetch`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum FetchDirection {
     Forward,
     Backward,
@@ -234,7 +225,6 @@ pub struct CopyStatement {
 
 /// Subject of a COPY.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(missing_docs)]
 pub enum CopySubject {
     /// A table with its column list (empty: all columns).
     Relation { schema: Option<String>, name: String, columns: Vec<String> },
@@ -244,7 +234,6 @@ pub enum CopySubject {
 
 /// The other end of a COPY.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum CopyEndpoint {
     /// STDIN or STDOUT: the client.
     Client,
@@ -254,7 +243,6 @@ pub enum CopyEndpoint {
 
 /// Value of a COPY option.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum CopyValue {
     Text(String),
     /// `HEADER 1` is not `HEADER '1'`.
@@ -277,7 +265,6 @@ pub struct DistributeBy {
 
 /// The kind of distribution.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum DistributionKind {
     Hash(Vec<String>),
     Modulo(String),
@@ -289,7 +276,6 @@ pub enum DistributionKind {
 
 /// `TO NODE (…)` or `TO GROUP g`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum NodeSelection {
     Nodes(Vec<String>),
     Group(String),
@@ -297,7 +283,6 @@ pub enum NodeSelection {
 
 /// `ALTER TABLE t <actions>` where all actions are about distribution.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
-#[allow(missing_docs)]
 pub struct Redistribution {
     pub schema: Option<String>,
     pub name: String,
@@ -311,7 +296,6 @@ pub struct Redistribution {
 
 /// Commands of the cluster: those that PostgreSQL's grammar does not know, and those of databases.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum ClusterCommand {
     /// `EXECUTE DIRECT ON (node, …) 'query'`.
     ExecuteDirect {
@@ -332,11 +316,10 @@ pub enum ClusterCommand {
     /// Of all databases and users, whatever it says of them.
     CleanConnection(CleanTarget),
     /// `ALTER CLUSTER REBALANCE [WITHOUT NODE (name, …)] [LEVEL] [RATE rows]`: spreads the buckets evenly over all datanodes but these.
+    /// With `level` the rows of tables without a key too, each over its own nodes; `rate`: most rows a second.
     Rebalance {
         without: Vec<String>,
-        /// The rows of tables without a key too, each over its own nodes.
         level: bool,
-        /// Most rows a second.
         rate: Option<u32>,
     },
     /// `ALTER CLUSTER REBALANCE PAUSE | RESUME | CANCEL`.
@@ -357,6 +340,11 @@ pub enum ClusterCommand {
         force: bool,
         sql: String,
     },
+    /// `ALTER DATABASE … RENAME TO`.
+    RenameDatabase {
+        name: String,
+        new_name: String,
+    },
     CreateBarrier,
     /// And UNPAUSE CLUSTER.
     PauseCluster,
@@ -364,7 +352,6 @@ pub enum ClusterCommand {
 
 /// `WITH (TYPE = 'datanode', HOST = …, PORT = …, PRIMARY, PREFERRED)`; `None` where nothing is said.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
-#[allow(missing_docs)]
 pub struct NodeOptions {
     /// `coordinator`, `datanode` or `gtm`.
     pub node_type: Option<String>,
@@ -376,7 +363,6 @@ pub struct NodeOptions {
 
 /// What becomes of the rebalance that is under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum RebalanceControl {
     Pause,
     Resume,
@@ -385,7 +371,6 @@ pub enum RebalanceControl {
 
 /// `CLEAN CONNECTION TO …`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum CleanTarget {
     Coordinators(Vec<String>),
     Nodes(Vec<String>),

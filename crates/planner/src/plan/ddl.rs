@@ -1,5 +1,7 @@
 //! Plans of what changes the catalog, and where a table's rows are to be.
 
+#![allow(missing_docs)]
+
 use std::sync::Arc;
 
 use catalog::{MapId, NodeId, Relation, RelationKind};
@@ -60,7 +62,6 @@ pub enum Elsewhere {
     /// The statement without them.
     Without(String),
     /// `CREATE TABLE … ()`: between the parentheses go the columns that this table has got on the primary datanode.
-    #[allow(missing_docs)]
     Copied { table: String, sql: String },
 }
 
@@ -72,13 +73,11 @@ pub enum Fill {
     /// The materialized view of this name: it has to be opened for INSERT first, and closed afterwards.
     MaterializedView(String),
     /// A new column of a table, by UPDATE; then this text runs on all nodes.
-    #[allow(missing_docs)]
     Column { table: String, finish: String },
 }
 
 /// A change of the metadata in schema `loxo`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum Effect {
     /// A new distributed table.
     CreateTable { schema: String, name: String, distribution: Placement, by_default: bool },
@@ -100,13 +99,14 @@ pub enum Effect {
     UntieCapture { table: String, trigger: String },
     /// All triggers BEFORE … FOR EACH ROW of a table are captured for.
     CaptureOthers { table: String },
+    /// ALTER DATABASE: how many sessions there may be, and whether any; `None` as before.
+    SetConnections { database: String, limit: Option<i32>, allowed: Option<bool> },
     /// This statement runs on all nodes too.
     Run(String),
 }
 
 /// The resolved distribution of a new table.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum Placement {
     Hash { columns: Vec<String>, map: MapRequest },
     Modulo { column: String, map: MapRequest },
@@ -125,7 +125,6 @@ pub enum MapRequest {
 
 /// See [`Plan::Redistribute`](super::Plan::Redistribute).
 #[derive(Clone, Debug)]
-#[allow(missing_docs)]
 pub struct Redistribute {
     pub target: Arc<Relation>,
     /// The new placement, complete: what the statement leaves open is as before.

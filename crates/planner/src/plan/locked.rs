@@ -1,5 +1,7 @@
 //! Rows of several nodes that a query locks.
 
+#![allow(missing_docs)]
+
 use std::sync::Arc;
 
 use catalog::{Column, NodeId, Relation};
@@ -23,7 +25,6 @@ pub struct Locked {
     pub targets: Vec<LockTarget>,
     /// Expressions in SQL.
     pub limit: Option<String>,
-    #[allow(missing_docs)]
     pub offset: Option<String>,
     /// The columns that say where the rows are stay: a cursor keeps them.
     pub keeps_places: bool,
@@ -31,7 +32,6 @@ pub struct Locked {
 
 /// What an UPDATE or DELETE with WHERE CURRENT OF is about.
 #[derive(Clone, Debug)]
-#[allow(missing_docs)]
 pub struct CurrentOf {
     pub relation: Arc<Relation>,
     /// What the statement calls it.
@@ -75,14 +75,7 @@ pub enum LockedBy {
         names_table: bool,
     },
     /// Of a replicated table: a hash of the row, a blank and the value of the key. It is locked on this copy.
-    Key {
-        #[allow(missing_docs)]
-        node: NodeId,
-        #[allow(missing_docs)]
-        column: String,
-        #[allow(missing_docs)]
-        type_name: String,
-    },
+    Key { node: NodeId, column: String, type_name: String },
 }
 
 impl LockTarget {

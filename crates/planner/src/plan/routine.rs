@@ -1,5 +1,7 @@
 //! Statements that the coordinator runs in steps.
 
+#![allow(missing_docs)]
+
 use catalog::Oid;
 
 use super::{BeforeRows, DdlPlan, Each, Explain, Instead, PerRow, Rewritten, Triggered};
@@ -7,7 +9,6 @@ use crate::parse::Statement;
 
 /// See [`Plan::Routine`](crate::Plan::Routine).
 #[derive(Clone, Debug)]
-#[allow(missing_docs)]
 pub enum Routine {
     /// DO: the source of the block.
     Block { source: String },
@@ -30,7 +31,6 @@ pub enum Routine {
     /// A query, and what is done with its rows.
     Rows(OfRows),
     /// The statement, whose names need no search path, planned once more: as this role, under [`OWN_PATH`](crate::OWN_PATH).
-    #[allow(missing_docs)]
     As { owner: String, sql: String },
     /// EXPLAIN ANALYZE of a statement that is run in steps: it is run, and told of.
     Explained(Box<Explained>),
@@ -42,7 +42,6 @@ pub enum Routine {
 
 /// See [`Routine::Explained`].
 #[derive(Clone, Debug)]
-#[allow(missing_docs)]
 pub struct Explained {
     pub statement: Statement,
     pub explain: Explain,
@@ -50,7 +49,6 @@ pub struct Explained {
 
 /// A call.
 #[derive(Clone, Debug)]
-#[allow(missing_docs)]
 pub struct RoutineCall {
     pub function: Oid,
     pub name: String,
@@ -64,7 +62,6 @@ pub struct RoutineCall {
 
 /// An argument, as SQL.
 #[derive(Clone, Debug)]
-#[allow(missing_docs)]
 pub struct Argument {
     /// As in `name => value`.
     pub name: Option<String>,
@@ -117,7 +114,6 @@ pub struct OfRows {
 
 /// An INSERT that gets numbers of sequences as parameters: see [`dml::drawn`](crate::dml).
 #[derive(Clone, Debug)]
-#[allow(missing_docs)]
 pub struct Drawn {
     /// For each sequence the expression that draws a number, and how often; in the order of the further parameters.
     pub draws: Vec<(String, usize)>,

@@ -7,8 +7,8 @@
 //! any other: prepared transactions are listed for all of a server's databases.
 //!
 //! `loxo.database` in the first database, on the primary datanode, notes which others there are, and is the journal of those who
-//! make and drop one. They hold a ROW SHARE lock on it until they are done. Whoever gets an EXCLUSIVE lock knows that nobody is at
-//! work, so what is neither ready nor gone was left by the dead: it is dropped everywhere.
+//! make, drop and rename one. They hold a ROW SHARE lock on it until they are done. Whoever gets an EXCLUSIVE lock knows that nobody is
+//! at work, so what is neither ready nor gone was left by the dead: it is dropped everywhere, or has its earlier name again everywhere.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -36,17 +36,61 @@ const UNUSED_MAX: Duration = Duration::from_secs(300);
 const UNUSED_LOOK: Duration = Duration::from_secs(1);
 /// Between two looks for what was left by the dead.
 const TIDY_INTERVAL: Duration = Duration::from_secs(2);
-/// A look must be over within this time, a database dropped on a node within the second.
+/// A look must be over within this time, a database dropped or renamed on a node within the second.
 const LOOK_MAX: Duration = Duration::from_secs(5);
-const DROP_MAX: Duration = Duration::from_secs(60);
+const STEP_MAX: Duration = Duration::from_secs(60);
 
 /// At another isolation level the rows would be those from before the lock.
 const LEFT_SQL: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; LOCK TABLE loxo.database IN EXCLUSIVE MODE NOWAIT; \
      UPDATE loxo.database SET state = 'ready' WHERE state OPERATOR(pg_catalog.=) 'leaving'; \
-     SELECT name FROM loxo.database WHERE state OPERATOR(pg_catalog.<>) 'ready'";
+     SELECT name, new_name FROM loxo.database \
+     WHERE state OPERATOR(pg_catalog.<>) 'ready' AND state OPERATOR(pg_catalog.<>) 'reserved'";
 
-/// Waits for those that make a database at the moment: what they make is not to be seen before.
-pub const AWAIT_DATABASES_SQL: &str = "BEGIN; LOCK TABLE pg_catalog.pg_database IN SHARE MODE; COMMIT";
+/// Waits for those that make or rename a database at the moment: what they do is not to be seen before.
+const AWAIT_DATABASES_SQL: &str = "BEGIN; LOCK TABLE pg_catalog.pg_database IN SHARE MODE; COMMIT";
+
+/// Two steps on one node as a superuser. The first lets the second drop what is or becomes a template too.
+pub fn drop_database_sql(name: &str) -> [String; 2] {
+    let is_it = format!("datname OPERATOR(pg_catalog.=) {}", literal(name));
+    let first = format!(
+        "{AWAIT_DATABASES_SQL}; UPDATE pg_catalog.pg_database SET datistemplate = false WHERE {is_it} AND datistemplate"
+    );
+    [first, format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", quoted(name))]
+}
+
+/// Likewise: a database has its earlier name again if it has the new one there.
+pub fn take_name_back_sql(name: &str, new_name: &str) -> [String; 2] {
+    let is_there = |name| {
+        format!("EXISTS (SELECT FROM pg_catalog.pg_database WHERE datname OPERATOR(pg_catalog.=) {})", literal(name))
+    };
+    let body = format!(
+        "BEGIN IF {} AND NOT {} THEN ALTER DATABASE {} RENAME TO {}; END IF; END",
+        is_there(new_name),
+        is_there(name),
+        quoted(new_name),
+        quoted(name)
+    );
+    [AWAIT_DATABASES_SQL.to_owned(), format!("DO {}", literal(&body))]
+}
+
+/// Then the journal has it as before.
+pub fn name_is_back_sql(name: &str) -> String {
+    let name = literal(name);
+    format!(
+        "DELETE FROM loxo.database AS r USING loxo.database AS d WHERE d.name OPERATOR(pg_catalog.=) {name} \
+           AND d.state OPERATOR(pg_catalog.=) 'renaming' AND r.name OPERATOR(pg_catalog.=) d.new_name \
+           AND r.state OPERATOR(pg_catalog.=) 'reserved'; \
+         UPDATE loxo.database SET state = 'ready', new_name = NULL \
+         WHERE name OPERATOR(pg_catalog.=) {name} AND state OPERATOR(pg_catalog.=) 'renaming'"
+    )
+}
+
+/// A database in the journal that nobody works on.
+struct Left {
+    name: String,
+    /// What it was to be called, if it was being renamed.
+    new_name: Option<String>,
+}
 
 /// See the module's page.
 pub(super) struct Databases {
@@ -178,7 +222,7 @@ async fn is_noted(primary: Option<&ConnectOptions>, database: &Database) -> bool
     matches!(timeout(LOOK_MAX, asked).await, Ok(Ok(rows)) if !rows.is_empty())
 }
 
-/// Drops what was left by the dead, for ever; `None` at once without datanodes.
+/// Sees to what was left by the dead, for ever; `None` at once without datanodes.
 async fn tidy(members: Members) -> Option<Database> {
     let primary = members.primary()?.clone();
     let (mut kept, mut told) = (None, String::new());
@@ -186,7 +230,7 @@ async fn tidy(members: Members) -> Option<Database> {
         let looked = timeout(LOOK_MAX, look(&primary, &mut kept)).await;
         let done = match looked {
             Ok(Ok(left)) if left.is_empty() => Ok(()),
-            Ok(Ok(left)) => drop_all(&members, &mut kept, &left).await,
+            Ok(Ok(left)) => settle(&members, &mut kept, &left).await,
             // Somebody is at work, or the metadata are of a version that has no such table.
             Ok(Err(error)) if [SqlState::LOCK_NOT_AVAILABLE, SqlState::UNDEFINED_TABLE].contains(&error.code()) => {
                 Ok(())
@@ -206,7 +250,7 @@ async fn tidy(members: Members) -> Option<Database> {
 }
 
 /// What was left; the lock is kept if there is something.
-async fn look(primary: &ConnectOptions, kept: &mut Option<Connection>) -> Result<Vec<String>> {
+async fn look(primary: &ConnectOptions, kept: &mut Option<Connection>) -> Result<Vec<Left>> {
     let connection = match kept.as_mut().filter(|connection| connection.is_idle()) {
         Some(connection) => connection,
         None => kept.insert(Connection::connect(primary).await?),
@@ -215,20 +259,33 @@ async fn look(primary: &ConnectOptions, kept: &mut Option<Connection>) -> Result
     if !matches!(&found, Ok(rows) if !rows.is_empty()) && connection.is_drained() {
         connection.execute("COMMIT").await?;
     }
-    let names = found?.into_iter().flatten().flatten();
-    Ok(names.map(|name| String::from_utf8_lossy(&name).into_owned()).collect())
+    let mut names =
+        found?.into_iter().flatten().map(|name| name.map(|name| String::from_utf8_lossy(&name).into_owned()));
+    let mut left = Vec::new();
+    while let (Some(Some(name)), Some(new_name)) = (names.next(), names.next()) {
+        left.push(Left { name, new_name });
+    }
+    Ok(left)
 }
 
 /// Under the lock, which this gives up.
-async fn drop_all(members: &Members, kept: &mut Option<Connection>, names: &[String]) -> Result<()> {
+async fn settle(members: &Members, kept: &mut Option<Connection>, all: &[Left]) -> Result<()> {
     let Some(journal) = kept else { return Ok(()) };
     let datanodes = members.ask(journal).await?;
     let mut outcome = Ok(());
-    for name in names {
-        match drop_everywhere(&datanodes, name).await {
+    for Left { name, new_name } in all {
+        let (steps, note, told) = match new_name {
+            None => (drop_database_sql(name), forget_sql(name), "what was left of a database has been dropped"),
+            Some(new) => (
+                take_name_back_sql(name, new),
+                name_is_back_sql(name),
+                "a database that was being renamed has its name again",
+            ),
+        };
+        match everywhere(&datanodes, &steps).await {
             Ok(()) => {
-                info!(database = name, "what was left of a database has been dropped");
-                journal.query_rows(&forget_sql(name)).await?;
+                info!(database = name, "{told}");
+                journal.query_rows(&note).await?;
             }
             Err(error) => outcome = Err(error),
         }
@@ -238,21 +295,26 @@ async fn drop_all(members: &Members, kept: &mut Option<Connection>, names: &[Str
 }
 
 /// On all of these; what is not there is no error.
-async fn drop_everywhere(datanodes: &Datanodes, name: &str) -> Result<()> {
-    let sql = format!("DROP DATABASE IF EXISTS \"{}\" WITH (FORCE)", name.replace('"', "\"\""));
-    let drop = async |(_, node): (u16, &ConnectOptions)| {
-        let dropped = async {
+async fn everywhere(datanodes: &Datanodes, steps: &[String; 2]) -> Result<()> {
+    let run = async |(_, node): (u16, &ConnectOptions)| {
+        let done = async {
             let mut session = Connection::connect(node).await?;
-            session.query_rows(AWAIT_DATABASES_SQL).await?;
-            session.query_rows(&sql).await.map(drop)
+            for step in steps {
+                session.query_rows(step).await?;
+            }
+            Ok(())
         };
-        timeout(DROP_MAX, dropped).await.unwrap_or_else(|_| Err(PgError::connection("a datanode does not answer")))
+        timeout(STEP_MAX, done).await.unwrap_or_else(|_| Err(PgError::connection("a datanode does not answer")))
     };
-    join_all(datanodes.iter().map(drop)).await.into_iter().collect()
+    join_all(datanodes.iter().map(run)).await.into_iter().collect()
 }
 
 fn forget_sql(name: &str) -> String {
     format!("DELETE FROM loxo.database WHERE name OPERATOR(pg_catalog.=) {}", literal(name))
+}
+
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
 }
 
 fn literal(text: &str) -> String {

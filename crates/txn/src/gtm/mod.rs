@@ -65,7 +65,7 @@ mod upkeep;
 mod welcome;
 
 pub use client::{CatalogState, GtmClient, InvalidationGuard};
-pub use databases::AWAIT_DATABASES_SQL;
+pub use databases::{drop_database_sql, name_is_back_sql, take_name_back_sql};
 pub use global_snapshot::{GlobalSnapshot, READ_BARRIER_SQL, SNAPSHOT_SQL};
 pub use server::{GtmOptions, serve};
 pub use welcome::leads;

@@ -37,23 +37,24 @@ pub(crate) struct Login {
 pub(crate) struct Limits {
     pub(crate) of_role: i32,
     pub(crate) in_database: i32,
+    /// The database takes no clients.
+    pub(crate) is_closed: bool,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { of_role: -1, in_database: -1 }
+        Self { of_role: -1, in_database: -1, is_closed: false }
     }
 }
 
 impl Limits {
-    /// From both as a datanode has them.
+    /// The role's as a datanode has it, and the database's as users have set it.
     fn of(text: &str) -> Self {
-        let mut limits = text.split(' ').map(|limit| {
-            let limit = limit.parse().unwrap_or(-1);
-            if limit >= LIMIT_BASE { limit - LIMIT_BASE } else { limit }
-        });
-        let mut next = || limits.next().unwrap_or(-1);
-        Self { of_role: next(), in_database: next() }
+        let mut words = text.split(' ');
+        let mut limit = || words.next().and_then(|limit| limit.parse().ok()).unwrap_or(-1);
+        let (of_role, in_database) = (limit(), limit());
+        let of_role = if of_role >= LIMIT_BASE { of_role - LIMIT_BASE } else { of_role };
+        Self { of_role, in_database, is_closed: words.next() == Some("t") }
     }
 }
 
@@ -137,7 +138,7 @@ pub(super) fn login_sql(user: &str) -> String {
          (SELECT pg_catalog.string_agg(u.setting, pg_catalog.chr({}) ORDER BY s.setrole <> 0, s.setdatabase <> 0, u.number) \
           FROM pg_catalog.pg_db_role_setting s, pg_catalog.unnest(s.setconfig) WITH ORDINALITY u(setting, number) \
           WHERE s.setrole IN (0, r.oid) AND s.setdatabase IN (0, d.oid)), \
-         pg_catalog.concat_ws(' ', r.rolconnlimit, d.datconnlimit) \
+         pg_catalog.concat_ws(' ', r.rolconnlimit, loxo.connection_limit(d.datconnlimit), r.rolcanlogin AND loxo.is_closed(d.datconnlimit)) \
          FROM pg_catalog.pg_roles r, pg_catalog.pg_database d \
          WHERE r.rolname = {} AND d.datname = pg_catalog.current_database()",
         SEPARATOR as u32,
@@ -166,10 +167,10 @@ mod tests {
 
     #[test]
     fn limits_are_those_that_users_set() {
-        let limits = |of_role, in_database| Limits { of_role, in_database };
-        assert_eq!(Limits::of("1073741824 1073741831"), limits(0, 7));
-        assert_eq!(Limits::of("-1 3"), limits(-1, 3));
-        assert_eq!(Limits::of(""), limits(-1, -1));
+        let limits = |of_role, in_database, is_closed| Limits { of_role, in_database, is_closed };
+        assert_eq!(Limits::of("1073741824 7 f"), limits(0, 7, false));
+        assert_eq!(Limits::of("-1 3 t"), limits(-1, 3, true));
+        assert_eq!(Limits::of(""), limits(-1, -1, false));
     }
 
     #[test]
