@@ -69,8 +69,8 @@ struct Server {
     idle: Mutex<Idle>,
 }
 
-/// Links in the order in which they were given back: no more than a node may have, so whoever wants one looks at each.
-#[expect(clippy::vec_box, reason = "each statement takes a link and gives it back, and a link is large")]
+/// Links in the order in which they were given back: no more than a node may have, so whoever wants one looks at each. In boxes, for
+/// each statement takes one and gives it back, and a link is large.
 type Idle = Vec<Box<Link>>;
 
 /// Whose links.
