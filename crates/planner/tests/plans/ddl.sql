@@ -355,12 +355,14 @@ Cluster DropDatabase { name: "d", missing_ok: true, force: true, sql: "DROP DATA
 ALTER DATABASE d CONNECTION LIMIT 3
 ----
 Ddl Schema on [0 1 2]
-  ALTER DATABASE d CONNECTION LIMIT 3
+  ALTER DATABASE d
+  SetConnections { database: "d", limit: Some(3), allowed: None }
 
 ALTER DATABASE d CONNECTION LIMIT 3 IS_TEMPLATE true
 ----
-ERROR 0A000 ALTER DATABASE with this option is not supported on distributed tables
-  hint: CONNECTION LIMIT and ALTER DATABASE … SET are possible.
+Ddl Schema on [0 1 2]
+  ALTER DATABASE d IS_TEMPLATE TRUE
+  SetConnections { database: "d", limit: Some(3), allowed: None }
 
 CREATE TRIGGER tr BEFORE INSERT ON orders FOR EACH ROW EXECUTE FUNCTION rounds()
 ----
@@ -500,7 +502,7 @@ Routine
 
 CREATE NODE dn4 WITH (TYPE = 'datanode', HOST = 'h', PORT = 5432, PRIMARY)
 ----
-Cluster CreateNode { name: "dn4", options: NodeOptions { node_type: Some("datanode"), host: Some("h"), port: Some(5432), primary: Some(true), preferred: None } }
+Cluster CreateNode("dn4", NodeOptions { node_type: Some("datanode"), host: Some("h"), port: Some(5432), primary: Some(true), preferred: None })
 
 EXECUTE DIRECT ON (dn1, dn2) 'SELECT 1'
 ----
@@ -512,14 +514,14 @@ Cluster CreateGroup { name: "g", members: ["dn1", "dn2"] }
 
 CLEAN CONNECTION TO ALL FORCE FOR DATABASE postgres
 ----
-Cluster CleanConnection { target: All }
+Cluster CleanConnection(All)
 
 PAUSE CLUSTER; SELECT 1; UNPAUSE CLUSTER
 ----
 Cluster PauseCluster
 Forward to 0
   SELECT 1
-Cluster UnpauseCluster
+Cluster PauseCluster
 
 SELECT 1 FRM x
 ----
