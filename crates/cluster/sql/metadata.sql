@@ -1002,6 +1002,10 @@ BEGIN
     IF NOT is_allowed AND database = current_database() THEN
         RAISE invalid_parameter_value USING MESSAGE = 'cannot disallow connections for current database';
     END IF;
+    IF is_allowed AND (SELECT d.oid = 1 OR NOT d.datallowconn FROM pg_database AS d WHERE d.datname = database) THEN
+        RAISE feature_not_supported USING MESSAGE = format('ALLOW_CONNECTIONS of database "%s" is not supported', database),
+            HINT = 'It is each datanode''s own.';
+    END IF;
     UPDATE pg_database AS d
     SET datconnlimit = loxo.stored_limit(
         coalesce(most, loxo.connection_limit(d.datconnlimit)), coalesce(NOT is_allowed, loxo.is_closed(d.datconnlimit)))
@@ -1051,7 +1055,7 @@ BEGIN
         EXECUTE format('ALTER ROLE %I CONNECTION LIMIT %s', one.name, one.most + 1073741824);
     END LOOP;
     FOR one IN SELECT datname AS name, datconnlimit AS most FROM pg_catalog.pg_database WHERE datconnlimit BETWEEN 0 AND 1073741823 LOOP
-        EXECUTE format('ALTER DATABASE %I CONNECTION LIMIT %s', one.name, one.most + 1073741824);
+        EXECUTE format('ALTER DATABASE %I CONNECTION LIMIT %s', one.name, loxo.stored_limit(one.most, false));
     END LOOP;
 END
 $$;

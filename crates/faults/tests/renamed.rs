@@ -32,6 +32,7 @@ fn whoever_dies_while_a_database_is_renamed_leaves_it_one_name() {
         cluster.up_with(&[("LOXO_CONTROL_POINTS", point)]).expect("it comes with an order");
         let mut client = cluster.connect(0).expect("a client");
         client.run("ALTER DATABASE old RENAME TO new").expect_err("its coordinator dies");
+        assert!(processes::find(&cluster, "coord1").is_err(), "{point}: it has not died");
         is_settled(&cluster, point, name);
         cluster.up().expect("another coordinator");
         let other = if name == "old" { "new" } else { "old" };

@@ -40,6 +40,10 @@ BEGIN
     IF NOT is_allowed AND database = current_database() THEN
         RAISE invalid_parameter_value USING MESSAGE = 'cannot disallow connections for current database';
     END IF;
+    IF is_allowed AND (SELECT d.oid = 1 OR NOT d.datallowconn FROM pg_database AS d WHERE d.datname = database) THEN
+        RAISE feature_not_supported USING MESSAGE = format('ALLOW_CONNECTIONS of database "%s" is not supported', database),
+            HINT = 'It is each datanode''s own.';
+    END IF;
     UPDATE pg_database AS d
     SET datconnlimit = loxo.stored_limit(
         coalesce(most, loxo.connection_limit(d.datconnlimit)), coalesce(NOT is_allowed, loxo.is_closed(d.datconnlimit)))
@@ -52,7 +56,8 @@ COMMENT ON FUNCTION loxo.set_connections(bytea, name, int4, bool) IS
 REVOKE EXECUTE ON FUNCTION loxo.stored_limit(int4, bool) FROM PUBLIC;
 
 -- Higher ones were no limits either.
-UPDATE pg_catalog.pg_database SET datconnlimit = 1610612735 WHERE datconnlimit > 1610612735;
+UPDATE pg_catalog.pg_database SET datconnlimit = 1610612735
+WHERE datconnlimit > 1610612735 AND datname = current_database();
 
 -- PostgreSQL's own template is not served. Limits of connections, and whether there may be any, are what users have set.
 DO $$

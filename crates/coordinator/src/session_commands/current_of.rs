@@ -170,7 +170,8 @@ impl ClientSession {
         if matches!(target.by, LockedBy::Key { .. }) {
             return refused(format!("It locks rows of the replicated table \"{short}\" beside others."));
         }
-        if is_family && changed.relation.kind != catalog::RelationKind::PartitionedTable {
+        let has_family = is_family || changed.relation.has_children;
+        if has_family && changed.relation.kind != catalog::RelationKind::PartitionedTable {
             return refused(format!("Table \"{short}\" has children, whose rows its key does not tell apart."));
         }
         if is_family && places.path != path {
@@ -186,7 +187,9 @@ impl ClientSession {
         let names: Vec<String> = changed.key.iter().map(|column| catalog::quote_identifier(&column.name)).collect();
         let values = match self.session.row_at(&target, &place, &names).await {
             Err(error) if error.code() == SqlState::INSUFFICIENT_PRIVILEGE => {
-                return refused(format!("The role has rights on some columns of table \"{short}\" only."));
+                return refused(format!(
+                    "The role has rights on some columns of table \"{short}\" only, or not on its partition."
+                ));
             }
             values => values?,
         };

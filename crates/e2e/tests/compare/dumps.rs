@@ -2,7 +2,7 @@
 //! transaction's snapshot over.
 
 use std::process::{Command, Output, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use testkit::{Cluster, pg_program};
 
@@ -64,7 +64,7 @@ fn rows(uri: &str) -> String {
     sql(uri, &ROWS.map(one).join(" UNION ALL "))
 }
 
-/// The dump of any of these ways is read back by the same, and a stock server reads it without the labels.
+/// The dump of any of these ways is read back by the same.
 #[test]
 fn tables_keep_their_places() {
     let cluster = Cluster::start(3, 2).expect("a cluster");
@@ -109,7 +109,6 @@ fn tables_keep_their_places() {
     run("pg_restore", &["-d", other, "-e", "--clean", "--if-exists", &archive]);
     check("archive, over what is there");
 
-    sql(uri, "CREATE DATABASE stock_like");
     let unlabelled = run("pg_dump", &["-d", uri, "-n", "shop", "--no-security-labels"]);
     assert!(!unlabelled.contains("SECURITY LABEL"));
 
@@ -144,10 +143,11 @@ fn several_connections_dump_one_state() {
             ),
         );
     }
-    let is_over = AtomicBool::new(false);
+    let (is_over, moved) = (AtomicBool::new(false), AtomicUsize::new(0));
     std::thread::scope(|scope| {
+        let over = Over(&is_over);
         for writer in 0..2 {
-            let (cluster, is_over) = (&cluster, &is_over);
+            let (cluster, is_over, moved) = (&cluster, &is_over, &moved);
             scope.spawn(move || {
                 let mut client = cluster.connect(writer).expect("a writer");
                 let mut turn = writer;
@@ -162,21 +162,34 @@ fn several_connections_dump_one_state() {
                     if let Err(error) = done {
                         assert_eq!(error.code().as_str(), "40P01", "{error}");
                         client.run("ROLLBACK").expect("a rollback");
+                    } else {
+                        moved.fetch_add(1, Ordering::Relaxed);
                     }
                 }
             });
         }
         for round in 0..3 {
             let directory = cluster.scratch().join(format!("dump{round}")).display().to_string();
+            let before = moved.load(Ordering::Relaxed);
             run("pg_dump", &["-d", &uris[round % 2], "-Fd", "-j", "3", "-f", &directory]);
+            assert!(moved.load(Ordering::Relaxed) > before, "nothing has moved in round {round}");
             let script = run("pg_restore", &["-a", "-f", "-", &directory]);
             let is_row = |line: &&str| line.split_once('\t').is_some_and(|(id, _)| id.parse::<u32>().is_ok());
             let money = script.lines().filter(is_row).filter_map(|line| line.split_once('\t')?.1.parse::<i64>().ok());
             let (rows, sum) = money.fold((0, 0), |(rows, sum), money| (rows + 1, sum + money));
             assert_eq!((rows, sum), (600, 60_000), "round {round}");
         }
-        is_over.store(true, Ordering::Relaxed);
+        drop(over);
     });
+}
+
+/// Ends the writers, also when the test fails.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// A snapshot that is taken over shows what its transaction sees, by way of any coordinator, and nobody else's.

@@ -71,7 +71,7 @@ pub(super) const MAY_CREATE: &str =
 
 /// The row of one database in the journal, and the lock that says that somebody works on it.
 pub(super) struct Job {
-    _lock: Box<Link>,
+    lock: Box<Link>,
     pub(super) journal: Box<Link>,
     name: String,
 }
@@ -80,7 +80,12 @@ impl Job {
     pub(super) async fn begin(first: &Cluster, name: &str) -> Result<Self> {
         let mut lock = first.service_link(first.home()).await?;
         lock.connection.query_rows(LOCK).await?;
-        Ok(Self { _lock: lock, journal: first.service_link(first.home()).await?, name: name.to_owned() })
+        Ok(Self { lock, journal: first.service_link(first.home()).await?, name: name.to_owned() })
+    }
+
+    /// Without the lock a gtm may have taken the job for left.
+    pub(super) async fn has_lock(&mut self) -> Result<()> {
+        self.lock.connection.query_rows("SELECT 1").await.map(drop)
     }
 
     pub(super) async fn state(&mut self) -> Result<Option<String>> {

@@ -46,7 +46,7 @@ impl Session {
         // Of an earlier one, of which this coordinator may not have been told.
         first.sessions().forget(new_name);
         txn::control_point!("rename-noted");
-        if let Err(error) = rename_on_all(first, name, new_name).await {
+        if let Err(error) = rename_on_all(first, name, new_name, &mut job).await {
             let is_back = match on_each(first, &first.nodes(), &txn::take_name_back_sql(name, new_name)).await {
                 Ok(()) => job.journal.connection.query_rows(&txn::name_is_back_sql(name)).await.map(drop),
                 Err(error) => Err(error),
@@ -56,7 +56,9 @@ impl Session {
                 Err(_) => error.hint(format!("A gtm gives the database the name \"{name}\" again.")),
             });
         }
-        job.is_renamed(name, new_name).await?;
+        if let Err(error) = job.is_renamed(name, new_name).await {
+            return settle(first, name, new_name, error).await;
+        }
         txn::control_point!("rename-done");
         job.end(first);
         Ok(())
@@ -127,12 +129,31 @@ impl Job {
     }
 }
 
+/// The last word about it was not heard, or somebody else has had it: what does the journal say?
+async fn settle(first: &Cluster, name: &str, new_name: &str, error: PgError) -> Result<()> {
+    let mut job = Job::begin(first, name).await?;
+    match job.state().await?.as_deref() {
+        // A gtm has given it the name back while nodes were still being told the new one.
+        Some("ready") => on_each(first, &first.nodes(), &txn::take_name_back_sql(name, new_name)).await?,
+        Some(_) => return Err(error.hint(format!("A gtm gives the database the name \"{name}\" again."))),
+        None => {
+            let new = format!("name OPERATOR(pg_catalog.=) {}", quote_literal(new_name));
+            let sql = format!("SELECT FROM loxo.database WHERE {new} AND state OPERATOR(pg_catalog.=) 'ready'");
+            if !first.query_as_service(first.home(), &sql).await?.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+    Err(error)
+}
+
 /// As the service user, on the first node first: most errors show there.
-async fn rename_on_all(first: &Cluster, name: &str, new_name: &str) -> Result<()> {
+async fn rename_on_all(first: &Cluster, name: &str, new_name: &str, job: &mut Job) -> Result<()> {
     let sql = format!("ALTER DATABASE {} RENAME TO {}", quote_identifier(name), quote_identifier(new_name));
     let home = first.home();
     let others = first.nodes().into_iter().filter(|node| *node != home);
     for node in std::iter::once(home).chain(others) {
+        job.has_lock().await?;
         while_kept_out(first, node, name, first.query_as_service(node, &sql)).await?;
         txn::control_point!("renamed-on-one");
     }

@@ -275,10 +275,25 @@ impl Session {
         if !ddl.moves.is_empty() {
             self.atomically(async |this| this.redistribute_in_block(&ddl.moves).await).await?;
         }
-        let completion = match self.ddl_on_each(primary, &others, &ddl.node_sql).await {
-            Err(error) => return Err(self.undo_ddl(ddl, error).await),
-            Ok(completion) => completion,
-        };
+        if let Some(undo) = &ddl.undo {
+            return self.ddl_with_undo(&ddl.nodes, &ddl.node_sql, undo).await;
+        }
+        let completion = self.run_only_on(primary, &ddl.node_sql).await?;
+        if !others.is_empty() {
+            let mut nothing = Spool::default();
+            let mut output = Output::spool(&mut nothing);
+            let rest = others.iter().map(|node| (*node, ddl.node_sql.clone())).collect();
+            let notices = self.take_notices();
+            let done = self.scatter(Mode::Autocommit, rest, &Call::default(), &mut output).await;
+            // The others' notices are the primary's once more.
+            self.take_notices();
+            self.notices = notices;
+            done.map_err(|error| {
+                error
+                    .detail("The statement does not run in a transaction, and is done on other datanodes.")
+                    .hint("Repeat it; what was to be made or dropped is there on some of them: DROP … IF EXISTS first.")
+            })?;
+        }
         if ddl.kind == DdlKind::Schema {
             self.atomically(async |this| {
                 this.schema_changed();
@@ -289,36 +304,21 @@ impl Session {
         Ok(completion)
     }
 
-    /// The primary datanode's error, if it has one, is that of all.
-    async fn ddl_on_each(&mut self, primary: NodeId, others: &[NodeId], sql: &str) -> Result<Completion> {
-        let completion = self.run_only_on(primary, sql).await?;
-        if !others.is_empty() {
-            let mut nothing = Spool::default();
-            let mut output = Output::spool(&mut nothing);
-            let rest = others.iter().map(|node| (*node, sql.to_owned())).collect();
-            let notices = self.take_notices();
-            let done = self.scatter(Mode::Autocommit, rest, &Call::default(), &mut output).await;
-            // The others' notices are the primary's once more.
-            self.take_notices();
-            self.notices = notices;
-            done?;
-        }
-        Ok(completion)
-    }
-
-    /// Takes back, on all nodes, what was done on some: an index that is invalid on one of them would be valid to whoever looks at another.
-    async fn undo_ddl(&mut self, ddl: &DdlPlan, error: PgError) -> PgError {
-        let is_anothers = [SqlState::DUPLICATE_TABLE, SqlState::DUPLICATE_OBJECT].contains(&error.code());
-        let Some(undo) = &ddl.undo else {
-            let hint = "On other datanodes the statement may be done, for it does not run in a transaction: repeat it, DROP with IF EXISTS.";
-            return if ddl.nodes.len() > 1 { error.hint(hint) } else { error };
-        };
-        for node in ddl.nodes.iter().filter(|_| !is_anothers) {
-            if self.run_only_on(*node, undo).await.is_err() {
-                return error.hint(format!("On some datanodes it may be there: {undo}."));
+    /// Node by node; what is done is undone if a later node cannot do it.
+    async fn ddl_with_undo(&mut self, nodes: &[NodeId], sql: &str, undo: &str) -> Result<Completion> {
+        let mut completion = Completion::Empty;
+        for (done, node) in nodes.iter().enumerate() {
+            match self.run_only_on(*node, sql).await {
+                Ok(last) => completion = last,
+                Err(error) => {
+                    for earlier in &nodes[..done] {
+                        self.run_only_on(*earlier, undo).await?;
+                    }
+                    return Err(error);
+                }
             }
         }
-        error
+        Ok(completion)
     }
 
     pub(crate) async fn run_only_on(&mut self, node: NodeId, sql: &str) -> Result<Completion> {

@@ -79,7 +79,7 @@ impl Session {
         if !self.may_be_inlined(&gather.inputs).await? {
             return Ok(None);
         }
-        let keys = self.keys(&gather.inputs, call);
+        let keys = self.keys(&gather.inputs, call).await?;
         let known = keys.as_ref().and_then(|keys| self.context.few_rows.known(keys, self.schema_version));
         let is_known = known.is_some();
         let fragments = match known {
@@ -111,15 +111,16 @@ impl Session {
         self.context.few_rows.keep(keys.iter().cloned().zip(found), self.schema_version);
     }
 
-    /// How the fragments are known to other statements; `None` inside a block with a schema, or settings, of its own.
-    pub(crate) fn keys(&self, inputs: &[Input], call: &Call) -> Option<Vec<FragmentKey>> {
+    /// How the fragments are known to other statements; `None` inside a block with a schema, or settings, of its own, and where names may
+    /// mean temporary tables.
+    pub(crate) async fn keys(&mut self, inputs: &[Input], call: &Call) -> Result<Option<Vec<FragmentKey>>> {
         let is_apart = |block: &Block| block.schema_changed || block.hides_schema() || block.has_settings_of_session();
-        if self.block.as_ref().is_some_and(is_apart) {
-            return None;
+        if self.block.as_ref().is_some_and(is_apart) || !self.temp_relations().await?.all.is_empty() {
+            return Ok(None);
         }
-        let (types, path) = (call.declared_types(), self.settings().path_fingerprint());
-        let key = |input: &Input| FragmentKey { sql: input.sql.clone(), types: types.clone(), path };
-        Some(inputs.iter().map(key).collect())
+        let (types, path) = (call.declared_types(), self.path_key());
+        let key = |input: &Input| FragmentKey { sql: input.sql.clone(), types: types.clone(), path: path.clone() };
+        Ok(Some(inputs.iter().map(key).collect()))
     }
 
     /// What can be told from the texts. Only of its own part can the home node say how large it is.

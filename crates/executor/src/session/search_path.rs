@@ -64,7 +64,7 @@ impl Session {
         self.block.as_ref().is_none_or(|block| !block.path_changed && !block.schema_changed)
     }
 
-    fn path_key(&self) -> Key {
+    pub(crate) fn path_key(&self) -> Key {
         let login = self.links.known_login().map_or(SERVICE, |login| login.stamp);
         Key { user: self.links.identity().user.clone(), login, settings: self.settings().path_fingerprint() }
     }

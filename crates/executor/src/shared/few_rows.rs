@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use pgproto::backend::Field;
 
 use crate::shared::estimates::Expected;
+use crate::shared::search_paths;
 
 /// Tables grow and are analysed without anybody telling us. Who is told too little finds out as the rows come.
 const AGE_MAX: Duration = Duration::from_secs(60);
@@ -22,7 +23,7 @@ pub(crate) struct FragmentKey {
     /// Those of its parameters that are declared.
     pub(crate) types: Vec<u32>,
     /// What names in it depend on.
-    pub(crate) path: u64,
+    pub(crate) path: search_paths::Key,
 }
 
 /// What a node has said of it.
@@ -78,7 +79,8 @@ mod tests {
     #[test]
     fn fragments_are_known_together_and_under_one_schema() {
         let few = FewRows::default();
-        let key = |sql: &str| FragmentKey { sql: sql.to_owned(), types: vec![23], path: 0 };
+        let path = search_paths::Key { user: "u".to_owned(), login: 0, settings: 0 };
+        let key = |sql: &str| FragmentKey { sql: sql.to_owned(), types: vec![23], path: path.clone() };
         let fragment = || Arc::new(Fragment { fields: Vec::new(), types: Vec::new(), expected: None });
         few.keep([(key("a"), fragment()), (key("b"), fragment())], 1);
         assert_eq!(few.known(&[key("a"), key("b")], 1).map(|all| all.len()), Some(2));

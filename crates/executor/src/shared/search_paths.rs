@@ -10,7 +10,7 @@ const PATHS_MAX: usize = 1024;
 pub(crate) type Path = Arc<[String]>;
 
 /// What a path depends on beside the catalog.
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
     pub(crate) user: String,
     pub(crate) login: u64,

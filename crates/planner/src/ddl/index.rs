@@ -22,11 +22,6 @@ pub(super) fn create_index(ctx: &Context<'_>, statement: &Statement, index: &Ind
     }
     let mut plan = as_it_stands(statement, everywhere(ctx), DdlKind::Schema);
     plan.outside_transaction = index.concurrent;
-    let may_undo = index.concurrent && !index.if_not_exists && !index.idxname.is_empty();
-    if let Some(table) = ctx.distributed(name)?.filter(|_| may_undo) {
-        let (schema, name) = (catalog::quote_identifier(&table.schema), catalog::quote_identifier(&index.idxname));
-        plan.undo = Some(format!("DROP INDEX CONCURRENTLY IF EXISTS {schema}.{name}"));
-    }
     match ctx.resolve(name)? {
         Named::Distributed(relation) if index.unique => {
             let columns = index.index_params.iter().filter_map(|param| index_column(ctx, param)).collect();

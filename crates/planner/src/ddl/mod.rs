@@ -97,7 +97,7 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
             Ok(boxed(plan))
         }
         NodeEnum::CreateTableSpaceStmt(create) => {
-            let undo = format!("DROP TABLESPACE IF EXISTS {}", catalog::quote_identifier(&create.tablespacename));
+            let undo = format!("DROP TABLESPACE {}", catalog::quote_identifier(&create.tablespacename));
             Ok(boxed(DdlPlan { undo: Some(undo), outside_transaction: true, ..ddl.everywhere(DdlKind::Maintenance) }))
         }
         NodeEnum::CheckPointStmt(_) | NodeEnum::DropTableSpaceStmt(_) => {

@@ -38,7 +38,8 @@ pub(crate) fn of_inlined(ctx: &Context<'_>, statement: Statement) -> Result<Stat
 fn spelled(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Statement>> {
     let Some(tree) = statement.query_tree() else { return Ok(None) };
     let mut whole = tree::node(tree.clone());
-    let tables = aliases(ctx, &whole)?;
+    // In words of the user's own `t.*` may stand for the columns.
+    let tables = if ctx.analysis.is_some() { aliases(ctx, &whole)? } else { HashMap::new() };
     let found = whole.put(|node| match &node.node {
         Some(NodeEnum::TypeCast(cast)) => row_of_columns(ctx, cast),
         Some(NodeEnum::ColumnRef(column)) => match tree::row_alias(column) {

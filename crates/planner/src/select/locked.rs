@@ -147,6 +147,8 @@ fn targets(
 fn items<'s>(item: &'s Node, tables: &mut Vec<&'s RangeVar>, others: &mut Vec<String>) {
     match &item.node {
         Some(NodeEnum::RangeVar(name)) => tables.push(name),
+        // Its name hides the tables'.
+        Some(NodeEnum::JoinExpr(join)) if let Some(alias) = &join.alias => others.push(alias.aliasname.clone()),
         Some(NodeEnum::JoinExpr(join)) => {
             [&join.larg, &join.rarg].into_iter().flatten().for_each(|side| items(side, tables, others));
         }

@@ -31,7 +31,7 @@ impl Session {
         if !gather.lent.is_empty() || !self.may_be_inlined(inputs).await? {
             return Ok(None);
         }
-        let Some(keys) = self.keys(inputs, call) else { return Ok(None) };
+        let Some(keys) = self.keys(inputs, call).await? else { return Ok(None) };
         let known = self.context.few_rows.known(&keys, self.schema_version);
         let is_known = known.is_some();
         let fragments = match known {
