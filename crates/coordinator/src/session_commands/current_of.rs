@@ -17,9 +17,6 @@ use super::client_session::ClientSession;
 /// Most rows of one FETCH whose places are kept, for a loop that gets several at once; of more the last one's.
 const PLACES_MAX: usize = 1000;
 
-/// How statements begin that change rows by parts of theirs.
-const WITH: &str = "WITH";
-
 /// Where the rows are that a cursor locks.
 pub(super) struct Places {
     /// In the order of the columns.
@@ -109,9 +106,7 @@ impl ClientSession {
         use StatementKind::{Copy, Delete, Explain, Insert, Merge, Select, Update};
         let may_have_it = match statement.kind {
             Copy(_) | Delete | Explain(_) | Update => true,
-            Insert | Merge | Select => {
-                statement.sql.get(..WITH.len()).is_some_and(|word| word.eq_ignore_ascii_case(WITH))
-            }
+            Insert | Merge | Select => statement.has_with(),
             _ => false,
         };
         if !may_have_it {
@@ -197,7 +192,9 @@ impl ClientSession {
         let alias = catalog::quote_identifier(&changed.alias);
         let equal = names.iter().zip(&changed.key).zip(values).map(|((name, column), value)| {
             let value = String::from_utf8_lossy(&value.unwrap_or_default()).into_owned();
-            format!("{alias}.{name} = {}::{}", catalog::quote_literal(&value), column.type_name)
+            // Another `=` may come before PostgreSQL's in the search path.
+            let equals = if column.type_oid < catalog::FIRST_USER_OID { "OPERATOR(pg_catalog.=)" } else { "=" };
+            format!("{alias}.{name} {equals} {}::{}", catalog::quote_literal(&value), column.type_name)
         });
         Ok(equal.collect::<Vec<_>>().join(" AND "))
     }

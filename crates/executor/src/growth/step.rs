@@ -36,13 +36,6 @@ const COUNTER_WAIT: Duration = Duration::from_millis(10);
 /// A bucket's rows are to be found by the index over buckets if there is one, which has no statistics yet.
 const BY_INDEX: &str = "SET LOCAL enable_seqscan = off";
 
-/// From so many rows of a step on, workers of PostgreSQL share in comparing: writers wait meanwhile, and the old node has nothing to do.
-const ROWS_SHARED: u64 = 10_000;
-/// More tables than that are small ones, or most of them: a worker is longer in coming than it would be at work.
-const TABLES_SHARED_MAX: usize = 8;
-const SHARED: &str = "SET LOCAL max_parallel_workers_per_gather = 2; SET LOCAL parallel_setup_cost = 0; \
-     SET LOCAL parallel_tuple_cost = 0; SET LOCAL min_parallel_table_scan_size = 0; SET LOCAL min_parallel_index_scan_size = 0";
-
 /// What a move changes beside rows.
 #[derive(Clone, Copy)]
 pub(super) enum Changes {
@@ -162,9 +155,6 @@ impl Session {
             bytes: passed.iter().map(|passed| passed.bytes).sum(),
         };
         if total.rows > 0 || !before.are_of_nothing() {
-            if total.rows >= ROWS_SHARED && tables.len() <= TABLES_SHARED_MAX {
-                self.run_on(step.to, SHARED).await?;
-            }
             let after = Sums::of(&self.rows_on(step.to, sums).await?, tables.len())?;
             before.check(&after, &passed, tables)?;
         }

@@ -8,6 +8,7 @@ use pg_query::NodeEnum;
 use pg_query::protobuf::TransactionStmtKind;
 
 use super::Analysis;
+use crate::tree;
 
 /// One statement of a query string. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -486,6 +487,11 @@ impl Statement {
             StatementKind::CreateTableAs => self.tree.as_deref().and_then(super::query_of_ctas),
             _ => None,
         }
+    }
+
+    /// Does it begin with WITH?
+    pub fn has_with(&self) -> bool {
+        self.node().is_some_and(|tree| tree::with_of(tree).is_some())
     }
 
     /// CREATE TABLE AS, or EXPLAIN of it: its plan needs the columns of its query.

@@ -312,19 +312,7 @@ impl Pool {
         drawn: Option<&Arc<Drawn>>,
     ) -> Option<Box<Link>> {
         let key = Key { address, identity, login };
-        self.pop_idle(&self.server(address), key, heard_of, drawn)
-    }
-
-    fn pop_idle(
-        &self,
-        server: &Server,
-        key: Key<'_>,
-        heard_of: &Placeholders,
-        drawn: Option<&Arc<Drawn>>,
-    ) -> Option<Box<Link>> {
-        let fits = |link: &Link| link.may_serve(key, heard_of) && link.has_no_owner();
-        let own = drawn.and_then(|drawn| self.pop_own(drawn, |link| link.is_of(key)));
-        own.or_else(|| server.pop_alive(|idle| idle.iter().rposition(|link| fits(link))))
+        self.server(address).pop_idle(key, heard_of, drawn)
     }
 
     async fn wait_for_place(&self, key: Key<'_>, heard_of: &Placeholders, drawn: Option<&Arc<Drawn>>) -> Place {
@@ -333,7 +321,7 @@ impl Pool {
             let returned = server.returned.notified();
             tokio::pin!(returned);
             returned.as_mut().enable();
-            if let Some(link) = self.pop_idle(&server, key, heard_of, drawn) {
+            if let Some(link) = server.pop_idle(key, heard_of, drawn) {
                 return Place::Idle(link);
             }
             if let Ok(permit) = server.permits.clone().try_acquire_owned() {
@@ -486,21 +474,27 @@ impl Pool {
 
     /// A session wants the values in a backend whose link may rest here, and not the link.
     pub(crate) async fn tell_drawn(&self, drawn: &Arc<Drawn>) {
-        if let Some(link) = self.pop_own(drawn, |_| true)
+        if let Some(link) = self.all().iter().find_map(|server| server.pop_own(drawn, |_| true))
             && let Some(link) = link.without_drawn().await
         {
             self.give_back(link);
         }
     }
+}
+
+impl Server {
+    fn pop_idle(&self, key: Key<'_>, heard_of: &Placeholders, drawn: Option<&Arc<Drawn>>) -> Option<Box<Link>> {
+        let fits = |link: &Link| link.may_serve(key, heard_of) && link.has_no_owner();
+        let own = drawn.and_then(|drawn| self.pop_own(drawn, |link| link.is_of(key)));
+        own.or_else(|| self.pop_alive(|idle| idle.iter().rposition(|link| fits(link))))
+    }
 
     /// The link with the session's values. It may have been opened under another login.
     fn pop_own(&self, drawn: &Arc<Drawn>, is_meant: impl Fn(&Link) -> bool) -> Option<Box<Link>> {
         let is_own = |link: &Link| link.drawn.as_ref().is_some_and(|here| here.is_of(Some(drawn))) && is_meant(link);
-        self.all().iter().find_map(|server| server.pop_alive(|idle| idle.iter().rposition(|link| is_own(link))))
+        self.pop_alive(|idle| idle.iter().rposition(|link| is_own(link)))
     }
-}
 
-impl Server {
     fn pop_alive(&self, choose: impl Fn(&Idle) -> Option<usize>) -> Option<Box<Link>> {
         loop {
             let mut link = {
