@@ -56,6 +56,7 @@ pub use copy::input::CopySource;
 pub use copy::to::CopySink;
 pub use dml::insert_pipeline::Arrival;
 pub use dml::trigger_events::TriggerEvent;
+pub use engine::fixed_text::NamedType;
 pub use engine::output::Output;
 pub use engine::run::Completion;
 pub use engine::spool::{Rows, Spool, check_memory};

@@ -7,6 +7,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use catalog::{Function, NodeId, Oid, Relation};
 use pgerror::{PgError, Result, SqlState};
 
+/// What one node may pay for few rows, in PostgreSQL's units: where more is to be done, temp tables are the least of it.
+pub const CHEAP: f64 = 5_000.0;
+
+/// What EXPLAIN says of a SELECT.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Expected {
+    /// At least one.
+    pub rows: f64,
+    /// In PostgreSQL's units.
+    pub cost: f64,
+}
+
 /// Facts of one session at the time of one statement.
 #[derive(Clone, Debug)]
 pub struct SessionFacts<'a> {
@@ -35,8 +47,8 @@ pub struct SessionFacts<'a> {
     pub now: Option<&'a Moment>,
     /// Which sessions may exchange rows for this one.
     pub exchanges: Exchanges<'a>,
-    /// How many rows the home node expects of some fragments, by their text; see [`ExchangePlan::estimates_wanted`](crate::ExchangePlan).
-    pub estimates: Option<&'a HashMap<String, f64>>,
+    /// What the home node expects of some fragments, by their text; see [`ExchangePlan::estimates_wanted`](crate::ExchangePlan).
+    pub estimates: Option<&'a HashMap<String, Expected>>,
     /// So many rows are brought to one node rather than exchanged.
     pub few_rows: f64,
     /// Whether the plan is still wanted.

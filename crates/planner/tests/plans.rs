@@ -8,7 +8,8 @@ use std::path::Path;
 
 use catalog::NodeId;
 use planner::{
-    Analysis, ChangedTable, Exchanges, OutputColumn, Parameter, ParameterValue, SessionFacts, Statement, Stop, Uses,
+    Analysis, ChangedTable, Exchanges, Expected, OutputColumn, Parameter, ParameterValue, SessionFacts, Statement,
+    Stop, Uses,
 };
 
 mod common;
@@ -68,12 +69,12 @@ fn describe(sql: &str) -> Option<Vec<OutputColumn>> {
     Some(list.split(',').map(column).collect())
 }
 
-/// First lines `-- estimated 7: SELECT …` say what the home node expects of a text.
-fn estimates(sql: &str) -> HashMap<String, f64> {
+/// First lines `-- estimated 7: SELECT …` say how many rows the home node expects of a text.
+fn estimates(sql: &str) -> HashMap<String, Expected> {
     let lines = sql.lines().map_while(|line| line.strip_prefix("-- estimated "));
     let estimate = |line: &str| {
         let (rows, text) = line.split_once(": ").unwrap();
-        (text.to_owned(), rows.parse().unwrap())
+        (text.to_owned(), Expected { rows: rows.parse().unwrap(), cost: 0.0 })
     };
     lines.map(estimate).collect()
 }

@@ -66,6 +66,8 @@ pub struct Opening {
 pub trait Host: Send {
     /// Runs a statement with `$1`, `$2`, …; functions that it calls are called from `context`.
     fn run<'a>(&'a mut self, sql: &'a str, parameters: Vec<Typed>, context: String) -> Pending<'a, Answer>;
+    /// A value, which is text that no setting changes, as the session's settings print it.
+    fn printed(&mut self, typed: Typed) -> Pending<'_, Option<Bytes>>;
     /// Rows of a text as it is on the home node.
     fn ask(&mut self, sql: String) -> Pending<'_, Vec<Vec<Option<Bytes>>>>;
     /// Has PostgreSQL analyse a statement, without effect on the transaction.

@@ -1,7 +1,7 @@
 //! Rows of statements that are none of the client's answer, and what gives them as constants.
 
 use bytes::Bytes;
-use executor::{Call, Completion, Spool};
+use executor::{Call, Completion, NamedType, Spool};
 use pgerror::Result;
 use planner::Statement;
 use routine::{Pending, array_text};
@@ -38,6 +38,10 @@ impl Runner {
         call: &'s Call,
     ) -> Pending<'s, (String, executor::Rows)> {
         Box::pin(async move {
+            // Values are kept as text, which the user's settings may round or make ambiguous.
+            let is_exact = self.session().prints_exactly().await?;
+            let binary = (!is_exact).then(|| in_binary(call));
+            let call = binary.as_ref().unwrap_or(call);
             let before = self.rows_into(Some(Spool::default().described()));
             let mut ended = Ok(Completion::Empty);
             for statement in statements.iter() {
@@ -53,12 +57,23 @@ impl Runner {
                 Completion::Empty => String::new(),
             };
             let (fields, rows) = spool.into_rows()?;
-            let types: Vec<u32> = fields.iter().flatten().map(|field| field.type_oid).collect();
-            if !rows.is_empty() {
-                self.session().require_plain_text("a function or block that is run by the coordinator,", types).await?;
+            if is_exact || rows.is_empty() {
+                return Ok((tag, (fields, rows)));
             }
+            let mut types = Vec::new();
+            for field in fields.iter().flatten() {
+                types.push(self.named(field.type_oid).await?);
+            }
+            let what = "a function or block that is run by the coordinator,";
+            let rows = self.session().exact_texts(what, &types, rows).await?;
             Ok((tag, (fields, rows)))
         })
+    }
+
+    pub(super) async fn named(&mut self, oid: u32) -> Result<NamedType> {
+        let is_own = oid >= catalog::FIRST_USER_OID;
+        let name = if is_own { Some(self.find_type(oid, -1).await?.name) } else { None };
+        Ok(NamedType { oid, name })
     }
 
     /// Runs the query with all its steps; gives one that has its rows, with their names and types.
@@ -76,6 +91,11 @@ impl Runner {
         }
         Ok(rows_sql(&columns, rows.len()))
     }
+}
+
+/// Another form of rows than the call's.
+fn in_binary(call: &Call) -> Call {
+    Call { parameters: Some(call.parameters.clone().unwrap_or_default()), result_formats: vec![1], ..call.clone() }
 }
 
 /// A query that gives rows which are in arrays, one for each column: its name, its type, and what gives the array as text.

@@ -121,6 +121,18 @@ impl Host for BodyHost<'_> {
         Box::pin(self.run_text(sql, parameters, context))
     }
 
+    fn printed(&mut self, typed: Typed) -> Pending<'_, Option<bytes::Bytes>> {
+        Box::pin(async move {
+            match typed.value {
+                Some(value) if !self.runner.session().prints_exactly().await? => {
+                    let of = self.runner.named(typed.oid).await?;
+                    self.runner.session().as_set(of, value).await.map(Some)
+                }
+                value => Ok(value),
+            }
+        })
+    }
+
     fn ask(&mut self, sql: String) -> Pending<'_, Vec<Vec<Option<bytes::Bytes>>>> {
         Box::pin(async move {
             let asked = self.runner.asked(&sql).await;

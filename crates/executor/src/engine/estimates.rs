@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 
 use pgerror::{Result, SqlState};
+use planner::Expected;
 
 use crate::backend::call::Call;
 use crate::backend::leased::LeasedConnection;
@@ -13,7 +14,7 @@ use crate::backend::request::frame_bodies;
 use crate::backend::slot::Slot;
 use crate::block::Mode;
 use crate::session::Session;
-use crate::shared::estimates::Expected;
+use crate::shared::estimates::expected_of;
 
 /// Bytes of questions on their way at a time: the answers, which repeat them, must fit where nobody reads them yet.
 pub(crate) const BYTES_AT_ONCE: usize = 32 << 10;
@@ -45,7 +46,7 @@ impl Session {
         let (mut rows, mut canceled) = (HashMap::new(), Ok(()));
         for text in texts {
             match leased.expectation().await {
-                Ok(expected) => rows.extend(expected.map(|expected| (text.clone(), expected.rows))),
+                Ok(expected) => rows.extend(expected.map(|expected| (text.clone(), expected))),
                 Err(error) if error.code() == SqlState::QUERY_CANCELED => canceled = Err(error),
                 Err(_) => {}
             }
@@ -78,7 +79,7 @@ impl LeasedConnection {
                 Event::Rows(run, _) if first.is_none() => {
                     first = frame_bodies(&run).next().map(|body| String::from_utf8_lossy(body).into_owned());
                 }
-                Event::Done => return Ok(first.as_deref().and_then(Expected::of)),
+                Event::Done => return Ok(first.as_deref().and_then(expected_of)),
                 _ => {}
             }
         }

@@ -12,12 +12,20 @@
 //! ```
 //!
 //! Input needs nothing of the kind: these words mean the same under all settings.
+//!
+//! What the coordinator itself holds, in variables of a body it runs, is in these words too. It asks for such rows in binary then, and
+//! has the home node print them.
 
 use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 
+use bytes::Bytes;
 use pgerror::{PgError, Result};
+use pgproto::backend;
 
+use crate::backend::call::{Call, Parameters};
+use crate::backend::request::{Event, frame_bodies};
 use crate::block::Block;
 use crate::session::Session;
 
@@ -76,37 +84,153 @@ impl Session {
         hasher.finish()
     }
 
+    /// Is no text ambiguous or rounded under the session's settings, of whatever type?
+    pub async fn prints_exactly(&mut self) -> Result<bool> {
+        const ARE_PLAIN: &str = "SELECT pg_catalog.starts_with(pg_catalog.current_setting('DateStyle'), 'ISO') \
+             AND pg_catalog.current_setting('extra_float_digits')::int OPERATOR(pg_catalog.>) 0";
+        let settings = self.settings_now();
+        if let Some((_, are_plain)) = self.plain_text.filter(|(under, _)| *under == settings) {
+            return Ok(are_plain);
+        }
+        let rows = self.rows_on(self.home, ARE_PLAIN).await?;
+        let are_plain = rows.first().and_then(|row| row.first()?.as_deref()) == Some(b"t");
+        self.plain_text = Some((settings, are_plain));
+        Ok(are_plain)
+    }
+
     /// For values of these types that come as text from where the settings cannot be changed between computing and printing
     /// them: are they neither ambiguous nor rounded?
     pub async fn require_plain_text(&mut self, what: &str, types: impl IntoIterator<Item = u32>) -> Result<()> {
-        const ARE_PLAIN: &str = "SELECT pg_catalog.starts_with(pg_catalog.current_setting('DateStyle'), 'ISO') \
-             AND pg_catalog.current_setting('extra_float_digits')::int OPERATOR(pg_catalog.>) 0";
-        if types.into_iter().all(|of| PLAIN.contains(&of)) {
-            return Ok(());
+        match types.into_iter().all(|of| PLAIN.contains(&of)) || self.prints_exactly().await? {
+            true => Ok(()),
+            false => Err(not_exact(what)),
         }
-        let settings = self.settings_now();
-        let known = self.plain_text.filter(|(under, _)| *under == settings).map(|(_, are_plain)| are_plain);
-        let are_plain = match known {
-            Some(are_plain) => are_plain,
-            None => {
-                let rows = self.rows_on(self.home, ARE_PLAIN).await?;
-                let are_plain = rows.first().and_then(|row| row.first()?.as_deref()) == Some(b"t");
-                self.plain_text = Some((settings, are_plain));
-                are_plain
+    }
+
+    /// Rows that have come in binary, as text in those words: the home node prints what is not printed here.
+    pub async fn exact_texts(&mut self, what: &str, types: &[NamedType], rows: Vec<Row>) -> Result<Vec<Row>> {
+        let far: Vec<usize> = (0..types.len()).filter(|at| !is_printed_here(types[*at].oid)).collect();
+        let far_types: Vec<NamedType> = far.iter().map(|at| types[*at].clone()).collect();
+        let values = rows.iter().map(|row| far.iter().map(|at| row[*at].clone()).collect());
+        let printed = match far.is_empty() {
+            true => Vec::new(),
+            false => {
+                self.rows_on(self.home, &fix()).await?;
+                let printed = self.print(&far_types, 1, values.collect()).await;
+                // A value whose type means something else there, or that no one can read in binary.
+                let printed = printed.map_err(|error| not_exact(what).detail(error.message()))?;
+                self.rows_on(self.home, &restore()).await?;
+                printed
             }
         };
-        if are_plain {
-            return Ok(());
-        }
-        Err(PgError::unsupported(format!("{what} under these settings"))
-            .detail("Dates, times, floating point numbers and composite values would travel in words that are ambiguous or rounded.")
-            .hint("Set DateStyle to ISO and extra_float_digits to 1 or more."))
+        let mut printed = printed.into_iter();
+        let exact = |mut row: Row| {
+            let mut texts = printed.next().unwrap_or_default().into_iter();
+            for (at, value) in row.iter_mut().enumerate() {
+                match is_printed_here(types[at].oid) {
+                    true => *value = value.take().map(|value| printed_here(types[at].oid, value)),
+                    false => *value = texts.next().flatten(),
+                }
+            }
+            row
+        };
+        Ok(rows.into_iter().map(exact).collect())
     }
+
+    /// A value in those words as the session's settings print it.
+    pub async fn as_set(&mut self, of: NamedType, value: Bytes) -> Result<Bytes> {
+        if PLAIN.contains(&of.oid) {
+            return Ok(value);
+        }
+        let printed = self.print(&[of], 0, vec![vec![Some(value)]]).await?;
+        Ok(printed.into_iter().flatten().flatten().next().unwrap_or_default())
+    }
+
+    /// The home node's texts of values in this format.
+    async fn print(&mut self, types: &[NamedType], format: i16, rows: Vec<Row>) -> Result<Vec<Row>> {
+        let value = |(at, of): (usize, &NamedType)| match &of.name {
+            Some(name) => format!("${}::{name}", at + 1),
+            None => format!("${}", at + 1),
+        };
+        let sql = format!("SELECT {}", types.iter().enumerate().map(value).collect::<Vec<_>>().join(", "));
+        let oids: Vec<u32> = types.iter().map(|of| of.oid).collect();
+        self.acquire_to_ask(self.home).await?;
+        let leased = self.links.link(self.home)?;
+        let mut printed = Vec::with_capacity(rows.len());
+        for row in rows {
+            let parameters = Parameters { types: oids.clone(), formats: vec![format], values: row };
+            let call = Call { parameters: Some(Arc::new(parameters)), one_off: true, ..Call::default() };
+            leased.start(&sql, &call, 0);
+            leased.flush().await?;
+            loop {
+                match leased.next().await? {
+                    Event::Done => break,
+                    Event::Rows(run, _) => {
+                        for body in frame_bodies(&run) {
+                            printed.push(backend::decode_data_row(run.slice_ref(body))?);
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Ok(printed)
+    }
+}
+
+/// A type on the home node.
+#[derive(Clone, Debug)]
+pub struct NamedType {
+    /// Its id.
+    pub oid: u32,
+    /// As SQL, of a type of the user's.
+    pub name: Option<String>,
+}
+
+/// Values of a row.
+type Row = Vec<Option<Bytes>>;
+
+fn not_exact(what: &str) -> PgError {
+    PgError::unsupported(format!("{what} under these settings"))
+        .detail("Dates, times, floating point numbers and composite values would travel in words that are ambiguous or rounded.")
+        .hint("Set DateStyle to ISO and extra_float_digits to 1 or more.")
+}
+
+const BOOL: u32 = 16;
+const INT2: u32 = 21;
+const INT4: u32 = 23;
+const INT8: u32 = 20;
+/// Types whose binary form is their text: name, text, json, xml, unknown, bpchar, varchar, cstring, void.
+const TEXTS: [u32; 9] = [19, 25, 114, 142, 705, 1042, 1043, 2275, 2278];
+
+fn is_printed_here(of: u32) -> bool {
+    matches!(of, BOOL | INT2 | INT4 | INT8) || TEXTS.contains(&of)
+}
+
+/// A value in binary as text; what has another length than its type is left for whoever reads it.
+fn printed_here(of: u32, value: Bytes) -> Bytes {
+    let number = match (of, &value[..]) {
+        (BOOL, [value]) => return Bytes::from_static(if *value == 0 { b"f" } else { b"t" }),
+        (INT2, [a, b]) => i64::from(i16::from_be_bytes([*a, *b])),
+        (INT4, [a, b, c, d]) => i64::from(i32::from_be_bytes([*a, *b, *c, *d])),
+        (INT8, eight) if eight.len() == 8 => eight.iter().fold(0, |sum, byte| sum << 8 | i64::from(*byte)),
+        _ => return value,
+    };
+    Bytes::from(number.to_string())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_are_printed() {
+        let printed = |of, value: &[u8]| printed_here(of, Bytes::copy_from_slice(value));
+        assert_eq!(printed(INT2, &(-2i16).to_be_bytes()), "-2");
+        assert_eq!(printed(INT4, &i32::MIN.to_be_bytes()), "-2147483648");
+        assert_eq!(printed(INT8, &i64::MIN.to_be_bytes()), "-9223372036854775808");
+        assert_eq!((printed(BOOL, &[1]), printed(BOOL, &[0])), (Bytes::from("t"), Bytes::from("f")));
+    }
 
     #[test]
     fn only_text_is_wrapped() {

@@ -40,9 +40,6 @@ use crate::engine::run::Completion;
 use crate::session::Session;
 use crate::shared::few_rows::{Fragment, FragmentKey};
 
-/// In PostgreSQL's units, for all fragments on one node. Where more is to be done a temp table is the least of it, and workers,
-/// which such a fragment may not have, are of use.
-const COST_MAX: f64 = 5_000.0;
 /// Rows of one fragment that a node is asked for.
 pub(crate) const ROWS_MAX: i32 = 4_000;
 /// Bytes kept of what one node gives.
@@ -179,7 +176,7 @@ impl Session {
             rows += expected.rows * input.nodes.len() as f64;
             cost += expected.cost;
         }
-        rows <= self.few_rows() && cost <= COST_MAX && self.foreign_encoding().is_none()
+        rows <= self.few_rows() && cost <= planner::CHEAP && self.foreign_encoding().is_none()
     }
 
     /// Asks all nodes for all fragments, which they keep prepared if `keeps`; the home node also for the names of types that are not known.

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use pgproto::backend::Field;
+use planner::Expected;
 
-use crate::shared::estimates::Expected;
 use crate::shared::search_paths;
 
 /// Tables grow and are analysed without anybody telling us. Who is told too little finds out as the rows come.

@@ -1,11 +1,12 @@
 //! RAISE, ASSERT, GET DIAGNOSTICS.
 
+use bytes::Bytes;
 use pgerror::{PgError, Result, SqlState, field};
 
 use crate::run::block::state_of;
 use crate::run::statements::state;
 use crate::run::{Run, with_context};
-use crate::value::{INT8, Typed};
+use crate::value::{INT8, Typed, row_text};
 use plpgsql::ast::{Raise, Sql};
 
 impl<'a> Run<'a> {
@@ -92,7 +93,7 @@ impl<'a> Run<'a> {
                 let parameter = parameters
                     .next()
                     .ok_or_else(|| PgError::new(SqlState::SYNTAX_ERROR, "too few parameters specified for RAISE"))?;
-                match self.value(parameter).await?.value {
+                match self.printed(parameter).await? {
                     Some(value) => text.push_str(&String::from_utf8_lossy(&value)),
                     None => text.push_str("<NULL>"),
                 }
@@ -102,6 +103,21 @@ impl<'a> Run<'a> {
             None => Ok(text),
             Some(_) => Err(PgError::new(SqlState::SYNTAX_ERROR, "too many parameters specified for RAISE")),
         }
+    }
+
+    /// What RAISE says of an expression: its text under the user's settings.
+    async fn printed(&mut self, sql: &Sql) -> Result<Option<Bytes>> {
+        let row = self.look_up(&[sql.text.trim().to_lowercase()]).filter(|spot| spot.field.is_none());
+        let row = row.map(|spot| &self.scopes[spot.scope].variables[spot.at]).filter(|variable| !variable.is_null);
+        if let Some(cells) = row.and_then(|variable| variable.cells.clone()) {
+            let mut values = Vec::with_capacity(cells.len());
+            for cell in cells {
+                values.push(self.host.printed(cell.typed).await?);
+            }
+            return Ok(Some(row_text(values.iter().map(Option::as_deref))));
+        }
+        let typed = self.value(sql).await?;
+        self.host.printed(typed).await
     }
 
     /// Does the client hear of messages of this level?

@@ -198,11 +198,12 @@ impl Search<'_> {
                     continue;
                 }
                 let filter = filters.get(&table.number).cloned().unwrap_or_default();
-                let rows_all = self.rows(&table.relation, &table.name, needs, &[])?;
-                let rows_filtered = match filter.is_empty() {
-                    true => rows_all,
-                    false => self.rows(&table.relation, &table.name, needs, &filter)?.min(rows_all),
+                let all = self.rows(&table.relation, &table.name, needs, &[])?;
+                let filtered = match filter.is_empty() {
+                    true => all,
+                    false => self.rows(&table.relation, &table.name, needs, &filter)?,
                 };
+                let rows_filtered = filtered.rows.min(all.rows);
                 let needed = needs.columns(&table.relation, tree::alias_of(&table.name));
                 units.push(Unit {
                     level: at,
@@ -219,8 +220,9 @@ impl Search<'_> {
                         .cloned()
                         .collect(),
                     relation: table.relation.clone(),
-                    rows_all,
+                    rows_all: all.rows,
                     rows_filtered,
+                    cost: filtered.cost,
                     rows: rows_filtered,
                     partners: Vec::new(),
                     options: Vec::new(),

@@ -23,6 +23,8 @@ pub(super) struct Unit {
     pub rows_all: f64,
     /// Rows that pass its own conditions.
     pub rows_filtered: f64,
+    /// What a node pays to find those.
+    pub cost: f64,
     /// Rows that also find a partner in tables with fewer rows.
     pub rows: f64,
     /// Equalities with other units.
