@@ -37,6 +37,7 @@ fn exchanges_are_explained_and_stop_when_the_client_is_gone() {
         session.run(sql).expect(sql);
     }
     explained(&cluster);
+    few_rows_that_cost_much(&cluster);
     for before in [&[][..], &["BEGIN"], &["BEGIN", "UPDATE b SET v = v + 0"]] {
         stops(&cluster, before);
         limited(&cluster, before);
@@ -64,6 +65,21 @@ fn explained(cluster: &Cluster) {
         );
         assert_eq!(session.scalar(&steps).expect("JSON"), "Exchange loxo_x1, Gather loxo_g1, Last step");
     }
+}
+
+/// Few rows are brought to one node, unless whole tables are read for them: then the other's rows may find theirs by an index.
+fn few_rows_that_cost_much(cluster: &Cluster) {
+    let mut session = cluster.connect(0).expect("a session");
+    session.run("ANALYZE a, b").expect("ANALYZE");
+    let mut exchanges = |few: u32| {
+        let query = format!("EXPLAIN SELECT count(*) FROM a JOIN b ON a.k = b.v WHERE b.k = {few}");
+        let rows = session.strings(&query).expect("a plan");
+        session.run("SET seq_page_cost = 10000").expect("SET");
+        rows.into_iter().any(|row| row.concat().starts_with("ExchangePlan"))
+    };
+    assert!(!exchanges(1));
+    // What was expected of a text is remembered.
+    assert!(exchanges(2));
 }
 
 fn number_after(line: &str, word: &str) -> Option<u64> {
