@@ -16,6 +16,7 @@ use placement::{BucketMap, KeyType};
 mod builder;
 mod builtins;
 mod code;
+mod columns;
 mod distribution;
 mod generated;
 mod look_alikes;
@@ -189,16 +190,6 @@ pub struct Relation {
 }
 
 impl Relation {
-    /// Column by name.
-    pub fn column(&self, name: &str) -> Option<&Column> {
-        self.columns.iter().find(|c| c.name == name)
-    }
-
-    /// Column by `attnum`.
-    pub fn column_at(&self, number: AttNum) -> Option<&Column> {
-        self.columns.iter().find(|c| c.number == number)
-    }
-
     /// Does a view have triggers INSTEAD OF for one of these events (bits of `pg_trigger.tgtype`)? Then it is not what lies under it
     /// that is changed. Of a temporary view's triggers no more is known than that there are some.
     pub fn is_changed_instead(&self, events: i16) -> bool {

@@ -34,7 +34,6 @@ mod driver;
 mod expanded;
 mod facts;
 mod first_copy;
-mod keys;
 mod look_alikes;
 pub mod parse;
 mod plan;

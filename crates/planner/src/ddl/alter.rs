@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use catalog::{Relation, RelationKind};
+use catalog::{Column, Relation, RelationKind};
 use pg_query::protobuf::{
     AlterObjectSchemaStmt, AlterTableCmd, AlterTableStmt, AlterTableType, ColumnDef, ConstrType, Constraint,
     ObjectType, PartitionCmd, RangeVar, RenameStmt, SelectStmt, TypeName,
@@ -17,7 +17,6 @@ use crate::distribution::constraints::{NewTable, NewUnique};
 use crate::distribution::{auto_replicate, placements, redistribute};
 use crate::facts::code;
 use crate::facts::functions::{Facts, facts};
-use crate::keys;
 use crate::parse::Statement;
 use crate::plan::{DdlKind, DdlPlan, Effect, Placement, Redistribute};
 use crate::tree::{self, Get};
@@ -142,7 +141,7 @@ impl Alter<'_> {
 
     fn add_constraint(&self, constraint: &Constraint) -> Result<Vec<Redistribute>> {
         let mut table = NewTable::existing(self.ctx, self.relation);
-        let primary = keys::primary(self.relation).map(keys::names);
+        let primary = self.relation.primary_key().map(Column::names);
         table.unique.extend(primary.map(|columns| NewUnique { columns, primary: true }));
         table.constraint(self.ctx, constraint, None)?;
         self.own_references(&mut table);

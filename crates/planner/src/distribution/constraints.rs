@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use catalog::{AttNum, Distribution, Generated, Relation};
+use catalog::{AttNum, Column, Distribution, Generated, Relation};
 use pg_query::Node;
 use pg_query::protobuf::{ConstrType, Constraint};
 use pgerror::{PgError, Result, SqlState};
@@ -10,7 +10,6 @@ use placement::KeyType;
 
 use super::placements;
 use crate::context::Context;
-use crate::keys;
 use crate::plan::{MapRequest, Placement};
 use crate::tree;
 
@@ -84,7 +83,7 @@ impl NewTable {
 
     /// An existing table with its constraints.
     pub fn with_constraints(ctx: &Context<'_>, relation: &Relation) -> Self {
-        let names = |of: &Relation, numbers: &[AttNum]| -> Vec<String> { keys::names(keys::columns(of, numbers)) };
+        let names = |of: &Relation, numbers: &[AttNum]| -> Vec<String> { Column::names(of.columns_at(numbers)) };
         let keys = relation.unique_keys.iter().map(|key| (&key.columns, key.primary));
         let others = relation.other_unique.iter().map(|columns| (columns, false));
         let foreign_keys = relation.foreign_keys.iter().map(|key| {
@@ -141,7 +140,7 @@ impl NewTable {
         let is_self = name.relname == self.name && referenced.is_none();
         if referenced_columns.is_empty() {
             referenced_columns = match &referenced {
-                Some(relation) => keys::primary(relation).map(keys::names).unwrap_or_default(),
+                Some(relation) => relation.primary_key().map(Column::names).unwrap_or_default(),
                 None => self.unique.iter().find(|u| u.primary).map(|u| u.columns.clone()).unwrap_or_default(),
             };
         }

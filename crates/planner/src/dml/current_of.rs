@@ -7,7 +7,6 @@ use pgerror::{PgError, Result, SqlState};
 use plpgsql::tokens as scan;
 
 use crate::context::{Context, Named};
-use crate::keys;
 use crate::parse::Statement;
 use crate::plan::CurrentOf;
 use crate::tree::{self, Ask, Ref};
@@ -42,7 +41,7 @@ pub(crate) fn changes_current(ctx: &Context<'_>, statement: &Statement) -> Resul
     match ctx.resolve(target)? {
         Named::Distributed(relation) => {
             let alias = tree::alias_of(target).to_owned();
-            let key = keys::primary(&relation).unwrap_or_default().into_iter().cloned().collect();
+            let key = relation.primary_key().unwrap_or_default().into_iter().cloned().collect();
             Ok(Some(CurrentOf { relation, alias, key }))
         }
         Named::View(_) => {

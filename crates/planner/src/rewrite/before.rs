@@ -28,7 +28,6 @@ use pgerror::{PgError, Result};
 use crate::context::{Context, Named};
 use crate::dml;
 use crate::facts::used;
-use crate::keys;
 use crate::parse::Statement;
 use crate::plan::{BeforeRows, Conflict, Routine};
 use crate::rewrite::made_rows::Change;
@@ -252,7 +251,7 @@ fn arbiter(change: &Change<'_>, infer: Option<&InferClause>) -> Result<Vec<Strin
     let infer = infer.filter(|infer| infer.where_clause.is_none()).ok_or_else(refused)?;
     if !infer.conname.is_empty() {
         let key = change.relation.unique_keys.iter().find(|key| key.name == infer.conname).ok_or_else(refused)?;
-        return Ok(keys::names(keys::columns(change.relation, &key.columns)));
+        return Ok(Column::names(change.relation.columns_at(&key.columns)));
     }
     let name = |element: &Node| match &element.node {
         Some(NodeEnum::IndexElem(element))
@@ -294,8 +293,8 @@ fn take_update(
 
 /// By which columns rows are found again.
 fn key(change: &Change<'_>, tree: &NodeEnum) -> Result<Vec<String>> {
-    match keys::of_rows(change.relation) {
-        Some(key) => Ok(keys::names(key)),
+    match change.relation.row_key() {
+        Some(key) => Ok(Column::names(key)),
         None if tree::reads_others(tree) => {
             Err(change.refused("It has other tables in FROM or USING, and this table has no primary key."))
         }

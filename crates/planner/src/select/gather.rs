@@ -15,7 +15,6 @@ use super::locality::{Analyzer, Env, RowDistribution};
 use super::{levels, locked, table_ids};
 use crate::context::{Context, Named};
 use crate::facts::functions::Facts;
-use crate::keys;
 use crate::plan::{Index, Input};
 use crate::select::row_address;
 use crate::tree::{self, Ask, Get, Ref, Walk};
@@ -254,7 +253,7 @@ pub(super) fn nodes_of(ctx: &Context<'_>, select: &SelectStmt) -> Result<Vec<Nod
 
 /// GROUP BY a primary key lets a query use the other columns: then the copy needs the key too.
 pub(super) fn primary_key(relation: &Relation, columns: &[&str], needs: &Needs) -> Option<Index> {
-    let names: Vec<&str> = keys::primary(relation)?.into_iter().map(|column| column.name.as_str()).collect();
+    let names: Vec<&str> = relation.primary_key()?.into_iter().map(|column| column.name.as_str()).collect();
     if names.is_empty() || !names.iter().all(|n| needs.grouped.contains(*n) && columns.contains(n)) {
         return None;
     }

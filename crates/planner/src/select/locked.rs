@@ -18,7 +18,6 @@ use super::fallback;
 use super::names::names_row;
 use crate::context::{Context, Named};
 use crate::facts::functions::{Facts, facts};
-use crate::keys;
 use crate::parse::{self, Statement};
 use crate::plan::{FinalSql, Gather, LockTarget, LockWait, Locked, LockedBy, Merge, Plan, Scatter};
 use crate::tree::{self, Ask, Get, Ref, Syntax};
@@ -164,7 +163,7 @@ fn by(ctx: &Context<'_>, name: &RangeVar, relation: &Relation) -> Option<LockedB
     let Distribution::Replicated { nodes } = &relation.distribution else {
         return Some(address(name, relation));
     };
-    let [column] = keys::primary(relation)?.try_into().ok()?;
+    let [column] = relation.primary_key()?.try_into().ok()?;
     let node = ctx.primary_first(nodes.clone()).first().copied()?;
     Some(LockedBy::Key { node, column: column.name.clone(), type_name: column.type_name.clone() })
 }

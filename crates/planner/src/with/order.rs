@@ -8,7 +8,6 @@ use pgerror::{PgError, Result};
 
 use super::sequenced::Part;
 use crate::context::Context;
-use crate::keys;
 use crate::tree;
 
 /// What a part does to rows that foreign keys are about.
@@ -72,7 +71,7 @@ fn between(ctx: &Context<'_>, child: &Part, parent: &Part) -> Result<Option<Firs
         return Err(refused("The table has a foreign key to itself, which is checked too early then."));
     }
     if let NodeEnum::UpdateStmt(update) = &parent.query {
-        let columns = keys::columns(&referenced, &key.referenced_columns);
+        let columns = referenced.columns_at(&key.referenced_columns);
         let is_of_key = |name: &str| columns.iter().any(|column| column.name == name);
         let sets_key = update.target_list.iter().any(|target| tree::name_of(target).is_none_or(is_of_key));
         return if sets_key { Err(refused("One of them sets a key that the other refers to.")) } else { Ok(None) };

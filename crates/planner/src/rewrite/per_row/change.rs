@@ -20,7 +20,6 @@ use super::has_one_row;
 use super::select::{self, split_conditions};
 use super::slots::{Draft, rows_item};
 use crate::context::Named;
-use crate::keys;
 use crate::tree::{self, Get, Syntax};
 
 /// The statement that gives the rows, and the one over them.
@@ -150,7 +149,7 @@ struct Changed {
 impl Changed {
     fn of(draft: &mut Draft<'_>, target: &RangeVar, condition: Option<&Node>) -> Result<Option<Self>> {
         let Named::Distributed(relation) = draft.ctx.resolve(target)? else { return Ok(None) };
-        let Some(key) = keys::of_rows(&relation).filter(|_| !relation.has_children) else { return Ok(None) };
+        let Some(key) = relation.row_key().filter(|_| !relation.has_children) else { return Ok(None) };
         let alias = tree::alias_of(target);
         let mut conditions = Vec::new();
         for column in key {

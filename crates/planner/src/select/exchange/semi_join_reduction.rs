@@ -32,7 +32,6 @@ use super::blocks::with_ctes;
 use super::estimate::{KEPT_BY_CONDITION, STEP, rows_in, width};
 use super::{Search, State};
 use crate::context::{Context, Named};
-use crate::keys;
 use crate::plan::{Exchange, FinalSql, Route};
 use crate::select::gather::Needs;
 use crate::select::locality::{Analyzer, Env, Not, RowDistribution, depends_on_order};
@@ -267,7 +266,7 @@ fn only_table<'l>(ctx: &Context<'_>, level: &'l SelectStmt) -> Result<Option<(&'
 
 /// The columns of the primary key, if equality of them is sure to tell rows apart.
 fn primary_key(ctx: &Context<'_>, relation: &Relation) -> Option<Vec<Column>> {
-    let key = keys::primary(relation)?;
+    let key = relation.primary_key()?;
     let is_comparable = |column: &&Column| column.deterministic && ctx.catalog.key_type(column.type_oid).is_some();
     key.iter().all(is_comparable).then(|| key.into_iter().cloned().collect())
 }
