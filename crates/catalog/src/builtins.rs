@@ -179,6 +179,13 @@ impl Builtins {
         self.functions.get(name).map_or(&[], Vec::as_slice)
     }
 
+    /// The function with this object id, and its name.
+    pub fn function_of(&self, oid: Oid) -> Option<(&str, &BuiltinFunction)> {
+        let mut all =
+            self.functions.iter().flat_map(|(name, of)| of.iter().map(move |function| (name.as_str(), function)));
+        all.find(|(_, function)| function.oid == oid)
+    }
+
     /// The functions of a name, if all of them are IMMUTABLE and make one value of their arguments.
     pub fn immutable_functions(&self, name: &str) -> &[BuiltinFunction] {
         let all = self.functions(name);

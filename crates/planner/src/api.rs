@@ -7,7 +7,7 @@ use crate::context::{Context, Planner};
 use crate::dml::temp_placement::{self, Late};
 use crate::driver::Driver;
 use crate::expanded::{self, Expanded};
-use crate::facts::references;
+use crate::facts::{code, references};
 use crate::parse::{Analysis, Shape, Statement};
 use crate::plan::{CurrentOf, InsertStaged, LockTarget, Plan, Routine};
 use crate::rewrite::inline::WantedBody;
@@ -43,6 +43,12 @@ pub fn expanded_views(
 /// The materialized view that a REFRESH fills otherwise than the home node would by itself.
 pub fn refreshed(statement: &Statement, catalog: &Catalog, session: &SessionFacts<'_>) -> Result<Option<Oid>> {
     crate::ddl::refreshed(&context_of(statement, catalog, session), statement)
+}
+
+/// Tables of which no row can be changed: a trigger, say, does what the nodes that fire it cannot do.
+pub fn hindered_tables(catalog: &Catalog, session: &SessionFacts<'_>) -> Vec<Oid> {
+    let ctx = context(catalog, session, None);
+    catalog.relations().filter(|table| code::check_delete(&ctx, table).is_err()).map(|table| table.oid).collect()
 }
 
 /// How somebody else than its owner refreshes a materialized view: as the owner, as in PostgreSQL.

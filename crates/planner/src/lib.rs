@@ -46,8 +46,8 @@ mod views;
 mod with;
 
 pub use api::{
-    changes_current, expanded_views, late_defaults, names_in_from, plan, refresh_as, refreshed, runs_apart,
-    views_first, wanted_bodies, with_places,
+    changes_current, expanded_views, hindered_tables, late_defaults, names_in_from, plan, refresh_as, refreshed,
+    runs_apart, views_first, wanted_bodies, with_places,
 };
 pub use ddl::node_options::{LIMIT_BASE, for_nodes};
 pub use dml::temp_placement::Late;
@@ -63,8 +63,8 @@ pub use look_alikes::Qualifier;
 pub use parse::bodies::sql_statements;
 pub use parse::own_text::own_text;
 pub use parse::{
-    Analysis, Marked, Shape, Statement, StatementKind, Undeclared, Uses, only_creates, parse, parse_for_dump,
-    without_constants,
+    Analysis, Marked, Shape, Statement, StatementKind, Undeclared, Uses, naming_temporary, only_creates, parse,
+    parse_for_dump, without_constants,
 };
 pub use plan::*;
 pub use rewrite::before::trigger_condition;

@@ -8,6 +8,7 @@
 //! change, and the others' commits wait for it. So does one that may lock tables whose definitions every coordinator has to
 //! print after the next commit: all would wait for it, not only schema changes.
 
+mod judged_triggers;
 pub(crate) mod redistribute;
 mod shared_objects;
 mod unvalidated;
@@ -148,6 +149,9 @@ impl Session {
         }
         if schema_change {
             self.schema_changed();
+        }
+        if ddl.effects.iter().any(|effect| matches!(effect, Effect::JudgeTriggers)) {
+            self.judge_triggers(primary).await?;
         }
         self.follow_up(ddl, tag).await
     }
@@ -405,7 +409,11 @@ fn effect_call(effect: &Effect) -> Option<OwnCall> {
             return Some(OwnCall::new("set_connections", format!("{}, {limit}, {allowed}", quote_literal(database))));
         }
         Effect::CaptureOthers { table } => return Some(OwnCall::about("capture_others", table, "")),
-        Effect::Run(_) | Effect::RenameTable { .. } | Effect::RenameColumn { .. } | Effect::RenameSchema { .. } => {
+        Effect::Run(_)
+        | Effect::JudgeTriggers
+        | Effect::RenameTable { .. }
+        | Effect::RenameColumn { .. }
+        | Effect::RenameSchema { .. } => {
             return None;
         }
     };

@@ -96,6 +96,11 @@ fn views_sql(in_block: bool) -> String {
 }
 
 impl TempNames {
+    /// Those that are hidden by others: the session has `pg_temp` at the end of its search path.
+    pub(crate) fn hidden(&self) -> Vec<String> {
+        self.all.iter().filter(|name| !self.names.contains(name)).cloned().collect()
+    }
+
     /// The texts of all views: what a statement that reads them depends on.
     pub(crate) fn definitions(&self) -> String {
         self.views.iter().flat_map(|view| ["; ", view.view_definition.as_deref().unwrap_or_default()]).collect()
@@ -134,21 +139,21 @@ impl Session {
             }
         }
         if has_views {
-            known.views = self.temp_views().await?;
+            known.views = self.temp_views(&known.hidden()).await?;
         }
         let known = Arc::new(known);
         self.temp_relations = Some(known.clone());
         Ok(known)
     }
 
-    async fn temp_views(&mut self) -> Result<Vec<Arc<Relation>>> {
+    async fn temp_views(&mut self, hidden: &[String]) -> Result<Vec<Arc<Relation>>> {
         let columns = self.rows_on(self.home, &planner::own_text(COLUMNS)?).await?;
         let views = self.rows_on(self.home, &views_sql(self.in_block())).await?;
-        views.iter().map(|row| view(row, &columns).map(Arc::new)).collect()
+        views.iter().map(|row| view(row, &columns, hidden).map(Arc::new)).collect()
     }
 }
 
-fn view(row: &Row, columns: &[Row]) -> Result<Relation> {
+fn view(row: &Row, columns: &[Row], hidden: &[String]) -> Result<Relation> {
     let oid: Oid = number(row, 0)?;
     if flag(row, 6)? {
         // None is made by way of a coordinator.
@@ -165,7 +170,7 @@ fn view(row: &Row, columns: &[Row]) -> Result<Relation> {
         columns: own.map(column).collect::<Result<_>>()?,
         distribution: Distribution::View,
         by_default: false,
-        view_definition: Some(text(row, 2)?.trim_end().trim_end_matches(';').to_owned()),
+        view_definition: Some(planner::naming_temporary(text(row, 2)?.trim_end().trim_end_matches(';'), hidden)?),
         is_barrier: flag(row, 3)?,
         check_option: flag(row, 4)?,
         unique_keys: Vec::new(),

@@ -34,7 +34,8 @@ pub(crate) const FUNCTION_COLUMNS: &str = "p.oid, n.nspname, p.proname, l.lannam
        THEN pg_get_functiondef(p.oid) END, \
      p.proacl IS NULL OR EXISTS (SELECT FROM aclexplode(p.proacl) a WHERE a.grantee = 0 AND a.privilege_type = 'EXECUTE'), \
      (SELECT array_agg(part) FROM pg_aggregate g, unnest(ARRAY[aggtransfn, aggfinalfn, aggcombinefn, aggserialfn, \
-       aggdeserialfn, aggmtransfn, aggminvtransfn, aggmfinalfn]::oid[]) part WHERE g.aggfnoid = p.oid AND part >= 16384), \
+       aggdeserialfn, aggmtransfn, aggminvtransfn, aggmfinalfn]::oid[]) part \
+       WHERE g.aggfnoid = p.oid AND (part >= 16384 OR EXISTS (SELECT FROM pg_proc b WHERE b.oid = part AND b.provolatile <> 'i'))), \
      p.proparallel = 's', p.prorettype = 'trigger'::regtype, \
      EXISTS (SELECT FROM unnest(p.proconfig) AS c WHERE c LIKE 'search\\_path=%'), \
      CASE WHEN p.prokind = 'a' THEN 0 ELSE a.most - greatest(p.pronargdefaults, (p.provariadic <> 0)::int) END, \
@@ -60,9 +61,10 @@ pub(super) const UNNAMED_FUNCTIONS: &str = "SELECT DISTINCT d.refobjid FROM pg_d
      AND NOT (d.classid = 'pg_constraint'::regclass AND EXISTS ( \
        SELECT FROM pg_constraint c WHERE c.oid = d.objid AND c.conrelid <> 0))";
 
-/// Operators whose function has a body that could read tables.
+/// Operators whose function has a body that could read tables, or is one of PostgreSQL's own that does more than compute.
 pub(super) const OPERATORS: &str = "SELECT o.oprname, p.oid FROM pg_operator o JOIN pg_proc p ON p.oid = o.oprcode \
-     JOIN pg_language l ON l.oid = p.prolang WHERE o.oid >= 16384 AND l.lanname NOT IN ('c', 'internal')";
+     JOIN pg_language l ON l.oid = p.prolang \
+     WHERE o.oid >= 16384 AND (l.lanname NOT IN ('c', 'internal') OR p.oid < 16384 AND p.provolatile <> 'i')";
 
 pub(super) const SYSTEM_NAMES: &str = "SELECT c.relname FROM pg_class c JOIN pg_class s ON s.relname = c.relname \
      WHERE c.oid >= 16384 AND s.relnamespace = 'pg_catalog'::regnamespace AND c.relnamespace <> s.relnamespace";

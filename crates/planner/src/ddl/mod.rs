@@ -116,11 +116,16 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
             policy::plan(ctx, statement, p.table.as_ref(), [p.qual.as_deref(), p.with_check.as_deref()]).map(boxed)
         }
         other if is_in_temporary_schema(other) => Ok(boxed(temporary(ctx, statement, DdlKind::Schema))),
-        // The other nodes lack the temporary tables that the body may name; the primary one has checked it.
-        NodeEnum::CreateFunctionStmt(create) if !ctx.session.temp_relations.is_empty() => {
-            refuse_temporary_types(ctx, create)?;
-            let unchecked = format!("SET LOCAL check_function_bodies = off; {}", statement.node_sql);
-            Ok(boxed(DdlPlan { elsewhere: Elsewhere::Without(unchecked), ..ddl.everywhere(DdlKind::Schema) }))
+        NodeEnum::CreateFunctionStmt(create) => {
+            let mut plan = ddl.everywhere(DdlKind::Schema);
+            // The other nodes lack the temporary tables that the body may name; the primary one has checked it.
+            if !ctx.session.temp_relations.is_empty() {
+                refuse_temporary_types(ctx, create)?;
+                let unchecked = format!("SET LOCAL check_function_bodies = off; {}", statement.node_sql);
+                plan.elsewhere = Elsewhere::Without(unchecked);
+            }
+            plan.effects.extend(code::nodes_fire_triggers(ctx.catalog).then_some(Effect::JudgeTriggers));
+            Ok(boxed(plan))
         }
         NodeEnum::CreateSchemaStmt(schema) => schema::create_schema(ctx, statement, schema).map(boxed),
         NodeEnum::DoStmt(block) => ddl.code_block(block),

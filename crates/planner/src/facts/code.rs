@@ -58,6 +58,11 @@ pub(crate) fn check_named(
     ctx.distributed(name)?.map_or(Ok(()), |relation| check(ctx, &relation))
 }
 
+/// Do nodes fire triggers of any table?
+pub(crate) fn nodes_fire_triggers(catalog: &Catalog) -> bool {
+    catalog.relations().any(|relation| relation.code.as_ref().is_some_and(|code| !code.triggers.is_empty()))
+}
+
 fn facts<'r>(ctx: &Context<'_>, relation: &'r Relation) -> Option<&'r CodeFacts> {
     let code = relation.code.as_deref()?;
     Some(code.facts.get_or_init(|| judge(ctx, relation, code)))

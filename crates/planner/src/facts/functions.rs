@@ -6,7 +6,7 @@
 
 use std::collections::HashSet;
 
-use catalog::{BuiltinFunction, Distribution, Function, Meaning, NodeId, meaning};
+use catalog::{BuiltinFunction, Distribution, FIRST_USER_OID, Function, Meaning, NodeId, Oid, meaning};
 use pg_query::protobuf::{self, ColumnRef, FuncCall, SelectStmt, SortBy, SqlValueFunctionOp};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
@@ -305,7 +305,20 @@ impl Search<'_> {
         if oids.is_empty() {
             return Ok(());
         }
+        oids.iter().filter(|oid| **oid < FIRST_USER_OID).for_each(|oid| self.unnamed_builtin(*oid));
         self.ctx.catalog.functions_by_oid(oids).try_for_each(|function| self.user_function(function))
+    }
+
+    /// A function of PostgreSQL's that a user's operator or aggregate calls: what it asks for elsewhere is asked for by its name.
+    fn unnamed_builtin(&mut self, oid: Oid) {
+        let builtins = self.ctx.catalog.builtins();
+        let (name, class) = match builtins.function_of(oid) {
+            Some((name, function)) => (name, class_of(builtins, function)),
+            None => ("of PostgreSQL's", Class::Home),
+        };
+        if class != Class::Anywhere {
+            self.refuse(format!("function {name}() as an operator or a part of an aggregate"), "Call it by its name.");
+        }
     }
 
     fn call(&mut self, call: &FuncCall) -> Result<()> {
@@ -347,6 +360,7 @@ impl Search<'_> {
     fn temporary_function(&mut self, function: &Function) -> Result<()> {
         let outside = std::mem::replace(&mut self.at_home, true);
         let ctx = self.ctx;
+        function.parts.iter().filter(|part| **part < FIRST_USER_OID).for_each(|part| self.unnamed_builtin(*part));
         let parts = function.parts.iter().filter_map(|part| code::known_function(&ctx, *part));
         let mut all = parts.chain([function]);
         let searched = all.try_for_each(|function| self.user_function(function));

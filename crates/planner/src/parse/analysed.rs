@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use catalog::{Catalog, Function, Oid, RelationKind};
-use pg_query::protobuf::{ColumnRef, CommonTableExpr, JoinExpr, List, ParamRef, RowExpr, SelectStmt};
+use pg_query::protobuf::{ColumnRef, CommonTableExpr, JoinExpr, List, ParamRef, RangeVar, RowExpr, SelectStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
@@ -204,11 +204,13 @@ impl Analysis {
         tree::deparse(&self.tree)
     }
 
-    /// The same with the schemas of what PostgreSQL has printed without, where users have something of that name.
-    pub fn qualified(self, catalog: &Catalog) -> Result<Self> {
+    /// The same with the schemas of what PostgreSQL has printed without, where users have something of that name; `hidden` are
+    /// relations in `pg_temp` that a bare name does not mean.
+    pub fn qualified(self, catalog: &Catalog, hidden: &[String]) -> Result<Self> {
         let mut whole = tree::node(self.tree.as_ref().clone());
-        match (Qualifier(catalog.look_alikes()).tree(&mut whole)?, whole.node) {
-            (true, Some(tree)) => self.with_tree(tree),
+        let is_changed = Qualifier(catalog.look_alikes()).tree(&mut whole)? | name_temporary(&mut whole, hidden)?;
+        match whole.node {
+            Some(tree) if is_changed => self.with_tree(tree),
             _ => Ok(self),
         }
     }
@@ -218,6 +220,33 @@ impl Analysis {
         let text = self.text.as_ref().map(|_| tree::deparse(&tree).map(Arc::from)).transpose()?;
         Ok(Self { tree: Arc::new(tree), text, ..self.clone() })
     }
+}
+
+/// A printed query with the schema of these relations in `pg_temp`.
+pub fn naming_temporary(query: &str, hidden: &[String]) -> Result<String> {
+    let mut whole = match hidden.is_empty() {
+        true => return Ok(query.to_owned()),
+        false => tree::parse_select(query)?,
+    };
+    name_temporary(&mut whole, hidden)?;
+    tree::deparse_select(&whole)
+}
+
+/// PostgreSQL writes a schema to those that a WITH item would hide.
+fn name_temporary(printed: &mut impl Walk, hidden: &[String]) -> Result<bool> {
+    let (items, mut is_found) = (printed.with_names()?, false);
+    let is_hidden = |name: &RangeVar| name.schemaname.is_empty() && hidden.contains(&name.relname);
+    printed.rewrite(&mut |node: &mut Node| {
+        let is_item = |name: &RangeVar, reads: bool| reads && items.contains(&name.relname);
+        let reads = node.get::<RangeVar>().is_some();
+        let name = if reads { node.get_mut::<RangeVar>() } else { tree::changed_mut(node) };
+        if let Some(name) = name.filter(|name| is_hidden(name) && !is_item(name, reads)) {
+            name.schemaname = "pg_temp".to_owned();
+            is_found = true;
+        }
+        Ok(true)
+    })?;
+    Ok(is_found)
 }
 
 impl Statement {

@@ -28,7 +28,7 @@ pub(crate) mod shape;
 mod statement;
 mod system_views;
 
-pub use analysed::{Analysis, Undeclared, Uses};
+pub use analysed::{Analysis, Undeclared, Uses, naming_temporary};
 pub use executed::Executed;
 pub use marked::Marked;
 pub use shape::{Shape, without_constants};

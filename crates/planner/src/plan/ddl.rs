@@ -101,6 +101,8 @@ pub enum Effect {
     CaptureOthers { table: String },
     /// ALTER DATABASE: how many sessions there may be, and whether any; `None` as before.
     SetConnections { database: String, limit: Option<i32>, allowed: Option<bool> },
+    /// Triggers that nodes fire may do more than before: see [`hindered_tables`](crate::hindered_tables).
+    JudgeTriggers,
     /// This statement runs on all nodes too.
     Run(String),
 }

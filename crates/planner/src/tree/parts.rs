@@ -284,6 +284,17 @@ pub(crate) fn event_of(node: Ref<'_>) -> Option<RuleEvent> {
 }
 
 /// The table that a statement changes.
+pub(crate) fn changed_mut(node: &mut Node) -> Option<&mut RangeVar> {
+    match node.node.as_mut()? {
+        NodeEnum::InsertStmt(insert) => insert.relation.as_mut(),
+        NodeEnum::UpdateStmt(update) => update.relation.as_mut(),
+        NodeEnum::DeleteStmt(delete) => delete.relation.as_mut(),
+        NodeEnum::MergeStmt(merge) => merge.relation.as_mut(),
+        _ => None,
+    }
+}
+
+/// The table whose rows a statement changes.
 pub(crate) fn changed(node: Ref<'_>) -> Option<&RangeVar> {
     match node {
         Ref::InsertStmt(insert) => insert.relation.as_ref(),

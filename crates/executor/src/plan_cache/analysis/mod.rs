@@ -108,6 +108,8 @@ struct Request<'a> {
     known: Option<&'a Description>,
     catalog: &'a Catalog,
     search_path: &'a [String],
+    /// Relations in `pg_temp` that a bare name does not mean.
+    hidden: &'a [String],
 }
 
 impl Request<'_> {
@@ -163,7 +165,8 @@ impl Session {
             sql,
         };
         let sql = key.sql.clone();
-        let request = Request { statement, sql: &sql, place, call, known, catalog, search_path };
+        let hidden = &temporary.hidden();
+        let request = Request { statement, sql: &sql, place, call, known, catalog, search_path, hidden };
         let mut asked = match is_kept {
             true => self.kept_or_analysed(key, &request).await?,
             false => self.analyse(&request).await?,
@@ -281,8 +284,9 @@ impl Session {
         let Some(parameters) = self.parameters_of(request).await? else { return Ok(Asked::Impossible) };
         match self.ask(sql, &parameters.names.join(", "), request.place).await {
             Ok(rows) => {
-                let analysis =
-                    analysis_of(&rows, &parameters.undeclared)?.qualified(request.catalog)?.as_written(sql)?;
+                let analysis = analysis_of(&rows, &parameters.undeclared)?
+                    .qualified(request.catalog, request.hidden)?
+                    .as_written(sql)?;
                 let analysis = self.with_bodies(analysis, request).await?;
                 Ok(analysis.map_or(Asked::Locked, Asked::Analysed))
             }
@@ -354,7 +358,7 @@ impl Session {
             }
             for WantedBody { function, parameters, sql } in wanted {
                 let body = match self.ask(&sql, &parameters, request.place).await {
-                    Ok(rows) => Some(analysis_of(&rows, &[])?.qualified(request.catalog)?),
+                    Ok(rows) => Some(analysis_of(&rows, &[])?.qualified(request.catalog, request.hidden)?),
                     Err(error) if request.is_locked(&error) => return Ok(None),
                     Err(error) if is_about_the_statement(&error) => None,
                     Err(error) => return Err(error),
