@@ -291,6 +291,10 @@ impl Session {
             if let Some(error) = unfit_to_write.as_ref().filter(|_| plan.facts().writes) {
                 return Err(error.clone());
             }
+            self.copies_to_lock = match plan.facts().writes && self.in_block() && !self.is_read_only() {
+                true => planner::locked_copies(statement, &loaded.catalog, &facts)?,
+                false => Vec::new(),
+            };
             if statement.kind == StatementKind::RefreshMaterializedView
                 && !statement.runs_as_owner()
                 && let Some(view) = planner::refreshed(statement, &loaded.catalog, &facts)?

@@ -268,6 +268,15 @@ impl Session {
         Ok(())
     }
 
+    /// What locks rows of replicated tables in a block, and may change them later, keeps other writers off before that, as the change
+    /// will: who came to the rows first and to the table last would deadlock with them.
+    pub async fn lock_copies_first(&mut self) -> Result<()> {
+        for (first, table) in std::mem::take(&mut self.copies_to_lock) {
+            self.lock_copies(first, &table, &[]).await?;
+        }
+        Ok(())
+    }
+
     /// Runs a write in a transaction of its own in REPEATABLE READ, as often as other writers come first.
     pub(crate) async fn write_under_snapshot(
         &mut self,

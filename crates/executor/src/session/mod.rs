@@ -107,6 +107,8 @@ pub struct Session {
     pub(crate) lessons: Vec<crate::shared::templates::Lesson>,
     /// What the present statement may leave in the backends that run it.
     pub(crate) leaves: Leavings,
+    /// Replicated tables whose rows the present statement locks, in a block: with each the node of its first copy.
+    pub(crate) copies_to_lock: Vec<(NodeId, String)>,
     /// Executions that wait for more of their kind.
     pub(crate) pipeline: Option<crate::session::pipeline::InsertPipeline>,
     pub(crate) listening: Option<Listening>,
@@ -149,6 +151,7 @@ impl Session {
             spent: Default::default(),
             lessons: Vec::new(),
             leaves: Leavings::default(),
+            copies_to_lock: Vec::new(),
             pipeline: None,
             listening: None,
             notified: false,
