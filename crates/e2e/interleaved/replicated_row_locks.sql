@@ -158,3 +158,50 @@ COMMIT;
 -- @a
 UPDATE r SET v = v + 1 WHERE k = 8 RETURNING v;
 COMMIT;
+
+-- Two that have brought rows before.
+-- @a
+BEGIN;
+INSERT INTO r VALUES (21, 0);
+-- @b
+BEGIN;
+INSERT INTO r VALUES (22, 0);
+-- @a
+SELECT k, v FROM r WHERE k = 21 FOR UPDATE;
+-- @b
+SELECT k, v FROM r WHERE k = 22 FOR UPDATE;
+COMMIT;
+-- @a
+UPDATE r SET v = 1 WHERE k = 21;
+COMMIT;
+
+-- Who has rights on some columns only, and who has none to lock rows.
+CREATE ROLE e2e_locker;
+CREATE ROLE e2e_looker;
+DO $$ BEGIN EXECUTE format('GRANT USAGE ON SCHEMA %I TO e2e_locker, e2e_looker', current_schema()); END $$;
+GRANT SELECT, UPDATE (v) ON r TO e2e_locker;
+GRANT SELECT ON r TO e2e_looker;
+BEGIN;
+SELECT v FROM r WHERE k = 1 FOR UPDATE;
+-- @b
+SET ROLE e2e_locker;
+BEGIN;
+SELECT v FROM r WHERE k = 1 FOR NO KEY UPDATE;
+-- @a
+UPDATE r SET v = 100 WHERE k = 1;
+COMMIT;
+-- @b
+UPDATE r SET v = v + 1 WHERE k = 1 RETURNING v;
+COMMIT;
+SET ROLE e2e_looker;
+BEGIN;
+SELECT v FROM r WHERE k = 1 FOR UPDATE;
+ROLLBACK;
+BEGIN READ ONLY;
+SELECT v FROM r WHERE k = 1 FOR UPDATE;
+ROLLBACK;
+RESET ROLE;
+-- @a
+REVOKE ALL ON r FROM e2e_locker, e2e_looker;
+DO $$ BEGIN EXECUTE format('REVOKE ALL ON SCHEMA %I FROM e2e_locker, e2e_looker', current_schema()); END $$;
+DROP ROLE e2e_locker, e2e_looker;

@@ -11,6 +11,7 @@ use crate::backend::isolation::Isolation;
 use crate::backend::own_statements::Own;
 use crate::backend::pool::sequence_values::not_here;
 use crate::block::Mode;
+use crate::block::table_locks::LockedCopies;
 use crate::engine::output::Output;
 use crate::engine::run::Completion;
 use crate::session::Session;
@@ -291,10 +292,12 @@ impl Session {
             if let Some(error) = unfit_to_write.as_ref().filter(|_| plan.facts().writes) {
                 return Err(error.clone());
             }
-            self.copies_to_lock = match plan.facts().writes && self.in_block() && !self.is_read_only() {
-                true => planner::locked_copies(statement, &loaded.catalog, &facts)?,
-                false => Vec::new(),
-            };
+            self.copies_to_lock = LockedCopies::default();
+            let may_lock = plan.facts().writes && !self.is_read_only();
+            if let Some(block) = self.block.as_ref().filter(|_| may_lock) {
+                let tables = planner::locked_copies(statement, &loaded.catalog, &facts)?;
+                self.copies_to_lock = LockedCopies { tables, after_changes: block.wrote };
+            }
             if statement.kind == StatementKind::RefreshMaterializedView
                 && !statement.runs_as_owner()
                 && let Some(view) = planner::refreshed(statement, &loaded.catalog, &facts)?

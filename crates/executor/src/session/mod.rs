@@ -44,6 +44,7 @@ use crate::backend::settings::Settings;
 use crate::backend::slot::Slot;
 use crate::block::causality::CausalityTracker;
 use crate::block::suspended::SuspendedTransaction;
+use crate::block::table_locks::LockedCopies;
 use crate::block::{Block, Mode, Replay};
 use crate::session::lending::Lending;
 use crate::session::listen::Listening;
@@ -107,8 +108,8 @@ pub struct Session {
     pub(crate) lessons: Vec<crate::shared::templates::Lesson>,
     /// What the present statement may leave in the backends that run it.
     pub(crate) leaves: Leavings,
-    /// Replicated tables whose rows the present statement locks, in a block: with each the node of its first copy.
-    pub(crate) copies_to_lock: Vec<(NodeId, String)>,
+    /// What the present statement is to lock before rows.
+    pub(crate) copies_to_lock: LockedCopies,
     /// Executions that wait for more of their kind.
     pub(crate) pipeline: Option<crate::session::pipeline::InsertPipeline>,
     pub(crate) listening: Option<Listening>,
@@ -151,7 +152,7 @@ impl Session {
             spent: Default::default(),
             lessons: Vec::new(),
             leaves: Leavings::default(),
-            copies_to_lock: Vec::new(),
+            copies_to_lock: LockedCopies::default(),
             pipeline: None,
             listening: None,
             notified: false,
