@@ -92,6 +92,20 @@ COMMIT;
 SELECT count(*), sum(v) FROM t;
 COMMIT;
 
+-- The snapshot of a transaction that keeps one comes after the lock.
+-- @a
+BEGIN;
+UPDATE t SET v = 100 WHERE k = 1;
+-- @b
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+LOCK TABLE t IN SHARE ROW EXCLUSIVE MODE;
+-- @a
+COMMIT;
+-- @b
+SELECT sum(v) FROM t;
+UPDATE t SET v = v + 1 WHERE k = 1 RETURNING v;
+COMMIT;
+
 -- Who must not wait.
 -- @a
 BEGIN;

@@ -84,7 +84,8 @@ impl Session {
         known: Option<&Description>,
     ) -> Result<Plan> {
         let first = self.plan_once(statement, call, known, None).await;
-        if first.as_ref().is_err_and(is_of_postgresql) {
+        // LOCK TABLE computes nothing; where it comes first, what keeps its snapshot takes that after it.
+        if first.as_ref().is_err_and(is_of_postgresql) || statement.kind == StatementKind::Lock {
             return first;
         }
         let clock = self.clock();

@@ -12,7 +12,7 @@
 //! time and again is a deadlock that has other reasons, and is broken like any other.
 
 use std::pin::pin;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use catalog::NodeId;
 use futures_util::future::join_all;
@@ -21,6 +21,7 @@ use pgproto::CancelKey;
 
 use crate::backend::isolation::Isolation;
 use crate::backend::own_calls::{self, OwnCall};
+use crate::backend::settings::duration;
 use crate::block::Mode;
 use crate::session::Session;
 
@@ -29,7 +30,7 @@ const PATIENCE: Duration = Duration::from_millis(50);
 /// Tries before one that waits as long as it takes; the tries before it wait 25 s at most with a part of the lock.
 const TRIES: u32 = 9;
 /// Deadlocks that it gives way to.
-const GIVES_WAY_MAX: u32 = 5;
+const GIVES_WAY_MAX: u32 = 3;
 
 /// How the lock is asked for.
 enum Asking {
@@ -70,26 +71,44 @@ impl Session {
     }
 
     async fn lock_on_all(&mut self, nodes: &[NodeId], asking: &Asking) -> Result<()> {
+        let began = Instant::now();
         let (mut tried, mut gave_way) = (0, 0);
+        let mut longest = None;
         loop {
+            let left = longest.map(|longest: Duration| longest.saturating_sub(began.elapsed()));
+            if left.is_some_and(|left| left.is_zero()) {
+                return Err(PgError::new(SqlState::LOCK_NOT_AVAILABLE, "canceling statement due to lock timeout"));
+            }
             // On one node nobody can come in between.
             let is_limited = nodes.len() > 1 && tried < TRIES;
-            let limit = is_limited.then(|| PATIENCE * 2u32.pow(tried));
+            let patience = is_limited.then(|| PATIENCE * 2u32.pow(tried));
+            let limit = patience.into_iter().chain(left).min();
             let gives_way = nodes.len() > 1 && gave_way < GIVES_WAY_MAX;
-            let first = if tried > 0 { 1 } else { 0 };
-            let done = match self.try_lock(&nodes[..first], asking, None, false).await? {
-                Tried::Locked => self.try_lock(&nodes[first..], asking, limit, gives_way).await?,
-                other => other,
-            };
+            let mut asked = usize::from(tried > 0);
+            let mut done = self.try_lock(&nodes[..asked], asking, left, false).await?;
+            if let Tried::Locked = done {
+                done = self.try_lock(&nodes[asked..], asking, limit, gives_way).await?;
+                asked = nodes.len();
+            }
             match done {
                 Tried::Locked => return self.links.broadcast(nodes, "RELEASE SAVEPOINT loxo_alone").await,
                 Tried::TookTooLong => {}
                 Tried::GaveWay => gave_way += 1,
             }
-            tried = (tried + 1).min(TRIES);
             self.links.cancel().interrupt().check()?;
-            self.forget_savepoint(nodes).await?;
+            self.forget_savepoint(&nodes[..asked]).await?;
+            if tried == 0 {
+                longest = self.lock_timeout(nodes[0]).await?;
+            }
+            tried = (tried + 1).min(TRIES);
         }
+    }
+
+    /// Each wait on a node has this limit too, but all of them together are one to the user.
+    async fn lock_timeout(&mut self, node: NodeId) -> Result<Option<Duration>> {
+        let rows = self.rows_on(node, "SHOW lock_timeout").await?;
+        let shown = rows.into_iter().flatten().flatten().next().unwrap_or_default();
+        Ok(duration(&String::from_utf8_lossy(&shown)))
     }
 
     async fn forget_savepoint(&mut self, nodes: &[NodeId]) -> Result<()> {
