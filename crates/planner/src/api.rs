@@ -7,13 +7,14 @@ use crate::context::{Context, Planner};
 use crate::dml::temp_placement::{self, Late};
 use crate::driver::Driver;
 use crate::expanded::{self, Expanded};
-use crate::facts::{code, references};
-use crate::parse::{Analysis, Shape, Statement};
+use crate::facts::{code, functions, references};
+use crate::parse::{Analysis, Shape, Statement, StatementKind};
 use crate::plan::{CurrentOf, InsertStaged, LockTarget, Plan, Routine};
 use crate::rewrite::inline::WantedBody;
 use crate::rewrite::{inline, owner_reads};
 use crate::session::{Moment, SessionFacts};
 use crate::template::{Completion, ManyRows, Template};
+use crate::views;
 
 fn context<'a>(catalog: &'a Catalog, session: &'a SessionFacts<'a>, analysis: Option<&'a Analysis>) -> Context<'a> {
     Context::new(&Driver, catalog, session, analysis)
@@ -112,6 +113,29 @@ pub fn with_places(
     session: &SessionFacts<'_>,
 ) -> Result<Option<(String, Vec<LockTarget>)>> {
     crate::select::with_places(&context_of(statement, catalog, session), statement, node)
+}
+
+/// The replicated tables that a statement is to lock on their first copies before it locks rows of theirs, in the order of their
+/// names.
+pub fn locked_copies(
+    statement: &Statement,
+    catalog: &Catalog,
+    session: &SessionFacts<'_>,
+) -> Result<Vec<(NodeId, String)>> {
+    let ctx = context_of(statement, catalog, session);
+    let facts = match (&statement.kind, statement.inner()) {
+        (_, Some(inner)) => return locked_copies(inner, catalog, session),
+        (StatementKind::Do, _) => functions::body_facts(&ctx, "plpgsql", &statement.sql)?,
+        (kind, _) if kind.row_command().is_some() => functions::facts(&ctx, &*views::over_tables(&ctx, statement)?)?,
+        _ => return Ok(Vec::new()),
+    };
+    let first = |nodes: Vec<NodeId>| ctx.primary_first(nodes).first().copied();
+    let copies = facts.locked_copies.iter();
+    let mut copies: Vec<(NodeId, String)> =
+        copies.filter_map(|table| Some((first(table.distribution.nodes())?, table.qualified_name()))).collect();
+    copies.sort_unstable_by(|(_, one), (_, other)| one.cmp(other));
+    copies.dedup();
+    Ok(copies)
 }
 
 impl Template {

@@ -38,6 +38,7 @@ mod look_alikes;
 pub mod parse;
 mod plan;
 mod rewrite;
+mod row_locks;
 mod select;
 mod session;
 mod template;
@@ -46,8 +47,8 @@ mod views;
 mod with;
 
 pub use api::{
-    changes_current, expanded_views, hindered_tables, late_defaults, names_in_from, plan, refresh_as, refreshed,
-    runs_apart, views_first, wanted_bodies, with_places,
+    changes_current, expanded_views, hindered_tables, late_defaults, locked_copies, names_in_from, plan, refresh_as,
+    refreshed, runs_apart, views_first, wanted_bodies, with_places,
 };
 pub use ddl::node_options::{LIMIT_BASE, for_nodes};
 pub use dml::temp_placement::Late;

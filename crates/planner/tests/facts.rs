@@ -397,9 +397,13 @@ mod builtins {
 
 /// The plan of a statement outside a transaction.
 fn planned(sql: &str, catalog: &catalog::Catalog) -> planner::Plan {
-    let session = planner::SessionFacts {
+    planner::plan(&planner::parse(sql).unwrap()[0], catalog, &session(&["public".to_owned()])).unwrap()
+}
+
+fn session(search_path: &[String]) -> planner::SessionFacts<'_> {
+    planner::SessionFacts {
         home: catalog::NodeId(0),
-        search_path: &["public".to_owned()],
+        search_path,
         temp_relations: &[],
         temp_views: &[],
         temp_code: &[],
@@ -413,8 +417,49 @@ fn planned(sql: &str, catalog: &catalog::Catalog) -> planner::Plan {
         estimates: None,
         few_rows: 0.0,
         stop: planner::Stop::default(),
-    };
-    planner::plan(&planner::parse(sql).unwrap()[0], catalog, &session).unwrap()
+    }
+}
+
+/// Replicated tables that are locked before rows of theirs.
+mod locked_copies {
+    use catalog::NodeId;
+
+    use super::{common, session};
+
+    fn locked(sql: &str) -> Vec<(NodeId, String)> {
+        let path = ["public".to_owned()];
+        planner::locked_copies(&planner::parse(sql).unwrap()[0], &common::catalog(), &session(&path)).unwrap()
+    }
+
+    #[test]
+    fn only_what_may_be_changed_next_is_locked() {
+        let nation = (NodeId(0), "public.nation".to_owned());
+        let subset = (NodeId(1), "public.subset".to_owned());
+        for (sql, expected) in [
+            ("SELECT * FROM nation FOR UPDATE", vec![&nation]),
+            ("SELECT * FROM subset, nation FOR NO KEY UPDATE", vec![&nation, &subset]),
+            ("SELECT * FROM subset JOIN nation ON s_key = n_key FOR UPDATE OF subset", vec![&subset]),
+            (
+                "SELECT * FROM orders JOIN nation n ON n_key = o_custkey FOR UPDATE OF n FOR SHARE OF orders",
+                vec![&nation],
+            ),
+            ("SELECT * FROM (SELECT * FROM nation, (SELECT s_key FROM subset) s) q FOR UPDATE", vec![&nation, &subset]),
+            ("WITH q AS (SELECT * FROM nation FOR UPDATE) SELECT * FROM q", vec![&nation]),
+            ("UPDATE orders SET o_custkey = (SELECT n_key FROM nation FOR UPDATE)", vec![&nation]),
+            ("DECLARE c CURSOR FOR SELECT * FROM subset FOR UPDATE", vec![&subset]),
+            ("DO $$ BEGIN PERFORM FROM nation FOR UPDATE; END $$", vec![&nation]),
+            ("SELECT * FROM nation FOR UPDATE NOWAIT", vec![]),
+            ("SELECT * FROM nation FOR UPDATE SKIP LOCKED", vec![]),
+            ("SELECT * FROM nation FOR UPDATE FOR SHARE OF nation SKIP LOCKED", vec![]),
+            ("SELECT * FROM nation FOR SHARE", vec![]),
+            ("SELECT * FROM nation FOR KEY SHARE", vec![]),
+            ("SELECT * FROM orders FOR UPDATE", vec![]),
+            ("WITH nation AS (SELECT 1 AS n_key) SELECT * FROM nation, subset FOR UPDATE OF subset", vec![&subset]),
+            ("UPDATE nation SET n_name = ''", vec![]),
+        ] {
+            assert_eq!(locked(sql).iter().collect::<Vec<_>>(), expected, "{sql}");
+        }
+    }
 }
 
 /// What all databases of a server share.

@@ -1,6 +1,6 @@
 //! The floors of the crate.
 
-const FLOORS: [&str; 21] = [
+const FLOORS: [&str; 22] = [
     "session",
     "keys",
     "tree",
@@ -8,6 +8,7 @@ const FLOORS: [&str; 21] = [
     "parse",
     "plan",
     "context",
+    "row_locks",
     "facts",
     "views",
     "select",

@@ -106,6 +106,8 @@ impl ClientSession {
     ) -> Result<Declared> {
         planner::check_cursor(&declare.inner)?;
         let plan = self.session.plan(&declare.inner, call, None).await?;
+        let cancel = self.session.cancel_set();
+        self.socket.watch().during(&cancel, self.session.lock_copies_first()).await?;
         let home = self.session.home();
         let all_of = |input: Input| (vec![input], planner::FinalSql::plain(WHOLE));
         let (inputs, final_sql) = match plan {

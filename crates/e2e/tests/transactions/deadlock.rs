@@ -395,7 +395,15 @@ fn copy(client: &mut Client, table: &str, lines: &str) {
 
 /// Waits until somebody waits for a lock of this table.
 fn until_waited_for(table: &str) {
-    let waits = format!("SELECT count(*) FROM pg_locks WHERE relation = '{table}'::regclass AND NOT granted");
+    until_waited_for_since(table, "0 s");
+}
+
+/// The same, for so long.
+fn until_waited_for_since(table: &str, interval: &str) {
+    let waits = format!(
+        "SELECT count(*) FROM pg_locks WHERE relation = '{table}'::regclass AND NOT granted \
+         AND coalesce(clock_timestamp() - waitstart, '0 s') >= interval '{interval}'"
+    );
     let nodes = if cluster().is_distributed() { NODES } else { 0 };
     let mut datanodes: Vec<Client> =
         (0..nodes).map(|node| cluster().connect_datanode(node).expect("a session")).collect();
@@ -427,6 +435,40 @@ fn who_keeps_writers_off_lets_others_pass() {
         mover.run("ROLLBACK").expect("the end");
     }
     assert_eq!(session(0).scalar("SELECT count(*) FROM kept").expect("a count"), (ROWS + 200).to_string());
+}
+
+/// LOCK TABLE that has waited for a while, and has the lock where the writer goes next, breaks the circle without an error.
+#[test]
+fn who_locks_a_table_gives_way() {
+    let keys = table("locked_late");
+    let (mut writer, mut locker) = (session(0), session(1));
+    writer.run(&format!("BEGIN; {}", update("locked_late", keys[2]))).expect("a row");
+    locker.run("BEGIN").expect("a block");
+    locker.send_query("LOCK TABLE locked_late IN SHARE MODE").expect("sent");
+    until_waited_for_since("locked_late", "2 s");
+    for key in &keys[..2] {
+        writer.run(&update("locked_late", *key)).expect("no deadlock");
+    }
+    writer.run("COMMIT").expect("the end");
+    goes_on(&mut locker);
+    assert_eq!(locker.scalar("SELECT sum(v) FROM locked_late").expect("a sum"), "3");
+    locker.run("COMMIT").expect("the end");
+}
+
+/// A circle that is there without the lock of the table: giving it back does not help.
+#[test]
+fn who_locks_a_table_may_be_in_a_deadlock() {
+    let keys = table("locked_in_vain");
+    table("locked_beside");
+    let (mut old, mut young) = (session(0), session(1));
+    old.run(&format!("BEGIN; {}", update("locked_in_vain", keys[2]))).expect("a row");
+    young.run(&format!("BEGIN; {}", update("locked_beside", keys[1]))).expect("a row");
+    young.send_query("LOCK TABLE locked_in_vain IN SHARE MODE").expect("sent");
+    old.send_query(&update("locked_beside", keys[1])).expect("sent");
+    gives_way(&mut young, Instant::now());
+    goes_on(&mut old);
+    old.run("COMMIT").expect("the end");
+    young.run("ROLLBACK").expect("the end");
 }
 
 /// The same without blocks, as fast as it goes.

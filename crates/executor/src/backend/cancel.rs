@@ -73,6 +73,8 @@ pub struct CancelSet {
     began_us: AtomicU64,
     /// The statement under way is a transaction by itself, and could be run again.
     is_alone: AtomicBool,
+    /// What the statement waits for is asked for again after a deadlock.
+    gives_way: AtomicBool,
     /// Locked while a breaker is at work; what it leaves is the error of a statement that had to give way.
     judgment: tokio::sync::Mutex<Option<PgError>>,
     /// For what waits in the coordinator itself.
@@ -92,6 +94,7 @@ impl CancelSet {
             working: Mutex::default(),
             began_us: AtomicU64::new(0),
             is_alone: AtomicBool::new(false),
+            gives_way: AtomicBool::new(false),
             judgment: Default::default(),
             interrupt: Interrupt::new(),
             statement: AtomicU64::new(0),
@@ -114,6 +117,11 @@ impl CancelSet {
     /// The present statement takes from, or gives to, the client what it could not take or give again.
     pub(crate) fn cannot_be_repeated(&self) {
         self.is_alone.store(false, Ordering::Relaxed);
+    }
+
+    /// Is a deadlock to be broken here, of whatever age the transaction is? The statement then asks again for what it has waited for.
+    pub(crate) fn may_give_way(&self, gives_way: bool) {
+        self.gives_way.store(gives_way, Ordering::Relaxed);
     }
 
     /// Takes the judgment that the present statement had to give way, if there is one.
@@ -426,11 +434,9 @@ impl Sessions for Registry {
             let session = session.upgrade()?;
             let mut backends = session.backends();
             backends.retain(|(backend, _)| asked.contains(backend));
-            // What stands alone can be run again by itself: it counts as the youngest.
-            let began_us = match session.is_alone.load(Ordering::Relaxed) {
-                true => u64::MAX,
-                false => session.began_us.load(Ordering::Relaxed),
-            };
+            // What can be run again by itself, since it stands alone say, counts as the youngest.
+            let may_repeat = [&session.is_alone, &session.gives_way].iter().any(|flag| flag.load(Ordering::Relaxed));
+            let began_us = if may_repeat { u64::MAX } else { session.began_us.load(Ordering::Relaxed) };
             (!backends.is_empty()).then_some(Owner { session: *number, began_us, backends })
         };
         self.lock().iter().filter_map(owner).collect()

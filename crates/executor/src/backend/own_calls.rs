@@ -13,11 +13,13 @@ pub(crate) struct OwnCall {
     pub(crate) function: &'static str,
     /// In SQL, separated by commas.
     pub(crate) arguments: String,
+    /// A condition in SQL under which it is not made.
+    pub(crate) unless: Option<String>,
 }
 
 impl OwnCall {
     pub(crate) fn new(function: &'static str, arguments: impl Into<String>) -> Self {
-        Self { function, arguments: arguments.into() }
+        Self { function, arguments: arguments.into(), unless: None }
     }
 
     /// About a table, by its name in SQL; `more` arguments follow, with their comma.
@@ -30,9 +32,22 @@ impl OwnCall {
         }
     }
 
+    /// Not made if the transaction has a lock of a writer, or a stronger one, on a table of this qualified name.
+    pub(crate) fn unless_locked(self, table: &str) -> Self {
+        let unless = format!(
+            "EXISTS (SELECT FROM pg_catalog.pg_locks l WHERE l.pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid() \
+             AND l.relation OPERATOR(pg_catalog.=) loxo.relation({})::pg_catalog.oid AND l.granted \
+             AND l.mode OPERATOR(pg_catalog.<>) ALL ('{{AccessShareLock,RowShareLock}}'::pg_catalog.text[]))",
+            catalog::quote_literal(table)
+        );
+        Self { unless: Some(unless), ..self }
+    }
+
     fn sql(&self) -> String {
         let separator = if self.arguments.is_empty() { "" } else { ", " };
-        format!("SELECT loxo.{}($1{separator}{})", self.function, self.arguments)
+        let unless = self.unless.iter().map(|condition| format!(" WHERE NOT {condition}"));
+        let call = format!("SELECT loxo.{}($1{separator}{})", self.function, self.arguments);
+        std::iter::once(call).chain(unless).collect()
     }
 
     /// The answer is read by [`answers`].
@@ -75,5 +90,13 @@ mod tests {
         let without = ["t", "\"s.t\"", "\"a\"\".b\""];
         assert!(with.iter().all(|name| names_schema(name)));
         assert!(!without.iter().any(|name| names_schema(name)));
+    }
+
+    #[test]
+    fn a_condition_comes_behind_the_call() {
+        let call = OwnCall::about("keep_writers_off", "s.t", ", true");
+        assert_eq!(call.sql(), "SELECT loxo.keep_writers_off($1, loxo.relation('s.t'), true)");
+        let start = format!("{} WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_locks l WHERE ", call.sql());
+        assert!(call.unless_locked("s.t").sql().starts_with(&start));
     }
 }

@@ -1,6 +1,16 @@
-//! Which tables a statement locks before it takes its snapshots.
+//! Which tables a statement locks before it takes its snapshots, or locks rows.
 
+use catalog::NodeId;
 use planner::Tables;
+
+/// Replicated tables whose rows a statement of a block locks. The tables come first.
+#[derive(Default)]
+pub(crate) struct LockedCopies {
+    /// With each the node of its first copy.
+    pub(crate) tables: Vec<(NodeId, String)>,
+    /// The block has changed something, these tables perhaps.
+    pub(crate) after_changes: bool,
+}
 
 /// Tables to lock before a snapshot.
 pub(crate) struct Locks {

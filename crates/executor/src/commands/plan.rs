@@ -11,6 +11,7 @@ use crate::backend::isolation::Isolation;
 use crate::backend::own_statements::Own;
 use crate::backend::pool::sequence_values::not_here;
 use crate::block::Mode;
+use crate::block::table_locks::LockedCopies;
 use crate::engine::output::Output;
 use crate::engine::run::Completion;
 use crate::session::Session;
@@ -83,7 +84,8 @@ impl Session {
         known: Option<&Description>,
     ) -> Result<Plan> {
         let first = self.plan_once(statement, call, known, None).await;
-        if first.as_ref().is_err_and(is_of_postgresql) {
+        // LOCK TABLE computes nothing; where it comes first, what keeps its snapshot takes that after it.
+        if first.as_ref().is_err_and(is_of_postgresql) || statement.kind == StatementKind::Lock {
             return first;
         }
         let clock = self.clock();
@@ -290,6 +292,12 @@ impl Session {
             let plan = lengthy(statement.sql.len(), || planner::plan(statement, &loaded.catalog, &facts))?;
             if let Some(error) = unfit_to_write.as_ref().filter(|_| plan.facts().writes) {
                 return Err(error.clone());
+            }
+            self.copies_to_lock = LockedCopies::default();
+            let may_lock = plan.facts().writes && !self.is_read_only();
+            if let Some(block) = self.block.as_ref().filter(|_| may_lock) {
+                let tables = planner::locked_copies(statement, &loaded.catalog, &facts)?;
+                self.copies_to_lock = LockedCopies { tables, after_changes: block.wrote };
             }
             if statement.kind == StatementKind::RefreshMaterializedView
                 && !statement.runs_as_owner()

@@ -70,6 +70,7 @@ impl Session {
     }
 
     async fn copy_out(&mut self, plan: &CopyTo, options: &CopyOptions, sink: CopySink<'_>) -> Result<u64> {
+        self.lock_copies_first().await?;
         if let CopySource::Gather(gather) = &plan.source
             && let Some(merge) = gather.merged()
             && let Some(sorted) = Sorted::of(merge, options)

@@ -45,9 +45,12 @@ impl Session {
         if ddl.temporary {
             return self.temporary_ddl(ddl).await;
         }
-        if ddl.kind == DdlKind::Lock {
+        if let DdlKind::Lock { nowait } = ddl.kind {
             self.set_snapshotless(true);
-            let result = self.ddl_in_block(ddl).await;
+            let result = match !nowait && ddl.elsewhere == Elsewhere::Same {
+                true => self.lock_tables(&ddl.nodes, &ddl.node_sql).await.map(|()| Completion::tag("LOCK TABLE")),
+                false => self.ddl_in_block(ddl).await,
+            };
             self.set_snapshotless(false);
             self.locked_before_snapshot();
             return result;
@@ -250,7 +253,9 @@ impl Session {
             self.call_on(home, &[OwnCall::about("close_matview", view, &more)]).await?;
         }
         Ok(match completion {
-            _ if matches!(ddl.kind, DdlKind::Data | DdlKind::Lock) || matches!(ddl.fill, Fill::Column { .. }) => {
+            _ if matches!(ddl.kind, DdlKind::Data | DdlKind::Lock { .. })
+                || matches!(ddl.fill, Fill::Column { .. }) =>
+            {
                 Completion::Tag(tag)
             }
             Completion::Tag(tag) => {

@@ -25,7 +25,7 @@ use crate::backend::leased::Condition;
 use crate::backend::leased::Gating;
 use crate::backend::own_calls::OwnCall;
 use crate::block::Mode;
-use crate::block::table_locks::Locks;
+use crate::block::table_locks::{LockedCopies, Locks};
 use crate::dml::sequenced::changes_by_address;
 use crate::engine::output::Output;
 use crate::engine::run::Completion;
@@ -265,6 +265,20 @@ impl Session {
         let calls: Vec<OwnCall> = target.into_iter().chain(sources).collect();
         self.call_on(first, &calls).await?;
         self.statement_finished();
+        Ok(())
+    }
+
+    /// What locks rows of replicated tables in a block, and may change them later, keeps other writers off before that, as the change
+    /// will: who came to the rows first and to the table last would deadlock with them. A block that has brought rows to a table
+    /// does not ask for more: two of them would wait for each other.
+    pub async fn lock_copies_first(&mut self) -> Result<()> {
+        let LockedCopies { tables, after_changes } = std::mem::take(&mut self.copies_to_lock);
+        for (first, table) in tables {
+            let lock = OwnCall::about("keep_writers_off", &table, ", true");
+            let lock = if after_changes { lock.unless_locked(&table) } else { lock };
+            self.call_on(first, &[lock]).await?;
+            self.statement_finished();
+        }
         Ok(())
     }
 

@@ -71,7 +71,11 @@ impl Session {
         let told = self.notices.len();
         self.notified |= self.leaves.notifies;
         self.note_write(plan.facts().writes);
-        let result = match self.widen_for(plan).await {
+        let ready = match self.widen_for(plan).await {
+            Ok(()) => self.lock_copies_first().await,
+            Err(error) => Err(error),
+        };
+        let result = match ready {
             Ok(()) => {
                 let span = tracing::debug_span!("operator", plan = operator(plan));
                 match !self.leaves.asks.is_nothing() {

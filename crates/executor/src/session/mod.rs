@@ -44,6 +44,7 @@ use crate::backend::settings::Settings;
 use crate::backend::slot::Slot;
 use crate::block::causality::CausalityTracker;
 use crate::block::suspended::SuspendedTransaction;
+use crate::block::table_locks::LockedCopies;
 use crate::block::{Block, Mode, Replay};
 use crate::session::lending::Lending;
 use crate::session::listen::Listening;
@@ -107,6 +108,8 @@ pub struct Session {
     pub(crate) lessons: Vec<crate::shared::templates::Lesson>,
     /// What the present statement may leave in the backends that run it.
     pub(crate) leaves: Leavings,
+    /// What the present statement is to lock before rows.
+    pub(crate) copies_to_lock: LockedCopies,
     /// Executions that wait for more of their kind.
     pub(crate) pipeline: Option<crate::session::pipeline::InsertPipeline>,
     pub(crate) listening: Option<Listening>,
@@ -149,6 +152,7 @@ impl Session {
             spent: Default::default(),
             lessons: Vec::new(),
             leaves: Leavings::default(),
+            copies_to_lock: LockedCopies::default(),
             pipeline: None,
             listening: None,
             notified: false,

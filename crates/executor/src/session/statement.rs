@@ -193,6 +193,7 @@ impl Session {
     pub async fn statement_begins(&mut self) {
         self.forget_plan();
         self.leaves = Default::default();
+        self.copies_to_lock = Default::default();
         let (limit, is_alone) = (self.statement_timeout(), self.lets_go_of_all());
         self.links.cancel().clone().statement_begins(limit, is_alone).await;
     }

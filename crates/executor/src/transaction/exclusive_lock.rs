@@ -1,13 +1,18 @@
-//! Keeps other writers off a table on several nodes.
+//! Locks a table on several nodes: LOCK TABLE, and what keeps other writers off.
 //!
-//! Rows of COPY, and of an INSERT of many, come to all nodes at once. On one node such a writer may come before him who locks the
-//! table, on another one behind him; then each waits for the other, which on one PostgreSQL cannot be. Writers pay nothing for
-//! that. Who locks the table asks for it on all nodes at the same time, so that whoever comes later comes later everywhere;
-//! and does not wait for long while he has it on some nodes only: he gives it back, which lets those in between go on, and asks
-//! again, with twice the patience, since a writer that just takes its time is to be waited for.
+//! Whoever writes a table has locks on those nodes only that his rows are on, and may want another node's next. Who locks the whole
+//! table may come before him there and behind him elsewhere; then each waits for the other, which on one PostgreSQL cannot be.
+//! Writers pay nothing for that. Who locks the table asks for it on all nodes at the same time, so that whoever comes later comes
+//! later everywhere; and does not wait for long while he has it on some nodes only: he gives it back, which lets those in between
+//! go on, and asks again, with twice the patience, since a writer that just takes its time is to be waited for. From the second
+//! time on the first node is asked before the others, without a limit, for nothing is held then: of two that lock the same table
+//! one waits there.
+//!
+//! If a wait is part of a deadlock while the lock may be given back, that is what breaks it: nobody gets an error. What comes back
+//! time and again is a deadlock that has other reasons, and is broken like any other.
 
 use std::pin::pin;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use catalog::NodeId;
 use futures_util::future::join_all;
@@ -16,20 +21,32 @@ use pgproto::CancelKey;
 
 use crate::backend::isolation::Isolation;
 use crate::backend::own_calls::{self, OwnCall};
+use crate::backend::settings::duration;
 use crate::block::Mode;
 use crate::session::Session;
 
 /// Longest wait of the first try.
 const PATIENCE: Duration = Duration::from_millis(50);
-/// Tries before one that waits as long as it takes; the tries before it take 25 s at most.
+/// Tries before one that waits as long as it takes; the tries before it wait 25 s at most with a part of the lock.
 const TRIES: u32 = 9;
+/// Deadlocks that it gives way to.
+const GIVES_WAY_MAX: u32 = 3;
 
 /// How the lock is asked for.
 enum Asking {
-    /// The user's LOCK TABLE, which wants rights on the whole table.
+    /// LOCK TABLE, which wants rights on the whole table.
     Himself(String),
     /// For one who has rights on some columns only, which is enough to write the table. Takes a snapshot.
     ForHim(Vec<OwnCall>),
+}
+
+/// How asking for it ended.
+enum Tried {
+    Locked,
+    /// Some nodes may have it.
+    TookTooLong,
+    /// It was part of a deadlock.
+    GaveWay,
 }
 
 impl Session {
@@ -48,17 +65,50 @@ impl Session {
         }
     }
 
+    /// The user's own LOCK TABLE.
+    pub(crate) async fn lock_tables(&mut self, nodes: &[NodeId], sql: &str) -> Result<()> {
+        self.lock_on_all(nodes, &Asking::Himself(sql.to_owned())).await
+    }
+
     async fn lock_on_all(&mut self, nodes: &[NodeId], asking: &Asking) -> Result<()> {
-        let limits = (0..TRIES).map(|tried| Some(PATIENCE * 2u32.pow(tried))).chain([None]);
-        for limit in limits {
+        let began = Instant::now();
+        let (mut tried, mut gave_way) = (0, 0);
+        let mut longest = None;
+        loop {
+            let left = longest.map(|longest: Duration| longest.saturating_sub(began.elapsed()));
+            if left.is_some_and(|left| left.is_zero()) {
+                return Err(PgError::new(SqlState::LOCK_NOT_AVAILABLE, "canceling statement due to lock timeout"));
+            }
             // On one node nobody can come in between.
-            if self.try_lock(nodes, asking, limit.filter(|_| nodes.len() > 1)).await? {
-                return self.links.broadcast(nodes, "RELEASE SAVEPOINT loxo_alone").await;
+            let is_limited = nodes.len() > 1 && tried < TRIES;
+            let patience = is_limited.then(|| PATIENCE * 2u32.pow(tried));
+            let limit = patience.into_iter().chain(left).min();
+            let gives_way = nodes.len() > 1 && gave_way < GIVES_WAY_MAX;
+            let mut asked = usize::from(tried > 0);
+            let mut done = self.try_lock(&nodes[..asked], asking, left, false).await?;
+            if let Tried::Locked = done {
+                done = self.try_lock(&nodes[asked..], asking, limit, gives_way).await?;
+                asked = nodes.len();
+            }
+            match done {
+                Tried::Locked => return self.links.broadcast(nodes, "RELEASE SAVEPOINT loxo_alone").await,
+                Tried::TookTooLong => {}
+                Tried::GaveWay => gave_way += 1,
             }
             self.links.cancel().interrupt().check()?;
-            self.forget_savepoint(nodes).await?;
+            self.forget_savepoint(&nodes[..asked]).await?;
+            if tried == 0 {
+                longest = self.lock_timeout(nodes[0]).await?;
+            }
+            tried = (tried + 1).min(TRIES);
         }
-        Err(PgError::internal("a lock was neither taken nor refused"))
+    }
+
+    /// Each wait on a node has this limit too, but all of them together are one to the user.
+    async fn lock_timeout(&mut self, node: NodeId) -> Result<Option<Duration>> {
+        let rows = self.rows_on(node, "SHOW lock_timeout").await?;
+        let shown = rows.into_iter().flatten().flatten().next().unwrap_or_default();
+        Ok(duration(&String::from_utf8_lossy(&shown)))
     }
 
     async fn forget_savepoint(&mut self, nodes: &[NodeId]) -> Result<()> {
@@ -74,52 +124,65 @@ impl Session {
         Ok(())
     }
 
-    /// `false` if the lock was not to be had on all nodes in this time.
-    async fn try_lock(&mut self, nodes: &[NodeId], asking: &Asking, limit: Option<Duration>) -> Result<bool> {
+    /// Asks for the lock on some nodes at once.
+    async fn try_lock(
+        &mut self,
+        nodes: &[NodeId],
+        asking: &Asking,
+        limit: Option<Duration>,
+        gives_way: bool,
+    ) -> Result<Tried> {
         let seal = self.context.seal().await?;
         self.connect_to(nodes).await?;
         for node in nodes {
             self.acquire(*node, Mode::InBlock).await?;
             self.causality.touch(*node);
-            let connection = &mut self.links.link(*node)?.link.connection;
+            let leased = self.links.link(*node)?;
+            leased.queue_query("SAVEPOINT loxo_alone");
             match asking {
-                Asking::Himself(lock) => connection.query(format!("SAVEPOINT loxo_alone; {lock}").as_bytes()),
-                Asking::ForHim(calls) => {
-                    connection.query(b"SAVEPOINT loxo_alone");
-                    calls.iter().for_each(|call| call.queue(&seal, connection));
-                }
+                Asking::Himself(lock) => leased.link.connection.query(lock.as_bytes()),
+                Asking::ForHim(calls) => calls.iter().for_each(|call| call.queue(&seal, &mut leased.link.connection)),
             }
         }
+        let cancel = self.links.cancel().clone();
         let leased = self.links.of(nodes);
         let (keys, work): (Vec<CancelKey>, Vec<_>) = leased
             .map(|(_, leased)| {
                 let key = leased.link.connection.cancel_key().clone();
                 (key, async {
                     leased.flush().await?;
-                    let done = leased.finish().await;
                     match asking {
-                        Asking::Himself(_) => done.map(drop),
-                        Asking::ForHim(calls) => own_calls::answers(leased, calls.len()).await.and(done.map(drop)),
+                        Asking::Himself(_) => leased.finish().await.map(drop),
+                        Asking::ForHim(calls) => own_calls::answers(leased, calls.len()).await.map(drop),
                     }
                 })
             })
             .unzip();
         let mut answers = pin!(join_all(work));
-        let Some(limit) = limit else {
-            return answers.await.into_iter().collect::<Result<Vec<_>>>().map(|_| true);
+        cancel.may_give_way(gives_way);
+        let in_time = match limit {
+            Some(limit) => tokio::time::timeout(limit, &mut answers).await.ok(),
+            None => Some(answers.as_mut().await),
         };
-        let (answers, gave_up) = match tokio::time::timeout(limit, &mut answers).await {
-            Ok(answers) => (answers, false),
-            Err(_) => {
+        let took_too_long = in_time.is_none();
+        let answers = match in_time {
+            Some(answers) => answers,
+            None => {
                 join_all(keys.iter().map(CancelKey::cancel)).await;
-                (answers.await, true)
+                answers.await
             }
         };
-        let refused = |error: &PgError| !gave_up || error.code() != SqlState::QUERY_CANCELED;
+        cancel.may_give_way(false);
         let mut errors: Vec<PgError> = answers.into_iter().filter_map(Result::err).collect();
-        match errors.iter().position(refused) {
+        if errors.is_empty() {
+            return Ok(Tried::Locked);
+        }
+        let gave_way = gives_way && cancel.deadlock().await.is_some();
+        let is_ours = |error: &PgError| (took_too_long || gave_way) && error.code() == SqlState::QUERY_CANCELED;
+        match errors.iter().position(|error| !is_ours(error)) {
             Some(refused) => Err(errors.swap_remove(refused)),
-            None => Ok(errors.is_empty()),
+            None if gave_way => Ok(Tried::GaveWay),
+            None => Ok(Tried::TookTooLong),
         }
     }
 }

@@ -70,7 +70,7 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
         }
         NodeEnum::LockStmt(lock) => {
             let rest = |relations| NodeEnum::LockStmt(LockStmt { relations, ..lock.clone() });
-            ddl.on_listed(&lock.relations, DdlKind::Lock, rest).map(boxed)
+            ddl.on_listed(&lock.relations, DdlKind::Lock { nowait: lock.nowait }, rest).map(boxed)
         }
         NodeEnum::VacuumStmt(vacuum) => {
             if tree::options(&vacuum.options).any(|option| option.defname == "coordinator") {

@@ -5,8 +5,9 @@
 //! [`inline`](crate::rewrite::inline) can put it into the statement.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
-use catalog::{BuiltinFunction, Distribution, FIRST_USER_OID, Function, Meaning, NodeId, Oid, meaning};
+use catalog::{BuiltinFunction, Distribution, FIRST_USER_OID, Function, Meaning, NodeId, Oid, Relation, meaning};
 use pg_query::protobuf::{self, ColumnRef, FuncCall, SelectStmt, SortBy, SqlValueFunctionOp};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
@@ -16,6 +17,7 @@ use crate::facts::builtins::{Class, class_of};
 use crate::facts::{clock, code, numbers, setting_calls::constant_name, sized::sized_table, values_drawn::of_sequence};
 use crate::parse::bodies::{ends_transactions, statements_of};
 use crate::parse::{asks_cluster, is_one_nodes, shape::is_moment};
+use crate::row_locks;
 use crate::tree::{self, Ask, Get, Ref, Walk};
 
 /// What a walk over a statement found.
@@ -33,6 +35,8 @@ pub(crate) struct Facts {
     pub writes: bool,
     /// FOR UPDATE and its kin.
     pub locking: bool,
+    /// Replicated tables whose rows are locked as if they were to be changed: see [`row_locks`].
+    pub locked_copies: Vec<Arc<Relation>>,
     /// `ctid`, `xmin`, …; `tableoid` only if it is the only one.
     pub system_column: Option<String>,
     /// `tableoid::regclass`, which means the same on every node.
@@ -173,6 +177,9 @@ impl Search<'_> {
             self.node(node, std::mem::take(&mut at_top))?;
             Ok(true)
         })?;
+        if self.facts.locking {
+            self.facts.locked_copies.extend(row_locks::copies(&self.ctx, statement)?);
+        }
         match self.ctx.analysis {
             Some(_) => Ok(()),
             None => self.attributes(statement),

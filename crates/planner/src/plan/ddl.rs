@@ -15,7 +15,7 @@ pub enum DdlKind {
     /// Rows change, the catalog does not (TRUNCATE, REFRESH MATERIALIZED VIEW).
     Data,
     /// LOCK TABLE.
-    Lock,
+    Lock { nowait: bool },
     /// ANALYZE, VACUUM, REINDEX, CLUSTER, CHECKPOINT.
     Maintenance,
 }
