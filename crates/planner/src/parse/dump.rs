@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use pg_query::protobuf::RangeVar;
 
-use super::system_views::{ours, replaced};
+use super::system_views::{aliased, ours, replaced};
 
 /// A catalog, and which of its rows are not ours.
 const CATALOGS: [(&str, &str); 7] = [
@@ -31,8 +31,8 @@ const LABELS: &str = include_str!("../../sql/labels.sql");
 pub(super) fn without_ours(sql: &str) -> Cow<'_, str> {
     let rows_of = |name: &RangeVar| {
         let is_ours = matches!(name.schemaname.as_str(), "" | "pg_catalog");
-        let (catalog, rows) = CATALOGS.iter().find(|(catalog, _)| *catalog == name.relname).filter(|_| is_ours)?;
-        Some(format!("({rows}){}", if name.alias.is_some() { String::new() } else { format!(" AS {catalog}") }))
+        let (_, rows) = CATALOGS.iter().find(|(catalog, _)| *catalog == name.relname).filter(|_| is_ours)?;
+        Some(aliased(&format!("({rows})"), name))
     };
     let parsed = pg_query::parse(sql, 0).ok();
     let changed = parsed.and_then(|parsed| replaced(sql, &parsed.protobuf, |name, _| rows_of(name), ours));

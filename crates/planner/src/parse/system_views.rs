@@ -35,7 +35,7 @@ const OTHERS: [(&str, &str); 7] = [
     (CATALOG, "pg_prepared_xacts"),
     (CATALOG, "pg_trigger"),
     (CATALOG, "pg_rewrite"),
-    ("information_schema", "triggers"),
+    (INFORMATION, "triggers"),
     (CATALOG, "pg_database"),
     (CATALOG, "pg_authid"),
     (CATALOG, "pg_roles"),
@@ -43,8 +43,34 @@ const OTHERS: [(&str, &str); 7] = [
 /// So many of them a view of the user's reads as well; of the last, few columns differ, and dumps of the view are to be PostgreSQL's.
 const OF_VIEWS: usize = 4;
 const SCHEMA: &str = "loxo";
-/// Ours of this name are views; the others are functions.
-const PLAIN: [&str; 2] = ["pg_prepared_xacts", "triggers"];
+/// What lists our schema beside the users', and the column with the schema's name.
+const LISTS: [(&str, &str, &str); 10] = [
+    (CATALOG, "nspname", "pg_namespace"),
+    (CATALOG, "schemaname", "pg_sequences pg_tables pg_views pg_indexes pg_stats"),
+    (INFORMATION, "schema_name", "schemata"),
+    (INFORMATION, "sequence_schema", "sequences"),
+    (
+        INFORMATION,
+        "table_schema",
+        "tables views columns table_privileges column_privileges role_table_grants role_column_grants key_column_usage",
+    ),
+    (INFORMATION, "constraint_schema", "table_constraints check_constraints referential_constraints"),
+    (INFORMATION, "routine_schema", "routines routine_privileges role_routine_grants"),
+    (INFORMATION, "specific_schema", "parameters"),
+    (INFORMATION, "object_schema", "usage_privileges role_usage_grants element_types"),
+    (INFORMATION, "view_schema", "view_table_usage view_column_usage view_routine_usage"),
+];
+const INFORMATION: &str = "information_schema";
+/// What a sub-select in the place of a catalog does not have.
+const SYSTEM_COLUMNS: [&str; 6] = ["tableoid", "ctid", "xmin", "cmin", "xmax", "cmax"];
+/// `action_order` counts our triggers too.
+const TRIGGERS: &str = "(SELECT trigger_catalog, trigger_schema, trigger_name, event_manipulation, event_object_catalog, event_object_schema, \
+     event_object_table, CAST(pg_catalog.rank() OVER (PARTITION BY event_object_schema, event_object_table, event_manipulation, \
+     action_orientation, action_timing ORDER BY trigger_name) AS information_schema.cardinal_number) AS action_order, action_condition, \
+     action_statement, action_orientation, action_timing, action_reference_old_table, action_reference_new_table, \
+     action_reference_old_row, action_reference_new_row, created FROM loxo.triggers)";
+/// Ours of this name is a view; the others are functions.
+const PLAIN: &str = "pg_prepared_xacts";
 /// Functions of PostgreSQL's about sessions.
 const CALLS: [&str; 6] =
     [OWN, EXPORT, "pg_blocking_pids", "pg_cancel_backend", "pg_terminate_backend", "loxo_stat_statements_reset"];
@@ -124,14 +150,34 @@ pub(super) fn redirect(sql: &str, parsed: &ParseResult) -> Option<String> {
     replaced(
         sql,
         parsed,
-        |name, is_of_view| {
-            let others = if is_of_view { &OTHERS[..OF_VIEWS] } else { &OTHERS };
+        |name, by| {
+            let others = if by.is_view { &OTHERS[..OF_VIEWS] } else { &OTHERS };
             let is_ours = is_of_all_nodes(name) || others.iter().any(|view| is_meant(name, view));
-            let view = Some(&*name.relname).filter(|_| is_ours && name.catalogname.is_empty())?;
-            Some(format!("{SCHEMA}.{view}{}", if PLAIN.contains(&view) { "" } else { "()" }))
+            let view = Some(&*name.relname).filter(|_| name.catalogname.is_empty())?;
+            match (is_ours, view) {
+                (false, _) if by.is_view || by.names_more => None,
+                (false, _) => without_ours(name),
+                (true, "triggers") => Some(aliased(TRIGGERS, name)),
+                (true, _) => Some(format!("{SCHEMA}.{view}{}", if view == PLAIN { "" } else { "()" })),
+            }
         },
         ours,
     )
+}
+
+/// The rows of such a list that are not about our schema.
+fn without_ours(name: &RangeVar) -> Option<String> {
+    let is_listed = |(schema, _, views): &&(&str, &str, &str)| {
+        is_in(name, schema) && views.split(' ').any(|view| view == name.relname)
+    };
+    let (schema, column, _) = LISTS.iter().find(is_listed)?;
+    let rows = format!("(SELECT * FROM {schema}.{} WHERE {column} OPERATOR(pg_catalog.<>) '{SCHEMA}')", name.relname);
+    Some(aliased(&rows, name))
+}
+
+/// In FROM a sub-select has a name.
+pub(super) fn aliased(rows: &str, name: &RangeVar) -> String {
+    format!("{rows}{}", if name.alias.is_some() { String::new() } else { format!(" AS {}", name.relname) })
 }
 
 /// The function of ours that is to be called.
@@ -141,23 +187,35 @@ pub(super) fn ours(call: &FuncCall) -> Option<String> {
     (CALLS.contains(&name) || is_size).then(|| format!("{SCHEMA}.{name}"))
 }
 
-/// The query string with other texts in the place of names of tables (`true`: in the definition of a view) and functions; `None` if
-/// there is nothing to be replaced. A WITH clause may define a bare name.
+/// Who reads a table.
+#[derive(Clone, Copy)]
+pub(super) struct Reader {
+    /// The definition of a view.
+    is_view: bool,
+    /// It names columns that a sub-select in the table's place would not have: system columns, or with the table's schema.
+    names_more: bool,
+}
+
+/// The query string with other texts in the place of names of tables and functions; `None` if there is nothing to be replaced. A WITH clause may define a bare name.
 pub(super) fn replaced(
     sql: &str,
     parsed: &ParseResult,
-    by: impl Fn(&RangeVar, bool) -> Option<String>,
+    by: impl Fn(&RangeVar, Reader) -> Option<String>,
     called: impl Fn(&FuncCall) -> Option<String>,
 ) -> Option<String> {
     let mut places = Vec::new();
     for statement in parsed.stmts.iter().filter_map(|raw| raw.stmt.as_deref()) {
         let Some(node) = query(Some(statement)) else { continue };
-        let is_of_view = matches!(statement.node, Some(NodeEnum::ViewStmt(_)));
+        let names_more = node.may_have(|node| {
+            matches!(node, Ref::ColumnRef(column) if column.fields.len() > 2
+            || column.fields.last().and_then(tree::text_of).is_some_and(|name| SYSTEM_COLUMNS.contains(&name)))
+        });
+        let reader = Reader { is_view: matches!(statement.node, Some(NodeEnum::ViewStmt(_))), names_more };
         let (Ok(hidden), Ok(names)) = (node.with_names(), node.tables()) else { continue };
         let is_hidden = |name: &RangeVar| name.schemaname.is_empty() && hidden.contains(&name.relname);
         let is_changed = |at| node.any(|node| tree::changed(node).is_some_and(|of| of.location == at)).unwrap_or(true);
         for name in names.into_iter().filter(|name| !is_hidden(name)) {
-            if let (Some(text), Ok(start)) = (by(name, is_of_view), usize::try_from(name.location))
+            if let (Some(text), Ok(start)) = (by(name, reader), usize::try_from(name.location))
                 && !is_changed(name.location)
             {
                 places.push((start, !name.schemaname.is_empty(), text));

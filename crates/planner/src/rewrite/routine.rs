@@ -22,9 +22,9 @@ use crate::context::Context;
 use crate::facts::functions;
 use crate::parse::{self, ExplainStatement, Statement, StatementKind};
 use crate::plan::{Argument, Explain, Explained, Routine, RoutineCall, Wanted};
-use crate::rewrite::returns::{Shape, gives_set};
+use crate::rewrite::returns::Shape;
 use crate::rewrite::{inline, of_rows, per_row};
-use crate::select::shape::is_aggregate;
+use crate::select::shape::{gives_set, is_aggregate};
 use crate::tree::{self, Ask, Get, Ref, Syntax, Walk};
 
 /// How a statement is run of which functions or a body have to be run by the coordinator. `None`: as any other.
