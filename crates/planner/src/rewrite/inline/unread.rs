@@ -1,7 +1,6 @@
-//! What PostgreSQL never computes: the output, order and groups of an EXISTS (`simplify_EXISTS_query` in its `subselect.c`), and queries of
-//! WITH that nobody reads.
+//! What PostgreSQL never computes: the output, order and groups of an EXISTS (`simplify_EXISTS_query` in its `subselect.c`).
 
-use pg_query::protobuf::{CommonTableExpr, SelectStmt, SubLink, SubLinkType, WithClause};
+use pg_query::protobuf::{SelectStmt, SubLink, SubLinkType};
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
@@ -13,19 +12,12 @@ use crate::tree::{self, Ask, Get, Ref, Syntax, Walk};
 /// Takes it out where it has calls of functions that no node can run. Was there any?
 pub(super) fn take_out(ctx: &Context<'_>, tree: &mut NodeEnum) -> Result<bool> {
     let mut found = false;
-    let read: Vec<String> = tree.tables()?.iter().map(|name| name.relname.clone()).collect();
-    if let Some(clause) = tree::with_mut(tree) {
-        found |= only_read(ctx, clause, &read)?;
-    }
     tree.rewrite(&mut |node| {
         if let Some(link) = node.get_mut::<SubLink>()
             && link.sub_link_type() == SubLinkType::ExistsSublink
             && let Some(select) = link.subselect.get_mut()
         {
             found |= only_exists(ctx, select)?;
-        }
-        if let Some(clause) = node.node.as_mut().and_then(tree::with_mut) {
-            found |= only_read(ctx, clause, &read)?;
         }
         Ok(true)
     })?;
@@ -64,20 +56,4 @@ fn only_exists(ctx: &Context<'_>, select: &mut SelectStmt) -> Result<bool> {
 /// As PostgreSQL tells it when it plans: a constant, or no limit.
 fn is_positive(count: &Node) -> bool {
     tree::integer_of(tree::under_casts(count)).is_some_and(|count| count > 0)
-}
-
-fn only_read(ctx: &Context<'_>, clause: &mut Option<WithClause>, read: &[String]) -> Result<bool> {
-    let Some(with) = clause else { return Ok(false) };
-    let (before, mut kept) = (with.ctes.len(), Vec::new());
-    for item in std::mem::take(&mut with.ctes) {
-        let query = item.get::<CommonTableExpr>().filter(|cte| !read.contains(&cte.ctename));
-        match query.and_then(|cte| cte.ctequery.get::<SelectStmt>()) {
-            Some(query) if calls_any(ctx, query, true)? => {}
-            _ => kept.push(item),
-        }
-    }
-    let found = kept.len() < before;
-    with.ctes = kept;
-    *clause = clause.take().filter(|with| !with.ctes.is_empty());
-    Ok(found)
 }
