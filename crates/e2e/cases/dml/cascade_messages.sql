@@ -1,6 +1,6 @@
 -- What triggers say that the action of a foreign key reaches, on whatever node.
 CREATE TABLE p (k int PRIMARY KEY, v int) /*dist: replication */;
-CREATE TABLE c (k int, pk int REFERENCES p ON UPDATE CASCADE ON DELETE CASCADE) /*dist: hash(k) | replication | hash(pk) */;
+CREATE TABLE c (k int, pk int REFERENCES p ON UPDATE CASCADE ON DELETE CASCADE) /*dist: hash(k) | replication | roundrobin */;
 CREATE TABLE d (k int, pk int REFERENCES p ON UPDATE CASCADE ON DELETE SET NULL) /*dist: hash(k) | replication | roundrobin */;
 CREATE TABLE log (a text) /*dist: roundrobin | replication*/;
 CREATE FUNCTION tn() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE NOTICE '% % % %', TG_TABLE_NAME, TG_OP, OLD, NEW; RETURN COALESCE(NEW, OLD); END $$;

@@ -25,15 +25,20 @@ SELECT * FROM ROWS FROM (r3(1), r5(2)) WITH ORDINALITY AS x (a, b, c, n);
 SELECT * FROM ROWS FROM (r1(1)) AS x;
 SELECT * FROM ROWS FROM (r4(1), r4(2)) AS x;
 SELECT r1(r4(1));
+-- refused: mixed | v1
 SELECT r1(r1(1));
+-- refused: mixed | v1
 SELECT r4(r1(1));
 SELECT * FROM r1(r4(2));
 SELECT * FROM r2(r4(2));
+-- refused: mixed | v1
 SELECT r3(r3(1));
 SELECT r4(r4(3));
 SELECT * FROM r1((SELECT min(v) FROM t));
 SELECT t.k, o.* FROM t, r1(t.v) WITH ORDINALITY AS o (x, n) WHERE t.k < 3 ORDER BY 1, 3;
+-- refused: mixed | v1
 SELECT t.k, o.* FROM t, ROWS FROM (r1(t.v), generate_series(1, 3)) AS o (x, n) WHERE t.k < 3 ORDER BY 1, 3;
+-- refused: mixed | v1
 SELECT t.k, o.* FROM t, ROWS FROM (r1(t.v), r2(t.v)) AS o (x, y, z) WHERE t.k < 3 ORDER BY 1, 2;
 SELECT count(*) FROM log;
 CREATE FUNCTION lim() RETURNS int LANGUAGE sql STABLE AS $$ SELECT count(*)::int FROM t $$;
@@ -42,10 +47,13 @@ CREATE VIEW w AS SELECT * FROM t WHERE k <= lim();
 CREATE VIEW w2 AS SELECT * FROM t WHERE k <= lim2();
 CREATE VIEW w3 AS SELECT k, v, lim2() AS n FROM t;
 UPDATE w SET v = v + 10 WHERE k = 1;
+-- refused: mixed | v1
 UPDATE w2 SET v = v + 10 WHERE k = 1;
 UPDATE w3 SET v = v + 10 WHERE k = 1;
+-- refused: mixed | v1
 UPDATE w3 SET v = n + 10 WHERE k = 1;
 DELETE FROM w WHERE k = 1;
+-- refused: mixed | v1
 DELETE FROM w2 WHERE k = 2;
 DELETE FROM w3 WHERE k = 3;
 INSERT INTO w VALUES (20, 20);

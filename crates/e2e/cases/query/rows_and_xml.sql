@@ -18,18 +18,22 @@ SELECT s.r FROM (SELECT DISTINCT ROW(v, w) AS r FROM t) s ORDER BY 1;
 SELECT count(DISTINCT (v, w)) FROM t;
 SELECT count(*) FROM (SELECT ROW(v, w) AS r FROM t) s;
 SELECT array_agg((v, k) ORDER BY k) FROM t;
+-- refused: v3
 SELECT t.k, (SELECT ROW(u.n, u.k) FROM u WHERE u.n = t.k) FROM t ORDER BY 1;
+-- refused: v1 | v3
 SELECT t.k, (SELECT ROW(count(*), min(u.n)) FROM u WHERE u.k = t.v) FROM t ORDER BY 1;
 SELECT (SELECT ROW(count(*), min(n)) FROM u);
 SELECT k FROM t WHERE (k, v) IN (SELECT n, k FROM u) ORDER BY k;
 SELECT k FROM t WHERE ROW(k, v) IN (SELECT ROW(n, k) FROM u) ORDER BY k;
 SELECT k FROM t WHERE (k, v) = (SELECT n, k FROM u WHERE n = 1) ORDER BY k;
 WITH c AS (SELECT ROW(v, w) AS r, k FROM t) SELECT r FROM c ORDER BY k;
+-- refused: v3
 WITH c AS MATERIALIZED (SELECT ROW(v, w) AS r, k FROM t) SELECT c.r FROM c JOIN u ON u.n = c.k ORDER BY c.k;
 SELECT ROW(t.v, u.n) FROM t JOIN u ON t.v = u.k ORDER BY 1;
 SELECT ROW(t.v, u.n), count(*) FROM t JOIN u ON t.v = u.k GROUP BY 1 ORDER BY 1;
-SELECT ROW(v, w) FROM t UNION SELECT ROW(k, 'x') FROM u ORDER BY 1;
-SELECT ROW(v, w) FROM t UNION ALL SELECT ROW(k, 'x') FROM u ORDER BY 1;
+SELECT ROW(v, w) FROM t UNION SELECT ROW(k, 'x'::text) FROM u ORDER BY 1;
+-- refused: v1 | v3
+SELECT ROW(v, w) FROM t UNION ALL SELECT ROW(k, 'x'::text) FROM u ORDER BY 1;
 SELECT max(ROW(v, k)) FROM t;
 SELECT rank() OVER (ORDER BY (v, w), k), k FROM t ORDER BY k;
 SELECT row_number() OVER (PARTITION BY (v, w) ORDER BY k), k FROM t ORDER BY k;
