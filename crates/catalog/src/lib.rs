@@ -24,6 +24,7 @@ pub mod meaning;
 mod moved;
 mod quote;
 mod rule;
+pub mod system_views;
 pub use builder::Builder;
 pub use builtins::{BuiltinAggregate, BuiltinFunction, BuiltinOperator, BuiltinType, Builtins};
 pub use code::{Asks, Captured, Code, CodeFacts, Event, Leavings};

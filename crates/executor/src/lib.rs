@@ -65,6 +65,7 @@ pub use plan_cache::by_shape::Quick;
 pub use session::Session;
 pub use session::describe::Description;
 pub use session::encoding::is_foreign as is_foreign_encoding;
+pub use session::in_body::{Scope, refused_in_definer};
 pub use session::own_settings::{IDLE_IN_TRANSACTION, IDLE_SESSION, STATEMENT_TIMEOUT, own_setting_name};
 pub use session::slow::{SlowStatement, default_log_min_duration, recent_slow_statements};
 pub use shared::catalog_load::Loaded;

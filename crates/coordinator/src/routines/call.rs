@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use executor::Call;
+use executor::{Call, STATEMENT_TIMEOUT, Scope};
 use pgerror::{PgError, Result, SqlState, field};
 use planner::{Argument, RoutineCall};
 use routine::{Ended, Pending};
@@ -50,7 +50,7 @@ impl Runner {
             is_trigger: false,
             callers: self.routines().context.clone(),
         };
-        self.enter(&routine, &body).await.map(drop)
+        self.enter(&routine, &body, false).await.map(drop)
     }
 
     /// Runs a body, one level deeper.
@@ -58,6 +58,7 @@ impl Runner {
         &'s mut self,
         routine: &'s routine::Routine,
         body: &'s routine::ast::Body,
+        is_definer: bool,
     ) -> Pending<'s, Ended> {
         Box::pin(async move {
             if self.routines().depth >= DEPTH_MAX || stack::used() > STACK_BYTES_MAX {
@@ -70,8 +71,12 @@ impl Runner {
             self.routines().depth += 1;
             let outside = std::mem::take(&mut self.routines().context);
             let depth = self.routines().depth;
+            let around = self.session().scope();
+            let scope = Scope { is_body: true, is_definer: around.is_definer || is_definer };
+            self.session().enter_scope(scope);
             let mut host = BodyHost { runner: self, depth };
             let ended = routine::run(&mut host, routine, body).await;
+            self.session().enter_scope(around);
             self.routines().context = outside;
             debug_assert_eq!(self.routines().depth, depth, "bodies inside this one have ended");
             self.routines().depth -= 1;
@@ -103,7 +108,7 @@ impl Runner {
                 let rows = self.asked(&sql).await?;
                 routine.signature = rows.into_iter().flatten().flatten().next().map_or_else(String::new, text);
             }
-            let ended = self.enter(&routine, &body).await?;
+            let ended = self.enter(&routine, &body, signature.is_definer).await?;
             self.set_for(&before).await?;
             Ok((signature, ended))
         })
@@ -121,10 +126,11 @@ impl Runner {
         Ok(signature)
     }
 
-    /// SET clauses of a function; gives what the settings were. After an error the transaction takes them back.
+    /// SET clauses of a function; gives what the settings were. After an error the transaction takes them back. A `statement_timeout` would
+    /// count from the client's next statement on, when it is gone again.
     pub(super) async fn set_for(&mut self, settings: &[(String, String)]) -> Result<Vec<(String, String)>> {
         let mut before = Vec::with_capacity(settings.len());
-        for (name, value) in settings {
+        for (name, value) in settings.iter().filter(|(name, _)| name != STATEMENT_TIMEOUT) {
             let (name_text, value) = (catalog::quote_literal(name), catalog::quote_literal(value));
             let rows = self.asked(&format!("SELECT pg_catalog.current_setting({name_text})")).await?;
             let old = rows.into_iter().flatten().flatten().next().unwrap_or_default();

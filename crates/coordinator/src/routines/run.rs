@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use executor::{Call, Completion, Isolation, Spool};
+use executor::{Call, Completion, Isolation, Scope, Spool};
 use pgerror::{PgError, Result, field};
 use planner::Statement;
 use routine::{Ended, Pending};
@@ -143,9 +143,16 @@ impl Runner {
                     let rest = planner::parse(sql)?.into_iter().next();
                     let rest = rest.ok_or_else(|| PgError::internal("a statement is lost with its role"))?;
                     let path = self.set_for(&[own_path()]).await?;
-                    let role = self.set_for(&[("role".to_owned(), owner.clone())]).await?;
+                    // We become the owner ourselves, whatever body this is in.
+                    let scope = self.session().enter_scope(Scope::default());
+                    let role = self.set_for(&[("role".to_owned(), owner.clone())]).await;
+                    self.session().enter_scope(scope);
+                    let role = role?;
                     let completion = self.run_rest(&rest.in_place_of(statement).as_owner(), call, None).await?;
-                    self.set_for(&role).await?;
+                    let scope = self.session().enter_scope(Scope::default());
+                    let back = self.set_for(&role).await;
+                    self.session().enter_scope(scope);
+                    back?;
                     self.set_for(&path).await?;
                     Ok(match completion {
                         Completion::Tag(tag) => Rest::Done(tag),

@@ -23,7 +23,7 @@ pub(super) struct Signature {
     language: String,
     source: String,
     may_execute: bool,
-    is_definer: bool,
+    pub(super) is_definer: bool,
     is_own: bool,
     /// Its SET clauses.
     pub(super) settings: Vec<(String, String)>,
@@ -172,6 +172,10 @@ impl Signature {
         }
         if self.is_definer && !self.is_own {
             return refuse("is SECURITY DEFINER for another role", "Call it as its owner.");
+        }
+        let refused = self.settings.iter().find_map(|(name, _)| executor::refused_in_definer(name));
+        if let Some(error) = refused.filter(|_| self.is_definer) {
+            return Err(error);
         }
         if !["plpgsql", "sql"].contains(&self.language.as_str()) {
             return refuse(&format!("is in language {}", self.language), "Write it in PL/pgSQL.");

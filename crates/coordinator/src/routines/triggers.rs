@@ -187,7 +187,7 @@ impl Runner {
         let tables = [&trigger.old_table, &trigger.new_table].into_iter().filter(|name| !name.is_empty()).cloned();
         let outer = std::mem::replace(&mut self.routines().transition_tables, tables.collect());
         self.routines().trigger_depth += 1;
-        let ended = self.enter(&routine, &trigger.body).await;
+        let ended = self.enter(&routine, &trigger.body, trigger.signature.is_definer).await;
         self.routines().trigger_depth -= 1;
         self.routines().transition_tables = outer;
         let ended = ended?;

@@ -16,6 +16,8 @@ struct Setting {
     /// In lower case.
     name: String,
     is_local: bool,
+    /// NULL goes back to the default.
+    value: Option<String>,
     /// The call by itself, with constants.
     sql: String,
 }
@@ -42,7 +44,22 @@ impl ClientSession {
                 .hint("Write the setting's name as a constant, or SELECT set_config(…) without tables."));
             }
         };
-        settings.iter().try_for_each(|setting| refuse_own(&setting.name))?;
+        for setting in &settings {
+            refuse_own(&setting.name)?;
+            self.session.check_may_set(&setting.name)?;
+        }
+        if self.session.scope().is_body
+            && let [setting] = settings.as_slice()
+            && setting.name == STATEMENT_TIMEOUT
+        {
+            match &setting.value {
+                Some(value) => self.session.set_timeout_later(value, setting.is_local).await?,
+                None => self.session.reset_timeout_later(setting.is_local),
+            }
+            let value = self.session.own_setting(STATEMENT_TIMEOUT).unwrap_or_default().to_owned();
+            let sql = format!("SELECT {}::pg_catalog.text AS set_config", catalog::quote_literal(&value));
+            return self.forward_home(&sql, call).await.map(Some);
+        }
         let completion = self.forward_home(&statement.sql, call).await?;
         for setting in &settings {
             self.remember(setting).await?;
@@ -92,7 +109,7 @@ fn refuse_own(name: &str) -> Result<()> {
 fn setting(arguments: &[Option<String>]) -> Option<Setting> {
     let [Some(name), value, is_local] = arguments else { return None };
     let is_local = is_local.as_deref() == Some("t");
-    let value = value.as_deref().map_or_else(|| "NULL".to_owned(), catalog::quote_literal);
-    let sql = format!("SELECT pg_catalog.set_config({}, {value}, {is_local})", catalog::quote_literal(name));
-    Some(Setting { name: name.to_ascii_lowercase(), is_local, sql })
+    let text = value.as_deref().map_or_else(|| "NULL".to_owned(), catalog::quote_literal);
+    let sql = format!("SELECT pg_catalog.set_config({}, {text}, {is_local})", catalog::quote_literal(name));
+    Some(Setting { name: name.to_ascii_lowercase(), is_local, value: value.clone(), sql })
 }

@@ -42,6 +42,12 @@ impl ClientSession {
             SetStatement::Reset(_) | SetStatement::ResetAll => "RESET",
             _ => "SET",
         };
+        if let SetStatement::Value { name, .. } | SetStatement::Default { name, .. } | SetStatement::Reset(name) = set {
+            self.session.check_may_set(name)?;
+        }
+        if self.session.scope().is_body && self.set_timeout_in_body(set).await? {
+            return Ok(Completion::tag(tag));
+        }
         match set {
             SetStatement::Value { name, .. } | SetStatement::Default { name, .. } | SetStatement::Reset(name)
                 if POSTGRES_XL_SETTINGS.contains(&name.as_str()) =>
@@ -127,6 +133,23 @@ impl ClientSession {
         self.report_settings();
         self.session.release();
         Ok(Completion::tag(tag))
+    }
+
+    /// `statement_timeout` counts from the client's next statement on; `false` if it is another setting.
+    async fn set_timeout_in_body(&mut self, set: &SetStatement) -> Result<bool> {
+        match set {
+            SetStatement::Value { name, values, local } if name == STATEMENT_TIMEOUT => {
+                let value = values.first().map_or("", String::as_str);
+                self.session.set_timeout_later(value, *local).await?;
+            }
+            SetStatement::Default { name, local } if name == STATEMENT_TIMEOUT => {
+                self.session.reset_timeout_later(*local);
+            }
+            SetStatement::Reset(name) if name == STATEMENT_TIMEOUT => self.session.reset_timeout_later(false),
+            _ => return Ok(false),
+        }
+        self.session.release();
+        Ok(true)
     }
 
     async fn import_snapshot(&mut self, id: &str) -> Result<()> {

@@ -99,7 +99,10 @@ impl Statements {
             Err(error) => Err(error),
         };
         let result = self.all_fired(result).await;
-        let result = self.own.session.judged(result).await;
+        let mut result = self.own.session.judged(result).await;
+        if result.is_ok() && self.own.session.scope().is_body {
+            result = self.own.session.ask_left().await.and(result);
+        }
         self.after_statement(result.is_err()).await;
         result
     }

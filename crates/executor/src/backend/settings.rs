@@ -277,7 +277,7 @@ fn is_reached(known: &str, name: Option<&str>) -> bool {
     }
 }
 
-fn is_who(name: &str) -> bool {
+pub(crate) fn is_who(name: &str) -> bool {
     matches!(name, "session_authorization" | "role")
 }
 

@@ -118,25 +118,29 @@ impl Session {
         Ok(rows)
     }
 
-    /// What the stage, which is the user's own, would not ask for: WHERE reads the table's columns. Is the user to be lent the right to
-    /// insert all that the stage brings, having rights on the columns of the lines?
+    /// What the stage, which is the user's own, would not ask for: WHERE reads the table's columns, and the lines' columns are inserted. Is
+    /// the user to be lent the right to insert all that the stage brings, having rights on the columns of the lines?
     async fn check_copy_rights(&mut self, plan: &CopyFrom) -> Result<bool> {
         let name = plan.target.qualified_name();
         if let Some(condition) = &plan.where_sql {
             let read = format!("SELECT 1 FROM ONLY {name} WHERE {condition}");
             self.check_rights(Some(&read), &Call::simple()).await.map_err(without_position)?;
         }
-        if !self.catalog().await?.catalog.has_column_grants(plan.target.oid) {
-            return Ok(false);
-        }
         let name = catalog::quote_literal(&name);
         let may = |column: &planner::RowColumn| {
             let column = catalog::quote_literal(&column.name);
             format!("pg_catalog.has_column_privilege({name}, {column}, 'INSERT')")
         };
-        let may = plan.columns.iter().map(may).collect::<Vec<_>>().join(" AND ");
-        let rows = self.rows_on(self.home, &format!("SELECT {may}")).await?;
-        Ok(rows.first().and_then(|row| row.first()?.as_deref()) == Some(b"t"))
+        let columns = plan.columns.iter().map(may).collect::<Vec<_>>().join(" AND ");
+        let columns = if columns.is_empty() { "false" } else { &columns };
+        let may = format!("SELECT pg_catalog.has_table_privilege({name}, 'INSERT'), {columns}");
+        let rows = self.rows_on(self.home, &may).await?;
+        let is_true = |at: usize| rows.first().and_then(|row| row.get(at)?.as_deref()) == Some(b"t");
+        if !is_true(0) && !is_true(1) {
+            let message = format!("permission denied for table {}", plan.target.name);
+            return Err(PgError::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
+        }
+        Ok(is_true(1) && self.catalog().await?.catalog.has_column_grants(plan.target.oid))
     }
 
     /// Runs `COPY table FROM` of what only the home node has. `sql` is the statement's text.

@@ -79,6 +79,30 @@ impl Session {
         }
     }
 
+    /// What nodes tell of a change of their copies. Each says what concerns the rows of all copies, which the client hears once, from the
+    /// first; and what concerns rows that only this node has, which the change has reached by a foreign key. What all of them say alike
+    /// is taken for the former.
+    pub(crate) fn keep_notices_of_copies(&mut self, first: NodeId, others: &[NodeId]) {
+        let mut take = |node: &NodeId| {
+            self.links.get_mut(*node).map(|leased| leased.link.connection.take_notices()).unwrap_or_default()
+        };
+        let of_first = take(&first);
+        let told: Vec<Vec<Frame>> = others.iter().map(take).collect();
+        self.keep_notices(first, of_first);
+        let times = |frames: &[Frame], body: &Bytes| frames.iter().filter(|frame| frame.body == *body).count();
+        let by_all = |body: &Bytes| told.iter().chain([&self.notices]).map(|frames| times(frames, body)).min();
+        let is_own = |frames: &[Frame], at: usize| {
+            let body = &frames[at].body;
+            is_trigger_event(&frames[at]) || by_all(body).is_none_or(|by_all| times(&frames[..at], body) >= by_all)
+        };
+        let own = |frames: &Vec<Frame>| {
+            let places = (0..frames.len()).filter(|at| is_own(frames, *at));
+            places.map(|at| frames[at].clone()).collect()
+        };
+        let own: Vec<Vec<Frame>> = told.iter().map(own).collect();
+        others.iter().zip(own).for_each(|(node, frames)| self.keep_notices(*node, frames));
+    }
+
     /// Of what these nodes tell of a change of their copies only trigger events count: the first copy has told the client the rest.
     pub(crate) fn keep_trigger_events_only(&mut self, nodes: &[NodeId]) {
         for node in nodes {

@@ -435,7 +435,7 @@ impl Session {
             self.links.link(*node)?.start(sql, call, version);
         }
         let tags = self.links.finish_all(others).await?;
-        self.keep_trigger_events_only(others);
+        self.keep_notices_of_copies(*first, others);
         for tag in tags {
             if let (Completion::Tag(expected), Some(got)) = (&completion, tag)
                 && *expected != got

@@ -124,6 +124,10 @@ impl Session {
     }
 
     async fn set_on_others(&mut self, from: Slot, name: &str, value: &str) -> Result<()> {
+        self.check_was_set(name, value)?;
+        if name == STATEMENT_TIMEOUT && self.timeout_is_late {
+            return Ok(());
+        }
         self.settings_mut().heard_of(name);
         let command = set_command(name, value, true);
         let of_name = set_prefix(name);
@@ -139,7 +143,7 @@ impl Session {
         if let Some(block) = &mut self.block {
             block.replay.push(Replay::set(command));
         }
-        self.setting_was_left(name, true).await
+        self.setting_was_left(name, value, true).await
     }
 
     /// Outside a block.
@@ -200,6 +204,9 @@ impl Session {
 
     /// A setting that is there in a backend is the session's.
     async fn adopt(&mut self, node: Slot, name: &str, value: &str) -> Result<()> {
+        if name == STATEMENT_TIMEOUT && self.timeout_is_late {
+            return Ok(());
+        }
         if own_setting_name(name).is_some() {
             // The coordinator counts the time, not a node.
             self.links.link(node)?.link.applied_settings = u64::MAX;
@@ -217,14 +224,14 @@ impl Session {
         }
         self.settings_mut().adopt(name, command);
         self.links.has_settings(node);
-        self.setting_was_left(name, false).await
+        self.setting_was_left(name, value, false).await
     }
 
     /// What the session must know of a setting beside its value.
-    async fn setting_was_left(&mut self, name: &str, local: bool) -> Result<()> {
+    async fn setting_was_left(&mut self, name: &str, value: &str, local: bool) -> Result<()> {
         match name {
             "search_path" | "role" | "session_authorization" => self.search_path_changed(),
-            STATEMENT_TIMEOUT => self.statement_timeout_changed(local).await?,
+            STATEMENT_TIMEOUT => self.statement_timeout_is(value.to_owned(), local),
             "default_transaction_read_only" => self.note_default_read_only(),
             "default_transaction_isolation" if !local => self.default_isolation_may_have_changed(name).await?,
             _ => {}

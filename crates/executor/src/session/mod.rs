@@ -18,6 +18,7 @@ pub(crate) mod acquire;
 pub(crate) mod ask;
 pub(crate) mod describe;
 pub(crate) mod encoding;
+pub(crate) mod in_body;
 pub(crate) mod leftovers;
 pub(crate) mod lending;
 pub(crate) mod listen;
@@ -106,6 +107,10 @@ pub struct Session {
     pub(crate) spent: crate::backend::statement_figures::Spent,
     /// The present statement's shape, or those of its kinds of rows, if they are to be learned.
     pub(crate) lessons: Vec<crate::shared::templates::Lesson>,
+    /// Where the present statement stands.
+    pub(crate) scope: crate::session::in_body::Scope,
+    /// A body has set `statement_timeout`, and the nodes do not know yet.
+    pub(crate) timeout_is_late: bool,
     /// What the present statement may leave in the backends that run it.
     pub(crate) leaves: Leavings,
     /// What the present statement is to lock before rows.
@@ -151,6 +156,8 @@ impl Session {
             scratch: Default::default(),
             spent: Default::default(),
             lessons: Vec::new(),
+            scope: Default::default(),
+            timeout_is_late: false,
             leaves: Leavings::default(),
             copies_to_lock: LockedCopies::default(),
             pipeline: None,

@@ -66,11 +66,16 @@ impl Session {
             return Ok(());
         }
         let value = self.show_on_home(STATEMENT_TIMEOUT).await?;
+        self.statement_timeout_is(value, local);
+        Ok(())
+    }
+
+    /// The same if its value is known, as SHOW writes it.
+    pub(crate) fn statement_timeout_is(&mut self, value: String, local: bool) {
         self.note_own_setting(STATEMENT_TIMEOUT, Some(value.clone()));
         if !local {
             self.settings_mut().set_own(STATEMENT_TIMEOUT, value);
         }
-        Ok(())
     }
 
     /// `SET [LOCAL] name = …`.

@@ -194,6 +194,11 @@ impl Session {
         self.forget_plan();
         self.leaves = Default::default();
         self.copies_to_lock = Default::default();
+        self.scope = Default::default();
+        if self.tell_late_timeout().await.is_err() {
+            // Of a lost link the statement will tell. The nodes are told before the next one.
+            self.release();
+        }
         let (limit, is_alone) = (self.statement_timeout(), self.lets_go_of_all());
         self.links.cancel().clone().statement_begins(limit, is_alone).await;
     }

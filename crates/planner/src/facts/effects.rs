@@ -10,6 +10,7 @@
 
 use std::collections::HashSet;
 
+use catalog::system_views::Asked;
 use catalog::{BuiltinFunction, Catalog, Function, Leavings, Meaning, Oid, Relation};
 use pg_query::protobuf::{CopyStmt, FuncCall, InsertStmt, RangeVar, SelectStmt, VariableSetKind, VariableSetStmt};
 use pg_query::{Node, NodeEnum};
@@ -17,7 +18,7 @@ use pgerror::Result;
 
 use crate::facts::builtins::{Class, class_of};
 use crate::facts::setting_calls::constant_name;
-use crate::parse::{Asked, Statement, StatementKind, asks_cluster, bodies::statements_of};
+use crate::parse::{Statement, StatementKind, asks_cluster, bodies::statements_of};
 use crate::plan::tables::named_relations;
 use crate::tree::{self, Ask, Get, Ref, Walk};
 

@@ -16,7 +16,7 @@ use crate::context::{Context, Named, intersect};
 use crate::facts::builtins::{Class, class_of};
 use crate::facts::{clock, code, numbers, setting_calls::constant_name, sized::sized_table, values_drawn::of_sequence};
 use crate::parse::bodies::{ends_transactions, statements_of};
-use crate::parse::{asks_cluster, is_one_nodes, shape::is_moment};
+use crate::parse::{asks_cluster, shape::is_moment, system_view};
 use crate::row_locks;
 use crate::tree::{self, Ask, Get, Ref, Walk};
 
@@ -253,7 +253,7 @@ impl Search<'_> {
             Ref::RangeTableSample(_) => self.facts.sample = true,
             Ref::CurrentOfExpr(_) => self.facts.current_of = true,
             // In the statement's own text another name stands in its place: it comes out of a function's body.
-            Ref::RangeVar(name) if is_one_nodes(name) => self.refuse(
+            Ref::RangeVar(name) if system_view(name).is_one_nodes() => self.refuse(
                 format!("a function that reads \"{}\",", name.relname),
                 "It would see one datanode's part: read it in the statement itself, or in a DO block.",
             ),

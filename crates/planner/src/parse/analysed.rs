@@ -8,7 +8,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use catalog::{Catalog, Function, Oid, RelationKind};
-use pg_query::protobuf::{ColumnRef, CommonTableExpr, JoinExpr, List, ParamRef, RangeVar, RowExpr, SelectStmt};
+use pg_query::protobuf::{
+    ColumnRef, CommonTableExpr, FuncCall, JoinExpr, List, ParamRef, RangeVar, RowExpr, SelectStmt,
+};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
@@ -91,18 +93,16 @@ impl Analysis {
         let statements = crate::parse::bodies::sql_bodies(&function).ok_or_else(unreadable)?;
         let [tree] = <[NodeEnum; 1]>::try_from(statements).map_err(|_| unreadable())?;
         let mut whole = tree::node(tree);
+        // A function that only a part calls which is left out is used by nothing else.
+        let named = |call: &FuncCall| <[String; 2]>::try_from(tree::names_of(&call.funcname)).ok();
+        let called = whole.calls()?.into_iter().filter_map(named).map(|[schema, name]| (schema, name)).collect();
         let is_shorter = leave_out_unread_parts(&mut whole)?;
         say_plainly(&mut whole, &uses.closed)?;
         cast_parameters(&mut whole, undeclared)?;
         let tree = whole.node.ok_or_else(unreadable)?;
-        let (mut called, mut has_whole_rows) = (HashSet::new(), false);
+        let mut has_whole_rows = false;
         tree.walk(&mut |node| {
             match node {
-                Ref::FuncCall(call) => {
-                    if let [schema, name] = tree::names_of(&call.funcname).as_slice() {
-                        called.insert((schema.clone(), name.clone()));
-                    }
-                }
                 Ref::ColumnRef(column) => has_whole_rows |= tree::row_alias(column).is_some(),
                 Ref::JoinExpr(join) => refuse_row_of_merged(&tree, join)?,
                 _ => {}

@@ -5,36 +5,11 @@
 
 use std::borrow::Cow;
 
-use pg_query::protobuf::RangeVar;
-
-use super::system_views::{ours, replaced};
-
-/// A catalog, and which of its rows are not ours.
-const CATALOGS: [(&str, &str); 7] = [
-    ("pg_namespace", "SELECT n.*, n.tableoid FROM pg_catalog.pg_namespace n WHERE n.nspname <> 'loxo'"),
-    ("pg_class", "SELECT c.*, c.tableoid FROM pg_catalog.pg_class c WHERE c.relnamespace <> 'loxo'::regnamespace"),
-    ("pg_proc", "SELECT p.*, p.tableoid FROM pg_catalog.pg_proc p WHERE p.pronamespace <> 'loxo'::regnamespace"),
-    ("pg_type", "SELECT t.*, t.tableoid FROM pg_catalog.pg_type t WHERE t.typnamespace <> 'loxo'::regnamespace"),
-    (
-        "pg_rewrite",
-        "SELECT r.* FROM loxo.pg_rewrite() r JOIN pg_catalog.pg_class c ON c.oid = r.ev_class \
-         WHERE c.relnamespace <> 'loxo'::regnamespace",
-    ),
-    ("pg_trigger", "SELECT * FROM loxo.pg_trigger()"),
-    ("pg_seclabels", LABELS),
-];
-
-/// The clauses that tables were made with are labels in a dump, which a coordinator reads back.
-const LABELS: &str = include_str!("../../sql/labels.sql");
+use super::system_views::{replaced, system_view};
 
 /// The query string as pg_dump should have asked it.
 pub(super) fn without_ours(sql: &str) -> Cow<'_, str> {
-    let rows_of = |name: &RangeVar| {
-        let is_ours = matches!(name.schemaname.as_str(), "" | "pg_catalog");
-        let (catalog, rows) = CATALOGS.iter().find(|(catalog, _)| *catalog == name.relname).filter(|_| is_ours)?;
-        Some(format!("({rows}){}", if name.alias.is_some() { String::new() } else { format!(" AS {catalog}") }))
-    };
     let parsed = pg_query::parse(sql, 0).ok();
-    let changed = parsed.and_then(|parsed| replaced(sql, &parsed.protobuf, |name, _| rows_of(name), ours));
+    let changed = parsed.and_then(|parsed| replaced(sql, &parsed.protobuf, |name, _, _| system_view(name).in_dump()));
     changed.map_or(Cow::Borrowed(sql), Cow::Owned)
 }

@@ -33,7 +33,7 @@ pub use executed::Executed;
 pub use marked::Marked;
 pub use shape::{Shape, without_constants};
 pub use statement::*;
-pub(crate) use system_views::{Asked, asks_cluster, is_one_nodes};
+pub(crate) use system_views::{asks_cluster, system_view};
 
 /// Splits a query string into its statements; empty ones are left out.
 ///

@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 
 use pg_query::protobuf::{
-    AArrayExpr, AConst, ColumnRef, ResTarget, RowExpr, SelectStmt, SortBy, SortByNulls, TypeCast, TypeName,
+    AArrayExpr, AConst, ColumnRef, ResTarget, RowExpr, SelectStmt, SortBy, SortByNulls, TypeCast, TypeName, XmlExpr,
+    XmlExprOp,
 };
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
@@ -19,6 +20,7 @@ pub(super) fn say_plainly(statement: &mut Node, closed: &HashSet<String>) -> Res
             Some(NodeEnum::SelectStmt(select)) => {
                 rows_with_types(select);
                 columns_by_position(select);
+                select.group_clause = select.group_clause.drain(..).flat_map(grouped_by_fields).collect();
                 if select.distinct_clause.is_empty() {
                     select.sort_clause = select.sort_clause.drain(..).flat_map(by_fields).collect();
                 }
@@ -34,6 +36,7 @@ pub(super) fn say_plainly(statement: &mut Node, closed: &HashSet<String>) -> Res
                     *node = *value;
                 }
             }
+            Some(NodeEnum::XmlExpr(xml)) if xml.op() == XmlExprOp::IsXmlroot => plain_version(xml)?,
             Some(NodeEnum::AArrayExpr(array)) => {
                 *node = literal_of(array, closed).unwrap_or_else(|| std::mem::take(node))
             }
@@ -105,6 +108,27 @@ fn by_fields(item: Node) -> Vec<Node> {
         by_fields(sorted.into_node())
     };
     row.args.iter().flat_map(field).collect()
+}
+
+/// `GROUP BY ROW(a, b)` as `GROUP BY a, b`. A bare constant would be the number of a column there.
+fn grouped_by_fields(item: Node) -> Vec<Node> {
+    match item.get::<RowExpr>().filter(|row| !row.args.iter().any(|field| field.get::<AConst>().is_some())) {
+        Some(row) if !row.args.is_empty() => row.args.iter().cloned().flat_map(grouped_by_fields).collect(),
+        _ => vec![item],
+    }
+}
+
+/// `VERSION '1.1'::text` as `VERSION '1.1'`: libpg_query prints no other.
+fn plain_version(xml: &mut XmlExpr) -> Result<()> {
+    let Some(version) = xml.args.get_mut(1) else { return Ok(()) };
+    let constant = tree::under_casts(version).clone();
+    if constant.get::<AConst>().is_none() {
+        return Err(
+            PgError::unsupported("XMLROOT with a version that is computed").hint("Write the version as a constant.")
+        );
+    }
+    *version = constant;
+    Ok(())
 }
 
 fn is_untold(cast: &TypeCast, closed: &HashSet<String>) -> bool {

@@ -1,171 +1,69 @@
-//! System views and functions that would show one node's inner life: their names are led to ours, with the same columns.
+//! System views and functions in whose place others are read ([`catalog::system_views`]).
 //!
-//! `pg_stat_activity`, `pg_stat_ssl`, `pg_locks` and the functions about sessions, which on a datanode tell of the coordinators' pools; views and
-//! functions about what tables, indexes and databases hold and what happened to them, which know one datanode's part;
-//! `pg_prepared_xacts`, which on a datanode lists our gids, while users expect their own names; and `pg_trigger`, where a trigger
-//! that the coordinator runs looks as if it were switched off, with its kin in `information_schema`; `pg_rewrite`, where a rule looks
-//! as if it were a replica's; `pg_database`, where templates look as if clients could connect to them; and `pg_authid` and `pg_roles`,
-//! whose limits no datanode is to meet. In place of most views functions stand, for some clients read no other views than the
-//! system's (`restrict_nonsystem_relation_kind`). The text is changed before it is parsed, so describing, planning and running it all
-//! mean the same view. What is changed is not led away: it is refused. A position that PostgreSQL reports behind the name is too large
-//! by the length of the schema's.
+//! The text is changed before it is parsed, so describing, planning and running it all mean the same view. What is changed is not led
+//! away: it is refused. A position that PostgreSQL reports behind the name is too large by what has been put in.
 
+use catalog::system_views::{self, Asked, SystemView};
 use pg_query::protobuf::{AConst, FuncCall, ParseResult, RangeVar};
 use pg_query::{Node, NodeEnum};
 use plpgsql::tokens as scan;
 
 use crate::tree::{self, Ask, Get, Ref};
 
-const CATALOG: &str = "pg_catalog";
-/// What a datanode would show its own part of: functions of ours are read instead.
-const OF_ALL_NODES: &str = "pg_locks pg_stat_activity pg_stat_archiver pg_stat_bgwriter pg_stat_database pg_stat_database_conflicts \
-     pg_stat_replication pg_stat_slru pg_stat_ssl pg_stat_user_functions pg_stat_wal pg_stat_all_indexes pg_stat_user_indexes pg_stat_all_tables \
-     pg_stat_user_tables pg_statio_all_indexes pg_statio_user_indexes pg_statio_all_sequences pg_statio_user_sequences \
-     pg_statio_all_tables pg_statio_user_tables pg_stat_progress_analyze pg_stat_progress_basebackup pg_stat_progress_cluster \
-     pg_stat_progress_copy pg_stat_progress_create_index pg_stat_progress_vacuum loxo_stat_statements";
-/// Views of ours that PostgreSQL does not have: what each node shows in its own, and how tables lie on the nodes.
-const OF_EACH_NODE: &str = "loxo_node_pg_stat";
-const OWN_PREFIX: &str = "loxo_node_";
-const SKEW: &str = "loxo_table_skew";
-const ROWS: &str = "pg_stat_user_tables";
-/// Backends in them have the process ids of their sessions.
-const PROGRESS: &str = "pg_stat_progress_";
-/// What a datanode has more of than users made, and other values.
-const OTHERS: [(&str, &str); 7] = [
-    (CATALOG, "pg_prepared_xacts"),
-    (CATALOG, "pg_trigger"),
-    (CATALOG, "pg_rewrite"),
-    ("information_schema", "triggers"),
-    (CATALOG, "pg_database"),
-    (CATALOG, "pg_authid"),
-    (CATALOG, "pg_roles"),
-];
-/// So many of them a view of the user's reads as well; of the last, few columns differ, and dumps of the view are to be PostgreSQL's.
-const OF_VIEWS: usize = 4;
-const SCHEMA: &str = "loxo";
-/// Ours of this name are views; the others are functions.
-const PLAIN: [&str; 2] = ["pg_prepared_xacts", "triggers"];
-/// Functions of PostgreSQL's about sessions.
-const CALLS: [&str; 6] =
-    [OWN, EXPORT, "pg_blocking_pids", "pg_cancel_backend", "pg_terminate_backend", "loxo_stat_statements_reset"];
-const OWN: &str = "pg_backend_pid";
-const EXPORT: &str = "pg_export_snapshot";
-/// … and about sizes. Of a table that a constant names, the nodes' sizes are added up by the plan.
-const SIZES: [&str; 5] =
-    ["pg_database_size", "pg_relation_size", "pg_table_size", "pg_indexes_size", "pg_total_relation_size"];
-
-/// What of the cluster a call wants to know.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Asked<'a> {
-    /// The session's own number.
-    Own,
-    Sessions,
-    Locks,
-    /// What the transaction sees.
-    Snapshot,
-    /// How large tables are.
-    Sizes,
-    /// How large databases are.
-    Databases,
-    /// What all nodes show in a view of PostgreSQL.
-    View(&'a str),
-    /// … and whose backends these are.
-    Backends(&'a str),
-}
-
 /// What of the whole cluster the call wants to know.
 pub(crate) fn asks_cluster(call: &FuncCall) -> Option<Asked<'_>> {
-    let (Some(SCHEMA), name) = tree::qualified(&call.funcname) else { return None };
-    match name {
-        "pg_stat_activity" | "pg_stat_ssl" => Some(Asked::Sessions),
-        "pg_locks" => Some(Asked::Locks),
-        SKEW => Some(Asked::View(ROWS)),
-        OWN => Some(Asked::Own),
-        EXPORT => Some(Asked::Snapshot),
-        name if CALLS.contains(&name) => Some(Asked::Sessions),
-        name if name == SIZES[0] => Some(Asked::Databases),
-        name if SIZES.contains(&name) => Some(Asked::Sizes),
-        name if name.starts_with(PROGRESS) => Some(Asked::Backends(name)),
-        name if has_own_of_all_nodes(name) => Some(Asked::View(name)),
-        name if name.starts_with(OF_EACH_NODE) => name.strip_prefix(OWN_PREFIX).map(Asked::View),
-        _ => None,
-    }
+    let (Some("loxo"), name) = tree::qualified(&call.funcname) else { return None };
+    system_views::asked(name)
 }
 
-/// Is it a constant, whatever it is cast to?
-fn is_constant(argument: Option<&Node>) -> bool {
-    argument.is_some_and(|argument| tree::under_casts(argument).get::<AConst>().is_some())
-}
-
-/// Would a datanode that reads this show its own part of what the cluster has?
-pub(crate) fn is_one_nodes(name: &RangeVar) -> bool {
-    is_of_all_nodes(name) || is_meant(name, &OTHERS[0])
-}
-
-fn has_own_of_all_nodes(view: &str) -> bool {
-    OF_ALL_NODES.split(' ').any(|name| name == view)
-}
-
-fn is_of_all_nodes(name: &RangeVar) -> bool {
-    let view = name.relname.as_str();
-    is_in(name, CATALOG) && (has_own_of_all_nodes(view) || view == SKEW || view.starts_with(OF_EACH_NODE))
-}
-
-fn is_meant(name: &RangeVar, (schema, view): &(&str, &str)) -> bool {
-    name.relname == *view && is_in(name, schema)
-}
-
-fn is_in(name: &RangeVar, schema: &str) -> bool {
-    name.schemaname == schema || (name.schemaname.is_empty() && schema == CATALOG)
+/// The system view that a name may mean.
+pub(crate) fn system_view(name: &RangeVar) -> SystemView<'_> {
+    SystemView { schema: &name.schemaname, name: &name.relname }
 }
 
 /// The query string with other names in it, if it reads such a view.
 pub(super) fn redirect(sql: &str, parsed: &ParseResult) -> Option<String> {
-    replaced(
-        sql,
-        parsed,
-        |name, is_of_view| {
-            let others = if is_of_view { &OTHERS[..OF_VIEWS] } else { &OTHERS };
-            let is_ours = is_of_all_nodes(name) || others.iter().any(|view| is_meant(name, view));
-            let view = Some(&*name.relname).filter(|_| is_ours && name.catalogname.is_empty())?;
-            Some(format!("{SCHEMA}.{view}{}", if PLAIN.contains(&view) { "" } else { "()" }))
-        },
-        ours,
-    )
+    let instead = |name: &RangeVar, in_view, names_more| system_view(name).instead(in_view, names_more);
+    replaced(sql, parsed, |name, in_view, more| instead(name, in_view, more).filter(|_| name.catalogname.is_empty()))
 }
 
 /// The function of ours that is to be called.
-pub(super) fn ours(call: &FuncCall) -> Option<String> {
-    let name = tree::own_name(&call.funcname)?;
-    let is_size = SIZES.contains(&name) && (name == SIZES[0] || !is_constant(call.args.first()));
-    (CALLS.contains(&name) || is_size).then(|| format!("{SCHEMA}.{name}"))
+fn ours(call: &FuncCall) -> Option<String> {
+    let constant = call.args.first().map(tree::under_casts).and_then(|argument| argument.get::<AConst>());
+    system_views::instead_of_call(tree::own_name(&call.funcname)?, constant.is_some())
 }
 
-/// The query string with other texts in the place of names of tables (`true`: in the definition of a view) and functions; `None` if
-/// there is nothing to be replaced. A WITH clause may define a bare name.
+/// The query string with other texts in the place of names of tables and functions; `None` if there is nothing to be replaced. Of a
+/// table's statement is told whether it is the definition of a view, and whether it names columns that a sub-select in the table's
+/// place would not have: system columns, or with the table's schema. A WITH clause may define a bare name.
 pub(super) fn replaced(
     sql: &str,
     parsed: &ParseResult,
-    by: impl Fn(&RangeVar, bool) -> Option<String>,
-    called: impl Fn(&FuncCall) -> Option<String>,
+    by: impl Fn(&RangeVar, bool, bool) -> Option<String>,
 ) -> Option<String> {
     let mut places = Vec::new();
     for statement in parsed.stmts.iter().filter_map(|raw| raw.stmt.as_deref()) {
         let Some(node) = query(Some(statement)) else { continue };
+        let names_more = node.may_have(|node| {
+            matches!(node, Ref::ColumnRef(column) if column.fields.len() > 2
+            || column.fields.last().and_then(tree::text_of).is_some_and(|name| system_views::is_system_column(name)))
+        });
         let is_of_view = matches!(statement.node, Some(NodeEnum::ViewStmt(_)));
         let (Ok(hidden), Ok(names)) = (node.with_names(), node.tables()) else { continue };
         let is_hidden = |name: &RangeVar| name.schemaname.is_empty() && hidden.contains(&name.relname);
         let is_changed = |at| node.any(|node| tree::changed(node).is_some_and(|of| of.location == at)).unwrap_or(true);
         for name in names.into_iter().filter(|name| !is_hidden(name)) {
-            if let (Some(text), Ok(start)) = (by(name, is_of_view), usize::try_from(name.location))
+            if let (Some(text), Ok(start)) = (by(name, is_of_view, names_more), usize::try_from(name.location))
                 && !is_changed(name.location)
             {
+                let is_query = text.starts_with('(') && name.alias.is_none();
+                let text = if is_query { format!("{text} AS {}", name.relname) } else { text };
                 places.push((start, !name.schemaname.is_empty(), text));
             }
         }
         let walked = node.each(|node| {
             if let Ref::FuncCall(call) = node
-                && let (Some(text), Ok(start)) = (called(call), usize::try_from(call.location))
+                && let (Some(text), Ok(start)) = (ours(call), usize::try_from(call.location))
             {
                 places.push((start, call.funcname.len() > 1, text));
             }

@@ -14,6 +14,12 @@ pub fn in_trigger(sql: &str, depth: usize, transition_tables: &[String]) -> Resu
     let Ok(parsed) = pg_query::parse(sql, 0) else { return Ok(None) };
     let [statement] = parsed.protobuf.stmts.as_slice() else { return Ok(None) };
     let Some(mut whole) = statement.stmt.as_deref().cloned() else { return Ok(None) };
+    use NodeEnum::{ConstraintsSetStmt, LockStmt, NotifyStmt, VariableSetStmt, VariableShowStmt};
+    if let Some(ConstraintsSetStmt(_) | LockStmt(_) | NotifyStmt(_) | VariableSetStmt(_) | VariableShowStmt(_)) =
+        whole.node
+    {
+        return Ok(None);
+    }
     whole.walk(&mut |node| match tree::changed(node) {
         Some(name) if name.schemaname.is_empty() && transition_tables.contains(&name.relname) => {
             let message = format!("relation \"{}\" cannot be the target of a modifying statement", name.relname);

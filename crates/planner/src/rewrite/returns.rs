@@ -1,19 +1,12 @@
 //! What a function returns, and how a statement takes it from a parameter.
 
 use catalog::Function;
-use pg_query::protobuf::{self, FuncCall, FunctionParameter, FunctionParameterMode, TypeName};
+use pg_query::protobuf::{self, FunctionParameter, FunctionParameterMode, TypeName};
 use pg_query::{Node, NodeEnum};
 
 use crate::context::Context;
 use crate::plan::Wanted;
 use crate::tree::{self, Get};
-
-/// May a call give several rows?
-pub(crate) fn gives_set(ctx: &Context<'_>, call: &FuncCall) -> bool {
-    let may_be_set = |function: &&Function| function.kind == 'f' && Shape::of(ctx, function).is_none_or(|of| of.set);
-    ctx.builtin_functions(call).iter().any(|function| function.returns_set)
-        || ctx.user_functions(call).iter().any(may_be_set)
-}
 
 /// What a function returns.
 pub(crate) struct Shape {

@@ -12,8 +12,8 @@
 
 use catalog::{Catalog, Function};
 use pg_query::protobuf::{
-    self, AIndirection, FuncCall, FunctionParameter, FunctionParameterMode, NamedArgExpr, RangeFunction, ResTarget,
-    SelectStmt,
+    self, AIndirection, FuncCall, FunctionParameter, FunctionParameterMode, List, NamedArgExpr, RangeFunction,
+    ResTarget, SelectStmt,
 };
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
@@ -22,9 +22,10 @@ use crate::context::Context;
 use crate::facts::functions;
 use crate::parse::{self, ExplainStatement, Statement, StatementKind};
 use crate::plan::{Argument, Explain, Explained, Routine, RoutineCall, Wanted};
-use crate::rewrite::returns::{Shape, gives_set};
+use crate::rewrite::returns::Shape;
 use crate::rewrite::{inline, of_rows, per_row};
-use crate::select::shape::is_aggregate;
+use crate::select::names::is_closed;
+use crate::select::shape::{gives_set, is_aggregate};
 use crate::tree::{self, Ask, Get, Ref, Syntax, Walk};
 
 /// How a statement is run of which functions or a body have to be run by the coordinator. `None`: as any other.
@@ -272,11 +273,10 @@ impl<'a> Taker<'a> {
                     self.item(side)?;
                 }
             }
-            Some(NodeEnum::RangeFunction(function)) => {
-                if let Some(taken) = self.from(function)? {
-                    *item = taken;
-                }
-            }
+            Some(NodeEnum::RangeFunction(function)) => match self.from(function)? {
+                Some(taken) => *item = taken,
+                None => self.rows_from(function)?,
+            },
             Some(NodeEnum::RangeSubselect(part)) if self.deep && !part.lateral => {
                 part.subquery.get_mut::<SelectStmt>().map_or(Ok(()), |query| self.query(query))?;
             }
@@ -304,6 +304,35 @@ impl<'a> Taker<'a> {
         };
         let query = SelectStmt { target_list, ..tree::empty_select() };
         Ok(Some(tree::sub_select(query, tree::alias_of_columns(alias, names.iter()))))
+    }
+
+    /// An item of several functions, or with numbers of its rows; PostgreSQL prints the names of all of its columns. Of functions that the
+    /// nodes run the arguments may be calls.
+    fn rows_from(&mut self, item: &mut RangeFunction) -> Result<()> {
+        let has_names = item.alias.as_ref().is_some_and(|alias| !alias.colnames.is_empty());
+        let mut functions = Vec::new();
+        for mut part in std::mem::take(&mut item.functions) {
+            let call = part.get_mut::<List>().and_then(|list| list.items.first_mut()?.get_mut::<FuncCall>());
+            let Some(call) = call else { return Ok(()) };
+            match self.ours(call)? {
+                Some((function, result)) if has_names && !result.is_void => {
+                    let types = result.columns();
+                    // An array of arrays is unnested as a whole.
+                    let is_nested = types.iter().any(|of| !of.array_bounds.is_empty());
+                    let at = if is_nested { None } else { self.add(function, call, result.wanted(types.len()))? };
+                    let Some(at) = at else { return Ok(()) };
+                    item.is_rowsfrom = true;
+                    let rows = types.iter().enumerate().map(|(nth, of)| result.rows(at + nth, of));
+                    functions.extend(rows.flat_map(|rows| tree::call_in_from(rows, tree::alias("")).functions));
+                }
+                _ => {
+                    call.args.rewrite(&mut |node| self.plain(node))?;
+                    functions.push(part);
+                }
+            }
+        }
+        item.functions = functions;
+        Ok(())
     }
 
     /// Calls of functions that are not VOLATILE, wherever they stand.
@@ -346,6 +375,12 @@ impl<'a> Taker<'a> {
         Ok(if values.len() == 1 { values.pop() } else { Some(tree::row(values)) })
     }
 
+    /// May a sub-select be computed by itself?
+    fn is_apart(&self, query: &SelectStmt) -> Result<bool> {
+        let reads_item = query.tables()?.iter().any(|table| table.schemaname.is_empty());
+        Ok(self.ctx.analysis.is_some() && !reads_item && is_closed(self.ctx, query)?)
+    }
+
     fn ours(&self, call: &FuncCall) -> Result<Option<(&'a Function, Shape)>> {
         let Some(function) = called(self.ctx, call, 'f')? else { return Ok(None) };
         Ok(Shape::of(self.ctx, function).map(|shape| (function, shape)))
@@ -353,10 +388,15 @@ impl<'a> Taker<'a> {
 
     /// Notes the call; gives the number of its first parameter. `None` if its arguments depend on rows, or are several.
     fn add(&mut self, function: &'a Function, call: &FuncCall, wanted: Wanted) -> Result<Option<usize>> {
-        let depends = call.args.any(|node| match node {
-            Ref::ColumnRef(_) | Ref::SubLink(_) => true,
-            Ref::FuncCall(call) => call.over.is_some() || is_aggregate(self.ctx, call) || gives_set(self.ctx, call),
-            _ => false,
+        let mut depends = false;
+        call.args.walk(&mut |node| {
+            depends |= match node {
+                Ref::SelectStmt(query) if self.is_apart(query)? => return Ok(false),
+                Ref::ColumnRef(_) | Ref::SelectStmt(_) => true,
+                Ref::FuncCall(call) => call.over.is_some() || is_aggregate(self.ctx, call) || gives_set(self.ctx, call),
+                _ => false,
+            };
+            Ok(true)
         })?;
         let Some(arguments) = arguments(call)?.filter(|_| !depends) else { return Ok(None) };
         let first = self.parameters + 1;

@@ -117,7 +117,8 @@ fn has_set(ctx: &Context<'_>, expression: &Node) -> Result<bool> {
     Ok(found)
 }
 
-fn gives_set(ctx: &Context<'_>, call: &FuncCall) -> bool {
+/// May a call give several rows?
+pub(crate) fn gives_set(ctx: &Context<'_>, call: &FuncCall) -> bool {
     ctx.builtin_functions(call).iter().any(|function| function.returns_set)
         || ctx.user_functions(call).iter().any(|function| function.kind == 'f' && returns_set(function))
 }

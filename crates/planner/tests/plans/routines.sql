@@ -59,3 +59,16 @@ Routine
   for each SELECT public.dynamic() AS c
   then SELECT loxo_r.loxo_c1::loxo_type_of_slot_1_ AS dynamic FROM ROWS FROM (pg_catalog.unnest($2::pg_catalog.text[]) ) loxo_r(loxo_c1)
 
+SELECT EXISTS (SELECT public.dynamic() AS dynamic FROM public.orders) AS "exists"
+----
+ExchangePlan over [0 1 2]
+  loxo_x1 from [0 1 2] to node 0
+    SELECT DISTINCT 0 AS loxo_none FROM public.orders
+  Forward to 0
+    SELECT EXISTS (SELECT FROM loxo_x1 orders) AS "exists"
+
+WITH c AS (SELECT public.dynamic() AS d) SELECT 1 AS "?column?"
+----
+Forward to 0
+  SELECT 1 AS "?column?"
+

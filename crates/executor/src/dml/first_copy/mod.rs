@@ -243,7 +243,7 @@ impl Session {
             self.links.link(*node)?.start(sql, call, version);
         }
         let tags = self.links.finish_all(&copies.others).await?;
-        self.keep_trigger_events_only(&copies.others);
+        self.keep_notices_of_copies(copies.first, &copies.others);
         Ok(tags.into_iter().map(|tag| split_command_tag(&tag.unwrap_or_default()).1).collect())
     }
 }

@@ -32,6 +32,7 @@ use crate::backend::own_calls::OwnCall;
 use crate::backend::request::Event;
 use crate::backend::request::frame_bodies;
 use crate::backend::slot::{Slot, slots};
+use crate::backend::type_ids::is_storable;
 use crate::block::Mode;
 use crate::session::Session;
 use crate::session::temp_names::MAY_MAKE_TEMPORARY;
@@ -253,6 +254,10 @@ impl Session {
     ) -> Result<Vec<Slot>> {
         let nodes = slots(nodes);
         let Some(first) = nodes.first() else { return Ok(Vec::new()) };
+        if !made.fields.iter().all(|field| is_storable(field.type_oid)) {
+            return Err(PgError::unsupported("a query that moves records without a type between datanodes")
+                .hint("Cast ROW(…) to a type, or give its fields one by one."));
+        }
         if self.makes_temp(*first).await? {
             for node in &nodes {
                 self.start_on(&[*node], &made.create_sql(filled == Some(*node)), call)?;

@@ -24,6 +24,7 @@ use pgerror::Result;
 
 mod body;
 mod one_query;
+mod unread;
 
 pub use body::WantedBody;
 pub(crate) use body::wanted_bodies;
@@ -32,8 +33,7 @@ use body::{Routine, first_row};
 use crate::context::{Context, Named};
 use crate::facts::{clock, functions};
 use crate::parse::Statement;
-use crate::rewrite::returns::gives_set;
-use crate::select::shape;
+use crate::select::shape::{self, gives_set};
 use crate::tree::{self, Ask, Get, Ref, Syntax, Walk};
 use crate::views;
 
@@ -49,7 +49,9 @@ pub(crate) fn inline(ctx: &Context<'_>, statement: &Statement, opens_views: bool
     }
     let mut inliner = Inliner { ctx, changes, opens_views, count: 0, made: HashMap::new() };
     let mut tree = original.clone();
+    let mut leaves_out = false;
     for _ in 0..DEPTH_MAX {
+        leaves_out |= unread::take_out(ctx, &mut tree)?;
         if !inliner.pass(&mut tree)? {
             break;
         }
@@ -58,7 +60,7 @@ pub(crate) fn inline(ctx: &Context<'_>, statement: &Statement, opens_views: bool
         clock::replace(&mut tree, now)?;
     }
     match inliner.count {
-        0 => Ok(None),
+        0 if !leaves_out => Ok(None),
         _ => crate::parse::build(&tree::deparse(&tree)?, tree).map(Some),
     }
 }

@@ -11,7 +11,8 @@ use super::effects::may_touch;
 use crate::context::{Context, Named};
 use crate::facts::functions;
 use crate::plan::{Enough, PerRow, RowCall};
-use crate::rewrite::returns::{Shape, gives_set};
+use crate::rewrite::returns::Shape;
+use crate::select::shape::gives_set;
 use crate::tree::{self, Ask, Get, Ref, Syntax, Walk};
 
 /// The alias of the rows, and of slots while the texts are made.

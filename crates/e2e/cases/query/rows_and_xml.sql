@@ -1,0 +1,60 @@
+-- Rows without a type, rows as a whole, and XML, over several nodes.
+CREATE TABLE t (k int, v int, w text) /*dist: hash(k) | replication | roundrobin */;
+CREATE TABLE u (k int, n int) /*dist: hash(n) | replication*/;
+INSERT INTO t SELECT g, g % 3, 'w' || g % 2 FROM generate_series(1, 8) g;
+INSERT INTO u SELECT g % 4, g FROM generate_series(1, 8) g;
+SELECT ROW(v, w) FROM t GROUP BY ROW(v, w) ORDER BY 1;
+SELECT ROW(v, w), count(*) FROM t GROUP BY ROW(v, w) ORDER BY 1;
+SELECT ROW(v, w), count(*) FROM t GROUP BY 1 ORDER BY 1;
+SELECT (v, w), count(*) FROM t GROUP BY v, w ORDER BY 1;
+SELECT DISTINCT ROW(v, w) FROM t ORDER BY 1;
+SELECT DISTINCT (v, w) FROM t ORDER BY 1;
+SELECT DISTINCT ON ((v, w)) v, w FROM t ORDER BY (v, w);
+SELECT k FROM t ORDER BY ROW(v, w), k;
+SELECT k FROM t ORDER BY (v, k) LIMIT 3;
+SELECT (v, w), k FROM t ORDER BY k;
+SELECT s.r FROM (SELECT ROW(v, w) AS r, k FROM t) s ORDER BY s.k;
+SELECT s.r FROM (SELECT DISTINCT ROW(v, w) AS r FROM t) s ORDER BY 1;
+SELECT count(DISTINCT (v, w)) FROM t;
+SELECT count(*) FROM (SELECT ROW(v, w) AS r FROM t) s;
+SELECT array_agg((v, k) ORDER BY k) FROM t;
+-- refused: v3
+SELECT t.k, (SELECT ROW(u.n, u.k) FROM u WHERE u.n = t.k) FROM t ORDER BY 1;
+-- refused: v1 | v3
+SELECT t.k, (SELECT ROW(count(*), min(u.n)) FROM u WHERE u.k = t.v) FROM t ORDER BY 1;
+SELECT (SELECT ROW(count(*), min(n)) FROM u);
+SELECT k FROM t WHERE (k, v) IN (SELECT n, k FROM u) ORDER BY k;
+SELECT k FROM t WHERE ROW(k, v) IN (SELECT ROW(n, k) FROM u) ORDER BY k;
+SELECT k FROM t WHERE (k, v) = (SELECT n, k FROM u WHERE n = 1) ORDER BY k;
+WITH c AS (SELECT ROW(v, w) AS r, k FROM t) SELECT r FROM c ORDER BY k;
+-- refused: v3
+WITH c AS MATERIALIZED (SELECT ROW(v, w) AS r, k FROM t) SELECT c.r FROM c JOIN u ON u.n = c.k ORDER BY c.k;
+SELECT ROW(t.v, u.n) FROM t JOIN u ON t.v = u.k ORDER BY 1;
+SELECT ROW(t.v, u.n), count(*) FROM t JOIN u ON t.v = u.k GROUP BY 1 ORDER BY 1;
+SELECT ROW(v, w) FROM t UNION SELECT ROW(k, 'x'::text) FROM u ORDER BY 1;
+-- refused: v1 | v3
+SELECT ROW(v, w) FROM t UNION ALL SELECT ROW(k, 'x'::text) FROM u ORDER BY 1;
+SELECT max(ROW(v, k)) FROM t;
+SELECT rank() OVER (ORDER BY (v, w), k), k FROM t ORDER BY k;
+SELECT row_number() OVER (PARTITION BY (v, w) ORDER BY k), k FROM t ORDER BY k;
+SELECT k FROM t GROUP BY k, t.* ORDER BY k;
+SELECT a.*::text FROM t a GROUP BY a.* ORDER BY 1;
+SELECT a::text, count(*) FROM t a GROUP BY a.* ORDER BY 1;
+SELECT a, count(*) FROM t a GROUP BY a.* ORDER BY 1;
+SELECT a, count(*) FROM t a GROUP BY a ORDER BY 1;
+SELECT a::text, count(*) FROM t a GROUP BY a ORDER BY 1;
+SELECT row_to_json(a), count(*) FROM t a GROUP BY a.* ORDER BY 1::text;
+SELECT a::text FROM t a GROUP BY a.k, a.* ORDER BY 1;
+SELECT a::text, u.n FROM t a JOIN u ON u.k = a.v GROUP BY a.*, u.n ORDER BY 1, 2;
+SELECT xmlroot('<a/>'::xml, version '1.1');
+SELECT xmlroot(('<a>' || k || '</a>')::xml, version '1.0', standalone yes) FROM t ORDER BY k;
+SELECT xmlroot(('<a>' || k || '</a>')::xml, version no value) FROM t ORDER BY k;
+SELECT count(*), xmlroot('<a/>'::xml, version '1.1')::text FROM t;
+SELECT xmlroot(xmlelement(name a, count(*)), version '1.1', standalone no) FROM t;
+SELECT xmlserialize(content xmlroot(xmlelement(name a, count(*)), version '1.1', standalone no value) as text) FROM t;
+SELECT xmlelement(name a, xmlattributes(k as b), v) FROM t ORDER BY k;
+SELECT xmlforest(k, v AS x) FROM t ORDER BY k;
+SELECT xmlpi(name php, 'echo'), xmlconcat('<a/>', '<b/>'), xmlparse(document '<a/>'), xmlcomment('x') FROM t WHERE k = 1;
+SELECT xmlagg(xmlelement(name a, k) ORDER BY k) FROM t;
+SELECT k FROM t WHERE xmlelement(name a, k) IS DOCUMENT ORDER BY k;
+SELECT t.k, x.* FROM t, xmltable('/a' PASSING xmlelement(name a, t.k) COLUMNS z int PATH '.') x ORDER BY 1;
