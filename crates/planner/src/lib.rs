@@ -42,9 +42,10 @@ mod row_locks;
 mod select;
 mod session;
 mod template;
-mod tree;
 mod views;
 mod with;
+
+use syntax as tree;
 
 pub use api::{
     changes_current, expanded_views, hindered_tables, late_defaults, locked_copies, names_in_from, plan, refresh_as,

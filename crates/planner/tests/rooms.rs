@@ -1,9 +1,7 @@
 //! The floors of the crate.
 
-const FLOORS: [&str; 22] = [
+const FLOORS: [&str; 20] = [
     "session",
-    "keys",
-    "tree",
     "look_alikes",
     "parse",
     "plan",

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use catalog::{Distribution, Relation};
+use catalog::{Distribution, Relation, RuleEvent};
 use pg_query::Node;
 use pg_query::protobuf::{RangeVar, ReturningClause};
 use pgerror::{PgError, Result};
 
 use crate::context::{Context, Named};
 use crate::facts::functions::Facts;
+use crate::tree::Ref;
 
 mod current_of;
 mod drawn;
@@ -114,4 +115,14 @@ fn returning_list(clause: Option<&ReturningClause>) -> Vec<Node> {
 /// On several nodes, so that a change has to be the same on each.
 pub(crate) fn is_replicated(relation: &Relation) -> bool {
     matches!(&relation.distribution, Distribution::Replicated { nodes } if nodes.len() > 1)
+}
+
+/// What a statement does to its table; MERGE does not say.
+pub(crate) fn event_of(node: Ref<'_>) -> Option<RuleEvent> {
+    match node {
+        Ref::InsertStmt(_) => Some(RuleEvent::Insert),
+        Ref::UpdateStmt(_) => Some(RuleEvent::Update),
+        Ref::DeleteStmt(_) => Some(RuleEvent::Delete),
+        _ => None,
+    }
 }

@@ -13,7 +13,7 @@ use pg_query::NodeEnum;
 use pgerror::Result;
 
 use crate::context::{Context, Named};
-use crate::dml::one_view_down;
+use crate::dml::{event_of, one_view_down};
 use crate::parse::Statement;
 use crate::plan::{Instead, Routine};
 use crate::rewrite::made_rows::Change;
@@ -22,7 +22,7 @@ use crate::tree::{self, Ref};
 /// How the statement is run if it changes such a view, or one over it.
 pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Routine>> {
     let Some(tree) = statement.node() else { return Ok(None) };
-    let Some(event) = Ref::of(tree).and_then(tree::event_of) else { return Ok(None) };
+    let Some(event) = Ref::of(tree).and_then(event_of) else { return Ok(None) };
     let mut tree = Cow::Borrowed(tree);
     let (view, target) = loop {
         let Some(target) = tree::target_of(&tree).cloned() else { return Ok(None) };

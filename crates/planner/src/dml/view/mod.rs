@@ -11,6 +11,7 @@ use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use crate::context::{Context, Named};
+use crate::dml::event_of;
 use crate::facts::code;
 use crate::parse::Statement;
 use crate::plan::{Plan, Replicate, Scatter};
@@ -157,7 +158,7 @@ struct Seen {
 
 impl Through {
     fn new(ctx: &Context<'_>, view: Arc<Relation>, tree: &NodeEnum) -> Result<Self> {
-        if view.is_changed_instead(Ref::of(tree).and_then(tree::event_of).map_or(-1, RuleEvent::bit)) {
+        if view.is_changed_instead(Ref::of(tree).and_then(event_of).map_or(-1, RuleEvent::bit)) {
             let why = "Its INSTEAD OF triggers are not fired in WITH, under CHECK OPTION, or of a temporary view.";
             return Err(refused(&view, why));
         }

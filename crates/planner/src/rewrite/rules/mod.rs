@@ -20,7 +20,7 @@ use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result, SqlState};
 
 use crate::context::{Context, Named};
-use crate::dml;
+use crate::dml::{self, event_of};
 use crate::parse::{self, Statement, StatementKind};
 use crate::plan::{OfOwner, Rewritten, Step};
 use crate::tree::{self, Ref, Walk};
@@ -79,7 +79,7 @@ fn check_parts(ctx: &Context<'_>, tree: &NodeEnum) -> Result<()> {
 
 /// The table or view that a statement changes; MERGE does not say how.
 fn target_of(node: Ref<'_>) -> Option<(&RangeVar, Option<RuleEvent>)> {
-    tree::changed(node).map(|name| (name, tree::event_of(node)))
+    tree::changed(node).map(|name| (name, event_of(node)))
 }
 
 fn target(tree: &NodeEnum) -> Option<(&RangeVar, Option<RuleEvent>)> {

@@ -8,12 +8,12 @@ use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 /// Called at every node on the way down; `false` skips its children.
-pub(crate) type Visit<'v, 'a> = dyn FnMut(Ref<'a>) -> Result<bool> + 'v;
+pub type Visit<'v, 'a> = dyn FnMut(Ref<'a>) -> Result<bool> + 'v;
 /// Called at every replaceable node on the way down; `false` skips its children.
-pub(crate) type Rewrite<'v> = dyn FnMut(&mut Node) -> Result<bool> + 'v;
+pub type Rewrite<'v> = dyn FnMut(&mut Node) -> Result<bool> + 'v;
 
 /// What can be walked.
-pub(crate) trait Walk {
+pub trait Walk {
     /// Visits this node and all below, parents first.
     fn walk<'a>(&'a self, visit: &mut Visit<'_, 'a>) -> Result<()>;
     /// Offers every `Node` below (and itself, if it is one) for replacement, parents first.
@@ -61,11 +61,12 @@ macro_rules! tree {
         /// A node of the walk. Every type has its variant; an analysis looks at those it cares for.
         #[allow(dead_code, clippy::enum_variant_names)]
         #[derive(Clone, Copy)]
-        pub(crate) enum Ref<'a> { $($variant(&'a $type)),* }
+        #[allow(missing_docs)]
+        pub enum Ref<'a> { $($variant(&'a $type)),* }
 
         impl<'a> Ref<'a> {
             /// A node by itself, if it is of the walk.
-            pub(crate) fn of(node: &'a NodeEnum) -> Option<Self> {
+            pub fn of(node: &'a NodeEnum) -> Option<Self> {
                 match node {
                     $(NodeEnum::$variant(node) => Some(Ref::$variant(node)),)*
                     _ => None,

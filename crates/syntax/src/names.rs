@@ -7,7 +7,7 @@ use super::get::Get;
 use super::parts::{last_name, leftmost, shows_star, text_of, type_of};
 
 /// Name of a target list entry.
-pub(crate) fn output_name(target: &ResTarget) -> String {
+pub fn output_name(target: &ResTarget) -> String {
     if !target.name.is_empty() {
         return target.name.clone();
     }
@@ -16,7 +16,7 @@ pub(crate) fn output_name(target: &ResTarget) -> String {
 
 /// Writes it to an entry without a name, whose value may be replaced; `*` has none. What PostgreSQL could not be asked about, such as
 /// calls with parameters of type `void`, comes here as it was written.
-pub(crate) fn name_output(target: &mut Node) {
+pub fn name_output(target: &mut Node) {
     if shows_star(target) {
         return;
     }

@@ -9,13 +9,13 @@ use super::get::{Get, Syntax};
 use super::make::{cast, empty_select, null, target};
 
 /// `SelectStmt`, `CreateRoleStmt`, …: the variant's name.
-pub(crate) fn kind_name(node: &NodeEnum) -> String {
+pub fn kind_name(node: &NodeEnum) -> String {
     let text = format!("{node:?}");
     text.split(['(', ' ', '{']).next().unwrap_or_default().to_owned()
 }
 
 /// 54001 if libpg_query gave up a tree since it is too deep; the two other messages are how its protobuf library says so.
-pub(crate) fn too_deep(error: &pg_query::Error) -> Option<PgError> {
+pub fn too_deep(error: &pg_query::Error) -> Option<PgError> {
     const MESSAGES: [&str; 3] = [
         "stack depth limit exceeded",
         "parse tree is nested too deeply to serialize to protobuf",
@@ -33,38 +33,38 @@ pub(crate) fn too_deep(error: &pg_query::Error) -> Option<PgError> {
 }
 
 /// The SQL text of a statement.
-pub(crate) fn deparse(node: &NodeEnum) -> Result<String> {
+pub fn deparse(node: &NodeEnum) -> Result<String> {
     node.deparse(Default::default()).map_err(|error| {
         too_deep(&error).unwrap_or_else(|| PgError::internal(format!("cannot print a statement: {error}")))
     })
 }
 
 /// The SQL text of a SELECT.
-pub(crate) fn deparse_select(select: &SelectStmt) -> Result<String> {
+pub fn deparse_select(select: &SelectStmt) -> Result<String> {
     deparse(&select.clone().into_tree())
 }
 
 /// The SQL text of an expression.
-pub(crate) fn deparse_expression(expression: &Node) -> Result<String> {
+pub fn deparse_expression(expression: &Node) -> Result<String> {
     let select = SelectStmt { target_list: vec![target(expression.clone(), None)], ..empty_select() };
     let text = deparse_select(&select)?;
     Ok(text.strip_prefix("SELECT ").unwrap_or(&text).to_owned())
 }
 
 /// The SQL text of a type.
-pub(crate) fn deparse_type(of: &protobuf::TypeName) -> Result<String> {
+pub fn deparse_type(of: &protobuf::TypeName) -> Result<String> {
     let text = deparse_expression(&cast(null(), of))?;
     Ok(text.strip_prefix("NULL::").unwrap_or(&text).to_owned())
 }
 
 /// The only statement of a text that PostgreSQL has printed.
-pub(crate) fn parse_one(text: &str) -> std::result::Result<Option<NodeEnum>, pg_query::Error> {
+pub fn parse_one(text: &str) -> std::result::Result<Option<NodeEnum>, pg_query::Error> {
     let parsed = parse_printed(text)?;
     Ok(parsed.protobuf.stmts.into_iter().next().and_then(|raw| raw.stmt?.node))
 }
 
 /// Parses an expression.
-pub(crate) fn parse_expression(text: &str) -> Result<Node> {
+pub fn parse_expression(text: &str) -> Result<Node> {
     let mut select = parse_select(&format!("SELECT {text}"))?;
     match select.target_list.pop().and_then(|t| t.node) {
         Some(NodeEnum::ResTarget(target)) => {
@@ -75,14 +75,14 @@ pub(crate) fn parse_expression(text: &str) -> Result<Node> {
 }
 
 /// Parses a type, as it is written after `CAST (… AS`.
-pub(crate) fn parse_type(text: &str) -> Result<protobuf::TypeName> {
+pub fn parse_type(text: &str) -> Result<protobuf::TypeName> {
     let cast = parse_expression(&format!("CAST(NULL AS {text})"))?;
     let of = cast.get::<protobuf::TypeCast>().and_then(|cast| cast.type_name.clone());
     of.ok_or_else(|| PgError::internal(format!("not a type: {text}")))
 }
 
 /// Parses what PostgreSQL has printed.
-pub(crate) fn parse_printed(text: &str) -> pg_query::Result<pg_query::ParseResult> {
+pub fn parse_printed(text: &str) -> pg_query::Result<pg_query::ParseResult> {
     pg_query::parse(text, 0).or_else(|error| match with_plain_marks(text) {
         Some(text) => pg_query::parse(&text, 0),
         None => Err(error),
@@ -90,7 +90,7 @@ pub(crate) fn parse_printed(text: &str) -> pg_query::Result<pg_query::ParseResul
 }
 
 /// Parses a SELECT that PostgreSQL or we made, e.g. a view definition.
-pub(crate) fn parse_select(text: &str) -> Result<SelectStmt> {
+pub fn parse_select(text: &str) -> Result<SelectStmt> {
     let parsed = parse_one(text).map_err(|error| {
         too_deep(&error).unwrap_or_else(|| PgError::internal(format!("cannot parse {text:?}: {error}")))
     })?;
@@ -102,7 +102,7 @@ pub(crate) fn parse_select(text: &str) -> Result<SelectStmt> {
 
 /// It prints the marks of CYCLE like other constants, `TO 'Y'::text DEFAULT 'N'::text`, where its grammar takes no casts.
 /// The text as it can be read, if the marks are of the type that they have without a cast; `None` if nothing is to be changed.
-pub(crate) fn with_plain_marks(printed: &str) -> Option<String> {
+pub fn with_plain_marks(printed: &str) -> Option<String> {
     let tokens = scan::tokens(printed)?;
     let (mut text, mut done, mut in_cycle) = (String::new(), 0, false);
     for (at, token) in tokens.iter().enumerate() {
@@ -124,6 +124,6 @@ pub(crate) fn with_plain_marks(printed: &str) -> Option<String> {
 }
 
 /// Are two expressions the same but for their places in the text?
-pub(crate) fn same_expression(a: &Node, b: &Node) -> bool {
+pub fn same_expression(a: &Node, b: &Node) -> bool {
     a == b || deparse_expression(a).ok() == deparse_expression(b).ok()
 }

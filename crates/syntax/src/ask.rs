@@ -10,7 +10,7 @@ use super::get::Get;
 use super::walk::{Ref, Walk};
 
 /// What can be asked of everything that can be walked.
-pub(crate) trait Ask: Walk {
+pub trait Ask: Walk {
     /// Shows every node.
     fn each<'a>(&'a self, mut visit: impl FnMut(Ref<'a>)) -> Result<()> {
         self.walk(&mut |node| {

@@ -4,8 +4,10 @@ use pg_query::protobuf::*;
 use pg_query::{Node, NodeEnum};
 
 /// A type of nodes.
-pub(crate) trait Syntax: Sized {
+pub trait Syntax: Sized {
+    /// The node, if it is of this type.
     fn of(node: &NodeEnum) -> Option<&Self>;
+    /// The same, to be changed.
     fn of_mut(node: &mut NodeEnum) -> Option<&mut Self>;
     /// The tree that it is.
     fn into_tree(self) -> NodeEnum;
@@ -22,7 +24,7 @@ pub(crate) trait Syntax: Sized {
 }
 
 /// Something that may hold a node.
-pub(crate) trait Get {
+pub trait Get {
     /// The node, if it is of this type.
     fn get<T: Syntax>(&self) -> Option<&T>;
     /// The same, to be changed.
@@ -68,10 +70,12 @@ impl<G: Get> Get for Option<G> {
 macro_rules! kinds {
     ($($type:ident)*) => {
         $(impl Syntax for $type {
-            fn of(node: &NodeEnum) -> Option<&Self> {
+            /// The node, if it is of this type.
+    fn of(node: &NodeEnum) -> Option<&Self> {
                 if let NodeEnum::$type(node) = node { Some(node) } else { None }
             }
-            fn of_mut(node: &mut NodeEnum) -> Option<&mut Self> {
+            /// The same, to be changed.
+    fn of_mut(node: &mut NodeEnum) -> Option<&mut Self> {
                 if let NodeEnum::$type(node) = node { Some(node) } else { None }
             }
             fn into_tree(self) -> NodeEnum {

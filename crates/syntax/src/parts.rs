@@ -1,6 +1,5 @@
 //! The parts that queries and changes of rows have in common.
 
-use catalog::RuleEvent;
 use pg_query::protobuf::{
     self, AConst, AlterTableCmd, AlterTableStmt, BoolExprType, ColumnRef, CommonTableExpr, DefElem, FuncCall, List,
     RangeFunction, RangeVar, ResTarget, ReturningClause, SelectStmt, SetOperation, SetToDefault, SortBy, TypeCast,
@@ -15,7 +14,7 @@ use super::walk::Ref;
 macro_rules! clause {
     ($what:literal, $of:ident, $mut:ident: $type:ty = $field:ident of $($kind:ident)*) => {
         #[doc = $what]
-        pub(crate) fn $of(node: &NodeEnum) -> Option<&$type> {
+        pub fn $of(node: &NodeEnum) -> Option<&$type> {
             match node {
                 $(NodeEnum::$kind(statement) => statement.$field.as_ref(),)*
                 _ => None,
@@ -23,7 +22,7 @@ macro_rules! clause {
         }
 
         #[doc = concat!("Where it stands. ", $what)]
-        pub(crate) fn $mut(node: &mut NodeEnum) -> Option<&mut Option<$type>> {
+        pub fn $mut(node: &mut NodeEnum) -> Option<&mut Option<$type>> {
             match node {
                 $(NodeEnum::$kind(statement) => Some(&mut statement.$field),)*
                 _ => None,
@@ -37,22 +36,22 @@ clause!("The table or view that a data change is about.", target_of, target_mut:
 clause!("The RETURNING clause of a data change.", returning_of, returning_mut: ReturningClause = returning_clause of InsertStmt UpdateStmt DeleteStmt MergeStmt);
 
 /// Is it a query or a change of rows?
-pub(crate) fn is_about_rows(node: &NodeEnum) -> bool {
+pub fn is_about_rows(node: &NodeEnum) -> bool {
     matches!(node, NodeEnum::SelectStmt(_)) || target_of(node).is_some()
 }
 
 /// The output list of RETURNING.
-pub(crate) fn returned_by(node: &NodeEnum) -> &[Node] {
+pub fn returned_by(node: &NodeEnum) -> &[Node] {
     returning_of(node).map_or(&[], |clause| &clause.exprs)
 }
 
 /// Is this list of names `*`, or does it end with one?
-pub(crate) fn is_star(names: &[Node]) -> bool {
+pub fn is_star(names: &[Node]) -> bool {
     matches!(names, [.., Node { node: Some(NodeEnum::AStar(_)) }])
 }
 
 /// Is an entry of a select list `*` or `t.*`?
-pub(crate) fn shows_star(target: &Node) -> bool {
+pub fn shows_star(target: &Node) -> bool {
     match value_of(target).and_then(|value| value.node.as_ref()) {
         Some(NodeEnum::ColumnRef(column)) => is_star(&column.fields),
         Some(NodeEnum::AIndirection(part)) => is_star(&part.indirection),
@@ -61,32 +60,32 @@ pub(crate) fn shows_star(target: &Node) -> bool {
 }
 
 /// Is it a UNION, INTERSECT or EXCEPT?
-pub(crate) fn is_operation(query: &SelectStmt) -> bool {
+pub fn is_operation(query: &SelectStmt) -> bool {
     query.op() != SetOperation::SetopNone
 }
 
 /// The query whose columns are those of a UNION, INTERSECT or EXCEPT.
-pub(crate) fn leftmost(query: &SelectStmt) -> &SelectStmt {
+pub fn leftmost(query: &SelectStmt) -> &SelectStmt {
     query.larg.as_deref().map_or(query, leftmost)
 }
 
 /// Has it neither LIMIT nor OFFSET?
-pub(crate) fn is_unlimited(query: &SelectStmt) -> bool {
+pub fn is_unlimited(query: &SelectStmt) -> bool {
     query.limit_count.is_none() && query.limit_offset.is_none()
 }
 
 /// Has it ORDER BY, LIMIT or OFFSET?
-pub(crate) fn is_ordered(query: &SelectStmt) -> bool {
+pub fn is_ordered(query: &SelectStmt) -> bool {
     !query.sort_clause.is_empty() || !is_unlimited(query)
 }
 
 /// `DISTINCT ON (…)`.
-pub(crate) fn has_distinct_on(query: &SelectStmt) -> bool {
+pub fn has_distinct_on(query: &SelectStmt) -> bool {
     query.distinct_clause.iter().any(|item| item.node.is_some())
 }
 
 /// How many columns a query gives, if its text tells.
-pub(crate) fn width(query: &SelectStmt) -> Option<usize> {
+pub fn width(query: &SelectStmt) -> Option<usize> {
     let query = leftmost(query);
     if let Some(row) = query.values_lists.first().and_then(|row| row.get::<List>()) {
         return Some(row.items.len());
@@ -95,7 +94,7 @@ pub(crate) fn width(query: &SelectStmt) -> Option<usize> {
 }
 
 /// The value that an item of ORDER BY, GROUP BY or DISTINCT ON is about.
-pub(crate) fn sorted_mut(item: &mut Node) -> Option<&mut Node> {
+pub fn sorted_mut(item: &mut Node) -> Option<&mut Node> {
     match item.get::<SortBy>() {
         Some(_) => item.get_mut::<SortBy>()?.node.as_deref_mut(),
         None => Some(item),
@@ -103,12 +102,12 @@ pub(crate) fn sorted_mut(item: &mut Node) -> Option<&mut Node> {
 }
 
 /// The items of a WITH clause.
-pub(crate) fn with_items(with: Option<&WithClause>) -> impl Iterator<Item = &CommonTableExpr> {
+pub fn with_items(with: Option<&WithClause>) -> impl Iterator<Item = &CommonTableExpr> {
     with.into_iter().flat_map(|with| &with.ctes).filter_map(|item| item.get::<CommonTableExpr>())
 }
 
 /// Does a change of rows look at other tables in FROM or USING?
-pub(crate) fn reads_others(node: &NodeEnum) -> bool {
+pub fn reads_others(node: &NodeEnum) -> bool {
     match node {
         NodeEnum::UpdateStmt(update) => !update.from_clause.is_empty(),
         NodeEnum::DeleteStmt(delete) => !delete.using_clause.is_empty(),
@@ -117,27 +116,27 @@ pub(crate) fn reads_others(node: &NodeEnum) -> bool {
 }
 
 /// The value in an entry of a select list, or of SET.
-pub(crate) fn value_of(target: &Node) -> Option<&Node> {
+pub fn value_of(target: &Node) -> Option<&Node> {
     target.get::<ResTarget>()?.val.as_deref()
 }
 
 /// The name that such an entry gives, also one of INSERT's columns.
-pub(crate) fn name_of(target: &Node) -> Option<&str> {
+pub fn name_of(target: &Node) -> Option<&str> {
     target.get::<ResTarget>().map(|target| target.name.as_str())
 }
 
 /// What the rest of the statement calls a table.
-pub(crate) fn alias_of(table: &RangeVar) -> &str {
+pub fn alias_of(table: &RangeVar) -> &str {
     table.alias.as_ref().map_or(&table.relname, |alias| &alias.aliasname)
 }
 
 /// The last of several names: what is named, without its schema or table.
-pub(crate) fn last_name(names: &[Node]) -> Option<&str> {
+pub fn last_name(names: &[Node]) -> Option<&str> {
     names.last().and_then(text_of)
 }
 
 /// The only function of an item of FROM.
-pub(crate) fn only_call(item: &RangeFunction) -> Option<&FuncCall> {
+pub fn only_call(item: &RangeFunction) -> Option<&FuncCall> {
     match item.functions.as_slice() {
         [list] => list.get::<List>()?.items.first()?.get(),
         _ => None,
@@ -145,12 +144,12 @@ pub(crate) fn only_call(item: &RangeFunction) -> Option<&FuncCall> {
 }
 
 /// The same if the item is nothing but the call.
-pub(crate) fn bare_call(item: &RangeFunction) -> Option<&FuncCall> {
+pub fn bare_call(item: &RangeFunction) -> Option<&FuncCall> {
     only_call(item).filter(|_| !item.ordinality && !item.is_rowsfrom && item.coldeflist.is_empty())
 }
 
 /// Has a call nothing but arguments, one by one?
-pub(crate) fn is_plain_call(call: &FuncCall) -> bool {
+pub fn is_plain_call(call: &FuncCall) -> bool {
     call.agg_order.is_empty()
         && call.agg_filter.is_none()
         && call.over.is_none()
@@ -160,58 +159,58 @@ pub(crate) fn is_plain_call(call: &FuncCall) -> bool {
 }
 
 /// The commands of ALTER TABLE.
-pub(crate) fn commands(alter: &AlterTableStmt) -> impl Iterator<Item = &AlterTableCmd> {
+pub fn commands(alter: &AlterTableStmt) -> impl Iterator<Item = &AlterTableCmd> {
     alter.cmds.iter().filter_map(|command| command.get())
 }
 
 /// Options, as of CREATE FUNCTION, COPY and VACUUM.
-pub(crate) fn options(nodes: &[Node]) -> impl Iterator<Item = &DefElem> {
+pub fn options(nodes: &[Node]) -> impl Iterator<Item = &DefElem> {
     nodes.iter().filter_map(|option| option.get())
 }
 
 /// The value of one.
-pub(crate) fn option_of<'n>(nodes: &'n [Node], name: &str) -> Option<&'n Node> {
+pub fn option_of<'n>(nodes: &'n [Node], name: &str) -> Option<&'n Node> {
     options(nodes).find(|option| option.defname == name)?.arg.as_deref()
 }
 
 /// Is it DEFAULT?
-pub(crate) fn is_default(value: &Node) -> bool {
+pub fn is_default(value: &Node) -> bool {
     value.get::<SetToDefault>().is_some()
 }
 
 /// A bare integer constant.
-pub(crate) fn integer_of(node: &Node) -> Option<i32> {
+pub fn integer_of(node: &Node) -> Option<i32> {
     if let Some(a_const::Val::Ival(number)) = &node.get::<AConst>()?.val { Some(number.ival) } else { None }
 }
 
 /// The text of a quoted constant.
-pub(crate) fn quoted(constant: &AConst) -> Option<&str> {
+pub fn quoted(constant: &AConst) -> Option<&str> {
     if let Some(a_const::Val::Sval(text)) = &constant.val { Some(&text.sval) } else { None }
 }
 
 /// The text of a String node.
-pub(crate) fn text_of(node: &Node) -> Option<&str> {
+pub fn text_of(node: &Node) -> Option<&str> {
     node.get::<protobuf::String>().map(|text| text.sval.as_str())
 }
 
 /// The schema, if it is written, and the name of a list of String nodes.
-pub(crate) fn qualified(names: &[Node]) -> (Option<&str>, &str) {
+pub fn qualified(names: &[Node]) -> (Option<&str>, &str) {
     let schema = if names.len() > 1 { names.first().and_then(text_of) } else { None };
     (schema, names.last().and_then(text_of).unwrap_or_default())
 }
 
 /// All names of a list of String nodes.
-pub(crate) fn names_of(nodes: &[Node]) -> Vec<String> {
+pub fn names_of(nodes: &[Node]) -> Vec<String> {
     nodes.iter().filter_map(text_of).map(str::to_owned).collect()
 }
 
 /// `pg_temp`, or a session's own name for it.
-pub(crate) fn is_temporary_schema(name: &str) -> bool {
+pub fn is_temporary_schema(name: &str) -> bool {
     name.starts_with("pg_temp")
 }
 
 /// Splits a condition at its top-level ANDs.
-pub(crate) fn conjuncts(condition: Option<&Node>) -> Vec<&Node> {
+pub fn conjuncts(condition: Option<&Node>) -> Vec<&Node> {
     let mut list = Vec::new();
     let mut stack: Vec<&Node> = condition.into_iter().collect();
     while let Some(next) = stack.pop() {
@@ -226,35 +225,35 @@ pub(crate) fn conjuncts(condition: Option<&Node>) -> Vec<&Node> {
 }
 
 /// The name of a function, an operator, … if it is bare or of pg_catalog.
-pub(crate) fn own_name(names: &[Node]) -> Option<&str> {
+pub fn own_name(names: &[Node]) -> Option<&str> {
     let (None | Some("pg_catalog"), name) = qualified(names) else { return None };
     Some(name)
 }
 
 /// A column reference of one name.
-pub(crate) fn bare_name(node: &Node) -> Option<&str> {
+pub fn bare_name(node: &Node) -> Option<&str> {
     let [name] = node.get::<ColumnRef>()?.fields.as_slice() else { return None };
     text_of(name)
 }
 
 /// The name of the type that a cast is to, without its schema.
-pub(crate) fn type_of(cast: &TypeCast) -> Option<&str> {
+pub fn type_of(cast: &TypeCast) -> Option<&str> {
     last_name(&cast.type_name.as_ref()?.names)
 }
 
 /// `tableoid::regclass`: only the row's own node can tell.
-pub(crate) fn is_table_name(cast: &TypeCast) -> bool {
+pub fn is_table_name(cast: &TypeCast) -> bool {
     let of = cast.arg.get::<ColumnRef>().and_then(|column| last_name(&column.fields));
     type_of(cast) == Some("regclass") && of == Some("tableoid")
 }
 
 /// The alias of `alias.*` in a cast, and the cast's type.
-pub(crate) fn whole_row(cast: &TypeCast) -> Option<(&str, &TypeName)> {
+pub fn whole_row(cast: &TypeCast) -> Option<(&str, &TypeName)> {
     Some((row_alias(cast.arg.get()?)?, cast.type_name.as_ref()?))
 }
 
 /// The alias of `alias.*`.
-pub(crate) fn row_alias(column: &ColumnRef) -> Option<&str> {
+pub fn row_alias(column: &ColumnRef) -> Option<&str> {
     match column.fields.as_slice() {
         [alias, Node { node: Some(NodeEnum::AStar(_)) }] => text_of(alias),
         _ => None,
@@ -262,29 +261,19 @@ pub(crate) fn row_alias(column: &ColumnRef) -> Option<&str> {
 }
 
 /// `RangeVar::relpersistence` of a view that is read as a table. No SQL text says it, so it lasts as long as the tree.
-pub(crate) const AS_TABLE: &str = "v";
+pub const AS_TABLE: &str = "v";
 
 /// `RangeVar::relpersistence` of a name that a WITH clause of the view's definition gives: no table or view bears it there, whatever the
 /// search path finds. PostgreSQL writes the schema before every name that could be confused with one of these.
-pub(crate) const WITH_ITEM: &str = "w";
+pub const WITH_ITEM: &str = "w";
 
 /// A value without the casts around it.
-pub(crate) fn under_casts(value: &Node) -> &Node {
+pub fn under_casts(value: &Node) -> &Node {
     value.get::<TypeCast>().and_then(|cast| cast.arg.as_deref()).map_or(value, under_casts)
 }
 
-/// What a statement does to its table; MERGE does not say.
-pub(crate) fn event_of(node: Ref<'_>) -> Option<RuleEvent> {
-    match node {
-        Ref::InsertStmt(_) => Some(RuleEvent::Insert),
-        Ref::UpdateStmt(_) => Some(RuleEvent::Update),
-        Ref::DeleteStmt(_) => Some(RuleEvent::Delete),
-        _ => None,
-    }
-}
-
-/// The table that a statement changes.
-pub(crate) fn changed_mut(node: &mut Node) -> Option<&mut RangeVar> {
+/// The table whose rows a statement changes, to be renamed.
+pub fn changed_mut(node: &mut Node) -> Option<&mut RangeVar> {
     match node.node.as_mut()? {
         NodeEnum::InsertStmt(insert) => insert.relation.as_mut(),
         NodeEnum::UpdateStmt(update) => update.relation.as_mut(),
@@ -295,7 +284,7 @@ pub(crate) fn changed_mut(node: &mut Node) -> Option<&mut RangeVar> {
 }
 
 /// The table whose rows a statement changes.
-pub(crate) fn changed(node: Ref<'_>) -> Option<&RangeVar> {
+pub fn changed(node: Ref<'_>) -> Option<&RangeVar> {
     match node {
         Ref::InsertStmt(insert) => insert.relation.as_ref(),
         Ref::UpdateStmt(update) => update.relation.as_ref(),

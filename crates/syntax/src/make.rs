@@ -8,7 +8,7 @@ use pg_query::{Node, NodeEnum};
 use super::get::Syntax;
 
 /// A SELECT without anything.
-pub(crate) fn empty_select() -> SelectStmt {
+pub fn empty_select() -> SelectStmt {
     SelectStmt {
         limit_option: protobuf::LimitOption::Default as i32,
         op: protobuf::SetOperation::SetopNone as i32,
@@ -17,63 +17,63 @@ pub(crate) fn empty_select() -> SelectStmt {
 }
 
 /// `SELECT targets FROM items`.
-pub(crate) fn select_from(target_list: Vec<Node>, from_clause: Vec<Node>) -> SelectStmt {
+pub fn select_from(target_list: Vec<Node>, from_clause: Vec<Node>) -> SelectStmt {
     SelectStmt { target_list, from_clause, ..empty_select() }
 }
 
 /// Wraps a node.
-pub(crate) fn node(inner: NodeEnum) -> Node {
+pub fn node(inner: NodeEnum) -> Node {
     Node { node: Some(inner) }
 }
 
 /// A name as PostgreSQL's lists of names hold it.
-pub(crate) fn string(text: &str) -> Node {
+pub fn string(text: &str) -> Node {
     node(NodeEnum::String(protobuf::String { sval: text.to_owned() }))
 }
 
 /// `expression [AS name]` in a target list.
-pub(crate) fn target(expression: Node, name: Option<&str>) -> Node {
+pub fn target(expression: Node, name: Option<&str>) -> Node {
     ResTarget { name: name.unwrap_or_default().to_owned(), val: Some(Box::new(expression)), ..ResTarget::default() }
         .into_node()
 }
 
 /// A column name as INSERT's column list holds it.
-pub(crate) fn target_name_only(name: &str) -> Node {
+pub fn target_name_only(name: &str) -> Node {
     ResTarget { name: name.to_owned(), ..ResTarget::default() }.into_node()
 }
 
 /// A reference to a column, `name` or `a.name`.
-pub(crate) fn column(parts: &[&str]) -> Node {
+pub fn column(parts: &[&str]) -> Node {
     node(NodeEnum::ColumnRef(ColumnRef { fields: parts.iter().map(|p| string(p)).collect(), location: -1 }))
 }
 
 /// `*`, or `alias.*`.
-pub(crate) fn star(alias: Option<&str>) -> Node {
+pub fn star(alias: Option<&str>) -> Node {
     let star = node(NodeEnum::AStar(protobuf::AStar {}));
     let fields = alias.map(string).into_iter().chain([star]).collect();
     node(NodeEnum::ColumnRef(ColumnRef { fields, location: -1 }))
 }
 
 /// `(query) AS alias (columns)` in FROM.
-pub(crate) fn sub_select(query: SelectStmt, alias: Alias) -> Node {
+pub fn sub_select(query: SelectStmt, alias: Alias) -> Node {
     let subquery = Some(Box::new(query.into_node()));
     RangeSubselect { lateral: false, subquery, alias: Some(alias) }.into_node()
 }
 
 /// An alias without names of columns.
-pub(crate) fn alias(name: &str) -> Alias {
+pub fn alias(name: &str) -> Alias {
     Alias { aliasname: name.to_owned(), colnames: Vec::new() }
 }
 
 /// An alias that names the columns, too, for which none is given.
-pub(crate) fn alias_of_columns<'n>(mut alias: Alias, names: impl Iterator<Item = &'n String>) -> Alias {
+pub fn alias_of_columns<'n>(mut alias: Alias, names: impl Iterator<Item = &'n String>) -> Alias {
     let given = alias.colnames.len();
     alias.colnames.extend(names.skip(given).map(|name| string(name)));
     alias
 }
 
 /// An integer constant.
-pub(crate) fn integer(value: i64) -> Node {
+pub fn integer(value: i64) -> Node {
     constant(Some(match i32::try_from(value) {
         Ok(ival) => a_const::Val::Ival(protobuf::Integer { ival }),
         Err(_) => a_const::Val::Fval(protobuf::Float { fval: value.to_string() }),
@@ -81,17 +81,17 @@ pub(crate) fn integer(value: i64) -> Node {
 }
 
 /// TRUE or FALSE.
-pub(crate) fn boolean(boolval: bool) -> Node {
+pub fn boolean(boolval: bool) -> Node {
     constant(Some(a_const::Val::Boolval(protobuf::Boolean { boolval })))
 }
 
 /// A string constant.
-pub(crate) fn text(value: &str) -> Node {
+pub fn text(value: &str) -> Node {
     constant(Some(a_const::Val::Sval(protobuf::String { sval: value.to_owned() })))
 }
 
 /// NULL.
-pub(crate) fn null() -> Node {
+pub fn null() -> Node {
     constant(None)
 }
 
@@ -100,79 +100,79 @@ fn constant(val: Option<a_const::Val>) -> Node {
 }
 
 /// `$number`.
-pub(crate) fn parameter(number: usize) -> Node {
+pub fn parameter(number: usize) -> Node {
     protobuf::ParamRef { number: i32::try_from(number).unwrap_or(i32::MAX), location: -1 }.into_node()
 }
 
 /// `ROW(a, b, …)`.
-pub(crate) fn row(args: Vec<Node>) -> Node {
+pub fn row(args: Vec<Node>) -> Node {
     let row_format = protobuf::CoercionForm::CoerceExplicitCall as i32;
     protobuf::RowExpr { args, row_format, ..Default::default() }.into_node()
 }
 
 /// `a AND b AND …`.
-pub(crate) fn and(args: Vec<Node>) -> Node {
+pub fn and(args: Vec<Node>) -> Node {
     let boolop = protobuf::BoolExprType::AndExpr as i32;
     protobuf::BoolExpr { xpr: None, boolop, args, location: -1 }.into_node()
 }
 
 /// `a OR b OR …`.
-pub(crate) fn or(args: Vec<Node>) -> Node {
+pub fn or(args: Vec<Node>) -> Node {
     let boolop = protobuf::BoolExprType::OrExpr as i32;
     protobuf::BoolExpr { xpr: None, boolop, args, location: -1 }.into_node()
 }
 
 /// `left = right`.
-pub(crate) fn equal(left: Node, right: Node) -> Node {
+pub fn equal(left: Node, right: Node) -> Node {
     let (kind, name) = (protobuf::AExprKind::AexprOp as i32, vec![string("=")]);
     let (lexpr, rexpr) = (Some(Box::new(left)), Some(Box::new(right)));
     protobuf::AExpr { kind, name, lexpr, rexpr, ..Default::default() }.into_node()
 }
 
 /// `CASE WHEN condition THEN value [ELSE otherwise] END`.
-pub(crate) fn case_when(condition: Node, value: Node, otherwise: Option<Node>) -> Node {
+pub fn case_when(condition: Node, value: Node, otherwise: Option<Node>) -> Node {
     let (expr, result) = (Some(Box::new(condition)), Some(Box::new(value)));
     let args = vec![protobuf::CaseWhen { expr, result, ..Default::default() }.into_node()];
     protobuf::CaseExpr { args, defresult: otherwise.map(Box::new), ..Default::default() }.into_node()
 }
 
 /// `value IS NULL`, or `IS NOT NULL`.
-pub(crate) fn null_test(value: Node, test: protobuf::NullTestType) -> Node {
+pub fn null_test(value: Node, test: protobuf::NullTestType) -> Node {
     protobuf::NullTest { arg: Some(Box::new(value)), nulltesttype: test as i32, ..Default::default() }.into_node()
 }
 
 /// `CAST(value AS type)`.
-pub(crate) fn cast(value: Node, of: &protobuf::TypeName) -> Node {
+pub fn cast(value: Node, of: &protobuf::TypeName) -> Node {
     protobuf::TypeCast { arg: Some(Box::new(value)), type_name: Some(of.clone()), location: -1 }.into_node()
 }
 
 /// `condition IS NOT TRUE`, or another such test.
-pub(crate) fn boolean_test(condition: Node, test: protobuf::BoolTestType) -> Node {
+pub fn boolean_test(condition: Node, test: protobuf::BoolTestType) -> Node {
     let arg = Some(Box::new(condition));
     protobuf::BooleanTest { xpr: None, arg, booltesttype: test as i32, location: -1 }.into_node()
 }
 
 /// `function(…) AS alias` in FROM.
-pub(crate) fn call_in_from(call: Node, alias: Alias) -> RangeFunction {
+pub fn call_in_from(call: Node, alias: Alias) -> RangeFunction {
     let list = protobuf::List { items: vec![call, Node { node: None }] };
     RangeFunction { functions: vec![list.into_node()], alias: Some(alias), ..Default::default() }
 }
 
 /// `FOR UPDATE [OF tables]`.
-pub(crate) fn for_update(locked_rels: Vec<Node>) -> Node {
+pub fn for_update(locked_rels: Vec<Node>) -> Node {
     let strength = protobuf::LockClauseStrength::LcsForupdate as i32;
     let wait_policy = protobuf::LockWaitPolicy::LockWaitBlock as i32;
     protobuf::LockingClause { locked_rels, strength, wait_policy }.into_node()
 }
 
 /// A sub-select as a value.
-pub(crate) fn scalar_sub_select(query: SelectStmt) -> Node {
+pub fn scalar_sub_select(query: SelectStmt) -> Node {
     let sub_link_type = protobuf::SubLinkType::ExprSublink as i32;
     protobuf::SubLink { sub_link_type, subselect: query.into_box(), ..Default::default() }.into_node()
 }
 
 /// A call of a function of PostgreSQL's own.
-pub(crate) fn call(function: &str, args: Vec<Node>) -> Node {
+pub fn call(function: &str, args: Vec<Node>) -> Node {
     FuncCall {
         funcname: vec![string("pg_catalog"), string(function)],
         args,
@@ -184,7 +184,7 @@ pub(crate) fn call(function: &str, args: Vec<Node>) -> Node {
 }
 
 /// All conditions in one, `None` if there are none.
-pub(crate) fn conjunction(mut conditions: Vec<Node>) -> Option<Node> {
+pub fn conjunction(mut conditions: Vec<Node>) -> Option<Node> {
     match conditions.len() {
         0 => None,
         1 => conditions.pop(),
@@ -193,7 +193,7 @@ pub(crate) fn conjunction(mut conditions: Vec<Node>) -> Option<Node> {
 }
 
 /// A bare table in FROM, with an alias if one is given.
-pub(crate) fn table(schema: &str, name: &str, alias: Option<Alias>) -> RangeVar {
+pub fn table(schema: &str, name: &str, alias: Option<Alias>) -> RangeVar {
     RangeVar {
         schemaname: schema.to_owned(),
         relname: name.to_owned(),

@@ -1,0 +1,23 @@
+//! Trees of PostgreSQL's parser, as `pg_query` gives them: looked at and changed, made, compared, named and printed.
+//!
+//! A text goes in and becomes a tree ([`parse_one`], [`parse_select`], [`parse_expression`]); [`Walk`] goes through every node of one,
+//! [`Ask`] answers what is asked of many, [`Get`] takes a node for what it is; a tree goes out as text ([`deparse`]). What a name means is
+//! the planner's business: nothing here knows a catalog.
+//!
+//! Invariant: a node that the walk does not know is an error, never passed over.
+
+mod ask;
+mod get;
+mod make;
+mod names;
+mod parts;
+mod text;
+mod walk;
+
+pub use ask::Ask;
+pub use get::{Get, Syntax};
+pub use make::*;
+pub use names::{name_output, output_name};
+pub use parts::*;
+pub use text::*;
+pub use walk::{Ref, Walk};
