@@ -32,9 +32,8 @@ pub use distribution::{Distribution, KeyColumn, MapId};
 pub use generated::Generated;
 pub use look_alikes::LookAlikes;
 pub use meaning::Meaning;
-pub use moved::WrittenMap;
-pub use quote::{quote_identifier, quote_literal};
 pub use rule::{Rule, RuleEvent, RuleState};
+pub use {moved::WrittenMap, quote::quote_identifier, quote::quote_literal};
 
 /// A datanode's place in [`Catalog::nodes`]; small, dense, stable for the life of a node. Also the value that a
 /// [`BucketMap`] holds.

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use catalog::quote_literal;
+use pgerror::{PgError, SqlState};
 
 use crate::backend::isolation::Isolation;
 use crate::backend::isolation::SnapshotMode;
@@ -277,8 +278,23 @@ fn is_reached(known: &str, name: Option<&str>) -> bool {
     }
 }
 
-pub(crate) fn is_who(name: &str) -> bool {
+fn is_who(name: &str) -> bool {
     matches!(name, "session_authorization" | "role")
+}
+
+/// Whose body the present statement belongs to; by default it is the client's own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Scope {
+    /// A body that the coordinator runs.
+    pub is_body: bool,
+    /// A SECURITY DEFINER function is under way, this one or one around it.
+    pub is_definer: bool,
+}
+
+/// The error of a setting that nobody may change there; `None` for any other.
+pub fn refused_in_definer(name: &str) -> Option<PgError> {
+    let message = || format!("cannot set parameter \"{name}\" within security-definer function");
+    is_who(name).then(|| PgError::new(SqlState::INSUFFICIENT_PRIVILEGE, message()))
 }
 
 #[cfg(test)]

@@ -18,7 +18,6 @@ pub(crate) mod acquire;
 pub(crate) mod ask;
 pub(crate) mod describe;
 pub(crate) mod encoding;
-pub(crate) mod in_body;
 pub(crate) mod leftovers;
 pub(crate) mod lending;
 pub(crate) mod listen;
@@ -108,7 +107,7 @@ pub struct Session {
     /// The present statement's shape, or those of its kinds of rows, if they are to be learned.
     pub(crate) lessons: Vec<crate::shared::templates::Lesson>,
     /// Where the present statement stands.
-    pub(crate) scope: crate::session::in_body::Scope,
+    pub(crate) scope: crate::backend::settings::Scope,
     /// A body has set `statement_timeout`, and the nodes do not know yet.
     pub(crate) timeout_is_late: bool,
     /// What the present statement may leave in the backends that run it.
