@@ -8,8 +8,8 @@
 //! whose limits no datanode is to meet. In place of most views functions stand, for some clients read no other views than the
 //! system's (`restrict_nonsystem_relation_kind`).
 //!
-//! What lists schemas and their objects is read without our schema, but where a statement names columns that a sub-select does not have,
-//! and in the definitions of views, whose dumps are to be PostgreSQL's.
+//! What lists schemas and their objects is read without our schema, but where a statement asks for more than a sub-select has (system columns,
+//! a primary key to group by, locks), and in the definitions of views, whose dumps are to be PostgreSQL's.
 
 const CATALOG: &str = "pg_catalog";
 const INFORMATION: &str = "information_schema";
@@ -141,10 +141,10 @@ impl SystemView<'_> {
     }
 
     /// What stands in its place: a name or a call, or, if it begins with a parenthesis, a query. `None`: it is read as it is.
-    pub fn instead(self, in_view: bool, names_more: bool) -> Option<String> {
+    pub fn instead(self, in_view: bool, needs_table: bool) -> Option<String> {
         let others = if in_view { &OTHERS[..OF_VIEWS] } else { &OTHERS };
         if !self.is_of_all_nodes() && !others.iter().any(|view| self.is(view)) {
-            return self.without_ours("").filter(|_| !in_view && !names_more);
+            return self.without_ours("").filter(|_| !in_view && !needs_table);
         }
         Some(match self.name {
             "triggers" => format!("({})", TRIGGERS.trim_end()),

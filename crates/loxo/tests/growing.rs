@@ -591,5 +591,9 @@ fn up_finishes_what_was_killed_before_it_wrote_the_configuration() {
     succeeded(c.loxo(&["up"], &[]));
     assert_eq!(names(), ["dn1", "dn2"]);
     assert_eq!(entries(&c.dir, "dn3"), ["dn3.removed", "dn3.log"]);
+    // … and when that was written.
+    std::fs::rename(c.dir.join("dn3.removed"), c.dir.join("dn3")).unwrap();
+    succeeded(c.loxo(&["node", "remove", "dn3"], &[]));
+    assert_eq!(entries(&c.dir, "dn3"), ["dn3.removed", "dn3.log"]);
     assert!(std::net::TcpListener::bind(("127.0.0.1", c.port + 102)).is_ok(), "the server runs on");
 }

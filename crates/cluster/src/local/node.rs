@@ -312,8 +312,8 @@ pub async fn remove(dir: &Path, name: &str, progress: &Progress) -> Result<Optio
     let layout = load(dir)?;
     drop(Lock::take(layout.dir())?);
     let is_configured = layout.config().datanodes.iter().any(|node| node.name == name);
-    // An earlier call may have been killed when it was none any more, but in the file.
-    if !is_configured || is_member(&layout, name).await? {
+    // An earlier call may have been killed when it was none any more, but in the file, or had its directory.
+    if is_member(&layout, name).await? || !is_configured && !has_server(&layout, name) {
         // Without the lock, for however long that takes: whatever dies meanwhile is needed, and "loxo up" starts it again.
         membership::empty(layout.config(), name, progress).await?;
     }
@@ -344,15 +344,25 @@ pub async fn give_up(dir: &Path, names: &[String], progress: &Progress) -> Resul
 
 /// Of datanodes that are none any more. The configuration does not name them afterwards.
 async fn set_servers_aside(mut layout: Layout, names: &[String], progress: &Progress) -> Result<Vec<PathBuf>> {
-    let mut kept = Vec::new();
     for name in names {
         progress.step(&format!("stopping {name}"), datanode::stop(&layout, name)).await?;
-        kept.extend(set_aside(&layout.data_dir(name))?);
     }
     let members = ours(&layout, membership::members(layout.config()).await?);
     follow(&mut layout, &members)?;
+    // First: "loxo up" misses the directory of a datanode that is in the file.
     write(&layout, OsUser::for_servers()?.as_ref())?;
+    let mut kept = Vec::new();
+    for name in names {
+        kept.extend(set_aside(&layout.data_dir(name))?);
+    }
     Ok(kept)
+}
+
+/// Is there the data directory of a server of this name that is not about to become a datanode?
+fn has_server(layout: &Layout, name: &str) -> bool {
+    !name.contains(std::path::MAIN_SEPARATOR)
+        && layout.data_dir(name).join("PG_VERSION").exists()
+        && !mark(layout, name).exists()
 }
 
 async fn is_member(layout: &Layout, name: &str) -> Result<bool> {

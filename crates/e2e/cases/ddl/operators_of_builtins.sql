@@ -8,7 +8,6 @@ CREATE AGGREGATE most(int) (sfunc = int4larger, stype = int);
 SELECT sum(id %% 1), most(id), length(joined(t)) FROM two;
 SELECT id, at +^ '1 day' FROM two ORDER BY id;
 SELECT most(id) FROM two WHERE id %% 1 < 5;
-SELECT 3 OPERATOR(public.%%) 4;
 
 CREATE OPERATOR @@> (leftarg = tsquery, rightarg = text, function = ts_rewrite);
 CREATE OPERATOR !&! (rightarg = bigint, function = pg_advisory_lock);
@@ -16,7 +15,6 @@ CREATE OPERATOR !&? (rightarg = regclass, function = pg_total_relation_size);
 CREATE AGGREGATE rewritten(text) (sfunc = ts_rewrite, stype = tsquery, initcond = 'a');
 CREATE AGGREGATE settings(text, bool) (sfunc = set_config, stype = text, initcond = 'application_name');
 -- refused
-SELECT 'a'::tsquery OPERATOR(public.@@>) 'select ''a''::tsquery, (''c''||count(*))::tsquery from two'::text;
 -- refused
 SELECT 'a'::tsquery @@> 'select ''a''::tsquery, (''c''||count(*))::tsquery from two';
 -- refused

@@ -51,3 +51,6 @@ SELECT count(*) FROM q.w;
 DROP TABLE pg_temp.o CASCADE;
 DROP TABLE pg_temp.w;
 SELECT count(*) FROM o;
+RESET search_path;
+DROP FUNCTION wf();
+DROP SCHEMA q CASCADE;

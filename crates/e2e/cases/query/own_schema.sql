@@ -50,3 +50,12 @@ SELECT conname FROM pg_constraint WHERE conname LIKE '%loxo%';
 SELECT extname FROM pg_extension WHERE extname LIKE '%loxo%';
 SELECT rolname FROM pg_roles WHERE rolname LIKE '%loxo%';
 SELECT pubname FROM pg_publication WHERE pubname LIKE '%loxo%';
+
+-- What a sub-select in the place of a catalog does not have.
+CREATE TABLE grouped (id int PRIMARY KEY, a int, b int) /*dist: hash(id)*/;
+SELECT c.relname, c.relkind, count(*) FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid WHERE c.relname = 'grouped' AND a.attnum > 0 GROUP BY c.oid;
+SELECT relname FROM ONLY pg_class WHERE relname = 'grouped';
+SELECT relname FROM pg_catalog.pg_class TABLESAMPLE BERNOULLI (100) WHERE relname = 'grouped';
+SELECT n.nspname, c.relname FROM pg_class AS c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relname = 'grouped' ORDER BY 1, 2;
+SELECT c.relname FROM pg_class AS c (a, relname) WHERE c.relname = 'grouped';
+DROP TABLE grouped;

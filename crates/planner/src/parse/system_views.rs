@@ -23,7 +23,7 @@ pub(crate) fn system_view(name: &RangeVar) -> SystemView<'_> {
 
 /// The query string with other names in it, if it reads such a view.
 pub(super) fn redirect(sql: &str, parsed: &ParseResult) -> Option<String> {
-    let instead = |name: &RangeVar, in_view, names_more| system_view(name).instead(in_view, names_more);
+    let instead = |name: &RangeVar, in_view, needs_table| system_view(name).instead(in_view, needs_table);
     replaced(sql, parsed, |name, in_view, more| instead(name, in_view, more).filter(|_| name.catalogname.is_empty()))
 }
 
@@ -34,8 +34,8 @@ fn ours(call: &FuncCall) -> Option<String> {
 }
 
 /// The query string with other texts in the place of names of tables and functions; `None` if there is nothing to be replaced. Of a
-/// table's statement is told whether it is the definition of a view, and whether it names columns that a sub-select in the table's
-/// place would not have: system columns, or with the table's schema. A WITH clause may define a bare name.
+/// table's statement is told whether it is the definition of a view, and whether it asks for more than a sub-select in the table's
+/// place has: system columns, columns with the table's schema, its primary key, locks. A WITH clause may define a bare name.
 pub(super) fn replaced(
     sql: &str,
     parsed: &ParseResult,
@@ -44,16 +44,23 @@ pub(super) fn replaced(
     let mut places = Vec::new();
     for statement in parsed.stmts.iter().filter_map(|raw| raw.stmt.as_deref()) {
         let Some(node) = query(Some(statement)) else { continue };
-        let names_more = node.may_have(|node| {
-            matches!(node, Ref::ColumnRef(column) if column.fields.len() > 2
-            || column.fields.last().and_then(tree::text_of).is_some_and(|name| system_views::is_system_column(name)))
+        let needs_table = node.may_have(|node| match node {
+            Ref::ColumnRef(column) => {
+                let name = column.fields.last().and_then(tree::text_of);
+                column.fields.len() > 2 || name.is_some_and(system_views::is_system_column)
+            }
+            // The other columns of a row depend on its primary key.
+            Ref::SelectStmt(select) => !select.group_clause.is_empty() || !select.locking_clause.is_empty(),
+            Ref::RangeVar(name) => !name.inh,
+            Ref::RangeTableSample(_) => true,
+            _ => false,
         });
         let is_of_view = matches!(statement.node, Some(NodeEnum::ViewStmt(_)));
         let (Ok(hidden), Ok(names)) = (node.with_names(), node.tables()) else { continue };
         let is_hidden = |name: &RangeVar| name.schemaname.is_empty() && hidden.contains(&name.relname);
         let is_changed = |at| node.any(|node| tree::changed(node).is_some_and(|of| of.location == at)).unwrap_or(true);
         for name in names.into_iter().filter(|name| !is_hidden(name)) {
-            if let (Some(text), Ok(start)) = (by(name, is_of_view, names_more), usize::try_from(name.location))
+            if let (Some(text), Ok(start)) = (by(name, is_of_view, needs_table), usize::try_from(name.location))
                 && !is_changed(name.location)
             {
                 let is_query = text.starts_with('(') && name.alias.is_none();
