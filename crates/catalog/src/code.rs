@@ -36,6 +36,8 @@ pub struct CodeFacts {
     pub change: Option<PgError>,
     /// No constraint, default or index is computed for a row that goes.
     pub delete: Option<PgError>,
+    /// Because of a trigger that a node fires.
+    pub by_trigger: bool,
     pub read: Option<PgError>,
 }
 

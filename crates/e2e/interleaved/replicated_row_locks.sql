@@ -10,6 +10,19 @@ BEGIN
     RETURN (SELECT v FROM r WHERE k = key FOR UPDATE);
 END
 $$;
+CREATE FUNCTION locked_for_others(key int) RETURNS int LANGUAGE plpgsql SECURITY DEFINER AS $$
+BEGIN
+    RETURN (SELECT v FROM r WHERE k = key FOR UPDATE);
+END
+$$;
+CREATE FUNCTION locked_if(key int, wanted bool) RETURNS bool LANGUAGE plpgsql AS $$
+BEGIN
+    IF wanted THEN
+        PERFORM FROM r WHERE k = key FOR UPDATE;
+    END IF;
+    RETURN wanted;
+END
+$$;
 
 -- Two that lock a row and change it.
 -- @a
@@ -178,7 +191,8 @@ COMMIT;
 -- Who has rights on some columns only, and who has none to lock rows.
 CREATE ROLE e2e_locker;
 CREATE ROLE e2e_looker;
-DO $$ BEGIN EXECUTE format('GRANT USAGE ON SCHEMA %I TO e2e_locker, e2e_looker', current_schema()); END $$;
+CREATE ROLE e2e_stranger;
+DO $$ BEGIN EXECUTE format('GRANT USAGE ON SCHEMA %I TO e2e_locker, e2e_looker, e2e_stranger', current_schema()); END $$;
 GRANT SELECT, UPDATE (v) ON r TO e2e_locker;
 GRANT SELECT ON r TO e2e_looker;
 BEGIN;
@@ -201,7 +215,19 @@ BEGIN READ ONLY;
 SELECT v FROM r WHERE k = 1 FOR UPDATE;
 ROLLBACK;
 RESET ROLE;
+
+-- A function that locks rows with its owner's rights, and one that does not come to it, for one who has no rights on the table.
+SET ROLE e2e_stranger;
+BEGIN;
+SELECT locked_for_others(1);
+SELECT locked_if(1, false);
+SELECT locked_for_others(3);
+COMMIT;
+BEGIN;
+SELECT locked_if(1, true);
+ROLLBACK;
+RESET ROLE;
 -- @a
 REVOKE ALL ON r FROM e2e_locker, e2e_looker;
-DO $$ BEGIN EXECUTE format('REVOKE ALL ON SCHEMA %I FROM e2e_locker, e2e_looker', current_schema()); END $$;
-DROP ROLE e2e_locker, e2e_looker;
+DO $$ BEGIN EXECUTE format('REVOKE ALL ON SCHEMA %I FROM e2e_locker, e2e_looker, e2e_stranger', current_schema()); END $$;
+DROP ROLE e2e_locker, e2e_looker, e2e_stranger;

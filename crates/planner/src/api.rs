@@ -1,6 +1,7 @@
 //! What others ask of the planner with a catalog and a session.
 
 use catalog::{Catalog, NodeId, Oid};
+use pg_query::NodeEnum;
 use pgerror::Result;
 
 use crate::context::{Context, Planner};
@@ -14,6 +15,7 @@ use crate::rewrite::inline::WantedBody;
 use crate::rewrite::{inline, owner_reads};
 use crate::session::{Moment, SessionFacts};
 use crate::template::{Completion, ManyRows, Template};
+use crate::tree::{Ask, Ref};
 use crate::views;
 
 fn context<'a>(catalog: &'a Catalog, session: &'a SessionFacts<'a>, analysis: Option<&'a Analysis>) -> Context<'a> {
@@ -46,10 +48,10 @@ pub fn refreshed(statement: &Statement, catalog: &Catalog, session: &SessionFact
     crate::ddl::refreshed(&context_of(statement, catalog, session), statement)
 }
 
-/// Tables of which no row can be changed: a trigger, say, does what the nodes that fire it cannot do.
+/// Tables of which no row can be changed, since a trigger does what the nodes that fire it cannot do.
 pub fn hindered_tables(catalog: &Catalog, session: &SessionFacts<'_>) -> Vec<Oid> {
     let ctx = context(catalog, session, None);
-    catalog.relations().filter(|table| code::check_delete(&ctx, table).is_err()).map(|table| table.oid).collect()
+    catalog.relations().filter(|table| code::is_hindered(&ctx, table)).map(|table| table.oid).collect()
 }
 
 /// How somebody else than its owner refreshes a materialized view: as the owner, as in PostgreSQL.
@@ -125,6 +127,7 @@ pub fn locked_copies(
     let ctx = context_of(statement, catalog, session);
     let facts = match (&statement.kind, statement.inner()) {
         (_, Some(inner)) => return locked_copies(inner, catalog, session),
+        _ if locks_nothing(statement, catalog, session) => return Ok(Vec::new()),
         (StatementKind::Do, _) => functions::body_facts(&ctx, "plpgsql", &statement.sql)?,
         (kind, _) if kind.row_command().is_some() => functions::facts(&ctx, &*views::over_tables(&ctx, statement)?)?,
         _ => return Ok(Vec::new()),
@@ -136,6 +139,19 @@ pub fn locked_copies(
     copies.sort_unstable_by(|(_, one), (_, other)| one.cmp(other));
     copies.dedup();
     Ok(copies)
+}
+
+/// Can a quick look tell that a statement locks no rows: has it no such clause, and names it neither a view nor anything that may call
+/// a function of the user's?
+fn locks_nothing(statement: &Statement, catalog: &Catalog, session: &SessionFacts<'_>) -> bool {
+    let has_clause = |tree: &NodeEnum| tree.may_have(|node| matches!(node, Ref::LockingClause(_)));
+    let calls = |analysis: &Analysis| !analysis.uses().functions.is_empty() || !analysis.uses().types.is_empty();
+    statement.kind != StatementKind::Do
+        && session.temp_views.is_empty()
+        && session.temp_functions.is_empty()
+        && !statement.node().is_none_or(has_clause)
+        && !statement.analysis.as_ref().is_some_and(calls)
+        && statement.is_plain(catalog)
 }
 
 impl Template {

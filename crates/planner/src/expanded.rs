@@ -130,9 +130,11 @@ fn add_tables(
     let mut read = ctx.tables(&body)?;
     let mut inner = Vec::new();
     for name in body.tables()? {
-        if let Named::View(view) = ctx.resolve(name)? {
-            let is_table = as_tables && reads_as_table(ctx, &view)?;
-            if is_table { read.push(view) } else { inner.push(view) }
+        match ctx.resolve(name)? {
+            Named::View(view) if as_tables && reads_as_table(ctx, &view)? => read.push(view),
+            Named::View(view) => inner.push(view),
+            Named::Home(Some(of_home)) if of_home.kind == RelationKind::MaterializedView => read.push(of_home),
+            Named::Home(_) | Named::Distributed(_) => {}
         }
     }
     if let Some(owner) = ctx.catalog.view_owner(view.oid) {

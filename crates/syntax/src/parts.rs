@@ -272,17 +272,6 @@ pub fn under_casts(value: &Node) -> &Node {
     value.get::<TypeCast>().and_then(|cast| cast.arg.as_deref()).map_or(value, under_casts)
 }
 
-/// The table whose rows a statement changes, to be renamed.
-pub fn changed_mut(node: &mut Node) -> Option<&mut RangeVar> {
-    match node.node.as_mut()? {
-        NodeEnum::InsertStmt(insert) => insert.relation.as_mut(),
-        NodeEnum::UpdateStmt(update) => update.relation.as_mut(),
-        NodeEnum::DeleteStmt(delete) => delete.relation.as_mut(),
-        NodeEnum::MergeStmt(merge) => merge.relation.as_mut(),
-        _ => None,
-    }
-}
-
 /// The table whose rows a statement changes.
 pub fn changed(node: Ref<'_>) -> Option<&RangeVar> {
     match node {

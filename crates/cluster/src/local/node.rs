@@ -332,9 +332,10 @@ pub async fn give_up(dir: &Path, names: &[String], progress: &Progress) -> Resul
     let _lock = Lock::take(layout.dir())?;
     let layout = load(dir)?;
     let members = membership::members(layout.config()).await?;
-    // An earlier call may have been killed when some were none any more, but in the file.
+    // An earlier call may have been killed when some were none any more, but in the file, or had their directories.
     let is_configured = |name: &String| layout.config().datanodes.iter().any(|node| node.name == *name);
-    let is_left = |name: &&String| !is_configured(name) || members.iter().any(|member| member.name == **name);
+    let is_member = |name: &String| members.iter().any(|member| member.name == *name);
+    let is_left = |name: &&String| is_member(name) || !is_configured(name) && !has_server(&layout, name);
     let left: Vec<String> = names.iter().filter(is_left).cloned().collect();
     if !left.is_empty() {
         membership::give_up(layout.config(), &left, progress).await?;
@@ -360,7 +361,8 @@ async fn set_servers_aside(mut layout: Layout, names: &[String], progress: &Prog
 
 /// Is there the data directory of a server of this name that is not about to become a datanode?
 fn has_server(layout: &Layout, name: &str) -> bool {
-    !name.contains(std::path::MAIN_SEPARATOR)
+    !name.contains(['.', std::path::MAIN_SEPARATOR])
+        && layout.log_file(name).exists()
         && layout.data_dir(name).join("PG_VERSION").exists()
         && !mark(layout, name).exists()
 }

@@ -4,6 +4,8 @@
 //! remembers it, and every other node hears of it before its next statement. Any other statement is planned like all, and the
 //! backend is asked afterwards what it has set.
 
+use std::sync::Arc;
+
 use catalog::Meaning;
 use executor::{Call, Completion, STATEMENT_TIMEOUT, Spool, own_setting_name};
 use pgerror::{PgError, Result};
@@ -48,17 +50,8 @@ impl ClientSession {
             refuse_own(&setting.name)?;
             self.session.check_may_set(&setting.name)?;
         }
-        if self.session.scope().is_body
-            && let [setting] = settings.as_slice()
-            && setting.name == STATEMENT_TIMEOUT
-        {
-            match &setting.value {
-                Some(value) => self.session.set_timeout_later(value, setting.is_local).await?,
-                None => self.session.reset_timeout_later(setting.is_local),
-            }
-            let value = self.session.own_setting(STATEMENT_TIMEOUT).unwrap_or_default().to_owned();
-            let sql = format!("SELECT {}::pg_catalog.text AS set_config", catalog::quote_literal(&value));
-            return self.forward_home(&sql, call).await.map(Some);
+        if self.session.scope().is_body && settings.iter().any(|setting| setting.name == STATEMENT_TIMEOUT) {
+            return self.set_timeout_by_call(&settings, statement, call).await.map(Some);
         }
         let completion = self.forward_home(&statement.sql, call).await?;
         for setting in &settings {
@@ -67,6 +60,33 @@ impl ClientSession {
         self.report_settings();
         self.session.release();
         Ok(Some(completion))
+    }
+
+    /// In a body `statement_timeout` counts from the client's next statement on, so no node makes the call.
+    async fn set_timeout_by_call(
+        &mut self,
+        settings: &[Setting],
+        statement: &Statement,
+        call: &Call,
+    ) -> Result<Completion> {
+        let types = call.parameters.as_ref().map(|parameters| parameters.types.clone()).unwrap_or_default();
+        let fields = self.session.describe(&statement.sql, &types).await?.fields.unwrap_or_default();
+        let ([setting], [field]) = (settings, fields.as_slice()) else {
+            return Err(PgError::unsupported(format!(
+                "set_config() of {STATEMENT_TIMEOUT} beside something else in the body of a function"
+            ))
+            .hint("Write one call a statement, and nothing else in its select list."));
+        };
+        match &setting.value {
+            Some(value) => self.session.set_timeout_later(value, setting.is_local).await?,
+            None => self.session.reset_timeout_later(setting.is_local),
+        }
+        let value = self.session.timeout_in_body().await?;
+        let (value, name) =
+            (catalog::quote_literal(&value), catalog::quote_identifier(&String::from_utf8_lossy(&field.name)));
+        // Nothing in it is a parameter.
+        let call = Call { parameters: call.parameters.as_ref().map(|_| Arc::default()), ..call.clone() };
+        self.forward_home(&format!("SELECT {value}::pg_catalog.text AS {name}"), &call).await
     }
 
     /// The calls that a query will make, from its query of their arguments.

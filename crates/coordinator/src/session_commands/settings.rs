@@ -139,7 +139,10 @@ impl ClientSession {
     async fn set_timeout_in_body(&mut self, set: &SetStatement) -> Result<bool> {
         match set {
             SetStatement::Value { name, values, local } if name == STATEMENT_TIMEOUT => {
-                let value = values.first().map_or("", String::as_str);
+                let [value] = values.as_slice() else {
+                    let message = format!("SET {STATEMENT_TIMEOUT} takes only one argument");
+                    return Err(PgError::new(SqlState::INVALID_PARAMETER_VALUE, message));
+                };
                 self.session.set_timeout_later(value, *local).await?;
             }
             SetStatement::Default { name, local } if name == STATEMENT_TIMEOUT => {

@@ -40,9 +40,19 @@ SELECT t.k, o.* FROM t, r1(t.v) WITH ORDINALITY AS o (x, n) WHERE t.k < 3 ORDER 
 SELECT t.k, o.* FROM t, ROWS FROM (r1(t.v), generate_series(1, 3)) AS o (x, n) WHERE t.k < 3 ORDER BY 1, 3;
 -- refused: mixed | v1
 SELECT t.k, o.* FROM t, ROWS FROM (r1(t.v), r2(t.v)) AS o (x, y, z) WHERE t.k < 3 ORDER BY 1, 2;
+-- refused: mixed | v1
+SELECT t.k, o.* FROM t, ROWS FROM (r1(1), r2(t.v)) AS o (x, y, z) WHERE t.k < 3 ORDER BY 1, 2;
+-- refused: mixed | v1
+SELECT a, t.k, b FROM r1(1) a, t, r1(t.v) b WHERE t.k < 3 ORDER BY 1, 2, 3;
+-- refused: mixed | v1
+SELECT * FROM r1(1) a, r1(a.a) b;
+SELECT a, d = current_date AS is_today FROM r1(1) a, current_date d;
+SELECT count(*) FROM log;
+SELECT r4(7), r4((SELECT count(*)::int FROM log));
 SELECT count(*) FROM log;
 CREATE FUNCTION lim() RETURNS int LANGUAGE sql STABLE AS $$ SELECT count(*)::int FROM t $$;
 CREATE FUNCTION lim2() RETURNS int LANGUAGE plpgsql STABLE AS $$ DECLARE n int; BEGIN SELECT count(*) INTO n FROM t; IF n > 0 THEN RETURN n; END IF; RETURN 0; END $$;
+SELECT lim2() FROM t, r1(t.v) WHERE t.k < 3;
 CREATE VIEW w AS SELECT * FROM t WHERE k <= lim();
 CREATE VIEW w2 AS SELECT * FROM t WHERE k <= lim2();
 CREATE VIEW w3 AS SELECT k, v, lim2() AS n FROM t;

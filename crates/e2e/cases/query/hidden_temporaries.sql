@@ -16,6 +16,9 @@ SELECT id FROM w WHERE id IN (SELECT id FROM pg_temp.o) AND id NOT IN (SELECT id
 SELECT id FROM o UNION ALL SELECT id FROM pg_temp.o ORDER BY 1;
 SELECT (SELECT sum(v) FROM pg_temp.o), (SELECT sum(v) FROM o), count(*) FROM w;
 WITH o AS (SELECT 1 AS id) SELECT o.id, t.v FROM o, pg_temp.o t ORDER BY 2;
+-- refused
+SELECT (WITH o AS (SELECT 1 AS id) SELECT id FROM o), (SELECT count(*) FROM pg_temp.o), count(*) FROM w;
+SELECT o.id, o.v FROM q.o AS o JOIN q.w ON w.id = o.id WHERE o.id < 3 ORDER BY 1 FOR UPDATE OF o;
 CREATE TABLE q.c AS SELECT * FROM pg_temp.o;
 SELECT * FROM q.c ORDER BY id;
 CREATE TABLE q.d AS SELECT o.id, t.v FROM q.o JOIN pg_temp.o t USING (id);

@@ -15,11 +15,13 @@ pub(crate) struct OwnCall {
     pub(crate) arguments: String,
     /// A condition in SQL under which it is not made.
     pub(crate) unless: Option<String>,
+    /// One without which it is not made. The answer is then false if that is why it was not, else true.
+    pub(crate) only_if: Option<String>,
 }
 
 impl OwnCall {
     pub(crate) fn new(function: &'static str, arguments: impl Into<String>) -> Self {
-        Self { function, arguments: arguments.into(), unless: None }
+        Self { function, arguments: arguments.into(), unless: None, only_if: None }
     }
 
     /// About a table, by its name in SQL; `more` arguments follow, with their comma.
@@ -43,11 +45,24 @@ impl OwnCall {
         Self { unless: Some(unless), ..self }
     }
 
+    /// Only made if the user may lock rows of the table of this qualified name by a right of his own.
+    pub(crate) fn if_may_lock_rows(self, table: &str) -> Self {
+        let name = catalog::quote_literal(table);
+        let may = format!("pg_catalog.has_any_column_privilege(loxo.relation({name})::pg_catalog.oid, 'UPDATE')");
+        Self { only_if: Some(may), ..self }
+    }
+
     fn sql(&self) -> String {
         let separator = if self.arguments.is_empty() { "" } else { ", " };
-        let unless = self.unless.iter().map(|condition| format!(" WHERE NOT {condition}"));
-        let call = format!("SELECT loxo.{}($1{separator}{})", self.function, self.arguments);
-        std::iter::once(call).chain(unless).collect()
+        let call = format!("loxo.{}($1{separator}{})", self.function, self.arguments);
+        match (&self.unless, &self.only_if) {
+            (None, None) => format!("SELECT {call}"),
+            (Some(unless), None) => format!("SELECT {call} WHERE NOT {unless}"),
+            (unless, Some(only_if)) => {
+                let unless = unless.iter().map(|condition| format!("WHEN {condition} THEN true ")).collect::<String>();
+                format!("SELECT CASE {unless}WHEN {only_if} THEN {call} IS NOT NULL ELSE false END")
+            }
+        }
     }
 
     /// The answer is read by [`answers`].
@@ -98,5 +113,16 @@ mod tests {
         assert_eq!(call.sql(), "SELECT loxo.keep_writers_off($1, loxo.relation('s.t'), true)");
         let start = format!("{} WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_locks l WHERE ", call.sql());
         assert!(call.unless_locked("s.t").sql().starts_with(&start));
+    }
+
+    #[test]
+    fn a_call_that_wants_a_right_tells_whether_it_was_there() {
+        let call = OwnCall::about("keep_writers_off", "s.t", ", true").if_may_lock_rows("s.t");
+        let sql = "SELECT CASE WHEN pg_catalog.has_any_column_privilege(loxo.relation('s.t')::pg_catalog.oid, 'UPDATE') \
+                   THEN loxo.keep_writers_off($1, loxo.relation('s.t'), true) IS NOT NULL ELSE false END";
+        assert_eq!(call.sql(), sql);
+        let locked = call.unless_locked("s.t").sql();
+        assert!(locked.starts_with("SELECT CASE WHEN EXISTS (SELECT FROM pg_catalog.pg_locks l WHERE "));
+        assert!(locked.contains(") THEN true WHEN pg_catalog.has_any_column_privilege("));
     }
 }

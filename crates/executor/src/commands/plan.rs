@@ -296,7 +296,8 @@ impl Session {
             self.copies_to_lock = LockedCopies::default();
             let may_lock = plan.facts().writes && !self.is_read_only();
             if let Some(block) = self.block.as_ref().filter(|_| may_lock) {
-                let tables = planner::locked_copies(statement, &loaded.catalog, &facts)?;
+                let find = || planner::locked_copies(statement, &loaded.catalog, &facts);
+                let tables = lengthy(statement.sql.len(), find)?;
                 self.copies_to_lock = LockedCopies { tables, after_changes: block.wrote };
             }
             if statement.kind == StatementKind::RefreshMaterializedView

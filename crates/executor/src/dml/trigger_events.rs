@@ -5,13 +5,15 @@
 //! a statement runs; what comes of them is the coordinator's affair. Only `loxo.capture()` knows the token in them, so that
 //! no function of a user's can make one up.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 
 use bytes::Bytes;
-use catalog::{Distribution, NodeId};
+use catalog::{Catalog, Distribution, NodeId, Oid, Relation, RelationKind};
 use pgerror::{PgError, Result, SqlState, field};
 use pgproto::Frame;
 use pgproto::backend::tag;
+use planner::Tables;
 
 use crate::backend::leased::LeasedConnection;
 use crate::backend::slot::Slot;
@@ -68,6 +70,94 @@ fn has_code(frame: &Frame, code: &[u8]) -> bool {
     frame.tag == tag::NOTICE && start.windows(code.len()).any(|part| part == code)
 }
 
+/// What a notice says: severity, code, message, detail, hint and context. Where in PostgreSQL's source it comes from may differ between
+/// servers.
+type Said = [Option<Vec<u8>>; 6];
+
+fn said(frame: &Frame) -> Said {
+    let message = PgError::decode_body(frame.body.clone());
+    let fields = [field::SEVERITY, field::CODE, field::MESSAGE, field::DETAIL, field::HINT, field::WHERE];
+    fields.map(|code| message.get(code).map(<[u8]>::to_vec))
+}
+
+fn counted(frames: &[Frame]) -> HashMap<Said, usize> {
+    let mut times = HashMap::new();
+    for frame in frames.iter().filter(|frame| !is_trigger_event(frame)) {
+        *times.entry(said(frame)).or_default() += 1;
+    }
+    times
+}
+
+/// How often each thing is said by the first copy and by every other one.
+fn by_all(of_first: &[Frame], told: &[Vec<Frame>]) -> HashMap<Said, usize> {
+    let mut all = counted(of_first);
+    for frames in told {
+        let times = counted(frames);
+        all.retain(|said, most| {
+            *most = times.get(said).map_or(0, |times| (*most).min(*times));
+            *most > 0
+        });
+    }
+    all
+}
+
+/// Takes one away, if there is one left.
+fn takes_one(left: &mut HashMap<Said, usize>, said: &Said) -> bool {
+    let Some(times) = left.get_mut(said).filter(|times| **times > 0) else { return false };
+    *times -= 1;
+    true
+}
+
+/// May foreign keys take a change of these tables on to tables of which each node has rows of its own?
+fn reaches_partitioned(catalog: &Catalog, changed: Vec<Oid>) -> bool {
+    let mut reached: HashSet<Oid> = changed.into_iter().collect();
+    loop {
+        let before = reached.len();
+        for table in catalog.relations() {
+            let is_led_to = table.foreign_keys.iter().any(|key| key.acts && reached.contains(&key.referenced));
+            if is_led_to && !matches!(table.distribution, Distribution::Replicated { .. }) {
+                return true;
+            }
+            // Rows of a partition are its parent's too.
+            if is_led_to || reached.contains(&table.oid) || table.parents.iter().any(|parent| reached.contains(parent))
+            {
+                reached.insert(table.oid);
+                reached.extend(&table.parents);
+            }
+        }
+        if reached.len() == before {
+            return false;
+        }
+    }
+}
+
+/// Tables that a text may change or delete rows of. Of all those that it names; if views are among them, or what is not known, it may be
+/// any table that has copies.
+pub(crate) fn may_change(sql: &str, catalog: &Catalog) -> Vec<Oid> {
+    let has_copies = |table: &&Arc<Relation>| matches!(table.distribution, Distribution::Replicated { .. });
+    let any = || catalog.relations().filter(has_copies).map(|table| table.oid).collect();
+    let Ok(tables) = Tables::in_text(sql) else { return any() };
+    if tables.only_inserts() {
+        return Vec::new();
+    }
+    let mut changed = Vec::new();
+    for name in tables.written.iter().chain(&tables.read) {
+        let is_meant =
+            |table: &&Arc<Relation>| *name == table.qualified_name() || *name == catalog::quote_identifier(&table.name);
+        let before = changed.len();
+        for table in catalog.relations().filter(is_meant) {
+            if table.kind == RelationKind::View {
+                return any();
+            }
+            changed.push(table.oid);
+        }
+        if changed.len() == before {
+            return any();
+        }
+    }
+    changed
+}
+
 impl Session {
     /// What one link has to say: trigger events are set aside, the rest is for the client.
     pub(crate) fn keep_notices(&mut self, node: NodeId, frames: Vec<Frame>) {
@@ -79,28 +169,33 @@ impl Session {
         }
     }
 
-    /// What nodes tell of a change of their copies. Each says what concerns the rows of all copies, which the client hears once, from the
-    /// first; and what concerns rows that only this node has, which the change has reached by a foreign key. What all of them say alike
-    /// is taken for the former.
-    pub(crate) fn keep_notices_of_copies(&mut self, first: NodeId, others: &[NodeId]) {
+    /// What nodes tell of a change of their copies. What concerns the rows of all copies the client hears once, from the first. If foreign
+    /// keys take the change of these tables on to rows that only one node has, the others may have something of their own to say:
+    /// what not all of them say alike is taken for that.
+    pub(crate) async fn keep_notices_of_copies(
+        &mut self,
+        first: NodeId,
+        others: &[NodeId],
+        changed: impl FnOnce(&Catalog) -> Vec<Oid>,
+    ) -> Result<()> {
         let mut take = |node: &NodeId| {
             self.links.get_mut(*node).map(|leased| leased.link.connection.take_notices()).unwrap_or_default()
         };
         let of_first = take(&first);
         let told: Vec<Vec<Frame>> = others.iter().map(take).collect();
         self.keep_notices(first, of_first);
-        let times = |frames: &[Frame], body: &Bytes| frames.iter().filter(|frame| frame.body == *body).count();
-        let by_all = |body: &Bytes| told.iter().chain([&self.notices]).map(|frames| times(frames, body)).min();
-        let is_own = |frames: &[Frame], at: usize| {
-            let body = &frames[at].body;
-            is_trigger_event(&frames[at]) || by_all(body).is_none_or(|by_all| times(&frames[..at], body) >= by_all)
+        let says_more = told.iter().flatten().any(|frame| !is_trigger_event(frame));
+        let reaches_others = says_more && {
+            let catalog = &self.catalog().await?.catalog;
+            reaches_partitioned(catalog, changed(catalog))
         };
-        let own = |frames: &Vec<Frame>| {
-            let places = (0..frames.len()).filter(|at| is_own(frames, *at));
-            places.map(|at| frames[at].clone()).collect()
-        };
-        let own: Vec<Vec<Frame>> = told.iter().map(own).collect();
-        others.iter().zip(own).for_each(|(node, frames)| self.keep_notices(*node, frames));
+        let by_all = if reaches_others { by_all(&self.notices, &told) } else { HashMap::new() };
+        for (node, mut frames) in others.iter().zip(told) {
+            let mut left = by_all.clone();
+            frames.retain(|frame| is_trigger_event(frame) || reaches_others && !takes_one(&mut left, &said(frame)));
+            self.keep_notices(*node, frames);
+        }
+        Ok(())
     }
 
     /// Of what these nodes tell of a change of their copies only trigger events count: the first copy has told the client the rest.

@@ -271,15 +271,33 @@ impl Session {
     /// What locks rows of replicated tables in a block, and may change them later, keeps other writers off before that, as the change
     /// will: who came to the rows first and to the table last would deadlock with them. A block that has brought rows to a table
     /// does not ask for more: two of them would wait for each other.
+    ///
+    /// Who may not have the lock goes on without it: a function of somebody else's may lock the rows for him, or nothing does.
     pub async fn lock_copies_first(&mut self) -> Result<()> {
         let LockedCopies { tables, after_changes } = std::mem::take(&mut self.copies_to_lock);
         for (first, table) in tables {
             let lock = OwnCall::about("keep_writers_off", &table, ", true");
             let lock = if after_changes { lock.unless_locked(&table) } else { lock };
-            self.call_on(first, &[lock]).await?;
+            let answer = self.call_on(first, &[lock.clone().if_may_lock_rows(&table)]).await?;
+            if answer.as_deref() == Some(b"f") {
+                self.try_call(first, lock).await?;
+            }
             self.statement_finished();
         }
         Ok(())
+    }
+
+    /// A call for one whose rights it looks at itself, through views too; without them it is as if it had not been made.
+    async fn try_call(&mut self, node: NodeId, call: OwnCall) -> Result<()> {
+        self.links.broadcast(&[node], "SAVEPOINT loxo_alone").await?;
+        match self.call_on(node, &[call]).await {
+            Ok(_) => self.links.broadcast(&[node], "RELEASE SAVEPOINT loxo_alone").await,
+            Err(error) if error.code() == SqlState::INSUFFICIENT_PRIVILEGE => {
+                let back = "ROLLBACK TO SAVEPOINT loxo_alone; RELEASE SAVEPOINT loxo_alone";
+                self.links.broadcast(&[node], back).await
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Runs a write in a transaction of its own in REPEATABLE READ, as often as other writers come first.

@@ -25,8 +25,10 @@ use pgerror::{PgError, Result};
 use pgproto::backend;
 
 use crate::backend::call::{Call, Parameters};
+use crate::backend::leased::LeasedConnection;
 use crate::backend::request::{Event, frame_bodies};
 use crate::block::Block;
+use crate::engine::estimates::BYTES_AT_ONCE;
 use crate::session::Session;
 
 /// Settings and the values under which no value is ambiguous or rounded.
@@ -117,8 +119,10 @@ impl Session {
             false => {
                 self.rows_on(self.home, &fix()).await?;
                 let printed = self.print(&far_types, 1, values.collect()).await;
-                // A value whose type means something else there, or that no one can read in binary.
-                let printed = printed.map_err(|error| not_exact(what).detail(error.message()))?;
+                let printed = printed.map_err(|error| match is_about_values(&error) {
+                    true => not_exact(what).detail(error.message()),
+                    false => error,
+                })?;
                 self.rows_on(self.home, &restore()).await?;
                 printed
             }
@@ -156,26 +160,50 @@ impl Session {
         let oids: Vec<u32> = types.iter().map(|of| of.oid).collect();
         self.acquire_to_ask(self.home).await?;
         let leased = self.links.link(self.home)?;
-        let mut printed = Vec::with_capacity(rows.len());
-        for row in rows {
-            let parameters = Parameters { types: oids.clone(), formats: vec![format], values: row };
-            let call = Call { parameters: Some(Arc::new(parameters)), one_off: true, ..Call::default() };
-            leased.start(&sql, &call, 0);
+        let (mut printed, mut failure) = (Vec::with_capacity(rows.len()), None);
+        let mut rows = rows.into_iter();
+        while rows.len() > 0 {
+            let (mut asked, mut bytes) = (0, 0);
+            while let Some(row) = if bytes < BYTES_AT_ONCE { rows.next() } else { None } {
+                bytes += sql.len() + row.iter().flatten().map(Bytes::len).sum::<usize>();
+                asked += 1;
+                let parameters = Parameters { types: oids.clone(), formats: vec![format], values: row };
+                let call = Call { parameters: Some(Arc::new(parameters)), one_off: true, ..Call::default() };
+                leased.start(&sql, &call, 0);
+            }
             leased.flush().await?;
-            loop {
-                match leased.next().await? {
-                    Event::Done => break,
-                    Event::Rows(run, _) => {
-                        for body in frame_bodies(&run) {
-                            printed.push(backend::decode_data_row(run.slice_ref(body))?);
-                        }
-                    }
-                    _ => {}
+            for _ in 0..asked {
+                match leased.printed().await {
+                    Ok(row) => printed.extend(row),
+                    Err(error) => drop(failure.get_or_insert(error)),
                 }
             }
         }
-        Ok(printed)
+        failure.map_or(Ok(printed), Err)
     }
+}
+
+impl LeasedConnection {
+    /// The row that a question of [`Session::print`] is answered by.
+    async fn printed(&mut self) -> Result<Option<Row>> {
+        let mut row = None;
+        loop {
+            match self.next().await? {
+                Event::Done => return Ok(row),
+                Event::Rows(run, _) => {
+                    if let Some(body) = frame_bodies(&run).next() {
+                        row = Some(backend::decode_data_row(run.slice_ref(body))?);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// A value whose type means something else on the home node, or that nobody can read in binary. A cancel, say, is none.
+fn is_about_values(error: &PgError) -> bool {
+    ["22", "42", "0A"].iter().any(|class| error.code().as_str().starts_with(class))
 }
 
 /// A type on the home node.

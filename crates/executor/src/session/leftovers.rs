@@ -124,7 +124,7 @@ impl Session {
     }
 
     async fn set_on_others(&mut self, from: Slot, name: &str, value: &str) -> Result<()> {
-        self.check_was_set(name, value)?;
+        self.check_was_set(from, name, value).await?;
         if name == STATEMENT_TIMEOUT && self.timeout_is_late {
             return Ok(());
         }

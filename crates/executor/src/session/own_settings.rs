@@ -15,8 +15,10 @@ use std::time::Duration;
 
 use catalog::quote_literal;
 use pgerror::{PgError, Result, SqlState};
+use planner::parse::{SetStatement, StatementKind};
 
 use crate::backend::settings::{Scope, duration, refused_in_definer};
+use crate::backend::slot::Slot;
 use crate::block::Replay;
 use crate::session::Session;
 use crate::session::slow::{self, LOG_MIN_DURATION};
@@ -175,18 +177,32 @@ impl Session {
         refused_in_definer(name).filter(|_| self.scope.is_definer).map_or(Ok(()), Err)
     }
 
-    /// The same of what a backend turned out to have after a function that it ran by itself.
-    pub(crate) fn check_was_set(&self, name: &str, value: &str) -> Result<()> {
-        let is_first = match name {
-            "role" => value == "none",
-            _ => value == self.links.identity().user,
+    /// The same of what a backend turned out to have after a function that it ran by itself. What the session has seen to is as it
+    /// was when the SECURITY DEFINER function began, or what the coordinator needed since: anything else was set in between.
+    pub(crate) async fn check_was_set(&mut self, from: Slot, name: &str, value: &str) -> Result<()> {
+        let Err(refused) = self.check_may_set(name) else { return Ok(()) };
+        let made = self.block.iter().flat_map(|block| block.replay.iter().rev()).find_map(|step| match step {
+            Replay::Set(sql, _) => who_after(sql, name, value),
+            _ => None,
+        });
+        let who = made.or_else(|| who_after(self.settings().command(name)?, name, value)).unwrap_or(Who::AtStart);
+        let is_known = match who {
+            Who::This => true,
+            Who::Another => false,
+            Who::AtStart if name == "role" => value == "none" || self.may_start_as(from, value).await?,
+            Who::AtStart => value == self.links.identity().user,
         };
-        let made = self.block.iter().flat_map(|block| &block.replay);
-        let may_be_known = |step: &Replay| matches!(step, Replay::Set(sql, _) if !sql.starts_with("SELECT"));
-        if is_first || self.settings().has(name) || made.into_iter().any(may_be_known) {
-            return Ok(());
-        }
-        self.check_may_set(name)
+        if is_known { Ok(()) } else { Err(refused) }
+    }
+
+    /// May ALTER ROLE or ALTER DATABASE have given a backend this role at its start?
+    async fn may_start_as(&mut self, slot: Slot, role: &str) -> Result<bool> {
+        let sql = format!(
+            "SELECT 1 FROM pg_catalog.pg_db_role_setting s, pg_catalog.unnest(s.setconfig) c \
+             WHERE c OPERATOR(pg_catalog.=) {}",
+            quote_literal(&format!("role={role}"))
+        );
+        Ok(!self.rows_on(slot, &sql).await?.is_empty())
     }
 
     /// `SET [LOCAL] statement_timeout` in a body: checked and normalized by the home node, which takes it back.
@@ -194,15 +210,33 @@ impl Session {
     /// # Errors
     /// Of the home node, of an invalid value.
     pub async fn set_timeout_later(&mut self, value: &str, local: bool) -> Result<()> {
-        let sql = format!(
-            "SAVEPOINT loxo_timeout; SELECT pg_catalog.set_config('{STATEMENT_TIMEOUT}', {}, true); \
-             ROLLBACK TO SAVEPOINT loxo_timeout; RELEASE SAVEPOINT loxo_timeout",
-            quote_literal(value)
-        );
-        let value = self.rows_on(self.home, &sql).await?.into_iter().flatten().flatten().next().unwrap_or_default();
-        self.statement_timeout_is(String::from_utf8_lossy(&value).into_owned(), local);
+        let value = quote_literal(value);
+        let sql = format!("SELECT pg_catalog.set_config('{STATEMENT_TIMEOUT}', {value}, true)");
+        let value = self.timeout_on_home(&sql).await?;
+        self.statement_timeout_is(value, local);
         self.timeout_is_late = true;
         Ok(())
+    }
+
+    /// What `statement_timeout` a body has, whatever the home node still has.
+    ///
+    /// # Errors
+    /// Of the home node.
+    pub async fn timeout_in_body(&mut self) -> Result<String> {
+        if let Some(value) = self.own_setting(STATEMENT_TIMEOUT) {
+            return Ok(value.to_owned());
+        }
+        let reset = self.settings().reset_sql(Some(STATEMENT_TIMEOUT), &format!("RESET {STATEMENT_TIMEOUT}"));
+        self.timeout_on_home(&format!("{reset}; SHOW {STATEMENT_TIMEOUT}")).await
+    }
+
+    /// What a setting there gives, as the home node writes it.
+    async fn timeout_on_home(&mut self, set: &str) -> Result<String> {
+        let sql = format!(
+            "SAVEPOINT loxo_timeout; {set}; ROLLBACK TO SAVEPOINT loxo_timeout; RELEASE SAVEPOINT loxo_timeout"
+        );
+        let value = self.rows_on(self.home, &sql).await?.into_iter().flatten().flatten().next().unwrap_or_default();
+        Ok(String::from_utf8_lossy(&value).into_owned())
     }
 
     /// The same of RESET and DEFAULT.
@@ -232,6 +266,56 @@ impl Session {
         self.timeout_is_late = false;
         Ok(())
     }
+}
+
+/// Who a session is after a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Who {
+    This,
+    Another,
+    /// As its backends start.
+    AtStart,
+}
+
+/// Is the role, or the user, this one after the command? `None` if that is about something else; one that cannot be read may be right.
+fn who_after(command: &str, name: &str, value: &str) -> Option<Who> {
+    // Most are about other settings, and need not be parsed.
+    let text = command.to_ascii_lowercase();
+    if !text.contains("session") && (name != "role" || !text.contains("role")) {
+        return None;
+    }
+    let Ok(statements) = planner::parse(command) else { return Some(Who::This) };
+    statements.iter().rev().find_map(|statement| {
+        let (set, now) = match &statement.kind {
+            StatementKind::Set(SetStatement::Value { name, values, .. }) => {
+                let is_this = values.first().is_none_or(|set| set == value);
+                (name.clone(), if is_this { Who::This } else { Who::Another })
+            }
+            StatementKind::Set(SetStatement::Default { name, .. } | SetStatement::Reset(name)) => {
+                (name.clone(), Who::AtStart)
+            }
+            _ => set_by_call(&statement.sql, value)?,
+        };
+        match set.as_str() {
+            // Another user begins without a role.
+            "session_authorization" if name == "role" => Some(Who::AtStart),
+            set => (set == name).then_some(now),
+        }
+    })
+}
+
+/// The same of `SELECT pg_catalog.set_config(…)` as the session writes it, with the setting that it is about.
+fn set_by_call(sql: &str, value: &str) -> Option<(String, Who)> {
+    let arguments = sql.strip_prefix("SELECT pg_catalog.set_config('")?;
+    let (name, rest) = arguments.split_once("', ")?;
+    let now = if rest.starts_with("NULL") {
+        Who::AtStart
+    } else if rest.strip_prefix(&quote_literal(value)).is_some_and(|rest| rest.starts_with(", ")) {
+        Who::This
+    } else {
+        Who::Another
+    };
+    Some((name.to_ascii_lowercase(), now))
 }
 
 /// An amount of memory as PostgreSQL reads it: kilobytes, or a number and its unit.
@@ -306,5 +390,32 @@ mod tests {
         for text in ["0", "", "5 s", "five"] {
             assert_eq!(duration(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn who_a_session_is_after_a_command() {
+        let role = |command| who_after(command, "role", "app");
+        for command in [
+            "SET ROLE app",
+            "SET LOCAL role = 'app'",
+            "SELECT pg_catalog.set_config('ROLE', 'app', true)",
+            "SELECT pg_catalog.set_config('role', 'app', false) WHERE true",
+            "RESET ROLE; SET ROLE app",
+        ] {
+            assert_eq!(role(command), Some(Who::This), "{command}");
+        }
+        for command in ["SET ROLE NONE", "SELECT pg_catalog.set_config('role', 'apple', true)"] {
+            assert_eq!(role(command), Some(Who::Another), "{command}");
+        }
+        for command in
+            ["RESET ROLE", "SET SESSION AUTHORIZATION app", "SELECT pg_catalog.set_config('role', NULL, true)"]
+        {
+            assert_eq!(role(command), Some(Who::AtStart), "{command}");
+        }
+        for command in ["SET work_mem = 100", "RESET ALL", "SELECT pg_catalog.set_config('app.role', 'app', true)"] {
+            assert_eq!(role(command), None, "{command}");
+        }
+        assert_eq!(who_after("SET SESSION AUTHORIZATION a", "session_authorization", "a"), Some(Who::This));
+        assert_eq!(who_after("SET ROLE a", "session_authorization", "a"), None);
     }
 }

@@ -44,6 +44,11 @@ pub(crate) fn check_delete(ctx: &Context<'_>, relation: &Relation) -> Result<()>
     facts(ctx, relation).and_then(|facts| facts.delete.clone()).map_or(Ok(()), Err)
 }
 
+/// Does a trigger do what the nodes that fire it cannot do?
+pub(crate) fn is_hindered(ctx: &Context<'_>, relation: &Relation) -> bool {
+    facts(ctx, relation).is_some_and(|facts| facts.by_trigger)
+}
+
 /// May the rows of this table be read where they are?
 pub(crate) fn check_read(ctx: &Context<'_>, relation: &Relation) -> Result<()> {
     facts(ctx, relation).and_then(|facts| facts.read.clone()).map_or(Ok(()), Err)
@@ -97,8 +102,11 @@ fn judge(ctx: &Context<'_>, relation: &Relation, code: &Code) -> CodeFacts {
     let of_expression = || judge.first(&code.expressions, "a constraint, default or index", EXPRESSION_HINT, beyond);
     let of_policy = judge.first(&code.policies, "a policy", POLICY_FUNCTION_HINT, beyond_computing);
     let of_policy = of_policy.or_else(|| judge.policy_tables(&code.policy_tables));
-    let delete = of_trigger().or_else(of_key);
+    let of_trigger = of_trigger();
+    let by_trigger = of_trigger.is_some();
+    let delete = of_trigger.or_else(of_key);
     CodeFacts {
+        by_trigger,
         change: delete.clone().or_else(of_expression).or_else(|| of_policy.clone()),
         delete: delete.or_else(|| of_policy.clone()),
         read: of_policy,

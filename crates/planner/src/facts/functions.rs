@@ -312,20 +312,30 @@ impl Search<'_> {
         if oids.is_empty() {
             return Ok(());
         }
-        oids.iter().filter(|oid| **oid < FIRST_USER_OID).for_each(|oid| self.unnamed_builtin(*oid));
+        oids.iter().filter(|oid| **oid < FIRST_USER_OID).try_for_each(|oid| self.unnamed_builtin(*oid))?;
         self.ctx.catalog.functions_by_oid(oids).try_for_each(|function| self.user_function(function))
     }
 
     /// A function of PostgreSQL's that a user's operator or aggregate calls: what it asks for elsewhere is asked for by its name.
-    fn unnamed_builtin(&mut self, oid: Oid) {
+    fn unnamed_builtin(&mut self, oid: Oid) -> Result<()> {
         let builtins = self.ctx.catalog.builtins();
-        let (name, class) = match builtins.function_of(oid) {
-            Some((name, function)) => (name, class_of(builtins, function)),
-            None => ("of PostgreSQL's", Class::Home),
+        let known = builtins.function_of(oid).map(|(name, function)| (name, class_of(builtins, function)));
+        let what = match known {
+            Some((_, Class::Anywhere)) => return Ok(()),
+            Some((name, Class::Body(body))) => return self.body_of_builtin(name, body),
+            Some((name, _)) => format!("function {name}()"),
+            None => format!("PostgreSQL's function {oid}"),
         };
-        if class != Class::Anywhere {
-            self.refuse(format!("function {name}() as an operator or a part of an aggregate"), "Call it by its name.");
-        }
+        self.refuse(format!("{what} as an operator or a part of an aggregate"), "Call it by its name.");
+        Ok(())
+    }
+
+    fn body_of_builtin(&mut self, name: &str, body: &str) -> Result<()> {
+        let inside = self.ctx.of_body();
+        let outside = std::mem::replace(&mut self.ctx, inside);
+        let searched = self.body(&format!("function {name}()"), "sql", body);
+        self.ctx = outside;
+        searched
     }
 
     fn call(&mut self, call: &FuncCall) -> Result<()> {
@@ -367,7 +377,11 @@ impl Search<'_> {
     fn temporary_function(&mut self, function: &Function) -> Result<()> {
         let outside = std::mem::replace(&mut self.at_home, true);
         let ctx = self.ctx;
-        function.parts.iter().filter(|part| **part < FIRST_USER_OID).for_each(|part| self.unnamed_builtin(*part));
+        function
+            .parts
+            .iter()
+            .filter(|part| **part < FIRST_USER_OID)
+            .try_for_each(|part| self.unnamed_builtin(*part))?;
         let parts = function.parts.iter().filter_map(|part| code::known_function(&ctx, *part));
         let mut all = parts.chain([function]);
         let searched = all.try_for_each(|function| self.user_function(function));
@@ -425,13 +439,7 @@ impl Search<'_> {
                 }
             }
             Class::Refused(hint) => self.refuse(format!("function {name}()"), hint),
-            Class::Body(body) => {
-                let inside = self.ctx.of_body();
-                let outside = std::mem::replace(&mut self.ctx, inside);
-                let searched = self.body(&format!("function {name}()"), "sql", body);
-                self.ctx = outside;
-                return searched;
-            }
+            Class::Body(body) => return self.body_of_builtin(name, body),
         }
         Ok(())
     }

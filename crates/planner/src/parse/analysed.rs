@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use catalog::{Catalog, Function, Oid, RelationKind};
 use pg_query::protobuf::{
-    ColumnRef, CommonTableExpr, FuncCall, JoinExpr, List, ParamRef, RangeVar, RowExpr, SelectStmt,
+    ColumnRef, CommonTableExpr, FuncCall, JoinExpr, List, LockingClause, ParamRef, RangeVar, RowExpr, SelectStmt,
+    WithClause,
 };
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
@@ -208,7 +209,8 @@ impl Analysis {
     /// relations in `pg_temp` that a bare name does not mean.
     pub fn qualified(self, catalog: &Catalog, hidden: &[String]) -> Result<Self> {
         let mut whole = tree::node(self.tree.as_ref().clone());
-        let is_changed = Qualifier(catalog.look_alikes()).tree(&mut whole)? | name_temporary(&mut whole, hidden)?;
+        let is_changed = Qualifier(catalog.look_alikes()).tree(&mut whole)?
+            | name_temporary(&mut whole, tree::with_of(&self.tree), hidden)?;
         match whole.node {
             Some(tree) if is_changed => self.with_tree(tree),
             _ => Ok(self),
@@ -228,18 +230,39 @@ pub fn naming_temporary(query: &str, hidden: &[String]) -> Result<String> {
         true => return Ok(query.to_owned()),
         false => tree::parse_select(query)?,
     };
-    name_temporary(&mut whole, hidden)?;
+    let with = whole.with_clause.clone();
+    name_temporary(&mut whole, with.as_ref(), hidden)?;
     tree::deparse_select(&whole)
 }
 
+fn is_item_of(with: Option<&WithClause>, name: &str) -> bool {
+    let items = with.into_iter().flat_map(|with| &with.ctes);
+    items.filter_map(|item| item.get::<CommonTableExpr>()).any(|item| item.ctename == name)
+}
+
 /// PostgreSQL writes a schema to those that a WITH item would hide.
-fn name_temporary(printed: &mut impl Walk, hidden: &[String]) -> Result<bool> {
+fn name_temporary(printed: &mut impl Walk, with: Option<&WithClause>, hidden: &[String]) -> Result<bool> {
     let (items, mut is_found) = (printed.with_names()?, false);
+    // Outside of the scope of such an item the name means the table.
+    let is_scoped = |name: &String| items.contains(name) && !is_item_of(with, name);
+    if hidden.iter().any(is_scoped) {
+        return Err(PgError::unsupported(
+            "a WITH clause of a sub-select, with the name of a temporary table that another hides,",
+        )
+        .hint("Give the WITH item another name, or put pg_temp first in search_path."));
+    }
     let is_hidden = |name: &RangeVar| name.schemaname.is_empty() && hidden.contains(&name.relname);
     printed.rewrite(&mut |node: &mut Node| {
+        // The names in it are aliases.
+        if node.get::<LockingClause>().is_some() {
+            return Ok(false);
+        }
         let is_item = |name: &RangeVar, reads: bool| reads && items.contains(&name.relname);
         let reads = node.get::<RangeVar>().is_some();
-        let name = if reads { node.get_mut::<RangeVar>() } else { tree::changed_mut(node) };
+        let name = match reads {
+            true => node.get_mut::<RangeVar>(),
+            false => node.node.as_mut().and_then(tree::target_mut).and_then(Option::as_mut),
+        };
         if let Some(name) = name.filter(|name| is_hidden(name) && !is_item(name, reads)) {
             name.schemaname = "pg_temp".to_owned();
             is_found = true;

@@ -4,7 +4,7 @@
 //! away: it is refused. A position that PostgreSQL reports behind the name is too large by what has been put in.
 
 use catalog::system_views::{self, Asked, SystemView};
-use pg_query::protobuf::{AConst, FuncCall, ParseResult, RangeVar};
+use pg_query::protobuf::{AConst, FuncCall, ObjectType, ParseResult, RangeVar};
 use pg_query::{Node, NodeEnum};
 use plpgsql::tokens as scan;
 
@@ -55,7 +55,10 @@ pub(super) fn replaced(
             Ref::RangeTableSample(_) => true,
             _ => false,
         });
-        let is_of_view = matches!(statement.node, Some(NodeEnum::ViewStmt(_)));
+        let is_of_view = match &statement.node {
+            Some(NodeEnum::CreateTableAsStmt(create)) => create.objtype == ObjectType::ObjectMatview as i32,
+            other => matches!(other, Some(NodeEnum::ViewStmt(_))),
+        };
         let (Ok(hidden), Ok(names)) = (node.with_names(), node.tables()) else { continue };
         let is_hidden = |name: &RangeVar| name.schemaname.is_empty() && hidden.contains(&name.relname);
         let is_changed = |at| node.any(|node| tree::changed(node).is_some_and(|of| of.location == at)).unwrap_or(true);

@@ -306,33 +306,52 @@ impl<'a> Taker<'a> {
         Ok(Some(tree::sub_select(query, tree::alias_of_columns(alias, names.iter()))))
     }
 
-    /// An item of several functions, or with numbers of its rows; PostgreSQL prints the names of all of its columns. Of functions that the
-    /// nodes run the arguments may be calls.
+    /// An item of several functions, or with numbers of its rows. What cannot be taken as a whole stays as it is.
     fn rows_from(&mut self, item: &mut RangeFunction) -> Result<()> {
+        let (calls, functions, parameters) = (self.calls.len(), self.functions.len(), self.parameters);
+        match self.each_taken(item.clone())? {
+            Some(taken) => *item = taken,
+            None => {
+                self.calls.truncate(calls);
+                self.functions.truncate(functions);
+                self.parameters = parameters;
+            }
+        }
+        Ok(())
+    }
+
+    /// PostgreSQL prints the names of all of its columns. Of functions that the nodes run the arguments may be calls; one that names
+    /// columns is called for each row. `None` if one of our calls cannot be taken.
+    fn each_taken(&mut self, mut item: RangeFunction) -> Result<Option<RangeFunction>> {
         let has_names = item.alias.as_ref().is_some_and(|alias| !alias.colnames.is_empty());
         let mut functions = Vec::new();
         for mut part in std::mem::take(&mut item.functions) {
             let call = part.get_mut::<List>().and_then(|list| list.items.first_mut()?.get_mut::<FuncCall>());
-            let Some(call) = call else { return Ok(()) };
-            match self.ours(call)? {
-                Some((function, result)) if has_names && !result.is_void => {
+            let ours = call.as_deref().map_or(Ok(None), |call| self.ours(call))?;
+            match (call, ours) {
+                (Some(call), Some((function, result))) if has_names && !result.is_void => {
                     let types = result.columns();
                     // An array of arrays is unnested as a whole.
                     let is_nested = types.iter().any(|of| !of.array_bounds.is_empty());
                     let at = if is_nested { None } else { self.add(function, call, result.wanted(types.len()))? };
-                    let Some(at) = at else { return Ok(()) };
+                    let Some(at) = at else { return Ok(None) };
                     item.is_rowsfrom = true;
                     let rows = types.iter().enumerate().map(|(nth, of)| result.rows(at + nth, of));
                     functions.extend(rows.flat_map(|rows| tree::call_in_from(rows, tree::alias("")).functions));
                 }
-                _ => {
-                    call.args.rewrite(&mut |node| self.plain(node))?;
+                (_, Some(_)) => return Ok(None),
+                (call, None) => {
+                    if let Some(call) = call
+                        && !call.args.any(|node| matches!(node, Ref::ColumnRef(_)))?
+                    {
+                        call.args.rewrite(&mut |node| self.plain(node))?;
+                    }
                     functions.push(part);
                 }
             }
         }
         item.functions = functions;
-        Ok(())
+        Ok(Some(item))
     }
 
     /// Calls of functions that are not VOLATILE, wherever they stand.
@@ -375,10 +394,13 @@ impl<'a> Taker<'a> {
         Ok(if values.len() == 1 { values.pop() } else { Some(tree::row(values)) })
     }
 
-    /// May a sub-select be computed by itself?
+    /// May a sub-select be computed by itself, after the calls so far? In PostgreSQL it sees nothing of what they have changed.
     fn is_apart(&self, query: &SelectStmt) -> Result<bool> {
         let reads_item = query.tables()?.iter().any(|table| table.schemaname.is_empty());
-        Ok(self.ctx.analysis.is_some() && !reads_item && is_closed(self.ctx, query)?)
+        Ok(self.ctx.analysis.is_some()
+            && !reads_item
+            && is_closed(self.ctx, query)?
+            && per_row::read_only(self.ctx, &self.functions)?)
     }
 
     fn ours(&self, call: &FuncCall) -> Result<Option<(&'a Function, Shape)>> {

@@ -197,7 +197,7 @@ impl Session {
             for chunk in rows.chunks(most) {
                 let (sql, values) = texts.statement(chunk);
                 let call = with_values(values);
-                let counts = self.on_copies(copies, &sql, &call).await?;
+                let counts = self.on_copies(copies, changed, &sql, &call).await?;
                 // A foreign key of the table to itself may have deleted some of them.
                 let is_counted = !(first.is_deleted() && changed.table.foreign_keys.iter().any(|key| key.acts));
                 if is_counted && counts.iter().any(|count| *count != Some(chunk.len() as u64)) {
@@ -222,7 +222,7 @@ impl Session {
         let most = (VALUES_MAX / changed.table.columns.len().max(1)).max(1);
         for chunk in rows.chunks(most) {
             let (sql, values) = texts.missing(chunk);
-            let counts = self.on_copies(copies, &sql, &with_values(values)).await?;
+            let counts = self.on_copies(copies, changed, &sql, &with_values(values)).await?;
             if counts.iter().any(|count| *count != Some(0)) {
                 let table = &changed.table.name;
                 return Err(PgError::unsupported(format!("a generated column of replicated table \"{table}\""))
@@ -234,7 +234,13 @@ impl Session {
     }
 
     /// A statement on all other copies; gives the number of rows on each.
-    async fn on_copies(&mut self, copies: &Copies, sql: &str, call: &Call) -> Result<Vec<Option<u64>>> {
+    async fn on_copies(
+        &mut self,
+        copies: &Copies,
+        changed: &Changed,
+        sql: &str,
+        call: &Call,
+    ) -> Result<Vec<Option<u64>>> {
         let version = self.schema_version;
         self.connect_to(&copies.others).await?;
         for node in &copies.others {
@@ -243,7 +249,7 @@ impl Session {
             self.links.link(*node)?.start(sql, call, version);
         }
         let tags = self.links.finish_all(&copies.others).await?;
-        self.keep_notices_of_copies(copies.first, &copies.others);
+        self.keep_notices_of_copies(copies.first, &copies.others, |_| vec![changed.table.oid]).await?;
         Ok(tags.into_iter().map(|tag| split_command_tag(&tag.unwrap_or_default()).1).collect())
     }
 }
