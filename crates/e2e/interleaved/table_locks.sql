@@ -71,27 +71,6 @@ COMMIT;
 SELECT count(*), sum(v) FROM t;
 COMMIT;
 
--- Two who lock it, and a writer before both.
--- @a
-BEGIN;
-INSERT INTO t VALUES (301);
--- @b
-BEGIN;
-LOCK TABLE t IN SHARE ROW EXCLUSIVE MODE;
--- @c
-BEGIN;
-LOCK TABLE t IN EXCLUSIVE MODE;
--- @a
--- may differ
-INSERT INTO t SELECT g FROM generate_series(302, 310) g;
-COMMIT;
--- @b
-UPDATE t SET v = 0;
-COMMIT;
--- @c
-SELECT count(*), sum(v) FROM t;
-COMMIT;
-
 -- The snapshot of a transaction that keeps one comes after the lock.
 -- @a
 BEGIN;

@@ -52,6 +52,7 @@ SELECT r4(7), r4((SELECT count(*)::int FROM log));
 SELECT count(*) FROM log;
 CREATE FUNCTION lim() RETURNS int LANGUAGE sql STABLE AS $$ SELECT count(*)::int FROM t $$;
 CREATE FUNCTION lim2() RETURNS int LANGUAGE plpgsql STABLE AS $$ DECLARE n int; BEGIN SELECT count(*) INTO n FROM t; IF n > 0 THEN RETURN n; END IF; RETURN 0; END $$;
+-- refused: mixed | v1
 SELECT lim2() FROM t, r1(t.v) WHERE t.k < 3;
 CREATE VIEW w AS SELECT * FROM t WHERE k <= lim();
 CREATE VIEW w2 AS SELECT * FROM t WHERE k <= lim2();
