@@ -279,11 +279,6 @@ enum Who {
 
 /// Is the role, or the user, this one after the command? `None` if that is about something else; one that cannot be read may be right.
 fn who_after(command: &str, name: &str, value: &str) -> Option<Who> {
-    // Most are about other settings, and need not be parsed.
-    let text = command.to_ascii_lowercase();
-    if !text.contains("session") && (name != "role" || !text.contains("role")) {
-        return None;
-    }
     let Ok(statements) = planner::parse(command) else { return Some(Who::This) };
     statements.iter().rev().find_map(|statement| {
         let (set, now) = match &statement.kind {
