@@ -292,8 +292,9 @@ mod system_views {
                 "SELECT 'é', PG_Prepared_Xacts.gid FROM loxo.pg_prepared_xacts; SELECT 1",
             ),
             (
-                "SELECT tgname FROM pg_catalog.pg_trigger t, pg_prepared_xacts, information_schema.triggers",
-                "SELECT tgname FROM loxo.pg_trigger() t, loxo.pg_prepared_xacts, loxo.triggers",
+                "SELECT tgname FROM pg_catalog.pg_trigger t, pg_prepared_xacts, information_schema.schemata",
+                "SELECT tgname FROM loxo.pg_trigger() t, loxo.pg_prepared_xacts, (SELECT * FROM information_schema.schemata \
+                 WHERE schema_name OPERATOR(pg_catalog.<>) 'loxo') AS schemata",
             ),
             (
                 "SELECT 1; EXPLAIN SELECT (SELECT count(*) FROM pg_prepared_xacts p) FROM t",
@@ -301,11 +302,12 @@ mod system_views {
             ),
             (
                 "SELECT pg_table_size(c.oid), pg_table_size('t'::regclass), pg_database_size('d') FROM pg_class c",
-                "SELECT loxo.pg_table_size(c.oid), pg_table_size('t'::regclass), loxo.pg_database_size('d') FROM pg_class c",
+                "SELECT loxo.pg_table_size(c.oid), pg_table_size('t'::regclass), loxo.pg_database_size('d') FROM \
+                 (SELECT * FROM pg_catalog.pg_class WHERE relnamespace OPERATOR(pg_catalog.<>) 'loxo'::pg_catalog.regnamespace) c",
             ),
             (
-                "COPY (TABLE pg_roles) TO STDOUT; CREATE VIEW v AS TABLE pg_locks; TABLE information_schema.triggers",
-                "COPY (SELECT * FROM loxo.pg_roles()) TO STDOUT; CREATE VIEW v AS SELECT * FROM loxo.pg_locks(); SELECT * FROM loxo.triggers",
+                "COPY (TABLE pg_roles) TO STDOUT; CREATE VIEW v AS TABLE pg_locks; TABLE pg_stat_wal",
+                "COPY (SELECT * FROM loxo.pg_roles()) TO STDOUT; CREATE VIEW v AS SELECT * FROM loxo.pg_locks(); SELECT * FROM loxo.pg_stat_wal()",
             ),
             ("SELECT rolname FROM ONLY pg_catalog.pg_authid a", "SELECT rolname FROM loxo.pg_authid() a"),
             (
@@ -324,6 +326,9 @@ mod system_views {
         for (sql, expected) in cases {
             assert_eq!(redirected(sql).as_deref(), Some(expected));
         }
+        let triggers = redirected("TABLE information_schema.triggers").unwrap();
+        assert!(triggers.starts_with("SELECT * FROM (SELECT trigger_catalog, "), "{triggers}");
+        assert!(triggers.ends_with(") AS triggers"), "{triggers}");
     }
 
     #[test]
@@ -339,6 +344,13 @@ mod system_views {
             "SELECT mine.pg_backend_pid(), pg_backend_pid FROM t",
             "CREATE VIEW v AS SELECT rolname, datname FROM pg_roles JOIN pg_database ON datdba = pg_roles.oid",
             "INSERT INTO mine.pg_roles VALUES (1)",
+            // They need more than a sub-select has.
+            "SELECT xmin, relname FROM pg_class",
+            "SELECT c.relname, count(*) FROM pg_class c GROUP BY c.oid",
+            "SELECT pg_catalog.pg_class.oid FROM pg_catalog.pg_class",
+            "SELECT oid FROM ONLY pg_class FOR SHARE",
+            "CREATE VIEW v AS SELECT relname FROM pg_class",
+            "CREATE MATERIALIZED VIEW v AS SELECT relname FROM pg_class",
         ] {
             assert_eq!(redirected(sql), None, "{sql}");
         }
@@ -358,11 +370,13 @@ mod dump {
         let text =
             seen("SELECT n.tableoid, 'pg_class'::regclass FROM pg_namespace n, pg_attribute, pg_catalog.pg_class");
         assert!(
-            text.starts_with("SELECT n.tableoid, 'pg_class'::regclass FROM (SELECT n.*, n.tableoid FROM "),
+            text.starts_with(
+                "SELECT n.tableoid, 'pg_class'::regclass FROM (SELECT *, tableoid FROM pg_catalog.pg_namespace "
+            ),
             "{text}"
         );
-        assert!(text.contains("<> 'loxo') n, pg_attribute, (SELECT c.*"), "{text}");
-        assert!(text.ends_with("<> 'loxo'::regnamespace) AS pg_class"), "{text}");
+        assert!(text.contains(" 'loxo') n, pg_attribute, (SELECT *, tableoid FROM pg_catalog.pg_class "), "{text}");
+        assert!(text.ends_with(" 'loxo'::pg_catalog.regnamespace) AS pg_class"), "{text}");
     }
 
     #[test]

@@ -133,7 +133,7 @@ fn reaches_partitioned(catalog: &Catalog, changed: Vec<Oid>) -> bool {
 
 /// Tables that a text may change or delete rows of. Of all those that it names; if views are among them, or what is not known, it may be
 /// any table that has copies.
-pub(crate) fn may_change(sql: &str, catalog: &Catalog) -> Vec<Oid> {
+fn may_change(sql: &str, catalog: &Catalog) -> Vec<Oid> {
     let has_copies = |table: &&Arc<Relation>| matches!(table.distribution, Distribution::Replicated { .. });
     let any = || catalog.relations().filter(has_copies).map(|table| table.oid).collect();
     let Ok(tables) = Tables::in_text(sql) else { return any() };
@@ -167,6 +167,11 @@ impl Session {
                 false => self.notices.push(frame),
             }
         }
+    }
+
+    /// What nodes tell of a text that each ran on its copies.
+    pub(crate) async fn keep_notices_of_text(&mut self, first: NodeId, others: &[NodeId], sql: &str) -> Result<()> {
+        self.keep_notices_of_copies(first, others, |catalog| may_change(sql, catalog)).await
     }
 
     /// What nodes tell of a change of their copies. What concerns the rows of all copies the client hears once, from the first. If foreign

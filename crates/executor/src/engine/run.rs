@@ -23,7 +23,6 @@ use crate::backend::pool::sequence_values::without_own_context;
 use crate::backend::request::Event;
 use crate::backend::slot::Slot;
 use crate::block::Mode;
-use crate::dml::trigger_events::may_change;
 use crate::engine::output::Output;
 use crate::session::Session;
 
@@ -436,7 +435,7 @@ impl Session {
             self.links.link(*node)?.start(sql, call, version);
         }
         let tags = self.links.finish_all(others).await?;
-        self.keep_notices_of_copies(*first, others, |catalog| may_change(sql, catalog)).await?;
+        self.keep_notices_of_text(*first, others, sql).await?;
         for tag in tags {
             if let (Completion::Tag(expected), Some(got)) = (&completion, tag)
                 && *expected != got
