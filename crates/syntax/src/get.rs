@@ -70,12 +70,10 @@ impl<G: Get> Get for Option<G> {
 macro_rules! kinds {
     ($($type:ident)*) => {
         $(impl Syntax for $type {
-            /// The node, if it is of this type.
-    fn of(node: &NodeEnum) -> Option<&Self> {
+            fn of(node: &NodeEnum) -> Option<&Self> {
                 if let NodeEnum::$type(node) = node { Some(node) } else { None }
             }
-            /// The same, to be changed.
-    fn of_mut(node: &mut NodeEnum) -> Option<&mut Self> {
+            fn of_mut(node: &mut NodeEnum) -> Option<&mut Self> {
                 if let NodeEnum::$type(node) = node { Some(node) } else { None }
             }
             fn into_tree(self) -> NodeEnum {

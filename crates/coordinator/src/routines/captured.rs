@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use executor::{Call, Completion, NamedType, Spool};
 use pgerror::Result;
-use planner::Statement;
+use planner::{Statement, StatementKind};
 use routine::{Pending, array_text};
 
 use super::runner::Runner;
@@ -39,7 +39,9 @@ impl Runner {
     ) -> Pending<'s, (String, executor::Rows)> {
         Box::pin(async move {
             // Values are kept as text, which the user's settings may round or make ambiguous.
-            let is_exact = self.session().prints_exactly().await?;
+            // SET has none; before SET TRANSACTION nothing may be asked.
+            let has_rows = !statements.iter().all(|statement| matches!(statement.kind, StatementKind::Set(_)));
+            let is_exact = !has_rows || self.session().prints_exactly().await?;
             let binary = (!is_exact).then(|| in_binary(call));
             let call = binary.as_ref().unwrap_or(call);
             let before = self.rows_into(Some(Spool::default().described()));

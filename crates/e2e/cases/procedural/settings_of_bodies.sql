@@ -134,3 +134,14 @@ SHOW datestyle;
 ROLLBACK;
 SHOW datestyle;
 SELECT min(d) FROM days;
+
+-- A transaction may still say how it is isolated.
+CREATE PROCEDURE parts() LANGUAGE plpgsql AS $$
+BEGIN
+    SET LOCAL datestyle = 'SQL, MDY';
+    UPDATE days SET flag = false WHERE id = 1;
+    COMMIT;
+    SET TRANSACTION ISOLATION LEVEL REPEATABLE READ;
+    RAISE NOTICE '% %', current_setting('transaction_isolation'), (SELECT min(d) FROM days);
+END $$;
+CALL parts();

@@ -1,6 +1,6 @@
 //! A statement in the body of a trigger that the coordinator runs: to the node that gets it, it is in no trigger.
 
-use pg_query::NodeEnum;
+use pg_query::NodeEnum::{self, ConstraintsSetStmt, LockStmt, NotifyStmt, VariableSetStmt, VariableShowStmt};
 use pgerror::{PgError, Result, SqlState};
 
 use crate::ddl::trigger::asks_depth;
@@ -14,7 +14,6 @@ pub fn in_trigger(sql: &str, depth: usize, transition_tables: &[String]) -> Resu
     let Ok(parsed) = pg_query::parse(sql, 0) else { return Ok(None) };
     let [statement] = parsed.protobuf.stmts.as_slice() else { return Ok(None) };
     let Some(mut whole) = statement.stmt.as_deref().cloned() else { return Ok(None) };
-    use NodeEnum::{ConstraintsSetStmt, LockStmt, NotifyStmt, VariableSetStmt, VariableShowStmt};
     if let Some(ConstraintsSetStmt(_) | LockStmt(_) | NotifyStmt(_) | VariableSetStmt(_) | VariableShowStmt(_)) =
         whole.node
     {
