@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use catalog::{Catalog, Distribution, MapId, NodeId, Oid};
+use futures_util::{StreamExt, TryStreamExt, stream};
 use pgerror::{PgError, Result, SqlState, field};
 use pgproto::Connection;
 use tokio::time::{Instant, sleep};
@@ -21,7 +22,7 @@ use tokio::time::{Instant, sleep};
 use crate::backend::settings::Settings;
 use crate::growth::journal::{self, Wanted};
 use crate::growth::scattered::{Batch, Level, Surplus, Tail, to_be_emptied};
-use crate::growth::slices;
+use crate::growth::slices::{self, NODES_AT_ONCE};
 use crate::growth::step::{ROWS_MAX, Step, Taken};
 use crate::session::Session;
 use crate::shared::context::Context;
@@ -101,8 +102,8 @@ struct Job<'c> {
     is_tidy: bool,
     failures: u32,
     patience: Duration,
-    /// Pairs of nodes whose tables have their indexes.
-    indexed: Vec<(MapId, NodeId, NodeId)>,
+    /// Maps whose tables have their indexes, and the moves that these are for.
+    indexed: Vec<(MapId, Vec<(NodeId, NodeId)>)>,
 }
 
 impl<'c> Job<'c> {
@@ -155,7 +156,10 @@ impl<'c> Job<'c> {
         let rest = remaining(&catalog, wanted);
         journal::note_rest(self.context, rest.len()).await?;
         match self.next_work(&catalog, wanted, &rest).await? {
-            Some(Work::Step(step)) => self.take(&catalog, &step, wanted).await.map(Some),
+            Some(Work::Step(step)) => {
+                self.make_indexes(&catalog, &step, &rest).await?;
+                self.take(&catalog, &step, wanted).await.map(Some)
+            }
             Some(Work::Batch(batch)) => self.take_batch(&catalog, &batch, wanted).await.map(Some),
             None => {
                 self.drop_indexes().await?;
@@ -217,14 +221,26 @@ impl<'c> Job<'c> {
         Some(Step { map, from, to, buckets })
     }
 
-    async fn take(&mut self, catalog: &Catalog, step: &Step, wanted: &Wanted) -> Result<Taken> {
-        let pair = (step.map, step.from, step.to);
-        if !self.indexed.contains(&pair) {
-            for table in slices::tables_of(catalog, step.map)? {
-                table.index(self.context, step.from, step.to).await?;
-            }
-            self.indexed.push(pair);
+    /// For all moves of the step's map, before the first.
+    async fn make_indexes(
+        &mut self,
+        catalog: &Catalog,
+        step: &Step,
+        rest: &[(MapId, u16, NodeId, NodeId)],
+    ) -> Result<()> {
+        let is_made = |(map, moves): &(MapId, Vec<_>)| *map == step.map && moves.contains(&(step.from, step.to));
+        if self.indexed.iter().any(is_made) {
+            return Ok(());
         }
+        let mut moves: Vec<_> =
+            rest.iter().filter(|(map, ..)| *map == step.map).map(|(_, _, from, to)| (*from, *to)).collect();
+        moves.dedup();
+        slices::make_indexes(self.context, &slices::tables_of(catalog, step.map)?, &moves).await?;
+        self.indexed.push((step.map, moves));
+        Ok(())
+    }
+
+    async fn take(&mut self, catalog: &Catalog, step: &Step, wanted: &Wanted) -> Result<Taken> {
         let began = Instant::now();
         self.session.statement_begins().await;
         let taken = self.session.take_step(catalog, step, self.patience).await;
@@ -300,11 +316,10 @@ impl<'c> Job<'c> {
         Ok(())
     }
 
-    async fn drop_indexes(&mut self) -> Result<()> {
-        for node in self.context.nodes() {
-            slices::drop_indexes(self.context, node).await?;
-        }
-        Ok(())
+    async fn drop_indexes(&self) -> Result<()> {
+        let context = self.context;
+        let on_nodes = context.nodes().into_iter().map(|node| slices::drop_indexes(context, node));
+        stream::iter(on_nodes).buffer_unordered(NODES_AT_ONCE).try_collect().await
     }
 
     /// Tables have other rows than the planners of their nodes know; a failure is none of the rebalance's.
@@ -313,14 +328,16 @@ impl<'c> Job<'c> {
         let has_moved = |distribution: &Distribution| {
             distribution.is_partitioned() && (scattered_too || !distribution.key().is_empty())
         };
-        for relation in catalog.relations().filter(|relation| has_moved(&relation.distribution)) {
-            for node in self.context.nodes() {
-                let sql = format!("ANALYZE {}", relation.qualified_name());
-                if let Err(error) = self.context.query_as_service(node, &sql).await {
-                    tracing::warn!(%error, table = %relation.qualified_name(), "no statistics after a rebalance");
+        let moved = catalog.relations().filter(|relation| has_moved(&relation.distribution));
+        let names: Vec<String> = moved.map(|relation| relation.qualified_name()).collect();
+        let on_node = async |node: NodeId| {
+            for table in &names {
+                if let Err(error) = self.context.query_as_service(node, &format!("ANALYZE {table}")).await {
+                    tracing::warn!(%error, table, "no statistics after a rebalance");
                 }
             }
-        }
+        };
+        stream::iter(self.context.nodes().into_iter().map(on_node)).buffer_unordered(NODES_AT_ONCE).collect().await
     }
 }
 

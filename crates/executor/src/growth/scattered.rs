@@ -340,13 +340,14 @@ impl Session {
             this.lock(from, names.iter().map(String::as_str)).await?;
             this.refuse_users_code(&members).await?;
             let begun = Instant::now();
-            let (mut passed, mut are_left) = (Passed::default(), !batch.leaving.is_empty());
+            let (mut passed, mut are_left) = (Vec::new(), !batch.leaving.is_empty());
             for (member, name) in members.iter().zip(&names) {
                 let off = this.quieten(member, (from, &within(&batch.pages)), &noise).await?;
-                passed.add(this.pass_batch(batch, member, name).await?);
+                passed.push(this.pass_batch(batch, member, name).await?);
                 this.let_sound(&off).await?;
                 are_left &= this.rows_on(from, &format!("SELECT FROM ONLY {name} LIMIT 1")).await?.is_empty();
             }
+            let passed: Passed = passed.into_iter().sum();
             txn::control_point!("scattered-rows-moved");
             // Plans notice by the row's writer that rows have moved.
             let (nodes, of) = match are_left {
@@ -374,7 +375,8 @@ impl Session {
 
     async fn pass_batch(&mut self, batch: &Batch<'_>, table: &Relation, name: &str) -> Result<Passed> {
         let (from, to) = (batch.from, batch.to);
-        let (travel, hash) = (Travel::of(table), self.row_hash(table).await?);
+        let travel = Travel::of(table);
+        let hash = self.row_hashes([table].into_iter()).await?.concat();
         let some = format!(
             "ctid OPERATOR(pg_catalog.=) ANY (ARRAY(SELECT ctid FROM ONLY {name} WHERE {} LIMIT {}))",
             within(&batch.pages),

@@ -1,17 +1,23 @@
 //! Where the rows of a bucket are found: SQL for a row's bucket, and indexes over it for the time of a rebalance.
 //!
 //! Without an index each step would read each table whole, under a lock that keeps writers off. An index is made without a lock
-//! (CREATE INDEX CONCURRENTLY) on tables of more than [`PAGES_UNINDEXED_MAX`] pages, on the node that gives rows and, for the
-//! comparison after each step, on the node that takes them. All go when the rebalance ends, and what a killed coordinator has
+//! (CREATE INDEX CONCURRENTLY) on tables of more than [`PAGES_UNINDEXED_MAX`] pages, on the nodes that give rows and, for the
+//! comparison after each step, on those that take them. All go when the rebalance ends, and what a killed coordinator has
 //! left of them goes when the next one begins.
 
+use std::collections::BTreeSet;
+
 use catalog::{Catalog, Distribution, MapId, NodeId, Relation, RelationKind, quote_identifier};
+use futures_util::{StreamExt, TryStreamExt, stream};
 use pgerror::{PgError, Result};
 
 use crate::shared::context::Context;
 
 /// A table of so many pages is read whole within some milliseconds.
 const PAGES_UNINDEXED_MAX: u64 = 500;
+
+/// So many nodes work at their indexes and statistics at the same time.
+pub(crate) const NODES_AT_ONCE: usize = 8;
 
 /// What the names of these indexes begin with.
 const INDEX_PREFIX: &str = "loxo_rebalance_";
@@ -71,39 +77,62 @@ impl Moving<'_> {
         )
     }
 
-    /// Makes the index on both nodes, if there is none and the table is large on the first.
-    pub(crate) async fn index(&self, context: &Context, from: NodeId, to: NodeId) -> Result<()> {
-        let name = format!("{INDEX_PREFIX}{}", self.table.oid);
-        let known = format!(
+    fn index_name(&self) -> String {
+        format!("{INDEX_PREFIX}{}", self.table.oid)
+    }
+
+    /// How many pages the table has on a node, and whether its index is there.
+    async fn look(&self, context: &Context, node: NodeId) -> Result<(u64, bool)> {
+        let sql = format!(
             "SELECT pg_catalog.pg_relation_size({table}) OPERATOR(pg_catalog./) 8192, \
              EXISTS (SELECT FROM pg_catalog.pg_index AS i JOIN pg_catalog.pg_class AS c ON c.oid OPERATOR(pg_catalog.=) i.indexrelid \
              WHERE i.indrelid OPERATOR(pg_catalog.=) {table} AND c.relname OPERATOR(pg_catalog.=) '{name}' AND i.indisvalid)",
             table = format_args!("{}::pg_catalog.regclass", catalog::quote_literal(&self.name)),
+            name = self.index_name(),
         );
-        let look = async |node| -> Result<(u64, bool)> {
-            let rows = context.query_as_service(node, &known).await?;
-            let mut values =
-                rows.into_iter().flatten().map(|v| String::from_utf8_lossy(&v.unwrap_or_default()).into_owned());
-            let pages = values.next().and_then(|pages| pages.parse().ok()).unwrap_or(0);
-            Ok((pages, values.next().as_deref() == Some("t")))
-        };
-        let (pages, is_there) = look(from).await?;
-        if pages <= PAGES_UNINDEXED_MAX && !is_there {
+        let rows = context.query_as_service(node, &sql).await?;
+        let mut values =
+            rows.into_iter().flatten().map(|v| String::from_utf8_lossy(&v.unwrap_or_default()).into_owned());
+        let pages = values.next().and_then(|pages| pages.parse().ok()).unwrap_or(0);
+        Ok((pages, values.next().as_deref() == Some("t")))
+    }
+
+    async fn index(&self, context: &Context, node: NodeId) -> Result<()> {
+        if self.look(context, node).await?.1 {
             return Ok(());
         }
-        for (node, is_there) in [(from, is_there), (to, look(to).await?.1)] {
-            if !is_there {
-                // One whose making was interrupted may be there, of no use.
-                let schema = quote_identifier(&self.table.schema);
-                let unmake = format!("DROP INDEX CONCURRENTLY IF EXISTS {schema}.{name}");
-                context.query_as_service(node, &unmake).await?;
-                let make =
-                    format!("CREATE INDEX CONCURRENTLY {name} ON {} ((({})::pg_catalog.int4))", self.name, self.bucket);
-                context.query_as_service(node, &make).await?;
+        // One whose making was interrupted may be there, of no use.
+        let (name, schema) = (self.index_name(), quote_identifier(&self.table.schema));
+        let unmake = format!("DROP INDEX CONCURRENTLY IF EXISTS {schema}.{name}");
+        context.query_as_service(node, &unmake).await?;
+        let make = format!("CREATE INDEX CONCURRENTLY {name} ON {} ((({})::pg_catalog.int4))", self.name, self.bucket);
+        context.query_as_service(node, &make).await.map(drop)
+    }
+}
+
+/// Makes the indexes of these tables on all nodes between which rows move, where they are not there yet: of each table that is large
+/// on one of those that give rows. A node makes one after the other, and a few nodes work at once.
+pub(crate) async fn make_indexes(context: &Context, tables: &[Moving<'_>], moves: &[(NodeId, NodeId)]) -> Result<()> {
+    let mut sources: Vec<NodeId> = moves.iter().map(|(from, _)| *from).collect();
+    sources.dedup();
+    let mut large = Vec::new();
+    for table in tables {
+        for source in &sources {
+            let (pages, is_there) = table.look(context, *source).await?;
+            if pages > PAGES_UNINDEXED_MAX || is_there {
+                large.push(table);
+                break;
             }
         }
-        Ok(())
     }
+    let nodes: BTreeSet<NodeId> = moves.iter().flat_map(|(from, to)| [*from, *to]).collect();
+    let on_node = async |node: NodeId| -> Result<()> {
+        for table in &large {
+            table.index(context, node).await?;
+        }
+        Ok(())
+    };
+    stream::iter(nodes.into_iter().map(on_node)).buffer_unordered(NODES_AT_ONCE).try_collect().await
 }
 
 /// Drops the indexes of all tables on a node.

@@ -5,7 +5,7 @@
 //!  old      LOCK the map's tables IN EXCLUSIVE MODE, for a moment at most: writers wait, readers do not
 //!  old      COPY (DELETE … RETURNING …) TO STDOUT ──▶ new  COPY … FROM STDIN      of each table
 //!           beside it, on a connection of its own: count and hash sum of the rows
-//!  new      count and hash sum: the same?
+//!  new      count and hash sum: the same?                 (all this in a few parts: the old node reads the next one ahead)
 //!  all      UPDATE loxo.bucket_map
 //!           COMMIT as a schema change: all coordinators drop their catalogs first
 //! ```
@@ -21,10 +21,11 @@ use pgproto::Connection;
 use placement::BucketMap;
 
 use crate::growth::quiet::Noise;
-use crate::growth::rows::{ENDS, Passed, Travel};
+use crate::growth::rows::{ENDS, Part, Passed, Travel};
 use crate::growth::slices::{Moving, tables_of};
-use crate::growth::sums::Sums;
+use crate::growth::sums::{Sums, sums_sql};
 use crate::session::Session;
+use crate::shared::catalog_load::Row;
 
 /// About as many rows of all tables together.
 pub(crate) const ROWS_MAX: u64 = 50_000;
@@ -33,6 +34,8 @@ const VACUUM_WAIT: Duration = Duration::from_millis(20);
 
 /// Nobody but one who stands in line for a table as a whole keeps the connection that counts from reading it.
 const COUNTER_WAIT: Duration = Duration::from_millis(10);
+/// How many parts a step's rows go in at most.
+const PARTS: usize = 4;
 /// A bucket's rows are to be found by the index over buckets if there is one, which has no statistics yet.
 const BY_INDEX: &str = "SET LOCAL enable_seqscan = off";
 
@@ -75,11 +78,11 @@ impl Session {
                 this.begin_move(catalog, (step.from, step.to), Changes::Maps, patience).await?;
                 let relations: Vec<&Relation> = tables.iter().map(|moving| moving.table).collect();
                 let noise = this.noise(&relations, step.from, step.to).await?;
-                let sums = this.sums_sql(&tables, &step.buckets).await?;
+                let parts = this.parts(&tables, &step.buckets).await?;
                 this.lock(step.from, tables.iter().map(|moving| moving.name.as_str())).await?;
                 this.refuse_users_code(&relations).await?;
                 let begun = Instant::now();
-                let passed = this.pass_tables(&tables, step, &noise, (&mut counter.connection, &sums)).await?;
+                let passed = this.pass_tables(&tables, step, &parts, &noise, &mut counter.connection).await?;
                 let moving = begun.elapsed();
                 txn::control_point!("step-rows-moved");
                 this.note_step(catalog, step, passed).await?;
@@ -91,6 +94,20 @@ impl Session {
             .await;
         self.context.pool.give_back(counter);
         taken
+    }
+
+    /// The rows of a step in a few parts: while the new node counts one, the old one reads the next.
+    async fn parts(&mut self, tables: &[Moving<'_>], buckets: &[u16]) -> Result<Vec<Part>> {
+        let hashes = self.row_hashes(tables.iter().map(|moving| moving.table)).await?;
+        let copies = |moving: &Moving<'_>, some: &[u16]| {
+            let travel = Travel::of(moving.table);
+            (travel.copy_deleted(&moving.name, &moving.condition(some)), travel.copy_in(&moving.name))
+        };
+        let parts = buckets.chunks(buckets.len().div_ceil(PARTS).max(1)).map(|some| Part {
+            copies: tables.iter().map(|moving| copies(moving, some)).collect(),
+            question: Some(sums_sql(tables, &hashes, some)),
+        });
+        Ok(parts.collect())
     }
 
     /// Both ends are ready, and no schema change comes in between from here on.
@@ -130,53 +147,41 @@ impl Session {
         &mut self,
         tables: &[Moving<'_>],
         step: &Step,
+        parts: &[Part],
         noise: &[Noise],
-        (counter, sums): (&mut Connection, &str),
+        counter: &mut Connection,
     ) -> Result<Passed> {
         let names = tables.iter().map(|moving| moving.name.as_str());
         let Some(lock) = lock_sql(names, "ACCESS SHARE") else { return Ok(Passed::default()) };
+        let mut off = Vec::new();
+        for moving in tables {
+            off.extend(self.quieten(moving.table, (step.from, &moving.condition(&step.buckets)), noise).await?);
+        }
+        let questions: Vec<&str> = parts.iter().filter_map(|part| part.question.as_deref()).collect();
         let wait = COUNTER_WAIT.as_millis();
         let ready = format!("BEGIN; {ENDS}; {BY_INDEX}; SET LOCAL lock_timeout = '{wait} ms'; {lock}");
-        let (before, passed) = match counter.execute(&ready).await {
+        let ends = (step.from.into(), step.to.into());
+        let (before, arrived) = match counter.execute(&ready).await {
             Ok(_) => {
-                let count = format!("{sums}; COMMIT");
-                let (counted, passed) = tokio::join!(counter.query_rows(&count), self.pass_each(tables, step, noise));
-                (counted?, passed?)
+                let (counted, arrived) = tokio::join!(count(counter, &questions), self.pass_parts(ends, parts));
+                (counted?, arrived?)
             }
             Err(error) if error.code() == SqlState::LOCK_NOT_AVAILABLE => {
                 counter.execute("ROLLBACK").await?;
-                (self.rows_on(step.from, sums).await?, self.pass_each(tables, step, noise).await?)
+                let mut counted = Vec::new();
+                for question in questions {
+                    counted.push(self.rows_on(step.from, question).await?);
+                }
+                (counted, self.pass_parts(ends, parts).await?)
             }
             Err(error) => return Err(error),
         };
-        let before = Sums::of(&before, tables.len())?;
-        let total = Passed {
-            rows: passed.iter().map(|passed| passed.rows).sum(),
-            bytes: passed.iter().map(|passed| passed.bytes).sum(),
-        };
-        if total.rows > 0 || !before.are_of_nothing() {
-            let after = Sums::of(&self.rows_on(step.to, sums).await?, tables.len())?;
-            before.check(&after, &passed, tables)?;
+        for (before, arrived) in before.iter().zip(&arrived) {
+            let (before, after) = (Sums::of(before, tables.len())?, Sums::of(&arrived.answer, tables.len())?);
+            before.check(&after, &arrived.passed, tables)?;
         }
-        Ok(total)
-    }
-
-    async fn pass_each(&mut self, tables: &[Moving<'_>], step: &Step, noise: &[Noise]) -> Result<Vec<Passed>> {
-        let mut passed = Vec::new();
-        for moving in tables {
-            passed.push(self.pass_table(moving, step, noise).await?);
-        }
-        Ok(passed)
-    }
-
-    async fn pass_table(&mut self, moving: &Moving<'_>, step: &Step, noise: &[Noise]) -> Result<Passed> {
-        let (table, condition) = (&moving.name, moving.condition(&step.buckets));
-        let off = self.quieten(moving.table, (step.from, &condition), noise).await?;
-        let travel = Travel::of(moving.table);
-        let out = travel.copy_deleted(table, &condition);
-        let passed = self.pass_rows((step.from, &out), (step.to, &travel.copy_in(table))).await?;
         self.let_sound(&off).await?;
-        Ok(passed)
+        Ok(arrived.iter().flat_map(|part| &part.passed).copied().sum())
     }
 
     /// Does anybody wait on this node for this transaction? How long the locks were waited for does not tell: after a step all
@@ -212,6 +217,16 @@ impl Session {
         self.run_on_members(&sql).await?;
         self.note_progress(step.buckets.len(), passed).await
     }
+}
+
+/// The answers, within a transaction that ends with the last.
+async fn count(counter: &mut Connection, questions: &[&str]) -> Result<Vec<Vec<Row>>> {
+    let mut counted = Vec::new();
+    for question in questions {
+        counted.push(counter.query_rows(question).await?);
+    }
+    counter.execute("COMMIT").await?;
+    Ok(counted)
 }
 
 /// `None` for no tables.

@@ -17,7 +17,7 @@ const TEXT_HASH: &str = "pg_catalog.hashtextextended(loxo_row::pg_catalog.text, 
 pub(super) struct Sums(Vec<(u64, String)>);
 
 impl Sums {
-    /// The answer to [`Session::sums_sql`] about so many tables.
+    /// The answer to [`sums_sql`] about so many tables.
     pub(super) fn of(rows: &[Row], tables: usize) -> Result<Self> {
         let mut sums = vec![(0, String::new()); tables];
         for row in rows {
@@ -25,10 +25,6 @@ impl Sums {
             *place = (number(row, 1)?, optional(row, 2)?.unwrap_or_default().to_owned());
         }
         Ok(Self(sums))
-    }
-
-    pub(super) fn are_of_nothing(&self) -> bool {
-        self.0.iter().all(|(count, _)| *count == 0)
     }
 
     /// Everything has come, and nothing else; `passed` is what each table's COPY has carried.
@@ -45,25 +41,25 @@ impl Sums {
     }
 }
 
-impl Session {
-    /// What asks a datanode for them.
-    pub(super) async fn sums_sql(&mut self, tables: &[Moving<'_>], buckets: &[u16]) -> Result<String> {
-        let relations: Vec<&Relation> = tables.iter().map(|moving| moving.table).collect();
-        let hashable = self.with_hashes(&relations).await?;
-        let ask = |(place, moving): (usize, &Moving<'_>)| {
-            let hash = if hashable.contains(&moving.table.oid) { RECORD_HASH } else { TEXT_HASH };
-            let (table, condition) = (&moving.name, moving.condition(buckets));
-            format!(
-                "SELECT {place}, pg_catalog.count(*), pg_catalog.sum({hash}) FROM ONLY {table} AS loxo_row WHERE {condition}"
-            )
-        };
-        let asked: Vec<String> = tables.iter().enumerate().map(ask).collect();
-        Ok(asked.join(" UNION ALL "))
-    }
+/// What asks a datanode for them; `hashes` are those of the tables' rows.
+pub(super) fn sums_sql(tables: &[Moving<'_>], hashes: &[&str], buckets: &[u16]) -> String {
+    let ask = |(place, (moving, hash)): (usize, (&Moving<'_>, &&str))| {
+        let (table, condition) = (&moving.name, moving.condition(buckets));
+        format!(
+            "SELECT {place}, pg_catalog.count(*), pg_catalog.sum({hash}) FROM ONLY {table} AS loxo_row WHERE {condition}"
+        )
+    };
+    let asked: Vec<String> = tables.iter().zip(hashes).enumerate().map(ask).collect();
+    asked.join(" UNION ALL ")
+}
 
-    /// The hash of a row of this table as SQL, which calls it `loxo_row`.
-    pub(super) async fn row_hash(&mut self, table: &Relation) -> Result<&'static str> {
-        Ok(if self.with_hashes(&[table]).await?.contains(&table.oid) { RECORD_HASH } else { TEXT_HASH })
+impl Session {
+    /// The hash of a row of each table as SQL, which calls it `loxo_row`.
+    pub(super) async fn row_hashes(&mut self, tables: impl Iterator<Item = &Relation>) -> Result<Vec<&'static str>> {
+        let tables: Vec<&Relation> = tables.collect();
+        let hashable = self.with_hashes(&tables).await?;
+        let hash = |table: &&Relation| if hashable.contains(&table.oid) { RECORD_HASH } else { TEXT_HASH };
+        Ok(tables.iter().map(hash).collect())
     }
 
     /// Those of the tables all of whose columns are of types with a hash function of their own.
