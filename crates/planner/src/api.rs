@@ -8,6 +8,7 @@ use crate::context::{Context, Planner};
 use crate::dml::temp_placement::{self, Late};
 use crate::driver::Driver;
 use crate::expanded::{self, Expanded};
+use crate::facts::code::Stored;
 use crate::facts::{code, functions, references};
 use crate::parse::{Analysis, Shape, Statement, StatementKind};
 use crate::plan::{CurrentOf, InsertStaged, LockTarget, Plan, Routine};
@@ -52,6 +53,18 @@ pub fn refreshed(statement: &Statement, catalog: &Catalog, session: &SessionFact
 pub fn hindered_tables(catalog: &Catalog, session: &SessionFacts<'_>) -> Vec<Oid> {
     let ctx = context(catalog, session, None);
     catalog.relations().filter(|table| code::is_hindered(&ctx, table)).map(|table| table.oid).collect()
+}
+
+/// Refuses an expression that PostgreSQL has stored for `what`, if it calls one of these functions of PostgreSQL's and would be
+/// another thing on each node.
+pub fn check_stored(
+    what: &str,
+    stored: Stored,
+    functions: &[Oid],
+    catalog: &Catalog,
+    session: &SessionFacts<'_>,
+) -> Result<()> {
+    code::check_stored(&context(catalog, session, None), what, stored, functions)
 }
 
 /// How somebody else than its owner refreshes a materialized view: as the owner, as in PostgreSQL.

@@ -48,14 +48,15 @@ mod with;
 use syntax as tree;
 
 pub use api::{
-    changes_current, expanded_views, hindered_tables, late_defaults, locked_copies, names_in_from, plan, refresh_as,
-    refreshed, runs_apart, views_first, wanted_bodies, with_places,
+    changes_current, check_stored, expanded_views, hindered_tables, late_defaults, locked_copies, names_in_from, plan,
+    refresh_as, refreshed, runs_apart, views_first, wanted_bodies, with_places,
 };
 pub use ddl::node_options::{LIMIT_BASE, for_nodes};
 pub use dml::temp_placement::Late;
 pub use dml::{current_of, identity, sets_default};
 pub use expanded::{Expanded, ReadAs};
 pub use facts::clock::{at_one_moment, bodies_read_clock, reads_clock, some_moment, views_read_clock};
+pub use facts::code::Stored;
 pub use facts::effects::leavings;
 pub use facts::references::{Place, Reference, References, references};
 pub use facts::setting_calls::{SettingCalls, setting_calls};
@@ -65,8 +66,8 @@ pub use look_alikes::Qualifier;
 pub use parse::bodies::sql_statements;
 pub use parse::own_text::own_text;
 pub use parse::{
-    Analysis, Marked, Shape, Statement, StatementKind, Undeclared, Uses, naming_temporary, only_creates, parse,
-    parse_for_dump, without_constants,
+    Analysis, Marked, Shape, Statement, StatementKind, Undeclared, Uses, bare_system_views, naming_temporary,
+    only_creates, parse, parse_beside, parse_for_dump, stores_expressions, without_constants,
 };
 pub use plan::*;
 pub use rewrite::before::trigger_condition;

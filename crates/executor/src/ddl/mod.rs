@@ -8,6 +8,7 @@
 //! change, and the others' commits wait for it. So does one that may lock tables whose definitions every coordinator has to
 //! print after the next commit: all would wait for it, not only schema changes.
 
+mod judged_schema;
 mod judged_triggers;
 pub(crate) mod redistribute;
 mod shared_objects;
@@ -85,6 +86,9 @@ impl Session {
             .atomically(async |this| {
                 let tag = this.run_on(home, &ddl.node_sql).await?;
                 this.links.link(home)?.temp = true;
+                if planner::stores_expressions(&ddl.node_sql) {
+                    this.judge_stored(home).await?;
+                }
                 this.pin(home);
                 this.names_changed();
                 this.follow_up(ddl, tag.unwrap_or_default()).await
@@ -143,7 +147,7 @@ impl Session {
         // CASCADE may have taken temporary objects along: such a backend cannot be prepared.
         self.links.link(primary)?.temp |= has_temporary;
         if schema_change {
-            self.keys_remain(primary).await?;
+            self.judge_stored(primary).await?;
         }
         let elsewhere = self.elsewhere(ddl, primary).await?;
         self.run_on_all(&others, &elsewhere).await.map_err(from_other_node)?;
@@ -198,21 +202,6 @@ impl Session {
         let columns = self.rows_on(primary, &planner::own_text(&columns_sql(table))?).await?;
         let columns = columns.into_iter().next().and_then(|row| row.into_iter().next().flatten()).unwrap_or_default();
         Ok(Cow::Owned(sql.replacen("()", &format!("({})", String::from_utf8_lossy(&columns)), 1)))
-    }
-
-    /// DROP … CASCADE of a type takes the columns of that type along, but a table cannot lose its distribution key. One that
-    /// has lost it before this transaction is no obstacle: the row of a column that was dropped since is as young as that.
-    async fn keys_remain(&mut self, primary: NodeId) -> Result<()> {
-        const LOST: &str = "SELECT k.relid::pg_catalog.regclass FROM loxo.class k JOIN pg_catalog.pg_attribute a \
-             ON a.attrelid = k.relid AND a.attnum = ANY (k.key_columns) WHERE a.attisdropped \
-             AND age(a.xmin) <= age(pg_catalog.pg_current_xact_id()::pg_catalog.xid)";
-        let rows = self.rows_on(primary, &planner::own_text(LOST)?).await?;
-        let Some(table) = rows.into_iter().next().and_then(|row| row.into_iter().next().flatten()) else {
-            return Ok(());
-        };
-        let table = String::from_utf8_lossy(&table);
-        Err(PgError::unsupported(format!("dropping the distribution key of table {table} by CASCADE"))
-            .hint("Drop the table first, or give the column another type in a new table."))
     }
 
     /// Fills a table that CREATE TABLE AS made.

@@ -4,17 +4,20 @@
 //! A function may be replaced after it has come into use, and what it calls may be made later still. So they are judged by
 //! what the catalog of the statement says, not when the trigger or constraint is made; a catalog keeps the facts.
 //!
+//! PostgreSQL's own functions do not change: what it stores with a table is judged once, when that is done.
+//!
 //! What the session has in `pg_temp` lies on the home node alone, and functions that this calls for it may use that too, but no
 //! tables of which it has not all rows. Only the session's own backend knows what they are.
 
-use catalog::{Catalog, Code, CodeFacts, Distribution, Function, Oid, Relation};
+use catalog::{BuiltinFunction, Catalog, Code, CodeFacts, Distribution, Function, Oid, Relation};
 use pg_query::protobuf::{AlterTableStmt, AlterTableType, Constraint, IndexElem, IndexStmt, RangeVar};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use crate::context::{Context, Named};
+use crate::facts::builtins::{Class, class_of};
 use crate::facts::definitions::definition;
-use crate::facts::functions::{Facts, facts as facts_of, function_facts, function_facts_at_home};
+use crate::facts::functions::{Facts, body_facts, facts as facts_of, function_facts, function_facts_at_home};
 use crate::facts::key_setters::may_set_key;
 use crate::plan::tables::named_relations;
 use crate::session::{Exchanges, SessionFacts, Stop, TempCode};
@@ -30,6 +33,9 @@ pub(crate) const KEY_HINT: &str =
 const TEMPORARY_HINT: &str = "Use a permanent table, or call the function in the statement.";
 const POLICY_FUNCTION_HINT: &str = "The function may compute, but not read or write tables.";
 const EXPRESSION_HINT: &str = "The function may compute and may read tables that are replicated on all nodes.";
+
+const STORED_HINT: &str =
+    "Let a trigger BEFORE … FOR EACH ROW in PL/pgSQL compute or check it: its queries see the rows of all nodes.";
 
 /// What a policy may read.
 pub(crate) const POLICY_HINT: &str = "Use the row's columns, settings, and tables that are replicated on all nodes.";
@@ -319,4 +325,47 @@ pub(crate) fn is_everywhere(catalog: &Catalog, name: &RangeVar) -> bool {
 /// Does the statement, or an item of a WITH in it, change rows?
 pub(crate) fn changes_rows(statement: &impl Walk) -> Result<bool> {
     statement.any(|node| tree::changed(node).is_some())
+}
+
+/// Who evaluates a stored expression.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stored {
+    /// The home node in most cases, once for a row: it has the sequences and what else is the primary datanode's.
+    Default,
+    /// Every node, for its own rows.
+    Condition,
+}
+
+/// Refuses an expression that calls one of these functions of PostgreSQL's and would be another thing on each node.
+///
+/// # Errors
+/// 0A000 that names the expression and the function.
+pub(crate) fn check_stored(ctx: &Context<'_>, what: &str, stored: Stored, functions: &[Oid]) -> Result<()> {
+    let builtins = ctx.catalog.builtins();
+    for (name, function) in functions.iter().filter_map(|oid| builtins.function_of(*oid)) {
+        if let Some(hint) = stored_fault(ctx, stored, function)? {
+            let what = format!("{what} that calls function {name}()");
+            let detail = "A node that evaluates it would see its own rows and its own server only.";
+            return Err(PgError::unsupported(what).detail(detail).hint(hint));
+        }
+    }
+    Ok(())
+}
+
+/// Why it may not stand there, as a hint.
+fn stored_fault(ctx: &Context<'_>, stored: Stored, function: &BuiltinFunction) -> Result<Option<&'static str>> {
+    let is_condition = stored == Stored::Condition;
+    // What STABLE functions read that parallel workers may call is in the catalogs, which all nodes have alike.
+    let is_of_catalogs = function.volatility == 's' && function.parallel == 's';
+    Ok(match class_of(ctx.catalog.builtins(), function) {
+        Class::Refused(hint) => Some(hint),
+        Class::Size => Some(STORED_HINT),
+        Class::Home | Class::HomeWrite => (is_condition && !is_of_catalogs).then_some(STORED_HINT),
+        Class::Body(body) => {
+            let facts = body_facts(ctx, "sql", body)?;
+            let beyond = beyond_computing(&facts).filter(|_| is_condition && !is_of_catalogs);
+            (facts.refused.is_some() || beyond.is_some()).then_some(STORED_HINT)
+        }
+        Class::Anywhere | Class::Volatile | Class::Clock | Class::VolatileClock | Class::OrderSensitive => None,
+    })
 }

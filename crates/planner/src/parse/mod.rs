@@ -9,9 +9,12 @@ pub(crate) mod own_text;
 use std::ops::Range;
 use std::sync::Arc;
 
-use pg_query::NodeEnum;
+use pg_query::protobuf::{ColumnDef, ConstrType, Constraint, CreateStmt};
+use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result, SqlState};
 use plpgsql::tokens::{self as scan, characters};
+
+use crate::tree::Get;
 
 mod analysed;
 pub(crate) mod bodies;
@@ -33,6 +36,7 @@ pub use executed::Executed;
 pub use marked::Marked;
 pub use shape::{Shape, without_constants};
 pub use statement::*;
+pub use system_views::bare_system_views;
 pub(crate) use system_views::{asks_cluster, system_view};
 
 /// Splits a query string into its statements; empty ones are left out.
@@ -42,23 +46,27 @@ pub(crate) use system_views::{asks_cluster, system_view};
 ///
 /// Errors: 42601 with PostgreSQL's message and the position in characters; 0A000 for statements we do not know.
 pub fn parse(sql: &str) -> Result<Vec<Statement>> {
-    statements(sql, true)
+    parse_beside(sql, &[])
+}
+
+/// The same where these bare names are users' tables, though PostgreSQL has catalogs of these names.
+pub fn parse_beside(sql: &str, hidden: &[String]) -> Result<Vec<Statement>> {
+    statements(sql, Some(hidden))
 }
 
 /// The same for a text of pg_dump, which is to see nothing of our own.
 pub fn parse_for_dump(sql: &str) -> Result<Vec<Statement>> {
-    statements(&dump::without_ours(sql), false)
+    statements(&dump::without_ours(sql), None)
 }
 
-/// System views are `redirected`, or read as they are.
-fn statements(sql: &str, redirected: bool) -> Result<Vec<Statement>> {
+/// System views are read as they are, or others in their place, but for names that mean something else.
+fn statements(sql: &str, but: Option<&[String]>) -> Result<Vec<Statement>> {
     // What PostgreSQL's grammar takes has nothing of ours in it.
     let first = pg_query::parse(sql, 0);
-    if redirected
-        && let Ok(parsed) = &first
-        && let Some(changed) = system_views::redirect(sql, &parsed.protobuf)
+    if let (Some(hidden), Ok(parsed)) = (but, &first)
+        && let Some(changed) = system_views::redirect(sql, &parsed.protobuf, hidden)
     {
-        return statements(&changed, false);
+        return statements(&changed, None);
     }
     let extracted = if first.is_ok() { Extracted::default() } else { extract(sql)? };
     let parsed = extracted.blanked.as_ref().map_or(first, |blanked| pg_query::parse(blanked, 0));
@@ -136,6 +144,43 @@ pub fn only_creates(sql: &str) -> bool {
         ) => true,
         _ => false,
     })
+}
+
+/// May the statements store an expression with a table, a domain or a policy? In doubt they may.
+pub fn stores_expressions(sql: &str) -> bool {
+    use NodeEnum as Made;
+    let Ok(parsed) = pg_query::parse(sql, 0) else { return true };
+    parsed.protobuf.stmts.iter().any(|raw| match raw.stmt.as_ref().and_then(|node| node.node.as_ref()) {
+        Some(Made::CreateStmt(table)) => !table.table_elts.iter().all(is_plain_column) || !is_alone(table),
+        Some(
+            Made::CreateTableAsStmt(_)
+            | Made::ViewStmt(_)
+            | Made::CreateSeqStmt(_)
+            | Made::AlterSeqStmt(_)
+            | Made::CreateFunctionStmt(_)
+            | Made::CreateEnumStmt(_)
+            | Made::CompositeTypeStmt(_)
+            | Made::RenameStmt(_)
+            | Made::DropStmt(_),
+        ) => false,
+        _ => true,
+    })
+}
+
+/// Is a new table made of what is written there alone?
+fn is_alone(table: &CreateStmt) -> bool {
+    table.inh_relations.is_empty() && table.partspec.is_none()
+}
+
+/// A column whose values are not computed, and that may have keys.
+fn is_plain_column(element: &Node) -> bool {
+    let is_key = |node: &Node| {
+        let kind = node.get::<Constraint>().map(Constraint::contype);
+        kind.is_some_and(|kind| {
+            !matches!(kind, ConstrType::ConstrDefault | ConstrType::ConstrCheck | ConstrType::ConstrGenerated)
+        })
+    };
+    element.get::<ColumnDef>().is_some_and(|column| column.constraints.iter().all(is_key))
 }
 
 fn extract(sql: &str) -> Result<Extracted> {

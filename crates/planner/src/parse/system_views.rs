@@ -21,10 +21,27 @@ pub(crate) fn system_view(name: &RangeVar) -> SystemView<'_> {
     SystemView { schema: &name.schemaname, name: &name.relname }
 }
 
-/// The query string with other names in it, if it reads such a view.
-pub(super) fn redirect(sql: &str, parsed: &ParseResult) -> Option<String> {
-    let instead = |name: &RangeVar, in_view, needs_table| system_view(name).instead(in_view, needs_table);
-    replaced(sql, parsed, |name, in_view, more| instead(name, in_view, more).filter(|_| name.catalogname.is_empty()))
+/// The query string with other names in it, if it reads such a view. These bare names are users' tables: they stay.
+pub(super) fn redirect(sql: &str, parsed: &ParseResult, hidden: &[String]) -> Option<String> {
+    replaced(sql, parsed, |name, in_view, more| {
+        let stays = !name.catalogname.is_empty() || name.schemaname.is_empty() && hidden.contains(&name.relname);
+        system_view(name).instead(in_view, more).filter(|_| !stays)
+    })
+}
+
+/// The names without a schema in whose place others are read.
+pub fn bare_system_views(sql: &str) -> Vec<String> {
+    let Ok(parsed) = pg_query::parse(sql, 0) else { return Vec::new() };
+    let mut names = Vec::new();
+    for node in parsed.protobuf.stmts.iter().filter_map(|raw| query(raw.stmt.as_deref())) {
+        let tables = node.tables().unwrap_or_default();
+        let bare = tables.into_iter().filter(|name| name.schemaname.is_empty());
+        let redirected = bare.filter(|name| system_view(name).instead(false, false).is_some());
+        names.extend(redirected.map(|name| name.relname.clone()));
+    }
+    names.sort_unstable();
+    names.dedup();
+    names
 }
 
 /// The function of ours that is to be called.
