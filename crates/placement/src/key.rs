@@ -330,7 +330,8 @@ pub fn hash_text(key_type: KeyType, text: &[u8], seed: u64) -> Option<u64> {
             let mut digits = Vec::new();
             parse::numeric(text, &mut digits).map(|decimal| hash_numeric(&digits, decimal.weight, seed))
         }
-        KeyType::Money | KeyType::TimeTz | KeyType::Interval => None,
+        KeyType::Interval => parse::interval(text).map(|(months, days, time)| hash_interval(time, days, months, seed)),
+        KeyType::Money | KeyType::TimeTz => None,
     }
 }
 

@@ -118,6 +118,10 @@ mod tests {
             (KeyType::Float4, &["1e39", "1e-46"]),
             (KeyType::Numeric, &["1e3", "", ".", "-", "1.2.3", "0x10"]),
             (KeyType::Bytea, &["abc", "\\x1", "\\xgg"]),
+            (
+                KeyType::Interval,
+                &["P", "PT", "P1DT", "1 day", "P1W", "P1.5D", "PT60S", "P1M1Y", "P1Y1Y", "PT1.1234567S", "infinity"],
+            ),
             (KeyType::Uuid, &["{a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11}", "a0eebc99"]),
         ] {
             for text in texts {

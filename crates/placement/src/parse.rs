@@ -4,9 +4,11 @@
 //! A `Some` is exactly what the type's input function gives, with no type modifier applied.
 
 mod date;
+mod interval;
 
 pub use date::date;
 use date::two_digits;
+pub use interval::interval;
 
 /// `USECS_PER_DAY` of PostgreSQL's `datatype/timestamp.h`.
 pub const USECS_PER_DAY: i64 = 86_400_000_000;
