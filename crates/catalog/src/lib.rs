@@ -560,6 +560,11 @@ impl Catalog {
         self.system_names.contains(name)
     }
 
+    /// Is there a relation whose name is one of `pg_catalog` too?
+    pub fn has_system_names(&self) -> bool {
+        !self.system_names.is_empty()
+    }
+
     /// Is there a nondeterministic collation of this name in any schema? With `None`: of any name?
     pub fn has_nondeterministic_collation(&self, name: Option<&str>) -> bool {
         let collations = &self.nondeterministic_collations;

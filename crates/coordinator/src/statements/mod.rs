@@ -198,9 +198,11 @@ impl Statements {
             return Err(PgError::unsupported(text).hint("SET client_encoding TO 'UTF8'."));
         }
         let (shared, is_dump) = (self.shared.clone(), self.is_dump);
+        let hidden = if is_dump { Vec::new() } else { self.own.session.hidden_catalogs(sql).await? };
         let parse = move |sql: &str| match is_dump {
             true => planner::parse_for_dump(sql).map(Arc::new),
-            false => shared.statements().parse(sql),
+            false if hidden.is_empty() => shared.statements().parse(sql),
+            false => planner::parse_beside(sql, &hidden).map(Arc::new),
         };
         let parsed = match executor::is_lengthy(sql.len()) {
             true => {

@@ -5,7 +5,7 @@
 //! version of the catalog: the answer serves all sessions of the coordinator. A transaction that has changed the path or the
 //! schema asks for itself.
 
-use catalog::Catalog;
+use catalog::{Catalog, FIRST_USER_OID, quote_identifier, quote_literal};
 use pgerror::Result;
 
 use crate::backend::pool::login::SERVICE;
@@ -16,6 +16,41 @@ use crate::shared::search_paths::{Key, Path};
 const EFFECTIVE: &str = "SELECT pg_catalog.unnest(pg_catalog.current_schemas(false))";
 
 impl Session {
+    /// The bare names of a text that mean users' tables, though PostgreSQL has catalogs of these names: by the search path, which may
+    /// name `pg_catalog` behind other schemas, or because they are temporary. PostgreSQL is asked what it finds.
+    ///
+    /// # Errors
+    /// Those of the nodes.
+    pub async fn hidden_catalogs(&mut self, sql: &str) -> Result<Vec<String>> {
+        // No statement is run where none can be asked about.
+        if self.status() == b'E' {
+            return Ok(Vec::new());
+        }
+        let known = match &self.block {
+            Some(_) => Some(self.catalog().await?),
+            None => self.context.current_catalog(),
+        };
+        let temporary = self.temp_relations().await?;
+        let may_be = |name: &String| {
+            temporary.all.contains(name) || known.as_ref().is_some_and(|known| known.catalog.is_system_name(name))
+        };
+        let has_any = !temporary.all.is_empty() || known.as_ref().is_some_and(|known| known.catalog.has_system_names());
+        let mut names = if has_any { planner::bare_system_views(sql) } else { Vec::new() };
+        names.retain(may_be);
+        if names.is_empty() {
+            return Ok(names);
+        }
+        let list: Vec<String> = names.iter().map(|name| quote_literal(&quote_identifier(name))).collect();
+        let asked = format!(
+            "SELECT n FROM unnest(ARRAY[{}]) AS u (n) WHERE pg_catalog.to_regclass(n)::oid::bigint >= {FIRST_USER_OID}",
+            list.join(", ")
+        );
+        let rows = self.rows_on(self.home, &planner::own_text(&asked)?).await?;
+        let found: Vec<_> = rows.iter().filter_map(|row| row.first()?.as_deref()).collect();
+        names.retain(|name| found.contains(&quote_identifier(name).as_bytes()));
+        Ok(names)
+    }
+
     /// To be called when anything may have changed what unqualified names mean.
     pub fn search_path_changed(&mut self) {
         self.search_path = None;

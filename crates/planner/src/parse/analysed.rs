@@ -394,6 +394,24 @@ impl Statement {
         statement
     }
 
+    /// An analysed statement with its schema before the name of each catalog that users' tables have too: PostgreSQL prints what is in
+    /// `pg_catalog` without one, and the search path of a text that is made of it may begin with another. `None` if there is none.
+    ///
+    /// # Errors
+    /// If the tree has a node that is not known.
+    pub fn with_catalogs_named(&self, catalog: &Catalog, temporary: &[String]) -> Result<Option<Self>> {
+        let Some(mut tree) = self.query_tree().filter(|_| catalog.has_system_names()).cloned() else { return Ok(None) };
+        let (items, mut found) = (tree.with_names()?, false);
+        let is_other = |name: &String| items.contains(name) || temporary.contains(name);
+        tree.change_tables(|name| {
+            if name.schemaname.is_empty() && catalog.is_system_name(&name.relname) && !is_other(&name.relname) {
+                (name.schemaname, found) = ("pg_catalog".to_owned(), true);
+            }
+            Ok(())
+        })?;
+        Ok(found.then(|| self.with_query_tree(tree)))
+    }
+
     /// The same with another statement in it; `None` if there is none in it, or it stays as it is.
     pub(crate) fn with_inner(&self, change: impl FnOnce(&Self) -> Result<Option<Self>>) -> Result<Option<Self>> {
         let mut statement = self.clone();

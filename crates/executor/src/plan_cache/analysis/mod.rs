@@ -176,7 +176,11 @@ impl Session {
             asked = self.analyse(&Request { place: Place::Block, ..request }).await?;
         }
         match asked {
-            Asked::Analysed(analysis) => Ok(Some(statement.analysed(&analysis))),
+            Asked::Analysed(analysis) => {
+                let analysed = statement.analysed(&analysis);
+                let named = analysed.with_catalogs_named(catalog, &temporary.all)?;
+                Ok(Some(named.unwrap_or(analysed)))
+            }
             Asked::Refused(_) | Asked::Locked | Asked::Impossible => Ok(None),
         }
     }
