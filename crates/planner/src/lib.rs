@@ -55,7 +55,9 @@ pub use ddl::node_options::{LIMIT_BASE, for_nodes};
 pub use dml::temp_placement::Late;
 pub use dml::{current_of, identity, sets_default};
 pub use expanded::{Expanded, ReadAs};
-pub use facts::clock::{at_one_moment, bodies_read_clock, reads_clock, some_moment, views_read_clock};
+pub use facts::clock::{
+    at_one_moment, bodies_read_clock, reads_clock, some_moment, views_read_clock, with_marked_words, with_typed_words,
+};
 pub use facts::code::Stored;
 pub use facts::effects::leavings;
 pub use facts::references::{Place, Reference, References, references};

@@ -107,6 +107,8 @@ impl Session {
         if !statement.has_moving_constant() {
             return self.plan_once(statement, call, known, Some(&now)).await;
         }
+        let typed = self.with_typed_words(statement, call).await?;
+        let statement = typed.as_ref().unwrap_or(statement);
         // PostgreSQL's analysis would read the clock for it.
         let read = match self.read_by_postgresql(statement, call, Meaning::Now).await? {
             None => self.read_by_postgresql(statement, call, Meaning::StatementTime).await?,
@@ -120,6 +122,16 @@ impl Session {
             None if default_reads_clock => self.plan_once(statement, call, known, now).await,
             None => first,
         }
+    }
+
+    /// The statement with types for words like `'now'` that get them from where they stand.
+    async fn with_typed_words(&mut self, statement: &Statement, call: &Call) -> Result<Option<Statement>> {
+        let Some(marked) = planner::with_marked_words(statement)? else { return Ok(None) };
+        let loaded = self.catalog().await?;
+        let search_path = self.search_path(&loaded.catalog).await?;
+        let temporary = self.temp_relations().await?;
+        let analysed = self.analysed(&marked, call, None, &loaded.catalog, &search_path, &temporary).await?;
+        analysed.map_or(Ok(None), |analysed| planner::with_typed_words(statement, &analysed))
     }
 
     /// Do views or functions, which may be put into the statement, read the clock?

@@ -10,15 +10,15 @@ use std::sync::Arc;
 
 use catalog::{Catalog, Meaning, Oid, Relation, meaning};
 use pg_query::protobuf::{
-    AlterTableCmd, AlterTableStmt, AlterTableType, ColumnDef, ConstrType, Constraint, DropBehavior, FuncCall,
-    ResTarget, SqlValueFunctionOp as Op, TypeCast,
+    AConst, AlterTableCmd, AlterTableStmt, AlterTableType, ColumnDef, ConstrType, Constraint, DropBehavior, FuncCall,
+    ResTarget, SqlValueFunctionOp as Op, TypeCast, TypeName,
 };
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
 use crate::context::Context;
 use crate::facts::functions::facts;
-use crate::parse::{Statement, StatementKind, bodies::statements_of, shape::is_moment};
+use crate::parse::{COMMON, Statement, StatementKind, bodies::statements_of, mark, shape::is_moment};
 use crate::plan::Plan;
 use crate::session::Moment;
 use crate::tree::{self, Ask, Get, Ref, Syntax, Walk};
@@ -130,6 +130,62 @@ fn code_reads_clock(statement: &Statement, mut add: impl FnMut(Ref<'_>, &mut Vec
         pending.extend(code.into_iter().map(Cow::Owned));
     }
     false
+}
+
+/// The statement with marks in the places of its words that get their types from where they stand (`SET at = 'now'`), for PostgreSQL to
+/// analyse; `None` if there are none, or too many.
+pub fn with_marked_words(statement: &Statement) -> Result<Option<Statement>> {
+    let is_about_rows = statement.kind.row_command().is_some() && !statement.sql.contains(COMMON);
+    let Some(mut tree) = statement.node().filter(|_| is_about_rows).cloned() else { return Ok(None) };
+    let words = put_for_words(&mut tree, |nth, _| tree::parse_expression(&format!("'{}'", mark(nth))).map(Some))?;
+    if words == 0 || words > MARKS_MAX { Ok(None) } else { statement.with_whole_tree(tree).map(Some) }
+}
+
+/// The statement with the types that PostgreSQL has given to the marks: `SET at = 'now'::timestamptz`. `None` if none is that of a date or
+/// a time.
+pub fn with_typed_words(statement: &Statement, marked: &Statement) -> Result<Option<Statement>> {
+    let (Some(mut tree), Some(analysed)) = (statement.node().cloned(), marked.node()) else { return Ok(None) };
+    // A mark that has also become something else is left alone, as one of which nothing is to be seen.
+    let (mut all, mut typed) = (Vec::new(), Vec::new());
+    analysed.each(|node| match node {
+        Ref::TypeCast(cast) => {
+            let text = cast.arg.get::<AConst>().and_then(tree::quoted).filter(|text| text.starts_with(COMMON));
+            let of = cast.type_name.as_ref().filter(|of| of.array_bounds.is_empty());
+            let is_time =
+                |of: &&TypeName| matches!(tree::own_name(&of.names), Some("timestamptz" | "timestamp" | "date"));
+            typed.extend(text.map(str::to_owned).zip(of.filter(is_time).cloned()));
+        }
+        Ref::AConst(constant) => all.extend(tree::quoted(constant).map(str::to_owned)),
+        _ => {}
+    })?;
+    let mut found = false;
+    put_for_words(&mut tree, |nth, word| {
+        let mark = mark(nth);
+        let mut types = typed.iter().filter(|(text, _)| text.starts_with(&mark));
+        let count = all.iter().filter(|text| text.contains(&mark)).count();
+        let Some((_, of)) = types.next().filter(|_| types.count() + 1 == count) else { return Ok(None) };
+        found = true;
+        let cast = TypeCast { arg: Some(Box::new(word.clone())), type_name: Some(of.clone()), location: -1 };
+        Ok(Some(cast.into_node()))
+    })?;
+    if found { statement.with_whole_tree(tree).map(Some) } else { Ok(None) }
+}
+
+/// So many different marks there are.
+const MARKS_MAX: u32 = 128;
+
+/// Puts something in the place of each word that no cast gives its type to, in their order; tells how many there are.
+fn put_for_words(tree: &mut impl Walk, mut instead: impl FnMut(u32, &Node) -> Result<Option<Node>>) -> Result<u32> {
+    let mut count = 0;
+    tree.put(|node| match &node.node {
+        Some(NodeEnum::TypeCast(cast)) if word_of(cast).is_some() => Ok(Some(node.clone())),
+        Some(NodeEnum::AConst(constant)) if tree::quoted(constant).is_some_and(is_moment) => {
+            count += 1;
+            if count > MARKS_MAX { Ok(None) } else { instead(count - 1, node) }
+        }
+        _ => Ok(None),
+    })?;
+    Ok(count)
 }
 
 /// Puts the constants in; was there any place for one?

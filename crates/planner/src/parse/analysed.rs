@@ -18,6 +18,7 @@ use pgerror::{PgError, Result};
 use super::printed::{check_meaning, say_plainly};
 use super::statement::{Statement, StatementKind};
 use crate::look_alikes::Qualifier;
+use crate::parse::marked::moment::COMMON;
 use crate::parse::shape::MOMENTS;
 use crate::tree::{self, Ask, Get, Ref, Syntax, Walk};
 
@@ -325,6 +326,8 @@ impl Statement {
             Ref::ColumnRef(column) => column.fields.len() > 2 || is_called(tree::last_name(&column.fields)),
             Ref::AIndirection(_) | Ref::WithClause(_) | Ref::MergeStmt(_) | Ref::MultiAssignRef(_) => true,
             Ref::JoinExpr(join) => join.is_natural,
+            // The type of a marked word is what PostgreSQL is asked for.
+            Ref::AConst(constant) => tree::quoted(constant).is_some_and(|text| text.starts_with(COMMON)),
             Ref::RangeVar(name) => {
                 catalog.relations_named(&name.relname).any(|relation| relation.kind == RelationKind::View)
             }

@@ -34,6 +34,7 @@ mod system_views;
 pub use analysed::{Analysis, Undeclared, Uses, naming_temporary};
 pub use executed::Executed;
 pub use marked::Marked;
+pub(crate) use marked::moment::{COMMON, mark};
 pub use shape::{Shape, without_constants};
 pub use statement::*;
 pub use system_views::bare_system_views;

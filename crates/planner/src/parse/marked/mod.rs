@@ -16,7 +16,7 @@ use super::analysed::Analysis;
 use crate::parse::shape::{LiteralKind, Shape};
 use crate::tree::{self, Ask, Get, Ref, Walk};
 
-mod moment;
+pub(super) mod moment;
 
 use moment::Moment;
 

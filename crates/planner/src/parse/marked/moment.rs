@@ -5,7 +5,7 @@
 //! no summer time, a `timestamptz`.
 
 /// How all marks begin: a year of which no statement speaks.
-pub(super) const COMMON: &str = "2986-0";
+pub(crate) const COMMON: &str = "2986-0";
 /// In a constant of type `bytea`, as PostgreSQL prints it.
 pub(super) const COMMON_IN_HEX: &str = "323938362d30";
 /// All that is left of a mark in a constant of type `"char"`.
@@ -19,7 +19,7 @@ const OF_UTC: &str = "+00";
 const YEARS: std::ops::RangeInclusive<u32> = 1000..=9999;
 
 /// The mark with this number, below 128.
-pub(super) fn mark(nth: u32) -> String {
+pub(crate) fn mark(nth: u32) -> String {
     format!("2986-{:02}-{:02}", 1 + nth / 28, 1 + nth % 28)
 }
 

@@ -1,0 +1,30 @@
+-- 'now' and its kin without a cast, whose place gives them their type, are the block's moment on every node.
+CREATE TABLE m (k int PRIMARY KEY, at timestamptz, local timestamp, day date, note text, raw bytea) /*dist: hash(k) | replication*/;
+CREATE TABLE first_touched (k int PRIMARY KEY) /*dist: replication*/;
+INSERT INTO first_touched VALUES (1);
+BEGIN;
+SELECT count(*) FROM first_touched;
+SELECT pg_sleep(0.05);
+INSERT INTO m (k, at, local, day, note, raw) VALUES (1, 'now', 'now', 'today', 'now', 'now'), (2, 'now', 'now', 'today', 'today', 'now'),
+  (3, 'now', 'now', 'today', 'now', 'now'), (4, 'now', 'now', 'today', 'now', 'now');
+INSERT INTO m SELECT g, timestamptz 'now', timestamp 'now', date 'yesterday', 'now', 'now' FROM generate_series(5, 12) g;
+SELECT count(*), bool_and(at = now()), bool_and(local = localtimestamp), bool_and(day IN (current_date, current_date - 1)), count(DISTINCT at) FROM m;
+SELECT note, encode(raw, 'escape') FROM m ORDER BY k;
+SELECT count(*) FROM m WHERE at = 'now';
+SELECT count(*) FROM m WHERE at = 'now' AND note = 'now';
+SELECT count(*) FROM m WHERE at BETWEEN 'yesterday' AND 'now' AND day < 'tomorrow' AND local <= 'now';
+UPDATE m SET at = '2000-01-01';
+UPDATE m SET at = 'now', note = 'now' WHERE day >= 'yesterday';
+SELECT count(*) FROM m WHERE at = now() AND note = 'now';
+UPDATE m SET (at, note) = ('now', 'today') WHERE k > 3;
+SELECT count(*) FROM m WHERE at = now() AND note = 'today';
+DELETE FROM m WHERE at = 'now' AND k > 6;
+SELECT count(*), count(DISTINCT at), bool_and(at = now()) FROM m;
+SELECT 'now', note = 'now', at = 'now' FROM m ORDER BY k LIMIT 2;
+COMMIT;
+BEGIN;
+SELECT count(*) FROM first_touched;
+PREPARE later AS UPDATE m SET at = 'now' WHERE k > $1;
+EXECUTE later(0);
+SELECT count(DISTINCT at) FROM m;
+COMMIT;
