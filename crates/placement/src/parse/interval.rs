@@ -36,8 +36,11 @@ fn integer(text: &[u8]) -> Option<i64> {
         digits => (false, digits),
     };
     let is_number = !digits.is_empty() && digits.len() <= 10 && digits.iter().all(u8::is_ascii_digit);
+    if !is_number {
+        return None;
+    }
     let value = digits.iter().fold(0, |value, digit| value * 10 + i64::from(digit - b'0'));
-    is_number.then_some(if is_negative { -value } else { value })
+    Some(if is_negative { -value } else { value })
 }
 
 /// Of less than a minute, to the microsecond.
