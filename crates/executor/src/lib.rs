@@ -51,6 +51,7 @@ pub use backend::statement_figures::Cost;
 pub use backend::type_ids::{NodeTypes, TypesOfNodes};
 pub use block::Mode;
 pub use commands::closed_to_clients;
+pub use commands::plan::ServerFiles;
 pub use copy::input::CopySource;
 pub use copy::to::CopySink;
 pub use dml::insert_pipeline::Arrival;

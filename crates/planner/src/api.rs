@@ -1,10 +1,13 @@
 //! What others ask of the planner with a catalog and a session.
 
+use std::borrow::Cow;
+
 use catalog::{Catalog, NodeId, Oid};
 use pg_query::NodeEnum;
 use pgerror::Result;
 
 use crate::context::{Context, Planner};
+use crate::distribution::redistribute::as_alter_table;
 use crate::dml::temp_placement::{self, Late};
 use crate::driver::Driver;
 use crate::expanded::{self, Expanded};
@@ -32,6 +35,17 @@ fn context_of<'a>(statement: &'a Statement, catalog: &'a Catalog, session: &'a S
 /// Errors: 0A000 for what cannot be run correctly, with a hint; others (42P16, 42703, …) where our own clauses are wrong.
 pub fn plan(statement: &Statement, catalog: &Catalog, session: &SessionFacts<'_>) -> Result<Plan> {
     Driver.plan(&context_of(statement, catalog, session), statement)
+}
+
+/// A schema change as PostgreSQL can be asked about it, where it may refuse it before anything of ours is looked at.
+pub fn as_schema_change(statement: &Statement) -> Option<Cow<'_, str>> {
+    match &statement.kind {
+        StatementKind::CreateTable | StatementKind::AlterTable | StatementKind::CreateIndex => {
+            Some(Cow::Borrowed(&statement.node_sql))
+        }
+        StatementKind::Redistribute(moved) => Some(Cow::Owned(as_alter_table(moved))),
+        _ => None,
+    }
 }
 
 /// The views of a statement that its plan replaces by their definitions, since it moves rows.

@@ -48,7 +48,7 @@ mod with;
 use syntax as tree;
 
 pub use api::{
-    changes_current, check_stored, expanded_views, hindered_tables, late_defaults, locked_copies, names_in_from, plan,
+    as_schema_change, changes_current, check_stored, expanded_views, hindered_tables, late_defaults, locked_copies, names_in_from, plan,
     refresh_as, refreshed, runs_apart, views_first, wanted_bodies, with_places,
 };
 pub use ddl::node_options::{LIMIT_BASE, for_nodes};

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use executor::{Completion, CopySink, CopySource};
+use executor::{Completion, CopySink, CopySource, ServerFiles};
 use pgerror::{PgError, Result, SqlState};
 use planner::parse::{CopyEndpoint, CopyStatement, Statement, StatementKind};
 use planner::{CopyFrom, CopyHome, CopyTo};
@@ -13,23 +13,25 @@ use crate::protocol::socket::Socket;
 impl ClientSession {
     pub(crate) async fn copy_from(&mut self, plan: &CopyFrom, statement: &Statement) -> Result<Completion> {
         let copy = copy_statement(statement)?;
-        self.may_read(copy).await?;
         let source = source(&copy.source, &mut self.socket)?;
         self.session.copy_from(plan, copy, &statement.sql, source).await
     }
 
     pub(crate) async fn copy_home(&mut self, plan: &CopyHome, statement: &Statement) -> Result<Completion> {
         let copy = copy_statement(statement)?;
-        self.may_read(copy).await?;
         let source = source(&copy.source, &mut self.socket)?;
         self.session.copy_home(plan, copy, &statement.sql, source).await
     }
 
-    async fn may_read(&mut self, copy: &CopyStatement) -> Result<()> {
-        match copy.source {
-            CopyEndpoint::File(_) => self.session.require_role("pg_read_server_files", "from").await,
-            CopyEndpoint::Client | CopyEndpoint::Program(_) => Ok(()),
-        }
+    /// Before anything else of a COPY is looked at, its table included.
+    pub(crate) async fn may_copy(&mut self, copy: &CopyStatement) -> Result<()> {
+        let wanted = match (&copy.source, copy.is_from) {
+            (CopyEndpoint::Client, _) => return Ok(()),
+            (CopyEndpoint::Program(_), _) => ServerFiles::Execute,
+            (CopyEndpoint::File(_), true) => ServerFiles::Read,
+            (CopyEndpoint::File(_), false) => ServerFiles::Write,
+        };
+        self.session.may_copy(wanted).await
     }
 
     pub(crate) async fn copy_to(&mut self, plan: &CopyTo, statement: &Statement) -> Result<Completion> {
@@ -37,10 +39,7 @@ impl ClientSession {
         let (watch, writer) = self.socket.watched_writer();
         let sink = match &copy.source {
             CopyEndpoint::Client => CopySink::Client(writer),
-            CopyEndpoint::File(path) => {
-                self.session.require_role("pg_write_server_files", "to").await?;
-                CopySink::File(checked_path(path)?)
-            }
+            CopyEndpoint::File(path) => CopySink::File(checked_path(path)?),
             CopyEndpoint::Program(_) => return Err(no_program()),
         };
         let cancel = self.session.cancel_set();

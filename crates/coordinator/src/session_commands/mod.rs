@@ -32,6 +32,10 @@ impl ClientSession {
                 Completion::tag("START TRANSACTION")
             }
             StatementKind::Transaction(transaction) => self.transaction(transaction).await?,
+            StatementKind::Copy(copy) => {
+                self.may_copy(copy).await?;
+                return Ok(None);
+            }
             StatementKind::Lock => {
                 self.require_block_or_several("LOCK TABLE")?;
                 return Ok(None);

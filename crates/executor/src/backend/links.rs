@@ -151,6 +151,8 @@ impl Resting {
 pub(crate) struct Links {
     cluster: Arc<Cluster>,
     identity: Identity,
+    /// Names that the session's role has had since the session began: older backends show them.
+    earlier_names: Vec<String>,
     home: NodeId,
     /// A number of this session's own, to spread work over nodes.
     number: usize,
@@ -196,6 +198,7 @@ impl Links {
         Self {
             cluster,
             identity,
+            earlier_names: Vec::new(),
             home,
             number,
             leased: LinkSet::default(),
@@ -213,6 +216,11 @@ impl Links {
 
     pub(crate) fn identity(&self) -> &Identity {
         &self.identity
+    }
+
+    /// Is, or was, this the name of the role that has logged in?
+    pub(crate) fn is_own_name(&self, name: &str) -> bool {
+        self.identity.user == name || self.earlier_names.iter().any(|earlier| earlier == name)
     }
 
     /// A number of this session's own, to spread work over nodes.
@@ -343,6 +351,12 @@ impl Links {
             true => self.drawn.check(link.drawn.as_ref(), leaves),
             false => Ok(()),
         };
+        // It has got another name meanwhile.
+        if link.user() != self.identity.user {
+            let earlier = std::mem::replace(&mut self.identity.user, link.user().to_owned());
+            self.earlier_names.push(earlier);
+            self.cancel.activity().comes_to(&self.identity.database, &self.identity.user);
+        }
         self.leases += 1;
         self.leased.0.insert(slot, LeasedConnection { earlier: self.leases, ..LeasedConnection::new(link) });
         drawn_are_here

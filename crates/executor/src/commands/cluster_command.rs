@@ -32,6 +32,7 @@ impl Session {
                 "DROP NODE GROUP"
             }
             ClusterCommand::CleanConnection(target) => {
+                self.require_superuser("CLEAN CONNECTION").await?;
                 if let CleanTarget::Nodes(names) | CleanTarget::Coordinators(names) = target {
                     let loaded = self.catalog().await?;
                     let is_known = |name: &String| known(&loaded.catalog).any(|node| node.name == *name);

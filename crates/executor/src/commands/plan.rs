@@ -4,7 +4,7 @@ use bytes::Bytes;
 use catalog::{Catalog, Meaning, NodeId, Oid};
 use pgerror::{PgError, Result, SqlState, field};
 use pgproto::backend::Field;
-use planner::{Expanded, Moment, OutputColumn, Plan, ReadAs, SessionFacts, Statement, StatementKind};
+use planner::{DdlPlan, Expanded, Moment, OutputColumn, Plan, ReadAs, SessionFacts, Statement, StatementKind};
 
 use crate::backend::call::Call;
 use crate::backend::isolation::Isolation;
@@ -32,6 +32,10 @@ impl Session {
                 Box::pin(self.auto_replicate(&moves)).await?;
                 Box::pin(self.plan(statement, call, known)).await
             }
+            Ok(Plan::Ddl(ddl)) if !ddl.moves.is_empty() => {
+                self.may_give_way(statement, &ddl).await?;
+                Ok(Plan::Ddl(ddl))
+            }
             Ok(plan) => Ok(plan),
             // PostgreSQL has said it already.
             Err(error) if is_of_postgresql(&error) => Err(error),
@@ -40,6 +44,7 @@ impl Session {
             {
                 if let Some(sql) = describable(statement) {
                     self.describe(&sql, &call.fragment_types(&sql)).await?;
+                    self.refuse_without_rights(&sql, call).await?;
                 }
                 self.try_on_home(statement).await?;
                 Err(error)
@@ -51,22 +56,39 @@ impl Session {
         }
     }
 
+    /// Before tables are moved for a schema change PostgreSQL is asked whether the user may make it. Tables of others do not
+    /// give way to it.
+    async fn may_give_way(&mut self, statement: &Statement, ddl: &DdlPlan) -> Result<()> {
+        let notices = self.take_notices();
+        let tried = self.try_on_home(statement).await;
+        // They come when it is done.
+        self.take_notices();
+        self.notices = notices;
+        tried?;
+        self.must_own(&ddl.moves).await.map_err(|error| match error.code() {
+            // Outside a transaction nothing was tried.
+            SqlState::INSUFFICIENT_PRIVILEGE if !ddl.outside_transaction => {
+                PgError::unsupported("a schema change for which another's table would get another distribution")
+                    .detail(format!("{}.", error.message()))
+                    .hint("Let its owner run ALTER TABLE … DISTRIBUTE BY first.")
+            }
+            _ => error,
+        })
+    }
+
     /// We refuse a DDL statement: if PostgreSQL would too, its error is the better one. It is tried on the home node and
     /// taken back.
     async fn try_on_home(&mut self, statement: &Statement) -> Result<()> {
-        use StatementKind::{AlterTable, CreateIndex, CreateTable};
-        if !matches!(statement.kind, CreateTable | AlterTable | CreateIndex) {
-            return Ok(());
-        }
+        let Some(sql) = planner::as_schema_change(statement) else { return Ok(()) };
         let home = self.home;
         if self.in_block() {
             self.run_on(home, "SAVEPOINT loxo_try").await?;
-            let tried = self.run_on(home, &statement.node_sql).await;
+            let tried = self.run_on(home, &sql).await;
             self.run_on(home, "ROLLBACK TO loxo_try; RELEASE loxo_try").await?;
             return about_the_statement(tried);
         }
         self.begin_own(Isolation::ReadCommitted, Vec::new(), false);
-        let tried = self.run_on(home, &statement.node_sql).await;
+        let tried = self.run_on(home, &sql).await;
         self.rollback().await;
         match tried {
             // The transaction is ours.
@@ -431,17 +453,30 @@ impl Session {
         result
     }
 
-    /// The role the session acts as and whether it may read or write files of the server.
-    pub async fn require_role(&mut self, role: &str, what: &str) -> Result<()> {
+    /// May the session's role do with the server's files what a COPY of this kind does? That it may not is PostgreSQL's to say:
+    /// the words are those of its version.
+    pub async fn may_copy(&mut self, what: ServerFiles) -> Result<()> {
+        let (role, without_effect) = match what {
+            ServerFiles::Read => ("pg_read_server_files", "COPY pg_catalog.pg_class FROM '/dev/null'"),
+            ServerFiles::Write => ("pg_write_server_files", "COPY (SELECT) TO '/dev/null'"),
+            ServerFiles::Execute => ("pg_execute_server_program", "COPY (SELECT) TO PROGRAM ':'"),
+        };
         let sql = format!("SELECT pg_catalog.pg_has_role({}, 'USAGE')", catalog::quote_literal(role));
         let rows = self.rows_on(self.home, &sql).await?;
         if rows.first().and_then(|row| row.first()?.as_deref()) == Some(b"t") {
             return Ok(());
         }
-        Err(PgError::new(SqlState::INSUFFICIENT_PRIVILEGE, format!("permission denied to COPY {what} a file"))
-            .detail(format!("Only roles with privileges of the \"{role}\" role may COPY {what} a file."))
-            .hint("Anyone can COPY to stdout or from stdin. psql's \\copy command also works for anyone."))
+        self.rows_on(self.home, without_effect).await.map(drop)
     }
+}
+
+/// What a COPY with a file or a program wants of the server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub enum ServerFiles {
+    Read,
+    Write,
+    Execute,
 }
 
 fn with_other_rights(read: &ReadAs) -> PgError {
@@ -468,9 +503,10 @@ fn is_of_postgresql(error: &PgError) -> bool {
     error.get(field::ROUTINE).is_some()
 }
 
-/// An error about the home node's own rows (class 23) says nothing of the statement.
+/// An error about the home node's own rows (class 23) says nothing of the statement, nor one about a column that only we name.
 fn about_the_statement<T>(tried: Result<T>) -> Result<()> {
     match tried {
+        Err(error) if error.message().starts_with("column \"loxo:\"") => Ok(()),
         Err(error) if !error.code().as_str().starts_with("23") => Err(error),
         _ => Ok(()),
     }

@@ -32,7 +32,7 @@ impl Session {
     }
 
     /// As for any ALTER TABLE. The locks alone others may take who may write the tables.
-    async fn must_own(&mut self, moves: &[Redistribute]) -> Result<()> {
+    pub(crate) async fn must_own(&mut self, moves: &[Redistribute]) -> Result<()> {
         for Redistribute { target, .. } in moves {
             let owned = format!(
                 "SELECT FROM pg_class WHERE oid = {}::regclass AND pg_has_role(relowner, 'USAGE')",

@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 
 use catalog::NodeId;
-use pgerror::{PgError, Result};
+use pgerror::{PgError, Result, SqlState};
 use planner::Gather;
 
 use crate::backend::call::Call;
@@ -72,5 +72,13 @@ impl Session {
         let checked = self.node_plan(self.home, self.mode(), &format!("EXPLAIN {sql}"), call).await;
         self.release();
         checked.map(drop)
+    }
+
+    /// PostgreSQL looks at rights, also on functions, when it is about to run a statement: before we have anything to say of it.
+    pub(crate) async fn refuse_without_rights(&mut self, sql: &str, call: &Call) -> Result<()> {
+        match self.require_rights(sql, call).await {
+            Err(error) if error.code() == SqlState::INSUFFICIENT_PRIVILEGE => Err(error),
+            _ => Ok(()),
+        }
     }
 }

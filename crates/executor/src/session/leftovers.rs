@@ -214,7 +214,7 @@ impl Session {
         }
         let is_start = match name {
             "role" => value == "none",
-            "session_authorization" => value == self.links.identity().user,
+            "session_authorization" => self.links.is_own_name(value),
             _ => false,
         };
         let command = set_command(name, value, false);

@@ -190,7 +190,7 @@ impl Session {
             Who::This => true,
             Who::Another => false,
             Who::AtStart if name == "role" => value == "none" || self.may_start_as(from, value).await?,
-            Who::AtStart => value == self.links.identity().user,
+            Who::AtStart => self.links.is_own_name(value),
         };
         if is_known { Ok(()) } else { Err(refused) }
     }

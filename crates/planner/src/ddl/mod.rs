@@ -13,7 +13,7 @@ use pgerror::{PgError, Result, SqlState};
 use crate::context::{Context, Named};
 use crate::facts::{code, functions};
 use crate::parse::{ClusterCommand, Statement};
-use crate::plan::{DdlKind, DdlPlan, Effect, Elsewhere, Fill, Forward, Plan};
+use crate::plan::{Concurrent, DdlKind, DdlPlan, Effect, Elsewhere, Fill, Forward, Plan};
 use crate::tree::{self, Get};
 
 mod add_column;
@@ -197,6 +197,7 @@ fn as_it_stands(statement: &Statement, nodes: Vec<NodeId>, kind: DdlKind) -> Ddl
         temporary: false,
         of_all_databases: statement.node().is_some_and(shared::is_shared),
         outside_transaction: false,
+        concurrent: None,
         undo: None,
         follow_up: None,
         fills_by: None,
@@ -440,6 +441,13 @@ impl Ddl<'_> {
         let mut plan = if is_relation { self.drop_relations(drop)? } else { self.everywhere(DdlKind::Schema) };
         plan.effects.push(Effect::ForgetMissing);
         plan.outside_transaction = drop.concurrent;
+        if kind == ObjectIndex && plan.elsewhere == Elsewhere::Same {
+            // Another node may lack an index that could not be made CONCURRENTLY on all of them.
+            let lenient = NodeEnum::DropStmt(DropStmt { missing_ok: true, ..drop.clone() });
+            plan.elsewhere = Elsewhere::Without(tree::deparse(&lenient)?);
+            let dropped = drop.objects.first().and_then(relation_name).filter(|_| drop.concurrent);
+            plan.concurrent = dropped.map(|name| Concurrent::Dropped(quoted(&name)));
+        }
         Ok(boxed(plan))
     }
 
@@ -486,4 +494,10 @@ fn table_of(names: &[String]) -> Option<RangeVar> {
         [.., schema, name] => Some(tree::table(schema, name, None)),
         [] => None,
     }
+}
+
+/// The name as SQL.
+fn quoted(name: &RangeVar) -> String {
+    let parts = [&name.schemaname, &name.relname].into_iter().filter(|part| !part.is_empty());
+    parts.map(|part| catalog::quote_identifier(part)).collect::<Vec<_>>().join(".")
 }

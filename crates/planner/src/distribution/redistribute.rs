@@ -49,12 +49,21 @@ pub(crate) fn redistribute(ctx: &Context<'_>, statement: &Redistribution) -> Res
     Ok(Plan::Redistribute(moved(ctx, &target, &placement, false)?))
 }
 
-/// No table, or a system's: PostgreSQL says so, or skips it under IF EXISTS. No relation has such a column.
+/// No table, or a system's: PostgreSQL says so, or skips it under IF EXISTS.
 fn unknown(ctx: &Context<'_>, statement: &Redistribution) -> Plan {
+    Plan::Forward(Forward {
+        nodes: vec![ctx.home()],
+        sql: as_alter_table(statement),
+        writes: true,
+        is_snapshot_independent: false,
+    })
+}
+
+/// What PostgreSQL refuses of an ALTER TABLE of this table, it refuses of this. No relation has such a column.
+pub(crate) fn as_alter_table(statement: &Redistribution) -> String {
     let schema = statement.schema.as_deref().map(|schema| format!("{}.", quote_identifier(schema))).unwrap_or_default();
     let (if_exists, name) = (if statement.if_exists { "IF EXISTS " } else { "" }, quote_identifier(&statement.name));
-    let sql = format!("ALTER TABLE {if_exists}{schema}{name} DROP COLUMN \"loxo:\"");
-    Plan::Forward(Forward { nodes: vec![ctx.home()], sql, writes: true, is_snapshot_independent: false })
+    format!("ALTER TABLE {if_exists}{schema}{name} DROP COLUMN \"loxo:\"")
 }
 
 /// A table and all below it, on their way to another placement, if constraints allow that. What is below comes first: a

@@ -1,5 +1,6 @@
 //! The datanodes, the gtm and the ways to them: what all connections of a coordinator share.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -274,6 +275,26 @@ impl Cluster {
         Ok(self.pool.idle_link(&address, identity, login.stamp, heard_of, drawn))
     }
 
+    /// How sessions of a role start now that has come in under this login. It may have got another name since, which its sessions go by
+    /// from then on, and another role its old one.
+    async fn login_by_present_name(&self, identity: &mut Cow<'_, Identity>, login: &Login) -> Result<Arc<Login>> {
+        let now = self.login(&identity.user).await?;
+        let (Some(role), true) = (login.role, now.role != login.role) else { return Ok(now) };
+        let rows = self.query_as_service(self.home(), &role.name_sql()).await?;
+        match rows.into_iter().next().and_then(|row| row.into_iter().next().flatten()) {
+            Some(name) => {
+                identity.to_mut().user = String::from_utf8_lossy(&name).into_owned();
+                self.login(&identity.user).await
+            }
+            // It is gone, and another one bears its name.
+            None if now.role.is_some_and(|now| now.server == role.server) => Err(PgError::new(
+                SqlState::INVALID_AUTHORIZATION,
+                format!("role \"{}\" does not exist", identity.user),
+            )),
+            None => Ok(now),
+        }
+    }
+
     /// A link for a session: one that was opened under its login and knows no settings of applications but these, or else a new one.
     pub(crate) async fn link_for(
         &self,
@@ -284,20 +305,21 @@ impl Cluster {
         drawn: Option<&Arc<Drawn>>,
     ) -> Result<Box<Link>> {
         let address = self.address(node)?;
-        let mut place = self.pool.place(node, &address, identity, login.stamp, heard_of, drawn).await?;
+        let mut identity = Cow::Borrowed(identity);
+        let mut place = self.pool.place(node, &address, &identity, login.stamp, heard_of, drawn).await?;
         for _ in 0..OPENED_MAX {
             let now = match place {
                 Place::Idle(link) => return Ok(link),
-                Place::Free(_) => self.login(&identity.user).await?,
+                Place::Free(_) => self.login_by_present_name(&mut identity, login).await?,
             };
             let Place::Free(permit) = place else { break };
-            let link = self.pool.open(node, &address, identity, now.clone(), permit).await?;
+            let link = self.pool.open(node, &address, &identity, now.clone(), permit).await?;
             // Had it been changed meanwhile, nobody could say what the backend has.
             if self.login(&identity.user).await?.stamp == now.stamp {
                 return Ok(link);
             }
             drop(link);
-            place = self.pool.place(node, &address, identity, login.stamp, heard_of, drawn).await?;
+            place = self.pool.place(node, &address, &identity, login.stamp, heard_of, drawn).await?;
         }
         Err(PgError::new(
             SqlState::CANNOT_CONNECT_NOW,

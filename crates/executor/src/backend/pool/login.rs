@@ -20,9 +20,35 @@ const SEPARATOR: char = '\u{1}';
 /// The stamp of links that only the coordinator itself uses.
 pub(crate) const SERVICE: u64 = 0;
 
+/// A role by what does not change when it gets another name. Another primary datanode may have other numbers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Role {
+    pub(crate) oid: u32,
+    /// `system_identifier` of the primary datanode.
+    pub(crate) server: i64,
+}
+
+impl Role {
+    fn of(facts: &str) -> Option<Self> {
+        let mut words = facts.split(' ');
+        Some(Self { oid: words.next()?.parse().ok()?, server: words.next()?.parse().ok()? })
+    }
+
+    /// Gives its name.
+    pub(super) fn name_sql(self) -> String {
+        format!(
+            "SELECT r.rolname FROM pg_catalog.pg_roles r, pg_catalog.pg_control_system() s \
+             WHERE r.oid = {} AND s.system_identifier = {}",
+            self.oid, self.server
+        )
+    }
+}
+
 /// How a user's sessions start.
 #[derive(Debug, Default)]
 pub(crate) struct Login {
+    /// `None`: there is no such role, or nobody has asked.
+    pub(crate) role: Option<Role>,
     /// Two logins of a user with the same stamp are the same.
     pub(crate) stamp: u64,
     /// From `pg_db_role_setting`.
@@ -101,7 +127,8 @@ impl Login {
         let pairs = settings.split(SEPARATOR).filter_map(|setting| setting.split_once('='));
         let settings = pairs.map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned())).collect();
         let limits = Limits::of(&limits);
-        Self { stamp: hasher.finish().max(SERVICE + 1), settings, defaults: OnceLock::new(), limits }
+        let role = Role::of(&facts);
+        Self { role, stamp: hasher.finish().max(SERVICE + 1), settings, defaults: OnceLock::new(), limits }
     }
 
     /// The commands that give a backend that was opened under `other` this login's settings.
@@ -133,7 +160,7 @@ impl Login {
 /// What the server looks at when a user connects, and the settings from the weakest to the strongest.
 pub(super) fn login_sql(user: &str) -> String {
     format!(
-        "SELECT pg_catalog.concat_ws(' ', r.oid, r.rolcanlogin, r.rolsuper, \
+        "SELECT pg_catalog.concat_ws(' ', r.oid, (SELECT s.system_identifier FROM pg_catalog.pg_control_system() s), r.rolcanlogin, r.rolsuper, \
            pg_catalog.has_database_privilege(r.oid, d.oid, 'CONNECT')), \
          (SELECT pg_catalog.string_agg(u.setting, pg_catalog.chr({}) ORDER BY s.setrole <> 0, s.setdatabase <> 0, u.number) \
           FROM pg_catalog.pg_db_role_setting s, pg_catalog.unnest(s.setconfig) WITH ORDINALITY u(setting, number) \
@@ -163,6 +190,12 @@ mod tests {
         let login = login("1 t t", "a=1\u{1}b=x=y\u{1}a=2");
         assert_eq!(login.settings.get("a").map(String::as_str), Some("2"));
         assert_eq!(login.settings.get("b").map(String::as_str), Some("x=y"));
+    }
+
+    #[test]
+    fn a_role_is_known_by_its_number_on_a_server() {
+        assert_eq!(login("16384 -7 t f t", "").role, Some(Role { oid: 16384, server: -7 }));
+        assert_eq!(Login::of(None).role, None);
     }
 
     #[test]

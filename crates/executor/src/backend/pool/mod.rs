@@ -196,6 +196,11 @@ impl Link {
         &self.database
     }
 
+    /// Whom its backend has logged in, by the name that he had then.
+    pub(crate) fn user(&self) -> &str {
+        &self.user
+    }
+
     /// The link, for another session than the one whose values of sequences it has: that gets them first, also if the other one does not
     /// wait so long. `None` if it cannot be used any more.
     async fn without_drawn(mut self: Box<Self>) -> Option<Box<Self>> {
