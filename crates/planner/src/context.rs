@@ -290,6 +290,28 @@ impl<'a> Context<'a> {
         self.catalog.relation(schema, &name.relname).map_or(Ok(Named::Home(None)), |relation| self.named(relation))
     }
 
+    /// A type in `pg_temp`, which the home node alone has, in words.
+    ///
+    /// # Errors
+    /// 0A000 if PostgreSQL, which has read the statement, may have left out the schema of one that a bare name does not mean.
+    pub fn temporary_type(&self, of: &TypeName) -> Result<Option<String>> {
+        let (schema, name) = tree::qualified(&of.names);
+        let known = || self.session.temp_types.iter().find(|known| known.name == name);
+        let is_temporary = match schema {
+            Some(schema) => tree::is_temporary_schema(schema),
+            None => match known() {
+                Some(known) if known.is_hidden && self.analysis.is_some() => {
+                    return Err(PgError::unsupported(format!(
+                        "the temporary type \"{name}\", which another of its name may hide,"
+                    ))
+                    .hint("Leave pg_temp out of search_path, or give it another name."));
+                }
+                known => known.is_some_and(|known| !known.is_hidden),
+            },
+        };
+        Ok(is_temporary.then(|| format!("the temporary type \"{name}\"")))
+    }
+
     /// Does the name mean something in `pg_temp`?
     pub fn is_temporary(&self, name: &RangeVar) -> bool {
         match name.schemaname.as_str() {

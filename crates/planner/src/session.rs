@@ -19,6 +19,15 @@ pub struct Expected {
     pub cost: f64,
 }
 
+/// A type in `pg_temp`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct TempType {
+    pub name: String,
+    /// A bare name means another one.
+    pub is_hidden: bool,
+}
+
 /// Facts of one session at the time of one statement.
 #[derive(Clone, Debug)]
 pub struct SessionFacts<'a> {
@@ -34,6 +43,8 @@ pub struct SessionFacts<'a> {
     pub temp_code: &'a [TempCode],
     /// Functions in `pg_temp`.
     pub temp_functions: &'a [Function],
+    /// Types in `pg_temp`, rows of its tables among them.
+    pub temp_types: &'a [TempType],
     /// `$1`, `$2`, …; may be shorter than the statement's parameters.
     pub parameters: &'a [Parameter<'a>],
     /// The statement's result columns as a datanode described them. Needed for CREATE TABLE AS without a clause; allows

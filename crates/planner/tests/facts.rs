@@ -408,6 +408,7 @@ fn session(search_path: &[String]) -> planner::SessionFacts<'_> {
         temp_views: &[],
         temp_code: &[],
         temp_functions: &[],
+        temp_types: &[],
         parameters: &[],
         describe: None,
         in_transaction: false,

@@ -26,6 +26,7 @@ fn answer(sql: &str) -> String {
         temp_views: &[],
         temp_code: &[],
         temp_functions: &[],
+        temp_types: &[],
         parameters: &[
             Parameter { type_oid: 20, value: ParameterValue::Text(b"42") },
             Parameter { type_oid: 20, value: ParameterValue::Unknown },

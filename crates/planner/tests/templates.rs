@@ -127,6 +127,7 @@ fn facts<'a>(path: &'a [String], parameters: &'a [Parameter<'a>], in_transaction
         temp_views: &[],
         temp_code: &[],
         temp_functions: &[],
+        temp_types: &[],
         parameters,
         describe: None,
         in_transaction,

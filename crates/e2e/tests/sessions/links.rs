@@ -415,3 +415,39 @@ fn what_settings_say_while_they_change_is_no_news_of_a_statement() {
         assert!(told.error.is_none() && told.notices.is_empty(), "{sql}: {:?} {:?}", told.error, told.notices);
     }
 }
+
+/// Another role may get the old name: who has come in stays the role that it was, on connections that are made for it later too.
+#[test]
+fn sessions_go_on_when_their_role_gets_another_name() {
+    const WHO: &str = "SELECT session_user, current_user, count(*) FROM t";
+    let cluster = Cluster::start(2, 1).expect("a cluster");
+    let side = Side { port: cluster.coordinators()[0], is_cluster: true };
+    let mut admin = side.connect("postgres");
+    side.set_up(
+        &mut admin,
+        &[
+            "CREATE TABLE t (k int) /*dist: HASH (k)*/",
+            "INSERT INTO t SELECT generate_series(1, 20)",
+            "CREATE ROLE early LOGIN",
+            "GRANT SELECT ON t TO early",
+        ],
+    );
+    let mut open = side.connect("early");
+    assert_eq!(open.strings(WHO).expect("an answer"), [["early", "early", "20"]]);
+    let refused = open.run("CLEAN CONNECTION TO ALL FOR DATABASE postgres").expect_err("not a superuser");
+    assert_eq!(refused.code(), SqlState::INSUFFICIENT_PRIVILEGE);
+    admin.run("ALTER ROLE early RENAME TO later").expect("another name");
+    // No connection of the old name is left.
+    admin.run("CLEAN CONNECTION TO ALL FOR DATABASE postgres").expect("no idle connections");
+    assert_eq!(open.strings(WHO).expect("an answer"), [["later", "later", "20"]]);
+    admin.run("CREATE ROLE early LOGIN").expect("another role");
+    admin.run("CLEAN CONNECTION TO ALL FOR DATABASE postgres").expect("no idle connections");
+    assert_eq!(open.strings(WHO).expect("an answer"), [["later", "later", "20"]]);
+    let refused = side.connect("early").run("SELECT count(*) FROM t").expect_err("the new role has no rights");
+    assert_eq!(refused.code(), SqlState::INSUFFICIENT_PRIVILEGE);
+    admin.run("REVOKE ALL ON t FROM later").expect("no rights");
+    admin.run("DROP ROLE later").expect("no role");
+    admin.run("CLEAN CONNECTION TO ALL FOR DATABASE postgres").expect("no idle connections");
+    let gone = open.run("SELECT 1").expect_err("its role is gone");
+    assert_eq!(gone.code(), SqlState::INVALID_AUTHORIZATION);
+}

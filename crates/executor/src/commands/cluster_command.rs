@@ -82,9 +82,11 @@ impl Session {
                 "ALTER DATABASE"
             }
             ClusterCommand::CreateBarrier => {
+                self.require_superuser("CREATE BARRIER").await?;
                 return Err(PgError::unsupported("CREATE BARRIER").hint("Back up the datanodes while no one writes."));
             }
             ClusterCommand::PauseCluster => {
+                self.require_superuser("PAUSE CLUSTER").await?;
                 return Err(PgError::unsupported("PAUSE CLUSTER").hint("Stop the coordinators: `loxo down`."));
             }
         };

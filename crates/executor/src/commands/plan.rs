@@ -315,6 +315,7 @@ impl Session {
                 temp_views: &temporary.views,
                 temp_code: &temporary.code,
                 temp_functions: &temporary.functions,
+                temp_types: &temporary.types,
                 parameters: &parameters,
                 describe: columns.as_deref(),
                 now,

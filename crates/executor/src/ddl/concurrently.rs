@@ -37,7 +37,7 @@ impl Session {
         };
         let changed = match (&done, &indexes) {
             (Err(_), Some(indexes)) => self.become_alike(indexes, &ddl.nodes).await,
-            _ => true,
+            _ => false,
         };
         let noted = self
             .atomically(async |this| {
@@ -73,7 +73,7 @@ impl Session {
             Ok(_) => None,
             Err(_) => {
                 let now = self.context.query_as_service(primary, &indexes_sql(&before.is_of_table())).await?;
-                let names: Vec<String> = now.iter().map(|row| Ok(text(row, 2)?.to_owned())).collect::<Result<_>>()?;
+                let names = names_in(&now)?;
                 let names = names.into_iter().filter(|name| !before.names.contains(name)).collect();
                 Some(Indexes { names, ..before })
             }
@@ -106,8 +106,7 @@ impl Session {
     async fn indexes(&mut self, condition: &str) -> Result<Option<Indexes>> {
         let rows = self.rows_on(self.home, &planner::own_text(&indexes_sql(condition))?).await?;
         let Some(first) = rows.first() else { return Ok(None) };
-        let names = rows.iter().filter(|row| row.get(2).is_some_and(Option::is_some));
-        let names = names.map(|row| Ok(text(row, 2)?.to_owned())).collect::<Result<_>>()?;
+        let names = names_in(&rows)?;
         Ok(Some(Indexes { schema: text(first, 0)?.to_owned(), table: text(first, 1)?.to_owned(), names }))
     }
 
@@ -128,39 +127,52 @@ impl Session {
         done
     }
 
-    /// Makes indexes not valid that are valid on some of these nodes only; gives whether there are any. A node that does not answer may
-    /// have whatever it has.
+    /// Makes indexes not valid that are valid on some of these nodes only, and not to be kept up to date if they are not on one; gives
+    /// whether there are any. A node that does not answer may have whatever it has.
     async fn become_alike(&self, indexes: &Indexes, nodes: &[NodeId]) -> bool {
         let of_table = indexes.is_of_table();
         let ask = async |node: &NodeId, sql: String| self.context.query_as_service(*node, &sql).await;
         let answers = join_all(nodes.iter().map(|node| ask(node, indexes_sql(&of_table)))).await;
-        let is_valid = |rows: &Result<Vec<Row>>, name: &str| {
-            let has = |row: &Row| text(row, 2).is_ok_and(|of| of == name) && text(row, 3).is_ok_and(|valid| valid == "t");
-            rows.as_ref().is_ok_and(|rows| rows.iter().any(has))
+        // By the number of the column that says so.
+        let is_so_everywhere = |name: &str, state: usize| {
+            let has = |row: &Row| text(row, 2).is_ok_and(|of| of == name) && text(row, state).is_ok_and(|is| is == "t");
+            answers.iter().all(|rows| rows.as_ref().is_ok_and(|rows| rows.iter().any(has)))
         };
-        let differs = |name: &&String| !answers.iter().all(|rows| is_valid(rows, name));
-        let names: Vec<String> = indexes.names.iter().filter(differs).map(|name| quote_literal(name)).collect();
-        if names.is_empty() {
-            return false;
+        let mut any = false;
+        for name in indexes.names.iter().filter(|name| !is_so_everywhere(name, VALID)) {
+            let sql = format!(
+                "UPDATE pg_catalog.pg_index SET indisvalid = false, indisready = indisready AND {} WHERE indexrelid IN \
+                 (SELECT i.indexrelid FROM {FROM} WHERE {of_table} AND c.relname = {})",
+                is_so_everywhere(name, READY),
+                quote_literal(name)
+            );
+            any |= join_all(nodes.iter().map(|node| ask(node, sql.clone()))).await.iter().any(Result::is_ok);
         }
-        let sql = format!(
-            "UPDATE pg_catalog.pg_index SET indisvalid = false WHERE indisvalid AND indexrelid IN \
-             (SELECT i.indexrelid FROM {FROM} WHERE {of_table} AND c.relname = ANY (ARRAY[{}]::pg_catalog.name[]))",
-            names.join(", ")
-        );
-        join_all(nodes.iter().map(|node| ask(node, sql.clone()))).await.iter().any(Result::is_ok)
+        any
     }
+}
+
+const VALID: usize = 3;
+const READY: usize = 4;
+
+/// Of a table without indexes there is one row, without a name.
+fn names_in(rows: &[Row]) -> Result<Vec<String>> {
+    let named = rows.iter().filter(|row| row.get(2).is_some_and(Option::is_some));
+    named.map(|row| Ok(text(row, 2)?.to_owned())).collect()
 }
 
 const FROM: &str = "pg_catalog.pg_class t JOIN pg_catalog.pg_namespace n ON n.oid = t.relnamespace \
      LEFT JOIN (pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid) ON i.indrelid = t.oid";
 
 fn indexes_sql(condition: &str) -> String {
-    format!("SELECT n.nspname, t.relname, c.relname, i.indisvalid FROM {FROM} WHERE {condition}")
+    format!("SELECT n.nspname, t.relname, c.relname, i.indisvalid, i.indisready FROM {FROM} WHERE {condition}")
 }
 
 impl Indexes {
     fn is_of_table(&self) -> String {
-        format!("t.oid = pg_catalog.to_regclass({})", quote_literal(&format!("{}.{}", quote_identifier(&self.schema), quote_identifier(&self.table))))
+        format!(
+            "t.oid = pg_catalog.to_regclass({})",
+            quote_literal(&format!("{}.{}", quote_identifier(&self.schema), quote_identifier(&self.table)))
+        )
     }
 }

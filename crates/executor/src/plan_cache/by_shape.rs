@@ -386,6 +386,7 @@ impl Session {
             temp_views: &[],
             temp_code: &[],
             temp_functions: &[],
+            temp_types: &[],
             parameters: &[],
             describe: None,
             in_transaction: self.in_block(),

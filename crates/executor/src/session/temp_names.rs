@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 
 use catalog::{Column, Distribution, Function, LookAlikes, Oid, Persistence, Relation, RelationKind};
 use pgerror::{PgError, Result};
-use planner::{Qualifier, TempCode};
+use planner::{Qualifier, TempCode, TempType};
 
 use crate::session::Session;
 use crate::shared::catalog_load::{Row, flag, function, number, numbers, optional, text};
@@ -21,12 +21,17 @@ pub(crate) struct TempNames {
     pub(crate) views: Vec<Arc<Relation>>,
     pub(crate) code: Vec<TempCode>,
     pub(crate) functions: Vec<Function>,
+    pub(crate) types: Vec<TempType>,
     version: u64,
 }
 
 /// Where `pg_temp` stands at the end of the search path, others hide what is in it.
 const NAMES: &str = "SELECT 'n', relname, relkind, pg_catalog.pg_table_is_visible(oid) FROM pg_catalog.pg_class \
      WHERE relnamespace OPERATOR(pg_catalog.=) pg_catalog.pg_my_temp_schema()";
+
+/// Those of arrays have names that nobody writes.
+const TYPES: &str = "SELECT 't', typname, NOT pg_catalog.pg_type_is_visible(oid) FROM pg_catalog.pg_type \
+     WHERE typnamespace OPERATOR(pg_catalog.=) pg_catalog.pg_my_temp_schema() AND typcategory OPERATOR(pg_catalog.<>) 'A'";
 
 /// What the functions of a table's triggers, constraints, defaults, indexes and domains are, and whether a trigger ON TRUNCATE or
 /// any other change calls them; also those of children, and of tables whose rows a foreign key changes. What stands for `nextval()` in
@@ -62,7 +67,7 @@ const CODE: &str = "WITH RECURSIVE own(oid, relname) AS (\
 static QUERIES: LazyLock<Result<String>> = LazyLock::new(|| {
     let functions =
         format!("SELECT 'f', {FUNCTION_COLUMNS} FROM {FUNCTION_FROM} WHERE p.pronamespace = pg_my_temp_schema()");
-    Ok(format!("{NAMES}; {}; {}", planner::own_text(CODE)?, planner::own_text(&functions)?))
+    Ok(format!("{NAMES}; {TYPES}; {}; {}", planner::own_text(CODE)?, planner::own_text(&functions)?))
 });
 
 const VIEWS: &str = "SELECT c.oid, c.relname, pg_catalog.pg_get_viewdef(c.oid), \
@@ -129,6 +134,9 @@ impl Session {
                         known.names.push(name.to_owned());
                     }
                     has_views |= text(&row, 1)? == "v";
+                }
+                Some(b"t") => {
+                    known.types.push(TempType { name: text(&row, 0)?.to_owned(), is_hidden: flag(&row, 1)? });
                 }
                 Some(b"f") => known.functions.push(function(&row, Qualifier(&LookAlikes::default()))?),
                 _ => known.code.push(TempCode {

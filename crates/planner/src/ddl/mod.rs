@@ -5,7 +5,7 @@ pub(crate) mod node_options;
 use catalog::{NodeId, RelationKind};
 use pg_query::protobuf::{
     AlterPublicationStmt, CreateFunctionStmt, CreatePublicationStmt, DropStmt, FunctionParameter, List, LockStmt,
-    ObjectType, PublicationObjSpec, RangeVar, ReindexObjectType, TruncateStmt, VacuumRelation,
+    ObjectType, PublicationObjSpec, RangeVar, ReindexObjectType, TruncateStmt, TypeName, VacuumRelation,
 };
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result, SqlState};
@@ -26,6 +26,7 @@ mod policy;
 pub(crate) mod rule;
 mod schema;
 mod shared;
+mod temporary_types;
 pub(crate) mod trigger;
 
 pub(crate) use create_as::{filled_apart, normal_form};
@@ -34,6 +35,14 @@ pub(crate) use materialized_view::{refreshed, refreshed_query};
 /// Plans a statement that is neither a query nor a change of rows.
 pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
     let Some(node) = statement.node() else { return Err(PgError::internal("DDL without a tree")) };
+    let plan = plan_node(ctx, statement, node)?;
+    if let Plan::Ddl(ddl) = &plan {
+        temporary_types::check(ctx, node, ddl)?;
+    }
+    Ok(plan)
+}
+
+fn plan_node(ctx: &Context<'_>, statement: &Statement, node: &NodeEnum) -> Result<Plan> {
     let ddl = Ddl { ctx, statement };
     refuse_our_schema(ctx, node)?;
     match node {
@@ -435,7 +444,10 @@ impl Ddl<'_> {
             kind,
             ObjectTable | ObjectView | ObjectSequence | ObjectIndex | ObjectMatview | ObjectForeignTable
         );
-        if !is_relation && !drop.objects.is_empty() && drop.objects.iter().all(names_temporary) {
+        let is_type = |object: &Node| object.get::<TypeName>().map_or(Ok(None), |of| self.ctx.temporary_type(of));
+        let types: Vec<_> = drop.objects.iter().map(is_type).collect::<Result<_>>()?;
+        let is_all = |object: (&Node, &Option<String>)| names_temporary(object.0) || object.1.is_some();
+        if !is_relation && !drop.objects.is_empty() && drop.objects.iter().zip(&types).all(is_all) {
             return Ok(self.temporary(DdlKind::Schema));
         }
         let mut plan = if is_relation { self.drop_relations(drop)? } else { self.everywhere(DdlKind::Schema) };

@@ -89,6 +89,7 @@ fn judge(ctx: &Context<'_>, relation: &Relation, code: &Code) -> CodeFacts {
         temp_views: &[],
         temp_code: &[],
         temp_functions: &[],
+        temp_types: &[],
         parameters: &[],
         describe: None,
         in_transaction: false,

@@ -272,6 +272,7 @@ impl Search<'_> {
                 self.clock("the current date or time".to_owned(), self.is_in_body && !is_date);
             }
             Ref::TypeCast(cast) => self.cast(cast),
+            Ref::TypeName(of) => self.facts.home = self.ctx.temporary_type(of)?.or(self.facts.home.take()),
             Ref::AConst(constant) => self.constant(constant),
             Ref::AExpr(e) => self.operator(&e.name)?,
             Ref::SubLink(link) => self.operator(&link.oper_name)?,

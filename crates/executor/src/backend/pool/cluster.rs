@@ -287,10 +287,9 @@ impl Cluster {
                 self.login(&identity.user).await
             }
             // It is gone, and another one bears its name.
-            None if now.role.is_some_and(|now| now.server == role.server) => Err(PgError::new(
-                SqlState::INVALID_AUTHORIZATION,
-                format!("role \"{}\" does not exist", identity.user),
-            )),
+            None if now.role.is_some_and(|now| now.server == role.server) => {
+                Err(PgError::new(SqlState::INVALID_AUTHORIZATION, format!("role \"{}\" does not exist", identity.user)))
+            }
             None => Ok(now),
         }
     }

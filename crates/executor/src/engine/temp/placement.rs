@@ -67,6 +67,7 @@ impl Session {
             temp_views: &temporary.views,
             temp_code: &temporary.code,
             temp_functions: &temporary.functions,
+            temp_types: &temporary.types,
             in_transaction: true,
             clock: None,
             exchanges: planner::Exchanges::No,
