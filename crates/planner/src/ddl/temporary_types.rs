@@ -1,6 +1,6 @@
 //! Types in `pg_temp` in statements that run on all nodes: the others do not have them, or have another of their name.
 
-use pg_query::protobuf::{List, RenameStmt, TypeName};
+use pg_query::protobuf::{ColumnDef, List, RenameStmt, TypeName};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
@@ -21,21 +21,36 @@ pub(super) fn check(ctx: &Context<'_>, node: &NodeEnum, plan: &DdlPlan) -> Resul
         return Err(PgError::unsupported(what).hint("Make it with what it is to have, in a new type."));
     }
     for statement in parse::parse(&plan.node_sql)? {
-        let mut used = None;
-        statement.node().map_or(Ok(()), |node| {
-            node.walk(&mut |part| {
-                if let Ref::TypeName(of) = part {
-                    used = ctx.temporary_type(of)?.or(used.take());
-                }
-                Ok(true)
-            })
-        })?;
-        if let Some(of) = used {
-            return Err(PgError::unsupported(format!("{of} in a permanent object, or by its bare name,"))
-                .hint("Make the type in a schema of the database, or write pg_temp in front of what is temporary."));
+        let Some(node) = statement.node() else { continue };
+        for of in types_in(node) {
+            if let Some(of) = ctx.temporary_type(&of)? {
+                return Err(PgError::unsupported(format!("{of} in a permanent object, or by its bare name,")).hint(
+                    "Make the type in a schema of the database, or write pg_temp in front of what is temporary.",
+                ));
+            }
         }
     }
     Ok(())
+}
+
+/// The types that a statement names. What the walk does not know names none, but for types themselves.
+fn types_in(node: &NodeEnum) -> Vec<TypeName> {
+    match node {
+        NodeEnum::CreateDomainStmt(domain) => domain.type_name.iter().cloned().collect(),
+        NodeEnum::CompositeTypeStmt(composite) => {
+            let columns = composite.coldeflist.iter().filter_map(|column| column.get::<ColumnDef>());
+            columns.filter_map(|column| column.type_name.clone()).collect()
+        }
+        node => {
+            let of = |part: Ref<'_>| if let Ref::TypeName(of) = part { Some(of.clone()) } else { None };
+            let mut found = Vec::new();
+            let walked = node.walk(&mut |part| {
+                found.extend(of(part));
+                Ok(true)
+            });
+            if walked.is_ok() { found } else { Vec::new() }
+        }
+    }
 }
 
 /// The type that a statement changes, where it says so by a list of names.

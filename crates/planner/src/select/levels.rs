@@ -471,7 +471,8 @@ fn is_constant(ctx: &Context<'_>, node: &Node) -> bool {
             let name = cast.type_name.as_ref().map_or("", |of| tree::qualified(&of.names).1);
             let of = ctx.catalog.builtins().type_named(name);
             let names_object = of.is_some_and(|of| of.is_object_id && !of.reads_alike);
-            cast.arg.as_deref().is_some_and(is_constant) && !names_object
+            let is_everywhere = cast.type_name.iter().all(|of| matches!(ctx.temporary_type(of), Ok(None)));
+            cast.arg.as_deref().is_some_and(is_constant) && !names_object && is_everywhere
         }
         Some(NodeEnum::List(list)) => list.items.iter().all(is_constant),
         Some(NodeEnum::AArrayExpr(array)) => array.elements.iter().all(is_constant),
