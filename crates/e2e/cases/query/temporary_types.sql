@@ -20,10 +20,14 @@ SELECT 'a'::mood < 'b'::mood, id FROM q.o WHERE id = 1;
 CREATE TEMP TABLE t (id int, m pg_temp.mood);
 INSERT INTO t VALUES (1, 'a'), (2, 'b');
 SELECT * FROM t JOIN q.o USING (id) ORDER BY 1;
+BEGIN;
 -- refused
 CREATE TABLE q.p (id int, m pg_temp.mood);
+ROLLBACK;
+BEGIN;
 -- refused
 ALTER TABLE q.o ADD COLUMN m mood;
+ROLLBACK;
 -- Where another type of the name is on the other nodes.
 CREATE TYPE q.e AS ENUM ('one', 'two');
 CREATE DOMAIN q.d AS int CHECK (VALUE < 100);
@@ -39,18 +43,18 @@ SELECT id::d FROM e1 WHERE id < 3 ORDER BY id;
 SELECT count(id::q.d) FROM e1;
 SELECT id FROM e1 WHERE e = 'two' ORDER BY id;
 SELECT e, count(*) FROM e1 GROUP BY e ORDER BY e;
+BEGIN;
 -- refused
 CREATE TABLE q.z (id int, dd d);
+ROLLBACK;
 CREATE TABLE q.z (id int, dd q.d);
 INSERT INTO z VALUES (1, 50);
 INSERT INTO z SELECT id, 60 FROM e1 WHERE id = 2;
 SELECT * FROM z ORDER BY id;
 SET search_path = q, pg_temp;
-SELECT 7::d;
 SELECT id::d FROM e1 ORDER BY id;
 SET search_path = q;
 DROP DOMAIN d;
-SELECT 7::d;
 DROP TYPE e;
 SELECT 'two'::e;
 RESET search_path;

@@ -33,22 +33,28 @@ pub(super) fn check(ctx: &Context<'_>, node: &NodeEnum, plan: &DdlPlan) -> Resul
     Ok(())
 }
 
-/// The types that a statement names. What the walk does not know names none, but for types themselves.
+/// The types that a statement names, as far as the walk knows what it consists of.
 fn types_in(node: &NodeEnum) -> Vec<TypeName> {
+    let of_columns = |nodes: &[Node]| -> Vec<TypeName> {
+        nodes.iter().filter_map(|node| node.get::<ColumnDef>()?.type_name.clone()).collect()
+    };
     match node {
         NodeEnum::CreateDomainStmt(domain) => domain.type_name.iter().cloned().collect(),
-        NodeEnum::CompositeTypeStmt(composite) => {
-            let columns = composite.coldeflist.iter().filter_map(|column| column.get::<ColumnDef>());
+        NodeEnum::CompositeTypeStmt(composite) => of_columns(&composite.coldeflist),
+        NodeEnum::CreateStmt(create) => of_columns(&create.table_elts),
+        NodeEnum::AlterTableStmt(alter) => {
+            let columns = tree::commands(alter).filter_map(|command| command.def.get::<ColumnDef>());
             columns.filter_map(|column| column.type_name.clone()).collect()
         }
         node => {
-            let of = |part: Ref<'_>| if let Ref::TypeName(of) = part { Some(of.clone()) } else { None };
             let mut found = Vec::new();
-            let walked = node.walk(&mut |part| {
-                found.extend(of(part));
+            let _ = node.walk(&mut |part| {
+                if let Ref::TypeName(of) = part {
+                    found.push(of.clone());
+                }
                 Ok(true)
             });
-            if walked.is_ok() { found } else { Vec::new() }
+            found
         }
     }
 }
