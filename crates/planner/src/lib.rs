@@ -48,8 +48,8 @@ mod with;
 use syntax as tree;
 
 pub use api::{
-    as_schema_change, changes_current, check_stored, expanded_views, hindered_tables, late_defaults, locked_copies, names_in_from, plan,
-    refresh_as, refreshed, runs_apart, views_first, wanted_bodies, with_places,
+    as_schema_change, changes_current, check_stored, expanded_views, hindered_tables, late_defaults, locked_copies,
+    names_in_from, plan, refresh_as, refreshed, runs_apart, views_first, wanted_bodies, with_places,
 };
 pub use ddl::node_options::{LIMIT_BASE, for_nodes};
 pub use dml::temp_placement::Late;
