@@ -63,16 +63,20 @@ impl Session {
         Ok(noise)
     }
 
-    /// Switches off what would act on the rows of `from` that are so; gives what was. A constraint is taken away only if one of these
-    /// rows does not obey it: that keeps readers off the table until the end.
+    /// Switches off what would act on the rows of `from` that are so, unless it is `off`, and notes it there. A constraint is taken away only
+    /// if one of these rows does not obey it: that keeps readers off the table until the end.
     pub(super) async fn quieten<'n>(
         &mut self,
         table: &Relation,
         (from, condition): (NodeId, &str),
         noise: &'n [Noise],
-    ) -> Result<Vec<&'n Noise>> {
-        let mut off = Vec::new();
+        off: &mut Vec<&'n Noise>,
+    ) -> Result<()> {
         for noise in noise.iter().filter(|noise| noise.table == table.oid) {
+            // Several partitions may have it from the same table.
+            if off.iter().any(|other| (other.node, &other.off) == (noise.node, &noise.off)) {
+                continue;
+            }
             if let Some(check) = &noise.check {
                 let name = table.qualified_name();
                 let sql = format!("SELECT FROM ONLY {name} WHERE {condition} AND ({check}) IS FALSE LIMIT 1");
@@ -83,7 +87,7 @@ impl Session {
             self.run_on(noise.node, &noise.off).await?;
             off.push(noise);
         }
-        Ok(off)
+        Ok(())
     }
 
     pub(super) async fn let_sound(&mut self, off: &[&Noise]) -> Result<()> {

@@ -204,7 +204,8 @@ impl Session {
     async fn replace_copy(&mut self, table: &Relation, first: NodeId, node: NodeId) -> Result<()> {
         let (name, travel) = (table.qualified_name(), Travel::of(table));
         let noise = self.noise(&[table], node, node).await?;
-        let off = self.quieten(table, (first, "true"), &noise).await?;
+        let mut off = Vec::new();
+        self.quieten(table, (first, "true"), &noise, &mut off).await?;
         self.run_on(node, &format!("DELETE FROM ONLY {name}")).await?;
         let what = match travel.columns.is_empty() {
             true => name.clone(),
@@ -265,7 +266,8 @@ impl Session {
     async fn move_judged(&mut self, table: &Relation, (from, to): (NodeId, NodeId), condition: &str) -> Result<u64> {
         let (name, travel) = (table.qualified_name(), Travel::of(table));
         let noise = self.noise(&[table], from, to).await?;
-        let off = self.quieten(table, (from, condition), &noise).await?;
+        let mut off = Vec::new();
+        self.quieten(table, (from, condition), &noise, &mut off).await?;
         let out = travel.copy_deleted(&name, condition);
         let passed = self.pass_rows((from, &out), (to, &travel.copy_in(&name))).await?;
         self.let_sound(&off).await?;
@@ -277,7 +279,8 @@ impl Session {
         if gone.rows > 0 {
             let noise = self.noise(&[table], from, from).await?;
             // None of the rows is written anywhere.
-            let off = self.quieten(table, (from, "false"), &noise).await?;
+            let mut off = Vec::new();
+            self.quieten(table, (from, "false"), &noise, &mut off).await?;
             self.run_on(from, &format!("DELETE FROM ONLY {} WHERE {condition}", table.qualified_name())).await?;
             self.let_sound(&off).await?;
         }

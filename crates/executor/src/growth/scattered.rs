@@ -342,7 +342,8 @@ impl Session {
             let begun = Instant::now();
             let (mut passed, mut are_left) = (Vec::new(), !batch.leaving.is_empty());
             for (member, name) in members.iter().zip(&names) {
-                let off = this.quieten(member, (from, &within(&batch.pages)), &noise).await?;
+                let mut off = Vec::new();
+                this.quieten(member, (from, &within(&batch.pages)), &noise, &mut off).await?;
                 passed.push(this.pass_batch(batch, member, name).await?);
                 this.let_sound(&off).await?;
                 are_left &= this.rows_on(from, &format!("SELECT FROM ONLY {name} LIMIT 1")).await?.is_empty();

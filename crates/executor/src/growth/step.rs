@@ -155,7 +155,7 @@ impl Session {
         let Some(lock) = lock_sql(names, "ACCESS SHARE") else { return Ok(Passed::default()) };
         let mut off = Vec::new();
         for moving in tables {
-            off.extend(self.quieten(moving.table, (step.from, &moving.condition(&step.buckets)), noise).await?);
+            self.quieten(moving.table, (step.from, &moving.condition(&step.buckets)), noise, &mut off).await?;
         }
         let questions: Vec<&str> = parts.iter().filter_map(|part| part.question.as_deref()).collect();
         let wait = COUNTER_WAIT.as_millis();
