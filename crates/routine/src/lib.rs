@@ -27,7 +27,7 @@ use pgerror::{PgError, Result};
 
 pub use plpgsql::{BEFORE_COMPILED, ast, body, compile_only, place_in, sql_body};
 pub use run::{Ended, Parameter, Routine, run};
-pub use value::{Type, Typed, array_text, row_fields};
+pub use value::{Type, Typed, array_text, row_fields, row_text};
 
 /// What a host does meanwhile.
 pub type Pending<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
@@ -68,6 +68,11 @@ pub trait Host: Send {
     fn run<'a>(&'a mut self, sql: &'a str, parameters: Vec<Typed>, context: String) -> Pending<'a, Answer>;
     /// A value, which is text that no setting changes, as the session's settings print it.
     fn printed(&mut self, typed: Typed) -> Pending<'_, Option<Bytes>>;
+    /// A text of this type as variables hold it: names of objects in it as the ids that they mean now.
+    fn kept(&mut self, typed: Typed) -> Pending<'_, Option<Bytes>>;
+    /// A variable's value as a statement may have it on any node, with names for those ids. Parameters of a type of PostgreSQL's
+    /// own need not be asked about.
+    fn sent(&mut self, typed: Typed) -> Pending<'_, Option<Bytes>>;
     /// Rows of a text as it is on the home node.
     fn ask(&mut self, sql: String) -> Pending<'_, Vec<Vec<Option<Bytes>>>>;
     /// Has PostgreSQL analyse a statement, without effect on the transaction.

@@ -151,7 +151,7 @@ pub(crate) fn empty_cell(name: &str, of: &Type) -> Cell {
 }
 
 /// The text of a row, as PostgreSQL writes it.
-pub(crate) fn row_text<'a>(values: impl Iterator<Item = Option<&'a [u8]>>) -> Bytes {
+pub fn row_text<'a>(values: impl Iterator<Item = Option<&'a [u8]>>) -> Bytes {
     let mut text = vec![b'('];
     for (at, value) in values.enumerate() {
         if at > 0 {

@@ -110,8 +110,24 @@ impl Runner {
             }
             let ended = self.enter(&routine, &body, signature.is_definer).await?;
             self.set_for(&before).await?;
+            let ended = self.sent_rows(&signature, ended).await?;
             Ok((signature, ended))
         })
+    }
+
+    /// What a body gave, as a statement may have it.
+    async fn sent_rows(&mut self, signature: &Signature, ended: Ended) -> Result<Ended> {
+        let mut rows = ended.rows;
+        for (at, (_, of)) in signature.columns.iter().enumerate() {
+            if self.has_names(of.oid).await? {
+                let values = rows.iter().map(|row| row.get(at).cloned().flatten()).collect();
+                let sent = self.sent(of, values).await?;
+                for (row, value) in rows.iter_mut().zip(sent) {
+                    row.get_mut(at).into_iter().for_each(|place| place.clone_from(&value));
+                }
+            }
+        }
+        Ok(Ended { rows })
     }
 
     async fn known_signature(&mut self, one: &RoutineCall) -> Result<Arc<Signature>> {
@@ -159,8 +175,14 @@ impl Runner {
         let (_, (_, rows)) = self
             .captured(&format!("SELECT {}", list.join(", ")), &Call { parameters, describe: true, ..Call::default() })
             .await?;
-        let mut values = rows.into_iter().next().unwrap_or_default().into_iter();
-        Ok(expressions.iter().map(|expression| expression.as_ref().and_then(|_| values.next().flatten())).collect())
+        let given = rows.into_iter().next().unwrap_or_default().into_iter();
+        let (mut values, mut given) = (Vec::with_capacity(expressions.len()), given);
+        for (expression, of) in expressions.iter().zip(signature.types()) {
+            let value = expression.as_ref().and_then(|_| given.next().flatten());
+            // Before the function's own search path is set.
+            values.push(self.kept(of, vec![value]).await?.pop().flatten());
+        }
+        Ok(values)
     }
 }
 

@@ -3,18 +3,25 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use executor::{Call, Parameters};
 use pgerror::{PgError, Result, SqlState};
 use planner::StatementKind;
 use routine::{Answer, Host, Opening, Pending, Type, Typed};
 
 use super::runner::Runner;
+use super::types::KnownTypes;
+
 /// A client whose session runs a body.
 pub(super) struct BodyHost<'r> {
     pub(super) runner: &'r mut Runner,
     /// How many bodies are under way in each other, with this one.
     pub(super) depth: usize,
 }
+
+/// Command tags of statements after which types are what they were.
+const CHANGES_NO_TYPES: [&str; 12] =
+    ["SELECT", "INSERT", "UPDATE", "DELETE", "MERGE", "FETCH", "MOVE", "CLOSE", "SET", "LOCK", "EXPLAIN", "SAVEPOINT"];
 
 /// Undone at once: PostgreSQL was only asked.
 const ASKED: &str = "loxo_asked";
@@ -23,7 +30,7 @@ impl BodyHost<'_> {
     async fn run_text(&mut self, sql: &str, parameters: Vec<Typed>, context: String) -> Result<Answer> {
         // The time may have been up between two statements.
         self.runner.session().check_cancel()?;
-        let call = call_with(parameters);
+        let call = call_with(self.parameters(sql, parameters).await?);
         let routines = self.runner.routines();
         let in_trigger = match routines.trigger_depth {
             0 => None,
@@ -33,13 +40,86 @@ impl BodyHost<'_> {
         let captured = self.runner.captured(in_trigger.as_deref().unwrap_or(sql), &call).await;
         self.runner.routines().context = outside;
         let (tag, (fields, rows)) = captured?;
-        let columns = fields.map(|fields| {
+        let columns: Option<Vec<(String, u32, i32)>> = fields.map(|fields| {
             let column = |field: pgproto::backend::Field| {
                 (String::from_utf8_lossy(&field.name).into_owned(), field.type_oid, field.type_modifier)
             };
             fields.into_iter().map(column).collect()
         });
+        if !CHANGES_NO_TYPES.contains(&tag.split(' ').next().unwrap_or_default()) {
+            self.runner.routines().types = KnownTypes::default();
+        }
+        let rows = self.kept_rows(columns.as_deref().unwrap_or_default(), rows).await?;
         Ok(Answer { columns, rows, tag })
+    }
+
+    /// With names for the ids of objects, unless the home node evaluates them by itself. Those without a type are named in a cast,
+    /// and are ready.
+    async fn parameters(&mut self, sql: &str, mut parameters: Vec<Typed>) -> Result<Vec<Typed>> {
+        if parameters.iter().all(|typed| typed.oid == 0 || typed.value.is_none()) || self.is_for_home(sql).await? {
+            return Ok(parameters);
+        }
+        for typed in &mut parameters {
+            if typed.oid != 0 && typed.value.is_some() {
+                typed.value = self.as_sent(typed.clone()).await?;
+            }
+        }
+        Ok(parameters)
+    }
+
+    /// Is it an expression of what PostgreSQL has by itself?
+    async fn is_for_home(&mut self, sql: &str) -> Result<bool> {
+        if !planner::references(sql).is_ok_and(|references| references.is_plain) {
+            return Ok(false);
+        }
+        let loaded = self.runner.session().catalog().await?;
+        let statements = planner::parse(sql)?;
+        let is_of_home = |statement: &planner::Statement| {
+            matches!(statement.kind, StatementKind::Select) && statement.is_plain(&loaded.catalog)
+        };
+        Ok(statements.iter().all(is_of_home))
+    }
+
+    /// With the ids of objects for their names.
+    async fn kept_rows(
+        &mut self,
+        columns: &[(String, u32, i32)],
+        mut rows: Vec<Vec<Option<Bytes>>>,
+    ) -> Result<Vec<Vec<Option<Bytes>>>> {
+        for (at, (_, oid, modifier)) in columns.iter().enumerate() {
+            let values = || rows.iter().map(|row| row.get(at).cloned().flatten());
+            if values().all(|value| value.is_none()) {
+                continue;
+            }
+            let has_names = self.runner.has_names(*oid).await;
+            if !self.runner.session().judged(has_names).await? {
+                continue;
+            }
+            let values = values().collect();
+            let of = self.runner.find_type(*oid, *modifier).await?;
+            let kept = self.runner.kept(&of, values).await;
+            let kept = self.runner.session().judged(kept).await?;
+            for (row, value) in rows.iter_mut().zip(kept) {
+                row.get_mut(at).into_iter().for_each(|place| place.clone_from(&value));
+            }
+        }
+        Ok(rows)
+    }
+
+    async fn as_kept(&mut self, typed: Typed) -> Result<Option<Bytes>> {
+        let of = self.runner.find_type(typed.oid, typed.modifier).await?;
+        let kept = self.runner.kept(&of, vec![typed.value]).await;
+        Ok(self.runner.session().judged(kept).await?.pop().flatten())
+    }
+
+    async fn as_sent(&mut self, typed: Typed) -> Result<Option<Bytes>> {
+        let has_names = self.runner.has_names(typed.oid).await;
+        if !self.runner.session().judged(has_names).await? {
+            return Ok(typed.value);
+        }
+        let of = self.runner.find_type(typed.oid, typed.modifier).await?;
+        let sent = self.runner.sent(&of, vec![typed.value]).await;
+        Ok(self.runner.session().judged(sent).await?.pop().flatten())
     }
 
     async fn ask_about(&mut self, sql: &str, types: &[u32]) -> Result<()> {
@@ -91,7 +171,7 @@ impl BodyHost<'_> {
         else {
             return Err(PgError::new(state(b"42P11"), "cannot open this query as cursor"));
         };
-        let call = call_with(opening.parameters);
+        let call = call_with(self.parameters(&opening.sql, opening.parameters).await?);
         match self.runner.declare_cursor(declare, statement, &Call { describe: false, ..call }).await {
             Ok(_) => Ok(name),
             Err(error) if error.code() == SqlState::DUPLICATE_CURSOR => {
@@ -121,10 +201,11 @@ impl Host for BodyHost<'_> {
         Box::pin(self.run_text(sql, parameters, context))
     }
 
-    fn printed(&mut self, typed: Typed) -> Pending<'_, Option<bytes::Bytes>> {
+    fn printed(&mut self, typed: Typed) -> Pending<'_, Option<Bytes>> {
         Box::pin(async move {
+            let has_names = typed.value.is_some() && self.runner.has_names(typed.oid).await?;
             match typed.value {
-                Some(value) if !self.runner.session().prints_exactly().await? => {
+                Some(value) if has_names || !self.runner.session().prints_exactly().await? => {
                     let of = self.runner.named(typed.oid).await?;
                     self.runner.session().as_set(of, value).await.map(Some)
                 }
@@ -133,7 +214,15 @@ impl Host for BodyHost<'_> {
         })
     }
 
-    fn ask(&mut self, sql: String) -> Pending<'_, Vec<Vec<Option<bytes::Bytes>>>> {
+    fn kept(&mut self, typed: Typed) -> Pending<'_, Option<Bytes>> {
+        Box::pin(self.as_kept(typed))
+    }
+
+    fn sent(&mut self, typed: Typed) -> Pending<'_, Option<Bytes>> {
+        Box::pin(self.as_sent(typed))
+    }
+
+    fn ask(&mut self, sql: String) -> Pending<'_, Vec<Vec<Option<Bytes>>>> {
         Box::pin(async move {
             let asked = self.runner.asked(&sql).await;
             self.runner.session().judged(asked).await

@@ -7,7 +7,7 @@
 //!
 //! * [`runner`]: [`StatementRunner`], all that is known here of the session, and what the bodies under way share.
 //! * [`run`]: from a plan to its answer; [`call`]: one body with its arguments ([`signature`], [`types`]); [`host`]: the session as
-//!   the body sees it; [`captured`], [`parameters`]: rows out of statements, and into them.
+//!   the body sees it; [`captured`], [`parameters`], [`object_names`]: rows out of statements, and into them.
 //! * [`triggers`], [`instead`], [`before`], [`rules`], [`lifted`], [`per_row`]: statements that are run in steps.
 //!
 //! Invariants: nothing here knows a socket or a protocol; every statement of a body is one of the session, in its transaction; where
@@ -19,6 +19,7 @@ mod captured;
 mod host;
 mod instead;
 mod lifted;
+mod object_names;
 mod parameters;
 mod per_row;
 mod rules;

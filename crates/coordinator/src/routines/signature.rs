@@ -211,6 +211,11 @@ impl Signature {
         Ok(expressions)
     }
 
+    /// Those of the parameters.
+    pub(super) fn types(&self) -> impl Iterator<Item = &Type> {
+        self.parameters.iter().map(|parameter| &parameter.of)
+    }
+
     pub(super) fn has_null(&self, values: &[Option<Bytes>]) -> bool {
         self.parameters.iter().zip(values).any(|(parameter, value)| parameter.is_in && value.is_none())
     }

@@ -180,8 +180,12 @@ impl Runner {
     pub(super) async fn run_trigger(
         &mut self,
         trigger: &Trigger,
-        trigger_event: TriggerEvent,
+        mut trigger_event: TriggerEvent,
     ) -> Result<Option<Bytes>> {
+        // Before the function's own search path is set.
+        let rows = vec![trigger_event.old.take(), trigger_event.new.take()];
+        let mut rows = self.kept(&trigger.row, rows).await?;
+        (trigger_event.new, trigger_event.old) = (rows.pop().flatten(), rows.pop().flatten());
         let routine = trigger.routine(trigger_event, self.routines().context.clone());
         let before = self.set_for(&trigger.signature.settings).await?;
         let tables = [&trigger.old_table, &trigger.new_table].into_iter().filter(|name| !name.is_empty()).cloned();
@@ -192,7 +196,8 @@ impl Runner {
         self.routines().transition_tables = outer;
         let ended = ended?;
         self.set_for(&before).await?;
-        Ok(ended.rows.into_iter().flatten().flatten().next())
+        let given = ended.rows.into_iter().flatten().flatten().next();
+        Ok(self.sent(&trigger.row, vec![given]).await?.pop().flatten())
     }
 
     pub(super) async fn trigger(&mut self, trigger_event: &TriggerEvent) -> Result<Trigger> {

@@ -1,6 +1,6 @@
 //! Types and casts as the home node knows them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use pgerror::{PgError, Result, SqlState};
 use routine::Type;
@@ -11,9 +11,55 @@ use super::runner::Runner;
 #[derive(Default)]
 pub(super) struct KnownTypes {
     types: HashMap<(u32, i32), Type>,
-    expressions: HashMap<String, Type>,
+    /// Types of users whose values have names of objects in them.
+    naming: HashSet<u32>,
+    /// By the settings too: another search path finds other types.
+    expressions: HashMap<(u64, String), Type>,
     casts: HashMap<(u32, u32), bool>,
 }
+
+impl KnownTypes {
+    /// Of a type that has been asked for.
+    pub(super) fn has_names(&self, oid: u32) -> bool {
+        names_objects(oid) || self.naming.contains(&oid)
+    }
+}
+
+/// Types of PostgreSQL's own whose values name objects, and their arrays.
+const NAMING: [[u32; 2]; 11] = [
+    [24, 1008],
+    [2202, 2207],
+    [2203, 2208],
+    [2204, 2209],
+    [2205, 2210],
+    [2206, 2211],
+    [3734, 3735],
+    [3769, 3770],
+    [4089, 4090],
+    [4096, 4097],
+    [4191, 4192],
+];
+
+/// Are values of a type of PostgreSQL's own names of objects?
+pub(super) fn names_objects(oid: u32) -> bool {
+    NAMING.as_flattened().contains(&oid)
+}
+
+/// Has a type of PostgreSQL's own no fields? Those of its catalogs have, among them regproc.
+fn is_no_row(oid: u32) -> bool {
+    /// First id that is given when a server is made: to catalogs' row types, for one.
+    const FIRST_MADE_OID: u32 = 10000;
+    /// pg_type, pg_attribute, pg_proc, pg_class.
+    const ROWS: [u32; 4] = [71, 75, 81, 83];
+    oid < FIRST_MADE_OID && !ROWS.contains(&oid)
+}
+
+/// A type's name with its schema, which means the same under every search path, and its length and precision. An array's is its
+/// element's.
+const NAME: &str = "CASE WHEN t.oid < 16384 THEN pg_catalog.format_type(t.oid, m.modifier) \
+     ELSE (pg_catalog.pg_identify_object('pg_catalog.pg_type'::pg_catalog.regclass, e.oid, 0)).identity \
+     || pg_catalog.substr(pg_catalog.format_type(e.oid, m.modifier), pg_catalog.length(pg_catalog.format_type(e.oid, NULL)) + 1) \
+     || CASE WHEN e.oid <> t.oid THEN '[]' ELSE '' END END";
 
 impl Runner {
     /// The type with this id on the home node.
@@ -25,9 +71,11 @@ impl Runner {
             return Ok(known.clone());
         }
         let sql = format!(
-            "SELECT pg_catalog.format_type({oid}, {modifier}), a.attname, a.atttypid, a.atttypmod, \
-             CASE t.typtype WHEN 'd' THEN t.typbasetype END, t.typtypmod \
-             FROM pg_catalog.pg_type t LEFT JOIN pg_catalog.pg_attribute a \
+            "SELECT {NAME}, a.attname, a.atttypid, a.atttypmod, \
+             CASE t.typtype WHEN 'd' THEN t.typbasetype END, t.typtypmod, CASE WHEN e.oid <> t.oid THEN e.oid END \
+             FROM pg_catalog.pg_type t CROSS JOIN (SELECT {modifier} AS modifier) AS m JOIN pg_catalog.pg_type e \
+             ON e.oid = coalesce((SELECT o.oid FROM pg_catalog.pg_type o WHERE o.typarray = t.oid), t.oid) \
+             LEFT JOIN pg_catalog.pg_attribute a \
              ON a.attrelid = t.typrelid AND t.typrelid <> 0 AND a.attnum > 0 AND NOT a.attisdropped \
              WHERE t.oid = {oid} ORDER BY a.attnum"
         );
@@ -49,13 +97,32 @@ impl Runner {
                 fields.push((column, Box::pin(self.find_type(oid, modifier)).await?));
             }
         }
+        let element = match text(first, 6).and_then(|oid| oid.parse().ok()) {
+            Some(oid) => Some(Box::pin(self.find_type(oid, -1)).await?),
+            None => None,
+        };
+        let parts = fields.iter().map(|(_, of)| of.oid).chain(over.iter().map(|of: &Box<Type>| of.oid));
+        let known = &mut self.routines().types;
+        if parts.chain(element.map(|of| of.oid)).any(|part| known.has_names(part)) && !names_objects(oid) {
+            known.naming.insert(oid);
+        }
         let of = Type { oid, modifier, name, fields: (!fields.is_empty()).then_some(fields), over };
         self.routines().types.types.insert((oid, modifier), of.clone());
         Ok(of)
     }
 
+    /// Do values of this type have names of objects in them?
+    pub(super) async fn has_names(&mut self, oid: u32) -> Result<bool> {
+        if names_objects(oid) || is_no_row(oid) {
+            return Ok(names_objects(oid));
+        }
+        self.find_type(oid, -1).await?;
+        Ok(self.routines().types.has_names(oid))
+    }
+
     pub(super) async fn find_type_of(&mut self, expression: &str) -> Result<Type> {
-        if let Some(known) = self.routines().types.expressions.get(expression) {
+        let key = (self.session().settings_now(), expression.to_owned());
+        if let Some(known) = self.routines().types.expressions.get(&key) {
             return Ok(known.clone());
         }
         let home = self.session().home();
@@ -66,7 +133,7 @@ impl Runner {
             Some(domain) => self.find_type(domain, -1).await?,
             None => self.find_type(field.type_oid, field.type_modifier).await?,
         };
-        self.routines().types.expressions.insert(expression.to_owned(), of.clone());
+        self.routines().types.expressions.insert(key, of.clone());
         Ok(of)
     }
 

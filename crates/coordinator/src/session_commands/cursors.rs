@@ -244,6 +244,7 @@ impl ClientSession {
             return self.fetch_placed(fetch, statement, call).await;
         }
         let slot = cursor.slot;
+        self.session.settle_cursor_holder(slot).await?;
         let cancel = self.session.cancel_set();
         let (watch, mut output) = self.socket.split(None);
         // The next cursor of this name may have other columns.

@@ -79,7 +79,7 @@ const PLAIN: [u32; 40] = [
 
 impl Session {
     /// A number that stands for the settings of the session and its open block.
-    pub(crate) fn settings_now(&self) -> u64 {
+    pub fn settings_now(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         let made = self.block.as_ref().map(Block::settings_made);
         (self.settings().fingerprint(), made).hash(&mut hasher);

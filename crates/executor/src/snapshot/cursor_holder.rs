@@ -3,6 +3,7 @@
 
 use pgerror::Result;
 
+use crate::backend::slot::Slot;
 use crate::block::Block;
 use crate::block::Mode;
 use crate::session::Session;
@@ -23,6 +24,15 @@ impl Session {
         leased.finish().await?;
         self.links.cancel().set_in_transaction(holder, true);
         Ok(())
+    }
+
+    /// Before rows are fetched from a session: if it is the holder, it gets the block's settings, which say how values are printed.
+    pub async fn settle_cursor_holder(&mut self, slot: Slot) -> Result<()> {
+        let made = self.block.as_ref().map(Block::settings_made).unwrap_or_default();
+        match slot.is_cursor_holder() && !made.is_empty() {
+            true => self.command_on(slot, &made.join("; ")).await,
+            false => Ok(()),
+        }
     }
 
     /// What it keeps ends with the block, and nothing of it is to be committed.

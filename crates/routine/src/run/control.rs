@@ -277,7 +277,8 @@ impl<'a> Run<'a> {
         let of = self.host.type_with(typed.oid, typed.modifier).await?;
         if !of.name.ends_with("[]") {
             let code = SqlState::from_bytes(b"42804").unwrap_or(SqlState::INTERNAL_ERROR);
-            return Err(PgError::new(code, format!("FOREACH expression must yield an array, not type {}", of.name)));
+            let [shown] = self.shown_types([(typed.oid, -1)]).await?;
+            return Err(PgError::new(code, format!("FOREACH expression must yield an array, not type {shown}")));
         }
         // A row goes as a whole to one variable, and field by field to a list of them.
         let (start, end) = match target {

@@ -62,6 +62,7 @@ impl<'a> Run<'a> {
             let rows = self.host.ask(block.sql()).await.map_err(in_place_of_block)?;
             let outcome = rows.into_iter().flatten().next().flatten();
             let value = outcome.filter(|text| !text.is_empty()).map(|text| text.slice(1..));
+            let value = self.host.kept(Typed { oid: of.oid, modifier: of.modifier, value }).await?;
             self.assign(names, Typed { oid: of.oid, modifier: of.modifier, value }).await
         })
     }

@@ -274,18 +274,14 @@ impl<'a> Run<'a> {
                 self.bind_value(bound, typed).await
             }
             (None, Holds::Scalar(of)) => {
-                let (typed, name) = (
-                    Typed { oid: of.oid, modifier: of.modifier, value: variable.value.clone() },
-                    (of.oid >= FIRST_USER_OID).then(|| of.name.clone()),
-                );
-                bound.push(typed, name);
-                Ok(())
+                let typed = Typed { oid: of.oid, modifier: of.modifier, value: variable.value.clone() };
+                let name = (of.oid >= FIRST_USER_OID).then(|| of.name.clone());
+                self.bind_named(bound, typed, name).await
             }
             (None, Holds::Row(of)) => {
-                let name = of.name.clone();
+                let (oid, modifier, name) = (of.oid, of.modifier, of.name.clone());
                 let value = variable.row();
-                bound.push(Typed { oid: FIRST_USER_OID, modifier: -1, value }, Some(name));
-                Ok(())
+                self.bind_named(bound, Typed { oid, modifier, value }, Some(name)).await
             }
             (None, Holds::Record) => match variable.cells.clone() {
                 None => {
@@ -320,6 +316,14 @@ impl<'a> Run<'a> {
             true => Some(self.host.type_with(typed.oid, typed.modifier).await?.name),
             false => None,
         };
+        self.bind_named(bound, typed, name).await
+    }
+
+    /// A value, and the name of its type if that is in no statement's parameters: the user's own, or a row's.
+    async fn bind_named(&mut self, bound: &mut Bound, mut typed: Typed, name: Option<String>) -> Result<()> {
+        if name.is_some() && typed.value.is_some() {
+            typed.value = self.host.sent(typed.clone()).await?;
+        }
         bound.push(typed, name);
         Ok(())
     }

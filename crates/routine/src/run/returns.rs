@@ -45,7 +45,13 @@ impl<'a> Run<'a> {
             let message = "cannot return non-composite value from function returning composite type";
             return Err(PgError::new(state(b"42804"), message));
         }
-        self.add_row(vec![typed.value])?;
+        // What ROW(…) gives comes without types: it becomes one of the table's rows.
+        let of = self.routine.parameters.first().map(|new| (new.of.oid, new.of.modifier));
+        let value = match of {
+            Some((oid, modifier)) => self.host.kept(Typed { oid, modifier, value: typed.value }).await?,
+            None => typed.value,
+        };
+        self.add_row(vec![value])?;
         Ok(Flow::Return)
     }
 
@@ -185,16 +191,22 @@ impl<'a> Run<'a> {
         }
         for (at, ((_, oid, modifier), of)) in columns.iter().zip(expected).enumerate() {
             if *oid != of.oid || (of.modifier >= 0 && of.modifier != *modifier) {
-                let given = self.host.type_with(*oid, *modifier).await?;
+                let [given, expected] = self.shown_types([(*oid, *modifier), (of.oid, of.modifier)]).await?;
                 return Err(error().detail(format!(
-                    "Returned type {} does not match expected type {} in column {}.",
-                    given.name,
-                    of.name,
+                    "Returned type {given} does not match expected type {expected} in column {}.",
                     at + 1
                 )));
             }
         }
         Ok(())
+    }
+
+    /// Types as PostgreSQL shows them under the search path.
+    pub(crate) async fn shown_types<const N: usize>(&mut self, types: [(u32, i32); N]) -> Result<[String; N]> {
+        let shown = types.map(|(oid, modifier)| format!("pg_catalog.format_type({oid}, {modifier})"));
+        let rows = self.host.ask(format!("SELECT {}", shown.join(", "))).await?;
+        let mut texts = rows.into_iter().flatten().map(Option::unwrap_or_default);
+        Ok(types.map(|_| String::from_utf8_lossy(&texts.next().unwrap_or_default()).into_owned()))
     }
 
     fn add_row(&mut self, row: Vec<Option<Bytes>>) -> Result<()> {
