@@ -65,7 +65,7 @@ pub use facts::setting_calls::{SettingCalls, setting_calls};
 pub use facts::used::may_use;
 pub use facts::values_drawn::{LastDrawn, ValuesDrawn, with_values_drawn};
 pub use look_alikes::Qualifier;
-pub use parse::bodies::sql_statements;
+pub use parse::bodies::{renames_value, sql_statements};
 pub use parse::own_text::own_text;
 pub use parse::{
     Analysis, Marked, Shape, Statement, StatementKind, Undeclared, Uses, bare_system_views, naming_temporary,

@@ -36,6 +36,7 @@ impl Typed {
 }
 
 pub(crate) const BOOL: u32 = 16;
+pub(crate) const OID: u32 = 26;
 pub(crate) const INT2: u32 = 21;
 pub(crate) const INT4: u32 = 23;
 pub(crate) const INT8: u32 = 20;
@@ -54,6 +55,8 @@ pub(crate) fn is_same_text(from: u32, from_modifier: i32, to: u32, to_modifier: 
         _ => false,
     }
 }
+
+const SYSTEM_COLUMNS: [&str; 6] = ["ctid", "xmin", "xmax", "cmin", "cmax", "tableoid"];
 
 /// A column of a record.
 #[derive(Clone, Debug)]
@@ -80,6 +83,8 @@ pub(crate) struct Variable {
     pub value: Option<Bytes>,
     /// Of a row or record; `None`: not assigned yet.
     pub cells: Option<Vec<Cell>>,
+    /// Of a trigger's row: what `tableoid` is.
+    pub tableoid: Option<Cell>,
     /// The row as a whole is NULL, which is not a row of NULLs.
     pub is_null: bool,
     pub constant: bool,
@@ -89,7 +94,7 @@ pub(crate) struct Variable {
 impl Variable {
     pub fn scalar(name: impl Into<String>, of: Type, value: Option<Bytes>) -> Self {
         let (name, holds) = (name.into(), Holds::Scalar(of));
-        Self { name, holds, value, cells: None, is_null: false, constant: false, not_null: false }
+        Self { name, holds, value, cells: None, tableoid: None, is_null: false, constant: false, not_null: false }
     }
 
     pub fn new(name: impl Into<String>, of: Option<Type>) -> Self {
@@ -98,6 +103,7 @@ impl Variable {
             holds: Holds::Record,
             value: None,
             cells: None,
+            tableoid: None,
             is_null: true,
             constant: false,
             not_null: false,
@@ -123,7 +129,8 @@ impl Variable {
     /// A field of a row.
     pub fn cell(&self, field: &str) -> Result<&Cell> {
         let cells = self.cells.as_ref().ok_or_else(|| self.unassigned())?;
-        cells.iter().find(|cell| cell.name == field).ok_or_else(|| self.no_field(field))
+        let found = cells.iter().chain(&self.tableoid).find(|cell| cell.name == field);
+        found.ok_or_else(|| self.no_field(field))
     }
 
     pub fn cell_mut(&mut self, field: &str) -> Result<&mut Cell> {
@@ -142,6 +149,11 @@ impl Variable {
     }
 
     fn no_field(&self, field: &str) -> PgError {
+        if SYSTEM_COLUMNS.contains(&field) {
+            return PgError::unsupported(format!("system column \"{field}\" of variable \"{}\"", self.name))
+                .detail("It means something on the row's own node only.")
+                .hint("Leave it out; tableoid is known of OLD and NEW in triggers of tables.");
+        }
         PgError::new(SqlState::UNDEFINED_COLUMN, format!("record \"{}\" has no field \"{field}\"", self.name))
     }
 }

@@ -48,6 +48,7 @@ impl BodyHost<'_> {
         });
         if !CHANGES_NO_TYPES.contains(&tag.split(' ').next().unwrap_or_default()) {
             self.runner.routines().types = KnownTypes::default();
+            self.runner.routines().values_renamed |= tag == "ALTER TYPE" && planner::renames_value(sql);
         }
         let rows = self.kept_rows(columns.as_deref().unwrap_or_default(), rows).await?;
         Ok(Answer { columns, rows, tag })
@@ -56,6 +57,9 @@ impl BodyHost<'_> {
     /// With names for the ids of objects, unless the home node evaluates them by itself. Those without a type are named in a cast,
     /// and are ready.
     async fn parameters(&mut self, sql: &str, mut parameters: Vec<Typed>) -> Result<Vec<Typed>> {
+        for typed in parameters.iter().filter(|typed| typed.value.is_some()) {
+            self.check_values(typed.oid)?;
+        }
         if parameters.iter().all(|typed| typed.oid == 0 || typed.value.is_none()) || self.is_for_home(sql).await? {
             return Ok(parameters);
         }
@@ -106,6 +110,17 @@ impl BodyHost<'_> {
         Ok(rows)
     }
 
+    /// Variables hold the names of values of enum types.
+    fn check_values(&mut self, oid: u32) -> Result<()> {
+        match oid >= catalog::FIRST_USER_OID && self.runner.routines().values_renamed {
+            false => Ok(()),
+            true => Err(PgError::unsupported(
+                "a variable of a type of the user's after ALTER TYPE … RENAME VALUE in the same body or one it calls",
+            )
+            .hint("Rename the value in a statement of its own.")),
+        }
+    }
+
     async fn as_kept(&mut self, typed: Typed) -> Result<Option<Bytes>> {
         let of = self.runner.find_type(typed.oid, typed.modifier).await?;
         let kept = self.runner.kept(&of, vec![typed.value]).await;
@@ -113,6 +128,7 @@ impl BodyHost<'_> {
     }
 
     async fn as_sent(&mut self, typed: Typed) -> Result<Option<Bytes>> {
+        self.check_values(typed.oid)?;
         let has_names = self.runner.has_names(typed.oid).await;
         if !self.runner.session().judged(has_names).await? {
             return Ok(typed.value);
@@ -203,6 +219,9 @@ impl Host for BodyHost<'_> {
 
     fn printed(&mut self, typed: Typed) -> Pending<'_, Option<Bytes>> {
         Box::pin(async move {
+            if typed.value.is_some() {
+                self.check_values(typed.oid)?;
+            }
             let has_names = typed.value.is_some() && self.runner.has_names(typed.oid).await?;
             match typed.value {
                 Some(value) if has_names || !self.runner.session().prints_exactly().await? => {

@@ -106,6 +106,8 @@ pub(crate) struct Routines {
     /// CONTEXT of the statement that is being run.
     pub(super) context: String,
     pub(super) types: KnownTypes,
+    /// A body has given a value of an enum type another name.
+    pub(super) values_renamed: bool,
     /// Cursors without a name so far.
     pub(super) portals: usize,
     /// The statement to be run is a CALL in a body that may end transactions.

@@ -237,6 +237,7 @@ impl Signature {
             of: parameter.of.clone(),
             is_out: parameter.is_out,
             value,
+            tableoid: None,
         };
         routine::Routine {
             signature: self.text.clone(),

@@ -295,9 +295,18 @@ impl Trigger {
             of: Type { oid, modifier: -1, name: of.to_owned(), fields: None, over: None },
             is_out: false,
             value,
+            tableoid: None,
         };
-        let row =
-            |name: &str, value| Parameter { name: Some(name.to_owned()), of: self.row.clone(), is_out: false, value };
+        let is_of_view = self.kind & INSTEAD != 0;
+        let row = |name: &str, value, table: &str| Parameter {
+            name: Some(name.to_owned()),
+            of: self.row.clone(),
+            is_out: false,
+            value,
+            tableoid: (!is_of_view).then(|| Bytes::from(table.to_owned())),
+        };
+        // A row that is not stored yet is in no table.
+        let table_of_new = if self.kind & BEFORE != 0 { "0" } else { self.relid.as_str() };
         let word = |name: &str, value: &str| scalar(name, TEXT, "text", Some(Bytes::from(value.to_owned())));
         let named = |name: &str, value: &str| scalar(name, NAME, "name", Some(Bytes::from(value.to_owned())));
         let level = if self.is_of_row() { "ROW" } else { "STATEMENT" };
@@ -308,8 +317,8 @@ impl Trigger {
         };
         let count = Bytes::from(self.arguments.len().to_string());
         let parameters = vec![
-            row("new", trigger_event.new),
-            row("old", trigger_event.old),
+            row("new", trigger_event.new, table_of_new),
+            row("old", trigger_event.old, &self.relid),
             named("tg_name", &self.name),
             word("tg_when", when),
             word("tg_level", level),

@@ -105,3 +105,8 @@ pub(crate) fn ends_transactions(definition: &str) -> bool {
     }
     ends
 }
+
+/// Does a statement give a value of an enum type another name?
+pub fn renames_value(sql: &str) -> bool {
+    matches!(tree::parse_one(sql), Ok(Some(NodeEnum::AlterEnumStmt(alter))) if !alter.old_val.is_empty())
+}

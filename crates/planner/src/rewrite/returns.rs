@@ -1,10 +1,11 @@
 //! What a function returns, and how a statement takes it from a parameter.
 
 use catalog::Function;
-use pg_query::protobuf::{self, FunctionParameter, FunctionParameterMode, TypeName};
+use pg_query::protobuf::{self, FuncCall, FunctionParameter, FunctionParameterMode, ResTarget, TypeName};
 use pg_query::{Node, NodeEnum};
 
 use crate::context::Context;
+use crate::parse::bodies::sql_statements;
 use crate::plan::Wanted;
 use crate::tree::{self, Get};
 
@@ -13,7 +14,8 @@ pub(crate) struct Shape {
     /// The type after RETURNS, if it is not a record or void.
     pub returns: Option<TypeName>,
     pub is_void: bool,
-    is_sql: bool,
+    /// Of a void function: PostgreSQL gives NULL, not an empty value.
+    is_null: bool,
     pub set: bool,
     /// OUT parameters and columns of RETURNS TABLE.
     pub outs: Vec<(String, TypeName)>,
@@ -52,7 +54,7 @@ impl Shape {
         if all.clone().any(|of| is_unclear(of) || is_nested(of)) {
             return None;
         }
-        Some(Self { returns, is_void: word == "void", is_sql: function.language == "sql", set, outs })
+        Some(Self { returns, is_void: word == "void", is_null: gives_null(ctx, function, DEPTH_MAX), set, outs })
     }
 
     pub fn columns(&self) -> Vec<TypeName> {
@@ -93,7 +95,7 @@ impl Shape {
     /// A column of the result from its parameter.
     pub fn value(&self, parameter: usize, of: &TypeName) -> Node {
         if self.is_void {
-            return tree::cast(if self.is_sql { tree::null() } else { tree::text("") }, of);
+            return tree::cast(if self.is_null { tree::null() } else { tree::text("") }, of);
         }
         let value = tree::parameter(parameter);
         if !self.set {
@@ -113,5 +115,42 @@ impl Shape {
                 tree::call("unnest", vec![tree::node(NodeEnum::AArrayExpr(array))])
             }
         }
+    }
+}
+
+/// How deep void functions of SQL may call each other before nobody looks.
+const DEPTH_MAX: usize = 16;
+
+/// Does a void function give NULL? One in SQL does, unless it is but a call of another one, which PostgreSQL puts in its place
+/// (`inline_function` in `clauses.c`).
+fn gives_null(ctx: &Context<'_>, function: &Function, depth: usize) -> bool {
+    function.language == "sql"
+        && depth > 0
+        && !only_call(ctx, function).is_some_and(|one| !gives_null(ctx, one, depth - 1))
+}
+
+/// The function of the user's that is all of the body.
+fn only_call<'a>(ctx: &Context<'a>, function: &Function) -> Option<&'a Function> {
+    let NodeEnum::CreateFunctionStmt(create) = tree::parse_one(&function.definition).ok()?? else { return None };
+    let keeps_apart = ["set", "strict", "security"].iter().any(|name| tree::option_of(&create.options, name).is_some());
+    let statements = sql_statements(&function.definition)?;
+    let [statement] = statements.as_slice() else { return None };
+    let mut select = tree::parse_select(statement).ok()?;
+    let targets = std::mem::take(&mut select.target_list);
+    let is_bare = select == tree::empty_select();
+    let [target] = targets.as_slice() else { return None };
+    let call = target.get::<ResTarget>()?.val.as_deref()?.get::<FuncCall>()?;
+    let called = ctx.of_body().user_functions(call);
+    let [one] = called.as_slice() else { return None };
+    let is_as_volatile = function.volatility == 'v' || one.volatility != 'v';
+    (!keeps_apart && is_bare && is_as_volatile && returns_void(one)).then_some(*one)
+}
+
+fn returns_void(function: &Function) -> bool {
+    match tree::parse_one(&function.definition) {
+        Ok(Some(NodeEnum::CreateFunctionStmt(create))) => {
+            create.return_type.is_some_and(|of| !of.setof && tree::last_name(&of.names) == Some("void"))
+        }
+        _ => false,
     }
 }

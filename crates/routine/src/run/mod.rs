@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use pgerror::{PgError, Result, SqlState, field};
 
-use crate::value::{BOOL, Type, Variable};
+use crate::value::{BOOL, Cell, OID, Type, Typed, Variable};
 use crate::{Host, Pending};
 use plpgsql::ast::{Body, Conflict, Cursor};
 
@@ -61,6 +61,8 @@ pub struct Parameter {
     pub of: Type,
     pub is_out: bool,
     pub value: Option<Bytes>,
+    /// Of a row that a trigger is given: the id of its table.
+    pub tableoid: Option<Bytes>,
 }
 
 /// What a body gave.
@@ -106,7 +108,11 @@ fn outer_scope<'a>(routine: &Routine) -> Scope<'a> {
         if name != number && !routine.is_trigger {
             scope.aliases.push((number, vec![name.clone()]));
         }
-        scope.variables.push(Variable::new(name, Some(parameter.of.clone())));
+        let tableoid = parameter.tableoid.clone().map(|id| Cell {
+            name: "tableoid".to_owned(),
+            typed: Typed { oid: OID, modifier: -1, value: parameter.value.as_ref().map(|_| id) },
+        });
+        scope.variables.push(Variable { tableoid, ..Variable::new(name, Some(parameter.of.clone())) });
     }
     let boolean = Type { oid: BOOL, modifier: -1, name: "boolean".to_owned(), fields: None, over: None };
     scope.variables.push(Variable::scalar("found", boolean, Some(Bytes::from_static(b"f"))));
