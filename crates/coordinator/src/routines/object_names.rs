@@ -13,7 +13,6 @@ use pgerror::{PgError, Result};
 use routine::{Type, array_text, row_fields, row_text};
 
 use super::runner::Runner;
-use super::types::names_objects;
 
 /// A type whose values name objects.
 struct Naming {
@@ -45,6 +44,10 @@ const NAMING: [Naming; 11] = [
 ];
 
 impl Naming {
+    fn of(oid: u32) -> Option<&'static Self> {
+        NAMING.iter().find(|of| of.oid == oid || of.array == oid)
+    }
+
     /// The id that a text `v` means under the search path. What a table's text says with its schema needs no right to use that: the
     /// value may have come from a catalog.
     fn id(&self) -> String {
@@ -60,13 +63,19 @@ impl Naming {
         }
     }
 
-    /// The name of the object `o`, which means the same under every search path; NULL if there is none.
+    /// The ids that an array's text `v` means.
+    fn ids(&self) -> String {
+        format!("CAST(CAST(CAST(v AS pg_catalog.{}[]) AS pg_catalog.oid[]) AS pg_catalog.text)", self.name)
+    }
+
+    /// The name of the object with the id `v`, which means the same under every search path; NULL if there is none.
     fn identity(&self) -> String {
         let catalog = format!("CAST('pg_catalog.{}' AS pg_catalog.regclass)", self.catalog);
-        let whole = format!("(pg_identify_object({catalog}, o, 0)).identity");
+        let id = "CAST(v AS pg_catalog.oid)";
+        let whole = format!("(pg_identify_object({catalog}, {id}, 0)).identity");
         let bare = |name: &str, schema: &str| {
             format!(
-                "(SELECT quote_ident(n.nspname) || '.' || {name} FROM {} b JOIN pg_namespace n ON n.oid = b.{schema} WHERE b.oid = o)",
+                "(SELECT quote_ident(n.nspname) || '.' || {name} FROM {} b JOIN pg_namespace n ON n.oid = b.{schema} WHERE b.oid = {id})",
                 self.catalog
             )
         };
@@ -76,7 +85,7 @@ impl Naming {
             (true, _) => bare("b.oprname", "oprnamespace"),
         };
         // Ids of what is nobody's are the same on all nodes.
-        format!("COALESCE({named}, CASE WHEN o < {} THEN CAST(o AS pg_catalog.text) END)", catalog::FIRST_USER_OID)
+        format!("COALESCE({named}, CASE WHEN {id} < {} THEN v END)", catalog::FIRST_USER_OID)
     }
 }
 
@@ -112,36 +121,43 @@ impl Runner {
         }
         let mut leaves = Vec::new();
         for value in values.iter().flatten() {
-            self.each_name(of, value, &mut |of, text| {
+            self.each_name(way, of, value, &mut |of, text| {
                 leaves.push(Leaf { of, text: text.clone() });
                 Ok(text)
             })?;
         }
         let mut translated = self.translate(way, leaves).await?.into_iter();
         let mut next = |_, _| translated.next().ok_or_else(|| PgError::internal("a name of an object is lost"));
-        values.into_iter().map(|value| value.map(|value| self.each_name(of, &value, &mut next)).transpose()).collect()
+        values
+            .into_iter()
+            .map(|value| value.map(|value| self.each_name(way, of, &value, &mut next)).transpose())
+            .collect()
     }
 
     /// The value with something else for each name of an object in it.
     fn each_name(
         &mut self,
+        way: Way,
         of: &Type,
         value: &Bytes,
         make: &mut dyn FnMut(u32, Bytes) -> Result<Bytes>,
     ) -> Result<Bytes> {
-        if names_objects(of.oid) {
-            return make(of.oid, value.clone());
+        if let Some(naming) = Naming::of(of.oid) {
+            return match way == Way::Out && of.oid == naming.array {
+                true => each_element(value, &mut |id| make(naming.oid, id)),
+                false => make(of.oid, value.clone()),
+            };
         }
         if !self.routines().types.has_names(of.oid) {
             return Ok(value.clone());
         }
         match (&of.over, &of.fields) {
-            (Some(over), _) => self.each_name(over, value, make),
+            (Some(over), _) => self.each_name(way, over, value, make),
             (None, Some(fields)) => {
                 let mut values = row_fields(value)?;
                 for (value, (_, of)) in values.iter_mut().zip(fields) {
                     if let Some(text) = value.take() {
-                        *value = Some(self.each_name(of, &text, make)?);
+                        *value = Some(self.each_name(way, of, &text, make)?);
                     }
                 }
                 Ok(row_text(values.iter().map(Option::as_deref)))
@@ -163,12 +179,15 @@ impl Runner {
                 if at.is_empty() {
                     continue;
                 }
+                let other = match (way, of == naming.array) {
+                    (Way::In, false) => naming.id(),
+                    (Way::In, true) => naming.ids(),
+                    (Way::Out, _) => naming.identity(),
+                };
                 let texts = array_text(at.iter().map(|at| Some(leaves[*at].text.as_ref())));
                 let texts = catalog::quote_literal(crate::protocol::text(&texts)?);
-                let sql = format!(
-                    "SELECT {} FROM unnest({texts}::text[]) WITH ORDINALITY AS u (v, n) ORDER BY u.n",
-                    translation(way, naming, of == naming.array)
-                );
+                let sql =
+                    format!("SELECT {other} FROM unnest({texts}::text[]) WITH ORDINALITY AS u (v, n) ORDER BY u.n");
                 let rows = self.asked(&planner::own_text(&sql)?).await?;
                 for (at, row) in at.iter().zip(rows) {
                     leaves[*at].text = row.into_iter().next().flatten().ok_or_else(|| is_gone(naming.name))?;
@@ -179,28 +198,47 @@ impl Runner {
     }
 }
 
-/// What gives the other form of the text `v`; NULL if it has none.
-fn translation(way: Way, naming: &Naming, is_array: bool) -> String {
-    match (way, is_array) {
-        (Way::In, false) => naming.id(),
-        (Way::In, true) => {
-            format!("CAST(CAST(CAST(v AS pg_catalog.{}[]) AS pg_catalog.oid[]) AS pg_catalog.text)", naming.name)
+/// An array of ids with something else for each: its text has nothing else with digits but the bounds before it.
+fn each_element(ids: &[u8], make: &mut dyn FnMut(Bytes) -> Result<Bytes>) -> Result<Bytes> {
+    let bounds = match ids.first() {
+        Some(b'[') => ids.iter().position(|byte| *byte == b'=').map_or(0, |at| at + 1),
+        _ => 0,
+    };
+    let (mut text, rest) = (ids[..bounds].to_vec(), &ids[bounds..]);
+    for run in rest.chunk_by(|one, next| one.is_ascii_digit() == next.is_ascii_digit()) {
+        if !run[0].is_ascii_digit() {
+            text.extend_from_slice(run);
+            continue;
         }
-        (Way::Out, false) => {
-            format!("(SELECT {} FROM (SELECT CAST(v AS pg_catalog.oid) AS o) AS one)", naming.identity())
+        text.push(b'"');
+        for byte in make(Bytes::copy_from_slice(run))? {
+            if byte == b'"' || byte == b'\\' {
+                text.push(b'\\');
+            }
+            text.push(byte);
         }
-        (Way::Out, true) => format!(
-            "(SELECT CASE WHEN count(*) = 0 THEN '{{}}' WHEN count(*) = count(*) FILTER (WHERE o IS NULL OR i IS NOT NULL) \
-             AND min(array_ndims(a)) = 1 AND min(array_lower(a, 1)) = 1 THEN CAST(array_agg(i ORDER BY m) AS pg_catalog.text) END \
-             FROM (SELECT CAST(v AS pg_catalog.oid[]) AS a) AS whole, \
-             LATERAL (SELECT o, m, {} AS i FROM unnest(a) WITH ORDINALITY AS e (o, m)) AS each)",
-            naming.identity()
-        ),
+        text.push(b'"');
     }
+    Ok(Bytes::from(text))
 }
 
 fn is_gone(of: &str) -> PgError {
-    PgError::unsupported(format!("a value of type {of} whose object is gone, in a body that is run by the coordinator,"))
-        .detail("In PostgreSQL it is a number then. So is refused here an array of several dimensions, or whose subscripts do not begin at 1.")
-        .hint("Keep the name as text before the object is dropped.")
+    PgError::unsupported(format!(
+        "a value of type {of} whose object is gone, in a body that is run by the coordinator,"
+    ))
+    .detail("In PostgreSQL it is a number then.")
+    .hint("Keep the name as text before the object is dropped.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elements_are_replaced_and_quoted() {
+        let mut named = |id: Bytes| Ok(Bytes::from(format!("a.\"{}\\", String::from_utf8_lossy(&id))));
+        let text = each_element(b"[2:3]={17,NULL}", &mut named).unwrap();
+        assert_eq!(&text[..], br#"[2:3]={"a.\"17\\",NULL}"#);
+        assert_eq!(each_element(b"{}", &mut named).unwrap(), "{}");
+    }
 }
