@@ -101,7 +101,7 @@ impl Runner {
             Some(oid) => Some(Box::pin(self.find_type(oid, -1)).await?),
             None => None,
         };
-        let parts = fields.iter().map(|(_, of)| of.oid).chain(over.iter().map(|of: &Box<Type>| of.oid));
+        let parts = fields.iter().map(|(_, of)| of.oid).chain(over.as_deref().map(|of: &Type| of.oid));
         let known = &mut self.routines().types;
         if parts.chain(element.map(|of| of.oid)).any(|part| known.has_names(part)) && !names_objects(oid) {
             known.naming.insert(oid);

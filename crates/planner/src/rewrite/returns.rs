@@ -126,7 +126,7 @@ const DEPTH_MAX: usize = 16;
 fn gives_null(ctx: &Context<'_>, function: &Function, depth: usize) -> bool {
     function.language == "sql"
         && depth > 0
-        && !only_call(ctx, function).is_some_and(|one| !gives_null(ctx, one, depth - 1))
+        && only_call(ctx, function).is_none_or(|one| gives_null(ctx, one, depth - 1))
 }
 
 /// The function of the user's that is all of the body.
