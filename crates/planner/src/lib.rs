@@ -72,8 +72,8 @@ pub use parse::{
     only_creates, parse, parse_beside, parse_for_dump, stores_expressions, without_constants,
 };
 pub use plan::*;
-pub use rewrite::before::trigger_condition;
-pub use rewrite::in_trigger::in_trigger;
+pub use rewrite::before::{Condition, trigger_condition};
+pub use rewrite::in_trigger::{InTrigger, TransitionTable, in_trigger};
 pub use rewrite::inline::WantedBody;
 pub use rewrite::owner_reads::OWN_PATH;
 pub use rewrite::routine::call_targets;

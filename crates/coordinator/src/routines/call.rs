@@ -70,6 +70,11 @@ impl Runner {
             self.send_notices();
             self.routines().depth += 1;
             let outside = std::mem::take(&mut self.routines().context);
+            let tables = self.routines().transition_tables.clone();
+            if !routine.is_trigger {
+                // The trigger's function knows them, and what it calls does not.
+                self.routines().transition_tables.clear();
+            }
             let depth = self.routines().depth;
             let around = self.session().scope();
             let scope = Scope { is_body: true, is_definer: around.is_definer || is_definer };
@@ -78,6 +83,7 @@ impl Runner {
             let ended = routine::run(&mut host, routine, body).await;
             self.session().enter_scope(around);
             self.routines().context = outside;
+            self.routines().transition_tables = tables;
             debug_assert_eq!(self.routines().depth, depth, "bodies inside this one have ended");
             self.routines().depth -= 1;
             ended

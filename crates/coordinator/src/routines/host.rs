@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use executor::{Call, Parameters};
 use pgerror::{PgError, Result, SqlState};
-use planner::StatementKind;
+use planner::{InTrigger, StatementKind};
 use routine::{Answer, Host, Opening, Pending, Type, Typed};
 
 use super::runner::Runner;
@@ -31,15 +31,11 @@ impl BodyHost<'_> {
         // The time may have been up between two statements.
         self.runner.session().check_cancel()?;
         let call = call_with(self.parameters(sql, parameters).await?);
-        let routines = self.runner.routines();
-        let in_trigger = match routines.trigger_depth {
-            0 => None,
-            depth => planner::in_trigger(sql, depth, &routines.transition_tables)?,
-        };
+        let in_trigger = self.in_trigger(sql)?;
         let outside = std::mem::replace(&mut self.runner.routines().context, context);
-        let captured = self.runner.captured(in_trigger.as_deref().unwrap_or(sql), &call).await;
+        let captured = self.runner.captured(text_of(&in_trigger, sql), &call).await;
         self.runner.routines().context = outside;
-        let (tag, (fields, rows)) = captured?;
+        let (tag, (fields, rows)) = captured.map_err(|error| placed(&in_trigger, error))?;
         let columns: Option<Vec<(String, u32, i32)>> = fields.map(|fields| {
             let column = |field: pgproto::backend::Field| {
                 (String::from_utf8_lossy(&field.name).into_owned(), field.type_oid, field.type_modifier)
@@ -138,12 +134,27 @@ impl BodyHost<'_> {
         Ok(self.runner.session().judged(sent).await?.pop().flatten())
     }
 
+    /// The statement as the nodes get it, if the body is that of a trigger or called by one, and the text is another then.
+    fn in_trigger(&mut self, sql: &str) -> Result<Option<InTrigger>> {
+        let routines = self.runner.routines();
+        match routines.trigger_depth {
+            0 => Ok(None),
+            depth => planner::in_trigger(sql, depth, &routines.transition_tables),
+        }
+    }
+
     async fn ask_about(&mut self, sql: &str, types: &[u32]) -> Result<()> {
+        let in_trigger = self.in_trigger(sql)?;
         self.runner.session().savepoint(ASKED).await?;
-        let described = self.runner.session().describe(sql, types).await;
+        let described = self.runner.session().describe(text_of(&in_trigger, sql), types).await;
         self.runner.session().rollback_to(ASKED).await?;
         self.runner.session().release_savepoint(ASKED).await?;
-        described.map(drop)
+        described.map(drop).map_err(|error| placed(&in_trigger, error))
+    }
+
+    async fn names_in(&mut self, sql: &str) -> Result<Option<HashSet<String>>> {
+        let in_trigger = self.in_trigger(sql)?;
+        self.runner.session().names_in_from(text_of(&in_trigger, sql)).await
     }
 
     async fn roll_back_to(&mut self, savepoint: &str) -> Result<()> {
@@ -180,7 +191,8 @@ impl BodyHost<'_> {
             None => "",
         };
         let quoted = catalog::quote_identifier(&name);
-        let sql = format!("DECLARE {quoted} {scroll}CURSOR FOR {}", opening.sql);
+        let in_trigger = self.in_trigger(&opening.sql)?;
+        let sql = format!("DECLARE {quoted} {scroll}CURSOR FOR {}", text_of(&in_trigger, &opening.sql));
         let statements = planner::parse(&sql)?;
         let Some((statement, StatementKind::DeclareCursor(declare))) =
             statements.first().map(|statement| (statement, &statement.kind))
@@ -195,6 +207,17 @@ impl BodyHost<'_> {
             }
             Err(error) => Err(error),
         }
+    }
+}
+
+fn text_of<'s>(in_trigger: &'s Option<InTrigger>, sql: &'s str) -> &'s str {
+    in_trigger.as_ref().map_or(sql, |one| &one.sql)
+}
+
+fn placed(in_trigger: &Option<InTrigger>, error: PgError) -> PgError {
+    match in_trigger {
+        Some(one) => one.placed(error),
+        None => error,
     }
 }
 
@@ -253,7 +276,7 @@ impl Host for BodyHost<'_> {
     }
 
     fn names_in_from<'a>(&'a mut self, sql: &'a str) -> Pending<'a, Option<HashSet<String>>> {
-        Box::pin(self.runner.session().names_in_from(sql))
+        Box::pin(self.names_in(sql))
     }
 
     fn type_of<'a>(&'a mut self, expression: &'a str) -> Pending<'a, Type> {

@@ -12,7 +12,7 @@ use pgerror::{PgError, Result, field};
 use pgproto::Frame;
 use pgproto::backend::tag;
 use planner::parse::{DeclareCursor, Transaction};
-use planner::{Explained, Plan, Statement};
+use planner::{Explained, Plan, Statement, TransitionTable};
 use routine::Pending;
 
 use super::signature::Signature;
@@ -101,8 +101,8 @@ pub(crate) struct Routines {
     pub(super) depth: usize,
     /// How many triggers are under way in each other.
     pub(super) trigger_depth: usize,
-    /// Those of the innermost one.
-    pub(super) transition_tables: Vec<String>,
+    /// Those that the innermost body knows: the one of a trigger's function.
+    pub(super) transition_tables: Vec<TransitionTable>,
     /// CONTEXT of the statement that is being run.
     pub(super) context: String,
     pub(super) types: KnownTypes,

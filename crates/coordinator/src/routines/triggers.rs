@@ -7,15 +7,15 @@
 //! The nodes decide for which rows a trigger fires, and say so while the change runs (`executor::TriggerEvent`). When it is done, in
 //! the same transaction, the function runs for each, as PostgreSQL fires AFTER triggers: with OLD, NEW and the TG variables,
 //! every statement in it an ordinary one of the session. One that changes rows fires the triggers of these first. Triggers FOR
-//! EACH STATEMENT run once, as the planner says; their transition tables are temp tables of the home node.
+//! EACH STATEMENT run once, as the planner says; their transition tables are temp tables of the home node, with names of ours.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use executor::{Call, Completion, Parameters, Spool, TriggerEvent};
-use pgerror::{PgError, Result, SqlState};
-use planner::{OfStatement, RoutineCall, Statement, Triggered, Wanted};
+use pgerror::{PgError, Result, SqlState, field};
+use planner::{Condition, OfStatement, RoutineCall, Statement, TransitionTable, Triggered, Wanted};
 use routine::{Parameter, Pending, Type, array_text};
 
 use super::captured::text;
@@ -41,15 +41,38 @@ pub(super) struct Trigger {
     relid: String,
     kind: u32,
     arguments: Vec<Vec<u8>>,
-    /// Names of transition tables, or empty.
-    old_table: String,
-    new_table: String,
-    /// Of WHEN; PostgreSQL evaluates it where it fires the trigger.
-    condition: Option<String>,
+    transition_tables: TransitionTables,
+    /// Of WHEN.
+    condition: Option<Condition>,
     row: Type,
     signature: Signature,
     body: routine::ast::Body,
 }
+
+/// What REFERENCING calls the rows, or empty.
+struct TransitionTables {
+    old: String,
+    new: String,
+}
+
+impl TransitionTables {
+    /// The temp table for the old rows, in a trigger inside of so many others.
+    fn old(&self, depth: usize) -> Option<TransitionTable> {
+        let table = TransitionTable { name: self.old.clone(), table: format!("loxo_old_{depth}") };
+        Some(table).filter(|table| !table.name.is_empty())
+    }
+
+    fn new(&self, depth: usize) -> Option<TransitionTable> {
+        let table = TransitionTable { name: self.new.clone(), table: format!("loxo_new_{depth}") };
+        Some(table).filter(|table| !table.name.is_empty())
+    }
+}
+
+/// OLD and NEW.
+type Row<'r> = (Option<&'r [u8]>, Option<&'r [u8]>);
+
+/// Of how many rows WHEN is evaluated at once.
+const ROWS_MAX: usize = 256;
 
 impl Runner {
     /// Runs a plan that changes rows, and the triggers that it fires.
@@ -64,7 +87,7 @@ impl Runner {
             let validity = self.session().plan_validity();
             self.session().lock_movable(&change.movable).await?;
             for one in &change.before {
-                self.once(one, Vec::new()).await?;
+                self.once(one).await?;
             }
             self.session().judge_by(validity);
             let completion = Box::pin(self.run_plan(&change.plan, statement, call, spool)).await?;
@@ -89,28 +112,46 @@ impl Runner {
         };
         let once = |trigger_event: &TriggerEvent| before.iter().chain(after).any(|one| is_of(one, trigger_event));
         let (collected, of_rows): (Vec<TriggerEvent>, Vec<TriggerEvent>) = trigger_events.into_iter().partition(once);
+        let mut due = Vec::with_capacity(after.len());
+        for one in after {
+            // As in PostgreSQL what a row's trigger does comes too late for WHEN.
+            due.extend(self.due(one).await?.map(|trigger| (one, trigger)));
+        }
         let captured = self.rows_into(None);
         let fired = self.fire(of_rows).await;
         self.rows_into(captured);
         fired?;
-        for one in after {
+        for (one, trigger) in due {
             let rows = collected
                 .iter()
                 .filter(|trigger_event| is_of(one, trigger_event) && trigger_event.operation == one.operation);
-            self.once(one, rows.collect()).await?;
+            self.fire_once(one, &trigger, rows.collect()).await?;
         }
         Ok(())
     }
 
-    /// A trigger FOR EACH STATEMENT, with its transition tables.
-    pub(super) async fn once(&mut self, one: &OfStatement, rows: Vec<&TriggerEvent>) -> Result<()> {
-        let trigger_event = of_statement(one);
-        if self.is_replica().await? {
-            return Ok(());
+    /// A trigger BEFORE … FOR EACH STATEMENT.
+    pub(super) async fn once(&mut self, one: &OfStatement) -> Result<()> {
+        match self.due(one).await? {
+            Some(trigger) => self.fire_once(one, &trigger, Vec::new()).await,
+            None => Ok(()),
         }
-        let trigger = self.trigger(&trigger_event).await?;
+    }
+
+    /// A trigger FOR EACH STATEMENT, if it is to fire.
+    async fn due(&mut self, one: &OfStatement) -> Result<Option<Trigger>> {
+        if self.is_replica().await? {
+            return Ok(None);
+        }
+        let trigger = self.trigger(&of_statement(one)).await?;
+        let fires = self.when_holds(&trigger, &[(None, None)]).await?;
+        Ok((fires == [true]).then_some(trigger))
+    }
+
+    /// With its transition tables.
+    async fn fire_once(&mut self, one: &OfStatement, trigger: &Trigger, rows: Vec<&TriggerEvent>) -> Result<()> {
         let captured = self.rows_into(None);
-        let fired = self.with_transition_tables(&trigger, trigger_event, &rows).await;
+        let fired = self.with_transition_tables(trigger, of_statement(one), &rows).await;
         self.rows_into(captured);
         fired
     }
@@ -130,11 +171,12 @@ impl Runner {
     ) -> Result<()> {
         let old: Vec<_> = rows.iter().map(|row| row.old.as_deref()).collect();
         let new: Vec<_> = rows.iter().map(|row| row.new.as_deref()).collect();
+        let (tables, depth) = (&trigger.transition_tables, self.routines().trigger_depth);
         let mut made = Vec::new();
-        for (name, rows) in [(&trigger.old_table, old), (&trigger.new_table, new)] {
-            if !name.is_empty() {
-                self.transition_table(trigger, name, &rows).await?;
-                made.push(format!("pg_temp.{}", catalog::quote_identifier(name)));
+        for (of, rows) in [(tables.old(depth), old), (tables.new(depth), new)] {
+            if let Some(of) = of {
+                self.transition_table(trigger, &of.table, &rows).await?;
+                made.push(format!("pg_temp.{}", catalog::quote_identifier(&of.table)));
             }
         }
         self.run_trigger(trigger, trigger_event).await?;
@@ -160,20 +202,94 @@ impl Runner {
     }
 
     async fn fire(&mut self, trigger_events: Vec<TriggerEvent>) -> Result<()> {
-        let mut known: HashMap<(String, String, String), Trigger> = HashMap::new();
-        for trigger_event in trigger_events {
-            let key = (trigger_event.schema.clone(), trigger_event.table.clone(), trigger_event.trigger.clone());
-            let trigger = match known.remove(&key) {
-                Some(trigger) => trigger,
-                None => self.trigger(&trigger_event).await?,
-            };
-            if !trigger.is_of_row() {
-                return Err(reached(&trigger_event));
+        let mut known: HashMap<[String; 3], Trigger> = HashMap::new();
+        for trigger_event in &trigger_events {
+            if !known.contains_key(&key(trigger_event)) {
+                known.insert(key(trigger_event), self.trigger(trigger_event).await?);
             }
-            self.run_trigger(&trigger, trigger_event).await?;
-            known.insert(key, trigger);
+        }
+        let fires = self.fires(&known, &trigger_events).await?;
+        for (trigger_event, _) in trigger_events.into_iter().zip(fires).filter(|(_, fires)| *fires) {
+            match known.get(&key(&trigger_event)).filter(|trigger| trigger.is_of_row()) {
+                Some(trigger) => self.run_trigger(trigger, trigger_event).await.map(drop)?,
+                None => return Err(reached(&trigger_event)),
+            }
         }
         Ok(())
+    }
+
+    /// Of which of the events WHEN is true: as in PostgreSQL that is found before the first trigger runs.
+    async fn fires(
+        &mut self,
+        known: &HashMap<[String; 3], Trigger>,
+        trigger_events: &[TriggerEvent],
+    ) -> Result<Vec<bool>> {
+        let mut fires = vec![true; trigger_events.len()];
+        for (of, trigger) in known.iter().filter(|(_, trigger)| !trigger.is_judged_by_nodes()) {
+            let events: Vec<usize> = (0..fires.len()).filter(|at| key(&trigger_events[*at]) == *of).collect();
+            if trigger.is_outermost() {
+                // The rest of the condition is the nodes' affair.
+                let is_outermost = self.routines().trigger_depth == 0;
+                events.iter().for_each(|at| fires[*at] = is_outermost);
+                continue;
+            }
+            for part in events.chunks(ROWS_MAX) {
+                let row = |at: &usize| (trigger_events[*at].old.as_deref(), trigger_events[*at].new.as_deref());
+                let rows: Vec<Row<'_>> = part.iter().map(row).collect();
+                // One FOR EACH STATEMENT that the statement has not fired itself a foreign key has.
+                let holds = self.when_holds_at(trigger, usize::from(!trigger.is_of_row()), &rows).await?;
+                if self.may_be_reached(trigger).await? && self.when_holds_at(trigger, 1, &rows).await? != holds {
+                    return Err(reached_at_depth(trigger));
+                }
+                part.iter().zip(holds).for_each(|(at, holds)| fires[*at] = holds);
+            }
+        }
+        Ok(fires)
+    }
+
+    /// May an event of the trigger be one that a foreign key's action has fired? PostgreSQL evaluates WHEN inside of the key's trigger then.
+    async fn may_be_reached(&mut self, trigger: &Trigger) -> Result<bool> {
+        if !trigger.is_of_row() {
+            return Ok(false);
+        }
+        let loaded = self.session().catalog().await?;
+        let catalog = &loaded.catalog;
+        let mut tables: Vec<_> = catalog.relation(&trigger.schema, &trigger.table).into_iter().collect();
+        while let Some(table) = tables.pop() {
+            if table.foreign_keys.iter().any(|key| key.acts) {
+                return Ok(true);
+            }
+            tables.extend(table.parents.iter().filter_map(|parent| catalog.relation_by_oid(*parent)));
+        }
+        Ok(false)
+    }
+
+    /// Is WHEN true of these rows?
+    pub(super) async fn when_holds(&mut self, trigger: &Trigger, rows: &[Row<'_>]) -> Result<Vec<bool>> {
+        self.when_holds_at(trigger, 0, rows).await
+    }
+
+    /// Inside of so many triggers more.
+    async fn when_holds_at(&mut self, trigger: &Trigger, inside: usize, rows: &[Row<'_>]) -> Result<Vec<bool>> {
+        let Some(condition) = &trigger.condition else { return Ok(vec![true; rows.len()]) };
+        let mut sql = format!("SELECT {}", condition.sql);
+        let mut parameters = Parameters::default();
+        if trigger.is_of_row() {
+            let of = &trigger.row.name;
+            let row = |name: &str, at: usize| {
+                format!(", LATERAL pg_catalog.unnest(ARRAY[(CAST(${at} AS {of}[]))[loxo_n]]) AS {name}")
+            };
+            sql.push_str(&format!(" FROM pg_catalog.generate_series(1, {}) AS loxo_n", rows.len()));
+            sql.push_str(&[row("old", 1), row("new", 2), " ORDER BY loxo_n".to_owned()].concat());
+            let (old, new) = (rows.iter().map(|row| row.0), rows.iter().map(|row| row.1));
+            let values = vec![Some(array_text(old)), Some(array_text(new))];
+            parameters = Parameters { types: vec![0; 2], formats: vec![0; 2], values };
+        }
+        let call = Call { parameters: Some(Arc::new(parameters)), describe: true, ..Call::default() };
+        let in_trigger = planner::in_trigger(&sql, self.routines().trigger_depth + inside, &[])?;
+        let sql = in_trigger.map_or(sql, |one| one.sql);
+        let (_, (_, rows)) = self.captured(&sql, &call).await.map_err(|error| error.without(field::POSITION))?;
+        Ok(rows.iter().map(|row| row.first().and_then(Option::as_deref) == Some(b"t")).collect())
     }
 
     /// Gives the row that the function returned.
@@ -188,8 +304,9 @@ impl Runner {
         (trigger_event.new, trigger_event.old) = (rows.pop().flatten(), rows.pop().flatten());
         let routine = trigger.routine(trigger_event, self.routines().context.clone());
         let before = self.set_for(&trigger.signature.settings).await?;
-        let tables = [&trigger.old_table, &trigger.new_table].into_iter().filter(|name| !name.is_empty()).cloned();
-        let outer = std::mem::replace(&mut self.routines().transition_tables, tables.collect());
+        let (tables, depth) = (&trigger.transition_tables, self.routines().trigger_depth);
+        let tables = [tables.old(depth), tables.new(depth)].into_iter().flatten().collect();
+        let outer = std::mem::replace(&mut self.routines().transition_tables, tables);
         self.routines().trigger_depth += 1;
         let ended = self.enter(&routine, &trigger.body, trigger.signature.is_definer).await;
         self.routines().trigger_depth -= 1;
@@ -219,7 +336,7 @@ impl Runner {
         let mut values = row.into_iter().map(|value| text(value.unwrap_or_default()));
         let mut next = || values.next().unwrap_or_default();
         let (function, function_name, relid, row_type) = (number(&next())?, next(), next(), number(&next())?);
-        let (kind, arguments, old_table, new_table) = (number(&next())?, next(), next(), next());
+        let (kind, arguments, old, new) = (number(&next())?, next(), next(), next());
         let definition = next();
         let one = RoutineCall {
             function,
@@ -241,8 +358,7 @@ impl Runner {
             relid,
             kind,
             arguments: arguments_of(&arguments),
-            old_table,
-            new_table,
+            transition_tables: TransitionTables { old, new },
             condition: if definition.is_empty() { None } else { planner::trigger_condition(&definition)? },
             // Whatever the search path: the function may set one.
             row: Type { name: qualified, ..row },
@@ -264,6 +380,10 @@ fn of_statement(one: &OfStatement) -> TriggerEvent {
     }
 }
 
+fn key(trigger_event: &TriggerEvent) -> [String; 3] {
+    [&trigger_event.schema, &trigger_event.table, &trigger_event.trigger].map(String::clone)
+}
+
 /// PostgreSQL fires it as often as a foreign key's action runs, which nobody here counts.
 fn reached(trigger_event: &TriggerEvent) -> PgError {
     let what = format!("trigger \"{}\" FOR EACH STATEMENT on table \"{}\"", trigger_event.trigger, trigger_event.table);
@@ -271,18 +391,29 @@ fn reached(trigger_event: &TriggerEvent) -> PgError {
         .hint("Change that table first, by its own statement.")
 }
 
+/// Nobody says whether the statement or a foreign key has changed the row.
+fn reached_at_depth(trigger: &Trigger) -> PgError {
+    let what = format!(
+        "trigger \"{}\" on table \"{}\", whose WHEN depends on whether a foreign key",
+        trigger.name, trigger.table
+    );
+    PgError::unsupported(format!("{what} has changed the row,"))
+        .hint("Let the condition of WHEN begin with pg_trigger_depth() = 0 AND, or ask for the depth in the function.")
+}
+
 impl Trigger {
     pub(super) fn name(&self) -> &str {
         &self.name
     }
 
-    pub(super) fn condition(&self) -> Option<&str> {
-        self.condition.as_deref()
+    /// Does a row fire it outside of all triggers only?
+    fn is_outermost(&self) -> bool {
+        self.is_of_row() && self.condition.as_ref().is_some_and(|condition| condition.is_outermost)
     }
 
-    /// The type of its rows, as SQL.
-    pub(super) fn row_type(&self) -> &str {
-        &self.row.name
+    /// Has PostgreSQL evaluated WHEN, where it has fired the trigger?
+    fn is_judged_by_nodes(&self) -> bool {
+        self.is_of_row() && self.condition.as_ref().is_none_or(|condition| !condition.asks_depth)
     }
 
     fn is_of_row(&self) -> bool {

@@ -2,7 +2,7 @@
 //!
 //! A trigger whose function computes runs on the node that holds the row. One whose function reads or writes tables is run by
 //! the coordinator: on the nodes it is disabled, and beside it lies one that captures the rows for it (`loxo.capture()` in
-//! `metadata.sql`), with the same events, columns and condition. To switch it on or off is to switch that one.
+//! `metadata.sql`), with the same events, columns and, if the nodes can tell whether it is true, condition. To switch it on or off is to switch that one.
 //!
 //! BEFORE … FOR EACH ROW the coordinator makes the rows and runs the triggers, then stores what came of them (see
 //! [`before`](crate::rewrite::before)); what lies beside such a trigger refuses all other rows. Since they fire in the order of their
@@ -11,8 +11,10 @@
 use std::sync::Arc;
 
 use catalog::{Function, Meaning, Relation, RelationKind, meaning, quote_identifier};
-use pg_query::NodeEnum;
-use pg_query::protobuf::{AlterTableCmd, AlterTableStmt, AlterTableType, CreateTrigStmt, FuncCall, RenameStmt};
+use pg_query::protobuf::{
+    AExprKind, AlterTableCmd, AlterTableStmt, AlterTableType, BoolExprType, CreateTrigStmt, FuncCall, RenameStmt,
+};
+use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use super::{as_it_stands, boxed, everywhere, is_temporary, temporary};
@@ -67,7 +69,10 @@ pub(super) fn create(ctx: &Context<'_>, statement: &Statement, trigger: &CreateT
     let fires_on_each = !trigger.row && table.distribution.is_partitioned();
     let of_each = fires_on_each.then(|| "It would fire once on every node".to_owned());
     let table_fault = |facts: &Facts| code::trigger_fault(ctx.catalog, facts, &table);
-    let mut found = fault(ctx, trigger, table_fault)?.or(of_each).or_else(|| beside(ctx, trigger, &table));
+    let of_depth =
+        when_asks_depth(trigger)?.then(|| "Its WHEN calls pg_trigger_depth(), which no node knows".to_owned());
+    let found = fault(ctx, trigger, table_fault)?.or(of_each).or(of_depth);
+    let mut found = found.or_else(|| beside(ctx, trigger, &table));
     if found.is_none() {
         match auto_replicate(ctx, trigger, &table) {
             Ok(moves) => plan.moves = moves,
@@ -163,14 +168,6 @@ fn check_captured(ctx: &Context<'_>, trigger: &CreateTrigStmt, table: &Relation,
     if !trigger.row && trigger.events & ON_TRUNCATE != 0 {
         return refuse("Leave TRUNCATE out.");
     }
-    if !trigger.row && trigger.when_clause.is_some() {
-        return refuse("Put the condition of WHEN into the function.");
-    }
-    if let Some(when) = trigger.when_clause.as_deref()
-        && when.any(|node| matches!(node, Ref::FuncCall(call) if asks_depth(call)))?
-    {
-        return refuse("Ask for pg_trigger_depth() in the function: the nodes that check WHEN do not know it.");
-    }
     let is_alone = table.kind == RelationKind::Table && !table.has_children && !table.is_partition;
     if is_before_row(trigger) && !is_alone {
         return refuse("Make it AFTER … FOR EACH ROW: BEFORE works for tables without partitions and children.");
@@ -195,7 +192,12 @@ fn check_captured(ctx: &Context<'_>, trigger: &CreateTrigStmt, table: &Relation,
 /// What makes the coordinator run it.
 fn capture(trigger: &CreateTrigStmt, table: &Relation) -> Result<Vec<Effect>> {
     let has_transition_table = !trigger.transition_rels.is_empty();
+    // The coordinator evaluates WHEN where the nodes cannot, and that of whole statements once for all nodes. A change by a statement
+    // is inside of no trigger that a node knows of, one by a foreign key is.
+    let is_outermost = trigger.when_clause.as_deref().is_some_and(is_outermost);
+    let is_judged_here = !trigger.row || when_asks_depth(trigger)? && !is_outermost;
     let capture = CreateTrigStmt {
+        when_clause: trigger.when_clause.clone().filter(|_| !is_judged_here),
         // What is in a transition table are the rows.
         row: trigger.row || has_transition_table,
         transition_rels: Vec::new(),
@@ -272,6 +274,25 @@ pub(super) fn rename(rename: &RenameStmt, table: &Relation, plan: &mut DdlPlan) 
         plan.effects.push(Effect::Run(sql));
     }
     Ok(())
+}
+
+/// Does the condition of WHEN depend on how many triggers are under way?
+pub(crate) fn when_asks_depth(trigger: &CreateTrigStmt) -> Result<bool> {
+    trigger.when_clause.any(|node| matches!(node, Ref::FuncCall(call) if asks_depth(call)))
+}
+
+/// Is a condition false inside of any trigger: `pg_trigger_depth() = 0`, `< 1`, or this and something else?
+pub(crate) fn is_outermost(when: &Node) -> bool {
+    match when.node.as_ref() {
+        Some(NodeEnum::BoolExpr(all)) if all.boolop() == BoolExprType::AndExpr => all.args.iter().any(is_outermost),
+        Some(NodeEnum::AExpr(compared)) if compared.kind() == AExprKind::AexprOp => {
+            let is_depth = compared.lexpr.get::<FuncCall>().is_some_and(asks_depth);
+            let bound = compared.rexpr.as_deref().and_then(tree::integer_of);
+            let operator = tree::own_name(&compared.name);
+            is_depth && matches!((operator, bound), (Some("=" | "<="), Some(0)) | (Some("<"), Some(1)))
+        }
+        _ => false,
+    }
 }
 
 /// Does a call ask how many triggers it is in?

@@ -26,6 +26,7 @@ use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use crate::context::{Context, Named};
+use crate::ddl::trigger::{is_outermost, when_asks_depth};
 use crate::dml;
 use crate::facts::used;
 use crate::parse::Statement;
@@ -370,11 +371,26 @@ impl BeforeRows {
     }
 }
 
-/// The condition of WHEN in the text of a trigger (`pg_get_triggerdef`).
-pub fn trigger_condition(definition: &str) -> Result<Option<String>> {
+/// The condition of WHEN.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub struct Condition {
+    pub sql: String,
+    /// It calls `pg_trigger_depth()`, so that no node can tell.
+    pub asks_depth: bool,
+    /// It is true outside of all triggers only, also of those of foreign keys.
+    pub is_outermost: bool,
+}
+
+/// The condition in the text of a trigger (`pg_get_triggerdef`).
+pub fn trigger_condition(definition: &str) -> Result<Option<Condition>> {
     match tree::parse_one(definition).map_err(|error| PgError::internal(error.to_string()))? {
         Some(NodeEnum::CreateTrigStmt(trigger)) => {
-            trigger.when_clause.as_deref().map(tree::deparse_expression).transpose()
+            let of = |when: &Node| {
+                let (sql, asks_depth) = (tree::deparse_expression(when)?, when_asks_depth(&trigger)?);
+                Ok(Condition { sql, asks_depth, is_outermost: is_outermost(when) })
+            };
+            trigger.when_clause.as_deref().map(of).transpose()
         }
         _ => Err(PgError::internal("a trigger that is defined by another statement")),
     }

@@ -67,7 +67,7 @@ impl Runner {
             self.may_run(&statement.sql, call).await?;
         }
         for one in &change.before {
-            self.once(one, Vec::new()).await?;
+            self.once(one).await?;
         }
         let rows = self.rows_of_change(&change.rows, call).await?;
         let stored = self.pass(change, rows, call).await?;
@@ -190,7 +190,7 @@ impl Runner {
         mut new: Option<Bytes>,
     ) -> Result<Option<Row>> {
         for trigger in triggers {
-            if !self.fires(trigger, &old, &new).await? {
+            if self.when_holds(trigger, &[(old.as_deref(), new.as_deref())]).await? != [true] {
                 continue;
             }
             let trigger_event = trigger_event(change, trigger.name(), old.clone(), new.clone());
@@ -198,25 +198,6 @@ impl Runner {
             new = new.is_some().then_some(row);
         }
         Ok(Some((old, new)))
-    }
-
-    /// Is the condition of WHEN true of the row?
-    async fn fires(&mut self, trigger: &Trigger, old: &Option<Bytes>, new: &Option<Bytes>) -> Result<bool> {
-        let Some(condition) = trigger.condition() else { return Ok(true) };
-        let of = trigger.row_type();
-        let mut rows = Vec::new();
-        let mut parameters = Parameters::default();
-        for (name, row) in [("old", old), ("new", new)] {
-            if let Some(row) = row {
-                add(&mut parameters, array_text(std::iter::once(Some(row.as_ref()))));
-                let number = parameters.values.len();
-                rows.push(format!("pg_catalog.unnest(CAST(${number} AS {of}[])) AS {name}"));
-            }
-        }
-        let sql = format!("SELECT {condition} FROM {}", rows.join(", "));
-        let call = Call { parameters: Some(Arc::new(parameters)), describe: true, ..Call::default() };
-        let (_, (_, rows)) = self.captured(&sql, &call).await.map_err(|error| error.without(field::POSITION))?;
-        Ok(rows.first().and_then(|row| row.first()?.as_deref()) == Some(b"t"))
     }
 
     /// Gives the rows as they are stored, if the change asks for them.
