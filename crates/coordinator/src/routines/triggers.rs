@@ -9,7 +9,8 @@
 //! every statement in it an ordinary one of the session. One that changes rows fires the triggers of these first. Triggers FOR
 //! EACH STATEMENT run once, as the planner says; their transition tables are temp tables of the home node, with names of ours.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -56,15 +57,12 @@ struct TransitionTables {
 }
 
 impl TransitionTables {
-    /// The temp table for the old rows, in a trigger inside of so many others.
-    fn old(&self, depth: usize) -> Option<TransitionTable> {
-        let table = TransitionTable { name: self.old.clone(), table: format!("loxo_old_{depth}") };
-        Some(table).filter(|table| !table.name.is_empty())
-    }
-
-    fn new(&self, depth: usize) -> Option<TransitionTable> {
-        let table = TransitionTable { name: self.new.clone(), table: format!("loxo_new_{depth}") };
-        Some(table).filter(|table| !table.name.is_empty())
+    /// The temp tables for the old and the new rows, in a trigger inside of so many others.
+    fn at(&self, depth: usize) -> [Option<TransitionTable>; 2] {
+        [(&self.old, "old"), (&self.new, "new")].map(|(name, rows)| {
+            let table = TransitionTable { name: name.clone(), table: format!("loxo_{rows}_{depth}") };
+            Some(table).filter(|table| !table.name.is_empty())
+        })
     }
 }
 
@@ -171,9 +169,9 @@ impl Runner {
     ) -> Result<()> {
         let old: Vec<_> = rows.iter().map(|row| row.old.as_deref()).collect();
         let new: Vec<_> = rows.iter().map(|row| row.new.as_deref()).collect();
-        let (tables, depth) = (&trigger.transition_tables, self.routines().trigger_depth);
+        let tables = trigger.transition_tables.at(self.routines().trigger_depth);
         let mut made = Vec::new();
-        for (of, rows) in [(tables.old(depth), old), (tables.new(depth), new)] {
+        for (of, rows) in tables.iter().zip([old, new]) {
             if let Some(of) = of {
                 self.transition_table(trigger, &of.table, &rows).await?;
                 made.push(format!("pg_temp.{}", catalog::quote_identifier(&of.table)));
@@ -202,10 +200,10 @@ impl Runner {
     }
 
     async fn fire(&mut self, trigger_events: Vec<TriggerEvent>) -> Result<()> {
-        let mut known: HashMap<[String; 3], Trigger> = HashMap::new();
+        let mut known: BTreeMap<[String; 3], Trigger> = BTreeMap::new();
         for trigger_event in &trigger_events {
-            if !known.contains_key(&key(trigger_event)) {
-                known.insert(key(trigger_event), self.trigger(trigger_event).await?);
+            if let Entry::Vacant(unknown) = known.entry(key(trigger_event)) {
+                unknown.insert(self.trigger(trigger_event).await?);
             }
         }
         let fires = self.fires(&known, &trigger_events).await?;
@@ -221,7 +219,7 @@ impl Runner {
     /// Of which of the events WHEN is true: as in PostgreSQL that is found before the first trigger runs.
     async fn fires(
         &mut self,
-        known: &HashMap<[String; 3], Trigger>,
+        known: &BTreeMap<[String; 3], Trigger>,
         trigger_events: &[TriggerEvent],
     ) -> Result<Vec<bool>> {
         let mut fires = vec![true; trigger_events.len()];
@@ -288,8 +286,12 @@ impl Runner {
         let call = Call { parameters: Some(Arc::new(parameters)), describe: true, ..Call::default() };
         let in_trigger = planner::in_trigger(&sql, self.routines().trigger_depth + inside, &[])?;
         let sql = in_trigger.map_or(sql, |one| one.sql);
-        let (_, (_, rows)) = self.captured(&sql, &call).await.map_err(|error| error.without(field::POSITION))?;
-        Ok(rows.iter().map(|row| row.first().and_then(Option::as_deref) == Some(b"t")).collect())
+        let (_, (_, found)) = self.captured(&sql, &call).await.map_err(|error| error.without(field::POSITION))?;
+        let mut holds: Vec<bool> =
+            found.iter().map(|row| row.first().and_then(Option::as_deref) == Some(b"t")).collect();
+        // Without rows in it the condition is evaluated once.
+        holds.resize(rows.len(), !trigger.is_of_row() && holds == [true]);
+        Ok(holds)
     }
 
     /// Gives the row that the function returned.
@@ -304,9 +306,8 @@ impl Runner {
         (trigger_event.new, trigger_event.old) = (rows.pop().flatten(), rows.pop().flatten());
         let routine = trigger.routine(trigger_event, self.routines().context.clone());
         let before = self.set_for(&trigger.signature.settings).await?;
-        let (tables, depth) = (&trigger.transition_tables, self.routines().trigger_depth);
-        let tables = [tables.old(depth), tables.new(depth)].into_iter().flatten().collect();
-        let outer = std::mem::replace(&mut self.routines().transition_tables, tables);
+        let tables = trigger.transition_tables.at(self.routines().trigger_depth);
+        let outer = std::mem::replace(&mut self.routines().transition_tables, tables.into_iter().flatten().collect());
         self.routines().trigger_depth += 1;
         let ended = self.enter(&routine, &trigger.body, trigger.signature.is_definer).await;
         self.routines().trigger_depth -= 1;
