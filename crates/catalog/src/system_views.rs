@@ -200,7 +200,36 @@ pub fn instead_of_call(function: &str, is_of_constant: bool) -> Option<String> {
     (CALLS.contains(&function) || is_size).then(|| format!("{SCHEMA}.{function}"))
 }
 
+/// May a text have the name of such a view of `pg_catalog`, or one of ours? To be asked before it is parsed for that: they all begin
+/// alike, and a name in `U&"…"` is not read here.
+pub fn may_be_named_in(sql: &str) -> bool {
+    let ends = |text: &str, end: &str| {
+        let tail = text.len().checked_sub(end.len()).and_then(|at| text.as_bytes().get(at..));
+        tail.is_some_and(|tail| tail.eq_ignore_ascii_case(end.as_bytes()))
+    };
+    let mut before = sql.split('_');
+    // Behind the last one nothing begins.
+    before.next_back();
+    before.any(|text| ends(text, "pg") || ends(text, SCHEMA)) || sql.contains("&\"")
+}
+
 /// Is it a column that a sub-select in the place of a catalog does not have?
 pub fn is_system_column(name: &str) -> bool {
     SYSTEM_COLUMNS.contains(&name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_with_the_name_of_a_view_is_looked_at() {
+        let others = OTHERS.iter().filter(|(schema, _)| *schema == CATALOG).map(|(_, name)| *name);
+        let lists = LISTS.iter().filter(|(schema, ..)| *schema == CATALOG).flat_map(|(_, _, names)| names.split(' '));
+        for name in OF_ALL_NODES.split(' ').chain(others).chain(lists).chain([SKEW, OF_EACH_NODE]) {
+            assert!(may_be_named_in(name) && may_be_named_in(&format!("SELECT 1 FROM a_b, {}", name.to_uppercase())));
+        }
+        assert!(may_be_named_in("SELECT 1 FROM U&\"\\0070g_class\""));
+        assert!(!may_be_named_in("COMMIT") && !may_be_named_in("SELECT a_b, ä_ FROM pg WHERE loxo & 1 = 1"));
+    }
 }

@@ -293,14 +293,17 @@ impl<'a> Context<'a> {
     /// A type in `pg_temp`, which the home node alone has, in words.
     ///
     /// # Errors
-    /// 0A000 if PostgreSQL, which has read the statement, may have left out the schema of one that a bare name does not mean.
+    /// 0A000 if PostgreSQL, which has read the statement, may have left out the schema of one that a bare name does not mean. A
+    /// statement without any type but PostgreSQL's own means none of them.
     pub fn temporary_type(&self, of: &TypeName) -> Result<Option<String>> {
         let (schema, name) = tree::qualified(&of.names);
         let known = || self.session.temp_types.iter().find(|known| known.name == name);
         let is_temporary = match schema {
             Some(schema) => tree::is_temporary_schema(schema),
             None => match known() {
-                Some(known) if known.is_hidden && self.analysis.is_some() => {
+                Some(known)
+                    if known.is_hidden && self.analysis.is_some_and(|analysis| !analysis.uses().types.is_empty()) =>
+                {
                     return Err(PgError::unsupported(format!(
                         "the temporary type \"{name}\", which another of its name may hide,"
                     ))

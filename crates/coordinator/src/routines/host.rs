@@ -9,6 +9,7 @@ use pgerror::{PgError, Result, SqlState};
 use planner::{InTrigger, StatementKind};
 use routine::{Answer, Host, Opening, Pending, Type, Typed};
 
+use super::object_names::is_of_several;
 use super::runner::Runner;
 use super::types::KnownTypes;
 
@@ -56,7 +57,12 @@ impl BodyHost<'_> {
         for typed in parameters.iter().filter(|typed| typed.value.is_some()) {
             self.check_values(typed.oid)?;
         }
-        if parameters.iter().all(|typed| typed.oid == 0 || typed.value.is_none()) || self.is_for_home(sql).await? {
+        let mut have_names = false;
+        for typed in parameters.iter().filter(|typed| typed.oid != 0 && typed.value.is_some()) {
+            let has_names = self.runner.has_names(typed.oid).await;
+            have_names |= self.runner.session().judged(has_names).await?;
+        }
+        if !have_names || self.is_for_home(sql).await? {
             return Ok(parameters);
         }
         for typed in &mut parameters {
@@ -119,7 +125,7 @@ impl BodyHost<'_> {
 
     async fn as_kept(&mut self, typed: Typed) -> Result<Option<Bytes>> {
         let of = self.runner.find_type(typed.oid, typed.modifier).await?;
-        let kept = self.runner.kept(&of, vec![typed.value]).await;
+        let kept = self.runner.kept_within(&of, vec![typed.value]).await;
         Ok(self.runner.session().judged(kept).await?.pop().flatten())
     }
 
@@ -201,11 +207,23 @@ impl BodyHost<'_> {
         };
         let call = call_with(self.parameters(&opening.sql, opening.parameters).await?);
         match self.runner.declare_cursor(declare, statement, &Call { describe: false, ..call }).await {
-            Ok(_) => Ok(name),
+            Ok(_) => {
+                self.note_cursor(&name, text_of(&in_trigger, &opening.sql));
+                Ok(name)
+            }
             Err(error) if error.code() == SqlState::DUPLICATE_CURSOR => {
                 Err(PgError::new(SqlState::DUPLICATE_CURSOR, format!("cursor \"{name}\" already in use")))
             }
             Err(error) => Err(error),
+        }
+    }
+
+    /// One over transition tables ends with them.
+    fn note_cursor(&mut self, name: &str, query: &str) {
+        let routines = self.runner.routines();
+        routines.cursors_over.retain(|open| open != name);
+        if routines.transition_tables.iter().any(|table| query.contains(&table.table)) {
+            routines.cursors_over.push(name.to_owned());
         }
     }
 }
@@ -247,6 +265,7 @@ impl Host for BodyHost<'_> {
             }
             let has_names = typed.value.is_some() && self.runner.has_names(typed.oid).await?;
             match typed.value {
+                Some(value) if is_of_several(typed.oid, &value) => Ok(Some(value)),
                 Some(value) if has_names || !self.runner.session().prints_exactly().await? => {
                     let of = self.runner.named(typed.oid).await?;
                     self.runner.session().as_set(of, value).await.map(Some)

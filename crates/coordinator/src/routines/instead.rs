@@ -67,7 +67,7 @@ impl Runner {
     ) -> Result<Option<Bytes>> {
         let mut given = None;
         for trigger in triggers {
-            given = self.run_trigger(trigger, trigger_event(change, trigger.name(), old.clone(), new)).await?;
+            given = self.run_making(trigger, trigger_event(change, trigger.name(), old.clone(), new)).await?;
             let Some(row) = &given else { return Ok(None) };
             new = (change.operation != "DELETE").then(|| row.clone());
         }

@@ -59,6 +59,10 @@ impl Naming {
                  WHERE v LIKE '%.%' AND c.relname = (parse_ident(v))[2] AND n.nspname = (parse_ident(v))[1] \
                  AND cardinality(parse_ident(v)) = 2), {read})"
             ),
+            // PostgreSQL prints one of several with a name by that name, which it does not read: that stays.
+            name if self.is_bare => {
+                format!("COALESCE(CAST(CAST(to_{name}(v) AS pg_catalog.oid) AS pg_catalog.text), v)")
+            }
             _ => read,
         }
     }
@@ -66,6 +70,19 @@ impl Naming {
     /// The ids that an array's text `v` means.
     fn ids(&self) -> String {
         format!("CAST(CAST(CAST(v AS pg_catalog.{}[]) AS pg_catalog.oid[]) AS pg_catalog.text)", self.name)
+    }
+
+    /// Is there an id in the text `v` that is an object's here? The home node prints the name of its own, so it is another node's.
+    fn is_foreign(&self, is_array: bool) -> String {
+        let texts = if is_array { "unnest(CAST(u.v AS pg_catalog.text[]))" } else { "(VALUES (u.v))" };
+        // Not everybody may read the other.
+        let catalog = if self.catalog == "pg_authid" { "pg_roles" } else { self.catalog };
+        format!(
+            "EXISTS (SELECT FROM {texts} AS t (v) WHERE CASE WHEN t.v ~ '^[0-9]+$' THEN CAST(t.v AS pg_catalog.oid) >= {} \
+             AND EXISTS (SELECT FROM {} o WHERE o.oid = CAST(t.v AS pg_catalog.oid)) END)",
+            catalog::FIRST_USER_OID,
+            catalog
+        )
     }
 
     /// The name of the object with the id `v`, which means the same under every search path; NULL if there is none.
@@ -85,15 +102,26 @@ impl Naming {
             (true, _) => bare("b.oprname", "oprnamespace"),
         };
         // Ids of what is nobody's are the same on all nodes.
-        format!("COALESCE({named}, CASE WHEN {id} < {} THEN v END)", catalog::FIRST_USER_OID)
+        let named = format!("COALESCE({named}, CASE WHEN {id} < {} THEN v END)", catalog::FIRST_USER_OID);
+        match self.is_bare {
+            true => format!("CASE WHEN v ~ '^[0-9]+$' THEN {named} ELSE v END"),
+            false => named,
+        }
     }
+}
+
+/// Is it the name of one of several, as PostgreSQL prints it? It does not read that.
+pub(super) fn is_of_several(oid: u32, value: &[u8]) -> bool {
+    Naming::of(oid).is_some_and(|of| of.is_bare && of.oid == oid) && !value.iter().all(u8::is_ascii_digit)
 }
 
 /// Which way a value goes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
-    /// Into a variable.
+    /// Into a variable, from whatever node.
     In,
+    /// Into a variable, out of others.
+    Within,
     /// Out of one.
     Out,
 }
@@ -108,6 +136,11 @@ impl Runner {
     /// Values of a statement as variables hold them.
     pub(super) async fn kept(&mut self, of: &Type, values: Vec<Option<Bytes>>) -> Result<Vec<Option<Bytes>>> {
         self.translated(Way::In, of, values).await
+    }
+
+    /// Values that are made of those of variables as variables hold them.
+    pub(super) async fn kept_within(&mut self, of: &Type, values: Vec<Option<Bytes>>) -> Result<Vec<Option<Bytes>>> {
+        self.translated(Way::Within, of, values).await
     }
 
     /// Values of variables as a statement may have them on whatever node.
@@ -180,16 +213,24 @@ impl Runner {
                     continue;
                 }
                 let other = match (way, of == naming.array) {
-                    (Way::In, false) => naming.id(),
-                    (Way::In, true) => naming.ids(),
+                    (Way::In | Way::Within, false) => naming.id(),
+                    (Way::In | Way::Within, true) => naming.ids(),
                     (Way::Out, _) => naming.identity(),
                 };
                 let texts = array_text(at.iter().map(|at| Some(leaves[*at].text.as_ref())));
                 let texts = catalog::quote_literal(crate::protocol::text(&texts)?);
-                let sql =
-                    format!("SELECT {other} FROM unnest({texts}::text[]) WITH ORDINALITY AS u (v, n) ORDER BY u.n");
+                let is_foreign = match way {
+                    Way::In => naming.is_foreign(of == naming.array),
+                    Way::Within | Way::Out => "false".to_owned(),
+                };
+                let sql = format!(
+                    "SELECT {other}, {is_foreign} FROM unnest({texts}::text[]) WITH ORDINALITY AS u (v, n) ORDER BY u.n"
+                );
                 let rows = self.asked(&planner::own_text(&sql)?).await?;
                 for (at, row) in at.iter().zip(rows) {
+                    if row.get(1).and_then(Option::as_deref) == Some(b"t") {
+                        return Err(is_elsewhere(naming.name));
+                    }
                     leaves[*at].text = row.into_iter().next().flatten().ok_or_else(|| is_gone(naming.name))?;
                 }
             }
@@ -227,6 +268,14 @@ fn is_gone(of: &str) -> PgError {
         "a value of type {of} whose object is gone, in a body that is run by the coordinator,"
     ))
     .detail("In PostgreSQL it is a number then.")
+    .hint("Keep the name as text before the object is dropped.")
+}
+
+fn is_elsewhere(of: &str) -> PgError {
+    PgError::unsupported(format!(
+        "a value of type {of} whose object is gone, in a body that is run by the coordinator,"
+    ))
+    .detail("It is a number of another datanode's, which means another object on the home node.")
     .hint("Keep the name as text before the object is dropped.")
 }
 

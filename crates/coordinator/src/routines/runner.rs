@@ -103,6 +103,8 @@ pub(crate) struct Routines {
     pub(super) trigger_depth: usize,
     /// Those that the innermost body knows: the one of a trigger's function.
     pub(super) transition_tables: Vec<TransitionTable>,
+    /// Cursors that the innermost trigger with such tables has opened over them.
+    pub(super) cursors_over: Vec<String>,
     /// CONTEXT of the statement that is being run.
     pub(super) context: String,
     pub(super) types: KnownTypes,

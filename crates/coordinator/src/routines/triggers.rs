@@ -45,6 +45,8 @@ pub(super) struct Trigger {
     transition_tables: TransitionTables,
     /// Of WHEN.
     condition: Option<Condition>,
+    /// What captures for it has WHEN too.
+    nodes_evaluate: bool,
     row: Type,
     signature: Signature,
     body: routine::ast::Body,
@@ -177,7 +179,15 @@ impl Runner {
                 made.push(format!("pg_temp.{}", catalog::quote_identifier(&of.table)));
             }
         }
-        self.run_trigger(trigger, trigger_event).await?;
+        let outer = std::mem::take(&mut self.routines().cursors_over);
+        let ran = self.run_trigger(trigger, trigger_event).await;
+        let cursors = std::mem::replace(&mut self.routines().cursors_over, outer);
+        ran?;
+        for cursor in cursors {
+            if self.session().node_of_cursor(&cursor).await?.is_some() {
+                self.captured(&format!("CLOSE {}", catalog::quote_identifier(&cursor)), &Call::simple()).await?;
+            }
+        }
         if !made.is_empty() {
             self.asked(&format!("DROP TABLE {}", made.join(", "))).await?;
             self.session().keep_temp_objects();
@@ -207,10 +217,36 @@ impl Runner {
             }
         }
         let fires = self.fires(&known, &trigger_events).await?;
-        for (trigger_event, _) in trigger_events.into_iter().zip(fires).filter(|(_, fires)| *fires) {
+        let firing = trigger_events.into_iter().zip(fires).filter(|(_, fires)| *fires);
+        let mut trigger_events: Vec<TriggerEvent> = firing.map(|(trigger_event, _)| trigger_event).collect();
+        self.keep_rows(&known, &mut trigger_events).await?;
+        for trigger_event in trigger_events {
             match known.get(&key(&trigger_event)).filter(|trigger| trigger.is_of_row()) {
                 Some(trigger) => self.run_trigger(trigger, trigger_event).await.map(drop)?,
                 None => return Err(reached(&trigger_event)),
+            }
+        }
+        Ok(())
+    }
+
+    /// The rows as variables hold them, before a function changes what the names in them mean.
+    async fn keep_rows(
+        &mut self,
+        known: &BTreeMap<[String; 3], Trigger>,
+        trigger_events: &mut [TriggerEvent],
+    ) -> Result<()> {
+        for (of, trigger) in known {
+            if !self.has_names(trigger.row.oid).await? {
+                continue;
+            }
+            let mut events: Vec<&mut TriggerEvent> =
+                trigger_events.iter_mut().filter(|trigger_event| key(trigger_event) == *of).collect();
+            for part in events.chunks_mut(ROWS_MAX) {
+                let rows = part.iter_mut().flat_map(|one| [one.old.take(), one.new.take()]).collect();
+                let mut kept = self.kept(&trigger.row, rows).await?.into_iter();
+                for one in part {
+                    (one.old, one.new) = (kept.next().flatten(), kept.next().flatten());
+                }
             }
         }
         Ok(())
@@ -226,7 +262,7 @@ impl Runner {
         for (of, trigger) in known.iter().filter(|(_, trigger)| !trigger.is_judged_by_nodes()) {
             let events: Vec<usize> = (0..fires.len()).filter(|at| key(&trigger_events[*at]) == *of).collect();
             if trigger.is_outermost() {
-                // The rest of the condition is the nodes' affair.
+                // The nodes have evaluated the rest of the condition.
                 let is_outermost = self.routines().trigger_depth == 0;
                 events.iter().for_each(|at| fires[*at] = is_outermost);
                 continue;
@@ -294,8 +330,8 @@ impl Runner {
         Ok(holds)
     }
 
-    /// Gives the row that the function returned.
-    pub(super) async fn run_trigger(
+    /// A trigger whose row goes on as the function returned it: BEFORE or INSTEAD OF … FOR EACH ROW.
+    pub(super) async fn run_making(
         &mut self,
         trigger: &Trigger,
         mut trigger_event: TriggerEvent,
@@ -304,6 +340,16 @@ impl Runner {
         let rows = vec![trigger_event.old.take(), trigger_event.new.take()];
         let mut rows = self.kept(&trigger.row, rows).await?;
         (trigger_event.new, trigger_event.old) = (rows.pop().flatten(), rows.pop().flatten());
+        let makes_row = trigger_event.new.is_some();
+        let given = self.run_trigger(trigger, trigger_event).await?;
+        match makes_row {
+            true => Ok(self.sent(&trigger.row, vec![given]).await?.pop().flatten()),
+            false => Ok(given),
+        }
+    }
+
+    /// With rows as variables hold them; gives the row that the function returned in the same way.
+    async fn run_trigger(&mut self, trigger: &Trigger, trigger_event: TriggerEvent) -> Result<Option<Bytes>> {
         let routine = trigger.routine(trigger_event, self.routines().context.clone());
         let before = self.set_for(&trigger.signature.settings).await?;
         let tables = trigger.transition_tables.at(self.routines().trigger_depth);
@@ -314,8 +360,7 @@ impl Runner {
         self.routines().transition_tables = outer;
         let ended = ended?;
         self.set_for(&before).await?;
-        let given = ended.rows.into_iter().flatten().flatten().next();
-        Ok(self.sent(&trigger.row, vec![given]).await?.pop().flatten())
+        Ok(ended.rows.into_iter().flatten().flatten().next())
     }
 
     pub(super) async fn trigger(&mut self, trigger_event: &TriggerEvent) -> Result<Trigger> {
@@ -324,7 +369,9 @@ impl Runner {
         let [schema, table, name] = &quoted;
         let sql = format!(
             "SELECT t.tgfoid, p.proname, c.oid, c.reltype, t.tgtype, pg_catalog.encode(t.tgargs, 'hex'), \
-             t.tgoldtable, t.tgnewtable, CASE WHEN t.tgqual IS NOT NULL THEN pg_catalog.pg_get_triggerdef(t.oid) END \
+             t.tgoldtable, t.tgnewtable, CASE WHEN t.tgqual IS NOT NULL THEN pg_catalog.pg_get_triggerdef(t.oid) END, \
+             EXISTS (SELECT FROM pg_catalog.pg_trigger k WHERE k.tgrelid = t.tgrelid \
+             AND k.tgname = 'loxo:' || t.tgname AND k.tgqual IS NOT NULL) \
              FROM pg_catalog.pg_trigger t JOIN pg_catalog.pg_class c ON c.oid = t.tgrelid \
              JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace JOIN pg_catalog.pg_proc p ON p.oid = t.tgfoid \
              WHERE n.nspname = {schema} AND c.relname = {table} AND t.tgname = {name}"
@@ -338,7 +385,7 @@ impl Runner {
         let mut next = || values.next().unwrap_or_default();
         let (function, function_name, relid, row_type) = (number(&next())?, next(), next(), number(&next())?);
         let (kind, arguments, old, new) = (number(&next())?, next(), next(), next());
-        let definition = next();
+        let (definition, nodes_evaluate) = (next(), next() == "t");
         let one = RoutineCall {
             function,
             name: function_name,
@@ -361,6 +408,7 @@ impl Runner {
             arguments: arguments_of(&arguments),
             transition_tables: TransitionTables { old, new },
             condition: if definition.is_empty() { None } else { planner::trigger_condition(&definition)? },
+            nodes_evaluate,
             // Whatever the search path: the function may set one.
             row: Type { name: qualified, ..row },
             body: signature.body()?,
@@ -407,9 +455,11 @@ impl Trigger {
         &self.name
     }
 
-    /// Does a row fire it outside of all triggers only?
+    /// Does a row fire it outside of all triggers only, and is the rest of WHEN true of the rows that the nodes have captured?
     fn is_outermost(&self) -> bool {
-        self.is_of_row() && self.condition.as_ref().is_some_and(|condition| condition.is_outermost)
+        self.is_of_row()
+            && self.nodes_evaluate
+            && self.condition.as_ref().is_some_and(|condition| condition.is_outermost)
     }
 
     /// Has PostgreSQL evaluated WHEN, where it has fired the trigger?

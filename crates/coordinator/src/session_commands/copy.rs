@@ -13,17 +13,20 @@ use crate::protocol::socket::Socket;
 impl ClientSession {
     pub(crate) async fn copy_from(&mut self, plan: &CopyFrom, statement: &Statement) -> Result<Completion> {
         let copy = copy_statement(statement)?;
+        self.may_copy(copy).await?;
         let source = source(&copy.source, &mut self.socket)?;
         self.session.copy_from(plan, copy, &statement.sql, source).await
     }
 
     pub(crate) async fn copy_home(&mut self, plan: &CopyHome, statement: &Statement) -> Result<Completion> {
         let copy = copy_statement(statement)?;
+        self.may_copy(copy).await?;
         let source = source(&copy.source, &mut self.socket)?;
         self.session.copy_home(plan, copy, &statement.sql, source).await
     }
 
-    /// Before anything else of a COPY is looked at, its table included.
+    /// To be asked before anything else of a COPY is looked at, its table included, and again where it runs: whatever way a statement
+    /// has come, its file is not touched without it.
     pub(crate) async fn may_copy(&mut self, copy: &CopyStatement) -> Result<()> {
         let wanted = match (&copy.source, copy.is_from) {
             (CopyEndpoint::Client, _) => return Ok(()),
@@ -36,6 +39,7 @@ impl ClientSession {
 
     pub(crate) async fn copy_to(&mut self, plan: &CopyTo, statement: &Statement) -> Result<Completion> {
         let copy = copy_statement(statement)?;
+        self.may_copy(copy).await?;
         let (watch, writer) = self.socket.watched_writer();
         let sink = match &copy.source {
             CopyEndpoint::Client => CopySink::Client(writer),

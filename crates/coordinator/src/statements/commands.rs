@@ -154,10 +154,11 @@ impl Statements {
     }
 
     async fn execute_inner(&mut self, statement: &Statement, call: &Call) -> Result<Ran> {
-        if let StatementKind::Copy(copy) = &statement.kind
-            && copy.source == CopyEndpoint::Client
-        {
-            return Err(PgError::unsupported("COPY inside EXECUTE").hint("Send the COPY itself."));
+        if let StatementKind::Copy(copy) = &statement.kind {
+            self.own.may_copy(copy).await?;
+            if copy.source == CopyEndpoint::Client {
+                return Err(PgError::unsupported("COPY inside EXECUTE").hint("Send the COPY itself."));
+            }
         }
         let by_key = self.own.at_current(statement).await?;
         let statement = by_key.as_ref().unwrap_or(statement);

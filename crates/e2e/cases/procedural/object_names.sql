@@ -86,6 +86,8 @@ DO $$ DECLARE f regproc := 'many'; g regprocedure := 'many(regclass[])'; z regcl
   INSERT INTO e2e_names.lg VALUES (22, f), (23, g), (24, z); RAISE NOTICE '% % % %', f, g, z, w = current_user::regrole;
   SELECT * INTO q FROM pg_type WHERE typname = 'int4'; INSERT INTO e2e_names.lg VALUES (25, q.typinput);
 END $$;
+-- The name of one of several functions, which PostgreSQL prints and does not read.
+DO $$ DECLARE r record; BEGIN FOR r IN SELECT * FROM pg_aggregate WHERE aggfnoid::oid = 2147 LOOP INSERT INTO lg VALUES (28, r.aggkind); END LOOP; END $$;
 CREATE FUNCTION sets_of() RETURNS SETOF regclass LANGUAGE plpgsql AS $$
 BEGIN INSERT INTO lg VALUES (26, 's'); RETURN NEXT 't'; RETURN QUERY SELECT 'e2e_names_o.t'::regclass; RETURN NEXT 'pg_class'; END $$;
 SELECT * FROM sets_of();

@@ -92,3 +92,14 @@ DO $$ BEGIN
   BEGIN DELETE FROM b WHERE id = 2; EXCEPTION WHEN undefined_column THEN NULL; END;
 END $$;
 SELECT id FROM b ORDER BY id;
+-- A cursor that is left open, and arguments of CALL.
+CREATE TABLE e (id int PRIMARY KEY) /*dist: hash(id) | replication*/;
+CREATE PROCEDURE note(what text, n int) LANGUAGE plpgsql AS $$ BEGIN INSERT INTO log VALUES (concat_ws(' ', what, n)); END $$;
+CREATE FUNCTION leaves() RETURNS trigger LANGUAGE plpgsql AS $$ DECLARE c refcursor; n int; BEGIN
+  OPEN c FOR SELECT id FROM fresh ORDER BY id; FETCH c INTO n; INSERT INTO log VALUES ('left open ' || n);
+  CALL note('called', pg_trigger_depth()); RETURN NULL; END $$;
+CREATE TRIGGER z AFTER INSERT ON e REFERENCING NEW TABLE AS fresh FOR EACH STATEMENT EXECUTE FUNCTION leaves();
+TRUNCATE log;
+INSERT INTO e VALUES (3), (2);
+INSERT INTO e VALUES (5);
+SELECT t FROM log ORDER BY t;

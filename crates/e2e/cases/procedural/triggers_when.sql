@@ -65,6 +65,22 @@ CREATE FUNCTION fails() RETURNS trigger LANGUAGE plpgsql AS $$ DECLARE r record;
   INSERT INTO log SELECT pg_trigger_depth() || nosuch FROM n; RETURN NULL; END $$;
 CREATE TRIGGER f AFTER UPDATE ON p EXECUTE FUNCTION fails();
 UPDATE p SET id = id WHERE id = 7;
+-- The depth in arguments of CALL and in GROUP BY, and a condition that PostgreSQL prints otherwise than it was written.
+CREATE TABLE q (id int PRIMARY KEY, v int) /*dist: hash(id) | replication*/;
+CREATE PROCEDURE note(what text, n int) LANGUAGE plpgsql AS $$ BEGIN INSERT INTO log VALUES (concat_ws(' ', what, n)); END $$;
+CREATE FUNCTION calls() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+  CALL note('called', pg_trigger_depth());
+  INSERT INTO log SELECT concat_ws(' ', 'grouped', pg_trigger_depth(), count(*)) FROM q GROUP BY pg_trigger_depth();
+  RETURN NULL; END $$;
+CREATE TRIGGER c AFTER INSERT ON q EXECUTE FUNCTION calls();
+TRUNCATE log;
+INSERT INTO q VALUES (1, 1), (2, 2);
+SELECT t FROM log ORDER BY t;
+CREATE TRIGGER o AFTER UPDATE ON q FOR EACH ROW WHEN (pg_trigger_depth() = 0::int AND NEW.v > 0) EXECUTE FUNCTION told();
+TRUNCATE log;
+UPDATE q SET v = -1 WHERE id = 1;
+UPDATE q SET v = 5 WHERE id = 2;
+SELECT t FROM log ORDER BY t;
 -- A foreign key's action is inside of its trigger.
 CREATE TABLE whole (id int PRIMARY KEY) /*dist: replication*/;
 CREATE TABLE part (id int PRIMARY KEY, of int REFERENCES whole ON DELETE CASCADE) /*dist: replication*/;

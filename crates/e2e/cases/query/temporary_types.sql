@@ -26,6 +26,14 @@ CREATE TABLE q.p (id int, m pg_temp.mood);
 ROLLBACK;
 BEGIN;
 -- refused
+CREATE TABLE q.p OF comp;
+ROLLBACK;
+BEGIN;
+-- refused
+CREATE FUNCTION q.f(m t) RETURNS int LANGUAGE sql AS 'SELECT 1';
+ROLLBACK;
+BEGIN;
+-- refused
 ALTER TABLE q.o ADD COLUMN m mood;
 ROLLBACK;
 -- Where another type of the name is on the other nodes.
@@ -47,12 +55,37 @@ BEGIN;
 -- refused
 CREATE TABLE q.z (id int, dd d);
 ROLLBACK;
+BEGIN;
+-- refused
+CREATE TABLE q.z (id int, dd int CHECK (dd::d > 0));
+ROLLBACK;
+BEGIN;
+-- refused
+CREATE TABLE q.z (id int, dd int DEFAULT 2::d);
+ROLLBACK;
+BEGIN;
+-- refused
+CREATE FUNCTION q.f(m e) RETURNS int LANGUAGE sql AS 'SELECT 1';
+ROLLBACK;
+BEGIN;
+-- refused
+CREATE FUNCTION q.f(m int) RETURNS e LANGUAGE sql AS 'SELECT NULL::e';
+ROLLBACK;
+CREATE FUNCTION q.f(m q.e) RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT 1';
+SELECT q.f('two');
 CREATE TABLE q.z (id int, dd q.d);
+BEGIN;
+-- refused
+ALTER TABLE z ALTER COLUMN dd TYPE int USING dd::d;
+ROLLBACK;
 INSERT INTO z VALUES (1, 50);
 INSERT INTO z SELECT id, 60 FROM e1 WHERE id = 2;
 SELECT * FROM z ORDER BY id;
 SET search_path = q, pg_temp;
 SELECT id::d FROM e1 ORDER BY id;
+CREATE TEMP TABLE uuid (a int);
+SELECT id, '00000000-0000-0000-0000-000000000001'::uuid FROM e1 WHERE id < 3 ORDER BY id;
+DROP TABLE pg_temp.uuid;
 SET search_path = q;
 DROP DOMAIN d;
 DROP TYPE e;

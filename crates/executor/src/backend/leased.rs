@@ -58,6 +58,8 @@ pub(crate) struct LeasedConnection {
     pub(crate) link: Box<Link>,
     /// A transaction is open on it.
     pub(crate) begun: bool,
+    /// The settings of the block that it surely has, if it is the holder of cursors: see [`Session::settings_now`](crate::session::Session).
+    pub(crate) settled: Option<u64>,
     /// How many the session leased before.
     pub(crate) earlier: u64,
     /// ReadyForQuery that were queued before the statement and are to be read first.
@@ -127,6 +129,7 @@ impl LeasedConnection {
         Self {
             link,
             begun: false,
+            settled: None,
             preamble: 0,
             own_answers: 0,
             owes_read_barrier: false,

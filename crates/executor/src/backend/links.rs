@@ -151,7 +151,7 @@ impl Resting {
 pub(crate) struct Links {
     cluster: Arc<Cluster>,
     identity: Identity,
-    /// Names that the session's role has had since the session began: older backends show them.
+    /// Names that the session's role has had since the session began: older links have them.
     earlier_names: Vec<String>,
     home: NodeId,
     /// A number of this session's own, to spread work over nodes.
@@ -218,9 +218,9 @@ impl Links {
         &self.identity
     }
 
-    /// Is, or was, this the name of the role that has logged in?
-    pub(crate) fn is_own_name(&self, name: &str) -> bool {
-        self.identity.user == name || self.earlier_names.iter().any(|earlier| earlier == name)
+    /// Is this the name under which the backend of a held link was logged in to? It shows this one, whatever the role is called now.
+    pub(crate) fn is_login_name(&mut self, slot: impl Into<Slot>, name: &str) -> Result<bool> {
+        Ok(self.link(slot)?.link.user() == name)
     }
 
     /// A number of this session's own, to spread work over nodes.
@@ -351,8 +351,9 @@ impl Links {
             true => self.drawn.check(link.drawn.as_ref(), leaves),
             false => Ok(()),
         };
-        // It has got another name meanwhile.
-        if link.user() != self.identity.user {
+        // It has got another name meanwhile, unless the link is older than that.
+        let is_older = self.earlier_names.iter().any(|earlier| earlier == link.user());
+        if link.user() != self.identity.user && !is_older {
             let earlier = std::mem::replace(&mut self.identity.user, link.user().to_owned());
             self.earlier_names.push(earlier);
             self.cancel.activity().comes_to(&self.identity.database, &self.identity.user);

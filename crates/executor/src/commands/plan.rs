@@ -85,7 +85,7 @@ impl Session {
             self.run_on(home, "SAVEPOINT loxo_try").await?;
             let tried = self.run_on(home, &sql).await;
             self.run_on(home, "ROLLBACK TO loxo_try; RELEASE loxo_try").await?;
-            return about_the_statement(tried);
+            return about_the_statement(statement, tried);
         }
         self.begin_own(Isolation::ReadCommitted, Vec::new(), false);
         let tried = self.run_on(home, &sql).await;
@@ -93,7 +93,7 @@ impl Session {
         match tried {
             // The transaction is ours.
             Err(error) if error.code() == SqlState::ACTIVE_SQL_TRANSACTION => Ok(()),
-            tried => about_the_statement(tried),
+            tried => about_the_statement(statement, tried),
         }
     }
 
@@ -504,10 +504,14 @@ fn is_of_postgresql(error: &PgError) -> bool {
     error.get(field::ROUTINE).is_some()
 }
 
-/// An error about the home node's own rows (class 23) says nothing of the statement, nor one about a column that only we name.
-fn about_the_statement<T>(tried: Result<T>) -> Result<()> {
+/// An error about the home node's own rows (class 23) says nothing of the statement, nor one about the column that is named only to
+/// ask whether the table's distribution may be changed.
+fn about_the_statement<T>(statement: &Statement, tried: Result<T>) -> Result<()> {
+    let is_of_column = |error: &PgError| {
+        matches!(statement.kind, StatementKind::Redistribute(_)) && error.code() == SqlState::UNDEFINED_COLUMN
+    };
     match tried {
-        Err(error) if error.message().starts_with("column \"loxo:\"") => Ok(()),
+        Err(error) if is_of_column(&error) => Ok(()),
         Err(error) if !error.code().as_str().starts_with("23") => Err(error),
         _ => Ok(()),
     }

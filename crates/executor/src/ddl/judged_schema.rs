@@ -27,6 +27,7 @@ impl Session {
             let stored = match text(&row, 0)? {
                 "k" => return Err(lost_key(what)),
                 "d" => Stored::Default,
+                "t" => Stored::OfTrigger,
                 _ => Stored::Condition,
             };
             let functions = numbers(Some(text(&row, 2)?))?;
@@ -48,7 +49,8 @@ const LOST_KEYS: &str = "SELECT 'k', k.relid::regclass::text, '' FROM loxo.class
      AND age(a.xmin) <= age(pg_current_xact_id()::xid)";
 
 /// Expressions whose rows are as young as this transaction, and the functions of PostgreSQL's in them that are not IMMUTABLE: by
-/// themselves, as operators, as parts of aggregates, or under another name. `d`efaults, and other `e`xpressions.
+/// themselves, as operators, as parts of aggregates, or under another name. `d`efaults, conditions of permanent tables' `t`riggers, and
+/// other `e`xpressions. What a trigger calls under another name is none of the latter's: who runs a trigger is found by PostgreSQL's names.
 ///
 /// A tree that PostgreSQL has copied may lack the functions of its operators.
 const NEW_EXPRESSIONS: &str = "(WITH now (age) AS MATERIALIZED (SELECT age(pg_current_xact_id()::xid)), \
@@ -67,8 +69,9 @@ const NEW_EXPRESSIONS: &str = "(WITH now (age) AS MATERIALIZED (SELECT age(pg_cu
        FROM pg_index i JOIN now n ON age(i.xmin) <= n.age WHERE i.indexprs IS NOT NULL OR i.indpred IS NOT NULL \
        UNION ALL SELECT 'e', concat('a partition key of table ', k.partrelid::regclass), k.partexprs::text \
        FROM pg_partitioned_table k JOIN now n ON age(k.xmin) <= n.age WHERE k.partexprs IS NOT NULL \
-       UNION ALL SELECT 'e', concat('a trigger of table ', t.tgrelid::regclass), t.tgqual::text \
-       FROM pg_trigger t JOIN now n ON age(t.xmin) <= n.age WHERE t.tgqual IS NOT NULL \
+       UNION ALL SELECT CASE WHEN c.relkind IN ('r', 'p') AND c.relpersistence <> 't' THEN 't' ELSE 'e' END, \
+         concat('a trigger of table ', t.tgrelid::regclass), t.tgqual::text \
+       FROM pg_trigger t JOIN now n ON age(t.xmin) <= n.age JOIN pg_class c ON c.oid = t.tgrelid WHERE t.tgqual IS NOT NULL \
        UNION ALL SELECT 'e', concat('a policy of table ', p.polrelid::regclass), concat(p.polqual, p.polwithcheck) \
        FROM pg_policy p JOIN now n ON age(p.xmin) <= n.age), \
      named (kind, what, function) AS ( \
@@ -82,7 +85,8 @@ const NEW_EXPRESSIONS: &str = "(WITH now (age) AS MATERIALIZED (SELECT age(pg_cu
          AS p (part)), \
      meant (kind, what, function) AS ( \
        SELECT kind, what, function FROM called \
-       UNION SELECT c.kind, c.what, b.oid FROM called c JOIN pg_proc p ON p.oid = c.function AND p.oid >= 16384 \
+       UNION SELECT CASE c.kind WHEN 't' THEN 'e' ELSE c.kind END, c.what, b.oid \
+       FROM called c JOIN pg_proc p ON p.oid = c.function AND p.oid >= 16384 \
        JOIN pg_language l ON l.oid = p.prolang AND l.lanname = 'internal' \
        JOIN pg_proc b ON b.prolang = p.prolang AND b.prosrc = p.prosrc AND b.oid < 16384) \
      SELECT m.kind, m.what, string_agg(m.function::text, ',' ORDER BY m.function) FROM meant m \

@@ -8,7 +8,6 @@
 //! change, and the others' commits wait for it. So does one that may lock tables whose definitions every coordinator has to
 //! print after the next commit: all would wait for it, not only schema changes.
 
-mod concurrently;
 mod judged_schema;
 mod judged_triggers;
 pub(crate) mod redistribute;
@@ -274,9 +273,6 @@ impl Session {
         if !ddl.moves.is_empty() {
             self.atomically(async |this| this.redistribute_in_block(&ddl.moves).await).await?;
         }
-        if let Some(concurrent) = ddl.concurrent.as_ref().filter(|_| !others.is_empty()) {
-            return self.index_concurrently(concurrent, ddl, primary, &others).await;
-        }
         if let Some(undo) = &ddl.undo {
             return self.ddl_with_undo(&ddl.nodes, &ddl.node_sql, undo).await;
         }
@@ -284,7 +280,8 @@ impl Session {
         if !others.is_empty() {
             let mut nothing = Spool::default();
             let mut output = Output::spool(&mut nothing);
-            let rest = others.iter().map(|node| (*node, ddl.node_sql.clone())).collect();
+            let elsewhere = self.elsewhere(ddl, primary).await?;
+            let rest = others.iter().map(|node| (*node, elsewhere.clone().into_owned())).collect();
             let notices = self.take_notices();
             let done = self.scatter(Mode::Autocommit, rest, &Call::default(), &mut output).await;
             // The others' notices are the primary's once more.
@@ -370,15 +367,12 @@ fn about(error: PgError, sql: &str) -> PgError {
 /// The first node took the statement, so an error of another one means that the nodes are not alike, unless it is about the rows
 /// that the node has.
 fn from_other_node(error: PgError) -> PgError {
+    let is_about_rows = ["22", "23"].contains(&&error.code().as_str()[..2]);
     match error.get(pgerror::field::DETAIL) {
         Some(_) => error,
-        None if is_about_rows(&error) => error,
+        None if is_about_rows => error,
         None => error.detail("Another datanode accepted the statement; nothing was changed on any."),
     }
-}
-
-fn is_about_rows(error: &PgError) -> bool {
-    ["22", "23"].contains(&&error.code().as_str()[..2])
 }
 
 fn node_array(nodes: &[NodeId]) -> String {

@@ -214,7 +214,7 @@ impl Session {
         }
         let is_start = match name {
             "role" => value == "none",
-            "session_authorization" => self.links.is_own_name(value),
+            "session_authorization" => self.links.is_login_name(node, value)?,
             _ => false,
         };
         let command = set_command(name, value, false);

@@ -190,7 +190,7 @@ impl Session {
             Who::This => true,
             Who::Another => false,
             Who::AtStart if name == "role" => value == "none" || self.may_start_as(from, value).await?,
-            Who::AtStart => self.links.is_own_name(value),
+            Who::AtStart => self.links.is_login_name(from, value)?,
         };
         if is_known { Ok(()) } else { Err(refused) }
     }

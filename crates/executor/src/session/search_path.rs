@@ -23,20 +23,16 @@ impl Session {
     /// Those of the nodes.
     pub async fn hidden_catalogs(&mut self, sql: &str) -> Result<Vec<String>> {
         // No statement is run where none can be asked about.
-        if self.status() == b'E' {
+        if self.status() == b'E' || self.hides_no_catalog() {
             return Ok(Vec::new());
         }
-        let known = match &self.block {
-            Some(_) => Some(self.catalog().await?),
-            None => self.context.current_catalog(),
-        };
-        let temporary = self.temp_relations().await?;
-        let may_be = |name: &String| {
-            temporary.all.contains(name) || known.as_ref().is_some_and(|known| known.catalog.is_system_name(name))
-        };
-        let has_any = !temporary.all.is_empty() || known.as_ref().is_some_and(|known| known.catalog.has_system_names());
-        let mut names = if has_any { planner::bare_system_views(sql) } else { Vec::new() };
-        names.retain(may_be);
+        let mut names = planner::bare_system_views(sql);
+        // Nobody is asked about a text that has none, be it COMMIT.
+        if names.is_empty() {
+            return Ok(names);
+        }
+        let (known, temporary) = (self.catalog().await?, self.temp_relations().await?);
+        names.retain(|name| temporary.all.contains(name) || known.catalog.is_system_name(name));
         if names.is_empty() {
             return Ok(names);
         }
@@ -49,6 +45,12 @@ impl Session {
         let found: Vec<_> = rows.iter().filter_map(|row| row.first()?.as_deref()).collect();
         names.retain(|name| found.contains(&quote_identifier(name).as_bytes()));
         Ok(names)
+    }
+
+    /// Is it known without asking that no bare name of a catalog means a user's table?
+    fn hides_no_catalog(&self) -> bool {
+        let has_own = self.links.is_pinned(self.home) || self.block.as_ref().is_some_and(|block| block.schema_changed);
+        !has_own && self.context.current_catalog().is_some_and(|known| !known.catalog.has_system_names())
     }
 
     /// To be called when anything may have changed what unqualified names mean.

@@ -13,6 +13,8 @@ impl Session {
     pub(crate) async fn open_cursor_holder(&mut self) -> Result<()> {
         let holder = self.cursor_holder();
         if self.links.has(holder) {
+            // Filling it with rows may touch settings.
+            self.links.link(holder)?.settled = None;
             return Ok(());
         }
         self.acquire_as_is(holder, Mode::Autocommit).await?;
@@ -29,9 +31,23 @@ impl Session {
     /// Before rows are fetched from a session: if it is the holder, it gets the block's settings, which say how values are printed.
     pub async fn settle_cursor_holder(&mut self, slot: Slot) -> Result<()> {
         let made = self.block.as_ref().map(Block::settings_made).unwrap_or_default();
-        match slot.is_cursor_holder() && !made.is_empty() {
-            true => self.command_on(slot, &made.join("; ")).await,
-            false => Ok(()),
+        if !slot.is_cursor_holder() || made.is_empty() {
+            return Ok(());
+        }
+        let settings = Some(self.settings_now());
+        if self.links.has(slot) && self.links.link(slot)?.settled == settings {
+            return Ok(());
+        }
+        self.command_on(slot, &made.join("; ")).await?;
+        self.links.link(slot)?.settled = settings;
+        Ok(())
+    }
+
+    /// After ROLLBACK TO SAVEPOINT, which takes back settings there.
+    pub(crate) fn unsettle_cursor_holder(&mut self) {
+        let holder = self.cursor_holder();
+        if let Ok(leased) = self.links.link(holder) {
+            leased.settled = None;
         }
     }
 

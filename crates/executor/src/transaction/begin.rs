@@ -140,6 +140,7 @@ impl Session {
         let sql = format!("ROLLBACK TO SAVEPOINT {}", catalog::quote_identifier(name));
         let begun = self.links.begun();
         self.links.broadcast(&begun, &sql).await?;
+        self.unsettle_cursor_holder();
         let mut settings = None;
         if let Some(block) = &mut self.block {
             block.replay.truncate(at + 1);

@@ -4,13 +4,13 @@ use pg_query::Node;
 use pg_query::protobuf::{IndexElem, IndexStmt};
 use pgerror::{PgError, Result};
 
-use super::{as_it_stands, everywhere, is_temporary, quoted};
+use super::{as_it_stands, everywhere, is_temporary};
 use crate::context::{Context, Named};
 use crate::distribution::auto_replicate;
 use crate::distribution::constraints::{NewTable, NewUnique};
 use crate::facts::code;
 use crate::parse::Statement;
-use crate::plan::{Concurrent, DdlKind, DdlPlan};
+use crate::plan::{DdlKind, DdlPlan};
 use crate::tree::{self, Get, Syntax};
 
 /// CREATE INDEX.
@@ -22,7 +22,6 @@ pub(super) fn create_index(ctx: &Context<'_>, statement: &Statement, index: &Ind
     }
     let mut plan = as_it_stands(statement, everywhere(ctx), DdlKind::Schema);
     plan.outside_transaction = index.concurrent;
-    plan.concurrent = index.concurrent.then(|| Concurrent::IndexOn(quoted(name)));
     match ctx.resolve(name)? {
         Named::Distributed(relation) if index.unique => {
             let columns = index.index_params.iter().filter_map(|param| index_column(ctx, param)).collect();

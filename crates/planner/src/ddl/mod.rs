@@ -4,8 +4,8 @@ pub(crate) mod node_options;
 
 use catalog::{NodeId, RelationKind};
 use pg_query::protobuf::{
-    AlterPublicationStmt, CreateFunctionStmt, CreatePublicationStmt, DropStmt, FunctionParameter, List, LockStmt,
-    ObjectType, PublicationObjSpec, RangeVar, ReindexObjectType, TruncateStmt, TypeName, VacuumRelation,
+    AlterPublicationStmt, CreatePublicationStmt, DropStmt, List, LockStmt, ObjectType, PublicationObjSpec, RangeVar,
+    ReindexObjectType, TruncateStmt, TypeName, VacuumRelation,
 };
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result, SqlState};
@@ -13,7 +13,7 @@ use pgerror::{PgError, Result, SqlState};
 use crate::context::{Context, Named};
 use crate::facts::{code, functions};
 use crate::parse::{ClusterCommand, Statement};
-use crate::plan::{Concurrent, DdlKind, DdlPlan, Effect, Elsewhere, Fill, Forward, Plan};
+use crate::plan::{DdlKind, DdlPlan, Effect, Elsewhere, Fill, Forward, Plan};
 use crate::tree::{self, Get};
 
 mod add_column;
@@ -125,11 +125,10 @@ fn plan_node(ctx: &Context<'_>, statement: &Statement, node: &NodeEnum) -> Resul
             policy::plan(ctx, statement, p.table.as_ref(), [p.qual.as_deref(), p.with_check.as_deref()]).map(boxed)
         }
         other if is_in_temporary_schema(other) => Ok(boxed(temporary(ctx, statement, DdlKind::Schema))),
-        NodeEnum::CreateFunctionStmt(create) => {
+        NodeEnum::CreateFunctionStmt(_) => {
             let mut plan = ddl.everywhere(DdlKind::Schema);
-            // The other nodes lack the temporary tables that the body may name; the primary one has checked it.
-            if !ctx.session.temp_relations.is_empty() {
-                refuse_temporary_types(ctx, create)?;
+            // The other nodes lack the temporary tables and types that the body may name; the primary one has checked it.
+            if !ctx.session.temp_relations.is_empty() || !ctx.session.temp_types.is_empty() {
                 let unchecked = format!("SET LOCAL check_function_bodies = off; {}", statement.node_sql);
                 plan.elsewhere = Elsewhere::Without(unchecked);
             }
@@ -149,25 +148,6 @@ fn plan_node(ctx: &Context<'_>, statement: &Statement, node: &NodeEnum) -> Resul
             None => Ok(boxed(ddl.everywhere(DdlKind::Schema))),
         },
     }
-}
-
-/// Only the home node has the types of a temporary table's rows.
-fn refuse_temporary_types(ctx: &Context<'_>, create: &CreateFunctionStmt) -> Result<()> {
-    let parameters = create
-        .parameters
-        .iter()
-        .filter_map(|parameter| parameter.get::<FunctionParameter>().and_then(|parameter| parameter.arg_type.as_ref()));
-    for of in parameters.chain(&create.return_type) {
-        let is_temporary = match tree::qualified(&of.names) {
-            (Some(schema), _) => tree::is_temporary_schema(schema),
-            (None, name) => ctx.session.temp_relations.iter().any(|known| known == name),
-        };
-        if is_temporary {
-            return Err(PgError::unsupported("a function with rows of a temporary table as parameter or result")
-                .hint("Create it in schema pg_temp, or use a type of CREATE TYPE."));
-        }
-    }
-    Ok(())
 }
 
 /// Does a publication name our own metadata?
@@ -206,7 +186,6 @@ fn as_it_stands(statement: &Statement, nodes: Vec<NodeId>, kind: DdlKind) -> Ddl
         temporary: false,
         of_all_databases: statement.node().is_some_and(shared::is_shared),
         outside_transaction: false,
-        concurrent: None,
         undo: None,
         follow_up: None,
         fills_by: None,
@@ -457,8 +436,6 @@ impl Ddl<'_> {
             // Another node may lack an index that could not be made CONCURRENTLY on all of them.
             let lenient = NodeEnum::DropStmt(DropStmt { missing_ok: true, ..drop.clone() });
             plan.elsewhere = Elsewhere::Without(tree::deparse(&lenient)?);
-            let dropped = drop.objects.first().and_then(relation_name).filter(|_| drop.concurrent);
-            plan.concurrent = dropped.map(|name| Concurrent::Dropped(quoted(&name)));
         }
         Ok(boxed(plan))
     }
@@ -506,10 +483,4 @@ fn table_of(names: &[String]) -> Option<RangeVar> {
         [.., schema, name] => Some(tree::table(schema, name, None)),
         [] => None,
     }
-}
-
-/// The name as SQL.
-fn quoted(name: &RangeVar) -> String {
-    let parts = [&name.schemaname, &name.relname].into_iter().filter(|part| !part.is_empty());
-    parts.map(|part| catalog::quote_identifier(part)).collect::<Vec<_>>().join(".")
 }

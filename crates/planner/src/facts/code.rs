@@ -9,7 +9,7 @@
 //! What the session has in `pg_temp` lies on the home node alone, and functions that this calls for it may use that too, but no
 //! tables of which it has not all rows. Only the session's own backend knows what they are.
 
-use catalog::{BuiltinFunction, Catalog, Code, CodeFacts, Distribution, Function, Oid, Relation};
+use catalog::{BuiltinFunction, Catalog, Code, CodeFacts, Distribution, Function, Meaning, Oid, Relation};
 use pg_query::protobuf::{AlterTableStmt, AlterTableType, Constraint, IndexElem, IndexStmt, RangeVar};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
@@ -335,6 +335,8 @@ pub enum Stored {
     Default,
     /// Every node, for its own rows.
     Condition,
+    /// The same of WHEN of a permanent table's trigger, which the coordinator runs if the condition asks for `pg_trigger_depth()`.
+    OfTrigger,
 }
 
 /// Refuses an expression that calls one of these functions of PostgreSQL's and would be another thing on each node.
@@ -355,7 +357,10 @@ pub(crate) fn check_stored(ctx: &Context<'_>, what: &str, stored: Stored, functi
 
 /// Why it may not stand there, as a hint.
 fn stored_fault(ctx: &Context<'_>, stored: Stored, function: &BuiltinFunction) -> Result<Option<&'static str>> {
-    let is_condition = stored == Stored::Condition;
+    if stored == Stored::OfTrigger && function.meaning == Some(Meaning::TriggerDepth) {
+        return Ok(None);
+    }
+    let is_condition = stored != Stored::Default;
     // What STABLE functions read that parallel workers may call is in the catalogs, which all nodes have alike.
     let is_of_catalogs = function.volatility == 's' && function.parallel == 's';
     Ok(match class_of(ctx.catalog.builtins(), function) {

@@ -31,6 +31,9 @@ pub(super) fn redirect(sql: &str, parsed: &ParseResult, hidden: &[String]) -> Op
 
 /// The names without a schema in whose place others are read.
 pub fn bare_system_views(sql: &str) -> Vec<String> {
+    if !system_views::may_be_named_in(sql) {
+        return Vec::new();
+    }
     let Ok(parsed) = pg_query::parse(sql, 0) else { return Vec::new() };
     let mut names = Vec::new();
     for node in parsed.protobuf.stmts.iter().filter_map(|raw| query(raw.stmt.as_deref())) {

@@ -43,8 +43,6 @@ pub struct DdlPlan {
     pub of_all_databases: bool,
     /// Cannot run inside a transaction block (VACUUM, CREATE INDEX CONCURRENTLY, …): run it node by node, no two-phase commit.
     pub outside_transaction: bool,
-    /// The index that is made or dropped CONCURRENTLY.
-    pub concurrent: Option<Concurrent>,
     /// Undoes what runs outside a transaction, on the nodes that have done it when another one cannot.
     pub undo: Option<String>,
     /// A statement to plan and run in the same transaction, under the new catalog, once the effects are applied:
@@ -54,15 +52,6 @@ pub struct DdlPlan {
     pub fills_by: Option<String>,
     /// What the follow-up fills.
     pub fill: Fill,
-}
-
-/// What CONCURRENTLY is done with, by the name that the statement has for it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Concurrent {
-    /// A new index of this table.
-    IndexOn(String),
-    /// This index is dropped.
-    Dropped(String),
 }
 
 /// Only the primary datanode has the session's temporary objects, and the rows of materialized views.

@@ -29,7 +29,7 @@ use std::sync::Arc;
 use catalog::{NodeId, Relation};
 
 use crate::parse::{ClusterCommand, Statement};
-pub use ddl::{Concurrent, DdlKind, DdlPlan, Effect, Elsewhere, Fill, MapRequest, Placement, Redistribute};
+pub use ddl::{DdlKind, DdlPlan, Effect, Elsewhere, Fill, MapRequest, Placement, Redistribute};
 pub use facts::PlanFacts;
 pub use locked::{CurrentOf, LockTarget, LockWait, Locked, LockedBy};
 pub use merge::{KeyForm, Merge, MergeKey, RowCount};

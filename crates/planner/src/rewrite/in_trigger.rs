@@ -6,8 +6,8 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
-use pg_query::NodeEnum;
 use pg_query::protobuf::{CommonTableExpr, FuncCall, RangeVar, ResTarget, WithClause};
+use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result, SqlState, field};
 use plpgsql::tokens::{self as scan, Token};
 
@@ -67,15 +67,18 @@ impl InTrigger {
 pub fn in_trigger(sql: &str, depth: usize, tables: &[TransitionTable]) -> Result<Option<InTrigger>> {
     let Ok(parsed) = pg_query::parse(sql, 0) else { return Ok(None) };
     let [statement] = parsed.protobuf.stmts.as_slice() else { return Ok(None) };
-    let query = match statement.stmt.as_ref().and_then(|node| node.node.as_ref()) {
-        Some(NodeEnum::CreateTableAsStmt(create)) => create.query.as_ref().and_then(|query| query.node.as_ref()),
-        Some(NodeEnum::DeclareCursorStmt(declare)) => declare.query.as_ref().and_then(|query| query.node.as_ref()),
-        Some(NodeEnum::ExplainStmt(explain)) => explain.query.as_ref().and_then(|query| query.node.as_ref()),
-        query => query,
-    };
-    let Some(query) = query.filter(|query| Ref::of(query).is_some()) else { return Ok(None) };
     let mut search = Search { tables, tokens: None, sql, depth, edits: Vec::new() };
-    search.search(query, &HashSet::new())?;
+    match statement.stmt.as_ref().and_then(|node| node.node.as_ref()) {
+        Some(NodeEnum::CreateTableAsStmt(create)) => search.query(create.query.as_deref())?,
+        Some(NodeEnum::DeclareCursorStmt(declare)) => search.query(declare.query.as_deref())?,
+        Some(NodeEnum::ExplainStmt(explain)) => search.query(explain.query.as_deref())?,
+        // Only the arguments: the call itself stays one.
+        Some(NodeEnum::CallStmt(call)) => match &call.funccall {
+            Some(call) => search.search(&call.args, &HashSet::new())?,
+            None => return Ok(None),
+        },
+        _ => search.query(statement.stmt.as_deref())?,
+    }
     let mut edits = search.edits;
     if edits.is_empty() {
         return Ok(None);
@@ -104,6 +107,13 @@ struct Search<'s> {
 }
 
 impl<'s> Search<'s> {
+    fn query(&mut self, query: Option<&Node>) -> Result<()> {
+        match query.and_then(|query| query.node.as_ref()).filter(|query| Ref::of(query).is_some()) {
+            Some(query) => self.search(query, &HashSet::new()),
+            None => Ok(()),
+        }
+    }
+
     /// Looks at a part of the statement in which items of WITH have these names.
     fn search(&mut self, part: &impl Walk, items: &HashSet<String>) -> Result<()> {
         part.walk(&mut |node| {
@@ -197,12 +207,17 @@ impl<'s> Search<'s> {
     }
 
     fn depth_at(&mut self, call: &FuncCall, named: &str) -> Result<()> {
-        let at = self.token(call.location)?;
-        let tokens = &self.tokens()[at..];
-        let end = tokens.iter().position(|token| token.is_char(')')).unwrap_or_default();
-        let range = tokens[0].start..tokens[end].end;
-        if !self.edits.iter().any(|(known, _)| *known == range) {
-            self.edits.push((range, format!("({}){named}", self.depth)));
+        let mut at = self.token(call.location)?;
+        let tokens = self.tokens();
+        let mut end = at + tokens[at..].iter().position(|token| token.is_char(')')).unwrap_or_default();
+        // Its name stands behind its brackets.
+        while !named.is_empty() && is_in_brackets(tokens, at, end) {
+            (at, end) = (at - 1, end + 1);
+        }
+        let range = tokens[at].start..tokens[end].end;
+        if !self.edits.iter().any(|(known, _)| known.contains(&range.start)) {
+            // A number by itself is that of a column in GROUP BY and ORDER BY.
+            self.edits.push((range, format!("CAST({} AS pg_catalog.int4){named}", self.depth)));
         }
         Ok(())
     }
@@ -216,6 +231,12 @@ impl<'s> Search<'s> {
         let found = self.tokens().iter().position(|token| i32::try_from(token.start) == Ok(location));
         found.ok_or_else(|| PgError::internal(format!("nothing stands at byte {location} of a statement")))
     }
+}
+
+/// Do these tokens, and nothing else, stand in a pair of brackets?
+fn is_in_brackets(tokens: &[Token<'_>], start: usize, end: usize) -> bool {
+    let before = start.checked_sub(1).and_then(|at| tokens.get(at));
+    before.is_some_and(|token| token.is_char('(')) && tokens.get(end + 1).is_some_and(|token| token.is_char(')'))
 }
 
 /// The WITH of a statement, and the statement without it.
@@ -268,8 +289,11 @@ mod tests {
 
     #[test]
     fn the_depth_stands_where_it_is_asked_for() {
-        check("SELECT pg_trigger_depth()", "SELECT (1) AS pg_trigger_depth");
-        check("SELECT 1 WHERE pg_catalog.pg_trigger_depth( )=1", "SELECT 1 WHERE (1)=1");
+        check("SELECT pg_trigger_depth()", "SELECT CAST(1 AS pg_catalog.int4) AS pg_trigger_depth");
+        check("SELECT ((pg_trigger_depth()))", "SELECT CAST(1 AS pg_catalog.int4) AS pg_trigger_depth");
+        check("SELECT 1 WHERE pg_catalog.pg_trigger_depth( )=1", "SELECT 1 WHERE CAST(1 AS pg_catalog.int4)=1");
+        check("CALL p(pg_trigger_depth(), 1)", "CALL p(CAST(1 AS pg_catalog.int4), 1)");
+        check("CALL p(v => 1 + pg_trigger_depth())", "CALL p(v => 1 + CAST(1 AS pg_catalog.int4))");
     }
 
     #[test]

@@ -194,7 +194,7 @@ impl Runner {
                 continue;
             }
             let trigger_event = trigger_event(change, trigger.name(), old.clone(), new.clone());
-            let Some(row) = self.run_trigger(trigger, trigger_event).await? else { return Ok(None) };
+            let Some(row) = self.run_making(trigger, trigger_event).await? else { return Ok(None) };
             new = new.is_some().then_some(row);
         }
         Ok(Some((old, new)))

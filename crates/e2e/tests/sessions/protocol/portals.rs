@@ -214,6 +214,27 @@ pub fn portals_named_in_sql(pair: &mut Pair) {
             Ok(answers)
         });
     }
+    files_by_execute(pair);
+}
+
+/// The rights to the server's files are asked for by whatever way a COPY comes.
+fn files_by_execute(pair: &mut Pair) {
+    for client in [&mut pair.reference, &mut pair.cluster] {
+        client.run("CREATE ROLE no_files").expect("a role");
+        client.run("GRANT INSERT ON moved TO no_files").expect("a right");
+        for (name, sql) in [("give", "COPY (SELECT 1) TO '/nowhere/file'"), ("take", "COPY moved FROM '/nowhere/file'")]
+        {
+            let parse = [name.as_bytes(), b"\0", sql.as_bytes(), b"\0\0\0"].concat();
+            client.send_messages(&[(b'P', &parse), (b'S', b"")]).expect(sql);
+            client.wait().expect(sql);
+            client.run("SET ROLE no_files").expect("the role");
+            let error = client.run(&format!("EXECUTE {name}")).expect_err(sql);
+            assert_eq!(error.code().as_str(), "42501", "{sql}: {error}");
+            client.run("RESET ROLE").expect("the first role");
+        }
+        client.run("DROP OWNED BY no_files").expect("no rights");
+        client.run("DROP ROLE no_files").expect("no role");
+    }
 }
 
 /// Portals end with the savepoint they were bound after, and with CLOSE ALL; a statement is described as it is, or not at all.
