@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 
 use catalog::{Catalog, Distribution, MapId, NodeId, Relation, RelationKind, quote_identifier};
-use futures_util::{StreamExt, TryStreamExt, stream};
+use futures_util::{StreamExt, stream};
 use pgerror::{PgError, Result};
 
 use crate::shared::context::Context;
@@ -132,7 +132,10 @@ pub(crate) async fn make_indexes(context: &Context, tables: &[Moving<'_>], moves
         }
         Ok(())
     };
-    stream::iter(nodes.into_iter().map(on_node)).buffer_unordered(NODES_AT_ONCE).try_collect().await
+    // An error of one node does not leave the others in the middle: what they build would have to be built again.
+    let made: Vec<Result<()>> =
+        stream::iter(nodes.into_iter().map(on_node)).buffer_unordered(NODES_AT_ONCE).collect().await;
+    made.into_iter().collect()
 }
 
 /// Drops the indexes of all tables on a node.
