@@ -117,6 +117,38 @@ fn a_snapshot_that_is_kept_shows_rows_where_they_were() {
     assert_eq!(reader.strings("SELECT count(*) FROM pgxc_node WHERE node_type = 'D'").unwrap(), [["2"]]);
 }
 
+/// A table that begins empty has no index over buckets on its new node, until rows go elsewhere than to its end.
+#[test]
+fn rows_that_find_room_amid_others_are_compared_all_the_same() {
+    let cluster = Cluster::start(2, 1).unwrap();
+    let mut client = cluster.connect(0).unwrap();
+    client.run("CREATE TABLE t (k int PRIMARY KEY, v text) DISTRIBUTE BY HASH (k)").unwrap();
+    rebalance(&mut client, "ALTER CLUSTER REBALANCE WITHOUT NODE (dn2)");
+    client.run("INSERT INTO t SELECT k, repeat(k::text, 250) FROM generate_series(1000, 20999) AS k").unwrap();
+    let mut target = cluster.connect_datanode(1).unwrap();
+    let deadline = Instant::now() + DONE_MAX;
+    let mut until = |sql: &str| {
+        while target.scalar(sql).unwrap() != "t" {
+            assert!(Instant::now() < deadline, "{sql}");
+            std::thread::sleep(POLL);
+        }
+    };
+    let indexed = "SELECT EXISTS (SELECT FROM pg_class WHERE relname ~ '^loxo_rebalance_')";
+    client.run("ALTER CLUSTER REBALANCE RATE 2000").unwrap();
+    until("SELECT pg_relation_size('public.t') > 600 * 8192");
+    until(&indexed.replace("EXISTS", "NOT EXISTS"));
+    client.run("DELETE FROM t WHERE k % 3 = 0").unwrap();
+    client.run("VACUUM t").unwrap();
+    until(indexed);
+    rebalance(&mut client, "ALTER CLUSTER REBALANCE");
+    until(&indexed.replace("EXISTS", "NOT EXISTS"));
+    let sums = "SELECT count(*), sum(k), count(*) FILTER (WHERE v = repeat(k::text, 250)) FROM t";
+    let expected = (1000..21000u64).filter(|k| k % 3 != 0);
+    let (count, sum) = (expected.clone().count().to_string(), expected.sum::<u64>().to_string());
+    assert_eq!(client.strings(sums).unwrap(), [[count.clone(), sum, count]]);
+    assert_eq!(cluster.wrong_rows(), None);
+}
+
 /// Who wants a table for himself stands in line for it behind a step, and before all who come later.
 #[test]
 fn whoever_waits_for_a_whole_table_holds_up_no_step() {

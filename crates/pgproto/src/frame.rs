@@ -175,6 +175,15 @@ impl FrameReader {
         self.buffer.first().copied()
     }
 
+    /// Is this frame the next one? `None` while its beginning is there and nothing else.
+    pub fn begins_with(&self, frame: &[u8]) -> Option<bool> {
+        let there = self.buffer.len().min(frame.len());
+        match self.buffer[..there] == frame[..there] {
+            true => (there == frame.len()).then_some(true),
+            false => Some(false),
+        }
+    }
+
     /// Whole frames of this tag at the head of the buffer, headers included, and how many they are.
     pub fn take_run(&mut self, tag: u8) -> Result<Option<(Bytes, usize)>> {
         let (mut end, mut count) = (0, 0);

@@ -325,8 +325,7 @@ impl Client {
         if self.own().session.in_block() {
             return Ok(());
         }
-        let next = self.own().socket.next_tag().await?;
-        if or_one || next != Some(tag::SYNC) {
+        if or_one || !self.own().socket.sync_is_next().await? {
             self.own().begin_implicit_block();
         }
         Ok(())

@@ -6,6 +6,7 @@ use std::future::Future;
 use bytes::BytesMut;
 use executor::{CancelSet, Completion, Output, Spool};
 use pgerror::{PgError, Result, field};
+use pgproto::frontend::tag;
 use pgproto::{Frame, FrameReader, FrameWriter, backend};
 
 use crate::shared::figures::ERRORS;
@@ -48,14 +49,17 @@ impl Socket {
         self.reader.fill().await
     }
 
-    /// The kind of the next message; waits for it.
-    pub(crate) async fn next_tag(&mut self) -> Result<Option<u8>> {
-        while self.reader.peek_tag().is_none() {
+    /// Is Sync the next message? Not of another length, nor cut off by the end of the connection.
+    pub(crate) async fn sync_is_next(&mut self) -> Result<bool> {
+        const SYNC: [u8; 5] = [tag::SYNC, 0, 0, 0, 4];
+        loop {
+            if let Some(is_next) = self.reader.begins_with(&SYNC) {
+                return Ok(is_next);
+            }
             if self.reader.fill().await? == 0 {
-                return Err(PgError::connection("the client closed the connection").with(field::SEVERITY, "FATAL"));
+                return Ok(false);
             }
         }
-        Ok(self.reader.peek_tag())
     }
 
     /// Both ends, for a COPY.

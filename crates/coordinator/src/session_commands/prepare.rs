@@ -19,10 +19,7 @@ impl ClientSession {
         types: &[String],
         inner: &Statement,
     ) -> Result<Completion> {
-        let mut oids = self.session.type_oids(types).await?;
-        // PostgreSQL takes such a parameter for one without a type; as a column of a SELECT it would be text.
-        let names = oids.iter_mut().zip(types);
-        names.filter(|(_, name)| name.trim_start_matches("pg_catalog.") == "unknown").for_each(|(oid, _)| *oid = 0);
+        let oids = self.session.type_oids(types).await?;
         let prepared = self.prepare(Some(inner.clone()), oids).await.map_err(|error| error.moved(inner.offset))?;
         self.prepared.keep(Bytes::from(name.to_owned()), prepared)?;
         Ok(Completion::tag("PREPARE"))

@@ -76,6 +76,12 @@ impl Statements {
             return Err(PgError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message)
                 .hint("Declare it with SCROLL option to enable backward scan."));
         };
+        let portal = self.own.portals.find(name)?;
+        portal.may_run(name)?;
+        if portal.prepared.description.fields.is_none() {
+            // PostgreSQL's own words, of `PortalRunFetch` in `pquery.c`.
+            return Err(PgError::internal("unsupported portal strategy"));
+        }
         let mut portal = self.own.portals.take(name)?;
         if portal.suspended.is_none()
             && let Some(statement) = &portal.prepared.clone().statement

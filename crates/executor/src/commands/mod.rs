@@ -32,6 +32,7 @@ use crate::engine::output::Output;
 use crate::engine::run::Completion;
 use crate::session::Session;
 use crate::session::own_settings::STATEMENT_TIMEOUT;
+use crate::shared::catalog_load::number;
 
 /// No client may come in.
 pub fn closed_to_clients(database: &str) -> PgError {
@@ -116,10 +117,18 @@ impl Session {
         if names.is_empty() {
             return Ok(Vec::new());
         }
+        // For errors with their places; of a domain the columns have the type below it.
         let casts: Vec<String> = names.iter().map(|name| format!("NULL::{name}")).collect();
-        let fields = self.describe_on(self.home, &format!("SELECT {}", casts.join(", "))).await;
+        let described = self.describe_on(self.home, &format!("SELECT {}", casts.join(", "))).await;
+        let oid = |name: &String| format!("{}::pg_catalog.regtype::pg_catalog.oid", catalog::quote_literal(name));
+        let oids: Vec<String> = names.iter().map(oid).collect();
+        let rows = match described {
+            Ok(_) => self.rows_on(self.home, &format!("SELECT {}", oids.join(", "))).await,
+            Err(error) => Err(error),
+        };
         self.release();
-        Ok(fields?.unwrap_or_default().iter().map(|field| field.type_oid).collect())
+        let row = rows?.into_iter().next().unwrap_or_default();
+        (0..names.len()).map(|place| number(&row, place)).collect()
     }
 
     /// Can the home node work out by itself what a SELECT without tables gives? It cannot if functions of the user's read rows of

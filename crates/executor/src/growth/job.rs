@@ -104,6 +104,8 @@ struct Job<'c> {
     patience: Duration,
     /// Maps whose tables have their indexes, and the moves that these are for.
     indexed: Vec<(MapId, Vec<(NodeId, NodeId)>)>,
+    /// Nodes that take rows have not found them without.
+    index_everywhere: bool,
 }
 
 impl<'c> Job<'c> {
@@ -120,6 +122,7 @@ impl<'c> Job<'c> {
             failures: 0,
             patience: PATIENCE,
             indexed: Vec::new(),
+            index_everywhere: false,
         }
     }
 
@@ -235,7 +238,8 @@ impl<'c> Job<'c> {
         let mut moves: Vec<_> =
             rest.iter().filter(|(map, ..)| *map == step.map).map(|(_, _, from, to)| (*from, *to)).collect();
         moves.dedup();
-        slices::make_indexes(self.context, &slices::tables_of(catalog, step.map)?, &moves).await?;
+        let tables = slices::tables_of(catalog, step.map)?;
+        slices::make_indexes(self.context, &tables, &moves, self.index_everywhere).await?;
         self.indexed.push((step.map, moves));
         Ok(())
     }
@@ -310,6 +314,7 @@ impl<'c> Job<'c> {
             sleep(RETRY_PAUSE).await;
             return Ok(());
         }
+        self.index_everywhere |= error.code() == SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE;
         self.indexed.clear();
         self.buckets = (self.buckets / 2).max(1);
         sleep((RETRY_PAUSE * self.failures).min(RETRY_PAUSE_MAX)).await;

@@ -1,9 +1,12 @@
 //! Where the rows of a bucket are found: SQL for a row's bucket, and indexes over it for the time of a rebalance.
 //!
 //! Without an index each step would read each table whole, under a lock that keeps writers off. An index is made without a lock
-//! (CREATE INDEX CONCURRENTLY) on tables of more than [`PAGES_UNINDEXED_MAX`] pages, on the nodes that give rows and, for the
-//! comparison after each step, on those that take them. All go when the rebalance ends, and what a killed coordinator has
-//! left of them goes when the next one begins.
+//! (CREATE INDEX CONCURRENTLY) on tables of more than [`PAGES_UNINDEXED_MAX`] pages, on the nodes that give rows. All go when the
+//! rebalance ends, and what a killed coordinator has left of them goes when the next one begins.
+//!
+//! A node that takes rows compares them after each step. Into a table that begins small they come one after the other at its
+//! end, and are found there ([`Place`]). One that is large from the start has free space amid its rows, and so may the other one once
+//! it is vacuumed: these have the index as well.
 
 use std::collections::BTreeSet;
 
@@ -11,6 +14,8 @@ use catalog::{Catalog, Distribution, MapId, NodeId, Relation, RelationKind, quot
 use futures_util::{StreamExt, stream};
 use pgerror::{PgError, Result};
 
+use crate::session::Session;
+use crate::shared::catalog_load::{Row, number, text};
 use crate::shared::context::Context;
 
 /// A table of so many pages is read whole within some milliseconds.
@@ -29,6 +34,40 @@ pub(crate) struct Moving<'c> {
     pub(crate) name: String,
     /// A row's bucket, over the columns of the table.
     pub(crate) bucket: String,
+}
+
+/// What a node has of a table.
+#[derive(Clone, Copy)]
+struct Look {
+    pages: u64,
+    is_indexed: bool,
+}
+
+/// Where a node that takes rows of a table finds them afterwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    Anywhere,
+    /// From this page on, unless there was room before it.
+    From(u64),
+}
+
+impl Place {
+    /// Of what the table was before.
+    fn of(look: Look) -> Self {
+        match look.is_indexed || look.pages <= PAGES_UNINDEXED_MAX {
+            true => Self::Anywhere,
+            // The last page may have room.
+            false => Self::From(look.pages - 1),
+        }
+    }
+
+    /// As a condition on the table, to follow others.
+    pub(super) fn condition(self) -> String {
+        match self {
+            Self::Anywhere => String::new(),
+            Self::From(page) => format!(" AND ctid OPERATOR(pg_catalog.>=) '({page},0)'::pg_catalog.tid"),
+        }
+    }
 }
 
 /// The tables of a map that hold rows themselves.
@@ -81,24 +120,13 @@ impl Moving<'_> {
         format!("{INDEX_PREFIX}{}", self.table.oid)
     }
 
-    /// How many pages the table has on a node, and whether its index is there.
-    async fn look(&self, context: &Context, node: NodeId) -> Result<(u64, bool)> {
-        let sql = format!(
-            "SELECT pg_catalog.pg_relation_size({table}) OPERATOR(pg_catalog./) 8192, \
-             EXISTS (SELECT FROM pg_catalog.pg_index AS i JOIN pg_catalog.pg_class AS c ON c.oid OPERATOR(pg_catalog.=) i.indexrelid \
-             WHERE i.indrelid OPERATOR(pg_catalog.=) {table} AND c.relname OPERATOR(pg_catalog.=) '{name}' AND i.indisvalid)",
-            table = format_args!("{}::pg_catalog.regclass", catalog::quote_literal(&self.name)),
-            name = self.index_name(),
-        );
-        let rows = context.query_as_service(node, &sql).await?;
-        let mut values =
-            rows.into_iter().flatten().map(|v| String::from_utf8_lossy(&v.unwrap_or_default()).into_owned());
-        let pages = values.next().and_then(|pages| pages.parse().ok()).unwrap_or(0);
-        Ok((pages, values.next().as_deref() == Some("t")))
+    async fn look(&self, context: &Context, node: NodeId) -> Result<Look> {
+        let looks = looks(&context.query_as_service(node, &looks_sql(std::slice::from_ref(self))).await?)?;
+        looks.first().copied().ok_or_else(|| PgError::internal("nothing is known of a table"))
     }
 
     async fn index(&self, context: &Context, node: NodeId) -> Result<()> {
-        if self.look(context, node).await?.1 {
+        if self.look(context, node).await?.is_indexed {
             return Ok(());
         }
         // One whose making was interrupted may be there, of no use.
@@ -110,31 +138,71 @@ impl Moving<'_> {
     }
 }
 
-/// Makes the indexes of these tables on all nodes between which rows move, where they are not there yet: of each table that is large
-/// on one of those that give rows. A node makes one after the other, and a few nodes work at once.
-pub(crate) async fn make_indexes(context: &Context, tables: &[Moving<'_>], moves: &[(NodeId, NodeId)]) -> Result<()> {
-    let mut sources: Vec<NodeId> = moves.iter().map(|(from, _)| *from).collect();
-    sources.dedup();
+/// Of each of the tables, in this order.
+fn looks_sql(tables: &[Moving<'_>]) -> String {
+    let asked = tables.iter().enumerate().map(|(place, moving)| {
+        format!("({place}, {}::pg_catalog.regclass, '{}')", catalog::quote_literal(&moving.name), moving.index_name())
+    });
+    let asked: Vec<String> = asked.collect();
+    format!(
+        "SELECT pg_catalog.pg_relation_size(t.relid) OPERATOR(pg_catalog./) \
+         pg_catalog.current_setting('block_size')::pg_catalog.int8, \
+         EXISTS (SELECT FROM pg_catalog.pg_index AS i JOIN pg_catalog.pg_class AS c ON c.oid OPERATOR(pg_catalog.=) i.indexrelid \
+         WHERE i.indrelid OPERATOR(pg_catalog.=) t.relid AND c.relname OPERATOR(pg_catalog.=) t.name AND i.indisvalid) \
+         FROM (VALUES {}) AS t (place, relid, name) ORDER BY t.place",
+        asked.join(", ")
+    )
+}
+
+fn looks(rows: &[Row]) -> Result<Vec<Look>> {
+    rows.iter().map(|row| Ok(Look { pages: number(row, 0)?, is_indexed: text(row, 1)? == "t" })).collect()
+}
+
+impl Session {
+    /// Where rows of these tables that come to a node will be found.
+    pub(super) async fn places(&mut self, tables: &[Moving<'_>], node: NodeId) -> Result<Vec<Place>> {
+        if tables.is_empty() {
+            return Ok(Vec::new());
+        }
+        let looks = looks(&self.rows_on(node, &looks_sql(tables)).await?)?;
+        Ok(looks.into_iter().map(Place::of).collect())
+    }
+}
+
+/// Makes the indexes of tables that are large on one of the nodes that give rows, where they are not there yet: on all nodes that
+/// give rows, and on those that take them if the table is large there, too, or if `everywhere` is asked for. A node makes one
+/// after the other, and a few nodes work at once.
+pub(crate) async fn make_indexes(
+    context: &Context,
+    tables: &[Moving<'_>],
+    moves: &[(NodeId, NodeId)],
+    everywhere: bool,
+) -> Result<()> {
+    let sources: BTreeSet<NodeId> = moves.iter().map(|(from, _)| *from).collect();
+    let targets: BTreeSet<NodeId> = moves.iter().map(|(_, to)| *to).collect();
     let mut large = Vec::new();
     for table in tables {
         for source in &sources {
-            let (pages, is_there) = table.look(context, *source).await?;
-            if pages > PAGES_UNINDEXED_MAX || is_there {
+            let Look { pages, is_indexed } = table.look(context, *source).await?;
+            if pages > PAGES_UNINDEXED_MAX || is_indexed {
                 large.push(table);
                 break;
             }
         }
     }
-    let nodes: BTreeSet<NodeId> = moves.iter().flat_map(|(from, to)| [*from, *to]).collect();
-    let on_node = async |node: NodeId| -> Result<()> {
+    let on_node = async |node: &NodeId| -> Result<()> {
         for table in &large {
-            table.index(context, node).await?;
+            let needs_one =
+                everywhere || sources.contains(node) || Place::of(table.look(context, *node).await?) != Place::Anywhere;
+            if needs_one {
+                table.index(context, *node).await?;
+            }
         }
         Ok(())
     };
     // An error of one node does not leave the others in the middle: what they build would have to be built again.
     let made: Vec<Result<()>> =
-        stream::iter(nodes.into_iter().map(on_node)).buffer_unordered(NODES_AT_ONCE).collect().await;
+        stream::iter(sources.union(&targets).map(on_node)).buffer_unordered(NODES_AT_ONCE).collect().await;
     made.into_iter().collect()
 }
 

@@ -22,7 +22,7 @@ use placement::BucketMap;
 
 use crate::growth::quiet::Noise;
 use crate::growth::rows::{ENDS, Part, Passed, Travel};
-use crate::growth::slices::{Moving, tables_of};
+use crate::growth::slices::{Moving, Place, tables_of};
 use crate::growth::sums::{Sums, sums_sql};
 use crate::session::Session;
 use crate::shared::catalog_load::Row;
@@ -66,6 +66,15 @@ pub(crate) struct Taken {
     pub(crate) moving: Duration,
 }
 
+/// How the rows of a step go.
+struct Parts {
+    parts: Vec<Part>,
+    /// About each, of the old node.
+    questions: Vec<String>,
+    /// Where the new node has the rows of each table.
+    places: Vec<Place>,
+}
+
 impl Session {
     /// Makes the move; `catalog` is what it was planned by. 40001 if that is not the present one any more, 55P03 if writers are in the
     /// way for longer than the patience. Either way nothing has happened.
@@ -78,7 +87,7 @@ impl Session {
                 this.begin_move(catalog, (step.from, step.to), Changes::Maps, patience).await?;
                 let relations: Vec<&Relation> = tables.iter().map(|moving| moving.table).collect();
                 let noise = this.noise(&relations, step.from, step.to).await?;
-                let parts = this.parts(&tables, &step.buckets).await?;
+                let parts = this.parts(&tables, step).await?;
                 this.lock(step.from, tables.iter().map(|moving| moving.name.as_str())).await?;
                 this.refuse_users_code(&relations).await?;
                 let begun = Instant::now();
@@ -97,17 +106,23 @@ impl Session {
     }
 
     /// The rows of a step in a few parts: while the new node counts one, the old one reads the next.
-    async fn parts(&mut self, tables: &[Moving<'_>], buckets: &[u16]) -> Result<Vec<Part>> {
+    async fn parts(&mut self, tables: &[Moving<'_>], step: &Step) -> Result<Parts> {
         let hashes = self.row_hashes(tables.iter().map(|moving| moving.table)).await?;
+        let places = self.places(tables, step.to).await?;
+        let anywhere = vec![Place::Anywhere; tables.len()];
         let copies = |moving: &Moving<'_>, some: &[u16]| {
             let travel = Travel::of(moving.table);
             (travel.copy_deleted(&moving.name, &moving.condition(some)), travel.copy_in(&moving.name))
         };
-        let parts = buckets.chunks(buckets.len().div_ceil(PARTS).max(1)).map(|some| Part {
-            copies: tables.iter().map(|moving| copies(moving, some)).collect(),
-            question: Some(sums_sql(tables, &hashes, some)),
-        });
-        Ok(parts.collect())
+        let some = step.buckets.chunks(step.buckets.len().div_ceil(PARTS).max(1));
+        let (parts, questions) = some
+            .map(|some| {
+                let copies = tables.iter().map(|moving| copies(moving, some)).collect();
+                let question = Some(sums_sql(tables, &hashes, &places, some));
+                (Part { copies, question }, sums_sql(tables, &hashes, &anywhere, some))
+            })
+            .unzip();
+        Ok(Parts { parts, questions, places })
     }
 
     /// Both ends are ready, and no schema change comes in between from here on.
@@ -147,7 +162,7 @@ impl Session {
         &mut self,
         tables: &[Moving<'_>],
         step: &Step,
-        parts: &[Part],
+        parts: &Parts,
         noise: &[Noise],
         counter: &mut Connection,
     ) -> Result<Passed> {
@@ -157,13 +172,13 @@ impl Session {
         for moving in tables {
             self.quieten(moving.table, (step.from, &moving.condition(&step.buckets)), noise, &mut off).await?;
         }
-        let questions: Vec<&str> = parts.iter().filter_map(|part| part.question.as_deref()).collect();
+        let Parts { parts, questions, places } = parts;
         let wait = COUNTER_WAIT.as_millis();
         let ready = format!("BEGIN; {ENDS}; {BY_INDEX}; SET LOCAL lock_timeout = '{wait} ms'; {lock}");
         let ends = (step.from.into(), step.to.into());
         let (before, arrived) = match counter.execute(&ready).await {
             Ok(_) => {
-                let (counted, arrived) = tokio::join!(count(counter, &questions), self.pass_parts(ends, parts));
+                let (counted, arrived) = tokio::join!(count(counter, questions), self.pass_parts(ends, parts));
                 (counted?, arrived?)
             }
             Err(error) if error.code() == SqlState::LOCK_NOT_AVAILABLE => {
@@ -178,7 +193,7 @@ impl Session {
         };
         for (before, arrived) in before.iter().zip(&arrived) {
             let (before, after) = (Sums::of(before, tables.len())?, Sums::of(&arrived.answer, tables.len())?);
-            before.check(&after, &arrived.passed, tables)?;
+            before.check(&after, &arrived.passed, (tables, places))?;
         }
         self.let_sound(&off).await?;
         Ok(arrived.iter().flat_map(|part| &part.passed).copied().sum())
@@ -220,7 +235,7 @@ impl Session {
 }
 
 /// The answers, within a transaction that ends with the last.
-async fn count(counter: &mut Connection, questions: &[&str]) -> Result<Vec<Vec<Row>>> {
+async fn count(counter: &mut Connection, questions: &[String]) -> Result<Vec<Vec<Row>>> {
     let mut counted = Vec::new();
     for question in questions {
         counted.push(counter.query_rows(question).await?);

@@ -1,10 +1,10 @@
 //! Are the rows that have come those that have gone? Count and sum of hashes, table by table.
 
 use catalog::{Oid, Relation};
-use pgerror::{PgError, Result};
+use pgerror::{PgError, Result, SqlState};
 
 use crate::growth::rows::Passed;
-use crate::growth::slices::Moving;
+use crate::growth::slices::{Moving, Place};
 use crate::session::Session;
 use crate::shared::catalog_load::{Row, number, optional};
 
@@ -27,9 +27,23 @@ impl Sums {
         Ok(Self(sums))
     }
 
-    /// Everything has come, and nothing else; `passed` is what each table's COPY has carried.
-    pub(super) fn check(&self, after: &Self, passed: &[Passed], tables: &[Moving<'_>]) -> Result<()> {
-        for (((before, after), passed), moving) in self.0.iter().zip(&after.0).zip(passed).zip(tables) {
+    /// Everything has come, and nothing else; `passed` is what each table's COPY has carried. 55000: some rows are not where they were
+    /// looked for.
+    pub(super) fn check(
+        &self,
+        after: &Self,
+        passed: &[Passed],
+        (tables, places): (&[Moving<'_>], &[Place]),
+    ) -> Result<()> {
+        for ((((before, after), passed), moving), place) in
+            self.0.iter().zip(&after.0).zip(passed).zip(tables).zip(places)
+        {
+            if after.0 < passed.rows && *place != Place::Anywhere {
+                return Err(PgError::new(
+                    SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
+                    format!("rows of {} went into free space amid others, where an index finds them", moving.name),
+                ));
+            }
             if before != after || before.0 != passed.rows {
                 return Err(PgError::internal(format!(
                     "rows of {} came out changed: {} with sum {} before, {} passed on, {} with sum {} after",
@@ -41,15 +55,15 @@ impl Sums {
     }
 }
 
-/// What asks a datanode for them; `hashes` are those of the tables' rows.
-pub(super) fn sums_sql(tables: &[Moving<'_>], hashes: &[&str], buckets: &[u16]) -> String {
-    let ask = |(place, (moving, hash)): (usize, (&Moving<'_>, &&str))| {
-        let (table, condition) = (&moving.name, moving.condition(buckets));
+/// What asks a datanode for them; `hashes` are those of the tables' rows, which are in these places.
+pub(super) fn sums_sql(tables: &[Moving<'_>], hashes: &[&str], places: &[Place], buckets: &[u16]) -> String {
+    let ask = |(number, ((moving, hash), place)): (usize, ((&Moving<'_>, &&str), &Place))| {
+        let (table, condition, place) = (&moving.name, moving.condition(buckets), place.condition());
         format!(
-            "SELECT {place}, pg_catalog.count(*), pg_catalog.sum({hash}) FROM ONLY {table} AS loxo_row WHERE {condition}"
+            "SELECT {number}, pg_catalog.count(*), pg_catalog.sum({hash}) FROM ONLY {table} AS loxo_row WHERE {condition}{place}"
         )
     };
-    let asked: Vec<String> = tables.iter().zip(hashes).enumerate().map(ask).collect();
+    let asked: Vec<String> = tables.iter().zip(hashes).zip(places).enumerate().map(ask).collect();
     asked.join(" UNION ALL ")
 }
 

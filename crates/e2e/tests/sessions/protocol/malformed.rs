@@ -127,6 +127,16 @@ pub fn messages(both: &Both) {
         vec![query("SELECT 1"), with_length(b'S', 10_001, b"")],
         vec![query("SELECT 1"), with_length(b'p', 4, b"")],
     ];
+    // What is no whole Sync commits nothing; nor is a portal run that has no rows to move in.
+    for (key, end) in
+        [message(b'S', b"xy"), with_length(b'S', 3, b""), with_length(b'S', 4_100, b""), query("MOVE 1 FROM p")]
+            .into_iter()
+            .enumerate()
+    {
+        let insert = format!("INSERT INTO wrong VALUES (8{key}, 'cut')");
+        cases.push(vec![parse("", &insert, &[]), bind("p", "", &Values::default()), execute("p", 0), end.clone()]);
+        cases.push(vec![parse("", &insert, &[]), bind("p", "", &Values::default()), end]);
+    }
     for length in [0, 3, 0x3fff_ffff, 0x7fff_ffff, 0x8000_0000, u32::MAX] {
         cases.push(vec![parse("", "SELECT 1", &[]), bare(b'H'), with_length(b'Q', length, b"SELECT 1\0")]);
         cases.extend(in_a_copy(&with_length(b'd', length, b"9\tx\n")));
