@@ -45,6 +45,45 @@ pub(crate) enum Shape {
     Multirange(Oid),
 }
 
+/// Of each user's type of a datanode its id there, its name, its kind, and what it is over.
+pub(crate) const USER_TYPES: &str = "SELECT t.oid, pg_catalog.concat(pg_catalog.quote_ident(n.nspname), '.', t.typname), \
+       CASE WHEN t.typsubscript = 'pg_catalog.array_subscript_handler'::pg_catalog.regproc THEN 'a' ELSE t.typtype END, \
+       CASE t.typtype WHEN 'd' THEN t.typbasetype \
+         WHEN 'r' THEN (SELECT r.rngsubtype FROM pg_catalog.pg_range r WHERE r.rngtypid = t.oid) \
+         WHEN 'm' THEN (SELECT r.rngtypid FROM pg_catalog.pg_range r WHERE r.rngmultitypid = t.oid) END \
+     FROM pg_catalog.pg_type t JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace WHERE t.oid >= 16384";
+
+/// A type as a datanode's catalog has it.
+struct UserType {
+    name: String,
+    /// `None` for a domain: that of the type it is over.
+    shape: Option<Shape>,
+    /// What a domain is over, what a range is of.
+    of: Oid,
+}
+
+/// The rows of [`USER_TYPES`].
+type TypeRows = Vec<Vec<Option<Bytes>>>;
+
+fn user_types(rows: TypeRows) -> HashMap<Oid, UserType> {
+    let text = |value: Option<&Option<Bytes>>| {
+        String::from_utf8_lossy(value.and_then(Option::as_deref).unwrap_or_default()).into_owned()
+    };
+    let pair = |row: Vec<Option<Bytes>>| {
+        let id = |at: usize| text(row.get(at)).parse().unwrap_or(0);
+        let shape = match text(row.get(2)).as_str() {
+            "a" => Some(Shape::Array),
+            "c" => Some(Shape::Row),
+            "r" => Some(Shape::Range(id(3))),
+            "m" => Some(Shape::Multirange(id(3))),
+            "d" => None,
+            _ => Some(Shape::Plain),
+        };
+        (id(0), UserType { name: text(row.get(1)), shape, of: id(3) })
+    };
+    rows.into_iter().map(pair).collect()
+}
+
 /// The users' types of a datanode, by their ids there.
 #[derive(Debug, Default)]
 pub struct NodeTypes(HashMap<Oid, (Oid, Shape)>);
@@ -53,6 +92,17 @@ impl NodeTypes {
     /// Of each type its id there, its id on the home node, and its shape.
     pub(crate) fn new(types: impl Iterator<Item = (Oid, Oid, Shape)>) -> Self {
         Self(types.map(|(there, home, shape)| (there, (home, shape))).collect())
+    }
+
+    /// From what a node and the home node say of their types.
+    pub(crate) fn of_rows(there: TypeRows, here: TypeRows) -> Self {
+        let (there, here) = (user_types(there), user_types(here));
+        let here: HashMap<&str, Oid> = here.iter().map(|(oid, of)| (of.name.as_str(), *oid)).collect();
+        Self::new(there.iter().filter_map(|(oid, of)| {
+            let domain = |of: &UserType| of.shape.is_none().then(|| there.get(&of.of)).flatten();
+            let base = std::iter::successors(Some(of), |of| domain(of)).last()?;
+            Some((*oid, *here.get(of.name.as_str())?, base.shape.unwrap_or(Shape::Plain)))
+        }))
     }
 
     /// The id on the home node; 0 for a type that it does not know.

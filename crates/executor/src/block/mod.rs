@@ -10,6 +10,7 @@ pub(crate) mod node_span;
 pub(crate) mod suspended;
 pub(crate) mod table_locks;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use catalog::NodeId;
@@ -17,6 +18,7 @@ use planner::parse::{SetStatement, Statement, StatementKind};
 
 use crate::backend::isolation::Isolation;
 use crate::backend::settings::Settings;
+use crate::backend::type_ids::NodeTypes;
 use crate::block::node_span::NodeSpan;
 use crate::shared::catalog_load::Loaded;
 
@@ -42,6 +44,8 @@ pub(crate) struct Block {
     pub(crate) settings_at_begin: Settings,
     /// The catalog as the transaction sees it after its own DDL.
     pub(crate) catalog: Option<Arc<Loaded>>,
+    /// Of nodes with types that only it sees.
+    pub(crate) own_types: HashMap<NodeId, Arc<NodeTypes>>,
     /// The one that counted when its snapshot was taken, which shows rows where they were then.
     pub(crate) first_catalog: Option<Arc<Loaded>>,
     /// The datanodes there were before its first schema change.

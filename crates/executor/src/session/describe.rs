@@ -1,15 +1,16 @@
 //! What PostgreSQL says of a statement before it runs: its parameters and columns.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use catalog::NodeId;
+use catalog::{Catalog, NodeId, Oid, UserType};
 use pgerror::Result;
 use pgproto::backend::Field;
 use planner::{Parameter, ParameterValue};
 
 use crate::backend::call::{Call, is_node_specific};
 use crate::backend::slot::Slot;
-use crate::backend::type_ids::{TypesOfNodes, may_name_types};
+use crate::backend::type_ids::{NodeTypes, TypesOfNodes, USER_TYPES, may_name_types};
 use crate::session::Session;
 
 /// Parameter types and result columns of a statement.
@@ -56,6 +57,26 @@ impl Session {
         Ok(fields)
     }
 
+    /// Asks what ids the other nodes have given to types that this transaction has made, which nobody else sees. The rows of tables are
+    /// types too, but hardly ever a column's.
+    pub(crate) async fn learn_own_types(&mut self, catalog: &Catalog) -> Result<()> {
+        let Some(others) = self.context.current_catalog() else { return Ok(()) };
+        let known: HashSet<Oid> = others.catalog.user_types().map(|of| of.oid).collect();
+        let is_row = |of: &UserType| of.kind == 'c' && catalog.relation(&of.schema, &of.name).is_some();
+        let is_new = |of: &UserType| !of.array && !known.contains(&of.oid) && !is_row(of);
+        if self.block.as_ref().is_none_or(|block| block.is_own) || !catalog.user_types().any(is_new) {
+            return Ok(());
+        }
+        let here = self.rows_on(self.home, USER_TYPES).await?;
+        let home = self.home;
+        for node in self.context.nodes().into_iter().filter(|node| *node != home) {
+            let there = self.rows_on(node, USER_TYPES).await?;
+            let types = Arc::new(NodeTypes::of_rows(there, here.clone()));
+            self.block.iter_mut().for_each(|block| drop(block.own_types.insert(node, types.clone())));
+        }
+        Ok(())
+    }
+
     /// Object ids of another node than the home node mean nothing to the client: types get the home node's ids, tables none.
     pub(crate) async fn as_at_home(&self, fields: &mut [Field], node: NodeId) -> Result<()> {
         if node == self.home {
@@ -65,7 +86,11 @@ impl Session {
             (field.table_oid, field.column_number) = (0, 0);
         }
         if fields.iter().any(|field| is_node_specific(field.type_oid)) {
-            let types = self.context.types_on(node, self.schema_version).await?;
+            let own = self.block.as_ref().and_then(|block| block.own_types.get(&node).cloned());
+            let types = match own {
+                Some(own) => own,
+                None => self.context.types_on(node, self.schema_version).await?,
+            };
             fields.iter_mut().for_each(|field| field.type_oid = types.at_home(field.type_oid));
         }
         Ok(())

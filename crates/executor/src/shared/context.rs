@@ -15,7 +15,7 @@ use txn::gtm::{CatalogState, GtmClient};
 use crate::backend::pool::cluster::Cluster;
 use crate::backend::pool::members::Configured;
 use crate::backend::pool::{Identity, Pool};
-use crate::backend::type_ids::{NodeTypes, Shape, TypesOfNodes};
+use crate::backend::type_ids::{NodeTypes, TypesOfNodes, USER_TYPES};
 use crate::shared::analyses::Analyses;
 use crate::shared::catalog_load::{self, Known, Loaded};
 use crate::shared::cores::Cores;
@@ -53,15 +53,6 @@ pub struct Context {
     /// What is PostgreSQL's own.
     pub(crate) builtins: Arc<tokio::sync::OnceCell<Arc<catalog::Builtins>>>,
     pub(crate) definitions: Arc<Definitions>,
-}
-
-/// A type as a datanode's catalog has it.
-struct UserType {
-    name: String,
-    /// `None` for a domain: that of the type it is over.
-    shape: Option<Shape>,
-    /// What a domain is over, what a range is of.
-    of: Oid,
 }
 
 impl TypesOfNodes for Context {
@@ -180,46 +171,14 @@ impl Context {
                 return Ok(types.clone());
             }
         }
-        let (there, here) = (self.user_types(node).await?, self.user_types(self.home()).await?);
-        let here: HashMap<&str, Oid> = here.iter().map(|(oid, of)| (of.name.as_str(), *oid)).collect();
-        let types = Arc::new(NodeTypes::new(there.iter().filter_map(|(oid, of)| {
-            let domain = |of: &UserType| of.shape.is_none().then(|| there.get(&of.of)).flatten();
-            let base = std::iter::successors(Some(of), |of| domain(of)).last()?;
-            Some((*oid, *here.get(of.name.as_str())?, base.shape.unwrap_or(Shape::Plain)))
-        })));
+        let here = self.query_as_service(self.home(), USER_TYPES).await?;
+        let types = Arc::new(NodeTypes::of_rows(self.query_as_service(node, USER_TYPES).await?, here));
         let mut known = self.types.lock().unwrap_or_else(PoisonError::into_inner);
         if known.0 != schema_version {
             *known = (schema_version, HashMap::new());
         }
         known.1.insert(node, types.clone());
         Ok(types)
-    }
-
-    async fn user_types(&self, node: NodeId) -> Result<HashMap<Oid, UserType>> {
-        let sql = "SELECT t.oid, pg_catalog.concat(pg_catalog.quote_ident(n.nspname), '.', t.typname), \
-                     CASE WHEN t.typsubscript = 'pg_catalog.array_subscript_handler'::pg_catalog.regproc THEN 'a' ELSE t.typtype END, \
-                     CASE t.typtype WHEN 'd' THEN t.typbasetype \
-                       WHEN 'r' THEN (SELECT r.rngsubtype FROM pg_catalog.pg_range r WHERE r.rngtypid = t.oid) \
-                       WHEN 'm' THEN (SELECT r.rngtypid FROM pg_catalog.pg_range r WHERE r.rngmultitypid = t.oid) END \
-                   FROM pg_catalog.pg_type t JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace \
-                   WHERE t.oid >= 16384";
-        let rows = self.query_as_service(node, sql).await?;
-        let text = |value: Option<&Option<Bytes>>| {
-            String::from_utf8_lossy(value.and_then(Option::as_deref).unwrap_or_default()).into_owned()
-        };
-        let pair = |row: Vec<Option<Bytes>>| {
-            let id = |at: usize| text(row.get(at)).parse().unwrap_or(0);
-            let shape = match text(row.get(2)).as_str() {
-                "a" => Some(Shape::Array),
-                "c" => Some(Shape::Row),
-                "r" => Some(Shape::Range(id(3))),
-                "m" => Some(Shape::Multirange(id(3))),
-                "d" => None,
-                _ => Some(Shape::Plain),
-            };
-            (id(0), UserType { name: text(row.get(1)), shape, of: id(3) })
-        };
-        Ok(rows.into_iter().map(pair).collect())
     }
 
     /// What the messages of `loxo.capture()` prove themselves by. It never changes.

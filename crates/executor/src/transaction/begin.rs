@@ -1,5 +1,7 @@
 //! How the session's transaction begins: its isolation level, and what nodes that join it are told; its savepoints.
 
+use std::collections::HashMap;
+
 use pgerror::{PgError, Result, SqlState};
 
 use crate::backend::isolation::Isolation;
@@ -34,6 +36,7 @@ impl Session {
             replay,
             settings_at_begin: self.settings().clone(),
             catalog: None,
+            own_types: HashMap::new(),
             schema_changed: false,
             names_changed: false,
             temp_changed: false,

@@ -350,6 +350,7 @@ impl Session {
         if let Some(block) = &mut self.block {
             block.catalog = Some(loaded.clone());
         }
+        self.learn_own_types(&loaded.catalog).await?;
         Ok(loaded)
     }
 }
