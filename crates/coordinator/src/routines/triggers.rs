@@ -16,6 +16,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use executor::{Call, Completion, Parameters, Spool, TriggerEvent};
 use pgerror::{PgError, Result, SqlState, field};
+use planner::parse::StatementKind;
 use planner::{Condition, OfStatement, RoutineCall, Statement, TransitionTable, Triggered, Wanted};
 use routine::{Parameter, Pending, Type, array_text};
 
@@ -86,6 +87,9 @@ impl Runner {
         Box::pin(async move {
             let validity = self.session().plan_validity();
             self.session().lock_movable(&change.movable).await?;
+            if statement.kind == StatementKind::Truncate {
+                self.lock_emptied(&change.before).await?;
+            }
             for one in &change.before {
                 self.once(one).await?;
             }
@@ -96,6 +100,15 @@ impl Runner {
             self.captured_rows(&change.before, &change.after, trigger_events).await?;
             Ok(completion)
         })
+    }
+
+    /// What TRUNCATE empties is nobody else's before the first trigger looks at it.
+    async fn lock_emptied(&mut self, before: &[OfStatement]) -> Result<()> {
+        for one in before {
+            let table = [&one.schema, &one.table].map(|name| catalog::quote_identifier(name)).join(".");
+            self.captured(&format!("LOCK TABLE ONLY {table} IN ACCESS EXCLUSIVE MODE"), &Call::simple()).await?;
+        }
+        Ok(())
     }
 
     /// What the nodes have captured: rows of transition tables, and rows each of which fires a trigger.

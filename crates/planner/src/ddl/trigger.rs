@@ -37,7 +37,7 @@ const BEFORE: i32 = 2;
 const INSTEAD: i32 = 64;
 const ON_INSERT: i32 = 4;
 const ON_UPDATE: i32 = 16;
-const ON_TRUNCATE: i32 = 32;
+pub(crate) const ON_TRUNCATE: i32 = 32;
 
 /// CREATE TRIGGER.
 pub(super) fn create(ctx: &Context<'_>, statement: &Statement, trigger: &CreateTrigStmt) -> Result<Plan> {
@@ -165,10 +165,10 @@ fn refused(trigger: &CreateTrigStmt, fault: &str, hint: &str) -> PgError {
 /// Is it one that the coordinator can run?
 fn check_captured(ctx: &Context<'_>, trigger: &CreateTrigStmt, table: &Relation, fault: &str) -> Result<()> {
     let refuse = |hint: &str| Err(refused(trigger, fault, hint));
-    if !trigger.row && trigger.events & ON_TRUNCATE != 0 {
-        return refuse("Leave TRUNCATE out.");
-    }
     let is_alone = table.kind == RelationKind::Table && !table.has_children && !table.is_partition;
+    if trigger.events & ON_TRUNCATE != 0 && !is_alone {
+        return refuse("Leave TRUNCATE out: it works for tables without partitions and children.");
+    }
     if is_before_row(trigger) && !is_alone {
         return refuse("Make it AFTER … FOR EACH ROW: BEFORE works for tables without partitions and children.");
     }

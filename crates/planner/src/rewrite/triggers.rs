@@ -11,6 +11,7 @@ use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use crate::context::{Context, Named};
+use crate::ddl::trigger::ON_TRUNCATE;
 use crate::dml::key_moves::{self, update_of};
 use crate::dml::{changing_targets, one_view_down, table_behind};
 use crate::facts::code;
@@ -34,15 +35,26 @@ pub(crate) fn with_triggers(ctx: &Context<'_>, statement: &Statement, plan: Plan
                 .hint("Leave ANALYZE out."))
         }
         StatementKind::Explain(_) => Ok(plan),
+        StatementKind::Truncate => {
+            let (before, after) = of_truncate(ctx, statement)?;
+            match before.is_empty() && after.is_empty() {
+                true => Ok(plan),
+                false => Ok(triggered(plan, before, after, Vec::new())),
+            }
+        }
         _ => {
             let movable = movable(ctx, statement)?;
             if movable.is_empty() && !captures(ctx, statement)? {
                 return Ok(plan);
             }
             let (before, after) = of_statement(ctx, statement)?;
-            Ok(Plan::Routine(Box::new(Routine::TriggeredDml(Box::new(Triggered { plan, before, after, movable })))))
+            Ok(triggered(plan, before, after, movable))
         }
     }
+}
+
+fn triggered(plan: Plan, before: Vec<OfStatement>, after: Vec<OfStatement>, movable: Vec<Movable>) -> Plan {
+    Plan::Routine(Box::new(Routine::TriggeredDml(Box::new(Triggered { plan, before, after, movable }))))
 }
 
 /// The tables that a statement changes, with the nodes of the tree that say so.
@@ -148,6 +160,39 @@ fn of_merge(merge: &MergeStmt) -> Vec<Event> {
     inserts.into_iter().chain(updates).chain(deletes).collect()
 }
 
+/// Of TRUNCATE. What it fires on tables that CASCADE leads to nodes tell, and it is refused.
+fn of_truncate(ctx: &Context<'_>, statement: &Statement) -> Result<(Vec<OfStatement>, Vec<OfStatement>)> {
+    let (mut before, mut after) = (Vec::new(), Vec::new());
+    let Some(NodeEnum::TruncateStmt(truncate)) = statement.node() else { return Ok((before, after)) };
+    for name in truncate.relations.iter().filter_map(|node| node.get::<RangeVar>()) {
+        if let Named::Distributed(table) = ctx.resolve(name)? {
+            let of = |is_before| fired(&table, is_before, "TRUNCATE", |one| i32::from(one.kind) & ON_TRUNCATE != 0);
+            before.extend(of(true));
+            after.extend(of(false));
+        }
+    }
+    Ok((before, after))
+}
+
+/// Such triggers of a table, in the order in which they fire.
+fn fired(
+    table: &Relation,
+    is_before: bool,
+    operation: &'static str,
+    fires: impl Fn(&Captured) -> bool,
+) -> Vec<OfStatement> {
+    let is_such = |one: &&Captured| one.is_enabled && one.is_of_statement() && one.is_before() == is_before;
+    let mut triggers: Vec<&Captured> = table.captured.iter().filter(is_such).filter(|one| fires(one)).collect();
+    triggers.sort_by(|a, b| a.name.cmp(&b.name));
+    let fired = |one: &Captured| OfStatement {
+        schema: table.schema.clone(),
+        table: table.name.clone(),
+        trigger: one.name.clone(),
+        operation,
+    };
+    triggers.into_iter().map(fired).collect()
+}
+
 /// What runs once, before and after.
 pub(crate) fn of_statement(ctx: &Context<'_>, statement: &Statement) -> Result<(Vec<OfStatement>, Vec<OfStatement>)> {
     let changed = changed(ctx, statement)?;
@@ -167,20 +212,7 @@ pub(crate) fn of_statement(ctx: &Context<'_>, statement: &Statement) -> Result<(
             Named::Home(_) => continue,
         };
         let of = |is_before: bool, event: &Event| {
-            let mut triggers: Vec<&Captured> = table
-                .captured
-                .iter()
-                .filter(|one| one.is_enabled && one.is_of_statement() && one.is_before() == is_before)
-                .filter(|one| event.fires(&table, one))
-                .collect();
-            triggers.sort_by(|a, b| a.name.cmp(&b.name));
-            let fired = |one: &Captured| OfStatement {
-                schema: table.schema.clone(),
-                table: table.name.clone(),
-                trigger: one.name.clone(),
-                operation: event.kind.name(),
-            };
-            triggers.into_iter().map(fired).collect::<Vec<_>>()
+            fired(&table, is_before, event.kind.name(), |one| event.fires(&table, one))
         };
         before.extend(events.iter().flat_map(|event| of(true, event)));
         after.extend(events.iter().rev().flat_map(|event| of(false, event)));

@@ -469,9 +469,10 @@ Ddl Schema on [0 1 2]
 
 CREATE TRIGGER tr AFTER TRUNCATE ON orders EXECUTE FUNCTION harmless()
 ----
-ERROR 0A000 a trigger that calls function harmless() is not supported on distributed tables
-  detail: It would fire once on every node.
-  hint: Leave TRUNCATE out.
+Ddl Schema on [0 1 2]
+  CREATE TRIGGER tr AFTER TRUNCATE ON orders EXECUTE FUNCTION harmless()
+  Run("CREATE TRIGGER \"loxo:tr\" AFTER TRUNCATE ON orders EXECUTE FUNCTION loxo.capture()")
+  TieCapture { table: "public.orders", trigger: "tr" }
 
 CREATE CONSTRAINT TRIGGER tr AFTER INSERT ON orders DEFERRABLE FOR EACH ROW EXECUTE FUNCTION logs()
 ----
