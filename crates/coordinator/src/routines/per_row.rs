@@ -71,13 +71,13 @@ impl Runner {
         let slots = plan.columns + plan.calls.iter().map(|call| call.columns).sum::<usize>();
         let mut columns: Vec<Vec<Option<Bytes>>> = vec![Vec::with_capacity(rows.len()); slots];
         let (mut passed, mut bytes) = (0, 0);
-        let mut changed = Changed::default();
+        let (mut once, mut changed) = (HashMap::new(), Changed::default());
         for row in rows {
             if limit.is_some_and(|limit| passed >= limit) {
                 break;
             }
             self.session().check_cancel()?;
-            let values = self.calls_for(&texts.calls, row, own, slots).await?;
+            let values = self.calls_for(&texts.calls, row, own, slots, &mut once).await?;
             if let Some(enough) = &texts.enough {
                 passed += i64::from(self.holds(enough.when.as_deref(), &values, own).await?);
             }
@@ -123,11 +123,16 @@ impl Runner {
         mut values: Vec<Option<Bytes>>,
         own: &Parameters,
         slots: usize,
+        once: &mut HashMap<usize, Option<Bytes>>,
     ) -> Result<Vec<Option<Bytes>>> {
         values.reserve(slots - values.len());
-        for one in calls {
+        for (at, one) in calls.iter().enumerate() {
             if !self.holds(one.when.as_deref(), &values, own).await? {
                 values.resize(values.len() + one.columns, None);
+                continue;
+            }
+            if let Some(value) = once.get(&at) {
+                values.push(value.clone());
                 continue;
             }
             let (_, (_, rows)) = self.captured(&one.sql, &of_row(own, &values)).await.map_err(plain)?;
@@ -139,6 +144,9 @@ impl Runner {
                 false => {
                     let row = rows.into_iter().next().unwrap_or_default();
                     values.extend(row.into_iter().chain(std::iter::repeat(None)).take(one.columns));
+                    if one.once {
+                        once.insert(at, values.last().cloned().flatten());
+                    }
                 }
             }
         }

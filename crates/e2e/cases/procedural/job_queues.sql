@@ -64,7 +64,6 @@ DO $$ BEGIN PERFORM send('o', '14'::text); PERFORM send('p'); END $$;
 -- A call in a sub-select of COALESCE.
 CREATE TABLE marks (id int PRIMARY KEY, n int) /*dist: hash(id) | replication | default*/;
 INSERT INTO marks VALUES (1, 0), (2, 0);
--- refused
 UPDATE marks SET n = (SELECT coalesce((SELECT cardinality(put(ARRAY[('q', 15)::spec])) + 6), 0)) WHERE id = 1;
 SELECT * FROM marks ORDER BY id;
 SELECT name, rank, state FROM jobs ORDER BY id;

@@ -36,6 +36,8 @@ pub struct RowCall {
     pub columns: usize,
     /// Their values are arrays, with an element for each row of its result.
     pub is_set: bool,
+    /// What the first row that gets there has of it, all have.
+    pub once: bool,
 }
 
 /// How many rows are enough.

@@ -5,7 +5,7 @@
 
 use pg_query::protobuf::{
     self, AExprKind, AIndices, AIndirection, BoolExprType, BoolTestType, CaseExpr, CaseWhen, ColumnRef, FuncCall,
-    NullTestType, SelectStmt,
+    NullTestType, SelectStmt, SubLinkType,
 };
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
@@ -48,7 +48,7 @@ impl Draft<'_> {
             NodeEnum::CoalesceExpr(coalesce) => self.coalesce(coalesce, place)?,
             NodeEnum::FuncCall(call) if call.over.is_some() || shape::is_aggregate(self.ctx, call) => self.fail(node),
             NodeEnum::AExpr(e) if is_by_turns(e) => self.fail(node),
-            NodeEnum::SubLink(link) => self.compared(link, place)?,
+            NodeEnum::SubLink(link) => self.sub_select(link, place)?,
             NodeEnum::FuncCall(_)
             | NodeEnum::AExpr(_)
             | NodeEnum::BoolExpr(_)
@@ -147,7 +147,7 @@ impl Draft<'_> {
                 tree::select_from(vec![tree::target(value, None)], vec![tree::call_in_from(call, alias).into_node()])
             }
         };
-        let first = self.add(Call { query, when: place.when.cloned(), columns, is_set: shape.set });
+        let first = self.add(Call { query, when: place.when.cloned(), columns, is_set: shape.set, once: false });
         let slot = |at: usize| match (shape.is_void, shape.set) {
             (true, _) => Slot::Void(at),
             (_, true) => Slot::Set(at),
@@ -203,20 +203,29 @@ impl Draft<'_> {
         Ok(made.into_node())
     }
 
-    /// `f(x) IN (SELECT …)`: what is compared is a value; the sub-select, which may not look at the row, stays. Nothing that is
-    /// called here changes what it reads.
-    fn compared(&mut self, link: &protobuf::SubLink, place: Place<'_>) -> Result<Node> {
+    /// A sub-select that does not look at the row. In `f(x) IN (SELECT …)` what is compared is a value, and nothing that is called
+    /// changes what the sub-select reads, which stays. A value PostgreSQL computes once, for the first row that gets there; of
+    /// EXISTS it computes no select list. Items of WITH are the statement's.
+    fn sub_select(&mut self, link: &protobuf::SubLink, place: Place<'_>) -> Result<Node> {
         let node = link.clone().into_node();
         let Some(select) = link.subselect.get::<SelectStmt>() else { return Ok(self.fail(&node)) };
-        let Some(compared) = link.testexpr.as_deref().filter(|_| !self.calls_in(select).unwrap_or(true)) else {
-            return Ok(self.fail(&node));
-        };
-        let is_apart = is_closed(self.ctx, select)?;
-        if !is_apart || !read_only(self.ctx, &self.functions_in(compared)?)? {
-            return Ok(self.fail(&node));
-        }
-        let testexpr = Some(Box::new(self.part(compared, place)?));
-        Ok(protobuf::SubLink { testexpr, ..link.clone() }.into_node())
+        let (called, reads_item) =
+            (self.functions_in(select)?, select.tables()?.iter().any(|table| table.schemaname.is_empty()));
+        let is_value = matches!(link.sub_link_type(), SubLinkType::ExprSublink | SubLinkType::ArraySublink);
+        Ok(match link.testexpr.as_deref() {
+            _ if !is_closed(self.ctx, select)? => self.fail(&node),
+            Some(compared) if called.is_empty() && read_only(self.ctx, &self.functions_in(compared)?)? => {
+                let testexpr = Some(Box::new(self.part(compared, place)?));
+                protobuf::SubLink { testexpr, ..link.clone() }.into_node()
+            }
+            None if is_value && !reads_item => {
+                self.functions.extend(called);
+                let query = SelectStmt { target_list: vec![tree::target(node, Some("c"))], ..tree::empty_select() };
+                let when = place.when.cloned();
+                Slot::Value(self.add(Call { query, when, columns: 1, is_set: false, once: true })).node()
+            }
+            _ => self.fail(&node),
+        })
     }
 
     /// AND and OR stop at the first part that decides.

@@ -111,7 +111,7 @@ fn in_rows(draft: &mut Draft<'_>, item: &RangeFunction, names: &HashSet<String>)
     let call = call.into_node();
     let item_of_call = tree::call_in_from(call, tree::alias("loxo_c")).into_node();
     let query = tree::select_from(vec![tree::target(tree::star(None), None)], vec![item_of_call]);
-    let first = draft.add(Call { query, when: None, columns: columns.len(), is_set: true });
+    let first = draft.add(Call { query, when: None, columns: columns.len(), is_set: true, once: false });
     let alias = tree::alias_of_columns(alias.clone(), columns.iter());
     let set = |at: usize| {
         let list = List { items: vec![Slot::Set(at).node(), Node { node: None }] };

@@ -21,7 +21,7 @@ pub(super) fn lifted(ctx: &Context<'_>, statement: &Statement, tree: &NodeEnum) 
         draft: Draft::new(ctx, statement.parameters),
         parts: Vec::new(),
         fails: false,
-        reached: is_reached(tree),
+        reached: matches!(tree, NodeEnum::SelectStmt(select) if is_row(select)),
     };
     let mut tree = tree.clone();
     lift.below(&mut tree)?;
@@ -48,7 +48,9 @@ impl Lift<'_> {
                 self.anywhere(&mut insert.with_clause)?;
                 self.anywhere(&mut insert.on_conflict_clause)?;
                 self.anywhere(&mut insert.returning_clause)?;
-                insert.select_stmt.get_mut().map_or(Ok(()), |select| self.of_query(select))
+                let Some(select) = insert.select_stmt.get_mut() else { return Ok(()) };
+                self.reached = is_row(select);
+                self.of_query(select)
             }
             other => self.anywhere(other),
         }
@@ -100,6 +102,11 @@ impl Lift<'_> {
                 self.fails |= change_rows(self.draft.ctx, &called)?;
                 Ok(true)
             }
+            Some(NodeEnum::BoolExpr(e)) => {
+                let called = if e.args.has_sub_select()? { self.draft.functions_in(&e.args)? } else { Vec::new() };
+                self.fails |= change_rows(self.draft.ctx, &called)?;
+                Ok(true)
+            }
             // PostgreSQL may never come to what is in it.
             Some(NodeEnum::CaseExpr(_)) => {
                 self.fails |= node.has_sub_select()? && self.draft.calls_in(node)?;
@@ -135,23 +142,13 @@ impl Lift<'_> {
     }
 }
 
-/// Is an expression of the statement computed at least once? It is in one row without FROM, or of VALUES.
-fn is_reached(tree: &NodeEnum) -> bool {
-    let is_row = |select: &SelectStmt| {
-        !tree::is_operation(select)
-            && select.from_clause.is_empty()
-            && select.where_clause.is_none()
-            && tree::is_unlimited(select)
-            && select.having_clause.is_none()
-    };
-    match tree {
-        NodeEnum::SelectStmt(select) => is_row(select),
-        NodeEnum::InsertStmt(insert) => {
-            let is_one = insert.select_stmt.get::<SelectStmt>().is_some_and(is_row);
-            is_one && insert.on_conflict_clause.is_none() && insert.returning_clause.is_none()
-        }
-        _ => false,
-    }
+/// Is an expression of the query computed at least once? It is in one row without FROM, or of VALUES.
+fn is_row(select: &SelectStmt) -> bool {
+    !tree::is_operation(select)
+        && select.from_clause.is_empty()
+        && select.where_clause.is_none()
+        && tree::is_unlimited(select)
+        && select.having_clause.is_none()
 }
 
 /// Are there calls in sub-selects of these expressions?

@@ -151,8 +151,12 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Ro
 }
 
 /// Are calls made that change rows, of which a LIMIT would have spared PostgreSQL some? It makes those in FROM and of sets while rows are
-/// wanted; what is in WHERE is called before rows are sorted.
+/// wanted; what is in WHERE is called before rows are sorted. Nor may they change what a sub-select reads.
 fn changes_too_much(draft: &Draft<'_>, tree: &NodeEnum, rest: &NodeEnum) -> Result<bool> {
+    let once = draft.calls.iter().filter(|call| call.once).flat_map(|call| call.query.target_list.clone());
+    if change_what_is_read(draft.ctx, &draft.functions, &once.collect::<Vec<_>>())? {
+        return Ok(true);
+    }
     let is_cut = query_of(rest).is_some_and(|query| query.limit_count.is_some());
     let (true, None, Some(query)) = (is_cut, &draft.enough, query_of(tree)) else { return Ok(false) };
     let stops = draft.calls.iter().any(|call| call.is_set) || draft.calls_in(&query.from_clause)?;

@@ -14,8 +14,8 @@ use pgerror::Result;
 use super::expression::{Place, and_then};
 use super::slots::{Draft, rows_item};
 use super::{from, having, join};
-use crate::select::shape;
-use crate::tree::{self, Get, Walk};
+use crate::select::{names::is_closed, shape};
+use crate::tree::{self, Ask, Get, Walk};
 
 /// The query that gives the rows, and the one over them; `None` if there are no calls to take out, or not so.
 pub(super) fn split(draft: &mut Draft<'_>, query: &SelectStmt) -> Result<Option<(SelectStmt, SelectStmt)>> {
@@ -66,6 +66,9 @@ pub(super) fn after_calls(draft: &mut Draft<'_>, late: &[Node], group: &[Node]) 
     let (mut kept, mut when) = (Vec::new(), None::<Node>);
     for condition in late {
         let place = Place { group, when: when.as_ref(), only_columns: when.is_some() };
+        // PostgreSQL evaluates what is about no row before it looks for rows.
+        let alone = tree::select_from(vec![condition.clone()], Vec::new());
+        draft.fails |= condition.has_sub_select()? && is_closed(draft.ctx, &alone)?;
         let condition = draft.part(condition, place)?;
         when = Some(and_then(when, condition.clone()));
         kept.push(condition);

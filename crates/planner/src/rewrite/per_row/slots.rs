@@ -67,6 +67,7 @@ pub(super) struct Call {
     pub when: Option<Node>,
     pub columns: usize,
     pub is_set: bool,
+    pub once: bool,
 }
 
 /// What one round takes out of a query.
@@ -173,7 +174,7 @@ impl<'a> Draft<'a> {
             let select = call.query.clone().into_node();
             let sql = of_row(&select)?.node.as_ref().map(tree::deparse).transpose()?.unwrap_or_default();
             let when = call.when.as_ref().map(query).transpose()?;
-            Ok(RowCall { sql, when, columns: call.columns, is_set: call.is_set })
+            Ok(RowCall { sql, when, columns: call.columns, is_set: call.is_set, once: call.once })
         });
         let calls = calls.collect::<Result<_>>()?;
         let enough = match &self.enough {
