@@ -1,6 +1,6 @@
 -- Triggers ON TRUNCATE whose functions write tables.
 CREATE TABLE t (id int PRIMARY KEY, v int) /*dist: hash(id) | replication | default*/;
-CREATE TABLE refs (id int, t_id int REFERENCES t) /*dist: hash(t_id) | roundrobin | default*/;
+CREATE TABLE refs (id int, t_id int REFERENCES t) /*dist: hash(t_id) | hash(t_id) | default*/;
 CREATE TABLE log (n serial, what text, rows int) /*dist: roundrobin | replication | hash(n)*/;
 CREATE FUNCTION told() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE found int;
