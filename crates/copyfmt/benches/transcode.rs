@@ -109,6 +109,7 @@ fn spec(columns: Vec<CopyColumn>, format: Format, output: Output) -> RouterSpec 
             map: Arc::new(BucketMap::round_robin(&nodes)),
             nodes,
         },
+        clockless: Vec::new(),
         frame_bytes: FRAME_BYTES,
     }
 }

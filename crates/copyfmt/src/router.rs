@@ -121,6 +121,7 @@ pub struct Router {
     source: Source,
     output: Output,
     frame_bytes: usize,
+    clockless: Vec<usize>,
     timezone_is_utc: bool,
     fast: Option<(FastLane, Tuple)>,
     scanner: LineScanner,
@@ -204,6 +205,7 @@ impl Router {
             source: spec.source,
             output: spec.output,
             frame_bytes: spec.frame_bytes,
+            clockless: spec.clockless,
             timezone_is_utc: spec.timezone_is_utc,
             splitter: BinarySplitter::new(),
             fields: Fields::default(),
@@ -422,7 +424,7 @@ impl Router {
         self.row.extend_from_slice(&(self.columns.len() as u16).to_be_bytes());
         self.current = Some(current);
         self.split(&current)?;
-        Ok(Progress::Row)
+        self.check_clockless(&current).map(|()| Progress::Row)
     }
 
     /// The error happened while the next line was read.
@@ -439,7 +441,7 @@ impl Router {
     fn split(&mut self, current: &Current) -> Result<()> {
         let mut fields = std::mem::take(&mut self.fields);
         let line = self.line_of(current);
-        let wanted = if self.reads_keys_only() { self.placer.columns_needed() } else { usize::MAX };
+        let wanted = if self.reads_keys_only() { self.fields_needed() } else { usize::MAX };
         let result = self.split_line(&mut fields, line, wanted);
         let result = result.map_err(|e| context::add(e, &self.relation, self.line, Place::Text(line)));
         self.fields = fields;

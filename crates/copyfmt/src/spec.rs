@@ -27,6 +27,9 @@ pub struct RouterSpec {
     pub output: Output,
     /// How rows find their destination.
     pub routing: Routing,
+    /// Columns, in order, that must not be given words like `now`: each destination's servers would read their own clocks. Only of
+    /// [`Output::Raw`].
+    pub clockless: Vec<usize>,
     /// Output bytes after which [`Step::Full`](crate::Step::Full) hands a buffer over.
     pub frame_bytes: usize,
 }

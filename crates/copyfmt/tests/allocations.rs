@@ -58,6 +58,7 @@ fn router(format: Format, output: Output) -> Router {
             map: Arc::new(BucketMap::round_robin(&[0, 1])),
             nodes: vec![0, 1],
         },
+        clockless: Vec::new(),
         frame_bytes: 64 * 1024,
     };
     Router::new(spec).expect("a valid spec")

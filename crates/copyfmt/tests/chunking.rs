@@ -26,6 +26,7 @@ fn spec(options: CopyOptions, output: Output, source: Source, server_version: u3
             map: Arc::new(BucketMap::round_robin(&[0, 1, 2])),
             nodes: vec![0, 1, 2],
         },
+        clockless: Vec::new(),
         frame_bytes: 64,
     }
 }

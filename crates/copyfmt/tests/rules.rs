@@ -26,6 +26,7 @@ fn spec(format: Format, types: &[u32]) -> RouterSpec {
         source: Source::Client,
         output: Output::Binary,
         routing: Routing::Single,
+        clockless: Vec::new(),
         frame_bytes: 1 << 20,
     }
 }

@@ -57,6 +57,7 @@ pub use dml::{current_of, identity, sets_default};
 pub use expanded::{Expanded, ReadAs};
 pub use facts::clock::{
     at_one_moment, bodies_read_clock, reads_clock, some_moment, views_read_clock, with_marked_words, with_typed_words,
+    word_at,
 };
 pub use facts::code::Stored;
 pub use facts::effects::leavings;

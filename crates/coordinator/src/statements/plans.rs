@@ -88,6 +88,11 @@ impl Statements {
         self.own.socket.watch().during(&cancel, self.own.session.at_block_time(quick, sql, call)).await
     }
 
+    async fn with_moments_read(&mut self, call: &Call) -> Result<Call> {
+        let cancel = self.own.session.cancel_set();
+        self.own.socket.watch().during(&cancel, self.own.session.with_moments_read(call)).await
+    }
+
     async fn ended_quickly(&mut self, result: Result<Completion>) -> Result<Completion> {
         let result = self.own.session.judged(result).await;
         self.after_statement(result.is_err()).await;
@@ -160,8 +165,15 @@ impl Statements {
         if changes_rows(&statement.kind) {
             self.own.rows_may_change();
         }
+        let gives_moments = self.own.session.gives_moments(call);
+        let in_block = match gives_moments && self.own.session.in_block() {
+            true => Some(self.with_moments_read(call).await?),
+            false => None,
+        };
+        let is_one_moment = !gives_moments || in_block.is_some();
+        let call = in_block.as_ref().unwrap_or(call);
         let mut wanted = None;
-        if spool.is_none() && is_plain(&statement.kind) {
+        if spool.is_none() && is_plain(&statement.kind) && is_one_moment {
             match self.execute_quickly(&statement.sql, call).await {
                 Quickly::Ended(result) => return result.map(Ran::Done),
                 Quickly::Moved(schema) => wanted = Some(schema),
@@ -175,7 +187,16 @@ impl Statements {
         if let Some(ended) = ended {
             return Ok(ended);
         }
-        let plan = self.plan_with(wanted.as_ref(), statement, call).await?;
+        let mut plan = self.plan_with(wanted.as_ref(), statement, call).await?;
+        let read;
+        let call = match is_one_moment || self.own.session.reads_moments_by(&plan) {
+            true => call,
+            false => {
+                read = self.with_moments_read(call).await?;
+                plan = self.plan_with(wanted.as_ref(), statement, &read).await?;
+                &read
+            }
+        };
         let (version, schema) = (self.own.session.catalog_version(), self.own.session.schema_version());
         let moves_data = matches!(plan, Plan::CopyFrom(_) | Plan::CopyHome(_) | Plan::CopyTo(_));
         let stands_alone = !self.own.session.in_block() && spool.is_none();

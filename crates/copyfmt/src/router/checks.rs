@@ -45,6 +45,25 @@ impl Router {
         }))
     }
 
+    /// Fields of a line that are looked at, where the rest is the datanode's to read.
+    pub(super) fn fields_needed(&self) -> usize {
+        self.clockless.last().map_or(0, |last| last + 1).max(self.placer.columns_needed())
+    }
+
+    /// No word like `now` is in a column that must not have one.
+    pub(super) fn check_clockless(&self, current: &Current) -> Result<()> {
+        for index in &self.clockless {
+            let value = self.text_value(*index, self.line_of(current));
+            if value.is_some_and(reads_clock) {
+                let name = &self.columns[*index].name;
+                let what = "COPY of a word like \"now\" or \"today\" into a table with copies";
+                let error = PgError::unsupported(what).hint("Write the time itself, or use INSERT.");
+                return Err(context::add(error, &self.relation, self.line, Place::Value(name, value)));
+            }
+        }
+        Ok(())
+    }
+
     /// `converted`: the line in the server's encoding, if that is another one.
     fn check_header(&self, current: &Current, converted: Option<&[u8]>) -> Result<()> {
         if self.options.header != Header::Match {
@@ -95,4 +114,15 @@ pub(super) fn forced_columns(options: &CopyOptions, columns: &[Column]) -> Resul
         }
     }
     Ok(())
+}
+
+/// Would an input function of PostgreSQL's ask the clock for this text of a date or a time, or of an array or range of these?
+fn reads_clock(text: &[u8]) -> bool {
+    const WORDS: [&[u8]; 4] = [b"now", b"today", b"tomorrow", b"yesterday"];
+    if !text.iter().any(u8::is_ascii_alphabetic) {
+        return false;
+    }
+    let text: Vec<u8> = text.iter().copied().filter(|byte| !b"\"\\".contains(byte)).collect();
+    let mut parts = text.split(|byte| !byte.is_ascii_alphabetic());
+    parts.any(|part| WORDS.iter().any(|word| part.eq_ignore_ascii_case(word)))
 }

@@ -206,6 +206,7 @@ pub fn routed(
             map: Arc::new(BucketMap::round_robin(&[7, 9])),
             nodes: vec![7, 9],
         },
+        clockless: Vec::new(),
         frame_bytes: 1 + random.below(200),
     };
     let mut asked = 0;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use catalog::{FIRST_USER_OID, Oid};
-use planner::{Merge, MergeKey, RowCount};
+use planner::{Merge, MergeKey, Moment, RowCount};
 
 use crate::backend::type_ids::TypesOfNodes;
 
@@ -44,6 +44,8 @@ pub struct Call {
     pub order: Option<Arc<Order>>,
     /// Values of the rows may name types by ids, which are to be those of the home node.
     pub types: Option<Arc<dyn TypesOfNodes>>,
+    /// When the parameters were read, which is `now()` for the whole statement; `None`: that makes no difference.
+    pub now: Option<Arc<Moment>>,
 }
 
 impl Call {
@@ -61,6 +63,7 @@ impl Call {
             one_off: self.one_off,
             order: None,
             types: None,
+            now: self.now.clone(),
         }
     }
 
@@ -93,9 +96,45 @@ impl Call {
         types
     }
 
+    /// Parameters whose texts PostgreSQL may read the clock for (`now`, `today 04:05`), from 0, and the types they are read as. `below`
+    /// gives the type that a user's domain is over.
+    pub(crate) fn moments(&self, below: impl Fn(Oid) -> Option<Oid>) -> impl Iterator<Item = (usize, Oid)> {
+        let texts = self.parameters.iter().flat_map(|parameters| {
+            let values = parameters.values.iter().zip(&parameters.types).enumerate();
+            values.filter(|(at, _)| parameters.format_of(*at) == 0)
+        });
+        texts.filter_map(move |(at, (value, oid))| {
+            let may_be = is_node_specific(*oid) || TIMES.contains(oid);
+            value.as_deref().filter(|text| may_be && has_word(text))?;
+            let oid = if is_node_specific(*oid) { below(*oid)? } else { *oid };
+            TIMES.contains(&oid).then_some((at, oid))
+        })
+    }
+
     fn format_of(&self, parameter: usize) -> i16 {
         self.parameters.as_ref().map_or(0, |parameters| parameters.format_of(parameter))
     }
+}
+
+/// Types of points in time, each with its array: date, time, timestamp, timestamptz and timetz; their ranges; their multiranges.
+pub(crate) const TIMES: [Oid; 22] = [
+    1082, 1182, 1083, 1183, 1114, 1115, 1184, 1185, 1266, 1270, 3908, 3909, 3910, 3911, 3912, 3913, 4533, 6152, 4534,
+    6153, 4535, 6155,
+];
+
+/// Is there anything in the text of a time that is longer than `BC`, `PM` or `Z`? All that is read by the clock is. Quotes and backslashes of
+/// arrays and ranges may stand inside a word.
+fn has_word(text: &[u8]) -> bool {
+    const WORD_LETTERS: usize = 3;
+    let mut letters = 0;
+    text.iter().any(|byte| {
+        letters = match byte {
+            b'"' | b'\\' => letters,
+            byte if byte.is_ascii_alphabetic() => letters + 1,
+            _ => 0,
+        };
+        letters == WORD_LETTERS
+    })
 }
 
 /// The type to declare for one of the home node's: one of the user's own has another id on each node and is left to be inferred.
@@ -165,7 +204,24 @@ pub(crate) fn travels_in_binary(oid: Oid) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::mentions_parameter;
+    use super::{has_word, mentions_parameter};
+
+    #[test]
+    fn words_are_more_than_two_letters() {
+        let odd = [
+            "now",
+            " Now ",
+            "12:00 today",
+            "today 04:05",
+            "{2024-01-01,now}",
+            r#"{"n\o""w"}"#,
+            "1 Jan 2024",
+            "infinity",
+        ];
+        assert!(odd.iter().all(|text| has_word(text.as_bytes())));
+        let plain = ["2024-01-01T10:00:00Z", "0044-03-15 12:00:00+00 BC", "10:00 PM", "[2024-01-01,2024-02-01)", ""];
+        assert!(!plain.iter().any(|text| has_word(text.as_bytes())));
+    }
 
     #[test]
     fn parameters_are_found_by_their_whole_number() {

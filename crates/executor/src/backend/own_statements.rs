@@ -18,6 +18,10 @@ pub(crate) enum Own {
 /// What [`Own::Begin`] does.
 pub(crate) const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 
+/// The text of `now()` as a `timestamptz`, whatever the session's settings are.
+pub(crate) const NOW: &str = "pg_catalog.to_char(pg_catalog.now() AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US') \
+     OPERATOR(pg_catalog.||) '+00'";
+
 /// What [`Own::Moment`] does: each as the text of a `timestamptz`, whatever the session's settings are.
 const MOMENT: &str = "SELECT pg_catalog.to_char(pg_catalog.now() AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US') \
      OPERATOR(pg_catalog.||) '+00', \

@@ -1,6 +1,7 @@
 //! Commands of the session, and planning: what needs all the folders below.
 //!
 //! * [`plan`]: planning with the session's catalog.
+//! * [`given_moments`]: parameters like `now`.
 //! * [`cursors`]: DECLARE and what it keeps; [`cluster_command`]: node groups, EXECUTE DIRECT.
 //! * [`databases`]: CREATE and DROP DATABASE; [`rename_database`]: another name.
 //! * [`connection_limits`]: CONNECTION LIMIT of roles and databases.
@@ -13,6 +14,7 @@ pub(crate) mod cluster_command;
 mod connection_limits;
 pub(crate) mod cursors;
 mod databases;
+mod given_moments;
 pub(crate) mod plan;
 mod rename_database;
 mod statement_costs;

@@ -14,6 +14,7 @@ use crate::block::Mode;
 use crate::block::table_locks::LockedCopies;
 use crate::engine::output::Output;
 use crate::engine::run::Completion;
+use crate::plan_cache::analysis::Asked;
 use crate::session::Session;
 use crate::session::describe::{Description, parameter_facts};
 use crate::shared::long_texts::lengthy;
@@ -111,21 +112,22 @@ impl Session {
             return first;
         }
         let clock = self.clock();
-        if let Ok(Plan::Forward(forward)) = first.as_ref().map(Plan::change)
-            && clock.is_none_or(|clock| clock == self.choose(&forward.nodes))
-        {
+        if call.now.is_none() && first.as_ref().is_ok_and(|plan| self.reads_moments_by(plan)) {
             return first;
         }
         // What the home node evaluates of its own accord would get another time.
         // Temp tables of a block that may be PREPAREd are filled by another transaction.
-        let elsewhere = clock.is_some_and(|clock| clock != self.home) || self.stays_clean();
+        let elsewhere = call.now.is_some() || clock.is_some_and(|clock| clock != self.home) || self.stays_clean();
         let default_reads_clock = elsewhere && first.as_ref().is_ok_and(Plan::default_reads_clock);
         let default_reads_clock =
             default_reads_clock || planner::sets_default(statement) || self.parts_read_clock(statement).await?;
         if !default_reads_clock && !planner::reads_clock(statement) {
             return first;
         }
-        let now = self.moment(clock.unwrap_or(self.home)).await?;
+        let now = match &call.now {
+            Some(now) => Moment::clone(now),
+            None => self.moment(clock.unwrap_or(self.home)).await?,
+        };
         if !statement.has_moving_constant() {
             return self.plan_once(statement, call, known, Some(&now)).await;
         }
@@ -148,12 +150,23 @@ impl Session {
 
     /// The statement with types for words like `'now'` that get them from where they stand.
     async fn with_typed_words(&mut self, statement: &Statement, call: &Call) -> Result<Option<Statement>> {
-        let Some(marked) = planner::with_marked_words(statement)? else { return Ok(None) };
         let loaded = self.catalog().await?;
         let search_path = self.search_path(&loaded.catalog).await?;
         let temporary = self.temp_relations().await?;
-        let analysed = self.analysed(&marked, call, None, &loaded.catalog, &search_path, &temporary).await?;
-        analysed.map_or(Ok(None), |analysed| planner::with_typed_words(statement, &analysed))
+        let mut left = Vec::new();
+        loop {
+            let Some(marked) = planner::with_marked_words(statement, &left)? else { return Ok(None) };
+            match self.answer_to(&marked, call, None, &loaded.catalog, &search_path, &temporary).await? {
+                Asked::Analysed(analysis) => {
+                    return planner::with_typed_words(statement, &marked.analysed(&analysis));
+                }
+                Asked::Refused(at) => match at.and_then(|at| planner::word_at(&marked.sql, at)) {
+                    Some(word) if !left.contains(&word) => left.push(word),
+                    _ => return Ok(None),
+                },
+                Asked::Locked | Asked::Impossible => return Ok(None),
+            }
+        }
     }
 
     /// Do views or functions, which may be put into the statement, read the clock?

@@ -252,6 +252,7 @@ mod tests {
             source: Source::File,
             output: Output::Binary,
             routing: Routing::RoundRobin { destinations: 3, start: 1 },
+            clockless: Vec::new(),
             frame_bytes: 64 * 1024,
         };
         Router::new(spec).expect("a valid spec")

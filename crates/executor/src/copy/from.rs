@@ -23,6 +23,7 @@ use pgproto::frontend;
 use planner::parse::{CopyStatement, CopySubject, CopyValue};
 use planner::{CopyFrom, KeySource, Route, Stage};
 
+use crate::backend::call::TIMES;
 use crate::backend::request::Event;
 use crate::block::Mode;
 use crate::copy::convert::Converter;
@@ -132,6 +133,11 @@ impl Session {
         let is_text = options.format != Format::Binary;
         let can_transcode = all_binary && options.default.is_none() && is_utf8;
         spec.output = if is_text && !can_transcode { copyfmt::Output::Raw } else { copyfmt::Output::Binary };
+        if spec.output == copyfmt::Output::Raw
+            && matches!(&plan.route, Route::Replicated { nodes, .. } if nodes.len() > 1)
+        {
+            spec.clockless = self.times_among(&spec.columns);
+        }
         let binary = spec.output == copyfmt::Output::Binary;
         let router = Router::new(spec)?;
 
@@ -239,6 +245,12 @@ impl Session {
         self.links.finish_all(&open).await.map(|_| ())
     }
 
+    /// The columns whose texts PostgreSQL may read the clock for.
+    fn times_among(&self, columns: &[CopyColumn]) -> Vec<usize> {
+        let is_time = |column: &CopyColumn| self.below_domains(column.type_oid).is_some_and(|oid| TIMES.contains(&oid));
+        (0..columns.len()).filter(|at| is_time(&columns[*at])).collect()
+    }
+
     async fn router_spec(
         &mut self,
         plan: &CopyFrom,
@@ -285,6 +297,7 @@ impl Session {
             source: if is_client { copyfmt::Source::Client } else { copyfmt::Source::File },
             output: copyfmt::Output::Binary,
             routing,
+            clockless: Vec::new(),
             frame_bytes: FRAME_BYTES,
         })
     }

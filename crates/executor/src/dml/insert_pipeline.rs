@@ -42,7 +42,7 @@ impl Session {
     /// Lets an execution wait for others of the same statement that may follow. False if it has to be run at once;
     /// what waits already goes first then.
     pub fn board(&mut self, sql: &Arc<str>, call: &Call) -> bool {
-        let Some(parameters) = &call.parameters else { return false };
+        let Some(parameters) = call.parameters.as_ref().filter(|_| !self.gives_moments(call)) else { return false };
         let Some(mut pipeline) = self.pipeline.take().or_else(|| self.new_pipeline(sql, call)) else { return false };
         let clock = self.clock().or(pipeline.clock());
         let node = match pipeline.is_like(sql, parameters) {

@@ -57,6 +57,7 @@ impl Call {
             one_off: self.one_off || self.parameters.is_none(),
             order: Some(Arc::new(order)),
             types: self.types.clone(),
+            now: self.now.clone(),
         }
     }
 }

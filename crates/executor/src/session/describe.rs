@@ -45,6 +45,16 @@ impl Session {
         fields.any(|(at, field)| is_binary(at) && may_name_types(field.type_oid)).then(|| self.context.clone() as _)
     }
 
+    /// The type that a user's domain is over, or any other type itself.
+    pub(crate) fn below_domains(&self, oid: Oid) -> Option<Oid> {
+        let loaded = self.context.current_catalog()?;
+        let mut oid = oid;
+        while let Some(of) = loaded.catalog.user_type(oid) {
+            oid = (of.kind == 'd').then_some(of.base)?;
+        }
+        Some(oid)
+    }
+
     /// Result columns of a text on a node.
     pub async fn describe_on(&mut self, slot: impl Into<Slot>, sql: &str) -> Result<Option<Vec<Field>>> {
         let slot = slot.into();

@@ -133,12 +133,26 @@ fn code_reads_clock(statement: &Statement, mut add: impl FnMut(Ref<'_>, &mut Vec
 }
 
 /// The statement with marks in the places of its words that get their types from where they stand (`SET at = 'now'`), for PostgreSQL to
-/// analyse; `None` if there are none, or too many.
-pub fn with_marked_words(statement: &Statement) -> Result<Option<Statement>> {
+/// analyse; `None` if there are none, or too many. Those `left` alone are something else, say a label of an enum.
+pub fn with_marked_words(statement: &Statement, left: &[u32]) -> Result<Option<Statement>> {
     let is_about_rows = statement.kind.row_command().is_some() && !statement.sql.contains(COMMON);
     let Some(mut tree) = statement.node().filter(|_| is_about_rows).cloned() else { return Ok(None) };
-    let words = put_for_words(&mut tree, |nth, _| tree::parse_expression(&format!("'{}'", mark(nth))).map(Some))?;
-    if words == 0 || words > MARKS_MAX { Ok(None) } else { statement.with_whole_tree(tree).map(Some) }
+    let words = put_for_words(&mut tree, |nth, _| {
+        let mark = || tree::parse_expression(&format!("'{} {}'", mark(nth), time_mark(nth)));
+        (!left.contains(&nth)).then(mark).transpose()
+    })?;
+    if words as usize == left.len() || words > MARKS_MAX { Ok(None) } else { statement.with_whole_tree(tree).map(Some) }
+}
+
+/// Which word's mark stands at a byte of the marked text.
+pub fn word_at(marked: &str, at: usize) -> Option<u32> {
+    let text = marked.get(at..)?.strip_prefix('\'')?;
+    (0..MARKS_MAX).find(|nth| text.starts_with(&mark(*nth)))
+}
+
+/// All that is left of a mark as a time of day.
+fn time_mark(nth: u32) -> String {
+    format!("12:34:56.29{nth:03}1")
 }
 
 /// The statement with the types that PostgreSQL has given to the marks: `SET at = 'now'::timestamptz`. `None` if none is that of a date or
@@ -149,10 +163,9 @@ pub fn with_typed_words(statement: &Statement, marked: &Statement) -> Result<Opt
     let (mut all, mut typed) = (Vec::new(), Vec::new());
     analysed.each(|node| match node {
         Ref::TypeCast(cast) => {
-            let text = cast.arg.get::<AConst>().and_then(tree::quoted).filter(|text| text.starts_with(COMMON));
+            let text = cast.arg.get::<AConst>().and_then(tree::quoted);
             let of = cast.type_name.as_ref().filter(|of| of.array_bounds.is_empty());
-            let is_time =
-                |of: &&TypeName| matches!(tree::own_name(&of.names), Some("timestamptz" | "timestamp" | "date"));
+            let is_time = |of: &&TypeName| tree::own_name(&of.names).is_some_and(|name| has_days(name).is_some());
             typed.extend(text.map(str::to_owned).zip(of.filter(is_time).cloned()));
         }
         Ref::AConst(constant) => all.extend(tree::quoted(constant).map(str::to_owned)),
@@ -160,9 +173,9 @@ pub fn with_typed_words(statement: &Statement, marked: &Statement) -> Result<Opt
     })?;
     let mut found = false;
     put_for_words(&mut tree, |nth, word| {
-        let mark = mark(nth);
-        let mut types = typed.iter().filter(|(text, _)| text.starts_with(&mark));
-        let count = all.iter().filter(|text| text.contains(&mark)).count();
+        let (day, time) = (mark(nth), time_mark(nth));
+        let mut types = typed.iter().filter(|(text, _)| text.starts_with(&day) || text.starts_with(&time));
+        let count = all.iter().filter(|text| text.contains(&day) || text.contains(&time)).count();
         let Some((_, of)) = types.next().filter(|_| types.count() + 1 == count) else { return Ok(None) };
         found = true;
         let cast = TypeCast { arg: Some(Box::new(word.clone())), type_name: Some(of.clone()), location: -1 };
@@ -325,16 +338,21 @@ enum Word {
 fn word_of(cast: &TypeCast) -> Option<Word> {
     let text = text_in(cast.arg.as_deref()?)?;
     let of = cast.type_name.as_ref().filter(|of| of.array_bounds.is_empty())?;
-    let has_day = match tree::last_name(&of.names)? {
-        "timestamptz" | "timestamp" | "date" => true,
-        "timetz" | "time" => false,
-        _ => return None,
-    };
+    let has_day = has_days(tree::last_name(&of.names)?)?;
     match text.trim().to_ascii_lowercase().as_str() {
         "now" => Some(Word::Now),
         "yesterday" if has_day => Some(Word::Day(-1)),
         "today" if has_day => Some(Word::Day(0)),
         "tomorrow" if has_day => Some(Word::Day(1)),
+        _ => None,
+    }
+}
+
+/// Is it a type of points in time, and one that knows days?
+fn has_days(name: &str) -> Option<bool> {
+    match name {
+        "timestamptz" | "timestamp" | "date" => Some(true),
+        "timetz" | "time" => Some(false),
         _ => None,
     }
 }

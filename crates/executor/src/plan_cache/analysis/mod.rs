@@ -126,7 +126,7 @@ struct ParametersOf {
 }
 
 /// What has come of asking PostgreSQL.
-enum Asked {
+pub(crate) enum Asked {
     Analysed(Analysis),
     /// It refuses the text as the body of a function, for what stands at this byte if that is known.
     Refused(Option<usize>),
@@ -137,7 +137,8 @@ enum Asked {
 }
 
 impl Session {
-    /// The statement as PostgreSQL reads it, ready to be planned; as it is if PostgreSQL cannot be asked.
+    /// The statement as PostgreSQL reads it, ready to be planned; as it is if PostgreSQL cannot be asked. An error if it does not take
+    /// the statement at all.
     pub(crate) async fn analysed(
         &mut self,
         statement: &Statement,
@@ -147,11 +148,38 @@ impl Session {
         search_path: &[String],
         temporary: &TempNames,
     ) -> Result<Option<Statement>> {
-        let Some(sql) = statement.to_analyse() else { return Ok(None) };
-        if sql.len() > ROWS_BYTES_MAX && statement.inserts_constants() {
-            return Ok(None);
+        match self.answer_to(statement, call, known, catalog, search_path, temporary).await? {
+            Asked::Analysed(analysis) => {
+                let analysed = statement.analysed(&analysis);
+                let named = analysed.with_catalogs_named(catalog, &temporary.all)?;
+                Ok(Some(named.unwrap_or(analysed)))
+            }
+            Asked::Refused(_) => {
+                // In PostgreSQL's words for the user's own text, with the place in it.
+                let sql = statement.to_analyse().unwrap_or_default();
+                let described = self.describe(&sql, &call.fragment_types(&sql)).await;
+                described.map_err(|error| placed(error, &statement.sql, &sql))?;
+                Ok(None)
+            }
+            Asked::Locked | Asked::Impossible => Ok(None),
         }
-        let Some(place) = self.place_of_analysis(statement, catalog, temporary) else { return Ok(None) };
+    }
+
+    /// What PostgreSQL says to a statement, whether it takes it or not.
+    pub(crate) async fn answer_to(
+        &mut self,
+        statement: &Statement,
+        call: &Call,
+        known: Option<&Description>,
+        catalog: &Catalog,
+        search_path: &[String],
+        temporary: &TempNames,
+    ) -> Result<Asked> {
+        let Some(sql) = statement.to_analyse() else { return Ok(Asked::Impossible) };
+        if sql.len() > ROWS_BYTES_MAX && statement.inserts_constants() {
+            return Ok(Asked::Impossible);
+        }
+        let Some(place) = self.place_of_analysis(statement, catalog, temporary) else { return Ok(Asked::Impossible) };
         let sees_the_same = temporary.all.is_empty() && !statement.names_temporary(&[]);
         let is_kept = place != Place::Block
             && sees_the_same
@@ -169,20 +197,13 @@ impl Session {
         let request = Request { statement, sql: &sql, place, call, known, catalog, search_path, hidden };
         let mut asked = match is_kept {
             true => self.kept_or_analysed(key, &request).await?,
-            false => self.analyse(&request).await?,
+            false => self.ask_about(&sql, &request).await?,
         };
         if matches!(asked, Asked::Locked) && self.can_analyse_inside() && !statement.is_plain(catalog) {
             // The lock may be the block's own, or that of somebody who waits for it.
-            asked = self.analyse(&Request { place: Place::Block, ..request }).await?;
+            asked = self.ask_about(&sql, &Request { place: Place::Block, ..request }).await?;
         }
-        match asked {
-            Asked::Analysed(analysis) => {
-                let analysed = statement.analysed(&analysis);
-                let named = analysed.with_catalogs_named(catalog, &temporary.all)?;
-                Ok(Some(named.unwrap_or(analysed)))
-            }
-            Asked::Refused(_) | Asked::Locked | Asked::Impossible => Ok(None),
-        }
+        Ok(asked)
     }
 
     /// The statement as PostgreSQL reads it if it names functions of this meaning and a user's function has such a name too: elsewhere it means
@@ -213,7 +234,7 @@ impl Session {
             self.must_be_analysed_so(&analysis, request).await?;
             return Ok(Asked::Analysed(analysis));
         }
-        let asked = self.analyse(request).await?;
+        let asked = self.ask_about(request.sql, request).await?;
         if let Asked::Analysed(analysis) = &asked {
             context.analyses.insert(version, key, analysis.clone());
         }
@@ -269,7 +290,7 @@ impl Session {
     /// Is this what PostgreSQL makes of the statement itself? Debug builds ask it.
     async fn must_be_analysed_so(&mut self, analysis: &Analysis, request: &Request<'_>) -> Result<()> {
         if cfg!(debug_assertions)
-            && let Asked::Analysed(itself) = self.analyse(request).await?
+            && let Asked::Analysed(itself) = self.ask_about(request.sql, request).await?
             && !itself.is_the_same(analysis)?
         {
             // A type may keep less than the text of a constant, as 63 bytes of a name. It does so whoever reads it.
@@ -338,17 +359,6 @@ impl Session {
             Some(block) => (block.settings_at_begin.fingerprint(), block.settings_made()).hash(&mut hasher),
         }
         hasher.finish()
-    }
-
-    /// An error if PostgreSQL does not take the statement at all.
-    async fn analyse(&mut self, request: &Request<'_>) -> Result<Asked> {
-        let asked = self.ask_about(request.sql, request).await?;
-        if matches!(asked, Asked::Refused(_)) {
-            // In PostgreSQL's words for the user's own text, with the place in it.
-            let described = self.describe(request.sql, &request.call.fragment_types(request.sql)).await;
-            described.map_err(|error| placed(error, &request.statement.sql, request.sql))?;
-        }
-        Ok(asked)
     }
 
     /// With the bodies of functions that may have to be put into the statement, and of those that they call. `None`: one of them

@@ -1,0 +1,26 @@
+-- A bare 'now' may stand for a time of day, and words of the calendar for labels of an enum.
+CREATE TYPE dayword AS ENUM ('today', 'tomorrow', 'now');
+CREATE TABLE m (k int PRIMARY KEY, at timestamptz, t time, tz timetz(0), w dayword, vt time(0), note text) /*dist: hash(k) | replication*/;
+CREATE TABLE first_touched (k int PRIMARY KEY) /*dist: replication*/;
+INSERT INTO first_touched VALUES (1);
+INSERT INTO m SELECT g, 'now', 'now', 'now', 'now', 'now', 'now' FROM generate_series(1, 9) g;
+SELECT count(*), count(DISTINCT at), count(DISTINCT t), count(DISTINCT tz), count(DISTINCT w), count(DISTINCT vt), count(DISTINCT note) FROM m;
+INSERT INTO m VALUES (11, 'now', 'now', 'now', 'today', 'now'), (12, 'now', 'now', 'now', 'tomorrow', 'now'), (13, 'now', 'now', 'now', 'now', 'now');
+UPDATE m SET at = 'now', t = 'now', tz = 'now', w = 'today', vt = 'now', note = 'today';
+SELECT count(*), count(DISTINCT at), count(DISTINCT t), count(DISTINCT tz), count(DISTINCT w), count(DISTINCT vt), min(note) FROM m;
+BEGIN;
+SELECT count(*) FROM first_touched;
+SELECT pg_sleep(0.05);
+UPDATE m SET at = 'now', t = 'now', tz = 'now', w = 'today', vt = 'now';
+SELECT count(*), count(DISTINCT at), bool_and(t = localtime), count(DISTINCT tz), count(DISTINCT w), bool_and(vt = localtime(0)), bool_and(at = now()) FROM m;
+SELECT count(*) FROM m WHERE t = 'now' AND w = 'today' AND at = 'now';
+INSERT INTO m (k, at, t, w) VALUES (21, 'now', 'now', 'today'), (22, 'now', 'now', 'tomorrow'), (23, 'now', 'now', 'now');
+SELECT count(*), count(DISTINCT at), bool_and(t = localtime), count(DISTINCT w), bool_and(at = now()) FROM m;
+INSERT INTO m (k, w) VALUES (31, 'yesterday');
+ROLLBACK;
+BEGIN;
+CREATE TYPE fresh AS ENUM ('now');
+CREATE TABLE own (k int PRIMARY KEY, w fresh, t time) /*dist: hash(k) | replication*/;
+INSERT INTO own VALUES (1, 'now', 'now'), (2, 'now', 'now'), (3, 'now', 'now');
+SELECT count(*), bool_and(t = localtime) FROM own WHERE w = 'now';
+COMMIT;
