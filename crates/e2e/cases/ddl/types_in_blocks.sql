@@ -1,5 +1,5 @@
 -- Types that the same transaction has made: what columns of them are described as.
-CREATE TABLE old (id int PRIMARY KEY) /*dist: hash(id) | replication | roundrobin*/;
+CREATE TABLE old (id int PRIMARY KEY) /*dist: hash(id) | replication*/;
 BEGIN;
 CREATE TYPE mood AS ENUM ('bad', 'good');
 CREATE TYPE pair AS (a int, b text);
