@@ -53,7 +53,7 @@ pub use lines::history::LineFinder;
 pub use lines::linelog::{LineLog, RowLines};
 pub use options::{CopyOptions, ForceColumns, Format, Header, OnError, OptionValue};
 pub use parallel::{BLOCK_BYTES, Cutter, ParallelParse};
-pub use router::{Conversion, Router, Step};
+pub use router::{Conversion, Router, Step, reads_clock};
 pub use scan::{Eol, LineScanner, Scan};
 pub use spec::{CopyColumn, KeyPart, KeyValue, Output, RouterSpec, Routing, Source};
 pub use utf8::{can_split, check_line};

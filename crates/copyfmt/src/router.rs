@@ -29,6 +29,8 @@ mod quotes;
 mod takeover;
 mod tuples;
 
+pub use checks::reads_clock;
+
 /// What the caller must do next.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Step {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use copyfmt::{
     BinaryItem, BinarySplitter, CopyColumn, CopyOptions, Format, KeyPart, KeyValue, OptionValue, Output, Router,
-    RouterSpec, Routing, Source, Step, tuple_fields,
+    RouterSpec, Routing, Source, Step, reads_clock, tuple_fields,
 };
 use pgerror::field;
 use placement::{BUCKETS, BucketMap, KeyHasher, KeyType};
@@ -262,4 +262,13 @@ fn a_context_gets_the_line_number_and_the_text() {
             assert_eq!(Some(&*router.quote_line(found, line, &text).text(field::WHERE)), expected);
         }
     }
+}
+
+#[test]
+fn words_that_read_the_clock_are_found_in_times_arrays_and_ranges() {
+    let read = ["now", " Now ", "12:00 today", "TOMORROW 04:05", "{2024-01-01,now}", r#"{"n\o""w"}"#, "[yesterday,)"];
+    assert!(read.iter().all(|text| reads_clock(text.as_bytes())));
+    let plain =
+        ["2024-01-01T10:00:00Z", "0044-03-15 BC", "infinity", "1 Jan 2024", "10:00 Europe/Berlin", "nowhere", ""];
+    assert!(!plain.iter().any(|text| reads_clock(text.as_bytes())));
 }

@@ -149,6 +149,27 @@ fn rows_that_find_room_amid_others_are_compared_all_the_same() {
     assert_eq!(cluster.wrong_rows(), None);
 }
 
+/// One tenant's rows are on the node that takes the others', with room amid them; the one that gives has a page of them.
+#[test]
+fn a_table_that_is_large_only_where_rows_go_is_moved_too() {
+    let cluster = Cluster::start(2, 1).unwrap();
+    let mut client = cluster.connect(0).unwrap();
+    client
+        .run("CREATE TABLE t (tenant int, n int, v text, PRIMARY KEY (tenant, n)) DISTRIBUTE BY HASH (tenant)")
+        .unwrap();
+    client.run("INSERT INTO t SELECT g, 1, 'small' FROM generate_series(1, 300) AS g").unwrap();
+    let mut target = cluster.connect_datanode(1).unwrap();
+    let tenant = target.scalar("SELECT min(tenant) FROM public.t").unwrap();
+    let many = format!("INSERT INTO t SELECT {tenant}, g, repeat('x', 250) FROM generate_series(2, 30000) AS g");
+    client.run(&many).unwrap();
+    client.run(&format!("DELETE FROM t WHERE tenant = {tenant} AND n % 3 = 0")).unwrap();
+    client.run("VACUUM t").unwrap();
+    rebalance(&mut client, "ALTER CLUSTER REBALANCE WITHOUT NODE (dn1)");
+    assert_eq!(client.strings("SELECT count(*), count(DISTINCT tenant) FROM t").unwrap(), [["20299", "300"]]);
+    assert_eq!(target.scalar("SELECT count(DISTINCT tenant) FROM public.t").unwrap(), "300");
+    assert_eq!(cluster.wrong_rows(), None);
+}
+
 /// Who wants a table for himself stands in line for it behind a step, and before all who come later.
 #[test]
 fn whoever_waits_for_a_whole_table_holds_up_no_step() {

@@ -71,17 +71,17 @@ impl Statements {
             return Err(PgError::unsupported("FETCH from a portal of the extended protocol")
                 .hint("Send Execute for the portal, or use DECLARE."));
         }
-        let (FetchDirection::Forward, Ok(rows_max)) = (fetch.direction, usize::try_from(fetch.count)) else {
-            let message = "cursor can only scan forward";
-            return Err(PgError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message)
-                .hint("Declare it with SCROLL option to enable backward scan."));
-        };
         let portal = self.own.portals.find(name)?;
         portal.may_run(name)?;
         if portal.prepared.description.fields.is_none() {
             // PostgreSQL's own words, of `PortalRunFetch` in `pquery.c`.
             return Err(PgError::internal("unsupported portal strategy"));
         }
+        let (FetchDirection::Forward, Ok(rows_max)) = (fetch.direction, usize::try_from(fetch.count)) else {
+            let message = "cursor can only scan forward";
+            return Err(PgError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message)
+                .hint("Declare it with SCROLL option to enable backward scan."));
+        };
         let mut portal = self.own.portals.take(name)?;
         if portal.suspended.is_none()
             && let Some(statement) = &portal.prepared.clone().statement

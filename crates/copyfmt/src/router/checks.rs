@@ -116,13 +116,25 @@ pub(super) fn forced_columns(options: &CopyOptions, columns: &[Column]) -> Resul
     Ok(())
 }
 
-/// Would an input function of PostgreSQL's ask the clock for this text of a date or a time, or of an array or range of these?
-fn reads_clock(text: &[u8]) -> bool {
+/// Would an input function of PostgreSQL's ask the clock for this text of a date or a time, or of an array or range of these, where quotes
+/// and backslashes may stand inside a word? (`datetktbl` in PostgreSQL's `datetime.c`)
+pub fn reads_clock(text: &[u8]) -> bool {
     const WORDS: [&[u8]; 4] = [b"now", b"today", b"tomorrow", b"yesterday"];
-    if !text.iter().any(u8::is_ascii_alphabetic) {
-        return false;
-    }
-    let text: Vec<u8> = text.iter().copied().filter(|byte| !b"\"\\".contains(byte)).collect();
-    let mut parts = text.split(|byte| !byte.is_ascii_alphabetic());
-    parts.any(|part| WORDS.iter().any(|word| part.eq_ignore_ascii_case(word)))
+    const LETTERS_MAX: usize = 9;
+    let (mut word, mut letters) = ([0; LETTERS_MAX], 0);
+    text.iter().chain(b" ").any(|byte| match byte {
+        b'"' | b'\\' => false,
+        byte if byte.is_ascii_alphabetic() => {
+            if let Some(place) = word.get_mut(letters) {
+                *place = byte.to_ascii_lowercase();
+            }
+            letters += 1;
+            false
+        }
+        _ => {
+            let is_one = word.get(..letters).is_some_and(|word| WORDS.contains(&word));
+            letters = 0;
+            is_one
+        }
+    })
 }

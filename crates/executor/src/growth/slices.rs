@@ -170,8 +170,8 @@ impl Session {
 }
 
 /// Makes the indexes of tables that are large on one of the nodes that give rows, where they are not there yet: on all nodes that
-/// give rows, and on those that take them if the table is large there, too, or if `everywhere` is asked for. A node makes one
-/// after the other, and a few nodes work at once.
+/// give rows, and on those that take them if the table is large there, too. `everywhere`: of tables that are large on any of these
+/// nodes, on all. A node makes one after the other, and a few nodes work at once.
 pub(crate) async fn make_indexes(
     context: &Context,
     tables: &[Moving<'_>],
@@ -182,8 +182,9 @@ pub(crate) async fn make_indexes(
     let targets: BTreeSet<NodeId> = moves.iter().map(|(_, to)| *to).collect();
     let mut large = Vec::new();
     for table in tables {
-        for source in &sources {
-            let Look { pages, is_indexed } = table.look(context, *source).await?;
+        let takers = targets.iter().filter(|_| everywhere);
+        for node in sources.iter().chain(takers) {
+            let Look { pages, is_indexed } = table.look(context, *node).await?;
             if pages > PAGES_UNINDEXED_MAX || is_indexed {
                 large.push(table);
                 break;

@@ -27,8 +27,8 @@ impl Sums {
         Ok(Self(sums))
     }
 
-    /// Everything has come, and nothing else; `passed` is what each table's COPY has carried. 55000: some rows are not where they were
-    /// looked for.
+    /// Everything has come, and nothing else where it was looked for; `passed` is what each table's COPY has carried. 55000: some rows
+    /// are not there.
     pub(super) fn check(
         &self,
         after: &Self,

@@ -3,6 +3,7 @@
 //! For which rows a trigger fires the nodes say (see [`ddl::trigger`](crate::ddl)). Triggers of whole statements are known from
 //! the statement: no node knows whether another has fired one.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use catalog::{Captured, Event, Relation, RuleEvent};
@@ -162,14 +163,21 @@ fn of_merge(merge: &MergeStmt) -> Vec<Event> {
 
 /// Of TRUNCATE. What it fires on tables that CASCADE leads to nodes tell, and it is refused.
 fn of_truncate(ctx: &Context<'_>, statement: &Statement) -> Result<(Vec<OfStatement>, Vec<OfStatement>)> {
-    let (mut before, mut after) = (Vec::new(), Vec::new());
+    let (mut before, mut after, mut seen) = (Vec::new(), Vec::new(), HashSet::new());
     let Some(NodeEnum::TruncateStmt(truncate)) = statement.node() else { return Ok((before, after)) };
     for name in truncate.relations.iter().filter_map(|node| node.get::<RangeVar>()) {
-        if let Named::Distributed(table) = ctx.resolve(name)? {
-            let of = |is_before| fired(&table, is_before, "TRUNCATE", |one| i32::from(one.kind) & ON_TRUNCATE != 0);
-            before.extend(of(true));
-            after.extend(of(false));
+        let table = match ctx.resolve(name)? {
+            Named::Distributed(table) => table,
+            // PostgreSQL says so before anything fires.
+            Named::Home(None) if !ctx.is_temporary(name) => return Ok((Vec::new(), Vec::new())),
+            _ => continue,
+        };
+        if !seen.insert(table.oid) {
+            continue;
         }
+        let of = |is_before| fired(&table, is_before, "TRUNCATE", |one| i32::from(one.kind) & ON_TRUNCATE != 0);
+        before.extend(of(true));
+        after.extend(of(false));
     }
     Ok((before, after))
 }

@@ -17,7 +17,7 @@ use pgerror::Result;
 use super::effects::{may_touch, read_only};
 use super::expression::Place;
 use super::has_one_row;
-use super::select::{self, split_conditions};
+use super::select;
 use super::slots::{Draft, rows_item};
 use crate::context::Named;
 use crate::tree::{self, Get, Syntax};
@@ -73,6 +73,11 @@ pub(super) fn update(draft: &mut Draft<'_>, update: &UpdateStmt) -> Result<Split
     }
     let mut rest = update.clone();
     let Some(changed) = Changed::of(draft, target, update.where_clause.as_deref())? else { return Ok(None) };
+    if let Some(table) = draft.ctx.distributed(target)? {
+        // In this order PostgreSQL computes them.
+        let place = |target: &ResTarget| table.columns.iter().position(|column| column.name == target.name);
+        rest.target_list.sort_by_key(|item| item.get::<ResTarget>().and_then(place));
+    }
     for item in &mut rest.target_list {
         let Some(item) = item.get_mut::<ResTarget>() else { continue };
         draft.fails |= !item.indirection.is_empty();
@@ -157,8 +162,7 @@ impl Changed {
             let slot = draft.column(&column);
             conditions.push(tree::equal(column, slot));
         }
-        let (early, late) = split_conditions(draft, condition)?;
-        let (kept, when) = select::after_calls(draft, &late, &[])?;
+        let (early, kept, when) = select::conditions(draft, condition, &[])?;
         conditions.extend(kept);
         Ok(Some(Self { conditions, early, when }))
     }

@@ -211,14 +211,13 @@ impl Draft<'_> {
         let Some(select) = link.subselect.get::<SelectStmt>() else { return Ok(self.fail(&node)) };
         let (called, reads_item) =
             (self.functions_in(select)?, select.tables()?.iter().any(|table| table.schemaname.is_empty()));
-        let is_value = matches!(link.sub_link_type(), SubLinkType::ExprSublink | SubLinkType::ArraySublink);
         Ok(match link.testexpr.as_deref() {
             _ if !is_closed(self.ctx, select)? => self.fail(&node),
             Some(compared) if called.is_empty() && read_only(self.ctx, &self.functions_in(compared)?)? => {
                 let testexpr = Some(Box::new(self.part(compared, place)?));
                 protobuf::SubLink { testexpr, ..link.clone() }.into_node()
             }
-            None if is_value && !reads_item => {
+            None if is_value(link) && !reads_item => {
                 self.functions.extend(called);
                 let query = SelectStmt { target_list: vec![tree::target(node, Some("c"))], ..tree::empty_select() };
                 let when = place.when.cloned();
@@ -283,6 +282,11 @@ impl Draft<'_> {
 pub(super) fn and_then(first: Option<Node>, second: Node) -> Node {
     let Some(first) = first else { return second };
     tree::case_when(first, second, Some(tree::boolean(false)))
+}
+
+/// Is all of the sub-select wanted?
+pub(super) fn is_value(link: &protobuf::SubLink) -> bool {
+    matches!(link.sub_link_type(), SubLinkType::ExprSublink | SubLinkType::ArraySublink)
 }
 
 /// `a IN (b, c)` and its kin may not look at all of their parts.

@@ -4,7 +4,7 @@ use pg_query::protobuf::SelectStmt;
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
-use super::select::{after_calls, split_conditions, value_mut};
+use super::select::{conditions, value_mut};
 use super::slots::{Draft, rows_item};
 use crate::select::shape;
 use crate::tree::{self, Walk};
@@ -13,8 +13,7 @@ use crate::tree::{self, Walk};
 pub(super) fn split(draft: &mut Draft<'_>, query: &SelectStmt) -> Result<(SelectStmt, SelectStmt)> {
     let has_sets = query.group_clause.iter().any(|item| matches!(item.node, Some(NodeEnum::GroupingSet(_))));
     draft.fails |= has_sets || !shape::windows(query)?.is_empty() || !query.locking_clause.is_empty();
-    let (early, late) = split_conditions(draft, query.having_clause.as_deref())?;
-    let (kept, _) = after_calls(draft, &late, &query.group_clause)?;
+    let (early, kept, _) = conditions(draft, query.having_clause.as_deref(), &query.group_clause)?;
     let mut rest = SelectStmt {
         with_clause: None,
         from_clause: vec![rows_item()],

@@ -1,7 +1,7 @@
 //! Sub-selects with calls are run before the statement they are in, as those that lock rows are ([`Lifted`]): each is then a
 //! query of its own, whose rows the statement gets.
 
-use pg_query::protobuf::SelectStmt;
+use pg_query::protobuf::{BoolExprType, SelectStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
@@ -13,6 +13,7 @@ use crate::select::names::is_closed;
 use crate::tree::{self, Ask, Get, Walk};
 
 use super::effects::{change_rows, change_what_is_read, may_touch};
+use super::expression::is_value;
 use super::slots::Draft;
 
 /// `None` if there is no such sub-select, or one that refers to the query around it.
@@ -65,6 +66,10 @@ impl Lift<'_> {
             if !is_bare || !is_one {
                 self.fails |= change_rows(self.draft.ctx, &self.draft.functions_in(&select.from_clause)?)?;
             }
+            // What WITH does is for rows of its own.
+            let reached = std::mem::replace(&mut self.reached, false);
+            self.anywhere(&mut select.with_clause)?;
+            self.reached = reached;
             return self.anywhere(select);
         }
         self.anywhere(&mut select.with_clause)?;
@@ -96,13 +101,15 @@ impl Lift<'_> {
                 coalesce.args.append(&mut others);
                 Ok(false)
             }
-            // Where no row is, PostgreSQL never comes to a sub-select in an expression; what it would have written must not be.
-            Some(NodeEnum::SubLink(link)) if !self.reached => {
+            // Where no row is, PostgreSQL never comes to a sub-select in an expression; what it would have written must not be. In EXISTS
+            // and the like it stops at the first row.
+            Some(NodeEnum::SubLink(link)) if !self.reached || !is_value(link) => {
                 let called = self.draft.functions_in(&link.subselect)?;
                 self.fails |= change_rows(self.draft.ctx, &called)?;
                 Ok(true)
             }
-            Some(NodeEnum::BoolExpr(e)) => {
+            // It stops at the first part that decides.
+            Some(NodeEnum::BoolExpr(e)) if e.boolop != BoolExprType::NotExpr as i32 => {
                 let called = if e.args.has_sub_select()? { self.draft.functions_in(&e.args)? } else { Vec::new() };
                 self.fails |= change_rows(self.draft.ctx, &called)?;
                 Ok(true)

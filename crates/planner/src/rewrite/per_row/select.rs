@@ -14,8 +14,8 @@ use pgerror::Result;
 use super::expression::{Place, and_then};
 use super::slots::{Draft, rows_item};
 use super::{from, having, join};
-use crate::select::{names::is_closed, shape};
-use crate::tree::{self, Ask, Get, Walk};
+use crate::select::shape;
+use crate::tree::{self, Get, Walk};
 
 /// The query that gives the rows, and the one over them; `None` if there are no calls to take out, or not so.
 pub(super) fn split(draft: &mut Draft<'_>, query: &SelectStmt) -> Result<Option<(SelectStmt, SelectStmt)>> {
@@ -61,19 +61,25 @@ struct Level {
     streams: bool,
 }
 
-/// Conditions with calls, each over the slots of its own, and all of them as one: a call of the next is made only where those before it are true.
-pub(super) fn after_calls(draft: &mut Draft<'_>, late: &[Node], group: &[Node]) -> Result<(Vec<Node>, Option<Node>)> {
+/// The conditions without calls, those with them, each over the slots of its own, and all of the latter as one: a call of the next is
+/// made only where those before it are true.
+pub(super) fn conditions(
+    draft: &mut Draft<'_>,
+    whole: Option<&Node>,
+    group: &[Node],
+) -> Result<(Vec<Node>, Vec<Node>, Option<Node>)> {
+    let (early, late) = split_conditions(draft, whole)?;
     let (mut kept, mut when) = (Vec::new(), None::<Node>);
-    for condition in late {
+    let known = draft.calls.len();
+    for condition in &late {
         let place = Place { group, when: when.as_ref(), only_columns: when.is_some() };
-        // PostgreSQL evaluates what is about no row before it looks for rows.
-        let alone = tree::select_from(vec![condition.clone()], Vec::new());
-        draft.fails |= condition.has_sub_select()? && is_closed(draft.ctx, &alone)?;
         let condition = draft.part(condition, place)?;
         when = Some(and_then(when, condition.clone()));
         kept.push(condition);
     }
-    Ok((kept, when))
+    // For which rows it comes to a sub-select, and whether before it looks for rows, is its plan's.
+    draft.fails |= draft.calls.iter().skip(known).any(|call| call.once);
+    Ok((early, kept, when))
 }
 
 impl Level {
@@ -129,8 +135,7 @@ impl Level {
     /// The calls that say which rows there are; in a plain query those of the select list too, row by row.
     fn early(&self, draft: &mut Draft<'_>, query: &SelectStmt) -> Result<(SelectStmt, SelectStmt)> {
         let mut rest = SelectStmt { with_clause: None, from_clause: vec![rows_item()], ..query.clone() };
-        let (early, late) = split_conditions(draft, query.where_clause.as_deref())?;
-        let (kept, when) = after_calls(draft, &late, &[])?;
+        let (early, kept, when) = conditions(draft, query.where_clause.as_deref(), &[])?;
         rest.where_clause = tree::conjunction(kept).map(Box::new);
         draft.fails |= !query.locking_clause.is_empty();
         rest.locking_clause = Vec::new();
