@@ -58,7 +58,7 @@ DELETE FROM defers WHERE at = (SELECT 6 + one('r') * 0);
 UPDATE defers SET at = 0 WHERE task = 'A' AND job_id < (SELECT one('s')) RETURNING task;
 -- refused
 DELETE FROM defers WHERE at > 3 OR job_id IS NULL OR (SELECT one('u')) < 0;
-SELECT id, name FROM jobs WHERE id > 13 ORDER BY id;
+SELECT name FROM jobs WHERE name ~ '^(u|v|x|aa)' ORDER BY name;
 
 -- refused
 SELECT count(*) FROM defers GROUP BY at HAVING max(id) = (SELECT one('t'));
@@ -78,7 +78,7 @@ SELECT false AND (SELECT one('z')) > 0;
 SELECT true OR (SELECT one('z')) > 0, EXISTS (SELECT 1 FROM jobs WHERE name = 'z');
 INSERT INTO defers (task, job_id) SELECT 'row', (SELECT one('aa')) FROM generate_series(1, 3);
 SELECT count(*), count(DISTINCT job_id) FROM defers WHERE task = 'row';
-SELECT id, name FROM jobs WHERE id > 13 ORDER BY id;
+SELECT name FROM jobs WHERE name ~ '^(u|v|x|aa)' ORDER BY name;
 
 -- What the function changes, the statement reads.
 -- refused
