@@ -24,12 +24,10 @@ use crate::spec::{Output, RouterSpec, Source};
 use crate::utf8::Encoding;
 
 mod answers;
-mod checks;
+pub(crate) mod checks;
 mod quotes;
 mod takeover;
 mod tuples;
-
-pub use checks::reads_clock;
 
 /// What the caller must do next.
 #[derive(Debug, PartialEq, Eq)]
