@@ -285,7 +285,7 @@ pub(super) fn and_then(first: Option<Node>, second: Node) -> Node {
 }
 
 /// Is all of the sub-select wanted?
-pub(super) fn is_value(link: &protobuf::SubLink) -> bool {
+fn is_value(link: &protobuf::SubLink) -> bool {
     matches!(link.sub_link_type(), SubLinkType::ExprSublink | SubLinkType::ArraySublink)
 }
 

@@ -13,7 +13,6 @@ use crate::select::names::is_closed;
 use crate::tree::{self, Ask, Get, Walk};
 
 use super::effects::{change_rows, change_what_is_read, may_touch};
-use super::expression::is_value;
 use super::slots::Draft;
 
 /// `None` if there is no such sub-select, or one that refers to the query around it.
@@ -101,9 +100,8 @@ impl Lift<'_> {
                 coalesce.args.append(&mut others);
                 Ok(false)
             }
-            // Where no row is, PostgreSQL never comes to a sub-select in an expression; what it would have written must not be. In EXISTS
-            // and the like it stops at the first row.
-            Some(NodeEnum::SubLink(link)) if !self.reached || !is_value(link) => {
+            // Where no row is, PostgreSQL never comes to a sub-select in an expression; what it would have written must not be.
+            Some(NodeEnum::SubLink(link)) if !self.reached => {
                 let called = self.draft.functions_in(&link.subselect)?;
                 self.fails |= change_rows(self.draft.ctx, &called)?;
                 Ok(true)
