@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use copyfmt::Format;
-use pgerror::{PgError, Result};
+use pgerror::{PgError, Result, SqlState};
 use pgproto::Connection;
 use tokio::task::JoinSet;
 
@@ -17,6 +17,9 @@ use crate::options::{self, Copy, literal};
 use crate::output::{Compression, Output};
 use crate::server::session;
 use crate::server::sql::{identifier, number, text};
+
+/// How often the nodes are to be seen as of one moment.
+const SNAPSHOT_TRIES: usize = 5;
 
 /// What `loxo unload` is asked to do.
 #[derive(Clone, Debug)]
@@ -114,12 +117,9 @@ async fn per_node(
     file: impl Fn(&str) -> PathBuf,
 ) -> Result<Vec<(Output, u64)>> {
     let nodes = nodes(block, &options.what).await?;
-    block.execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY").await?;
-    block.execute(&format!("LOCK TABLE {} IN ACCESS SHARE MODE", options.what)).await?;
+    let snapshots = snapshots(block, &options.what, &nodes).await?;
     let mut tasks = JoinSet::new();
-    for node in nodes {
-        let export = format!("EXECUTE DIRECT ON ({}) 'SELECT pg_catalog.pg_export_snapshot()'", identifier(&node.name));
-        let snapshot = session::value(block, &export).await?;
+    for (node, snapshot) in nodes.into_iter().zip(snapshots) {
         let output = Output::create(&file(&format!(".{}", node.name)), options)?;
         let (from, sql) = (options.from.clone(), sql.to_owned());
         tasks.spawn(async move {
@@ -133,6 +133,28 @@ async fn per_node(
     let written = readers::all(tasks).await?;
     block.execute("COMMIT").await?;
     Ok(written)
+}
+
+/// Of the nodes, as of one moment, in a block that holds the table. A busy machine may be too slow for it once or twice.
+async fn snapshots(block: &mut Connection, table: &str, nodes: &[Node]) -> Result<Vec<String>> {
+    for _ in 1..SNAPSHOT_TRIES {
+        match snapshots_once(block, table, nodes).await {
+            Err(error) if error.code() == SqlState::SERIALIZATION_FAILURE => block.execute("ROLLBACK").await?,
+            result => return result,
+        };
+    }
+    snapshots_once(block, table, nodes).await
+}
+
+async fn snapshots_once(block: &mut Connection, table: &str, nodes: &[Node]) -> Result<Vec<String>> {
+    block.execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY").await?;
+    block.execute(&format!("LOCK TABLE {table} IN ACCESS SHARE MODE")).await?;
+    let mut snapshots = Vec::new();
+    for node in nodes {
+        let export = format!("EXECUTE DIRECT ON ({}) 'SELECT pg_catalog.pg_export_snapshot()'", identifier(&node.name));
+        snapshots.push(session::value(block, &export).await?);
+    }
+    Ok(snapshots)
 }
 
 struct Node {

@@ -356,6 +356,15 @@ fn unloaded_compressed_and_loaded_again() {
     assert_eq!(std::fs::read_dir(out).unwrap().count(), 2, "a part of a file is left");
 }
 
+/// Says that it is over, when it is dropped.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 #[test]
 fn files_of_several_nodes_are_of_one_moment() {
     let (mut client, dir) = (client(), TempDir::new("load-nodes").unwrap());
@@ -384,6 +393,8 @@ fn files_of_several_nodes_are_of_one_moment() {
             moves
         };
         let movers = [scope.spawn(move_amounts), scope.spawn(move_amounts)];
+        // Whatever goes wrong, the movers end.
+        let ends = Ends(&done);
         let mut different = std::collections::HashSet::new();
         for _ in 0..12 {
             let output = unload(&[]);
@@ -394,12 +405,13 @@ fn files_of_several_nodes_are_of_one_moment() {
             assert_eq!(sum, 100_000, "half of a transfer is in the files");
             different.insert(rows);
         }
-        done.store(true, Ordering::Relaxed);
+        drop(ends);
         let moves: Vec<u64> = movers.into_iter().map(|mover| mover.join().unwrap()).collect();
         assert!(different.len() > 1 && moves.iter().all(|moves| *moves > 20), "{} {moves:?}", different.len());
     });
     let header = unload(&["--header", "--compress", "gzip"]);
-    assert!(header.status.success() && dir.path().join("moved.dn2.csv.gz").exists());
+    assert!(header.status.success(), "{}", String::from_utf8_lossy(&header.stderr));
+    assert!(dir.path().join("moved.dn2.csv.gz").exists());
     let query = load_command(cluster(), &["unload", "SELECT 1", "--to", "/nowhere", "--per-node"]).output().unwrap();
     assert!(String::from_utf8_lossy(&query.stderr).contains("\"--per-node\" with a query"));
 }

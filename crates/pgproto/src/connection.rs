@@ -268,6 +268,16 @@ impl Connection {
         self.syncs_owed += 1;
     }
 
+    /// [`Connection::owe_sync`] was for a Sync that is not needed any more.
+    pub fn forgive_sync(&mut self) {
+        self.syncs_owed = self.syncs_owed.saturating_sub(1);
+    }
+
+    /// How many ReadyForQuery are still to come, or to be asked for.
+    pub fn syncs_owed(&self) -> u32 {
+        self.syncs_owed
+    }
+
     /// Queues a simple query and counts the ReadyForQuery it will bring.
     pub fn query(&mut self, sql: &[u8]) {
         frontend::query(self.writer.buffer(), sql);

@@ -104,6 +104,53 @@ fn a_cancel_request_hits_whom_it_means() {
 }
 
 /// Sends requests until there have been enough, and then until the victims are done.
+/// A datanode has a transaction in doubt, so whoever has seen another datanode waits there before his statement. Cancelled in that wait
+/// the statement has not happened, in whatever way it was sent.
+#[test]
+fn what_was_cancelled_before_it_began_has_not_happened() {
+    const IN_DOUBT: &str = "'loxo_1_77_700_00000000000000ff_1'";
+    let cluster = Cluster::start(2, 1).expect("a cluster");
+    if !cluster.is_distributed() {
+        return;
+    }
+    let mut client = cluster.connect(0).expect("a session");
+    client.run("CREATE TABLE t (k int PRIMARY KEY, v int) DISTRIBUTE BY HASH (k)").unwrap();
+    client.run("INSERT INTO t SELECT g, 0 FROM generate_series(1, 30) g").unwrap();
+    let mut datanodes = [0, 1].map(|node| cluster.connect_datanode(node).expect("a datanode"));
+    let [elsewhere, here] = datanodes.each_mut().map(|datanode| datanode.scalar("SELECT min(k) FROM t").unwrap());
+    datanodes[1].run(&format!("BEGIN; CREATE TABLE held (); PREPARE TRANSACTION {IN_DOUBT}")).expect("prepared");
+    // A block that keeps its snapshot waits for the gtm instead.
+    for (begin, isolation) in [("", "read committed"), ("", "repeatable read"), ("BEGIN", "read committed")] {
+        for extended in [false, true] {
+            client.run(&format!("SET default_transaction_isolation = '{isolation}'")).unwrap();
+            client.run(&format!("SELECT v FROM t WHERE k = {elsewhere}")).unwrap();
+            if !begin.is_empty() {
+                client.run(begin).unwrap();
+            }
+            let (port, key, waits) = (cluster.coordinators()[0], client.backend_key, &mut datanodes[1]);
+            let sql = format!("UPDATE t SET v = v + 1 WHERE k = {here}");
+            let error = std::thread::scope(|scope| {
+                let statement = scope.spawn(|| match extended {
+                    true => client.extended(&sql, &[], Default::default(), |_| false),
+                    false => client.simple(&sql),
+                });
+                let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
+                while waits.scalar(waiting).unwrap() == "0" && !statement.is_finished() {}
+                Client::cancel(port, key).unwrap();
+                statement.join().unwrap().expect("the session stays").error
+            });
+            assert!(is_cancelled(error), "{begin} {isolation} {extended}");
+            if !begin.is_empty() {
+                client.run("ROLLBACK").unwrap();
+            }
+            let found = datanodes[1].scalar(&format!("SELECT v FROM t WHERE k = {here}")).unwrap();
+            assert_eq!(found, "0", "{begin} {isolation} {extended}");
+        }
+    }
+    datanodes[1].run(&format!("ROLLBACK PREPARED {IN_DOUBT}")).expect("its end");
+    client.run(&format!("UPDATE t SET v = v + 1 WHERE k = {here}")).unwrap();
+}
+
 fn cancel(test: &Test, number: usize) {
     let mut rng = Rng::new(test.seed ^ (number as u64 + 1) << 40);
     let port = test.cluster.coordinators()[0];

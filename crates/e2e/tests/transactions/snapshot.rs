@@ -38,6 +38,7 @@ fn sessions_see_one_state() {
     assert_ne!(steps_back(&cluster, "local", LOOK_MAX), 0, "the test cannot see a step back");
     assert_eq!(forks(&cluster, "consistent", LOOK), 0, "two orders of the same writes");
     a_table_is_rewritten(&cluster);
+    locks_before_snapshots(&cluster);
     updates_of_all_rows(&cluster);
     copies_stay_alike(&cluster);
 }
@@ -484,6 +485,33 @@ fn a_table_is_rewritten(cluster: &Cluster) {
         }
         stop.store(true, Ordering::Relaxed);
         readers.into_iter().for_each(|reader| reader.join().expect("a reader"));
+    });
+}
+
+/// Schema changes of others while a block that has locked a table takes its snapshot: the locks are kept, and the snapshot counts.
+fn locks_before_snapshots(cluster: &Cluster) {
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let _stop = Stop(&stop);
+        for number in 0..3 {
+            let stop = &stop;
+            scope.spawn(move || {
+                let mut session = cluster.connect(0).expect("a session");
+                while !stop.load(Ordering::Relaxed) {
+                    session.run(&format!("CREATE TABLE passing_{number} (id int)")).expect("a schema change");
+                    session.run(&format!("DROP TABLE passing_{number}")).expect("a schema change");
+                }
+            });
+        }
+        let mut session = cluster.connect(0).expect("a session");
+        let end = Instant::now() + LOOK;
+        while Instant::now() < end {
+            session
+                .run("BEGIN ISOLATION LEVEL REPEATABLE READ; LOCK TABLE account IN ACCESS SHARE MODE")
+                .expect("a lock");
+            assert_eq!(sum(&mut session), TOTAL);
+            session.run("COMMIT").expect("the end");
+        }
     });
 }
 

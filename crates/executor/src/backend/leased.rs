@@ -3,11 +3,13 @@
 //! A node that joins a block is sent BEGIN first, and one that may know less than the session has seen must pass a read barrier. Both are
 //! *own* statements, which every backend has prepared from the start, so they cost no parsing; they travel with the statement
 //! in one write. In front of a statement of the extended protocol they have no Sync of their own either, so that the node answers
-//! all of it at once: with short statements, what a node does for one more answer is a good part of all its work.
+//! all of it at once: with short statements, what a node does for one more answer is a good part of all its work. BEGIN never has one:
+//! a request to cancel may hit it, and what follows would be a transaction by itself.
 //!
 //! ```text
-//!  extended    BEGIN  barrier  Bind Execute Sync             one answer
-//!  others      barrier Sync  BEGIN Sync  Query              three
+//!  extended    BEGIN  barrier  Bind Execute Sync                        one answer
+//!  others      barrier Sync  BEGIN  Query                               two
+//!  with modes  barrier Sync  BEGIN  Query of SET TRANSACTION …  Query   three
 //! ```
 
 use std::collections::VecDeque;
@@ -18,6 +20,7 @@ use futures_util::future::BoxFuture;
 use pgerror::{PgError, Result, SqlState};
 use pgproto::backend::tag;
 use pgproto::connection::unexpected;
+use pgproto::frontend;
 
 use crate::backend::cancel::CancelSet;
 use crate::backend::own_statements::Own;
@@ -63,7 +66,12 @@ pub(crate) struct LeasedConnection {
     /// How many the session leased before.
     pub(crate) earlier: u64,
     /// ReadyForQuery that were queued before the statement and are to be read first.
-    pub(crate) preamble: u32,
+    preamble: u32,
+    /// Own statements after those, without a Sync: if one of them fails, the server drops the statement that follows. A Sync is
+    /// counted as owed for them, until their answers are read.
+    ahead: u32,
+    /// BEGIN is among all that, and not answered yet.
+    begins: bool,
     /// Statements of this transaction have not waited at a read barrier: COMMIT has to.
     pub(crate) owes_read_barrier: bool,
     /// Own statements whose answers come before that of the statement, without a ReadyForQuery.
@@ -131,6 +139,8 @@ impl LeasedConnection {
             begun: false,
             settled: None,
             preamble: 0,
+            ahead: 0,
+            begins: false,
             own_answers: 0,
             owes_read_barrier: false,
             asked_whether_wrote: false,
@@ -152,17 +162,29 @@ impl LeasedConnection {
         }
     }
 
-    /// Queues own statements ahead of the next one, which is to be one of the extended protocol if `merged`.
+    /// Queues own statements ahead of the next one, which is to be one of the extended protocol if `merged`, and which the server
+    /// drops if they fail: after a BEGIN that was cancelled it would be a transaction by itself.
     pub(crate) fn queue_own(&mut self, own: &[Own], merged: bool) {
         own.iter().for_each(|own| own.queue(&mut self.link.connection));
-        match merged {
-            true => self.own_answers += own.len() as u32,
-            false if own.is_empty() => {}
-            false => {
-                self.link.connection.sync();
-                self.preamble += 1;
-            }
+        if merged {
+            self.own_answers += own.len() as u32;
+            return;
         }
+        self.begins |= own.contains(&Own::Begin);
+        if self.ahead == 0 {
+            self.link.connection.owe_sync();
+        }
+        self.ahead += own.len() as u32;
+    }
+
+    /// Queues an own statement ahead of the next one, in a transaction of its own if there is none.
+    pub(crate) fn queue_own_apart(&mut self, own: Own) {
+        own.queue(&mut self.link.connection);
+        match self.ahead {
+            0 => self.link.connection.sync(),
+            _ => frontend::sync(self.link.connection.out()),
+        }
+        (self.preamble, self.ahead) = (self.preamble + 1, 0);
     }
 
     /// Queues what COMMIT wants to know of every node, unless that is done: behind a statement that COMMIT follows at once it
@@ -178,7 +200,16 @@ impl LeasedConnection {
     /// Queues a text ahead of the next statement.
     pub(crate) fn queue_query(&mut self, sql: &str) {
         self.link.connection.query(sql.as_bytes());
+        // Its ReadyForQuery comes after the answers to them.
+        if std::mem::take(&mut self.ahead) > 0 {
+            self.link.connection.forgive_sync();
+        }
         self.preamble += 1;
+    }
+
+    /// Is anything queued before the statement, or not answered?
+    pub(crate) fn has_preamble(&self) -> bool {
+        self.preamble > 0 || self.ahead > 0
     }
 
     /// A backend that has lost what was prepared there (DEALLOCATE in a function) is of no use to anyone any more.
@@ -188,17 +219,50 @@ impl LeasedConnection {
         }
     }
 
-    /// Reads the answers to what was queued before the statement, up to their last ReadyForQuery. Cancel-safe.
+    /// Reads the answers to what was queued before the statement. An error is the end of the connection if the server may go on
+    /// dropping what follows. Cancel-safe.
     pub(crate) async fn skip_preamble(&mut self) -> Result<()> {
-        while self.preamble > 0 {
+        if self.ahead > 0 && self.link.connection.syncs_owed() == self.preamble + 1 {
+            // No statement follows.
+            frontend::sync(self.link.connection.out());
+            (self.preamble, self.ahead) = (self.preamble + 1, 0);
+            self.flush().await?;
+        }
+        while self.has_preamble() {
             let frame = self.link.connection.recv().await?;
             match frame.tag {
-                tag::READY_FOR_QUERY => self.preamble -= 1,
-                tag::BIND_COMPLETE | tag::COMMAND_COMPLETE | tag::ROW_DESCRIPTION | tag::DATA_ROW => {}
-                tag::ERROR => return Err(PgError::decode_body(frame.body)),
+                tag::READY_FOR_QUERY => self.preamble = self.preamble.saturating_sub(1),
+                tag::COMMAND_COMPLETE => {
+                    self.begins &= !frame.body.starts_with(b"BEGIN");
+                    if self.preamble == 0 {
+                        self.ahead -= 1;
+                        if self.ahead == 0 {
+                            self.link.connection.forgive_sync();
+                        }
+                    }
+                }
+                tag::BIND_COMPLETE | tag::ROW_DESCRIPTION | tag::DATA_ROW => {}
+                tag::ERROR => {
+                    if self.begins || self.ahead > 0 {
+                        self.link.connection.mark_broken();
+                    }
+                    return Err(PgError::decode_body(frame.body));
+                }
                 other => return Err(unexpected(other, "the start of a transaction")),
             }
         }
         Ok(())
+    }
+
+    /// Reads all that is still to come. False: nothing more can be done on this connection.
+    pub(crate) async fn drain(&mut self) -> bool {
+        if self.flush().await.is_ok() {
+            // What it or a statement has failed with is known, or nobody asks any more.
+            let _ = self.skip_preamble().await;
+        }
+        let connection = &mut self.link.connection;
+        let is_drained = !connection.is_broken() && (connection.drain().await.is_ok() || !connection.is_broken());
+        self.preamble = 0;
+        is_drained
     }
 }

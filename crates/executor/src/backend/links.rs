@@ -359,7 +359,9 @@ impl Links {
             self.cancel.activity().comes_to(&self.identity.database, &self.identity.user);
         }
         self.leases += 1;
-        self.leased.0.insert(slot, LeasedConnection { earlier: self.leases, ..LeasedConnection::new(link) });
+        let mut leased = LeasedConnection::new(link);
+        leased.earlier = self.leases;
+        self.leased.0.insert(slot, leased);
         drawn_are_here
     }
 

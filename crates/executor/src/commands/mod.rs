@@ -77,7 +77,7 @@ impl Session {
 
     /// Ends the session: what is open is rolled back, pinned links are closed.
     pub async fn end(&mut self) {
-        if self.links.iter().any(|(_, leased)| !leased.link.connection.is_drained() && leased.preamble == 0) {
+        if self.links.iter().any(|(_, leased)| !leased.link.connection.is_drained() && !leased.has_preamble()) {
             self.cancel_set().cancel().await;
             self.block = None;
         }

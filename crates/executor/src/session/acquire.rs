@@ -114,10 +114,15 @@ impl Session {
             }
             commands => {
                 // What follows may be SET TRANSACTION, which must be the first in its transaction.
-                leased.queue_own(if at_once { &[Own::ReadBarrier] } else { &[] }, false);
+                if at_once {
+                    leased.queue_own_apart(Own::ReadBarrier);
+                }
                 match commands {
                     Some(begin) if begin == BEGIN => leased.queue_own(&[Own::Begin], extended),
-                    Some(commands) => leased.queue_query(&commands),
+                    Some(commands) => {
+                        leased.queue_own(&[Own::Begin], false);
+                        leased.queue_query(&format!("SET TRANSACTION{}", commands.strip_prefix("BEGIN").unwrap_or_default()));
+                    }
                     None => {}
                 }
             }

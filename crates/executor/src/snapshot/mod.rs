@@ -266,7 +266,8 @@ impl Session {
         }
     }
 
-    /// The snapshot of a whole block, and the catalog that says where its rows are: the one that counted before and after.
+    /// The snapshot of a whole block, and the catalog that says where its rows are: the one whose version is in the snapshot. A
+    /// schema change is committed outside of barriers, so that version is the same on all nodes.
     async fn take_kept_snapshot(&mut self, nodes: &[NodeId]) -> Result<Arc<Loaded>> {
         loop {
             let before = self.catalog().await?;
@@ -275,8 +276,24 @@ impl Session {
             if Arc::ptr_eq(&before.catalog, &after.catalog) {
                 return Ok(before);
             }
-            self.start_over(nodes).await?;
+            let version = self.version_in_snapshot().await?;
+            match [before, after].into_iter().find(|loaded| Some(loaded.catalog.version()) == version) {
+                Some(loaded) => return Ok(loaded),
+                None => self.start_over(nodes).await?,
+            }
         }
+    }
+
+    /// Of the catalog, as the block's snapshot shows it.
+    async fn version_in_snapshot(&mut self) -> Result<Option<u64>> {
+        self.acquire_as_is(self.home, Mode::InBlock).await?;
+        let leased = self.links.link(self.home)?;
+        leased.link.connection.query(b"SELECT version FROM loxo.catalog_version");
+        leased.flush().await?;
+        leased.skip_preamble().await?;
+        let (rows, _) = leased.link.connection.read_rows().await?;
+        let version = rows.first().and_then(|row| row.first()?.as_deref()).map(String::from_utf8_lossy);
+        Ok(version.and_then(|version| version.parse().ok()))
     }
 
     /// Has the block's transaction on each of `nodes` take its snapshot within one barrier.

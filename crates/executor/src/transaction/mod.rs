@@ -263,12 +263,7 @@ impl Session {
         let mut participants: Vec<Participant<'_>> = Vec::new();
         for (slot, leased) in self.links.iter_mut().filter(|(_, leased)| leased.begun) {
             // An answer that was not read to its end, BEGIN's perhaps, comes before that of ROLLBACK.
-            let drained = match leased.link.connection.flush().await {
-                Ok(()) => leased.link.connection.drain().await.is_ok() || !leased.link.connection.is_broken(),
-                Err(_) => false,
-            };
-            leased.preamble = 0;
-            if drained {
+            if leased.drain().await {
                 participants.push(Participant {
                     node: slot.node().0,
                     connection: &mut leased.link.connection,
