@@ -1,6 +1,6 @@
 //! Every file of `cases/` and its folders gives on a cluster what it gives on one PostgreSQL: rows, types, tags, notices, errors.
 //!
-//! A run takes every second layout of a file, and one of the two protocols for each: `LOXO_E2E_SEED`, which is printed, says
+//! A run takes every fourth layout of a file, one at least, and one of the two protocols for each: `LOXO_E2E_SEED`, which is printed, says
 //! which; by default it is a fresh one. `LOXO_E2E_ALL=1` (`make cases`) takes every layout by both protocols.
 //!
 //! `LOXO_E2E_CASES=join,types` runs only the files whose names contain one of the words, in every layout; `LOXO_E2E_VERBOSE=1`
@@ -19,7 +19,7 @@ use testkit::{Cluster, Rng, Server, ServerOptions, seed};
 /// Clusters at the same time: one session alone leaves half of two processors idle.
 const CLUSTERS: usize = 2;
 /// Every how many-th layout of a file is run each time.
-const SHARE: usize = 2;
+const SHARE: usize = 4;
 /// Statements listed at the end.
 const SLOWEST: usize = 20;
 
