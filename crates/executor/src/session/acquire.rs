@@ -121,7 +121,10 @@ impl Session {
                     Some(begin) if begin == BEGIN => leased.queue_own(&[Own::Begin], extended),
                     Some(commands) => {
                         leased.queue_own(&[Own::Begin], false);
-                        leased.queue_query(&format!("SET TRANSACTION{}", commands.strip_prefix("BEGIN").unwrap_or_default()));
+                        leased.queue_query(&format!(
+                            "SET TRANSACTION{}",
+                            commands.strip_prefix("BEGIN").unwrap_or_default()
+                        ));
                     }
                     None => {}
                 }
