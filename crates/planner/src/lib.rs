@@ -37,6 +37,7 @@ mod first_copy;
 mod look_alikes;
 pub mod parse;
 mod plan;
+mod questions;
 mod rewrite;
 mod row_locks;
 mod select;
@@ -45,6 +46,7 @@ mod template;
 mod views;
 mod with;
 
+use questions::try_any;
 use syntax as tree;
 
 pub use api::{

@@ -62,14 +62,8 @@ pub(super) fn create(ctx: &Context<'_>, statement: &Statement, rule: &RuleStmt) 
 
 fn mentions(rule: &RuleStmt, is_meant: impl Fn(&pg_query::protobuf::RangeVar) -> Result<bool>) -> Result<bool> {
     let actions = rule.actions.iter().filter(|action| !matches!(action.node, Some(NodeEnum::NotifyStmt(_))));
-    for part in actions.chain(rule.where_clause.as_deref()) {
-        for name in part.tables()? {
-            if is_meant(name)? {
-                return Ok(true);
-            }
-        }
-    }
-    Ok(false)
+    let parts = actions.chain(rule.where_clause.as_deref());
+    crate::try_any(parts, |part| crate::try_any(part.tables()?, &is_meant))
 }
 
 /// No datanode follows it.

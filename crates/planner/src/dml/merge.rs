@@ -62,9 +62,8 @@ pub(crate) fn merge(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
         (Target::Table(relation), Ok(RowDistribution::Replicated(whole))) if is_replicated(&relation) => {
             let nodes = ctx.primary_first(relation.distribution.nodes());
             let is_everywhere = nodes.iter().all(|n| whole.contains(n)) && facts.function_nodes.is_none();
-            let same = check_same_everywhere(&facts, &relation.name);
             let planned = of(relation);
-            match same {
+            match check_same_everywhere(&facts, &planned.relation.name) {
                 Ok(()) if planned.takes_defaults()? => {
                     planned.by_way_of_home("each copy would make defaults of its own")
                 }
@@ -95,8 +94,7 @@ pub(crate) fn merge(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
             Ok(Plan::Forward(Forward::of(statement, nodes[..1].to_vec(), true)))
         }
         (Target::Table(relation), Ok(_)) => {
-            let reason = "which row is new, and on which node it belongs, no node can tell";
-            of(relation).by_way_of_home(reason)
+            of(relation).by_way_of_home("which row is new, and on which node it belongs, no node can tell")
         }
         _ => Err(refused("The source is not where the target is.")),
     }
@@ -118,17 +116,15 @@ impl Merge<'_> {
     /// Does a new row get a default that is more than a constant?
     fn takes_defaults(&self) -> Result<bool> {
         let stored = stage::stored_columns(&self.relation);
-        for when in when_clauses(self.merge).filter(|when| when.command_type() == CmdType::CmdInsert) {
+        let inserts = when_clauses(self.merge).filter(|when| when.command_type() == CmdType::CmdInsert);
+        crate::try_any(inserts, |when| {
             let given = self.inserted(when)?;
             let is_given = |name: &str| given.iter().any(|(given, value)| given == name && value.is_some());
-            for column in stored.iter().filter(|column| !is_given(&column.name)) {
+            crate::try_any(stored.iter().filter(|column| !is_given(&column.name)), |column| {
                 let default = column.default.as_deref().map(tree::parse_expression).transpose()?;
-                if column.generated.is_identity() || default.is_some_and(|default| !is_literal(&default)) {
-                    return Ok(true);
-                }
-            }
-        }
-        Ok(false)
+                Ok(column.generated.is_identity() || default.is_some_and(|default| !is_literal(&default)))
+            })
+        })
     }
 
     /// `source LEFT JOIN target ON …`, each row of which takes the first WHEN that fits.
@@ -143,7 +139,7 @@ impl Merge<'_> {
             quals: self.merge.join_condition.clone(),
             ..JoinExpr::default()
         };
-        let draft = Draft {
+        Draft {
             ctx: self.ctx,
             statement: self.statement,
             command: "MERGE",
@@ -155,8 +151,8 @@ impl Merge<'_> {
             returning: self.merge.returning_clause.as_ref(),
             clauses,
             reason,
-        };
-        draft.plan()
+        }
+        .plan()
     }
 
     fn clause(&self, when: &MergeWhenClause) -> Result<Clause> {

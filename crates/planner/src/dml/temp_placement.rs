@@ -72,12 +72,7 @@ impl Apart<'_> {
     fn add(&mut self, inputs: &[Input]) -> Result<bool> {
         self.made.extend(inputs.iter().map(|input| input.table.clone()));
         let own: HashSet<String> = self.ctx.session.temp_relations.iter().cloned().collect();
-        for input in inputs.iter().filter(|_| !own.is_empty()) {
-            if reads_any(&input.sql, &own)? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+        Ok(own.is_empty() || !crate::try_any(inputs, |input| reads_any(&input.sql, &own))?)
     }
 
     fn gather(&mut self, gather: &Gather) -> Result<bool> {

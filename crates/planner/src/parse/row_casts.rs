@@ -36,12 +36,7 @@ impl Analysis {
 }
 
 fn wrote_sized_fields(sql: &str) -> Result<bool> {
-    for statement in super::parse(sql)? {
-        if statement.node().map_or(Ok(false), has_sized_fields)? {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+    crate::try_any(super::parse(sql)?, |statement| statement.node().map_or(Ok(false), has_sized_fields))
 }
 
 /// Is a field of a ROW a cast to a type with a modifier?

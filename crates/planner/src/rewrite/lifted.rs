@@ -61,25 +61,17 @@ pub(crate) fn lifted(ctx: &Context<'_>, statement: &Statement) -> Result<Option<
 
 /// Does a LATERAL sub-select of FROM lock rows? It depends on the items before it, so the query is taken out with it.
 fn locks_beside(items: &[Node]) -> Result<bool> {
-    for item in items {
-        let locks = match &item.node {
-            Some(NodeEnum::RangeSubselect(query)) if query.lateral => match query.subquery.as_deref() {
-                Some(Node { node: Some(query) }) => clauses(query)? > 0,
-                _ => false,
-            },
-            Some(NodeEnum::JoinExpr(join)) => {
-                let sides = [join.larg.as_deref(), join.rarg.as_deref()];
-                sides.into_iter().flatten().try_fold(false, |found, side| {
-                    Ok::<_, PgError>(found || locks_beside(std::slice::from_ref(side))?)
-                })?
-            }
-            _ => false,
-        };
-        if locks {
-            return Ok(true);
+    crate::try_any(items, |item| match &item.node {
+        Some(NodeEnum::RangeSubselect(query)) if query.lateral => match query.subquery.as_deref() {
+            Some(Node { node: Some(query) }) => Ok(clauses(query)? > 0),
+            _ => Ok(false),
+        },
+        Some(NodeEnum::JoinExpr(join)) => {
+            let sides = [join.larg.as_deref(), join.rarg.as_deref()];
+            crate::try_any(sides.into_iter().flatten(), |side| locks_beside(std::slice::from_ref(side)))
         }
-    }
-    Ok(false)
+        _ => Ok(false),
+    })
 }
 
 /// What is left of a statement whose parts have been taken out, with the items of WITH that they read; `None` if these change rows.

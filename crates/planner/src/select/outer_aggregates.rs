@@ -12,23 +12,15 @@ use crate::tree::{self, Ask, Ref, Walk};
 
 /// Is there one below the level? It may belong further up still, where the same is asked.
 pub(super) fn any(ctx: &Context<'_>, select: &SelectStmt) -> Result<bool> {
-    let mut below = Vec::new();
-    select.each(|node| {
-        if let Ref::SelectStmt(inner) = node
-            && !std::ptr::eq(inner, select)
-        {
-            below.push(inner);
-        }
+    let below = select.collect(|node| match node {
+        Ref::SelectStmt(inner) if !std::ptr::eq(inner, select) => Some(inner),
+        _ => None,
     })?;
-    for inner in below {
+    crate::try_any(below, |inner| {
         let names = table_names(&inner.from_clause)?;
-        for call in shape::aggregates(ctx, inner)? {
-            if is_foreign(call, &names, inner.from_clause.is_empty())? {
-                return Ok(true);
-            }
-        }
-    }
-    Ok(false)
+        let calls = shape::aggregates(ctx, inner)?;
+        crate::try_any(calls, |call| is_foreign(call, &names, inner.from_clause.is_empty()))
+    })
 }
 
 /// Do all columns of the call come from outside its level, whose tables have these names? Columns without a table's name

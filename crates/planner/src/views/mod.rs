@@ -67,10 +67,8 @@ pub(crate) fn over_tables<'s>(ctx: &Context<'_>, statement: &'s Statement) -> Re
 pub(crate) fn without_temporary(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Statement>> {
     let is_concerned = statement.kind.row_command().is_some() && !ctx.session.temp_views.is_empty();
     let Some(tree) = statement.node().filter(|_| is_concerned) else { return Ok(None) };
-    match expand_some(ctx, tree, is_temporary)? {
-        Some(tree) => crate::parse::build(&tree::deparse(&tree)?, tree).map(Some),
-        None => Ok(None),
-    }
+    let expanded = expand_some(ctx, tree, is_temporary)?;
+    expanded.map(|tree| crate::parse::build(&tree::deparse(&tree)?, tree)).transpose()
 }
 
 pub(crate) fn is_temporary(view: &Relation) -> bool {
@@ -87,13 +85,10 @@ pub(crate) fn needs_others(ctx: &Context<'_>, view: &Relation) -> Result<bool> {
 }
 
 fn calls_reader(ctx: &Context<'_>, call: &FuncCall) -> Result<bool> {
-    for function in ctx.user_functions(call) {
+    crate::try_any(ctx.user_functions(call), |function| {
         let facts = functions::function_facts(ctx, function)?;
-        if facts.reads.is_some() || facts.reads_part.is_some() || facts.writes || facts.refused.is_some() {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+        Ok(facts.reads.is_some() || facts.reads_part.is_some() || facts.writes || facts.refused.is_some())
+    })
 }
 
 fn expand_some(ctx: &Context<'_>, statement: &NodeEnum, which: Which) -> Result<Option<NodeEnum>> {

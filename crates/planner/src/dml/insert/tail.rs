@@ -73,12 +73,8 @@ pub(in crate::dml) fn check_sub_selects(ctx: &Context<'_>, insert: &InsertStmt, 
 pub(super) fn reads_elsewhere(ctx: &Context<'_>, insert: &InsertStmt, node: NodeId) -> Result<bool> {
     let is_here =
         |table: &Relation| matches!(&table.distribution, Distribution::Replicated { nodes } if nodes.contains(&node));
-    for part in expressions(insert) {
-        if ctx.names(part, |named| matches!(named, Named::Distributed(table) if !is_here(table)))? {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+    let is_elsewhere = |named: &Named| matches!(named, Named::Distributed(table) if !is_here(table));
+    crate::try_any(expressions(insert), |part| ctx.names(part, is_elsewhere))
 }
 
 /// The nodes that get the rows would evaluate it: with sequences of their own, say, or without the tables that a function reads.

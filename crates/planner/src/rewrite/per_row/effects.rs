@@ -27,14 +27,11 @@ pub(crate) fn change_what_is_read(ctx: &Context<'_>, functions: &[&Function], tr
     if !change_rows(ctx, functions)? {
         return Ok(false);
     }
-    for name in tree.tables()? {
+    crate::try_any(tree.tables()?, |name| {
         // Other bare names are WITH items, or catalogs.
         let is_table = !name.schemaname.is_empty() || ctx.session.temp_relations.contains(&name.relname);
-        if is_table && may_touch(ctx, functions, name)? {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+        Ok(is_table && may_touch(ctx, functions, name)?)
+    })
 }
 
 /// Do the functions, or those that they call, change rows? What only shows when a body runs is not known.

@@ -211,10 +211,7 @@ pub(super) fn to_slots(
 /// Does the rest read what the calls may have changed, or a part of WITH that is computed with the rows?
 fn reads_again(draft: &Draft<'_>, rest: &SelectStmt) -> Result<bool> {
     let without = SelectStmt { with_clause: None, ..rest.clone() };
-    for name in without.tables()? {
-        if name.schemaname.is_empty() || may_touch(draft.ctx, &draft.functions, name)? {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+    crate::try_any(without.tables()?, |name| {
+        Ok(name.schemaname.is_empty() || may_touch(draft.ctx, &draft.functions, name)?)
+    })
 }

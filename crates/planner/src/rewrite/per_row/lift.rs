@@ -158,5 +158,5 @@ fn is_row(select: &SelectStmt) -> bool {
 
 /// Are there calls in sub-selects of these expressions?
 fn has_calls_below(draft: &Draft<'_>, expressions: &[Node]) -> Result<bool> {
-    expressions.iter().try_fold(false, |found, one| Ok(found || (one.has_sub_select()? && draft.calls_in(one)?)))
+    crate::try_any(expressions, |one| Ok(one.has_sub_select()? && draft.calls_in(one)?))
 }
