@@ -85,7 +85,7 @@ impl Qualifier<'_> {
         match &mut node.node {
             Some(NodeEnum::FuncCall(call)) => put_schema(&self.0.functions, &mut call.funcname),
             Some(NodeEnum::AExpr(of)) => {
-                let has_place = [AexprOp, AexprOpAll, AexprOpAny].iter().any(|kind| of.kind == *kind as i32);
+                let has_place = matches!(of.kind(), AexprOp | AexprOpAll | AexprOpAny);
                 has_place && put_schema(&self.0.operators, &mut of.name)
             }
             Some(NodeEnum::TypeCast(cast)) => {

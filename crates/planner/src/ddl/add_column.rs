@@ -95,7 +95,7 @@ pub(super) fn fill(
         }
     };
     for constraint in column.constraints.iter().filter_map(|node| node.get::<Constraint>()) {
-        match ConstrType::try_from(constraint.contype).unwrap_or(ConstrType::Undefined) {
+        match constraint.contype() {
             ConstrType::ConstrDefault | ConstrType::ConstrIdentity | ConstrType::ConstrNull => {}
             ConstrType::ConstrNotnull => later.push(format!("ALTER TABLE {table} ALTER COLUMN {name} SET NOT NULL")),
             ConstrType::ConstrUnique
@@ -140,9 +140,9 @@ fn type_of(column: &ColumnDef) -> Result<String> {
 fn of_table(constraint: &Constraint, column: &str) -> Node {
     let mut constraint = constraint.clone();
     constraint.initially_valid = true;
-    match ConstrType::try_from(constraint.contype) {
-        Ok(ConstrType::ConstrUnique | ConstrType::ConstrPrimary) => constraint.keys = vec![tree::string(column)],
-        Ok(ConstrType::ConstrForeign) => constraint.fk_attrs = vec![tree::string(column)],
+    match constraint.contype() {
+        ConstrType::ConstrUnique | ConstrType::ConstrPrimary => constraint.keys = vec![tree::string(column)],
+        ConstrType::ConstrForeign => constraint.fk_attrs = vec![tree::string(column)],
         _ => {}
     }
     constraint.into_node()

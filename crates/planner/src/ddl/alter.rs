@@ -111,7 +111,7 @@ impl Alter<'_> {
     /// Refuses what would break the distribution; gives the tables that must move for it. Every other action is each node's own business.
     fn command(&self, command: &AlterTableCmd) -> Result<Vec<Redistribute>> {
         let definition = command.def.as_deref().and_then(|d| d.node.as_ref());
-        match (AlterTableType::try_from(command.subtype).unwrap_or(AlterTableType::Undefined), definition) {
+        match (command.subtype(), definition) {
             (AlterTableType::AtAddColumn, Some(NodeEnum::ColumnDef(column))) => self.add_column(column),
             (AlterTableType::AtAddConstraint, Some(NodeEnum::Constraint(constraint))) => {
                 rule::check_foreign_key(self.relation, constraint)?;
@@ -172,12 +172,12 @@ impl Alter<'_> {
             return Ok(Some(Source::Serial(integer)));
         }
         for constraint in column.constraints.iter().filter_map(|node| node.get::<Constraint>()) {
-            match (ConstrType::try_from(constraint.contype), constraint.raw_expr.as_deref()) {
-                (Ok(ConstrType::ConstrIdentity), _) => return Ok(Some(Source::Identity(constraint))),
-                (Ok(ConstrType::ConstrDefault), Some(default)) if !self.fills_alike(default)? => {
+            match (constraint.contype(), constraint.raw_expr.as_deref()) {
+                (ConstrType::ConstrIdentity, _) => return Ok(Some(Source::Identity(constraint))),
+                (ConstrType::ConstrDefault, Some(default)) if !self.fills_alike(default)? => {
                     return Ok(Some(Source::Default(default)));
                 }
-                (Ok(ConstrType::ConstrDefault | ConstrType::ConstrGenerated), _) => return Ok(None),
+                (ConstrType::ConstrDefault | ConstrType::ConstrGenerated, _) => return Ok(None),
                 _ => {}
             }
         }
@@ -319,7 +319,7 @@ fn refused_key(column: &str, doing: &str) -> PgError {
 /// RENAME of anything.
 pub(super) fn rename(ctx: &Context<'_>, statement: &Statement, rename: &RenameStmt) -> Result<DdlPlan> {
     let mut plan = as_it_stands(statement, everywhere(ctx), DdlKind::Schema);
-    let kind = ObjectType::try_from(rename.rename_type).unwrap_or(ObjectType::Undefined);
+    let kind = rename.rename_type();
     if kind == ObjectType::ObjectSchema {
         let (schema, new_schema) = (rename.subname.clone(), rename.newname.clone());
         plan.effects.push(Effect::RenameSchema { schema, new_schema });

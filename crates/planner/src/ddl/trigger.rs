@@ -236,10 +236,9 @@ pub(super) fn switch(alter: &AlterTableStmt, table: &Relation, plan: &mut DdlPla
     let mut alter = alter.clone();
     let (mut is_changed, mut switches) = (false, false);
     for command in alter.cmds.iter_mut().filter_map(|node| node.get_mut::<AlterTableCmd>()) {
-        let kind = AlterTableType::try_from(command.subtype).unwrap_or(Type::Undefined);
         let is_captured = is_captured(table, &command.name);
         switches |= (Type::AtEnableTrig as i32..=Type::AtDisableTrigUser as i32).contains(&command.subtype);
-        match kind {
+        match command.subtype() {
             Type::AtEnableTrig | Type::AtDisableTrig if is_captured => {
                 command.name = captured_name(&command.name)?;
                 is_changed = true;

@@ -118,13 +118,13 @@ impl NewTable {
                 _ => tree::names_of(names),
             }
         };
-        match ConstrType::try_from(constraint.contype) {
-            Ok(kind @ (ConstrType::ConstrPrimary | ConstrType::ConstrUnique)) if constraint.indexname.is_empty() => {
+        match constraint.contype() {
+            kind @ (ConstrType::ConstrPrimary | ConstrType::ConstrUnique) if constraint.indexname.is_empty() => {
                 self.unique
                     .push(NewUnique { columns: own(&constraint.keys), primary: kind == ConstrType::ConstrPrimary });
             }
-            Ok(ConstrType::ConstrExclusion) => self.has_exclusion = true,
-            Ok(ConstrType::ConstrForeign) => {
+            ConstrType::ConstrExclusion => self.has_exclusion = true,
+            ConstrType::ConstrForeign => {
                 let columns = own(&constraint.fk_attrs);
                 self.foreign_keys.push(self.foreign_key(ctx, constraint, columns)?);
             }

@@ -26,11 +26,11 @@ pub(super) fn classify(sql: &str, node: &NodeEnum) -> Result<StatementKind> {
         NodeEnum::VariableSetStmt(set) => Kind::Set(variable(set)?),
         NodeEnum::VariableShowStmt(show) => Kind::Show(show.name.to_lowercase()),
         NodeEnum::ConstraintsSetStmt(_) => Kind::Constraints,
-        NodeEnum::DiscardStmt(discard) => Kind::Discard(match protobuf::DiscardMode::try_from(discard.target) {
-            Ok(protobuf::DiscardMode::DiscardAll) => Discard::All,
-            Ok(protobuf::DiscardMode::DiscardPlans) => Discard::Plans,
-            Ok(protobuf::DiscardMode::DiscardSequences) => Discard::Sequences,
-            Ok(protobuf::DiscardMode::DiscardTemp) => Discard::Temp,
+        NodeEnum::DiscardStmt(discard) => Kind::Discard(match discard.target() {
+            protobuf::DiscardMode::DiscardAll => Discard::All,
+            protobuf::DiscardMode::DiscardPlans => Discard::Plans,
+            protobuf::DiscardMode::DiscardSequences => Discard::Sequences,
+            protobuf::DiscardMode::DiscardTemp => Discard::Temp,
             _ => return Err(refused("this form of DISCARD")),
         }),
         NodeEnum::PrepareStmt(p) => prepare(sql, p)?,
@@ -153,19 +153,19 @@ fn refused(what: &str) -> PgError {
 fn transaction(t: &TransactionStmt) -> Result<Transaction> {
     let name = t.savepoint_name.clone();
     let gid = t.gid.clone();
-    Ok(match TransactionStmtKind::try_from(t.kind) {
-        Ok(TransactionStmtKind::TransStmtBegin | TransactionStmtKind::TransStmtStart) => {
+    Ok(match t.kind() {
+        TransactionStmtKind::TransStmtBegin | TransactionStmtKind::TransStmtStart => {
             Transaction::Begin(modes(&t.options)?)
         }
-        Ok(TransactionStmtKind::TransStmtCommit) => Transaction::Commit { chain: t.chain },
-        Ok(TransactionStmtKind::TransStmtRollback) => Transaction::Rollback { chain: t.chain },
-        Ok(TransactionStmtKind::TransStmtSavepoint) => Transaction::Savepoint(name),
-        Ok(TransactionStmtKind::TransStmtRelease) => Transaction::Release(name),
-        Ok(TransactionStmtKind::TransStmtRollbackTo) => Transaction::RollbackTo(name),
-        Ok(TransactionStmtKind::TransStmtPrepare) => Transaction::Prepare(gid),
-        Ok(TransactionStmtKind::TransStmtCommitPrepared) => Transaction::CommitPrepared(gid),
-        Ok(TransactionStmtKind::TransStmtRollbackPrepared) => Transaction::RollbackPrepared(gid),
-        Ok(TransactionStmtKind::Undefined) | Err(_) => return Err(refused("this transaction statement")),
+        TransactionStmtKind::TransStmtCommit => Transaction::Commit { chain: t.chain },
+        TransactionStmtKind::TransStmtRollback => Transaction::Rollback { chain: t.chain },
+        TransactionStmtKind::TransStmtSavepoint => Transaction::Savepoint(name),
+        TransactionStmtKind::TransStmtRelease => Transaction::Release(name),
+        TransactionStmtKind::TransStmtRollbackTo => Transaction::RollbackTo(name),
+        TransactionStmtKind::TransStmtPrepare => Transaction::Prepare(gid),
+        TransactionStmtKind::TransStmtCommitPrepared => Transaction::CommitPrepared(gid),
+        TransactionStmtKind::TransStmtRollbackPrepared => Transaction::RollbackPrepared(gid),
+        TransactionStmtKind::Undefined => return Err(refused("this transaction statement")),
     })
 }
 
@@ -187,20 +187,18 @@ fn modes(options: &[Node]) -> Result<TransactionModes> {
 fn variable(set: &VariableSetStmt) -> Result<SetStatement> {
     let name = set.name.to_lowercase();
     let values = || set.args.iter().map(argument).collect::<Result<Vec<String>>>();
-    Ok(match VariableSetKind::try_from(set.kind) {
-        Ok(VariableSetKind::VarSetValue) => SetStatement::Value { name, values: values()?, local: set.is_local },
-        Ok(VariableSetKind::VarSetDefault) => SetStatement::Default { name, local: set.is_local },
-        Ok(VariableSetKind::VarReset) => SetStatement::Reset(name),
-        Ok(VariableSetKind::VarResetAll) => SetStatement::ResetAll,
-        Ok(VariableSetKind::VarSetMulti) => match set.name.as_str() {
+    Ok(match set.kind() {
+        VariableSetKind::VarSetValue => SetStatement::Value { name, values: values()?, local: set.is_local },
+        VariableSetKind::VarSetDefault => SetStatement::Default { name, local: set.is_local },
+        VariableSetKind::VarReset => SetStatement::Reset(name),
+        VariableSetKind::VarResetAll => SetStatement::ResetAll,
+        VariableSetKind::VarSetMulti => match set.name.as_str() {
             "TRANSACTION" => SetStatement::Transaction(modes(&set.args)?),
             "SESSION CHARACTERISTICS" => SetStatement::SessionCharacteristics(modes(&set.args)?),
             "TRANSACTION SNAPSHOT" => SetStatement::Snapshot(values()?.pop().unwrap_or_default()),
             other => return Err(refused(&format!("SET {other}"))),
         },
-        Ok(VariableSetKind::VarSetCurrent | VariableSetKind::Undefined) | Err(_) => {
-            return Err(refused("SET … FROM CURRENT"));
-        }
+        VariableSetKind::VarSetCurrent | VariableSetKind::Undefined => return Err(refused("SET … FROM CURRENT")),
     })
 }
 
@@ -314,12 +312,12 @@ fn declare(sql: &str, declare: &DeclareCursorStmt) -> Result<DeclareCursor> {
 }
 
 fn fetch(fetch: &FetchStmt) -> Result<Fetch> {
-    let direction = match protobuf::FetchDirection::try_from(fetch.direction) {
-        Ok(protobuf::FetchDirection::FetchForward) => FetchDirection::Forward,
-        Ok(protobuf::FetchDirection::FetchBackward) => FetchDirection::Backward,
-        Ok(protobuf::FetchDirection::FetchAbsolute) => FetchDirection::Absolute,
-        Ok(protobuf::FetchDirection::FetchRelative) => FetchDirection::Relative,
-        Ok(protobuf::FetchDirection::Undefined) | Err(_) => return Err(refused("this form of FETCH")),
+    let direction = match fetch.direction() {
+        protobuf::FetchDirection::FetchForward => FetchDirection::Forward,
+        protobuf::FetchDirection::FetchBackward => FetchDirection::Backward,
+        protobuf::FetchDirection::FetchAbsolute => FetchDirection::Absolute,
+        protobuf::FetchDirection::FetchRelative => FetchDirection::Relative,
+        protobuf::FetchDirection::Undefined => return Err(refused("this form of FETCH")),
     };
     Ok(Fetch { cursor: fetch.portalname.clone(), is_move: fetch.ismove, direction, count: fetch.how_many })
 }

@@ -49,7 +49,7 @@ fn qualify(node: &mut Node) -> Result<bool> {
 
 fn qualify_operator(expression: &mut AExpr) -> Result<()> {
     use AExprKind as Kind;
-    match AExprKind::try_from(expression.kind).unwrap_or(Kind::Undefined) {
+    match expression.kind() {
         Kind::AexprOp | Kind::AexprOpAny | Kind::AexprOpAll => {}
         // `=` or `<>`, and a list.
         Kind::AexprIn => {

@@ -169,8 +169,8 @@ fn children(select: &SelectStmt) -> Result<Vec<(&SelectStmt, Place)>> {
     select.walk(&mut |node| {
         match node {
             Ref::SubLink(link) => {
-                let place = match SubLinkType::try_from(link.sub_link_type) {
-                    Ok(SubLinkType::ExistsSublink | SubLinkType::AnySublink) => Place::Exists,
+                let place = match link.sub_link_type() {
+                    SubLinkType::ExistsSublink | SubLinkType::AnySublink => Place::Exists,
                     _ => Place::Value,
                 };
                 if let Some(sub) = link.subselect.get::<SelectStmt>() {
@@ -335,15 +335,15 @@ impl Level {
                         && !ctx.has_user_operator(op)
                 });
                 let kind_is_plain = matches!(
-                    AExprKind::try_from(e.kind),
-                    Ok(AExprKind::AexprOp
+                    e.kind(),
+                    AExprKind::AexprOp
                         | AExprKind::AexprIn
                         | AExprKind::AexprOpAny
                         | AExprKind::AexprOpAll
                         | AExprKind::AexprLike
                         | AExprKind::AexprIlike
                         | AExprKind::AexprBetween
-                        | AExprKind::AexprNotBetween)
+                        | AExprKind::AexprNotBetween
                 );
                 builtin
                     && kind_is_plain

@@ -192,7 +192,7 @@ pub(crate) fn in_list(condition: &Node) -> Option<(&Node, &[Node])> {
     if tree::own_name(&e.name) != Some("=") {
         return None;
     }
-    match (AExprKind::try_from(e.kind).ok()?, right.node.as_ref()?) {
+    match (e.kind(), right.node.as_ref()?) {
         (AExprKind::AexprIn, NodeEnum::List(list)) => Some((left, &list.items)),
         (AExprKind::AexprOpAny, NodeEnum::AArrayExpr(array)) => Some((left, &array.elements)),
         _ => None,

@@ -292,9 +292,7 @@ fn is_value(link: &protobuf::SubLink) -> bool {
 /// `a IN (b, c)` and its kin may not look at all of their parts.
 fn is_by_turns(e: &protobuf::AExpr) -> bool {
     use AExprKind::{AexprBetween, AexprBetweenSym, AexprIn, AexprNotBetween, AexprNotBetweenSym};
-    [AexprIn, AexprBetween, AexprNotBetween, AexprBetweenSym, AexprNotBetweenSym]
-        .iter()
-        .any(|kind| e.kind == *kind as i32)
+    matches!(e.kind(), AexprIn | AexprBetween | AexprNotBetween | AexprBetweenSym | AexprNotBetweenSym)
 }
 
 /// Nothing that has to be computed with the rows.

@@ -250,8 +250,7 @@ fn is_only_asked(query: &SelectStmt, block: &Block) -> Result<bool> {
                 places += usize::from(block.originals.iter().any(is_select));
             }
             Ref::SubLink(link) if link.subselect.as_deref().is_some_and(is_block) => {
-                let kind = SubLinkType::try_from(link.sub_link_type);
-                asked += usize::from(matches!(kind, Ok(SubLinkType::AnySublink | SubLinkType::AllSublink)));
+                asked += usize::from(matches!(link.sub_link_type(), SubLinkType::AnySublink | SubLinkType::AllSublink));
             }
             _ => {}
         }

@@ -278,9 +278,9 @@ fn question(condition: &Node) -> Option<(&SubLink, bool)> {
         _ => (condition, false),
     };
     let link = condition.get::<SubLink>()?;
-    match SubLinkType::try_from(link.sub_link_type) {
-        Ok(SubLinkType::ExistsSublink | SubLinkType::AnySublink) => Some((link, negated)),
-        Ok(SubLinkType::AllSublink) => Some((link, !negated)),
+    match link.sub_link_type() {
+        SubLinkType::ExistsSublink | SubLinkType::AnySublink => Some((link, negated)),
+        SubLinkType::AllSublink => Some((link, !negated)),
         _ => None,
     }
 }

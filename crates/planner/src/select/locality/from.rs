@@ -181,7 +181,7 @@ impl Analyzer<'_> {
         region: &mut Region<'t>,
         env: &Env<'_>,
     ) -> Local<()> {
-        let kind = JoinType::try_from(join.jointype).unwrap_or(JoinType::Undefined);
+        let kind = join.jointype();
         let (Some(left), Some(right)) = (join.larg.as_deref(), join.rarg.as_deref()) else {
             return not_local("half a join");
         };

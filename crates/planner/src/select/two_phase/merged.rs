@@ -108,14 +108,12 @@ fn row_count(clause: &Option<Box<Node>>) -> Option<Option<RowCount>> {
 }
 
 fn merge_key(by: &SortBy, at: usize, of: KeyType) -> Option<MergeKey> {
-    let direction = SortByDir::try_from(by.sortby_dir).ok()?;
-    let nulls = SortByNulls::try_from(by.sortby_nulls).ok()?;
-    let descending = match direction {
+    let descending = match by.sortby_dir() {
         SortByDir::SortbyDefault | SortByDir::SortbyAsc => false,
         SortByDir::SortbyDesc => true,
         SortByDir::SortbyUsing | SortByDir::Undefined => return None,
     };
-    let nulls_first = match nulls {
+    let nulls_first = match by.sortby_nulls() {
         SortByNulls::SortbyNullsDefault => descending,
         SortByNulls::SortbyNullsFirst => true,
         SortByNulls::SortbyNullsLast => false,
