@@ -40,11 +40,11 @@ impl Planner for Driver {
         let inlined = rewrite::inline::inline(ctx, statement, true)?
             .map(|inlined| rewrite::whole_rows::of_inlined(ctx, inlined))
             .transpose()?;
-        let inlined = inlined.map(|inlined| Statement { is_rewritten: statement.is_rewritten, ..inlined });
+        let inlined = inlined.map(|inlined| inlined.in_place_of(statement));
         let statement = inlined.as_ref().unwrap_or(statement);
         ctx.session.stop.check()?;
         let expanded = views::without_temporary(ctx, statement)?;
-        let expanded = expanded.map(|expanded| Statement { is_rewritten: statement.is_rewritten, ..expanded });
+        let expanded = expanded.map(|expanded| expanded.in_place_of(statement));
         let statement = expanded.as_ref().unwrap_or(statement);
         if !statement.is_rewritten
             && let Some(rewritten) = rewrite::rules::plan(ctx, statement)?

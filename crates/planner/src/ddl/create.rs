@@ -133,7 +133,7 @@ pub(super) fn qualified(ctx: &Context<'_>, name: &RangeVar) -> Result<(String, S
 
 /// What the table inherits from, or is a partition of.
 fn parents(ctx: &Context<'_>, create: &CreateStmt) -> Result<Vec<Arc<Relation>>> {
-    create.inh_relations.iter().filter_map(super::range_var).map(|name| parent(ctx, name)).collect()
+    create.inh_relations.iter().filter_map(Node::get).map(|name| parent(ctx, name)).collect()
 }
 
 /// Where a child's rows go: where its parents' do. Parents that lie in different ways become replicated first, if nobody chose how they lie.

@@ -72,7 +72,7 @@ fn plan_node(ctx: &Context<'_>, statement: &Statement, node: &NodeEnum) -> Resul
             Ok(Plan::Cluster(Box::new(ClusterCommand::DropDatabase { name, missing_ok, force, sql })))
         }
         NodeEnum::TruncateStmt(truncate) => {
-            let mut names = truncate.relations.iter().filter_map(range_var);
+            let mut names = truncate.relations.iter().filter_map(Node::get::<RangeVar>);
             names.try_for_each(|name| code::check_truncate(ctx, name))?;
             let rest = |relations| NodeEnum::TruncateStmt(TruncateStmt { relations, ..truncate.clone() });
             ddl.on_listed(&truncate.relations, DdlKind::Data, rest).map(boxed)
@@ -267,10 +267,6 @@ fn temporary(ctx: &Context<'_>, statement: &Statement, kind: DdlKind) -> DdlPlan
     DdlPlan { temporary: true, ..as_it_stands(statement, vec![ctx.home()], kind) }
 }
 
-fn range_var(node: &Node) -> Option<&RangeVar> {
-    node.get::<RangeVar>()
-}
-
 /// All datanodes, the primary first: every DDL locks in the same order.
 fn everywhere(ctx: &Context<'_>) -> Vec<NodeId> {
     ctx.primary_first(ctx.catalog.all_nodes())
@@ -339,10 +335,10 @@ impl Ddl<'_> {
 
     /// TRUNCATE and LOCK of a list of tables, some of which may be temporary.
     fn on_listed(&self, tables: &[Node], kind: DdlKind, rest: impl FnOnce(Vec<Node>) -> NodeEnum) -> Result<DdlPlan> {
-        let is_other = |table: &&Node| range_var(table).is_some_and(|name| !is_temporary(self.ctx, name));
+        let is_other = |table: &&Node| table.get::<RangeVar>().is_some_and(|name| !is_temporary(self.ctx, name));
         let others: Vec<Node> = tables.iter().filter(is_other).cloned().collect();
         let is_mixed = !others.is_empty() && others.len() < tables.len();
-        let names: Vec<&RangeVar> = if is_mixed { &others } else { tables }.iter().filter_map(range_var).collect();
+        let names: Vec<&RangeVar> = if is_mixed { &others } else { tables }.iter().filter_map(Node::get).collect();
         let plan = self.relations(&names, kind)?;
         if is_mixed { beside_temporary(plan, &rest(others.clone())) } else { Ok(plan) }
     }
@@ -408,7 +404,7 @@ impl Ddl<'_> {
 
     fn drop(&self, drop: &pg_query::protobuf::DropStmt) -> Result<Plan> {
         use ObjectType::{ObjectForeignTable, ObjectIndex, ObjectMatview, ObjectSequence, ObjectTable, ObjectView};
-        let kind = ObjectType::try_from(drop.remove_type).unwrap_or(ObjectType::Undefined);
+        let kind = drop.remove_type();
         if [ObjectType::ObjectEventTrigger, ObjectType::ObjectAccessMethod].contains(&kind) {
             return Err(PgError::unsupported("DROP of an object that the cluster does not manage")
                 .hint("Drop it on each datanode."));

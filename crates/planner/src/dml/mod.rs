@@ -37,7 +37,7 @@ pub use set_default::sets_default;
 pub(crate) use set_default::written_out;
 pub use stage::identity;
 pub(crate) use stage::{definition, next_identity, stored_columns};
-pub(crate) use update::{changing_targets, check_key, delete, update};
+pub(crate) use update::{changing_targets, check_key, delete, is_column, update};
 
 pub(crate) use view::{one_view_down, table_behind, table_under, through_view};
 

@@ -11,8 +11,7 @@ impl StagedDml {
         names.extend(["loxo_table".to_owned(), "loxo_ctid".to_owned()]);
         names.extend(self.returned.iter().map(|column| column.name.clone()));
         let of_node = node.map(|node| format!(" AND loxo_node OPERATOR(pg_catalog.=) {}", node.0)).unwrap_or_default();
-        let table = STAGE;
-        format!("SELECT {} FROM {table} WHERE loxo_action OPERATOR(pg_catalog.=) {action}{of_node}", names.join(", "))
+        format!("SELECT {} FROM {STAGE} WHERE loxo_action OPERATOR(pg_catalog.=) {action}{of_node}", names.join(", "))
     }
 
     fn address_types(&self) -> Vec<&str> {

@@ -133,10 +133,10 @@ fn is_pinned_alike(ctx: &Context<'_>, target: &ResTarget, alias: &str, condition
 }
 
 /// Is it this column of the table that the statement calls so?
-fn is_column(node: &Node, alias: &str, name: &str) -> bool {
-    node.get::<ColumnRef>().is_some_and(|column| match tree::names_of(&column.fields).as_slice() {
-        [only] => only == name,
-        [table, last] => table == alias && last == name,
+pub(crate) fn is_column(node: &Node, alias: &str, name: &str) -> bool {
+    node.get::<ColumnRef>().is_some_and(|column| match column.fields.as_slice() {
+        [own] => tree::text_of(own) == Some(name),
+        [table, own] => tree::text_of(table) == Some(alias) && tree::text_of(own) == Some(name),
         _ => false,
     })
 }
@@ -175,9 +175,7 @@ impl Write<'_> {
         }
         let part = match (self.part(), &target) {
             (Ok(part), _) => part,
-            (Err(Not::Local(reason)), Target::Table(relation)) => {
-                return self.change(relation, &reason);
-            }
+            (Err(Not::Local(reason)), Target::Table(relation)) => return self.change(relation, &reason),
             (Err(Not::Local(reason)), Target::Home) => {
                 let gather = select::fallback(self.ctx, self.tree, facts, &reason)?;
                 return Ok(Plan::Gather(Gather { writes: true, ..gather }));
@@ -261,7 +259,7 @@ impl Write<'_> {
         };
         let mut from = vec![tree::node(NodeEnum::RangeVar(self.name.clone()))];
         from.extend(self.others.iter().cloned());
-        let draft = Draft {
+        Draft {
             ctx: self.ctx,
             statement: self.statement,
             command: self.command,
@@ -273,8 +271,8 @@ impl Write<'_> {
             returning: tree::returning_of(self.tree),
             clauses: vec![Clause { kind, matched: true, condition: None, values }],
             reason,
-        };
-        draft.plan()
+        }
+        .plan()
     }
 }
 

@@ -5,9 +5,8 @@ use std::fmt::{Formatter, Result};
 use catalog::NodeId;
 
 use crate::plan::{
-    CopySource, DdlPlan, Effect, Elsewhere, Exchange, ExchangePlan, Gather, Index, Input, InsertStaged, KeyForm,
-    KeySource, MapRequest, Merge, MergeKey, Placement, Plan, Redistribute, Route, RowCount, SequencedCtes, Stage,
-    StagedDml,
+    CopySource, DdlPlan, Effect, Elsewhere, ExchangePlan, Gather, Index, Input, InsertStaged, KeyForm, KeySource,
+    MapRequest, Merge, MergeKey, Placement, Plan, Redistribute, Route, RowCount, SequencedCtes, Stage, StagedDml,
 };
 use crate::plan::{OfStatement, Routine, RoutineCall, RowCall, STAGE, Step};
 
@@ -35,17 +34,13 @@ pub(crate) fn write_at(f: &mut Formatter<'_>, plan: &Plan, depth: usize) -> Resu
             let names: Vec<&str> = p.columns.iter().map(|c| c.name.as_str()).collect();
             writeln!(f, "{pad}CopyFrom {} ({})", p.target.qualified_name(), names.join(", "))?;
             writeln!(f, "{pad}  route: {}", route(&p.route))?;
-            if let Some(text) = &p.where_sql {
-                writeln!(f, "{pad}  where: {text}")?;
-            }
-            if let Some(copies) = &p.copies {
-                writeln!(f, "{pad}  rows to {}", list(&copies.others))?;
-            }
-            p.stage.as_ref().map_or(Ok(()), |stage| write_stage(f, stage, &pad))
+            p.where_sql.iter().try_for_each(|text| writeln!(f, "{pad}  where: {text}"))?;
+            p.copies.iter().try_for_each(|copies| writeln!(f, "{pad}  rows to {}", list(&copies.others)))?;
+            p.stage.iter().try_for_each(|stage| write_stage(f, stage, &pad))
         }
         Plan::CopyHome(p) => {
             writeln!(f, "{pad}CopyHome on {}: {}", p.node.0, p.what)?;
-            p.where_sql.as_ref().map_or(Ok(()), |text| writeln!(f, "{pad}  where: {text}"))
+            p.where_sql.iter().try_for_each(|text| writeln!(f, "{pad}  where: {text}"))
         }
         Plan::CopyTo(p) => match &p.source {
             CopySource::One { nodes, what } => writeln!(f, "{pad}CopyTo from {}: {what}", one_of(nodes)),
@@ -150,7 +145,11 @@ fn write_exchange_plan(f: &mut Formatter<'_>, exchange_plan: &ExchangePlan, dept
         writeln!(f, "{pad}  {} beside {}\n{pad}    {}", local_copy.table, list(&local_copy.nodes), local_copy.sql)?;
         write_indexes(f, &local_copy.table, &local_copy.indexes, &pad)?;
     }
-    exchange_plan.exchanges.iter().try_for_each(|exchange| write_exchange(f, exchange, &pad))?;
+    for exchange in &exchange_plan.exchanges {
+        writeln!(f, "{pad}  {} from {} to {}", exchange.table, list(&exchange.nodes), route(&exchange.route))?;
+        writeln!(f, "{pad}    {}", exchange.sql.text)?;
+        write_indexes(f, &exchange.table, &exchange.indexes, &pad)?;
+    }
     write_at(f, &exchange_plan.last, depth + 1)
 }
 
@@ -190,12 +189,6 @@ fn merge_key(key: &MergeKey) -> String {
     format!("{form}{direction}{nulls}")
 }
 
-fn write_exchange(f: &mut Formatter<'_>, exchange: &Exchange, pad: &str) -> Result {
-    writeln!(f, "{pad}  {} from {} to {}", exchange.table, list(&exchange.nodes), route(&exchange.route))?;
-    writeln!(f, "{pad}    {}", exchange.sql.text)?;
-    write_indexes(f, &exchange.table, &exchange.indexes, pad)
-}
-
 fn write_input(f: &mut Formatter<'_>, input: &Input, pad: &str) -> Result {
     match &input.exchange_plan {
         Some(exchange_plan) => {
@@ -216,9 +209,7 @@ fn write_staged(f: &mut Formatter<'_>, plan: &InsertStaged, pad: &str) -> Result
     plan.inputs.iter().try_for_each(|input| write_input(f, input, pad))?;
     write_stage(f, &plan.stage, pad)?;
     writeln!(f, "{pad}  route: {}", route(&plan.stage.route))?;
-    if let Some(direct) = &plan.direct {
-        writeln!(f, "{pad}  or straight: {}", direct.copy_sql)?;
-    }
+    plan.direct.iter().try_for_each(|direct| writeln!(f, "{pad}  or straight: {}", direct.copy_sql))?;
     if !plan.tail.is_empty() {
         writeln!(f, "{pad}  tail: {}", plan.tail)?;
     }
@@ -229,9 +220,8 @@ fn write_staged_dml(f: &mut Formatter<'_>, plan: &StagedDml, pad: &str) -> Resul
     writeln!(f, "{pad}StagedDml {} by way of {}", plan.target.qualified_name(), plan.node.0)?;
     plan.inputs.iter().try_for_each(|input| write_input(f, input, pad))?;
     writeln!(f, "{pad}  stage: {}", crate::create_temp_table(STAGE, &plan.definitions))?;
-    for (fill, action) in plan.fills.iter().zip(&plan.actions) {
-        writeln!(f, "{pad}  {action:?}: {}", fill.text)?;
-    }
+    let mut actions = plan.fills.iter().zip(&plan.actions);
+    actions.try_for_each(|(fill, action)| writeln!(f, "{pad}  {action:?}: {}", fill.text))?;
     writeln!(f, "{pad}  route: {}", route(&plan.route))?;
     plan.rooted.iter().try_for_each(|why| writeln!(f, "{pad}  no row may move: {why}"))?;
     if !plan.returning.is_empty() {
@@ -260,19 +250,17 @@ fn write_stage(f: &mut Formatter<'_>, stage: &Stage, pad: &str) -> Result {
 }
 
 fn write_moves(f: &mut Formatter<'_>, moves: &[Redistribute], pad: &str) -> Result {
-    for moved in moves {
-        writeln!(f, "{pad}Redistribute {} to {}", moved.target.qualified_name(), placement(&moved.placement))?;
-    }
-    Ok(())
+    moves.iter().try_for_each(|moved| {
+        writeln!(f, "{pad}Redistribute {} to {}", moved.target.qualified_name(), placement(&moved.placement))
+    })
 }
 
 fn write_ddl(f: &mut Formatter<'_>, plan: &DdlPlan, pad: &str) -> Result {
     write_moves(f, &plan.moves, pad)?;
     let outside = if plan.outside_transaction { ", outside a transaction" } else { "" };
     writeln!(f, "{pad}Ddl {:?} on {}{outside}\n{pad}  {}", plan.kind, list(&plan.nodes), plan.node_sql)?;
-    match &plan.elsewhere {
-        Elsewhere::Same => {}
-        Elsewhere::Without(sql) | Elsewhere::Copied { sql, .. } => writeln!(f, "{pad}  elsewhere {sql}")?,
+    if let Elsewhere::Without(sql) | Elsewhere::Copied { sql, .. } = &plan.elsewhere {
+        writeln!(f, "{pad}  elsewhere {sql}")?;
     }
     for effect in &plan.effects {
         match effect {
@@ -282,13 +270,8 @@ fn write_ddl(f: &mut Formatter<'_>, plan: &DdlPlan, pad: &str) -> Result {
             other => writeln!(f, "{pad}  {other:?}")?,
         }
     }
-    for notice in &plan.notices {
-        writeln!(f, "{pad}  notice: {}", notice.message())?;
-    }
-    if let Some(sql) = &plan.follow_up {
-        writeln!(f, "{pad}  then {sql}")?;
-    }
-    Ok(())
+    plan.notices.iter().try_for_each(|notice| writeln!(f, "{pad}  notice: {}", notice.message()))?;
+    plan.follow_up.iter().try_for_each(|sql| writeln!(f, "{pad}  then {sql}"))
 }
 
 fn writes(writes: bool) -> &'static str {

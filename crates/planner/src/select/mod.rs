@@ -107,15 +107,14 @@ fn local_plan(ctx: &Context<'_>, statement: &Statement, select: &SelectStmt, fac
         return set_operation(ctx, &mut analyzer, statement, select, &env, facts);
     }
     let body = analyzer.body(select, &env)?;
-    let split = match &body.part {
-        RowDistribution::Partitioned(split) => split.clone(),
-        whole => return whole_plan(ctx, statement, whole, facts),
+    let RowDistribution::Partitioned(split) = &body.part else {
+        return whole_plan(ctx, statement, &body.part, facts);
     };
-    check_split(ctx, select, facts, &split)?;
-    let unfinished = analyzer.incomplete(select, &body, &split)?;
+    check_split(ctx, select, facts, split)?;
+    let unfinished = analyzer.incomplete(select, &body, split)?;
     // A regclass is a number to a client that reads binary results: it shall be the home node's.
     if unfinished.is_none() && !tree::is_ordered(select) && !facts.names_table {
-        return Ok(scatter(split.nodes, statement, facts));
+        return Ok(scatter(split.nodes.clone(), statement, facts));
     }
     if let (true, Some(what)) = (facts.locking, unfinished) {
         let error = PgError::unsupported(format!("FOR UPDATE or FOR SHARE with {what}"))
@@ -123,7 +122,7 @@ fn local_plan(ctx: &Context<'_>, statement: &Statement, select: &SelectStmt, fac
         return Err(Not::Refused(error));
     }
     let reason = unfinished.unwrap_or("ORDER BY or LIMIT over rows of several nodes");
-    let separated = two_phase::separated(ctx, &analyzer, select, &body, &split, unfinished.is_none())?;
+    let separated = two_phase::separated(ctx, &analyzer, select, &body, split, unfinished.is_none())?;
     match separated.map(|planned| planned.gather(ctx, split.nodes.clone())).transpose()? {
         Some(gather) if !facts.has_what_functions_read(ctx.home()) && calls_in_last(ctx, &gather)? => {
             Err(Not::Local(reason.to_owned()))
@@ -217,9 +216,8 @@ fn set_operation(
 ) -> Result<Plan, Not> {
     let mut inner = shape::below_order(select);
     let block = analyzer.block(&inner, env)?;
-    let split = match &block.part {
-        RowDistribution::Partitioned(split) => split.clone(),
-        whole => return whole_plan(ctx, statement, whole, facts),
+    let RowDistribution::Partitioned(split) = block.part else {
+        return whole_plan(ctx, statement, &block.part, facts);
     };
     check_split(ctx, select, facts, &split)?;
     if !tree::is_ordered(select) && !facts.names_table {

@@ -84,10 +84,7 @@ pub(crate) fn gives_sets_in_order(ctx: &Context<'_>, select: &SelectStmt) -> Res
     if select.sort_clause.is_empty() || !select.distinct_clause.is_empty() {
         return Ok(false);
     }
-    let mut sets = Vec::with_capacity(select.target_list.len());
-    for target in &select.target_list {
-        sets.push(has_set(ctx, target)?);
-    }
+    let sets = select.target_list.iter().map(|target| has_set(ctx, target)).collect::<Result<Vec<_>>>()?;
     if !sets.contains(&true) {
         return Ok(false);
     }

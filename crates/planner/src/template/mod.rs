@@ -34,7 +34,7 @@ use pg_query::protobuf::{AExpr, AExprKind, ColumnRef, FuncCall, InsertStmt, List
 use pg_query::{Node, NodeEnum};
 
 use crate::context::{Context, Named};
-use crate::dml::check_key;
+use crate::dml::{check_key, is_column};
 use crate::facts::clock;
 use crate::facts::constant::{self, Constant};
 use crate::facts::{effects::leavings, functions::facts};
@@ -465,15 +465,6 @@ fn defaults_of<'a>(insert: &'a InsertStmt, relation: &'a Relation) -> impl Itera
 
 fn plain_column(target: &Node) -> Option<&str> {
     target.get::<ResTarget>().filter(|target| target.indirection.is_empty()).map(|target| target.name.as_str())
-}
-
-fn is_column(node: &Node, alias: &str, name: &str) -> bool {
-    let Some(column) = node.get::<ColumnRef>() else { return false };
-    match column.fields.as_slice() {
-        [own] => tree::text_of(own) == Some(name),
-        [table, own] => tree::text_of(table) == Some(alias) && tree::text_of(own) == Some(name),
-        _ => false,
-    }
 }
 
 /// How often a column of this name, or a whole row that may hold it, is mentioned.

@@ -35,19 +35,14 @@ pub(super) fn sequenced(ctx: &Context<'_>, statement: &Statement, with: &WithCla
     let mut planner = Planner { ctx, parts: &parts, written: HashSet::new(), nodes: BTreeSet::from([ctx.home()]) };
     let steps = order.iter().map(|number| planner.step(*number)).collect::<Result<Vec<_>>>()?;
     let mut written: Vec<String> = Vec::new();
-    for part in &parts {
-        if let Some(target) = target_of(&part.query) {
-            match ctx.resolve(target)? {
-                Named::Distributed(relation) => written.push(relation.qualified_name()),
-                Named::View(view) => {
-                    return Err(PgError::unsupported(format!(
-                        "a change of view \"{}\" beside others in WITH",
-                        view.name
-                    ))
+    for target in parts.iter().filter_map(|part| target_of(&part.query)) {
+        match ctx.resolve(target)? {
+            Named::Distributed(relation) => written.push(relation.qualified_name()),
+            Named::View(view) => {
+                return Err(PgError::unsupported(format!("a change of view \"{}\" beside others in WITH", view.name))
                     .hint("Change the table under the view."));
-                }
-                Named::Home(_) => {}
             }
+            Named::Home(_) => {}
         }
     }
     written.sort_unstable();

@@ -110,9 +110,7 @@ impl Search<'_> {
         if !last.distinct_clause.is_empty() {
             lists.push(shape::distinct_expressions(last));
         }
-        for window in shape::windows(last)? {
-            lists.push(window.unwrap_or_default());
-        }
+        lists.extend(shape::windows(last)?.into_iter().map(Option::unwrap_or_default));
         let is_common = |column: &&Column| {
             lists.iter().all(|list| list.iter().any(|item| tree::bare_name(item) == Some(&column.name)))
         };
