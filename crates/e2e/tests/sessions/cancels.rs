@@ -149,6 +149,15 @@ fn what_was_cancelled_before_it_began_has_not_happened() {
     }
     datanodes[1].run(&format!("ROLLBACK PREPARED {IN_DOUBT}")).expect("its end");
     client.run(&format!("UPDATE t SET v = v + 1 WHERE k = {here}")).unwrap();
+
+    // What BEGIN without a Sync counts on, should a cancel hit BEGIN itself: the server drops the statement that follows.
+    let [_, datanode] = &mut datanodes;
+    let bind = b"\0missing\0\0\0\0\0\0\0".as_slice();
+    let update = format!("UPDATE t SET v = 9 WHERE k = {here}\0");
+    datanode.send_messages(&[(b'B', bind), (b'E', b"\0\0\0\0\0"), (b'Q', update.as_bytes()), (b'S', b"")]).unwrap();
+    let answers = datanode.wait().unwrap();
+    assert!(answers.len() == 1 && answers[0].error.is_some(), "{answers:?}");
+    assert_eq!(datanode.scalar(&format!("SELECT v FROM t WHERE k = {here}")).unwrap(), "1");
 }
 
 fn cancel(test: &Test, number: usize) {

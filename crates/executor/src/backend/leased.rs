@@ -65,13 +65,10 @@ pub(crate) struct LeasedConnection {
     pub(crate) settled: Option<u64>,
     /// How many the session leased before.
     pub(crate) earlier: u64,
-    /// ReadyForQuery that were queued before the statement and are to be read first.
-    preamble: u32,
-    /// Own statements after those, without a Sync: if one of them fails, the server drops the statement that follows. A Sync is
-    /// counted as owed for them, until their answers are read.
-    ahead: u32,
-    /// BEGIN is among all that, and not answered yet.
-    begins: bool,
+    /// What was queued before the statement, and is to be read first.
+    preamble: VecDeque<Ahead>,
+    /// A Sync is counted as owed for a BEGIN in it that has none, until that is answered or covered by another.
+    owes_sync: bool,
     /// Statements of this transaction have not waited at a read barrier: COMMIT has to.
     pub(crate) owes_read_barrier: bool,
     /// Own statements whose answers come before that of the statement, without a ReadyForQuery.
@@ -118,6 +115,15 @@ pub(crate) struct Replay {
     pub(crate) is_foreign: bool,
 }
 
+/// Something that was queued before a statement.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Ahead {
+    /// [`Own::Begin`], without a Sync.
+    Begin,
+    /// Up to a ReadyForQuery.
+    Answer,
+}
+
 impl LeasedConnection {
     pub(crate) async fn replay(&mut self, replay: &Replay) -> Result<()> {
         let connection = &mut self.link.connection;
@@ -138,9 +144,8 @@ impl LeasedConnection {
             link,
             begun: false,
             settled: None,
-            preamble: 0,
-            ahead: 0,
-            begins: false,
+            preamble: VecDeque::new(),
+            owes_sync: false,
             own_answers: 0,
             owes_read_barrier: false,
             asked_whether_wrote: false,
@@ -162,29 +167,33 @@ impl LeasedConnection {
         }
     }
 
-    /// Queues own statements ahead of the next one, which is to be one of the extended protocol if `merged`, and which the server
-    /// drops if they fail: after a BEGIN that was cancelled it would be a transaction by itself.
-    pub(crate) fn queue_own(&mut self, own: &[Own], merged: bool) {
+    /// Queues own statements ahead of the next one, which is to be one of the extended protocol, in one answer with it.
+    pub(crate) fn queue_merged(&mut self, own: &[Own]) {
         own.iter().for_each(|own| own.queue(&mut self.link.connection));
-        if merged {
-            self.own_answers += own.len() as u32;
-            return;
-        }
-        self.begins |= own.contains(&Own::Begin);
-        if self.ahead == 0 {
-            self.link.connection.owe_sync();
-        }
-        self.ahead += own.len() as u32;
+        self.own_answers += own.len() as u32;
     }
 
     /// Queues an own statement ahead of the next one, in a transaction of its own if there is none.
-    pub(crate) fn queue_own_apart(&mut self, own: Own) {
+    pub(crate) fn queue_apart(&mut self, own: Own) {
         own.queue(&mut self.link.connection);
-        match self.ahead {
-            0 => self.link.connection.sync(),
-            _ => frontend::sync(self.link.connection.out()),
+        self.queue_sync();
+    }
+
+    /// Queues BEGIN ahead of the next statement. It has no Sync, so that the server drops what follows if it fails: that would be a
+    /// transaction by itself.
+    pub(crate) fn queue_begin(&mut self) {
+        Own::Begin.queue(&mut self.link.connection);
+        self.link.connection.owe_sync();
+        self.owes_sync = true;
+        self.preamble.push_back(Ahead::Begin);
+    }
+
+    fn queue_sync(&mut self) {
+        match std::mem::take(&mut self.owes_sync) {
+            true => frontend::sync(self.link.connection.out()),
+            false => self.link.connection.sync(),
         }
-        (self.preamble, self.ahead) = (self.preamble + 1, 0);
+        self.preamble.push_back(Ahead::Answer);
     }
 
     /// Queues what COMMIT wants to know of every node, unless that is done: behind a statement that COMMIT follows at once it
@@ -200,16 +209,15 @@ impl LeasedConnection {
     /// Queues a text ahead of the next statement.
     pub(crate) fn queue_query(&mut self, sql: &str) {
         self.link.connection.query(sql.as_bytes());
-        // Its ReadyForQuery comes after the answers to them.
-        if std::mem::take(&mut self.ahead) > 0 {
+        if std::mem::take(&mut self.owes_sync) {
             self.link.connection.forgive_sync();
         }
-        self.preamble += 1;
+        self.preamble.push_back(Ahead::Answer);
     }
 
     /// Is anything queued before the statement, or not answered?
     pub(crate) fn has_preamble(&self) -> bool {
-        self.preamble > 0 || self.ahead > 0
+        !self.preamble.is_empty()
     }
 
     /// A backend that has lost what was prepared there (DEALLOCATE in a function) is of no use to anyone any more.
@@ -219,36 +227,35 @@ impl LeasedConnection {
         }
     }
 
-    /// Reads the answers to what was queued before the statement. An error is the end of the connection if the server may go on
-    /// dropping what follows. Cancel-safe.
+    /// Reads the answers to what was queued before the statement. If it was BEGIN that failed, the server drops what follows, and the
+    /// connection is of no more use. Cancel-safe.
     pub(crate) async fn skip_preamble(&mut self) -> Result<()> {
-        if self.ahead > 0 && self.link.connection.syncs_owed() == self.preamble + 1 {
+        let answers = self.preamble.iter().filter(|ahead| **ahead == Ahead::Answer).count();
+        if self.owes_sync && self.link.connection.syncs_owed() as usize == answers + 1 {
             // No statement follows.
-            frontend::sync(self.link.connection.out());
-            (self.preamble, self.ahead) = (self.preamble + 1, 0);
+            self.queue_sync();
             self.flush().await?;
         }
-        while self.has_preamble() {
+        while let Some(next) = self.preamble.front() {
             let frame = self.link.connection.recv().await?;
-            match frame.tag {
-                tag::READY_FOR_QUERY => self.preamble = self.preamble.saturating_sub(1),
-                tag::COMMAND_COMPLETE => {
-                    self.begins &= !frame.body.starts_with(b"BEGIN");
-                    if self.preamble == 0 {
-                        self.ahead -= 1;
-                        if self.ahead == 0 {
-                            self.link.connection.forgive_sync();
-                        }
+            match (frame.tag, next) {
+                (tag::READY_FOR_QUERY, Ahead::Answer) => drop(self.preamble.pop_front()),
+                (tag::COMMAND_COMPLETE, Ahead::Begin) => {
+                    self.preamble.pop_front();
+                    if std::mem::take(&mut self.owes_sync) {
+                        self.link.connection.forgive_sync();
                     }
                 }
-                tag::BIND_COMPLETE | tag::ROW_DESCRIPTION | tag::DATA_ROW => {}
-                tag::ERROR => {
-                    if self.begins || self.ahead > 0 {
+                (tag::BIND_COMPLETE | tag::COMMAND_COMPLETE | tag::ROW_DESCRIPTION | tag::DATA_ROW, _) => {}
+                (tag::ERROR, next) => {
+                    if *next == Ahead::Begin {
                         self.link.connection.mark_broken();
+                        // Nobody is to wait for an answer that does not come.
+                        self.link.connection.cancel_key().give_up();
                     }
                     return Err(PgError::decode_body(frame.body));
                 }
-                other => return Err(unexpected(other, "the start of a transaction")),
+                (other, _) => return Err(unexpected(other, "the start of a transaction")),
             }
         }
         Ok(())
@@ -256,13 +263,12 @@ impl LeasedConnection {
 
     /// Reads all that is still to come. False: nothing more can be done on this connection.
     pub(crate) async fn drain(&mut self) -> bool {
-        if self.flush().await.is_ok() {
-            // What it or a statement has failed with is known, or nobody asks any more.
+        let _ = self.flush().await;
+        // What has failed is known, or nobody asks any more: with each error there is less to read.
+        while !self.link.connection.is_broken() && self.has_preamble() {
             let _ = self.skip_preamble().await;
         }
         let connection = &mut self.link.connection;
-        let is_drained = !connection.is_broken() && (connection.drain().await.is_ok() || !connection.is_broken());
-        self.preamble = 0;
-        is_drained
+        !connection.is_broken() && (connection.drain().await.is_ok() || !connection.is_broken())
     }
 }

@@ -108,23 +108,22 @@ impl Session {
         let leased = self.links.link(slot)?;
         match commands {
             // Every statement of such a transaction has a snapshot of its own, so the barrier may be one of them.
-            None if in_read_committed && at_once => leased.queue_own(&[Own::ReadBarrier], extended),
-            Some(begin) if begin == BEGIN && at_once && extended => {
-                leased.queue_own(&[Own::Begin, Own::ReadBarrier], true)
+            None if in_read_committed && at_once && extended => leased.queue_merged(&[Own::ReadBarrier]),
+            Some(begin) if begin == BEGIN && extended => {
+                let own = [Own::Begin, Own::ReadBarrier];
+                leased.queue_merged(&own[..if at_once { 2 } else { 1 }]);
             }
             commands => {
                 // What follows may be SET TRANSACTION, which must be the first in its transaction.
                 if at_once {
-                    leased.queue_own_apart(Own::ReadBarrier);
+                    leased.queue_apart(Own::ReadBarrier);
                 }
                 match commands {
-                    Some(begin) if begin == BEGIN => leased.queue_own(&[Own::Begin], extended),
+                    Some(begin) if begin == BEGIN => leased.queue_begin(),
                     Some(commands) => {
-                        leased.queue_own(&[Own::Begin], false);
-                        leased.queue_query(&format!(
-                            "SET TRANSACTION{}",
-                            commands.strip_prefix("BEGIN").unwrap_or_default()
-                        ));
+                        leased.queue_begin();
+                        let modes = commands.strip_prefix("BEGIN").unwrap_or_default();
+                        leased.queue_query(&format!("SET TRANSACTION{modes}"));
                     }
                     None => {}
                 }
