@@ -215,6 +215,11 @@ impl LeasedConnection {
         self.preamble.push_back(Ahead::Answer);
     }
 
+    /// Is a read barrier what comes first?
+    pub(crate) fn waits_first(&self) -> bool {
+        self.preamble.front() == Some(&Ahead::Answer)
+    }
+
     /// Is anything queued before the statement, or not answered?
     pub(crate) fn has_preamble(&self) -> bool {
         !self.preamble.is_empty()
@@ -227,8 +232,8 @@ impl LeasedConnection {
         }
     }
 
-    /// Reads the answers to what was queued before the statement. If it was BEGIN that failed, the server drops what follows, and the
-    /// connection is of no more use. Cancel-safe.
+    /// Reads the answers to what was queued before the statement. If BEGIN has failed, the server drops what follows, and the connection
+    /// is of no more use; nor is it if the barrier ahead of BEGIN has. Cancel-safe.
     pub(crate) async fn skip_preamble(&mut self) -> Result<()> {
         let answers = self.preamble.iter().filter(|ahead| **ahead == Ahead::Answer).count();
         if self.owes_sync && self.link.connection.syncs_owed() as usize == answers + 1 {
@@ -247,10 +252,10 @@ impl LeasedConnection {
                     }
                 }
                 (tag::BIND_COMPLETE | tag::COMMAND_COMPLETE | tag::ROW_DESCRIPTION | tag::DATA_ROW, _) => {}
-                (tag::ERROR, next) => {
-                    if *next == Ahead::Begin {
+                (tag::ERROR, _) => {
+                    // Nobody is to wait for an answer that does not come, nor for a statement that runs on behind its barrier.
+                    if self.preamble.contains(&Ahead::Begin) {
                         self.link.connection.mark_broken();
-                        // Nobody is to wait for an answer that does not come.
                         self.link.connection.cancel_key().give_up();
                     }
                     return Err(PgError::decode_body(frame.body));

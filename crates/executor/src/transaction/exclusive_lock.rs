@@ -137,6 +137,12 @@ impl Session {
         for node in nodes {
             self.acquire(*node, Mode::InBlock).await?;
             self.causality.touch(*node);
+        }
+        // Such a wait is not for the lock, and is not to be cancelled as one.
+        if self.links.of(nodes).any(|(_, leased)| leased.waits_first()) {
+            self.links.opened(nodes).await?;
+        }
+        for node in nodes {
             let leased = self.links.link(*node)?;
             leased.queue_query("SAVEPOINT loxo_alone");
             match asking {
