@@ -1,7 +1,7 @@
 //! Every file of `cases/` and its folders gives on a cluster what it gives on one PostgreSQL: rows, types, tags, notices, errors.
 //!
-//! A run takes every fourth layout of a file, one at least, and one of the two protocols for each: `LOXO_E2E_SEED`, which is printed, says
-//! which; by default it is a fresh one. `LOXO_E2E_ALL=1` (`make cases`) takes every layout by both protocols.
+//! A run takes every fourth layout of a file, one at least, and one of the two protocols for each: `LOXO_E2E_SEED`, which is
+//! printed, says which; by default it is a fresh one. `LOXO_E2E_ALL=1` (`make cases`) takes every layout by both protocols.
 //!
 //! `LOXO_E2E_CASES=join,types` runs only the files whose names contain one of the words, in every layout; `LOXO_E2E_VERBOSE=1`
 //! prints a line a run and at the end the statements that took longest; `LOXO_E2E_BLESS=1` writes the `-- refused` lines of the

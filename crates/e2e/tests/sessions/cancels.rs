@@ -103,7 +103,6 @@ fn a_cancel_request_hits_whom_it_means() {
     nothing_is_left(&test);
 }
 
-/// Sends requests until there have been enough, and then until the victims are done.
 /// A datanode has a transaction in doubt, so whoever has seen another datanode waits there before his statement. Cancelled in that wait
 /// the statement has not happened, in whatever way it was sent.
 #[test]
@@ -160,6 +159,7 @@ fn what_was_cancelled_before_it_began_has_not_happened() {
     assert_eq!(datanode.scalar(&format!("SELECT v FROM t WHERE k = {here}")).unwrap(), "1");
 }
 
+/// Sends requests until there have been enough, and then until the victims are done.
 fn cancel(test: &Test, number: usize) {
     let mut rng = Rng::new(test.seed ^ (number as u64 + 1) << 40);
     let port = test.cluster.coordinators()[0];

@@ -65,10 +65,8 @@ pub(crate) struct LeasedConnection {
     pub(crate) settled: Option<u64>,
     /// How many the session leased before.
     pub(crate) earlier: u64,
-    /// What was queued before the statement, and is to be read first.
+    /// What was queued before the statement, and is to be read first. While a BEGIN is the last of it, a Sync is counted as owed.
     preamble: VecDeque<Ahead>,
-    /// A Sync is counted as owed for a BEGIN in it that has none, until that is answered or covered by another.
-    owes_sync: bool,
     /// Statements of this transaction have not waited at a read barrier: COMMIT has to.
     pub(crate) owes_read_barrier: bool,
     /// Own statements whose answers come before that of the statement, without a ReadyForQuery.
@@ -145,7 +143,6 @@ impl LeasedConnection {
             begun: false,
             settled: None,
             preamble: VecDeque::new(),
-            owes_sync: false,
             own_answers: 0,
             owes_read_barrier: false,
             asked_whether_wrote: false,
@@ -184,12 +181,11 @@ impl LeasedConnection {
     pub(crate) fn queue_begin(&mut self) {
         Own::Begin.queue(&mut self.link.connection);
         self.link.connection.owe_sync();
-        self.owes_sync = true;
         self.preamble.push_back(Ahead::Begin);
     }
 
     fn queue_sync(&mut self) {
-        match std::mem::take(&mut self.owes_sync) {
+        match self.owes_sync() {
             true => frontend::sync(self.link.connection.out()),
             false => self.link.connection.sync(),
         }
@@ -209,10 +205,14 @@ impl LeasedConnection {
     /// Queues a text ahead of the next statement.
     pub(crate) fn queue_query(&mut self, sql: &str) {
         self.link.connection.query(sql.as_bytes());
-        if std::mem::take(&mut self.owes_sync) {
+        if self.owes_sync() {
             self.link.connection.forgive_sync();
         }
         self.preamble.push_back(Ahead::Answer);
+    }
+
+    fn owes_sync(&self) -> bool {
+        self.preamble.back() == Some(&Ahead::Begin)
     }
 
     /// Is a read barrier what comes first?
@@ -236,7 +236,7 @@ impl LeasedConnection {
     /// is of no more use; nor is it if the barrier ahead of BEGIN has. Cancel-safe.
     pub(crate) async fn skip_preamble(&mut self) -> Result<()> {
         let answers = self.preamble.iter().filter(|ahead| **ahead == Ahead::Answer).count();
-        if self.owes_sync && self.link.connection.syncs_owed() as usize == answers + 1 {
+        if self.owes_sync() && self.link.connection.syncs_owed() as usize == answers + 1 {
             // No statement follows.
             self.queue_sync();
             self.flush().await?;
@@ -246,10 +246,10 @@ impl LeasedConnection {
             match (frame.tag, next) {
                 (tag::READY_FOR_QUERY, Ahead::Answer) => drop(self.preamble.pop_front()),
                 (tag::COMMAND_COMPLETE, Ahead::Begin) => {
-                    self.preamble.pop_front();
-                    if std::mem::take(&mut self.owes_sync) {
+                    if self.owes_sync() {
                         self.link.connection.forgive_sync();
                     }
+                    self.preamble.pop_front();
                 }
                 (tag::BIND_COMPLETE | tag::COMMAND_COMPLETE | tag::ROW_DESCRIPTION | tag::DATA_ROW, _) => {}
                 (tag::ERROR, _) => {

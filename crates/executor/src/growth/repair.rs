@@ -107,8 +107,7 @@ impl Session {
             let lock = format!("{ENDS}; {SETTINGS}; LOCK TABLE ONLY {} IN EXCLUSIVE MODE", table.qualified_name());
             self.run_on(node, &lock).await?;
         }
-        let version = self.rows_on(self.home, "SELECT version FROM loxo.catalog_version").await?;
-        match version.first().map(|row| number::<u64>(row, 0)).transpose()? == Some(catalog.version()) {
+        match self.version_in_block().await? == Some(catalog.version()) {
             true => Ok(()),
             false => {
                 Err(PgError::new(SqlState::SERIALIZATION_FAILURE, "the schema has changed meanwhile")

@@ -209,9 +209,7 @@ impl Session {
 
     /// Has nobody changed the schema since this catalog was read?
     pub(super) async fn version_follows(&mut self, catalog: &Catalog) -> Result<()> {
-        let rows = self.rows_on(self.home, "SELECT version FROM loxo.catalog_version").await?;
-        let version = rows.first().and_then(|row| row.first()?.as_deref()).map(String::from_utf8_lossy);
-        match version.and_then(|version| version.parse::<u64>().ok()) == Some(catalog.version() + 1) {
+        match self.version_in_block().await? == Some(catalog.version() + 1) {
             true => Ok(()),
             false => {
                 Err(PgError::new(SqlState::SERIALIZATION_FAILURE, "the schema has changed meanwhile")

@@ -109,10 +109,10 @@ impl Session {
         match commands {
             // Every statement of such a transaction has a snapshot of its own, so the barrier may be one of them.
             None if in_read_committed && at_once && extended => leased.queue_merged(&[Own::ReadBarrier]),
-            Some(begin) if begin == BEGIN && extended => {
-                let own = [Own::Begin, Own::ReadBarrier];
-                leased.queue_merged(&own[..if at_once { 2 } else { 1 }]);
+            Some(begin) if begin == BEGIN && extended && at_once => {
+                leased.queue_merged(&[Own::Begin, Own::ReadBarrier])
             }
+            Some(begin) if begin == BEGIN && extended => leased.queue_merged(&[Own::Begin]),
             commands => {
                 // What follows may be SET TRANSACTION, which must be the first in its transaction.
                 if at_once {

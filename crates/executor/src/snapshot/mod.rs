@@ -50,7 +50,7 @@ use crate::block::node_span::NodeSpan;
 use crate::block::suspended::Read;
 use crate::block::table_locks::Locks;
 use crate::session::Session;
-use crate::shared::catalog_load::Loaded;
+use crate::shared::catalog_load::{self, Loaded};
 use crate::shared::context::Context;
 
 /// Longest wait for a global snapshot that holds, and for nodes whose transactions are in doubt.
@@ -276,7 +276,7 @@ impl Session {
             if Arc::ptr_eq(&before.catalog, &after.catalog) {
                 return Ok(before);
             }
-            let version = self.version_in_snapshot().await?;
+            let version = self.version_in_block().await?;
             match [before, after].into_iter().find(|loaded| Some(loaded.catalog.version()) == version) {
                 Some(loaded) => return Ok(loaded),
                 None => self.start_over(nodes).await?,
@@ -284,16 +284,15 @@ impl Session {
         }
     }
 
-    /// Of the catalog, as the block's snapshot shows it.
-    async fn version_in_snapshot(&mut self) -> Result<Option<u64>> {
+    /// Of the catalog, as the block shows it.
+    pub(crate) async fn version_in_block(&mut self) -> Result<Option<u64>> {
         self.acquire_as_is(self.home, Mode::InBlock).await?;
         let leased = self.links.link(self.home)?;
         leased.link.connection.query(b"SELECT version FROM loxo.catalog_version");
         leased.flush().await?;
         leased.skip_preamble().await?;
         let (rows, _) = leased.link.connection.read_rows().await?;
-        let version = rows.first().and_then(|row| row.first()?.as_deref()).map(String::from_utf8_lossy);
-        Ok(version.and_then(|version| version.parse().ok()))
+        rows.first().map(|row| catalog_load::number(row, 0)).transpose()
     }
 
     /// Has the block's transaction on each of `nodes` take its snapshot within one barrier.
