@@ -9,14 +9,17 @@ pub struct LookAlikes {
     pub functions: HashSet<String>,
     pub operators: HashSet<String>,
     pub types: HashSet<String>,
+    /// Users' operators of these that views use, written or not (`USING`).
+    pub operators_in_views: HashSet<String>,
 }
 
 impl LookAlikes {
-    /// Notes a name of a `f`unction, an `o`perator or a type.
+    /// Notes a name of a `f`unction, an `o`perator, one in a `v`iew, or a type.
     pub fn add(&mut self, kind: char, name: &str) {
         let names = match kind {
             'f' => &mut self.functions,
             'o' => &mut self.operators,
+            'v' => &mut self.operators_in_views,
             _ => &mut self.types,
         };
         names.insert(name.to_owned());

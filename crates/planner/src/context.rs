@@ -217,8 +217,10 @@ impl<'a> Context<'a> {
 
     /// May the statement use a user's operator of this name, also where none is written (`USING`)?
     pub fn may_use_user_operator(&self, name: &str) -> bool {
-        let is_there = self.catalog.look_alikes().operators.contains(name);
-        is_there && self.uses_of_all().is_none_or(|uses| !uses.operators.is_empty())
+        let look_alikes = self.catalog.look_alikes();
+        let in_views = || self.uses_of_all().is_none() && look_alikes.operators_in_views.contains(name);
+        look_alikes.operators.contains(name)
+            && self.analysis.is_none_or(|analysis| !analysis.uses().operators.is_empty() || in_views())
     }
 
     /// Name of a gathered table.

@@ -1,5 +1,9 @@
 -- Row locks of views, of replicated tables too: who may take them, and of what it is said that he may not.
 CREATE SCHEMA e2e_locks;
+-- Nothing here uses this operator.
+CREATE SCHEMA e2e_lock_ops;
+CREATE FUNCTION e2e_lock_ops.eq(int, int) RETURNS bool LANGUAGE sql IMMUTABLE AS 'SELECT $1 > $2';
+CREATE OPERATOR e2e_lock_ops.= (FUNCTION = e2e_lock_ops.eq, LEFTARG = int, RIGHTARG = int);
 SET search_path = e2e_locks;
 CREATE ROLE e2e_lock_low;
 CREATE ROLE e2e_lock_owner;
@@ -102,5 +106,5 @@ SELECT * FROM vr JOIN hx USING (id) FOR UPDATE OF vr;
 COMMIT;
 RESET SESSION AUTHORIZATION;
 RESET search_path;
-DROP SCHEMA e2e_locks CASCADE;
+DROP SCHEMA e2e_locks, e2e_lock_ops CASCADE;
 DROP ROLE e2e_lock_low, e2e_lock_owner;

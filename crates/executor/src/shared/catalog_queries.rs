@@ -23,6 +23,9 @@ pub(super) const LOOK_ALIKES: &str = "SELECT 'f', proname FROM pg_proc WHERE pro
        INTERSECT SELECT 'f', proname FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace \
      UNION (SELECT 'o', oprname FROM pg_operator WHERE oid >= 16384 \
        INTERSECT SELECT 'o', oprname FROM pg_operator WHERE oprnamespace = 'pg_catalog'::regnamespace) \
+     UNION (SELECT 'v', o.oprname FROM pg_depend d JOIN pg_operator o ON o.oid = d.refobjid AND o.oid >= 16384 \
+       WHERE d.classid = 'pg_rewrite'::regclass AND d.refclassid = 'pg_operator'::regclass \
+       INTERSECT SELECT 'v', oprname FROM pg_operator WHERE oprnamespace = 'pg_catalog'::regnamespace) \
      UNION (SELECT 't', typname FROM pg_type WHERE oid >= 16384 \
        INTERSECT SELECT 't', typname FROM pg_type WHERE typnamespace = 'pg_catalog'::regnamespace)";
 
