@@ -162,6 +162,7 @@ impl<'a> Job<'a> {
             None => None,
         };
         let indexes = Indexes::of(&schema, &relation);
+        let monitor = Arc::new(Monitor::of(&schema, &relation));
         let mut job = Self {
             options,
             sources,
@@ -176,7 +177,7 @@ impl<'a> Job<'a> {
             columns,
             indexes,
             counters: Arc::new(Counters::new()),
-            monitor: Arc::default(),
+            monitor,
         };
         if options.batch.is_some() {
             let name = options.name.clone().unwrap_or_else(|| job.default_name(&schema));

@@ -18,6 +18,9 @@ const FOUND_MAX: Duration = Duration::from_secs(20);
 const NODES: usize = 3;
 /// Rows of each table: enough that every node has some.
 const ROWS: usize = 60;
+/// Sessions that lock one table at the same time, so many times.
+const SESSIONS: usize = 24;
+const LOCKS: usize = 20;
 
 /// One cluster for all tests; they use tables of their own.
 fn cluster() -> &'static Cluster {
@@ -454,6 +457,25 @@ fn who_locks_a_table_gives_way() {
     goes_on(&mut locker);
     assert_eq!(locker.scalar("SELECT sum(v) FROM locked_late").expect("a sum"), "3");
     locker.run("COMMIT").expect("the end");
+}
+
+/// On a busy machine a lock nobody has may take longer than the first try. What has come to an end then is the try, and not what the
+/// transaction or the savepoint of the next one needs.
+#[test]
+fn who_locks_a_table_on_a_busy_machine_gets_it() {
+    table("locked_often");
+    std::thread::scope(|scope| {
+        for number in 0..SESSIONS {
+            scope.spawn(move || {
+                let mut locker = session(number % 2);
+                for _ in 0..LOCKS {
+                    locker.run("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY").expect("a block");
+                    locker.run("LOCK TABLE locked_often IN ACCESS SHARE MODE").expect("a lock");
+                    locker.run("COMMIT").expect("the end");
+                }
+            });
+        }
+    });
 }
 
 /// A circle that is there without the lock of the table: giving it back does not help.

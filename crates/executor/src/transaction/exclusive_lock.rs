@@ -150,13 +150,17 @@ impl Session {
                 Asking::ForHim(calls) => calls.iter().for_each(|call| call.queue(&seal, &mut leased.link.connection)),
             }
         }
+        // Nor is what comes before the lock, which goes with it: without its transaction and savepoint it cannot be asked for again.
+        if let Err(error) = self.links.opened(nodes).await {
+            self.links.cancel_on(nodes).await;
+            return Err(error);
+        }
         let cancel = self.links.cancel().clone();
         let leased = self.links.of(nodes);
         let (keys, work): (Vec<CancelKey>, Vec<_>) = leased
             .map(|(_, leased)| {
                 let key = leased.link.connection.cancel_key().clone();
                 (key, async {
-                    leased.flush().await?;
                     match asking {
                         Asking::Himself(_) => leased.finish().await.map(drop),
                         Asking::ForHim(calls) => own_calls::answers(leased, calls.len()).await.map(drop),

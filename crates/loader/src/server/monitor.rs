@@ -1,4 +1,4 @@
-//! What the servers do while a load runs: where their COPYs wait and how many bytes each node has taken.
+//! What the servers do while a load runs: where the COPYs into its table wait and how many bytes each node has taken.
 //!
 //! Twice a second every datanode is asked for its own views, by way of a coordinator (`EXECUTE DIRECT`, which a superuser may), and
 //! a stock server for its own. Who is not allowed to sees nothing, and the summary says so.
@@ -17,10 +17,15 @@ use crate::server::sql::{identifier, text};
 
 const EVERY: Duration = Duration::from_millis(500);
 
-/// All COPYs into tables of one server, with what each waits for.
-const COPIES: &str = "SELECT p.pid, p.bytes_processed, coalesce(a.wait_event_type, ''), coalesce(a.wait_event, '') \
-                      FROM pg_catalog.pg_stat_progress_copy p JOIN pg_catalog.pg_stat_activity a ON a.pid OPERATOR(pg_catalog.=) p.pid \
-                      WHERE p.command OPERATOR(pg_catalog.=) 'COPY FROM'";
+/// The COPYs into a table of one server, with what each waits for.
+fn copies(table: &str) -> String {
+    format!(
+        "SELECT p.pid, p.bytes_processed, coalesce(a.wait_event_type, ''), coalesce(a.wait_event, '') \
+         FROM pg_catalog.pg_stat_progress_copy p JOIN pg_catalog.pg_stat_activity a ON a.pid OPERATOR(pg_catalog.=) p.pid \
+         WHERE p.command OPERATOR(pg_catalog.=) 'COPY FROM' AND p.relid OPERATOR(pg_catalog.=) pg_catalog.to_regclass({})",
+        literal(table)
+    )
+}
 
 /// What a COPY on a datanode was seen at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -99,12 +104,18 @@ impl Seen {
 }
 
 /// Shared by the task that looks and those who tell.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Monitor {
+    /// Schema and name, quoted.
+    table: String,
     seen: Mutex<Seen>,
 }
 
 impl Monitor {
+    pub(crate) fn of(schema: &str, relation: &str) -> Self {
+        Self { table: format!("{}.{}", identifier(schema), identifier(relation)), seen: Mutex::default() }
+    }
+
     fn seen(&self) -> MutexGuard<'_, Seen> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -134,6 +145,7 @@ impl Monitor {
 
     async fn look_on(&self, connection: &mut Connection) -> Result<()> {
         let nodes = nodes(connection).await?;
+        let copies = copies(&self.table);
         self.seen().nodes = nodes.iter().map(|name| Intake { name: name.clone(), ..Intake::default() }).collect();
         // When each node was looked at last, and what each of its COPYs had processed.
         let mut before = vec![(Instant::now(), HashMap::new()); nodes.len()];
@@ -141,7 +153,7 @@ impl Monitor {
         loop {
             tick.tick().await;
             for (index, name) in nodes.iter().enumerate() {
-                let rows = connection.query_rows(&query(name)).await?;
+                let rows = connection.query_rows(&query(name, &copies)).await?;
                 let (looked, mut now) = (Instant::now(), HashMap::new());
                 let mut seen = self.seen();
                 for row in &rows {
@@ -166,10 +178,10 @@ async fn nodes(connection: &mut Connection) -> Result<Vec<String>> {
     connection.query_rows(sql).await?.iter().map(|row| text(row, 0)).collect()
 }
 
-fn query(node: &str) -> String {
+fn query(node: &str, copies: &str) -> String {
     match node.is_empty() {
-        true => COPIES.to_owned(),
-        false => format!("EXECUTE DIRECT ON ({}) {}", identifier(node), literal(COPIES)),
+        true => copies.to_owned(),
+        false => format!("EXECUTE DIRECT ON ({}) {}", identifier(node), literal(copies)),
     }
 }
 
