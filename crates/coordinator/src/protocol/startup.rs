@@ -416,15 +416,15 @@ fn initial_settings(parameters: &[(String, String)]) -> Result<(Settings, Vec<(&
         }
         Ok(())
     };
+    // They come first wherever they stand, as in `process_startup_options` (PostgreSQL's `postinit.c`).
+    let options = parameters.iter().rfind(|(name, _)| name == "options").map(|(_, value)| command_line_settings(value));
+    for (name, value) in options.transpose()?.unwrap_or_default() {
+        set(&name, &value)?;
+    }
     for (name, value) in parameters {
         match name.as_str() {
-            "user" | "database" | "replication" => {}
+            "user" | "database" | "replication" | "options" => {}
             name if name.starts_with("_pq_.") => {}
-            "options" => {
-                for (name, value) in command_line_settings(value)? {
-                    set(&name, &value)?;
-                }
-            }
             name => set(name, value)?,
         }
     }

@@ -242,7 +242,7 @@ fn spoil(said: &mut Vec<Message>, rng: &mut Rng) {
         }
         3 => {
             let wrong = wrong_length(length as u32 - 1, rng);
-            said[at].splice(1..5, wrong.to_be_bytes());
+            said[at].splice(1.min(length)..5.min(length), wrong.to_be_bytes());
         }
         // Cut off, with a length that says so, or with the old one.
         4 | 5 if !body.is_empty() => {

@@ -8,6 +8,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use pgerror::SqlState;
 use testkit::wire::Client;
 use testkit::{Cluster, Rng, number, seed};
 
@@ -147,6 +148,7 @@ fn what_was_cancelled_before_it_began_has_not_happened() {
         }
     }
     datanodes[1].run(&format!("ROLLBACK PREPARED {IN_DOUBT}")).expect("its end");
+    who_gave_up_waiting_waits_again(&cluster, &elsewhere, &here);
     client.run(&format!("UPDATE t SET v = v + 1 WHERE k = {here}")).unwrap();
 
     // What BEGIN without a Sync counts on, should a cancel hit BEGIN itself: the server drops the statement that follows.
@@ -157,6 +159,39 @@ fn what_was_cancelled_before_it_began_has_not_happened() {
     let answers = datanode.wait().unwrap();
     assert!(answers.len() == 1 && answers[0].error.is_some(), "{answers:?}");
     assert_eq!(datanode.scalar(&format!("SELECT v FROM t WHERE k = {here}")).unwrap(), "1");
+}
+
+/// What a datanode has in doubt may be what was seen on another: a wait for it that was cut short does not count as one.
+fn who_gave_up_waiting_waits_again(cluster: &Cluster, elsewhere: &str, here: &str) {
+    const IN_DOUBT: &str = "'loxo_1_77_701_00000000000000ff_1'";
+    let row = |k: &str| format!("SELECT v FROM t WHERE k = {k}");
+    let mut datanode = cluster.connect_datanode(1).expect("a datanode");
+    for (in_block, has_joined) in [(false, false), (true, false), (true, true)] {
+        let mut client = cluster.connect(0).expect("a session");
+        client.run(&format!("SET statement_timeout = '300ms'; {}", if in_block { "BEGIN" } else { "" })).unwrap();
+        if has_joined {
+            client.run(&row(here)).unwrap();
+        }
+        datanode.run(&format!("BEGIN; CREATE TABLE held_too (); PREPARE TRANSACTION {IN_DOUBT}")).expect("prepared");
+        client.run(&row(elsewhere)).unwrap();
+        for turn in 0..4 {
+            if in_block {
+                client.run("SAVEPOINT s").unwrap();
+            }
+            let answer = match turn % 2 {
+                0 => client.simple(&row(here)),
+                _ => client.extended(&row(here), &[], Default::default(), |_| false),
+            };
+            let error = answer.expect("the session stays").error;
+            let is_timeout = error.is_some_and(|error| error.code() == SqlState::QUERY_CANCELED);
+            assert!(is_timeout, "in a block: {in_block}, joined before: {has_joined}, turn {turn}");
+            if in_block {
+                client.run("ROLLBACK TO s").unwrap();
+            }
+        }
+        datanode.run(&format!("ROLLBACK PREPARED {IN_DOUBT}")).expect("its end");
+        client.run(&row(here)).unwrap();
+    }
 }
 
 /// Sends requests until there have been enough, and then until the victims are done.

@@ -67,6 +67,8 @@ pub(crate) struct LeasedConnection {
     pub(crate) earlier: u64,
     /// What was queued before the statement, and is to be read first. While a BEGIN is the last of it, a Sync is counted as owed.
     preamble: VecDeque<Ahead>,
+    /// A read barrier is under way: with it the doubts about the node that are over once its answer is there.
+    read_barrier: Option<u64>,
     /// Statements of this transaction have not waited at a read barrier: COMMIT has to.
     pub(crate) owes_read_barrier: bool,
     /// Own statements whose answers come before that of the statement, without a ReadyForQuery.
@@ -143,6 +145,7 @@ impl LeasedConnection {
             begun: false,
             settled: None,
             preamble: VecDeque::new(),
+            read_barrier: None,
             own_answers: 0,
             owes_read_barrier: false,
             asked_whether_wrote: false,
@@ -174,6 +177,29 @@ impl LeasedConnection {
     pub(crate) fn queue_apart(&mut self, own: Own) {
         own.queue(&mut self.link.connection);
         self.queue_sync();
+    }
+
+    /// A read barrier is about to be queued.
+    pub(crate) fn passes_read_barrier(&mut self, doubt: u64) {
+        self.owes_read_barrier = false;
+        self.read_barrier = Some(doubt);
+    }
+
+    /// Doubts about the node that are over, once what is under way has ended well.
+    pub(crate) fn read_barrier_at(&self) -> u64 {
+        self.read_barrier.unwrap_or(self.link.read_barrier_at)
+    }
+
+    /// All that was sent was answered, without an error.
+    pub(crate) fn read_barrier_passed(&mut self) {
+        if let Some(doubt) = self.read_barrier.take() {
+            self.link.read_barrier_at = doubt;
+        }
+    }
+
+    /// Nobody knows whether it was passed.
+    pub(crate) fn read_barrier_failed(&mut self) {
+        self.read_barrier = None;
     }
 
     /// Queues BEGIN ahead of the next statement. It has no Sync, so that the server drops what follows if it fails: that would be a
@@ -225,6 +251,14 @@ impl LeasedConnection {
         !self.preamble.is_empty()
     }
 
+    /// Nothing is to be answered any more: what was to be prepared then, and was not, is not there.
+    pub(crate) fn forget_unanswered(&mut self) {
+        self.own_answers = 0;
+        for key in self.parsing.drain(..).flatten() {
+            self.link.statements.remove(&key);
+        }
+    }
+
     /// A backend that has lost what was prepared there (DEALLOCATE in a function) is of no use to anyone any more.
     pub(crate) fn give_up_without_statements(&mut self, error: &PgError) {
         if error.code() == SqlState::INVALID_SQL_STATEMENT_NAME {
@@ -244,7 +278,12 @@ impl LeasedConnection {
         while let Some(next) = self.preamble.front() {
             let frame = self.link.connection.recv().await?;
             match (frame.tag, next) {
-                (tag::READY_FOR_QUERY, Ahead::Answer) => drop(self.preamble.pop_front()),
+                (tag::READY_FOR_QUERY, Ahead::Answer) => {
+                    if self.own_answers == 0 {
+                        self.read_barrier_passed();
+                    }
+                    self.preamble.pop_front();
+                }
                 (tag::COMMAND_COMPLETE, Ahead::Begin) => {
                     if self.owes_sync() {
                         self.link.connection.forgive_sync();
@@ -253,12 +292,22 @@ impl LeasedConnection {
                 }
                 (tag::BIND_COMPLETE | tag::COMMAND_COMPLETE | tag::ROW_DESCRIPTION | tag::DATA_ROW, _) => {}
                 (tag::ERROR, _) => {
-                    // Nobody is to wait for an answer that does not come, nor for a statement that runs on behind its barrier.
+                    self.read_barrier_failed();
+                    let error = PgError::decode_body(frame.body);
                     if self.preamble.contains(&Ahead::Begin) {
+                        // Nobody is to wait for an answer that does not come, nor for a statement that runs on behind its barrier. Of the block
+                        // nothing has happened here: it goes on with another link.
+                        self.begun = false;
                         self.link.connection.mark_broken();
                         self.link.connection.cancel_key().give_up();
+                    } else if self.begun {
+                        // What follows fails at once, as part of a transaction that has. ROLLBACK TO may be next.
+                        self.preamble.clear();
+                        let _ = self.link.connection.drain().await;
+                        self.asked_whether_wrote = false;
+                        self.forget_unanswered();
                     }
-                    return Err(PgError::decode_body(frame.body));
+                    return Err(error);
                 }
                 (other, _) => return Err(unexpected(other, "the start of a transaction")),
             }

@@ -502,6 +502,11 @@ impl Links {
         }
     }
 
+    /// Of those under way nobody knows whether they were passed.
+    pub(crate) fn read_barriers_failed(&mut self) {
+        self.leased.0.values_mut().for_each(LeasedConnection::read_barrier_failed);
+    }
+
     /// No transaction is open on any link any more.
     pub(crate) fn block_ended(&mut self) {
         for (slot, leased) in &mut self.leased.0 {

@@ -291,11 +291,12 @@ impl LeasedConnection {
                     (self.pass, self.committing) = (None, false);
                     self.span = tracing::Span::none();
                     self.ids = None;
-                    self.own_answers = 0;
-                    for key in self.parsing.drain(..).flatten() {
-                        self.link.statements.remove(&key);
-                    }
-                    let Some(error) = self.failure.take() else { return Ok(Event::Done) };
+                    self.forget_unanswered();
+                    let Some(error) = self.failure.take() else {
+                        self.read_barrier_passed();
+                        return Ok(Event::Done);
+                    };
+                    self.read_barrier_failed();
                     self.give_up_without_statements(&error);
                     return Err(error);
                 }

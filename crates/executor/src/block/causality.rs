@@ -8,6 +8,8 @@ use catalog::NodeId;
 #[derive(Debug, Default)]
 pub(crate) struct CausalityTracker {
     stale: Stale,
+    /// Nodes that have been sent a read barrier for the present statement. They have passed it if the statement does not fail.
+    passing: Vec<NodeId>,
     /// Nodes that the present statement reads.
     touched: Vec<NodeId>,
 }
@@ -28,18 +30,32 @@ impl Default for Stale {
 impl CausalityTracker {
     /// Must this node pass a read barrier before it is read?
     pub(crate) fn is_stale(&self, node: NodeId) -> bool {
-        match &self.stale {
-            Stale::Only(nodes) => nodes.contains(&node),
-            Stale::AllBut(nodes) => !nodes.contains(&node),
-        }
+        !self.passing.contains(&node)
+            && match &self.stale {
+                Stale::Only(nodes) => nodes.contains(&node),
+                Stale::AllBut(nodes) => !nodes.contains(&node),
+            }
     }
 
     /// This node is about to pass a read barrier.
     pub(crate) fn pass_read_barrier(&mut self, node: NodeId) {
-        match &mut self.stale {
-            Stale::Only(nodes) => nodes.remove(&node),
-            Stale::AllBut(nodes) => nodes.insert(node),
-        };
+        if self.is_stale(node) {
+            self.passing.push(node);
+        }
+    }
+
+    /// Nobody knows whether the barriers of the present statement were passed.
+    pub(crate) fn failed(&mut self) {
+        self.passing.clear();
+    }
+
+    fn passed(&mut self) {
+        for node in self.passing.drain(..) {
+            match &mut self.stale {
+                Stale::Only(nodes) => nodes.remove(&node),
+                Stale::AllBut(nodes) => nodes.insert(node),
+            };
+        }
     }
 
     /// The present statement runs on this node.
@@ -52,6 +68,7 @@ impl CausalityTracker {
     /// The present statement is over: what it saw may be missing on the nodes where it did not run and, if it ran on several,
     /// on any.
     pub(crate) fn finished(&mut self) {
+        self.passed();
         self.stale = match self.touched.as_slice() {
             [] => return,
             [one] if self.is_stale(*one) => Stale::AllBut(BTreeSet::new()),
@@ -63,18 +80,21 @@ impl CausalityTracker {
 
     /// The present statement is over, and saw nothing but a global snapshot that [`CausalityTracker::snapshot_taken`] knows of.
     pub(crate) fn finished_in_snapshot(&mut self) {
+        self.passed();
         self.touched.clear();
     }
 
     /// A global snapshot was taken: whatever any node shows, all show, but for these.
     pub(crate) fn snapshot_taken(&mut self, unresolved: &[u16]) {
         self.stale = Stale::Only(unresolved.iter().map(|node| NodeId(*node)).collect());
+        self.passing.clear();
         self.touched.clear();
     }
 
     /// These nodes hold a transaction that this session knows to be committed.
     pub(crate) fn behind(&mut self, nodes: &[u16]) {
         for node in nodes.iter().map(|node| NodeId(*node)) {
+            self.passing.retain(|passing| *passing != node);
             match &mut self.stale {
                 Stale::Only(stale) => stale.insert(node),
                 Stale::AllBut(fresh) => fresh.remove(&node),
@@ -118,6 +138,21 @@ mod tests {
         causality.touch(NodeId(2));
         causality.finished();
         assert_eq!(stale(&causality), [0, 1]);
+    }
+
+    #[test]
+    fn a_barrier_counts_once_its_statement_has_ended_well() {
+        let mut causality = CausalityTracker::default();
+        causality.touch(NodeId(1));
+        causality.finished();
+        causality.pass_read_barrier(NodeId(2));
+        assert_eq!(stale(&causality), [0], "one statement sends one barrier");
+        causality.failed();
+        assert_eq!(stale(&causality), [0, 2]);
+        causality.pass_read_barrier(NodeId(2));
+        causality.behind(&[2]);
+        causality.finished();
+        assert_eq!(stale(&causality), [0, 2]);
     }
 
     #[test]

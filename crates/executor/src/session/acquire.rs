@@ -98,9 +98,7 @@ impl Session {
         if at_once {
             let place = slot.node();
             let doubt = self.context.doubt(place);
-            let leased = self.links.link(slot)?;
-            leased.owes_read_barrier = false;
-            leased.link.read_barrier_at = doubt;
+            self.links.link(slot)?.passes_read_barrier(doubt);
             self.causality.pass_read_barrier(place);
         }
         let commands = if joins { Some(self.join(slot)?) } else { None };
@@ -139,7 +137,7 @@ impl Session {
         let epoch = self.context.doubt(place);
         let keeps_snapshot = self.isolation().is_some_and(Isolation::keeps_snapshot);
         let leased = self.links.link(slot)?;
-        Ok(at_once && (is_stale || leased.link.read_barrier_at < epoch) && !(leased.begun && keeps_snapshot))
+        Ok(at_once && (is_stale || leased.read_barrier_at() < epoch) && !(leased.begun && keeps_snapshot))
     }
 
     /// Counts the slot to the block; gives what it must be sent for that.

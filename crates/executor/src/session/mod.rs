@@ -284,8 +284,10 @@ impl Session {
         if self.block.is_some() { Mode::InBlock } else { Mode::Autocommit }
     }
 
-    /// Marks the block as failed; no effect outside one.
+    /// A statement has failed: so has the block, if one is open, and the read barriers that nobody has answered.
     pub fn fail(&mut self) {
+        self.causality.failed();
+        self.links.read_barriers_failed();
         if let Some(block) = &mut self.block {
             block.failed = true;
         }
