@@ -29,7 +29,8 @@ mod statements {
                 }
                 Err(error) => {
                     // Before the stack ends PostgreSQL's grammar may be at the end of its own.
-                    let is_full = error.code().as_str() == "42601" && error.message().starts_with("memory exhausted at or near");
+                    let is_full =
+                        error.code().as_str() == "42601" && error.message().starts_with("memory exhausted at or near");
                     assert!(is_full || error.code().as_str() == "54001", "{levels} levels: {error:?}");
                     return read;
                 }
