@@ -276,9 +276,12 @@ impl Client {
         sent
     }
 
-    /// All portals end with their transaction.
+    /// All portals end with their transaction, though another may be open by now (AND CHAIN).
     fn keep_portal(&mut self, name: Bytes, portal: Portal) {
-        match self.own().session.in_block() {
+        use Transaction::{Commit, Rollback};
+        let kind = portal.prepared.statement.as_ref().map(|statement| &statement.kind);
+        let has_ended = matches!(kind, Some(StatementKind::Transaction(Commit { .. } | Rollback { .. })));
+        match self.own().session.in_block() && !has_ended {
             true => self.own().portals.put(name, portal),
             false => self.own().portals.clear(),
         }

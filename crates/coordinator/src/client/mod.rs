@@ -45,11 +45,14 @@ impl Client {
     pub(crate) async fn run(mut self) -> Result<()> {
         let result = self.message_loop().await;
         let socket = &mut self.own().socket;
-        if let Err(error) = &result {
-            socket.send_error(error.clone(), 0);
+        // With a client out of step PostgreSQL breaks off, and what it has not sent by then it never does.
+        if result.is_ok() || !socket.is_out_of_step() {
+            if let Err(error) = &result {
+                socket.send_error(error.clone(), 0);
+            }
+            // Best effort: the client may be gone. One that sent its last words at once still reads the answers.
+            let _ = socket.shutdown().await;
         }
-        // Best effort: the client may be gone. One that sent its last words at once still reads the answers.
-        let _ = socket.shutdown().await;
         self.own().session.end().await;
         result
     }

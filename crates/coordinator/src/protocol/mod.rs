@@ -1,6 +1,6 @@
 //! The wire between client and coordinator, and what the protocol has names for.
 //!
-//! * [`startup`]: from the first byte to a session that is logged in.
+//! * [`startup`]: from the first byte to a session that is logged in, with the settings of [`startup_settings`].
 //! * [`socket`]: messages from and to the client, and the watch for one that hangs up.
 //! * [`prepared`], [`portals`]: statements and bound statements by name.
 //!
@@ -12,6 +12,7 @@ pub(crate) mod portals;
 pub(crate) mod prepared;
 pub(crate) mod socket;
 pub(crate) mod startup;
+pub(crate) mod startup_settings;
 
 /// The coordinator's own setting that startup parameters and SET know.
 pub(crate) const SNAPSHOT: &str = "loxo.snapshot";

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
-use executor::{Identity, Session, Settings, SnapshotMode, TlsStatus, own_setting_name};
+use executor::{Identity, Session, TlsStatus};
 use pgerror::{PgError, Result, SqlState};
 use pgproto::frame::Cursor;
 use pgproto::frontend::{self, request};
@@ -15,8 +15,8 @@ use pgproto::{FrameReader, FrameWriter, backend, scram};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::protocol::SNAPSHOT;
 use crate::protocol::socket::Socket;
+use crate::protocol::startup_settings::initial_settings;
 use crate::shared::admission::Admitted;
 use crate::shared::figures::REFUSED_LOGINS;
 use crate::shared::tls::{Encrypted, Tls};
@@ -362,7 +362,12 @@ async fn authenticate(
         )
         .hint("Replicate the datanodes."));
     }
-    let (settings, own) = initial_settings(parameters)?;
+    // What is wrong with them is said to nobody who may not come in.
+    let (initial, refused) = match initial_settings(parameters) {
+        Ok(initial) => (initial, None),
+        Err(error) => (Default::default(), Some(error)),
+    };
+    let (settings, own) = initial;
     let identity = Identity { user, database, secret };
     let mut session = Session::new(context.clone(), identity.clone(), settings.clone());
     session.activity().comes_to(&identity.database, &identity.user);
@@ -379,6 +384,9 @@ async fn authenticate(
         started = session.come_in(is_own).await;
     }
     let reported = started?;
+    if let Some(error) = refused {
+        return Err(error);
+    }
     let is_superuser = reported.get("is_superuser").is_some_and(|value| value == "on");
     let admitted = shared.admission().admit(is_superuser)?;
     if !is_superuser {
@@ -397,90 +405,6 @@ async fn authenticate(
     let is_named = session.settings_mut().has("application_name");
     let application = reported.get("application_name").filter(|_| is_named).cloned().unwrap_or_default();
     Ok((session, admitted, application))
-}
-
-/// Startup parameters other than the connection's own are settings, as are `-c name=value` in `options`.
-/// Also gives the SET commands of those that the coordinator obeys itself.
-fn initial_settings(parameters: &[(String, String)]) -> Result<(Settings, Vec<(&'static str, String)>)> {
-    let mut settings = Settings::default();
-    let mut own = Vec::new();
-    let mut set = |name: &str, value: &str| {
-        if name.eq_ignore_ascii_case(SNAPSHOT) {
-            settings.set_snapshot(SnapshotMode::named(value)?, false);
-            return Ok::<_, PgError>(());
-        }
-        let command = set_command(name, value);
-        match own_setting_name(&name.to_ascii_lowercase()) {
-            Some(known) => own.push((known, command)),
-            None => settings.set(&name.to_ascii_lowercase(), command),
-        }
-        Ok(())
-    };
-    // They come first wherever they stand, as in `process_startup_options` (PostgreSQL's `postinit.c`).
-    let options = parameters.iter().rfind(|(name, _)| name == "options").map(|(_, value)| command_line_settings(value));
-    for (name, value) in options.transpose()?.unwrap_or_default() {
-        set(&name, &value)?;
-    }
-    for (name, value) in parameters {
-        match name.as_str() {
-            "user" | "database" | "replication" | "options" => {}
-            name if name.starts_with("_pq_.") => {}
-            name => set(name, value)?,
-        }
-    }
-    Ok((settings, own))
-}
-
-fn set_command(name: &str, value: &str) -> String {
-    let quoted: Vec<String> = name.split('.').map(catalog::quote_identifier).collect();
-    let list = name.eq_ignore_ascii_case("search_path") || name.eq_ignore_ascii_case("DateStyle");
-    // A list must stay a list: each element is quoted by itself.
-    let value = match list {
-        true => {
-            let parts: Vec<String> =
-                value.split(',').map(|part| catalog::quote_literal(part.trim().trim_matches('"'))).collect();
-            parts.join(", ")
-        }
-        false => catalog::quote_literal(value),
-    };
-    format!("SET {} = {value}", quoted.join("."))
-}
-
-/// `-c name=value`, `-cname=value` and `--name=value`; a backslash takes the next character as it is (pg_split_opts).
-fn command_line_settings(options: &str) -> Result<Vec<(String, String)>> {
-    let mut words: Vec<String> = vec![String::new()];
-    let mut characters = options.chars();
-    while let Some(character) = characters.next() {
-        match character {
-            '\\' => words.last_mut().into_iter().for_each(|word| word.extend(characters.next())),
-            ' ' | '\t' | '\n' => words.push(String::new()),
-            other => words.last_mut().into_iter().for_each(|word| word.push(other)),
-        }
-    }
-    let mut words = words.into_iter().filter(|word| !word.is_empty());
-    let mut settings = Vec::new();
-    while let Some(word) = words.next() {
-        let assignment = match (word.as_str(), word.strip_prefix("-c"), word.strip_prefix("--")) {
-            ("-c", _, _) => words.next(),
-            (_, Some(rest), _) | (_, _, Some(rest)) => Some(rest.to_owned()),
-            _ => None,
-        };
-        let assignment = match assignment {
-            Some(assignment) => assignment,
-            None => {
-                return Err(PgError::fatal(
-                    SqlState::SYNTAX_ERROR,
-                    format!("invalid command-line argument for server process: {word}"),
-                )
-                .hint("Only -c name=value and --name=value are understood."));
-            }
-        };
-        let Some((name, value)) = assignment.split_once('=') else {
-            return Err(PgError::fatal(SqlState::SYNTAX_ERROR, format!("-c {assignment} requires a value")));
-        };
-        settings.push((name.replace('-', "_"), value.to_owned()));
-    }
-    Ok(settings)
 }
 
 /// All roles that a user is a member of, himself among them, if the rules name any (`is_member_of_role_nosuper`).
@@ -582,18 +506,5 @@ async fn password_message(reader: &mut FrameReader) -> Result<Bytes> {
         Some(frame) if frame.tag == frontend::tag::PASSWORD => Ok(frame.body),
         Some(_) => Err(PgError::fatal(SqlState::PROTOCOL_VIOLATION, "expected SASL response")),
         None => Err(PgError::connection("the client closed the connection during authentication")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn options_are_split_as_postgresql_does() {
-        let settings = command_line_settings("-c geqo=off  -csearch_path=a,b --work-mem=64MB -c x.y=a\\ b").unwrap();
-        let expected = [("geqo", "off"), ("search_path", "a,b"), ("work_mem", "64MB"), ("x.y", "a b")];
-        assert_eq!(settings, expected.map(|(n, v)| (n.to_owned(), v.to_owned())));
-        assert!(command_line_settings("-x 1").is_err());
     }
 }

@@ -101,9 +101,8 @@ impl Run {
         // Borders of packets fall anywhere.
         let piece = [usize::MAX, usize::MAX, 1 + rng.below(40)][rng.below(3)];
         let Some(mut last) = self.attempt(seed, &said, piece, true) else { return };
-        let small = shrink(said, |fewer| {
-            self.attempt(seed, fewer, piece, false).map(|difference| last = difference).is_some()
-        });
+        let small =
+            shrink(said, |fewer| self.attempt(seed, fewer, piece, false).map(|difference| last = difference).is_some());
         let again = self.attempt(seed, &small, piece, false);
         let difference = again.unwrap_or_else(|| format!("  not each time; the last time:\n{last}"));
         self.fail(seed, &small, &difference);
