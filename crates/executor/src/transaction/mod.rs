@@ -155,9 +155,7 @@ impl Session {
 
     async fn commit_participants(&mut self) -> Result<()> {
         let nodes: Vec<Slot> = self.links.begun();
-        for node in &nodes {
-            self.links.link(*node)?.skip_preamble().await?;
-        }
+        self.links.opened(&nodes).await?;
         // Of several nodes it is asked together with what they wrote.
         if nodes.len() == 1 {
             self.run_deferred_read_barriers().await?;
