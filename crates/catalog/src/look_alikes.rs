@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 
+use crate::Oid;
+
 /// See the module's page.
 #[derive(Clone, Debug, Default)]
 #[allow(missing_docs)]
@@ -9,17 +11,16 @@ pub struct LookAlikes {
     pub functions: HashSet<String>,
     pub operators: HashSet<String>,
     pub types: HashSet<String>,
-    /// Users' operators of these that views use, written or not (`USING`).
-    pub operators_in_views: HashSet<String>,
+    /// Views that use such an operator of a user's, or read another that does.
+    pub views: HashSet<Oid>,
 }
 
 impl LookAlikes {
-    /// Notes a name of a `f`unction, an `o`perator, one in a `v`iew, or a type.
+    /// Notes a name of a `f`unction, an `o`perator or a type.
     pub fn add(&mut self, kind: char, name: &str) {
         let names = match kind {
             'f' => &mut self.functions,
             'o' => &mut self.operators,
-            'v' => &mut self.operators_in_views,
             _ => &mut self.types,
         };
         names.insert(name.to_owned());

@@ -218,9 +218,12 @@ impl<'a> Context<'a> {
     /// May the statement use a user's operator of this name, also where none is written (`USING`)?
     pub fn may_use_user_operator(&self, name: &str) -> bool {
         let look_alikes = self.catalog.look_alikes();
-        let in_views = || self.uses_of_all().is_none() && look_alikes.operators_in_views.contains(name);
-        look_alikes.operators.contains(name)
-            && self.analysis.is_none_or(|analysis| !analysis.uses().operators.is_empty() || in_views())
+        // Of temporary views nobody knows what they use.
+        let in_views = |uses: &Uses| {
+            !self.session.temp_views.is_empty() || uses.relations.iter().any(|view| look_alikes.views.contains(view))
+        };
+        let in_statement = |uses: &Uses| !uses.operators.is_empty() || in_views(uses);
+        look_alikes.operators.contains(name) && self.analysis.is_none_or(|analysis| in_statement(analysis.uses()))
     }
 
     /// Name of a gathered table.

@@ -59,7 +59,7 @@ fn command_line_settings(options: &str) -> Result<Vec<(String, String)>> {
     while let Some(character) = characters.next() {
         match character {
             '\\' => words.last_mut().into_iter().for_each(|word| word.extend(characters.next())),
-            ' ' | '\t' | '\n' => words.push(String::new()),
+            ' ' | '\t' | '\n' | '\r' | '\u{b}' | '\u{c}' => words.push(String::new()),
             other => words.last_mut().into_iter().for_each(|word| word.push(other)),
         }
     }
@@ -82,7 +82,10 @@ fn command_line_settings(options: &str) -> Result<Vec<(String, String)>> {
             }
         };
         let Some((name, value)) = assignment.split_once('=') else {
-            return Err(PgError::fatal(SqlState::SYNTAX_ERROR, format!("-c {assignment} requires a value")));
+            return Err(PgError::fatal(
+                SqlState::SYNTAX_ERROR,
+                format!("{} requires a value", if word.starts_with("--") { word } else { format!("-c {assignment}") }),
+            ));
         };
         settings.push((name.replace('-', "_"), value.to_owned()));
     }

@@ -67,11 +67,9 @@ CREATE TEMP VIEW hides_of_lot AS SELECT count(*) FROM (WITH of_lot AS (SELECT 1 
 SELECT * FROM hides_of_lot;
 DROP VIEW hides_of_lot, of_lot;
 DROP TABLE lot;
--- A user's = changes what is known of the views that use it, and of no other.
+-- The operator of USING has no place in the text of a view.
 CREATE TABLE ou (id int PRIMARY KEY, w int) /*dist: hash(id) | replication*/;
 INSERT INTO ou VALUES (5, 1), (70, 2);
-CREATE VIEW va AS SELECT id, v FROM oa;
-SELECT * FROM va JOIN ou USING (id) FOR UPDATE OF va;
 CREATE FUNCTION e3.near(bigint, bigint) RETURNS bool LANGUAGE sql IMMUTABLE AS 'SELECT abs($1 - $2) < 2';
 CREATE OPERATOR e3.= (FUNCTION = e3.near, LEFTARG = bigint, RIGHTARG = bigint);
 CREATE TABLE ba (id bigint, v int) /*dist: hash(id) | replication*/;
@@ -79,13 +77,30 @@ CREATE TABLE bb (id bigint, w int) /*dist: hash(id) | replication*/;
 INSERT INTO ba SELECT i, i FROM generate_series(1, 6) i;
 INSERT INTO bb SELECT i, i FROM generate_series(1, 6) i;
 SET search_path = e3, pg_catalog, public;
-CREATE VIEW vn AS SELECT id, v, w FROM public.ba JOIN public.bb USING (id);
+CREATE VIEW public.vn AS SELECT id, v, w FROM public.ba JOIN public.bb USING (id);
+CREATE VIEW public.vw AS SELECT ba.id, v, w FROM public.ba JOIN public.bb ON ba.id = bb.id;
+CREATE TEMP VIEW tvn AS SELECT id, v, w FROM public.ba JOIN public.bb USING (id);
+CREATE MATERIALIZED VIEW public.mvn AS SELECT count(*) FROM public.ba JOIN public.bb USING (id);
 SELECT count(*) FROM public.ba JOIN public.bb USING (id);
+-- refused
+SELECT count(*) FROM public.vn;
+-- refused
+SELECT count(*) FROM tvn;
 RESET search_path;
+-- refused
 SELECT count(*) FROM vn;
-SELECT * FROM vn ORDER BY id, v, w;
-SELECT count(*) FROM vn JOIN ou USING (id);
+-- refused
+SELECT count(*) FROM vn JOIN ou ON vn.id OPERATOR(pg_catalog.=) ou.id;
+SELECT count(*) FROM vw;
+-- refused
+SELECT count(*) FROM tvn;
+SELECT * FROM mvn;
+-- refused
+REFRESH MATERIALIZED VIEW mvn;
+SELECT * FROM mvn;
 SELECT count(*) FROM ba JOIN bb USING (id);
-DROP VIEW va, vn;
-DROP TABLE oa, oc, ou, ba, bb;
+DROP MATERIALIZED VIEW mvn;
+DROP VIEW vn, vw, tvn;
+DROP TABLE ou, ba, bb;
+RESET search_path;
 DROP SCHEMA e3 CASCADE;

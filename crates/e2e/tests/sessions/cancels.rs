@@ -148,7 +148,8 @@ fn what_was_cancelled_before_it_began_has_not_happened() {
         }
     }
     datanodes[1].run(&format!("ROLLBACK PREPARED {IN_DOUBT}")).expect("its end");
-    who_gave_up_waiting_waits_again(&cluster, &elsewhere, &here);
+    who_gave_up_waiting_waits_again(&cluster, 1, &elsewhere, &here);
+    who_gave_up_waiting_waits_again(&cluster, 0, &here, &elsewhere);
     client.run(&format!("UPDATE t SET v = v + 1 WHERE k = {here}")).unwrap();
 
     // What BEGIN without a Sync counts on, should a cancel hit BEGIN itself: the server drops the statement that follows.
@@ -162,34 +163,36 @@ fn what_was_cancelled_before_it_began_has_not_happened() {
 }
 
 /// What a datanode has in doubt may be what was seen on another: a wait for it that was cut short does not count as one.
-fn who_gave_up_waiting_waits_again(cluster: &Cluster, elsewhere: &str, here: &str) {
-    const IN_DOUBT: &str = "'loxo_1_77_701_00000000000000ff_1'";
+fn who_gave_up_waiting_waits_again(cluster: &Cluster, node: usize, elsewhere: &str, here: &str) {
+    let in_doubt = format!("'loxo_1_77_701_00000000000000ff_{node}'");
     let row = |k: &str| format!("SELECT v FROM t WHERE k = {k}");
-    let mut datanode = cluster.connect_datanode(1).expect("a datanode");
+    let mut datanode = cluster.connect_datanode(node).expect("a datanode");
     for (in_block, has_joined) in [(false, false), (true, false), (true, true)] {
         let mut client = cluster.connect(0).expect("a session");
         client.run(&format!("SET statement_timeout = '300ms'; {}", if in_block { "BEGIN" } else { "" })).unwrap();
         if has_joined {
             client.run(&row(here)).unwrap();
         }
-        datanode.run(&format!("BEGIN; CREATE TABLE held_too (); PREPARE TRANSACTION {IN_DOUBT}")).expect("prepared");
+        datanode.run(&format!("BEGIN; CREATE TABLE held_too (); PREPARE TRANSACTION {in_doubt}")).expect("prepared");
         client.run(&row(elsewhere)).unwrap();
-        for turn in 0..4 {
+        for turn in 0..6 {
             if in_block {
                 client.run("SAVEPOINT s").unwrap();
             }
-            let answer = match turn % 2 {
+            let answer = match turn % 3 {
                 0 => client.simple(&row(here)),
+                // The home node answers it.
+                1 if node == 0 => client.simple("SHOW work_mem"),
                 _ => client.extended(&row(here), &[], Default::default(), |_| false),
             };
             let error = answer.expect("the session stays").error;
             let is_timeout = error.is_some_and(|error| error.code() == SqlState::QUERY_CANCELED);
-            assert!(is_timeout, "in a block: {in_block}, joined before: {has_joined}, turn {turn}");
+            assert!(is_timeout, "node {node}, in a block: {in_block}, joined before: {has_joined}, turn {turn}");
             if in_block {
                 client.run("ROLLBACK TO s").unwrap();
             }
         }
-        datanode.run(&format!("ROLLBACK PREPARED {IN_DOUBT}")).expect("its end");
+        datanode.run(&format!("ROLLBACK PREPARED {in_doubt}")).expect("its end");
         client.run(&row(here)).unwrap();
     }
 }

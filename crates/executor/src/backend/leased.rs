@@ -69,6 +69,8 @@ pub(crate) struct LeasedConnection {
     preamble: VecDeque<Ahead>,
     /// A read barrier is under way: with it the doubts about the node that are over once its answer is there.
     read_barrier: Option<u64>,
+    /// One was not passed, and the session does not know of it yet.
+    lost_read_barrier: bool,
     /// Statements of this transaction have not waited at a read barrier: COMMIT has to.
     pub(crate) owes_read_barrier: bool,
     /// Own statements whose answers come before that of the statement, without a ReadyForQuery.
@@ -146,6 +148,7 @@ impl LeasedConnection {
             settled: None,
             preamble: VecDeque::new(),
             read_barrier: None,
+            lost_read_barrier: false,
             own_answers: 0,
             owes_read_barrier: false,
             asked_whether_wrote: false,
@@ -181,7 +184,6 @@ impl LeasedConnection {
 
     /// A read barrier is about to be queued.
     pub(crate) fn passes_read_barrier(&mut self, doubt: u64) {
-        self.owes_read_barrier = false;
         self.read_barrier = Some(doubt);
     }
 
@@ -194,12 +196,21 @@ impl LeasedConnection {
     pub(crate) fn read_barrier_passed(&mut self) {
         if let Some(doubt) = self.read_barrier.take() {
             self.link.read_barrier_at = doubt;
+            self.owes_read_barrier = false;
         }
     }
 
     /// Nobody knows whether it was passed.
     pub(crate) fn read_barrier_failed(&mut self) {
-        self.read_barrier = None;
+        self.lost_read_barrier |= self.read_barrier.take().is_some();
+    }
+
+    /// Was one not passed since this was asked last?
+    pub(crate) fn take_lost_read_barrier(&mut self) -> bool {
+        if self.link.connection.is_broken() || !self.link.connection.is_drained() {
+            self.read_barrier_failed();
+        }
+        std::mem::take(&mut self.lost_read_barrier)
     }
 
     /// Queues BEGIN ahead of the next statement. It has no Sync, so that the server drops what follows if it fails: that would be a
@@ -304,7 +315,8 @@ impl LeasedConnection {
                         // What follows fails at once, as part of a transaction that has. ROLLBACK TO may be next.
                         self.preamble.clear();
                         let _ = self.link.connection.drain().await;
-                        self.asked_whether_wrote = false;
+                        (self.asked_whether_wrote, self.copying_out) = (false, false);
+                        (self.ids, self.failure) = (None, None);
                         self.forget_unanswered();
                     }
                     return Err(error);

@@ -469,8 +469,9 @@ impl Links {
                 continue;
             }
             if broken {
-                self.pinned.remove(&slot);
-                is_torn |= leased.begun;
+                // With a kept backend more is lost than what the block has done there.
+                let was_kept = self.pinned.remove(&slot);
+                is_torn |= leased.begun || was_kept;
             }
             if let Some(mut leased) = self.leased.0.remove(&slot) {
                 let frames = leased.link.connection.take_notices();
@@ -500,6 +501,12 @@ impl Links {
             leased.link.hears_of(&self.settings);
             self.cluster.pool.give_back(leased.link);
         }
+    }
+
+    /// Nodes whose read barriers were not passed since this was asked last.
+    pub(crate) fn lost_read_barriers(&mut self) -> Vec<NodeId> {
+        let leased = self.leased.0.iter_mut();
+        leased.filter_map(|(slot, leased)| leased.take_lost_read_barrier().then(|| slot.node())).collect()
     }
 
     /// Of those under way nobody knows whether they were passed.

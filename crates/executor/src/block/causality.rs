@@ -49,6 +49,11 @@ impl CausalityTracker {
         self.passing.clear();
     }
 
+    /// The same of one node's.
+    pub(crate) fn not_passed(&mut self, node: NodeId) {
+        self.passing.retain(|passing| *passing != node);
+    }
+
     fn passed(&mut self) {
         for node in self.passing.drain(..) {
             match &mut self.stale {

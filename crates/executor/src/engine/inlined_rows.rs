@@ -369,7 +369,8 @@ impl Array {
     }
 }
 
-/// The last step's text over its parameters, and how it is to be called.
+/// The last step's text over its parameters, and how it is to be called. One that joins the rows of several fragments is not kept prepared:
+/// PostgreSQL would go over to a generic plan, which expects ten rows of each array and joins them by nested loops.
 pub(crate) fn last_step(gather: &Gather, inlined: Vec<InlinedRows>, call: &Call) -> (String, Call) {
     let own = call.parameters.as_ref().map_or(0, |parameters| parameters.values.len());
     let mut parameters = call.own_parameters(own);
@@ -382,7 +383,8 @@ pub(crate) fn last_step(gather: &Gather, inlined: Vec<InlinedRows>, call: &Call)
         items.push(inlined.with_item(&input.table, parameters.values.len() + 1));
         inlined.arrays.into_iter().for_each(|array| add_parameter(&mut parameters, array.encoded()));
     }
-    let call = Call { parameters: Some(Arc::new(parameters)), ..call.clone() };
+    let one_off = call.one_off || gather.inputs.len() > 1;
+    let call = Call { parameters: Some(Arc::new(parameters)), one_off, ..call.clone() };
     (with_items(&text, &items.join(", ")), call)
 }
 

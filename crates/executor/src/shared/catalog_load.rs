@@ -10,7 +10,8 @@
 
 use crate::shared::catalog_queries::{
     BUILTINS, CAPTURED, CODE, COLUMNS, DOMAIN_BASES, FOREIGN_KEYS, LOOK_ALIKES, NONDETERMINISTIC_COLLATIONS, OPERATORS,
-    OWN_OPERATORS, RELATIONS, RULES, SCHEMAS, SYSTEM_NAMES, TYPES, UNIQUE, UNNAMED_FUNCTIONS, VERSION, functions,
+    OWN_OPERATORS, RELATIONS, RULES, SCHEMAS, SYSTEM_NAMES, TYPES, UNIQUE, UNNAMED_FUNCTIONS, VERSION,
+    VIEWS_OF_LOOK_ALIKES, functions,
 };
 use crate::shared::definitions::Definitions;
 use std::collections::HashMap;
@@ -175,6 +176,11 @@ async fn read_all(connection: &mut Connection, own_version: Option<u64>, known: 
     let mut look_alikes = LookAlikes::default();
     for row in connection.query_rows(LOOK_ALIKES).await? {
         look_alikes.add(letter(&row, 0)?, text(&row, 1)?);
+    }
+    if !look_alikes.operators.is_empty() {
+        for row in connection.query_rows(VIEWS_OF_LOOK_ALIKES).await? {
+            look_alikes.views.insert(number(&row, 0)?);
+        }
     }
     let taken = Qualifier(&look_alikes);
     builder.look_alikes(look_alikes.clone());

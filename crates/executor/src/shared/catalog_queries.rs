@@ -23,11 +23,16 @@ pub(super) const LOOK_ALIKES: &str = "SELECT 'f', proname FROM pg_proc WHERE pro
        INTERSECT SELECT 'f', proname FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace \
      UNION (SELECT 'o', oprname FROM pg_operator WHERE oid >= 16384 \
        INTERSECT SELECT 'o', oprname FROM pg_operator WHERE oprnamespace = 'pg_catalog'::regnamespace) \
-     UNION (SELECT 'v', o.oprname FROM pg_depend d JOIN pg_operator o ON o.oid = d.refobjid AND o.oid >= 16384 \
-       WHERE d.classid = 'pg_rewrite'::regclass AND d.refclassid = 'pg_operator'::regclass \
-       INTERSECT SELECT 'v', oprname FROM pg_operator WHERE oprnamespace = 'pg_catalog'::regnamespace) \
      UNION (SELECT 't', typname FROM pg_type WHERE oid >= 16384 \
        INTERSECT SELECT 't', typname FROM pg_type WHERE typnamespace = 'pg_catalog'::regnamespace)";
+
+/// Views that use such an operator of a user's, or read another that does.
+pub(super) const VIEWS_OF_LOOK_ALIKES: &str = "WITH RECURSIVE found(view) AS (\
+       SELECT r.ev_class FROM pg_depend d JOIN pg_rewrite r ON r.oid = d.objid JOIN pg_operator o ON o.oid = d.refobjid \
+       WHERE d.classid = 'pg_rewrite'::regclass AND d.refclassid = 'pg_operator'::regclass AND o.oid >= 16384 \
+         AND EXISTS (SELECT FROM pg_operator b WHERE b.oprname = o.oprname AND b.oprnamespace = 'pg_catalog'::regnamespace) \
+       UNION SELECT r.ev_class FROM found f JOIN pg_depend d ON d.refobjid = f.view JOIN pg_rewrite r ON r.oid = d.objid \
+       WHERE d.classid = 'pg_rewrite'::regclass AND d.refclassid = 'pg_class'::regclass) SELECT view FROM found";
 
 pub(super) const DOMAIN_BASES: &str = "SELECT oid, typbasetype FROM pg_type WHERE typtype = 'd'";
 

@@ -66,6 +66,9 @@ impl Session {
 
     /// To be called when a statement, or a part of one that others follow on other nodes, has ended.
     pub(crate) fn statement_finished(&mut self) {
+        for node in self.links.lost_read_barriers() {
+            self.causality.not_passed(node);
+        }
         match self.block.as_ref().map(|block| block.global_snapshot) {
             // All that this transaction reads is as of its global snapshot.
             Some(GlobalSnapshot::Taken) => self.causality.finished_in_snapshot(),

@@ -153,6 +153,7 @@ impl Session {
         // Nor is what comes before the lock, which goes with it: without its transaction and savepoint it cannot be asked for again.
         if let Err(error) = self.links.opened(nodes).await {
             self.links.cancel_on(nodes).await;
+            join_all(self.links.of(nodes).map(|(_, leased)| leased.drain())).await;
             return Err(error);
         }
         let cancel = self.links.cancel().clone();

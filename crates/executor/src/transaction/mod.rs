@@ -75,6 +75,7 @@ impl Session {
                 Ok("COMMIT")
             }
             Err(error) => {
+                self.fail();
                 self.rollback().await;
                 Err(error)
             }

@@ -28,6 +28,7 @@ impl Session {
                 Ok("PREPARE TRANSACTION")
             }
             Err(error) => {
+                self.fail();
                 self.rollback().await;
                 Err(error)
             }

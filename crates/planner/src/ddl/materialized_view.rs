@@ -16,6 +16,7 @@ use crate::parse::Statement;
 use crate::plan::{DdlKind, DdlPlan, Elsewhere, Fill, Plan};
 use crate::select;
 use crate::tree::{self, Syntax};
+use crate::views;
 
 /// CREATE MATERIALIZED VIEW.
 pub(super) fn create(
@@ -50,6 +51,7 @@ pub(super) fn refresh(ctx: &Context<'_>, statement: &Statement, refresh: &Refres
         return Ok(boxed(plan));
     };
     let query = tree::parse_select(definition)?.into_tree();
+    views::says_all(ctx, &view, &query)?;
     if !is_at_home(ctx, &query)? {
         if !refresh.concurrent {
             let empty = RefreshMatViewStmt { skip_data: true, ..refresh.clone() };

@@ -37,56 +37,61 @@ pub(super) fn number_tables(statement: &mut NodeEnum) -> Result<()> {
 
 /// Conditions that may be evaluated early, by table number.
 pub(super) fn filters(ctx: &Context<'_>, statement: &impl Walk) -> Result<HashMap<i32, Vec<Node>>> {
+    Ok(filters_of(ctx, &levels(ctx, statement)?))
+}
+
+/// The same of a statement's levels.
+pub(super) fn filters_of(ctx: &Context<'_>, levels: &[Level<'_>]) -> HashMap<i32, Vec<Node>> {
     let mut filters: HashMap<i32, Vec<Node>> = HashMap::new();
-    for level in levels(ctx, statement)? {
+    for level in levels {
         for condition in &level.conditions {
             for (table, condition) in level.early(ctx, condition) {
                 filters.entry(table).or_default().push(condition);
             }
         }
         for (table, condition) in &level.on_conditions {
-            filters.entry(*table).or_default().push(condition.clone());
+            filters.entry(*table).or_default().push((*condition).clone());
         }
     }
-    Ok(filters)
+    filters
 }
 
 /// Conditions that say nothing but which rows of one table count, as they stand in the tree, by table number.
-pub(super) fn own_conditions(ctx: &Context<'_>, levels: &[Level]) -> HashMap<i32, Vec<Node>> {
+pub(super) fn own_conditions(ctx: &Context<'_>, levels: &[Level<'_>]) -> HashMap<i32, Vec<Node>> {
     let mut own: HashMap<i32, Vec<Node>> = HashMap::new();
     for level in levels {
-        let of_table = |condition: &Node| Some((level.only_table(ctx, condition)?, condition.clone()));
-        let all = level.conditions.iter().filter_map(of_table).chain(level.on_conditions.iter().cloned());
-        all.for_each(|(table, condition)| own.entry(table).or_default().push(condition));
+        let conditions = level.conditions.iter().copied();
+        let of_table = conditions.filter_map(|condition| Some((level.only_table(ctx, condition)?, condition)));
+        let all = of_table.chain(level.on_conditions.iter().copied());
+        all.for_each(|(table, condition)| own.entry(table).or_default().push(condition.clone()));
     }
     own
 }
 
 /// A table of a level.
-pub(super) struct LevelTable {
+pub(super) struct LevelTable<'t> {
     pub alias: String,
     pub number: i32,
-    pub name: RangeVar,
+    pub name: &'t RangeVar,
     pub relation: Arc<Relation>,
     /// Conditions of the level may be applied to its rows early: no outer join can make up rows for it.
     pub keeps: bool,
     /// Nothing forbids to filter its rows early, if the conditions allow it, and its columns go by their own names.
     pub may_be_filtered: bool,
-    columns: HashSet<String>,
 }
 
-/// One SELECT.
+/// One SELECT of a statement.
 #[derive(Default)]
-pub(super) struct Level {
+pub(super) struct Level<'t> {
     /// The level whose columns it may also see.
     pub parent: Option<usize>,
-    pub tables: Vec<LevelTable>,
+    pub tables: Vec<LevelTable<'t>>,
     /// Some item's columns are not known: a bare name may be one of them.
     has_other_items: bool,
     /// FROM has an outer join.
     pub has_outer_join: bool,
     /// What every row fulfils; see [`shape::inner_conditions`].
-    pub conditions: Vec<Node>,
+    pub conditions: Vec<&'t Node>,
     /// All columns that are compared for equality anywhere in it, by name.
     pub compared: HashSet<String>,
     /// A sub-select in an expression, not in FROM or WITH.
@@ -96,16 +101,16 @@ pub(super) struct Level {
     /// Grouping, DISTINCT or a window on top.
     pub gathers: bool,
     /// Conditions in ON of outer joins about the side that need not match: other rows of it never do.
-    on_conditions: Vec<(i32, Node)>,
+    on_conditions: Vec<(i32, &'t Node)>,
     /// Numbers of the tables in FROM tell one level from another.
-    from: Vec<Node>,
+    from: &'t [Node],
 }
 
 /// All levels, outer ones before inner ones.
-pub(super) fn levels(ctx: &Context<'_>, statement: &impl Walk) -> Result<Vec<Level>> {
+pub(super) fn levels<'t>(ctx: &Context<'_>, statement: &'t impl Walk) -> Result<Vec<Level<'t>>> {
     let mut list = Vec::new();
     let ctes = statement.with_names()?;
-    let mut found: Vec<&SelectStmt> = Vec::new();
+    let mut found: Vec<&'t SelectStmt> = Vec::new();
     statement.walk(&mut |node| match node {
         Ref::SelectStmt(select) => {
             found.push(select);
@@ -119,24 +124,24 @@ pub(super) fn levels(ctx: &Context<'_>, statement: &impl Walk) -> Result<Vec<Lev
     Ok(list)
 }
 
-fn add(
+fn add<'t>(
     ctx: &Context<'_>,
-    select: &SelectStmt,
+    select: &'t SelectStmt,
     parent: Option<usize>,
     place: Place,
     ctes: &HashSet<String>,
-    list: &mut Vec<Level>,
+    list: &mut Vec<Level<'t>>,
 ) -> Result<()> {
     let gathers =
         shape::is_aggregated(ctx, select)? || !select.distinct_clause.is_empty() || !shape::windows(select)?.is_empty();
     let is_plain = !tree::is_operation(select) && !gathers && tree::is_unlimited(select);
     let mut level = Level {
         parent,
-        conditions: shape::inner_conditions(select).into_iter().cloned().collect(),
+        conditions: shape::inner_conditions(select),
         in_expression: place != Place::From,
         counts_once: place == Place::Exists && is_plain,
         gathers,
-        from: select.from_clause.clone(),
+        from: &select.from_clause,
         ..Level::default()
     };
     for item in &select.from_clause {
@@ -189,8 +194,8 @@ fn children(select: &SelectStmt) -> Result<Vec<(&SelectStmt, Place)>> {
     Ok(found)
 }
 
-impl Level {
-    fn item(&mut self, ctx: &Context<'_>, item: &Node, keeps: bool, ctes: &HashSet<String>) -> Result<()> {
+impl<'t> Level<'t> {
+    fn item(&mut self, ctx: &Context<'_>, item: &'t Node, keeps: bool, ctes: &HashSet<String>) -> Result<()> {
         match &item.node {
             Some(NodeEnum::RangeVar(name)) => self.table(ctx, name, keeps, ctes)?,
             Some(NodeEnum::JoinExpr(join)) => {
@@ -218,7 +223,7 @@ impl Level {
     }
 
     /// ON of a LEFT or RIGHT JOIN with a plain table on the side that need not match.
-    fn learn_on(&mut self, ctx: &Context<'_>, join: &JoinExpr, before: usize) {
+    fn learn_on(&mut self, ctx: &Context<'_>, join: &'t JoinExpr, before: usize) {
         let optional = match join.jointype() {
             JoinType::JoinLeft => join.rarg.as_deref(),
             JoinType::JoinRight => join.larg.as_deref(),
@@ -230,17 +235,17 @@ impl Level {
         for condition in tree::conjuncts(join.quals.as_deref()) {
             let mut tables = Vec::new();
             if self.simple(ctx, condition, &mut tables) && tables.iter().all(|table| *table == number) {
-                self.on_conditions.push((number, condition.clone()));
+                self.on_conditions.push((number, condition));
             }
         }
     }
 
     /// Is this the level of that SELECT?
     pub fn is_of(&self, select: &SelectStmt) -> bool {
-        self.from == select.from_clause
+        std::ptr::eq(self.from, &*select.from_clause) || self.from == select.from_clause
     }
 
-    fn table(&mut self, ctx: &Context<'_>, name: &RangeVar, keeps: bool, ctes: &HashSet<String>) -> Result<()> {
+    fn table(&mut self, ctx: &Context<'_>, name: &'t RangeVar, keeps: bool, ctes: &HashSet<String>) -> Result<()> {
         let is_cte = name.schemaname.is_empty() && ctes.contains(&name.relname);
         let Named::Distributed(relation) = ctx.resolve(name)? else {
             self.has_other_items = true;
@@ -250,8 +255,7 @@ impl Level {
         self.tables.push(LevelTable {
             alias: tree::alias_of(name).to_owned(),
             number: name.location,
-            name: name.clone(),
-            columns: relation.columns.iter().map(|c| c.name.clone()).collect(),
+            name,
             keeps: keeps && plain_alias && !relation.is_barrier && !is_cte,
             may_be_filtered: plain_alias && !relation.is_barrier && !is_cte,
             relation,
@@ -409,7 +413,7 @@ impl Level {
             _ => return Found::Unknown,
         };
         let mut owners = self.tables.iter().enumerate().filter(|(_, table)| {
-            qualifier.is_none_or(|qualifier| table.alias == qualifier) && table.columns.contains(name)
+            qualifier.is_none_or(|qualifier| table.alias == qualifier) && table.relation.column(name).is_some()
         });
         match (owners.next(), owners.next()) {
             (Some((table, _)), None) => Found::Table(table, name.to_owned()),

@@ -62,7 +62,8 @@ impl Session {
         if result.is_err() {
             let connection = &mut self.links.link(node)?.link.connection;
             if connection.is_drained() && !connection.is_broken() {
-                connection.execute(end).await?;
+                // If nothing was opened, there is nothing to end.
+                let _ = connection.execute(end).await;
             }
         }
         result

@@ -60,14 +60,20 @@ impl Search<'_> {
     pub(super) fn eager_aggregates(&self, query: &SelectStmt, state: &State) -> Result<Vec<(SelectStmt, State)>> {
         let ctx = self.context(state);
         let levels = levels::levels(&ctx, query)?;
+        let may_be_added_up = |table: &&LevelTable<'_>| {
+            let is_made = self.is_made(state, &table.relation);
+            !is_made && table.may_be_filtered && table.relation.distribution.is_partitioned()
+        };
+        let gathering = levels.iter().filter(|level| level.gathers);
+        let tables: Vec<_> = gathering.flat_map(|level| &level.tables).filter(may_be_added_up).collect();
+        if tables.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (mut filters, mut own) = (levels::filters_of(&ctx, &levels), levels::own_conditions(&ctx, &levels));
         let mut options = Vec::new();
-        for level in levels.iter().filter(|level| level.gathers) {
-            for table in &level.tables {
-                let is_made = self.is_made(state, &table.relation);
-                if !is_made && table.may_be_filtered && table.relation.distribution.is_partitioned() {
-                    options.extend(self.added_up(query, state, &levels, table)?);
-                }
-            }
+        for table in tables {
+            let [filter, done] = [&mut filters, &mut own].map(|all| all.remove(&table.number).unwrap_or_default());
+            options.extend(self.added_up(query, state, table, &filter, &done)?);
         }
         Ok(options)
     }
@@ -76,19 +82,18 @@ impl Search<'_> {
         &self,
         query: &SelectStmt,
         state: &State,
-        levels: &[Level],
-        table: &LevelTable,
+        table: &LevelTable<'_>,
+        filter: &[Node],
+        done: &[Node],
     ) -> Result<Vec<(SelectStmt, State)>> {
         let ctx = self.context(state);
-        let filter = levels::filters(&ctx, query)?.remove(&table.number).unwrap_or_default();
-        let done = levels::own_conditions(&ctx, levels).remove(&table.number).unwrap_or_default();
-        let query = predicate_elimination::without(query, &done)?.unwrap_or_else(|| query.clone());
+        let query = predicate_elimination::without(query, done)?.unwrap_or_else(|| query.clone());
         let levels = levels::levels(&ctx, &query)?;
         let Some((select, level)) = level_of(&query, &levels, table.number)? else { return Ok(Vec::new()) };
         let Some(eager) = (Separation { ctx: &ctx, select, level, table }).eager_aggregate()? else {
             return Ok(Vec::new());
         };
-        let Some((fragment, rows)) = self.worth_it(&eager, table, &filter)? else { return Ok(Vec::new()) };
+        let Some((fragment, rows)) = self.worth_it(&eager, table, filter)? else { return Ok(Vec::new()) };
         let mut options = Vec::new();
         for key in eager.keys.iter().filter(|key| level.compared.contains(&key.name)) {
             options.extend(self.sent(&query, select, &eager, table, &fragment, key, rows, state)?);
@@ -100,7 +105,7 @@ impl Search<'_> {
     fn worth_it(
         &self,
         eager: &EagerAggregate,
-        table: &LevelTable,
+        table: &LevelTable<'_>,
         filter: &[Node],
     ) -> Result<Option<(SelectStmt, f64)>> {
         let mut plain = gather::fragment(&table.relation, &table.name, &gather::Needs::default(), filter);
@@ -120,7 +125,7 @@ impl Search<'_> {
         query: &SelectStmt,
         select: &SelectStmt,
         eager: &EagerAggregate,
-        table: &LevelTable,
+        table: &LevelTable<'_>,
         fragment: &SelectStmt,
         key: &Column,
         rows: f64,
@@ -151,8 +156,8 @@ impl Search<'_> {
 struct Separation<'a> {
     ctx: &'a Context<'a>,
     select: &'a SelectStmt,
-    level: &'a Level,
-    table: &'a LevelTable,
+    level: &'a Level<'a>,
+    table: &'a LevelTable<'a>,
 }
 
 impl Separation<'_> {
@@ -388,9 +393,9 @@ enum Combined {
 /// The SELECT that has a table in its FROM.
 fn level_of<'q, 'l>(
     query: &'q SelectStmt,
-    levels: &'l [Level],
+    levels: &'l [Level<'_>],
     number: i32,
-) -> Result<Option<(&'q SelectStmt, &'l Level)>> {
+) -> Result<Option<(&'q SelectStmt, &'l Level<'l>)>> {
     let Some(level) = levels.iter().find(|level| level.tables.iter().any(|table| table.number == number)) else {
         return Ok(None);
     };

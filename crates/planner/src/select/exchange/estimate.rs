@@ -64,7 +64,7 @@ impl Search<'_> {
             return Ok(false);
         }
         let levels = levels::levels(&self.context(state), query)?;
-        let units = self.units(query, state, &levels, &Needs::of(query)?)?;
+        let units = self.units(state, &levels, &Needs::of(query)?)?;
         let is_small = |unit: &Unit| unit.relation.distribution.is_partitioned() || unit.rows_all < ROWS_MIN;
         // Gathered rows have no index for a sub-select that looks some up for each row of another table.
         let looks_up = |unit: &Unit| fragments::correlated_columns(self.ctx, unit, &levels).map_or(1.0, |_| 100.0);

@@ -38,7 +38,7 @@ struct Made<'u> {
     unit: &'u Unit,
     m: &'u Move,
     distribution: Distribution,
-    levels: &'u [Level],
+    levels: &'u [Level<'u>],
     needs: &'u Needs,
 }
 
@@ -48,7 +48,7 @@ impl Search<'_> {
         &self,
         units: &[Unit],
         moves: &[Move],
-        levels: &[Level],
+        levels: &[Level<'_>],
         needs: &Needs,
         state: &mut State,
     ) -> Result<HashMap<i32, String>> {
@@ -244,14 +244,14 @@ fn add_condition(select: &mut SelectStmt, condition: Node) {
 }
 
 /// The only table in the sub-select of EXISTS or IN: equal rows say the same.
-fn counts_once(search: &Search<'_>, unit: &Unit, levels: &[Level]) -> bool {
+fn counts_once(search: &Search<'_>, unit: &Unit, levels: &[Level<'_>]) -> bool {
     let level = &levels[unit.level];
     let is_comparable = |column: &Column| search.is_comparable(column);
     level.counts_once && level.is_single_table() && unit.columns.iter().all(is_comparable)
 }
 
 /// Columns by which a correlated sub-select looks rows up, for an index.
-pub(super) fn correlated_columns(ctx: &Context<'_>, unit: &Unit, levels: &[Level]) -> Option<Vec<String>> {
+pub(super) fn correlated_columns(ctx: &Context<'_>, unit: &Unit, levels: &[Level<'_>]) -> Option<Vec<String>> {
     let level = &levels[unit.level];
     if level.parent.is_none() || level.counts_once {
         return None;
@@ -261,7 +261,7 @@ pub(super) fn correlated_columns(ctx: &Context<'_>, unit: &Unit, levels: &[Level
         _ => None,
     };
     let mut columns: Vec<String> = Vec::new();
-    for (left, right) in level.conditions.iter().flat_map(terms::equal_pairs) {
+    for (left, right) in level.conditions.iter().copied().flat_map(terms::equal_pairs) {
         for (side, other) in [(left, right), (right, left)] {
             if level.owner(ctx, other) == Owner::Nowhere
                 && let Some(column) = own(side)

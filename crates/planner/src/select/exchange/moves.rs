@@ -34,7 +34,7 @@ impl Search<'_> {
         let ctx = self.context(state);
         let levels = levels::levels(&ctx, query)?;
         let needs = Needs::of(query)?;
-        let units = self.units(query, state, &levels, &needs)?;
+        let units = self.units(state, &levels, &needs)?;
         if units.is_empty() {
             return Ok(None);
         }
@@ -102,7 +102,7 @@ impl Search<'_> {
         query: &SelectStmt,
         state: &State,
         units: &[Unit],
-        levels: &[Level],
+        levels: &[Level<'_>],
         needs: &Needs,
     ) -> Result<Option<Found>> {
         let is_at_home = |unit: &Unit| match &unit.relation.distribution {
@@ -138,7 +138,7 @@ impl Search<'_> {
         units: &[Unit],
         moves: &[Move],
         cost: f64,
-        levels: &[Level],
+        levels: &[Level<'_>],
         needs: &Needs,
     ) -> Result<Option<Found>> {
         let narrow = self.narrowed(query, state, units, moves, levels)?;
@@ -160,7 +160,7 @@ impl Search<'_> {
         state: &State,
         units: &[Unit],
         moves: &[Move],
-        levels: &[Level],
+        levels: &[Level<'_>],
     ) -> Result<Option<(SelectStmt, Vec<Unit>, Needs)>> {
         let own = levels::own_conditions(&self.context(state), levels);
         let moved = units.iter().zip(moves).filter(|(_, what)| !matches!(what, Move::Stay));
@@ -183,14 +183,8 @@ impl Search<'_> {
         Ok(Some((query, units, needs)))
     }
 
-    pub(super) fn units(
-        &self,
-        query: &SelectStmt,
-        state: &State,
-        levels: &[Level],
-        needs: &Needs,
-    ) -> Result<Vec<Unit>> {
-        let filters = levels::filters(&self.context(state), query)?;
+    pub(super) fn units(&self, state: &State, levels: &[Level<'_>], needs: &Needs) -> Result<Vec<Unit>> {
+        let filters = levels::filters_of(&self.context(state), levels);
         let mut units = Vec::new();
         for (at, level) in levels.iter().enumerate() {
             for table in &level.tables {
@@ -235,7 +229,7 @@ impl Search<'_> {
         Ok(units)
     }
 
-    fn find_options(&self, units: &mut [Unit], levels: &[Level], needs: &Needs) {
+    fn find_options(&self, units: &mut [Unit], levels: &[Level<'_>], needs: &Needs) {
         let compared: HashSet<&String> = levels.iter().flat_map(|level| &level.compared).collect();
         let spaces = self.spaces(units);
         let copies = self.nodes.len() as f64;

@@ -18,7 +18,7 @@ type Place = (usize, String);
 ///
 /// What an inner level asks for says nothing of the rows of an outer one: a level's equalities, and those of the levels
 /// around it, are used for its own tables only.
-pub(super) fn find(ctx: &Context<'_>, units: &mut [Unit], levels: &[Level]) {
+pub(super) fn find(ctx: &Context<'_>, units: &mut [Unit], levels: &[Level<'_>]) {
     if ctx.has_user_operator("=") {
         return;
     }
@@ -51,7 +51,7 @@ pub(super) fn find(ctx: &Context<'_>, units: &mut [Unit], levels: &[Level]) {
 struct Finder<'a> {
     ctx: &'a Context<'a>,
     units: &'a [Unit],
-    levels: &'a [Level],
+    levels: &'a [Level<'a>],
 }
 
 impl Finder<'_> {
