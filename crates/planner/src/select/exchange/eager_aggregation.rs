@@ -108,7 +108,7 @@ impl Search<'_> {
         table: &LevelTable<'_>,
         filter: &[Node],
     ) -> Result<Option<(SelectStmt, f64)>> {
-        let mut plain = gather::fragment(&table.relation, &table.name, &gather::Needs::default(), filter);
+        let mut plain = gather::fragment(&table.relation, table.name, &gather::Needs::default(), filter);
         let key = |column: &Column| tree::column(&[&table.alias, &column.name]);
         plain.target_list = eager.keys.iter().map(|column| tree::target(key(column), None)).collect();
         let Some((_, few)) = self.once_if_fewer(&plain)? else { return Ok(None) };

@@ -192,13 +192,13 @@ impl Search<'_> {
                     continue;
                 }
                 let filter = filters.get(&table.number).cloned().unwrap_or_default();
-                let all = self.rows(&table.relation, &table.name, needs, &[])?;
+                let all = self.rows(&table.relation, table.name, needs, &[])?;
                 let filtered = match filter.is_empty() {
                     true => all,
-                    false => self.rows(&table.relation, &table.name, needs, &filter)?,
+                    false => self.rows(&table.relation, table.name, needs, &filter)?,
                 };
                 let rows_filtered = filtered.rows.min(all.rows);
-                let needed = needs.columns(&table.relation, tree::alias_of(&table.name));
+                let needed = needs.columns(&table.relation, tree::alias_of(table.name));
                 units.push(Unit {
                     level: at,
                     number: table.number,
