@@ -161,6 +161,8 @@ pub struct Relation {
     pub by_default: bool,
     /// `pg_get_viewdef` with an empty search path, without the final semicolon, for views.
     pub view_definition: Option<String>,
+    /// A view with an operator of a user's that its text may leave out, as PostgreSQL prints `USING` and `NULLIF`.
+    pub hides_operator: bool,
     /// `security_barrier` or row level security: conditions must not be moved past it.
     pub is_barrier: bool,
     /// A view WITH CHECK OPTION.

@@ -11,8 +11,10 @@ pub struct LookAlikes {
     pub functions: HashSet<String>,
     pub operators: HashSet<String>,
     pub types: HashSet<String>,
-    /// Views that use such an operator of a user's, or read another that does.
+    /// Views that use a user's operator `=`, or read another that does.
     pub views: HashSet<Oid>,
+    /// Views in whose text a user's operator may have no place: see [`Relation::hides_operator`](crate::Relation).
+    pub hiding: HashSet<Oid>,
 }
 
 impl LookAlikes {

@@ -218,9 +218,10 @@ impl<'a> Context<'a> {
     /// May the statement use a user's operator of this name, also where none is written (`USING`)?
     pub fn may_use_user_operator(&self, name: &str) -> bool {
         let look_alikes = self.catalog.look_alikes();
-        // Of temporary views nobody knows what they use.
+        // Of temporary views nobody knows what they read.
         let in_views = |uses: &Uses| {
-            !self.session.temp_views.is_empty() || uses.relations.iter().any(|view| look_alikes.views.contains(view))
+            self.session.temp_views.iter().any(|view| uses.relations.contains(&view.oid))
+                || uses.relations.iter().any(|view| look_alikes.views.contains(view))
         };
         let in_statement = |uses: &Uses| !uses.operators.is_empty() || in_views(uses);
         look_alikes.operators.contains(name) && self.analysis.is_none_or(|analysis| in_statement(analysis.uses()))

@@ -45,8 +45,9 @@ impl Client {
     pub(crate) async fn run(mut self) -> Result<()> {
         let result = self.message_loop().await;
         let socket = &mut self.own().socket;
-        // With a client out of step PostgreSQL breaks off, and what it has not sent by then it never does.
-        if result.is_ok() || !socket.is_out_of_step() {
+        // With a client out of step PostgreSQL breaks off, and what it has not sent by then it never does; but in COPY it says why.
+        let is_over = |error: &PgError| socket.is_out_of_step() && error.code() == SqlState::CONNECTION_FAILURE;
+        if !result.as_ref().is_err_and(is_over) {
             if let Err(error) = &result {
                 socket.send_error(error.clone(), 0);
             }

@@ -81,6 +81,12 @@ CREATE VIEW public.vn AS SELECT id, v, w FROM public.ba JOIN public.bb USING (id
 CREATE VIEW public.vw AS SELECT ba.id, v, w FROM public.ba JOIN public.bb ON ba.id = bb.id;
 CREATE TEMP VIEW tvn AS SELECT id, v, w FROM public.ba JOIN public.bb USING (id);
 CREATE MATERIALIZED VIEW public.mvn AS SELECT count(*) FROM public.ba JOIN public.bb USING (id);
+CREATE TABLE public.na (n text, v int) /*dist: hash(n) | replication*/;
+CREATE TABLE public.nb (n text, w int) /*dist: hash(w) | replication*/;
+INSERT INTO public.na VALUES ('a', 1), ('b', 2);
+INSERT INTO public.nb VALUES ('a', 1), ('b', 2), ('b', 3);
+CREATE TEMP VIEW tn AS SELECT n, v, w FROM public.na JOIN public.nb USING (n);
+SELECT count(*) FROM tn;
 SELECT count(*) FROM public.ba JOIN public.bb USING (id);
 -- refused
 SELECT count(*) FROM public.vn;
@@ -95,12 +101,12 @@ SELECT count(*) FROM vw;
 -- refused
 SELECT count(*) FROM tvn;
 SELECT * FROM mvn;
--- refused
+-- refused: v1 | v3 | mixed
 REFRESH MATERIALIZED VIEW mvn;
 SELECT * FROM mvn;
 SELECT count(*) FROM ba JOIN bb USING (id);
 DROP MATERIALIZED VIEW mvn;
-DROP VIEW vn, vw, tvn;
-DROP TABLE ou, ba, bb;
+DROP VIEW vn, vw, tvn, tn;
+DROP TABLE ou, ba, bb, na, nb;
 RESET search_path;
 DROP SCHEMA e3 CASCADE;

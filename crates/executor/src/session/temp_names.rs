@@ -9,7 +9,7 @@ use planner::{Qualifier, TempCode, TempType};
 
 use crate::session::Session;
 use crate::shared::catalog_load::{Row, flag, function, number, numbers, optional, text};
-use crate::shared::catalog_queries::{FUNCTION_COLUMNS, FUNCTION_FROM};
+use crate::shared::catalog_queries::{FUNCTION_COLUMNS, FUNCTION_FROM, HIDING};
 
 /// The names, and the definitions as they are under one version of the catalog.
 #[derive(Debug, Default)]
@@ -157,11 +157,15 @@ impl Session {
     async fn temp_views(&mut self, hidden: &[String]) -> Result<Vec<Arc<Relation>>> {
         let columns = self.rows_on(self.home, &planner::own_text(COLUMNS)?).await?;
         let views = self.rows_on(self.home, &views_sql(self.in_block())).await?;
-        views.iter().map(|row| view(row, &columns, hidden).map(Arc::new)).collect()
+        let hiding = match views.is_empty() {
+            true => Vec::new(),
+            false => self.rows_on(self.home, &planner::own_text(HIDING)?).await?,
+        };
+        views.iter().map(|row| view(row, &columns, &hiding, hidden).map(Arc::new)).collect()
     }
 }
 
-fn view(row: &Row, columns: &[Row], hidden: &[String]) -> Result<Relation> {
+fn view(row: &Row, columns: &[Row], hiding: &[Row], hidden: &[String]) -> Result<Relation> {
     let oid: Oid = number(row, 0)?;
     if flag(row, 6)? {
         // None is made by way of a coordinator.
@@ -179,6 +183,7 @@ fn view(row: &Row, columns: &[Row], hidden: &[String]) -> Result<Relation> {
         distribution: Distribution::View,
         by_default: false,
         view_definition: Some(planner::naming_temporary(text(row, 2)?.trim_end().trim_end_matches(';'), hidden)?),
+        hides_operator: hiding.iter().any(|of| number::<Oid>(of, 0).is_ok_and(|of| of == oid)),
         is_barrier: flag(row, 3)?,
         check_option: flag(row, 4)?,
         unique_keys: Vec::new(),

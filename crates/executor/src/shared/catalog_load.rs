@@ -9,8 +9,8 @@
 //! snapshot. Nobody but a superuser can lock the table, so no user can hold up loads or schema changes by it.
 
 use crate::shared::catalog_queries::{
-    BUILTINS, CAPTURED, CODE, COLUMNS, DOMAIN_BASES, FOREIGN_KEYS, LOOK_ALIKES, NONDETERMINISTIC_COLLATIONS, OPERATORS,
-    OWN_OPERATORS, RELATIONS, RULES, SCHEMAS, SYSTEM_NAMES, TYPES, UNIQUE, UNNAMED_FUNCTIONS, VERSION,
+    BUILTINS, CAPTURED, CODE, COLUMNS, DOMAIN_BASES, FOREIGN_KEYS, HIDING, LOOK_ALIKES, NONDETERMINISTIC_COLLATIONS,
+    OPERATORS, OWN_OPERATORS, RELATIONS, RULES, SCHEMAS, SYSTEM_NAMES, TYPES, UNIQUE, UNNAMED_FUNCTIONS, VERSION,
     VIEWS_OF_LOOK_ALIKES, functions,
 };
 use crate::shared::definitions::Definitions;
@@ -180,6 +180,9 @@ async fn read_all(connection: &mut Connection, own_version: Option<u64>, known: 
     if !look_alikes.operators.is_empty() {
         for row in connection.query_rows(VIEWS_OF_LOOK_ALIKES).await? {
             look_alikes.views.insert(number(&row, 0)?);
+        }
+        for row in connection.query_rows(HIDING).await? {
+            look_alikes.hiding.insert(number(&row, 0)?);
         }
     }
     let taken = Qualifier(&look_alikes);
@@ -366,6 +369,7 @@ async fn read_relations(
                 .map(|_| definition(definitions, number(&row, 5)?))
                 .transpose()?
                 .map(|sql| taken.statement(sql.trim_end().trim_end_matches(';'))),
+            hides_operator: taken.0.hiding.contains(&oid),
             is_barrier: flag(&row, 6)?,
             check_option: flag(&row, 16)?,
             other_unique,

@@ -26,13 +26,19 @@ pub(super) const LOOK_ALIKES: &str = "SELECT 'f', proname FROM pg_proc WHERE pro
      UNION (SELECT 't', typname FROM pg_type WHERE oid >= 16384 \
        INTERSECT SELECT 't', typname FROM pg_type WHERE typnamespace = 'pg_catalog'::regnamespace)";
 
-/// Views that use such an operator of a user's, or read another that does.
+/// Views that use a user's operator `=`, or read another that does.
 pub(super) const VIEWS_OF_LOOK_ALIKES: &str = "WITH RECURSIVE found(view) AS (\
        SELECT r.ev_class FROM pg_depend d JOIN pg_rewrite r ON r.oid = d.objid JOIN pg_operator o ON o.oid = d.refobjid \
-       WHERE d.classid = 'pg_rewrite'::regclass AND d.refclassid = 'pg_operator'::regclass AND o.oid >= 16384 \
-         AND EXISTS (SELECT FROM pg_operator b WHERE b.oprname = o.oprname AND b.oprnamespace = 'pg_catalog'::regnamespace) \
+       WHERE d.classid = 'pg_rewrite'::regclass AND d.refclassid = 'pg_operator'::regclass AND o.oid >= 16384 AND o.oprname = '=' \
        UNION SELECT r.ev_class FROM found f JOIN pg_depend d ON d.refobjid = f.view JOIN pg_rewrite r ON r.oid = d.objid \
        WHERE d.classid = 'pg_rewrite'::regclass AND d.refclassid = 'pg_class'::regclass) SELECT view FROM found";
+
+/// Views that compare by a user's operator `=`, not only group or sort by it, or compare rows.
+pub(crate) const HIDING: &str = "SELECT DISTINCT r.ev_class FROM pg_depend d JOIN pg_rewrite r ON r.oid = d.objid AND r.ev_type = '1' \
+     JOIN pg_operator o ON o.oid = d.refobjid \
+     WHERE d.classid = 'pg_rewrite'::regclass AND d.refclassid = 'pg_operator'::regclass AND o.oid >= 16384 \
+     AND (o.oprname = '=' AND strpos(r.ev_action::text, concat('EXPR :opno ', o.oid, ' ')) > 0 \
+       OR strpos(r.ev_action::text, '{ROWCOMPAREEXPR ') > 0)";
 
 pub(super) const DOMAIN_BASES: &str = "SELECT oid, typbasetype FROM pg_type WHERE typtype = 'd'";
 

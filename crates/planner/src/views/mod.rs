@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 
 use catalog::{Persistence, Relation};
-use pg_query::protobuf::{AExprKind, Alias, FuncCall, LimitOption, RangeVar, SelectStmt};
+use pg_query::protobuf::{AExprKind, Alias, FuncCall, LimitOption, RangeVar, RowExpr, SelectStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
@@ -133,7 +133,7 @@ impl Expander<'_> {
                 name.relpersistence = AS_TABLE.to_owned();
                 return Ok(None);
             }
-            let mut body = text_of(ctx, &view)?;
+            let mut body = text_of(&view)?;
             if let Some(now) = ctx.session.now {
                 clock::replace(&mut body, now)?;
             }
@@ -151,42 +151,41 @@ impl Expander<'_> {
 }
 
 /// The definition of a view that is to stand in another text: it says all that it means.
-fn text_of(ctx: &Context<'_>, view: &Relation) -> Result<SelectStmt> {
+fn text_of(view: &Relation) -> Result<SelectStmt> {
     let body = definition(view)?;
-    says_all(ctx, view, &body).map(|()| body)
+    says_all(view, &body).map(|()| body)
 }
 
-/// Refuses the text of a view in which an operator of a user's is used without its name, since PostgreSQL has none to print there.
-pub(crate) fn says_all(ctx: &Context<'_>, view: &Relation, body: &impl Walk) -> Result<()> {
-    let look_alikes = ctx.catalog.look_alikes();
-    let may_hide = is_temporary(view) || look_alikes.views.contains(&view.oid);
-    if !may_hide || !look_alikes.operators.contains("=") {
-        return Ok(());
-    }
-    let hides = body.any(|node| match node {
-        Ref::JoinExpr(join) => join.is_natural || !join.using_clause.is_empty(),
-        Ref::AExpr(e) => {
-            use AExprKind::{AexprDistinct, AexprNotDistinct, AexprNullif};
-            matches!(e.kind(), AexprDistinct | AexprNotDistinct | AexprNullif)
-        }
-        Ref::CaseExpr(case) => case.arg.is_some(),
-        _ => false,
-    })?;
-    let what = "USING, NATURAL JOIN, IS DISTINCT FROM, NULLIF or CASE by values over a user's operator \"=\"";
+/// Refuses the text of a view that leaves out an operator of a user's, or its schema, since PostgreSQL has no place for it there.
+pub(crate) fn says_all(view: &Relation, body: &impl Walk) -> Result<()> {
+    let is_row = |node: &Option<Box<Node>>| node.get::<RowExpr>().is_some();
+    let hides = view.hides_operator
+        && body.any(|node| match node {
+            Ref::JoinExpr(join) => join.is_natural || !join.using_clause.is_empty(),
+            Ref::AExpr(e) => {
+                use AExprKind::{AexprDistinct, AexprNotDistinct, AexprNullif};
+                matches!(e.kind(), AexprDistinct | AexprNotDistinct | AexprNullif)
+                    || is_row(&e.lexpr) && is_row(&e.rexpr)
+            }
+            Ref::SubLink(link) => is_row(&link.testexpr),
+            Ref::CaseExpr(case) => case.arg.is_some(),
+            _ => false,
+        })?;
+    let what = "USING, NATURAL JOIN, IS DISTINCT FROM, NULLIF, CASE by values or rows compared by a user's operator";
     let refused = || PgError::unsupported(format!("view \"{}\", which may have {what},", view.name));
     if hides { Err(refused().hint("Write the comparison out, as OPERATOR(schema.=).")) } else { Ok(()) }
 }
 
 /// The definition of a view with those of all views in it.
 pub(crate) fn whole(ctx: &Context<'_>, view: &Relation) -> Result<SelectStmt> {
-    let mut body = text_of(ctx, view)?;
+    let mut body = text_of(view)?;
     Expander { ctx, which: |_| true, as_tables: false, lending: None }.expand(&mut body, 0)?;
     Ok(body)
 }
 
 /// The definition of a view where it was named.
-pub(crate) fn in_place(ctx: &Context<'_>, view: &Relation, alias: Option<Alias>) -> Result<Node> {
-    let mut body = text_of(ctx, view)?;
+pub(crate) fn in_place(view: &Relation, alias: Option<Alias>) -> Result<Node> {
+    let mut body = text_of(view)?;
     if view.is_barrier {
         keep_barrier(&mut body)?;
     }

@@ -52,6 +52,7 @@ impl Table {
             distribution,
             by_default: false,
             view_definition: None,
+            hides_operator: false,
             is_barrier: false,
             check_option: false,
             unique_keys: Vec::new(),

@@ -164,6 +164,7 @@ impl Through {
         }
         let text = view.view_definition.as_deref().unwrap_or_default();
         let select = tree::parse_select(text.trim_end().trim_end_matches(';'))?;
+        views::says_all(&view, &select)?;
         let Some(base) = only_table(&select) else {
             return Err(refused(&view, "It is not just some columns and rows of one table."));
         };

@@ -125,7 +125,7 @@ impl Inliner<'_> {
     fn view(&mut self, name: &RangeVar) -> Result<Option<Node>> {
         let Some(view) = calling_view(self.ctx, name)? else { return Ok(None) };
         self.count += 1;
-        views::in_place(self.ctx, &view, name.alias.clone()).map(Some)
+        views::in_place(&view, name.alias.clone()).map(Some)
     }
 
     fn routine(&self, call: &FuncCall) -> Result<Option<Routine>> {

@@ -362,6 +362,7 @@ fn exchanged_table(of: Option<&Relation>, name: String, columns: Vec<Column>, di
         distribution,
         by_default: false,
         view_definition: None,
+        hides_operator: false,
         is_barrier: false,
         check_option: false,
         unique_keys: of.map(|relation| relation.unique_keys.clone()).unwrap_or_default(),
