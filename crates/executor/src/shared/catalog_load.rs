@@ -16,6 +16,7 @@ use crate::shared::catalog_queries::{
 use crate::shared::definitions::Definitions;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use catalog::{
@@ -91,7 +92,10 @@ const FOR_LOADING: &str =
 /// Printing a definition that was not known before waits for whoever has locked its tables: see [`Definitions`].
 const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SAVEPOINT loxo_committing; \
      LOCK TABLE loxo.committing IN SHARE MODE; SELECT 1; ROLLBACK TO SAVEPOINT loxo_committing; RELEASE loxo_committing; \
-     SET LOCAL lock_timeout = '30s'";
+     SET LOCAL lock_timeout = '2s'";
+
+/// Longest wait for those who have locked a table: each try ends after the `lock_timeout` above.
+const LOCK_WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// What need not be read anew.
 pub(crate) struct Known<'a> {
@@ -104,6 +108,18 @@ pub(crate) struct Known<'a> {
 
 /// Reads everything but what is `known`. `own_version`: the connection has a transaction open whose own changes are to be seen, under this version.
 pub(crate) async fn load(connection: &mut Connection, own_version: Option<u64>, known: &Known<'_>) -> Result<Catalog> {
+    let until = Instant::now() + LOCK_WAIT_MAX;
+    loop {
+        match load_once(connection, own_version, known).await {
+            // Who has locked a table just before its view was printed may wait for this very load. The next try sees the lock.
+            Err(error)
+                if error.code() == SqlState::LOCK_NOT_AVAILABLE && own_version.is_none() && Instant::now() < until => {}
+            result => return result.map_err(explain),
+        }
+    }
+}
+
+async fn load_once(connection: &mut Connection, own_version: Option<u64>, known: &Known<'_>) -> Result<Catalog> {
     let in_transaction = own_version.is_some();
     if in_transaction {
         connection.execute(&format!("SAVEPOINT loxo_load; {FOR_LOADING}")).await?;
@@ -112,7 +128,7 @@ pub(crate) async fn load(connection: &mut Connection, own_version: Option<u64>, 
         if begun.is_err() && connection.is_drained() {
             connection.execute("ROLLBACK").await?;
         }
-        begun.map_err(explain)?;
+        begun?;
     }
     let result = read_all(connection, own_version, known).await;
     let end = if in_transaction { "ROLLBACK TO loxo_load; RELEASE loxo_load" } else { "ROLLBACK" };
@@ -122,7 +138,7 @@ pub(crate) async fn load(connection: &mut Connection, own_version: Option<u64>, 
     }
     match result {
         Ok(catalog) => connection.execute(end).await.map(|_| catalog),
-        Err(error) => Err(explain(error)),
+        Err(error) => Err(error),
     }
 }
 
