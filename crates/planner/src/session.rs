@@ -64,6 +64,8 @@ pub struct SessionFacts<'a> {
     pub few_rows: f64,
     /// Whether the plan is still wanted.
     pub stop: Stop,
+    /// Raised if the plan of a query that changes nothing may be another for other values of its parameters.
+    pub by_value: Option<&'a AtomicBool>,
 }
 
 /// Raised from outside when the plan that is being made is not wanted any more.

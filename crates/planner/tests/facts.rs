@@ -418,6 +418,7 @@ fn session(search_path: &[String]) -> planner::SessionFacts<'_> {
         estimates: None,
         few_rows: 0.0,
         stop: planner::Stop::default(),
+        by_value: None,
     }
 }
 

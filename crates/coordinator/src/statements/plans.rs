@@ -276,7 +276,6 @@ impl Statements {
     }
 
     async fn plan(&mut self, statement: &Statement, call: &Call) -> Result<Plan> {
-        executor::count_plan(true);
         let cancel = self.own.session.cancel_set();
         self.own.socket.watch().during(&cancel, self.own.session.plan(statement, call, None)).await
     }

@@ -83,6 +83,11 @@ impl Call {
         types.iter().map(|oid| declared(*oid)).collect()
     }
 
+    /// May the text come again with other parameters?
+    pub(crate) fn may_come_again(&self) -> bool {
+        self.parameters.is_some() && !self.one_off
+    }
+
     /// Types to declare for a fragment of the statement. Where it does not mention a parameter whose type is left to be inferred, there
     /// is nothing to infer it from: any type will do that takes the value as it was bound.
     pub(crate) fn fragment_types(&self, fragment: &str) -> Vec<u32> {

@@ -15,6 +15,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use catalog::Leavings;
 use futures_util::future::BoxFuture;
 use pgerror::{PgError, Result, SqlState};
@@ -89,6 +90,8 @@ pub(crate) struct LeasedConnection {
     pub(crate) asks_settings: bool,
     /// Parses whose success is not known yet, in order; `None`: of a statement that is not kept.
     pub(crate) parsing: VecDeque<Option<StatementKey>>,
+    /// Portals whose statements are kept, by their names, and the names of these.
+    pub(crate) portal_statements: Vec<(Bytes, Bytes)>,
     /// The block has made settings, by which PostgreSQL may read constants and names: statements prepared before mean something else,
     /// and what is prepared now does after the block.
     pub(crate) has_settings_of_block: bool,
@@ -158,6 +161,7 @@ impl LeasedConnection {
             left: Leavings::default(),
             asks_settings: false,
             parsing: VecDeque::new(),
+            portal_statements: Vec::new(),
             has_settings_of_block: false,
             failure: None,
             ids: None,

@@ -20,8 +20,9 @@ pub(crate) struct Portal {
     pub(crate) nodes: Vec<NodeId>,
     sql: String,
     result_formats: Vec<i16>,
-    /// Of both the statement and the portal.
     pub(crate) name: Bytes,
+    /// Its statement may come again.
+    is_kept: bool,
 }
 
 impl Portal {
@@ -31,7 +32,13 @@ impl Portal {
             sql: sql.to_owned(),
             result_formats,
             name: format!("loxo_portal_{number}").into(),
+            is_kept: false,
         }
+    }
+
+    /// With a statement that the backends keep, or without.
+    pub(crate) fn kept(self, is_kept: bool) -> Self {
+        Self { is_kept, ..self }
     }
 }
 
@@ -91,18 +98,35 @@ fn on<'p>(slot: Slot, portals: &'p [&'p Portal]) -> impl Iterator<Item = &'p Por
 }
 
 impl LeasedConnection {
-    pub(crate) fn parse_portal(&mut self, portal: &Portal, call: &Call) {
-        let out = self.link.connection.out();
+    /// Queues what gives a portal its statement, and the transaction the locks of its tables.
+    pub(crate) fn parse_portal(&mut self, portal: &Portal, call: &Call, schema_version: u64) {
         // What an earlier statement of this name, cancelled half-way perhaps, has left.
-        frontend::close(out, Target::Portal, &portal.name);
-        frontend::close(out, Target::Statement, &portal.name);
-        frontend::parse(out, &portal.name, portal.sql.as_bytes(), &call.fragment_types(&portal.sql));
+        frontend::close(self.link.connection.out(), Target::Portal, &portal.name);
+        self.portal_statements.retain(|(name, _)| *name != portal.name);
+        let types = call.fragment_types(&portal.sql);
+        let kept = portal.is_kept.then(|| self.prepare_to_keep(&portal.sql, &types, schema_version)).flatten();
+        let out = self.link.connection.out();
+        match kept {
+            Some((statement, was_there)) => {
+                // What it reads is locked by whoever asks what it gives.
+                if was_there {
+                    frontend::describe(out, Target::Statement, &statement);
+                }
+                self.portal_statements.push((portal.name.clone(), statement));
+            }
+            None => {
+                frontend::close(out, Target::Statement, &portal.name);
+                frontend::parse(out, &portal.name, portal.sql.as_bytes(), &types);
+                self.parsing.push_back(None);
+            }
+        }
     }
 
     fn bind_portal(&mut self, portal: &Portal, parameters: &Parameters) {
+        let kept = self.portal_statements.iter().find(|(name, _)| *name == portal.name);
         let bind = Bind {
             portal: portal.name.clone(),
-            statement: portal.name.clone(),
+            statement: kept.map_or_else(|| portal.name.clone(), |(_, statement)| statement.clone()),
             parameter_formats: parameters.formats.clone(),
             parameters: parameters.values.clone(),
             result_formats: portal.result_formats.clone(),
@@ -155,7 +179,9 @@ impl LeasedConnection {
                     read = row.first().and_then(|value| generation(value.as_deref()?));
                 }
                 tag::ERROR => failure = Some(in_users_words(PgError::decode_body(frame.body))),
-                tag::PARSE_COMPLETE | tag::BIND_COMPLETE | tag::CLOSE_COMPLETE | tag::COMMAND_COMPLETE => {}
+                tag::PARSE_COMPLETE => drop(self.parsing.pop_front()),
+                tag::PARAMETER_DESCRIPTION | tag::ROW_DESCRIPTION | tag::NO_DATA => {}
+                tag::BIND_COMPLETE | tag::CLOSE_COMPLETE | tag::COMMAND_COMPLETE => {}
                 other => return Err(unexpected(other, "the binding of portals")),
             }
         }

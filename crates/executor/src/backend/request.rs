@@ -184,20 +184,28 @@ impl LeasedConnection {
 
     /// Queues Parse unless this backend has the statement; gives its name there.
     pub(crate) fn prepare(&mut self, sql: &str, types: &[u32], schema_version: u64) -> Bytes {
+        match self.prepare_to_keep(sql, types, schema_version) {
+            Some((name, _)) => name,
+            None => self.parse_unnamed(sql, types),
+        }
+    }
+
+    /// The same for a statement that can be kept, which not all can: says also whether it was there.
+    pub(crate) fn prepare_to_keep(&mut self, sql: &str, types: &[u32], schema_version: u64) -> Option<(Bytes, bool)> {
         let link = &mut self.link;
         for name in link.statements.expire(schema_version) {
             frontend::close(link.connection.out(), Target::Statement, &name);
         }
         if self.has_settings_of_block {
-            return self.parse_unnamed(sql, types);
+            return None;
         }
         let text = Bytes::copy_from_slice(sql.as_bytes());
         let key = StatementKey { sql: text, types: types.to_vec(), settings: link.applied_settings };
         if let Some(name) = link.statements.get(&key) {
-            return name;
+            return Some((name, true));
         }
         if may_read_clock_when_parsed(sql) {
-            return self.parse_unnamed(sql, types);
+            return None;
         }
         let (name, evicted) = link.statements.insert(key.clone());
         if let Some(old) = evicted {
@@ -205,7 +213,7 @@ impl LeasedConnection {
         }
         frontend::parse(link.connection.out(), &name, &key.sql, types);
         self.parsing.push_back(Some(key));
-        name
+        Some((name, false))
     }
 
     /// Sends what is queued.

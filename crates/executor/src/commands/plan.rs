@@ -1,5 +1,7 @@
 //! Planning with the session's catalog.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use bytes::Bytes;
 use catalog::{Catalog, Meaning, NodeId, Oid};
 use pgerror::{PgError, Result, SqlState, field};
@@ -17,12 +19,32 @@ use crate::engine::run::Completion;
 use crate::plan_cache::analysis::Asked;
 use crate::session::Session;
 use crate::session::describe::{Description, parameter_facts};
+use crate::shared::figures::count_plan;
 use crate::shared::long_texts::lengthy;
 use crate::shared::plan_validity::PlanValidity;
+
+/// What has come of planning.
+struct Planned {
+    plan: Plan,
+    /// It was made by no value of a parameter, and of nothing that only the present statement can know.
+    is_for_all: bool,
+}
+
+impl Planned {
+    fn once(plan: Plan) -> Self {
+        Self { plan, is_for_all: false }
+    }
+}
 
 impl Session {
     /// Plans a statement. An error of the planner about a statement that PostgreSQL would refuse anyway becomes PostgreSQL's.
     pub async fn plan(&mut self, statement: &Statement, call: &Call, known: Option<&Description>) -> Result<Plan> {
+        if let Some(plan) = self.kept_plan(statement, call, known).await? {
+            count_plan(false);
+            self.must_be_planned_alike(&plan, statement, call).await?;
+            return Ok(plan);
+        }
+        count_plan(true);
         let lessons = std::mem::take(&mut self.lessons);
         let planned = self.plan_at_one_moment(statement, call, known).await;
         if planned.is_ok() {
@@ -106,7 +128,9 @@ impl Session {
         call: &Call,
         known: Option<&Description>,
     ) -> Result<Plan> {
-        let first = self.plan_once(statement, call, known, None).await;
+        let planned = self.plan_once(statement, call, known, None).await;
+        let is_for_all = planned.as_ref().is_ok_and(|planned| planned.is_for_all);
+        let first = planned.map(|planned| planned.plan);
         // LOCK TABLE computes nothing; where it comes first, what keeps its snapshot takes that after it.
         if first.as_ref().is_err_and(is_of_postgresql) || statement.kind == StatementKind::Lock {
             return first;
@@ -122,6 +146,9 @@ impl Session {
         let default_reads_clock =
             default_reads_clock || planner::sets_default(statement) || self.parts_read_clock(statement).await?;
         if !default_reads_clock && !planner::reads_clock(statement) {
+            if let Some(plan) = first.as_ref().ok().filter(|_| is_for_all) {
+                self.keep_plan(statement, call, known, plan).await?;
+            }
             return first;
         }
         let now = match &call.now {
@@ -129,7 +156,7 @@ impl Session {
             None => self.moment(clock.unwrap_or(self.home)).await?,
         };
         if !statement.has_moving_constant() {
-            return self.plan_once(statement, call, known, Some(&now)).await;
+            return self.plan_once(statement, call, known, Some(&now)).await.map(|planned| planned.plan);
         }
         let typed = self.with_typed_words(statement, call).await?;
         let statement = typed.as_ref().unwrap_or(statement);
@@ -141,11 +168,21 @@ impl Session {
         let rewritten = planner::at_one_moment(read.as_ref().unwrap_or(statement), &now)?;
         // Defaults go with what the statement itself says.
         let now = (default_reads_clock || elsewhere || rewritten.is_some()).then_some(&now);
-        match rewritten {
+        let planned = match rewritten {
             Some(rewritten) => self.plan_once(&rewritten, call, known, now).await,
             None if default_reads_clock => self.plan_once(statement, call, known, now).await,
-            None => first,
+            None => return first,
+        };
+        planned.map(|planned| planned.plan)
+    }
+
+    /// Would a kept plan be made again? Debug builds ask it.
+    async fn must_be_planned_alike(&mut self, plan: &Plan, statement: &Statement, call: &Call) -> Result<()> {
+        if cfg!(debug_assertions) {
+            let anew = self.plan_once(statement, call, None, None).await?.plan;
+            assert_eq!(format!("{plan:?}"), format!("{anew:?}"), "{}", statement.sql);
         }
+        Ok(())
     }
 
     /// The statement with types for words like `'now'` that get them from where they stand.
@@ -277,7 +314,7 @@ impl Session {
         call: &Call,
         known: Option<&Description>,
         now: Option<&Moment>,
-    ) -> Result<Plan> {
+    ) -> Result<Planned> {
         let loaded = self.catalog().await?;
         self.note_leavings(statement, &loaded.catalog);
         // Whoever analyses the statement needs no values.
@@ -319,6 +356,8 @@ impl Session {
         let with_drawn = self.with_values_drawn(statement, &loaded.catalog).await?;
         let statement = with_drawn.as_ref().unwrap_or(statement);
         let parameters = parameter_facts(call, known);
+        let by_value = AtomicBool::new(false);
+        let is_common = !is_unknown && with_drawn.is_none() && now.is_none();
         let (mut changed, mut estimated) = (None, false);
         loop {
             let estimates = self.context.estimates.known(loaded.catalog.schema_version());
@@ -335,6 +374,7 @@ impl Session {
                 exchanges: changed.as_deref().map_or(self.exchanges(), |changed| self.exchanges_but(changed)),
                 estimates: Some(&estimates),
                 few_rows: self.few_rows(),
+                by_value: Some(&by_value),
                 ..self.bare_facts()
             };
             let plan = lengthy(statement.sql.len(), || planner::plan(statement, &loaded.catalog, &facts))?;
@@ -353,10 +393,12 @@ impl Session {
                 && let Some(view) = planner::refreshed(statement, &loaded.catalog, &facts)?
                 && let Some(owner) = self.other_owner(view).await?
             {
-                return planner::refresh_as(&owner, statement, &loaded.catalog, &facts);
+                return planner::refresh_as(&owner, statement, &loaded.catalog, &facts).map(Planned::once);
             }
+            let mut is_for_all = is_common && !by_value.load(Ordering::Relaxed);
             if !statement.reads_as_owner() {
                 let views = planner::expanded_views(&plan, statement, &loaded.catalog, &facts)?;
+                is_for_all &= views.read.is_empty() && views.tables.is_empty();
                 let others = self.others_views(&views, call).await?;
                 if let Some(first) = others.first() {
                     let lifted: Option<Vec<Oid>> = others.iter().map(|read| read.under).collect();
@@ -364,20 +406,20 @@ impl Session {
                         Some(lifted) => planner::views_first(statement, &loaded.catalog, &facts, &lifted)?,
                         None => None,
                     };
-                    return lifted.ok_or_else(|| with_other_rights(first));
+                    return lifted.map(Planned::once).ok_or_else(|| with_other_rights(first));
                 }
             }
             if is_unknown && matches!(plan, Plan::Gather(_) | Plan::ExchangePlan(_)) {
                 self.describe(&statement.sql, &call.fragment_types(&statement.sql)).await?;
             }
-            let Some(exchange_plan) = plan.exchange_plan() else { return Ok(plan) };
+            let Some(exchange_plan) = plan.exchange_plan() else { return Ok(Planned { plan, is_for_all }) };
             if changed.is_none() && self.block.as_ref().is_some_and(|block| block.wrote) {
                 changed = Some(self.changed_tables().await?);
             } else if !estimated && !exchange_plan.estimates_wanted.is_empty() {
                 self.estimate(&exchange_plan.estimates_wanted, call, loaded.catalog.schema_version()).await?;
                 estimated = true;
             } else {
-                return Ok(plan);
+                return Ok(Planned::once(plan));
             }
         }
     }

@@ -78,6 +78,11 @@ impl Session {
             let completion = result.map_err(without_position)?;
             return self.take_back_on(&nodes).await.map(|()| completion);
         }
+        if !gather.writes
+            && let Some(completion) = self.gather_few_optimistically(gather, call, output).await?
+        {
+            return Ok(completion);
+        }
         let nodes = self.gathered_nodes(&gather.inputs);
         match (gather.writes, self.in_block()) {
             (false, _) => {

@@ -123,11 +123,15 @@ impl Session {
     /// What can be told from the texts. Only of its own part can the home node say how large it is.
     pub(crate) async fn may_be_inlined(&mut self, inputs: &[Input]) -> Result<bool> {
         let loaded = self.catalog().await?;
+        let gives_plain_values = |sql: &str| {
+            let judge = || planner::gives_plain_values(sql, &loaded.catalog);
+            self.context.judged.get_or(loaded.catalog.version(), format!("plain {sql}").as_bytes(), judge)
+        };
         let may = |input: &Input| {
             input.exchange_plan.is_none()
                 && input.indexes.is_empty()
                 && input.nodes.contains(&self.home)
-                && planner::gives_plain_values(&input.sql, &loaded.catalog)
+                && gives_plain_values(&input.sql)
         };
         if self.few_rows() == 0.0 {
             return Ok(false);
@@ -256,7 +260,7 @@ impl Session {
 
 impl LeasedConnection {
     /// Queues a fragment for a few rows, without a Sync.
-    fn start_few(&mut self, sql: &str, call: &Call, keeps: bool, schema_version: u64) {
+    pub(crate) fn start_few(&mut self, sql: &str, call: &Call, keeps: bool, schema_version: u64) {
         let call = Call { one_off: !keeps, ..call.with_formats(vec![1]) };
         let parameters = call.parameters.clone().unwrap_or_default();
         let bind = self.bind(sql, &call, &parameters, schema_version);

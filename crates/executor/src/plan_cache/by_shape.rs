@@ -202,7 +202,7 @@ impl Session {
     }
 
     /// What is known of a shape. `None`: it is to be learned.
-    fn entry(&self, key: &[u8], catalog: &Catalog, at_once: bool) -> Option<Entry> {
+    fn entry(&self, key: &[u8], catalog: &Catalog, at_once: bool) -> Option<Entry<Template>> {
         let version = catalog.version();
         let templates = &self.context.templates;
         match templates.get(version, key) {
@@ -396,6 +396,7 @@ impl Session {
             estimates: None,
             few_rows: 0.0,
             stop: Stop::by(self.links.cancel().interrupt().flag()),
+            by_value: None,
         }
     }
 }

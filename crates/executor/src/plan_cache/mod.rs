@@ -1,6 +1,7 @@
 //! Plans, and what PostgreSQL said of statements, kept for those that come again.
 //!
 //! * [`by_shape`]: plans of statements that differ from earlier ones in their constants only.
+//! * [`by_text`]: plans of queries over several nodes.
 //! * [`completed_rows`]: what one node must say for all rows of an INSERT, written into it.
 //! * [`analysis`]: statements as PostgreSQL has read them.
 //!
@@ -8,4 +9,5 @@
 
 pub(crate) mod analysis;
 pub(crate) mod by_shape;
+mod by_text;
 mod completed_rows;

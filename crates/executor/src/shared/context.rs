@@ -10,6 +10,7 @@ use bytes::Bytes;
 use catalog::{NodeId, Oid, quote_literal};
 use futures_util::future::BoxFuture;
 use pgerror::{PgError, Result, SqlState};
+use planner::{Plan, Template};
 use txn::gtm::{CatalogState, GtmClient};
 
 use crate::backend::pool::cluster::Cluster;
@@ -23,7 +24,7 @@ use crate::shared::definitions::Definitions;
 use crate::shared::estimates::Estimates;
 use crate::shared::few_rows::FewRows;
 use crate::shared::search_paths::SearchPaths;
-use crate::shared::templates::TemplateCache;
+use crate::shared::templates::{Entry, Kept};
 
 /// No datanode's catalog has come so far.
 const OWN_VERSIONS_FIRST: u64 = 1 << 63;
@@ -31,6 +32,10 @@ const OWN_VERSIONS_FIRST: u64 = 1 << 63;
 /// Longest wait for a database that all coordinators are asked to leave, and between two looks.
 const LEAVE_MAX: Duration = Duration::from_secs(10);
 const LEAVE_LOOK: Duration = Duration::from_millis(20);
+
+/// Kept templates, and plans of queries over several nodes, which are some ten times as large.
+const TEMPLATES_MAX: usize = 4096;
+const PLANS_MAX: usize = 1024;
 
 /// Times that a load is tried again.
 const LOAD_RETRIES: usize = 2;
@@ -42,7 +47,10 @@ pub struct Context {
     loading: tokio::sync::Mutex<()>,
     own_versions: AtomicU64,
     types: Mutex<(u64, HashMap<NodeId, Arc<NodeTypes>>)>,
-    pub(crate) templates: TemplateCache,
+    pub(crate) templates: Kept<Entry<Template>>,
+    pub(crate) plans: Kept<Entry<Plan>>,
+    /// What texts of plans are found to do.
+    pub(crate) judged: Kept<bool>,
     pub(crate) analyses: Analyses,
     pub(crate) builtin_types: tokio::sync::OnceCell<HashMap<Oid, String>>,
     pub(crate) search_paths: SearchPaths,
@@ -100,7 +108,9 @@ impl Context {
             loading: Default::default(),
             own_versions: AtomicU64::new(OWN_VERSIONS_FIRST),
             types: Mutex::default(),
-            templates: TemplateCache::default(),
+            templates: Kept::of(TEMPLATES_MAX),
+            plans: Kept::of(PLANS_MAX),
+            judged: Kept::of(PLANS_MAX),
             analyses: Analyses::default(),
             builtin_types: Default::default(),
             search_paths: SearchPaths::default(),

@@ -68,7 +68,7 @@ pub(crate) fn count_statement(plan: &Plan) -> &'static str {
     CLASSES[class]
 }
 
-/// A statement has got a plan: by one like it, or a new one.
+/// A statement has got a plan: that of one like it, or a new one.
 pub fn count_plan(is_new: bool) {
     if is_new { NEW_PLANS.count() } else { QUICK_PLANS.count() }
 }

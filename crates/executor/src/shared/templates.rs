@@ -1,41 +1,67 @@
-//! Templates of plans that are kept, by the shape of their statements: see [`by_shape`](crate::plan_cache::by_shape).
+//! What is kept of statements that come again: templates by [their shape](crate::plan_cache::by_shape), plans
+//! [by their text](crate::plan_cache::by_text).
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use planner::{ManyRows, Shape, Template};
+use planner::{ManyRows, Shape};
 
-/// The cache is emptied when it has grown to this.
-const SHAPES_MAX: usize = 4096;
+/// Of longer texts plans are not kept, nor what they do: they are rarely sent twice.
+pub(crate) const TEXT_BYTES_MAX: usize = 4096;
 
-/// Templates, shared by all sessions of a coordinator.
-#[derive(Default)]
-pub(crate) struct TemplateCache {
-    entries: Mutex<(u64, HashMap<Vec<u8>, Entry>)>,
+/// What is kept under one version of the catalog, for all sessions of a coordinator.
+pub(crate) struct Kept<V> {
+    entries: Mutex<(u64, HashMap<Vec<u8>, V>)>,
+    /// All is forgotten when it has grown to this.
+    most: usize,
 }
 
-#[derive(Clone)]
-pub(crate) enum Entry {
+pub(crate) enum Entry<T> {
     /// Once: most texts of ad-hoc queries never come again.
     Seen,
     /// It has to be planned each time.
     Never,
-    Known(Arc<Template>),
+    Known(Arc<T>),
 }
 
-impl TemplateCache {
-    pub(crate) fn get(&self, catalog_version: u64, key: &[u8]) -> Option<Entry> {
+impl<T> Clone for Entry<T> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Seen => Self::Seen,
+            Self::Never => Self::Never,
+            Self::Known(kept) => Self::Known(kept.clone()),
+        }
+    }
+}
+
+impl<V: Clone> Kept<V> {
+    pub(crate) fn of(most: usize) -> Self {
+        Self { entries: Mutex::default(), most }
+    }
+
+    pub(crate) fn get(&self, catalog_version: u64, key: &[u8]) -> Option<V> {
         let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         if entries.0 == catalog_version { entries.1.get(key).cloned() } else { None }
     }
 
-    pub(crate) fn insert(&self, catalog_version: u64, key: Vec<u8>, entry: Entry) {
+    pub(crate) fn insert(&self, catalog_version: u64, key: Vec<u8>, entry: V) {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        if entries.0 != catalog_version || entries.1.len() >= SHAPES_MAX {
+        if entries.0 != catalog_version || entries.1.len() >= self.most {
             entries.1.clear();
             entries.0 = catalog_version;
         }
         entries.1.insert(key, entry);
+    }
+
+    /// What is kept for a text, or is found out now.
+    pub(crate) fn get_or(&self, catalog_version: u64, key: &[u8], find: impl FnOnce() -> V) -> V {
+        self.get(catalog_version, key).unwrap_or_else(|| {
+            let found = find();
+            if key.len() <= TEXT_BYTES_MAX {
+                self.insert(catalog_version, key.to_vec(), found.clone());
+            }
+            found
+        })
     }
 }
 

@@ -71,8 +71,13 @@ pub async fn run(arguments: Arguments) -> Result<()> {
     roster.survey(&datanodes).await?;
     let options = txn::GtmOptions { roster: Some(roster), secured, ..txn::GtmOptions::new(datanodes) };
     super::tell_service_manager(&[NotifyState::Ready]);
+    // A task, so that it goes on in the thread which has read a coordinator's message: the main one would have to be woken for each.
+    let mut serving = tokio::task::JoinSet::new();
+    serving.spawn(txn::gtm::serve(listener, options));
     tokio::select! {
-        ended = txn::gtm::serve(listener, options) => ended,
+        Some(ended) = serving.join_next() => {
+            ended.unwrap_or_else(|error| Err(PgError::internal(format!("the gtm ended: {error}"))))
+        }
         () = super::asked_to_stop(&log, || {
             super::read_password_again(service.secret.as_ref())?;
             log.reload(&arguments.config)

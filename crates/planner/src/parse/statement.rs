@@ -464,6 +464,11 @@ impl Statement {
         self.is_owners
     }
 
+    /// Is it what a client, or the body of a function, says?
+    pub fn is_as_sent(&self) -> bool {
+        !self.is_rewritten && !self.stores_rows && self.as_owner.is_none() && self.analysis.is_none()
+    }
+
     /// See [`Statement::reading_as_owner`].
     pub fn reads_as_owner(&self) -> bool {
         self.as_owner.is_some()

@@ -27,6 +27,7 @@ impl Session {
         call: &Call,
         output: &mut Output<'_>,
     ) -> Result<Option<Completion>> {
+        let may_come_again = call.may_come_again();
         let (inputs, call) = (&gather.inputs, &Call { one_off: true, ..call.clone() });
         if !gather.lent.is_empty() || !self.may_be_inlined(inputs).await? {
             return Ok(None);
@@ -44,7 +45,9 @@ impl Session {
         if !self.are_few(inputs, &fragments) {
             return Ok(None);
         }
-        let portal = |(number, input): (usize, &Input)| Portal::new(number + 1, &input.nodes, &input.sql, vec![1]);
+        let keeps = is_known && may_come_again;
+        let portal =
+            |(number, input): (usize, &Input)| Portal::new(number + 1, &input.nodes, &input.sql, vec![1]).kept(keeps);
         let portals: Vec<Portal> = inputs.iter().enumerate().map(portal).collect();
         self.bind_portals(&portals.iter().collect::<Vec<_>>(), call).await?;
         self.ask_types(&fragments)?;
@@ -59,8 +62,7 @@ impl Session {
         let carried = self.read_all_few(inputs, &fragments).await.map_err(without_position)?;
         self.note_few(&keys, &fragments, carried.as_deref());
         let Some(inlined) = carried else { return Ok(None) };
-        let one_off = !is_known || call.parameters.is_none();
-        let (sql, call) = last_step(gather, inlined, &Call { one_off, ..call.clone() });
+        let (sql, call) = last_step(gather, inlined, &Call { one_off: !keeps, ..call.clone() });
         self.scatter(Mode::InBlock, vec![(self.home, sql)], &call, output).await.map(Some).map_err(without_position)
     }
 

@@ -63,7 +63,7 @@ impl Session {
             self.end_read(read).await;
             return result;
         }
-        let portal = Portal::new(1, nodes, sql, call.result_formats.clone());
+        let portal = Portal::new(1, nodes, sql, call.result_formats.clone()).kept(call.may_come_again());
         self.bind_portals(&[&portal], call).await?;
         let version = self.schema_version;
         for node in nodes {
@@ -86,8 +86,16 @@ impl Session {
         {
             return Ok(false);
         }
+        self.reads_only_inputs(inputs, final_sql).await
+    }
+
+    /// See [`planner::reads_only`].
+    pub(super) async fn reads_only_inputs(&mut self, inputs: &[Input], final_sql: &FinalSql) -> Result<bool> {
         let loaded = self.catalog().await?;
-        Ok(planner::reads_only(&final_sql.text, inputs, &loaded.catalog))
+        let mut key = format!("only {}", final_sql.text);
+        inputs.iter().for_each(|input| key.extend(["\0", &input.table]));
+        let judge = || planner::reads_only(&final_sql.text, inputs, &loaded.catalog);
+        Ok(self.context.judged.get_or(loaded.catalog.version(), key.as_bytes(), judge))
     }
 
     /// Does an input read a temp table of the user's, which no session but the block's own can describe?
@@ -115,7 +123,8 @@ impl Session {
         for (number, input) in inputs.iter().enumerate() {
             let columns = self.describe_input(self.home, input, call).await?;
             let sql = travelling(&input.sql, columns.binary);
-            portals.push(Portal::new(number + 1, &input.nodes, &sql, vec![i16::from(columns.binary)]));
+            let portal = Portal::new(number + 1, &input.nodes, &sql, vec![i16::from(columns.binary)]);
+            portals.push(portal.kept(call.may_come_again()));
             filled.push(columns);
         }
         let has_locks = self.open_beside_with_locks(inputs).await?;
@@ -226,7 +235,7 @@ impl Session {
 
     /// Has the block's sessions parse the portals' texts, which may wait for locks.
     pub(crate) async fn parse_portals(&mut self, portals: &[&Portal], call: &Call) -> Result<()> {
-        let nodes = nodes_of(portals);
+        let (nodes, version) = (nodes_of(portals), self.schema_version);
         self.connect_to(&nodes).await?;
         for node in &nodes {
             self.acquire(*node, Mode::InBlock).await?;
@@ -234,10 +243,13 @@ impl Session {
             portals
                 .iter()
                 .filter(|portal| portal.nodes.contains(node))
-                .for_each(|portal| link.parse_portal(portal, call));
+                .for_each(|portal| link.parse_portal(portal, call, version));
             link.link.connection.sync();
         }
-        self.links.portal_answers(&nodes).await.map_err(without_position).map(|_| ())
+        let answered = self.links.portal_answers(&nodes).await;
+        // What could not be parsed is not there.
+        self.links.of(&nodes).for_each(|(_, link)| link.forget_unanswered());
+        answered.map_err(without_position).map(|_| ())
     }
 }
 

@@ -351,7 +351,7 @@ impl Session {
     }
 
     /// All that the session has set, and the block so far.
-    fn settings_in_force(&self) -> u64 {
+    pub(crate) fn settings_in_force(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         self.links.known_login().map(|login| login.stamp).hash(&mut hasher);
         match &self.block {

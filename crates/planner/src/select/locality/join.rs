@@ -1,5 +1,7 @@
 //! Joins: what becomes of parts that meet, and which nodes a pinned key leaves.
 
+use std::sync::atomic::Ordering;
+
 use super::*;
 
 impl Analyzer<'_> {
@@ -178,20 +180,17 @@ impl Analyzer<'_> {
     pub(super) fn nodes_of_key(&self, split: &Split, equal: &Equalities) -> Option<Vec<NodeId>> {
         let space = split.space.as_ref()?;
         let map = self.ctx.catalog.map(space.map)?;
-        let types: Option<Vec<KeyType>> = split
-            .key
-            .iter()
-            .map(|(leaf, column)| self.leaves[*leaf].columns.as_ref().and_then(|c| c.get(*column)?.key_type))
-            .collect();
+        let column = |(leaf, at): &Term| self.leaves[*leaf].columns.as_ref()?.get(*at);
+        let types: Option<Vec<KeyType>> = split.key.iter().map(|term| column(term)?.key_type).collect();
         let distribution = constant::distribution_like(&types?, space.modulo, space.map, map.clone())?;
         let node_of = |values: &[&Constant]| constant::node_of_key(&distribution, values);
-        let singles: Option<Vec<NodeId>> = {
-            let first: Option<Vec<&Constant>> =
-                split.key.iter().map(|k| equal.constants(*k).find(|c| **c != Constant::Null)).collect();
-            first.and_then(|values| node_of(&values)).map(|n| vec![n])
-        };
-        if singles.is_some() || split.key.len() != 1 {
-            return singles;
+        if split.key.iter().any(|k| equal.constants(*k).next().is_some() || equal.lists(*k).next().is_some()) {
+            self.ctx.session.by_value.inspect(|flag| flag.store(true, Ordering::Relaxed));
+        }
+        let firsts = split.key.iter().map(|k| equal.constants(*k).find(|c| **c != Constant::Null));
+        let single = firsts.collect::<Option<Vec<_>>>().and_then(|values| node_of(&values));
+        if single.is_some() || split.key.len() != 1 {
+            return single.map(|node| vec![node]);
         }
         let list = equal.lists(split.key[0]).next()?;
         let mut nodes: Vec<NodeId> =
