@@ -30,15 +30,16 @@ impl Locks {
     pub(crate) fn of<'t>(written: Option<&str>, texts: impl IntoIterator<Item = &'t str>) -> Self {
         // A text that cannot be read here has no tables to lock; PostgreSQL will say what it thinks of it.
         let read = texts.into_iter().flat_map(|text| planner::read_tables(text).unwrap_or_default());
+        let written = written.filter(|table| !table.is_empty()).map(str::to_owned).into_iter().collect();
+        Self { written, ..Self::reading(read) }.of_all()
+    }
+
+    /// These tables are read.
+    pub(crate) fn reading(read: impl Iterator<Item = String>) -> Self {
         let mut read: Vec<String> = read.collect();
         read.sort_unstable();
         read.dedup();
-        Self {
-            written: written.filter(|table| !table.is_empty()).map(str::to_owned).into_iter().collect(),
-            exclusive: false,
-            read,
-        }
-        .of_all()
+        Self { written: Vec::new(), exclusive: false, read }.of_all()
     }
 
     /// Without the session's own temporary tables, which no other node has, and nobody else changes.

@@ -51,6 +51,7 @@ pub struct Context {
     pub(crate) plans: Kept<Entry<Plan>>,
     /// What texts of plans are found to do.
     pub(crate) judged: Kept<bool>,
+    pub(crate) tables_read: Kept<Arc<[String]>>,
     pub(crate) analyses: Analyses,
     pub(crate) builtin_types: tokio::sync::OnceCell<HashMap<Oid, String>>,
     pub(crate) search_paths: SearchPaths,
@@ -111,6 +112,7 @@ impl Context {
             templates: Kept::of(TEMPLATES_MAX),
             plans: Kept::of(PLANS_MAX),
             judged: Kept::of(PLANS_MAX),
+            tables_read: Kept::of(PLANS_MAX),
             analyses: Analyses::default(),
             builtin_types: Default::default(),
             search_paths: SearchPaths::default(),

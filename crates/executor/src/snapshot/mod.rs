@@ -83,7 +83,18 @@ impl Session {
         nodes: &[NodeId],
         texts: impl IntoIterator<Item = &'t str>,
     ) -> Result<Read> {
-        self.begin_read_locked(nodes, &Locks::of(None, texts)).await
+        self.begin_read_locked(nodes, &self.locks_to_read(texts)).await
+    }
+
+    /// Those of the tables that these texts read, which may have come before.
+    pub(crate) fn locks_to_read<'t>(&self, texts: impl IntoIterator<Item = &'t str>) -> Locks {
+        // A text says that by itself, whatever the catalog is.
+        const ALWAYS: u64 = 0;
+        let read = |text: &str| -> Arc<[String]> {
+            let find = || planner::read_tables(text).unwrap_or_default().into();
+            self.context.tables_read.get_or(ALWAYS, text.as_bytes(), find)
+        };
+        Locks::reading(texts.into_iter().flat_map(|text| read(text).to_vec()))
     }
 
     /// [`Session::begin_read`] with these tables locked.

@@ -167,7 +167,7 @@ impl Session {
     /// that this block has read, it would wait for who waits for this block. So it takes the tables' locks at once, or never: false, and
     /// the block's own session says what the columns are.
     pub(super) async fn open_beside_with_locks(&mut self, inputs: &[Input]) -> Result<bool> {
-        let locks = Locks::of(None, inputs.iter().map(|input| input.sql.as_str())).commands(" NOWAIT");
+        let locks = self.locks_to_read(inputs.iter().map(|input| input.sql.as_str())).commands(" NOWAIT");
         let begin = std::iter::once(BEGIN_BESIDE.to_owned()).chain(locks).collect::<Vec<_>>().join("; ");
         let Err(error) = self.open_beside(&begin).await else { return Ok(true) };
         self.close_beside().await;

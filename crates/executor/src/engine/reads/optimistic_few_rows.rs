@@ -19,7 +19,6 @@ use planner::Gather;
 
 use crate::backend::call::Call;
 use crate::backend::own_statements::Own;
-use crate::block::table_locks::Locks;
 use crate::engine::gather::without_position;
 use crate::engine::inlined_rows::{InlinedRows, last_step};
 use crate::engine::output::Output;
@@ -55,13 +54,17 @@ impl Session {
             return Ok(None);
         }
         self.refuse_serializable(&nodes)?;
-        self.begin_without_waiting(&nodes, &Locks::of(None, inputs.iter().map(|input| input.sql.as_str())));
+        let locks = self.locks_to_read(inputs.iter().map(|input| input.sql.as_str()));
+        self.begin_without_waiting(&nodes, &locks);
         let carried = self.carry_within_barrier(&nodes, gather, &known, call).await;
         // After the queued ROLLBACK there is nothing left to roll back.
         self.rollback().await;
         let Some(carried) = carried.map_err(without_position)? else { return Ok(None) };
         self.note_few(&keys, &known, carried.as_deref());
         let Some(inlined) = carried else { return Ok(None) };
+        // Buckets that move from here on do not matter.
+        self.plan_holds().await?;
+        self.validity = self.validity.take().map(|validity| validity.under_snapshot());
         let (sql, call) = last_step(gather, inlined, &Call { one_off: !keeps, ..call.clone() });
         let part = vec![(self.home, sql)];
         self.scatter(self.mode(), part, &call, output).await.map(Some).map_err(without_position)
