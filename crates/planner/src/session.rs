@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use catalog::{Function, NodeId, Oid, Relation};
 use pgerror::{PgError, Result, SqlState};
@@ -64,9 +64,14 @@ pub struct SessionFacts<'a> {
     pub few_rows: f64,
     /// Whether the plan is still wanted.
     pub stop: Stop,
-    /// Raised if the plan of a query that changes nothing may be another for other values of its parameters.
-    pub by_value: Option<&'a AtomicBool>,
+    /// Gets what the plan of a query that changes nothing depends on besides: [`BY_VALUE`] of a parameter, [`BY_ESTIMATE`].
+    pub depends: Option<&'a AtomicU8>,
 }
+
+/// See [`SessionFacts::depends`].
+pub const BY_VALUE: u8 = 1;
+/// See [`SessionFacts::depends`].
+pub const BY_ESTIMATE: u8 = 2;
 
 /// Raised from outside when the plan that is being made is not wanted any more.
 #[derive(Clone, Debug, Default)]

@@ -290,7 +290,7 @@ mod node_options {
 
 /// Tables that are read and written.
 mod tables {
-    use planner::{Tables, read_tables};
+    use planner::Tables;
 
     #[test]
     fn the_target_is_told_from_the_sources() {
@@ -298,8 +298,8 @@ mod tables {
         let tables = Tables::in_text(sql).unwrap();
         assert_eq!(tables.written.as_deref(), Some("s.\"T\""));
         assert_eq!(tables.read, ["b", "c", "s.d"]);
-        assert_eq!(read_tables("INSERT INTO t SELECT * FROM t").unwrap(), ["t"]);
-        assert_eq!(read_tables("INSERT INTO t VALUES (1)").unwrap(), [""; 0]);
+        assert_eq!(Tables::in_text("INSERT INTO t SELECT * FROM t").unwrap().read, ["t"]);
+        assert_eq!(Tables::in_text("INSERT INTO t VALUES (1)").unwrap().read, [""; 0]);
         assert_eq!(Tables::in_text("SELECT * FROM t FOR UPDATE").unwrap().written, None);
     }
 }
@@ -418,7 +418,7 @@ fn session(search_path: &[String]) -> planner::SessionFacts<'_> {
         estimates: None,
         few_rows: 0.0,
         stop: planner::Stop::default(),
-        by_value: None,
+        depends: None,
     }
 }
 

@@ -39,7 +39,7 @@ fn answer(sql: &str) -> String {
         estimates: Some(&estimates(sql)),
         few_rows: 0.0,
         stop: Stop::default(),
-        by_value: None,
+        depends: None,
     };
     let statements = match planner::parse(sql) {
         Ok(statements) => statements,

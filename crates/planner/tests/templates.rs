@@ -137,7 +137,7 @@ fn facts<'a>(path: &'a [String], parameters: &'a [Parameter<'a>], in_transaction
         estimates: None,
         few_rows: 0.0,
         stop: Stop::default(),
-        by_value: None,
+        depends: None,
     }
 }
 

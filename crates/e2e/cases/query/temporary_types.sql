@@ -94,3 +94,18 @@ RESET search_path;
 DROP TABLE t;
 DROP TYPE pg_temp.mood, pg_temp.dom, pg_temp.comp;
 DROP SCHEMA q CASCADE;
+-- A domain in pg_temp that hides another, in statements that came before: by another session's plan, and in a block.
+CREATE TABLE hiding (k int, g int, v int) /*dist: hash(k) | hash(g) | replication | roundrobin*/;
+INSERT INTO hiding SELECT g, g % 5, g * 3 FROM generate_series(1, 30) g;
+CREATE DOMAIN hidden_dom AS int;
+SELECT max(v::hidden_dom), count(*) FROM hiding WHERE k <> 1;
+SELECT max(v::hidden_dom), count(*) FROM hiding WHERE k <> 1;
+CREATE DOMAIN pg_temp.hidden_dom AS int CHECK (VALUE < 10);
+SELECT max(v::hidden_dom), count(*) FROM hiding WHERE k <> 1;
+BEGIN;
+SELECT max(v::hidden_dom), count(*) FROM hiding WHERE k <> 1;
+ROLLBACK;
+SELECT max(v::hidden_dom), count(*) FROM hiding WHERE v < 10;
+DROP DOMAIN pg_temp.hidden_dom;
+SELECT max(v::hidden_dom), count(*) FROM hiding WHERE k <> 1;
+DROP DOMAIN hidden_dom;

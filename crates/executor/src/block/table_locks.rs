@@ -29,7 +29,7 @@ impl Locks {
     /// Those that these texts read, and the one that is written.
     pub(crate) fn of<'t>(written: Option<&str>, texts: impl IntoIterator<Item = &'t str>) -> Self {
         // A text that cannot be read here has no tables to lock; PostgreSQL will say what it thinks of it.
-        let read = texts.into_iter().flat_map(|text| planner::read_tables(text).unwrap_or_default());
+        let read = texts.into_iter().flat_map(|text| Tables::in_text(text).unwrap_or_default().read);
         let written = written.filter(|table| !table.is_empty()).map(str::to_owned).into_iter().collect();
         Self { written, ..Self::reading(read) }.of_all()
     }

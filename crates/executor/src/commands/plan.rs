@@ -1,6 +1,6 @@
 //! Planning with the session's catalog.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use bytes::Bytes;
 use catalog::{Catalog, Meaning, NodeId, Oid};
@@ -17,24 +17,12 @@ use crate::block::table_locks::LockedCopies;
 use crate::engine::output::Output;
 use crate::engine::run::Completion;
 use crate::plan_cache::analysis::Asked;
+use crate::plan_cache::by_text::{Holds, Planned};
 use crate::session::Session;
 use crate::session::describe::{Description, parameter_facts};
 use crate::shared::figures::count_plan;
 use crate::shared::long_texts::lengthy;
 use crate::shared::plan_validity::PlanValidity;
-
-/// What has come of planning.
-struct Planned {
-    plan: Plan,
-    /// It was made by no value of a parameter, and of nothing that only the present statement can know.
-    is_for_all: bool,
-}
-
-impl Planned {
-    fn once(plan: Plan) -> Self {
-        Self { plan, is_for_all: false }
-    }
-}
 
 impl Session {
     /// Plans a statement. An error of the planner about a statement that PostgreSQL would refuse anyway becomes PostgreSQL's.
@@ -42,7 +30,7 @@ impl Session {
         if let Some(plan) = self.kept_plan(statement, call, known).await? {
             count_plan(false);
             self.must_be_planned_alike(&plan, statement, call).await?;
-            return Ok(plan);
+            return Ok(plan.plan.clone());
         }
         count_plan(true);
         let lessons = std::mem::take(&mut self.lessons);
@@ -129,7 +117,7 @@ impl Session {
         known: Option<&Description>,
     ) -> Result<Plan> {
         let planned = self.plan_once(statement, call, known, None).await;
-        let is_for_all = planned.as_ref().is_ok_and(|planned| planned.is_for_all);
+        let holds = planned.as_ref().map_or(Holds::Once, |planned| planned.holds);
         let first = planned.map(|planned| planned.plan);
         // LOCK TABLE computes nothing; where it comes first, what keeps its snapshot takes that after it.
         if first.as_ref().is_err_and(is_of_postgresql) || statement.kind == StatementKind::Lock {
@@ -146,8 +134,8 @@ impl Session {
         let default_reads_clock =
             default_reads_clock || planner::sets_default(statement) || self.parts_read_clock(statement).await?;
         if !default_reads_clock && !planner::reads_clock(statement) {
-            if let Some(plan) = first.as_ref().ok().filter(|_| is_for_all) {
-                self.keep_plan(statement, call, known, plan).await?;
+            if let Ok(plan) = &first {
+                self.keep_plan(statement, call, known, (plan, holds)).await?;
             }
             return first;
         }
@@ -174,15 +162,6 @@ impl Session {
             None => return first,
         };
         planned.map(|planned| planned.plan)
-    }
-
-    /// Would a kept plan be made again? Debug builds ask it.
-    async fn must_be_planned_alike(&mut self, plan: &Plan, statement: &Statement, call: &Call) -> Result<()> {
-        if cfg!(debug_assertions) {
-            let anew = self.plan_once(statement, call, None, None).await?.plan;
-            assert_eq!(format!("{plan:?}"), format!("{anew:?}"), "{}", statement.sql);
-        }
-        Ok(())
     }
 
     /// The statement with types for words like `'now'` that get them from where they stand.
@@ -308,7 +287,7 @@ impl Session {
 
     /// With `now` it is planned with that time. The time is written into what PostgreSQL has analysed, since the analysis is kept by its
     /// text.
-    async fn plan_once(
+    pub(crate) async fn plan_once(
         &mut self,
         statement: &Statement,
         call: &Call,
@@ -356,7 +335,7 @@ impl Session {
         let with_drawn = self.with_values_drawn(statement, &loaded.catalog).await?;
         let statement = with_drawn.as_ref().unwrap_or(statement);
         let parameters = parameter_facts(call, known);
-        let by_value = AtomicBool::new(false);
+        let depends = AtomicU8::new(0);
         let is_common = !is_unknown && with_drawn.is_none() && now.is_none();
         let (mut changed, mut estimated) = (None, false);
         loop {
@@ -374,7 +353,7 @@ impl Session {
                 exchanges: changed.as_deref().map_or(self.exchanges(), |changed| self.exchanges_but(changed)),
                 estimates: Some(&estimates),
                 few_rows: self.few_rows(),
-                by_value: Some(&by_value),
+                depends: Some(&depends),
                 ..self.bare_facts()
             };
             let plan = lengthy(statement.sql.len(), || planner::plan(statement, &loaded.catalog, &facts))?;
@@ -395,10 +374,12 @@ impl Session {
             {
                 return planner::refresh_as(&owner, statement, &loaded.catalog, &facts).map(Planned::once);
             }
-            let mut is_for_all = is_common && !by_value.load(Ordering::Relaxed);
+            let mut holds = if is_common { Holds::of(depends.load(Ordering::Relaxed)) } else { Holds::Once };
             if !statement.reads_as_owner() {
                 let views = planner::expanded_views(&plan, statement, &loaded.catalog, &facts)?;
-                is_for_all &= views.read.is_empty() && views.tables.is_empty();
+                if !views.read.is_empty() || !views.tables.is_empty() {
+                    holds = Holds::Once;
+                }
                 let others = self.others_views(&views, call).await?;
                 if let Some(first) = others.first() {
                     let lifted: Option<Vec<Oid>> = others.iter().map(|read| read.under).collect();
@@ -412,7 +393,7 @@ impl Session {
             if is_unknown && matches!(plan, Plan::Gather(_) | Plan::ExchangePlan(_)) {
                 self.describe(&statement.sql, &call.fragment_types(&statement.sql)).await?;
             }
-            let Some(exchange_plan) = plan.exchange_plan() else { return Ok(Planned { plan, is_for_all }) };
+            let Some(exchange_plan) = plan.exchange_plan() else { return Ok(Planned { plan, holds }) };
             if changed.is_none() && self.block.as_ref().is_some_and(|block| block.wrote) {
                 changed = Some(self.changed_tables().await?);
             } else if !estimated && !exchange_plan.estimates_wanted.is_empty() {

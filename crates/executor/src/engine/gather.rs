@@ -149,7 +149,7 @@ impl Session {
         if own.is_empty() {
             return Ok(());
         }
-        let read = planner::read_tables(&sql.text)?;
+        let read = planner::Tables::in_text(&sql.text)?.read;
         let bare = |name: &String| name.strip_prefix("pg_temp.").unwrap_or(name).to_owned();
         match read.iter().map(bare).find(|name| own.contains(name)) {
             None => Ok(()),

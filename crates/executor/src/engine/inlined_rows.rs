@@ -112,7 +112,7 @@ impl Session {
     /// mean temporary tables.
     pub(crate) async fn keys(&mut self, inputs: &[Input], call: &Call) -> Result<Option<Vec<FragmentKey>>> {
         let is_apart = |block: &Block| block.schema_changed || block.hides_schema() || block.has_settings_of_session();
-        if self.block.as_ref().is_some_and(is_apart) || !self.temp_relations().await?.all.is_empty() {
+        if self.block.as_ref().is_some_and(is_apart) || !self.temp_relations().await?.is_empty() {
             return Ok(None);
         }
         let (types, path) = (call.declared_types(), self.path_key());

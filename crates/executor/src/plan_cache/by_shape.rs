@@ -396,7 +396,7 @@ impl Session {
             estimates: None,
             few_rows: 0.0,
             stop: Stop::by(self.links.cancel().interrupt().flag()),
-            by_value: None,
+            depends: None,
         }
     }
 }

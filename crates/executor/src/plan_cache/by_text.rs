@@ -4,21 +4,70 @@
 //! planner's, and to make these costs a coordinator as much as all the rest that it does for a query of few rows.
 //!
 //! Invariants: a plan is kept if it was made from nothing but the text and what stands in its key: by no value of a parameter, no
-//! estimate, no clock, no right of the user's, and nothing that only this session sees. Debug builds plan again and compare.
+//! clock, no right of the user's, and nothing that only this session sees; one made by estimates is kept for no longer than these.
+//! Debug builds plan again and compare.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use catalog::Catalog;
 use pgerror::Result;
-use planner::{Exchanges, Plan, Statement, StatementKind};
+use planner::{BY_ESTIMATE, BY_VALUE, Exchanges, Plan, Statement, StatementKind};
 
 use crate::backend::call::Call;
 use crate::block::Block;
 use crate::session::Session;
 use crate::session::describe::Description;
+use crate::shared::estimates;
 use crate::shared::plan_validity::PlanValidity;
 use crate::shared::search_paths::Path;
 use crate::shared::templates::{Entry, TEXT_BYTES_MAX};
+
+/// For which executions of its statement a plan holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Holds {
+    /// It was made by the value of a parameter, or by what only the present statement can know.
+    Once,
+    /// It was made by estimates.
+    ForAWhile,
+    Always,
+}
+
+impl Holds {
+    /// See [`SessionFacts::depends`](planner::SessionFacts).
+    pub(crate) fn of(depends: u8) -> Self {
+        match (depends & BY_VALUE, depends & BY_ESTIMATE) {
+            (0, 0) => Self::Always,
+            (0, _) => Self::ForAWhile,
+            _ => Self::Once,
+        }
+    }
+}
+
+/// What has come of planning.
+pub(crate) struct Planned {
+    pub(crate) plan: Plan,
+    pub(crate) holds: Holds,
+}
+
+impl Planned {
+    pub(crate) fn once(plan: Plan) -> Self {
+        Self { plan, holds: Holds::Once }
+    }
+}
+
+/// A plan of a query that reads.
+pub(crate) struct KeptPlan {
+    pub(crate) plan: Plan,
+    pub(crate) holds: Holds,
+    since: Instant,
+}
+
+impl KeptPlan {
+    fn is_of_use(&self) -> bool {
+        self.holds == Holds::Always || self.since.elapsed() < estimates::AGE_MAX
+    }
+}
 
 impl Session {
     /// The plan of a query that came before. What it was planned from holds for the statement as if it had been planned now.
@@ -27,37 +76,37 @@ impl Session {
         statement: &Statement,
         call: &Call,
         known: Option<&Description>,
-    ) -> Result<Option<Plan>> {
+    ) -> Result<Option<Arc<KeptPlan>>> {
         // What is to be learned of the statement's shape goes first.
         if !self.lessons.is_empty() || !self.may_keep_plan(statement, call, known) {
             return Ok(None);
         }
         let loaded = self.catalog().await?;
         let path = self.search_path(&loaded.catalog).await?;
-        if !self.temp_relations().await?.all.is_empty() {
+        if !self.temp_relations().await?.is_empty() {
             return Ok(None);
         }
         let (loaded, _) = self.plan_from(PlanValidity::new(&loaded, &statement.sql, Some(&path)))?;
         let key = self.plan_key(statement, call, &path);
         match self.context.plans.get(loaded.catalog.version(), &key) {
-            Some(Entry::Known(plan)) => {
+            Some(Entry::Known(kept)) if kept.is_of_use() => {
                 self.copies_to_lock = Default::default();
-                Ok(Some(Plan::clone(&plan)))
+                Ok(Some(kept))
             }
             _ => Ok(None),
         }
     }
 
-    /// Keeps a plan that holds for all values of the parameters, and was made without a look at the clock.
+    /// Keeps a plan, if it holds for others, that was made without a look at the clock.
     pub(crate) async fn keep_plan(
         &mut self,
         statement: &Statement,
         call: &Call,
         known: Option<&Description>,
-        plan: &Plan,
+        (plan, holds): (&Plan, Holds),
     ) -> Result<()> {
         let is_read = matches!(plan, Plan::Scatter(_) | Plan::Gather(_)) && !plan.facts().writes;
-        if !is_read || !self.may_keep_plan(statement, call, known) {
+        if !is_read || holds == Holds::Once || !self.may_keep_plan(statement, call, known) {
             return Ok(());
         }
         let Some(loaded) = self.validity.as_ref().map(|validity| validity.loaded.clone()) else { return Ok(()) };
@@ -66,7 +115,7 @@ impl Session {
         let is_current = self.context.current_catalog().is_some_and(|now| now.catalog.version() == version);
         if !is_current
             || !planner::leavings(statement, catalog).is_nothing()
-            || !self.temp_relations().await?.all.is_empty()
+            || !self.temp_relations().await?.is_empty()
         {
             return Ok(());
         }
@@ -75,10 +124,25 @@ impl Session {
         let entry = match self.context.plans.get(version, &key) {
             // Debug builds keep at once, so that tests compare as many plans as they can.
             None if !cfg!(debug_assertions) => Entry::Seen,
-            Some(Entry::Known(_)) => return Ok(()),
-            _ => Entry::Known(Arc::new(plan.clone())),
+            _ => Entry::Known(Arc::new(KeptPlan { plan: plan.clone(), holds, since: Instant::now() })),
         };
         self.context.plans.insert(version, key, entry);
+        Ok(())
+    }
+
+    /// Would a kept plan be made again? Debug builds ask it.
+    pub(crate) async fn must_be_planned_alike(
+        &mut self,
+        kept: &KeptPlan,
+        statement: &Statement,
+        call: &Call,
+    ) -> Result<()> {
+        // A key that is NULL may be known to be so although its type has no places: that plan asks fewer nodes.
+        let has_null = call.parameters.as_ref().is_some_and(|given| given.values.contains(&None));
+        if cfg!(debug_assertions) && kept.holds == Holds::Always && !has_null {
+            let anew = self.plan_once(statement, call, None, None).await?.plan;
+            assert_eq!(format!("{:?}", kept.plan), format!("{anew:?}"), "{}", statement.sql);
+        }
         Ok(())
     }
 

@@ -324,7 +324,7 @@ impl Session {
     /// that has changed the schema or settings.
     pub fn is_ordinary(&self) -> bool {
         let no_temp = !self.links.is_pinned(self.home)
-            || self.temp_relations.as_ref().is_some_and(|temporary| temporary.all.is_empty());
+            || self.temp_relations.as_ref().is_some_and(|temporary| temporary.is_empty());
         let unchanged = |block: &Block| !block.schema_changed && !block.has_settings();
         no_temp && self.block.as_ref().is_none_or(unchanged)
     }

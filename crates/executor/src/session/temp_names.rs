@@ -101,6 +101,16 @@ fn views_sql(in_block: bool) -> String {
 }
 
 impl TempNames {
+    /// Does the session see what all others of its user see?
+    pub(crate) fn is_empty(&self) -> bool {
+        self.all.is_empty() && self.types.is_empty() && self.functions.is_empty()
+    }
+
+    /// Of relations and types, which a statement may name bare.
+    pub(crate) fn bare(&self) -> Vec<String> {
+        self.all.iter().cloned().chain(self.types.iter().map(|of| of.name.clone())).collect()
+    }
+
     /// Those that are hidden by others: the session has `pg_temp` at the end of its search path.
     pub(crate) fn hidden(&self) -> Vec<String> {
         self.all.iter().filter(|name| !self.names.contains(name)).cloned().collect()

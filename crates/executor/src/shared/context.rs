@@ -10,13 +10,14 @@ use bytes::Bytes;
 use catalog::{NodeId, Oid, quote_literal};
 use futures_util::future::BoxFuture;
 use pgerror::{PgError, Result, SqlState};
-use planner::{Plan, Template};
+use planner::Template;
 use txn::gtm::{CatalogState, GtmClient};
 
 use crate::backend::pool::cluster::Cluster;
 use crate::backend::pool::members::Configured;
 use crate::backend::pool::{Identity, Pool};
 use crate::backend::type_ids::{NodeTypes, TypesOfNodes, USER_TYPES};
+use crate::plan_cache::by_text::KeptPlan;
 use crate::shared::analyses::Analyses;
 use crate::shared::catalog_load::{self, Known, Loaded};
 use crate::shared::cores::Cores;
@@ -48,7 +49,7 @@ pub struct Context {
     own_versions: AtomicU64,
     types: Mutex<(u64, HashMap<NodeId, Arc<NodeTypes>>)>,
     pub(crate) templates: Kept<Entry<Template>>,
-    pub(crate) plans: Kept<Entry<Plan>>,
+    pub(crate) plans: Kept<Entry<KeptPlan>>,
     /// What texts of plans are found to do.
     pub(crate) judged: Kept<bool>,
     pub(crate) tables_read: Kept<Arc<[String]>>,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use planner::Expected;
 
 /// Tables grow and are analysed without anybody telling us.
-const AGE_MAX: Duration = Duration::from_secs(20);
+pub(crate) const AGE_MAX: Duration = Duration::from_secs(20);
 
 const TEXTS_MAX: usize = 2_000;
 

@@ -91,7 +91,7 @@ impl Session {
         // A text says that by itself, whatever the catalog is.
         const ALWAYS: u64 = 0;
         let read = |text: &str| -> Arc<[String]> {
-            let find = || planner::read_tables(text).unwrap_or_default().into();
+            let find = || planner::Tables::in_text(text).unwrap_or_default().read.into();
             self.context.tables_read.get_or(ALWAYS, text.as_bytes(), find)
         };
         Locks::reading(texts.into_iter().flat_map(|text| read(text).to_vec()))

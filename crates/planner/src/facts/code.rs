@@ -99,7 +99,7 @@ fn judge(ctx: &Context<'_>, relation: &Relation, code: &Code) -> CodeFacts {
         estimates: None,
         few_rows: 0.0,
         stop: Stop::default(),
-        by_value: None,
+        depends: None,
     };
     let ctx = Context::new(ctx.planner, catalog, &session, None);
     let judge = Judge { ctx: &ctx, table: &relation.name };

@@ -41,7 +41,7 @@ pub(crate) use rows::{column_list, names_list};
 pub use sequenced::{CteStep, Kept, SequencedCtes};
 pub(crate) use staged::values_list;
 pub use staged::{Direct, InsertStaged, STAGE, Stage, StagedAction, StagedDml, Through};
-pub use tables::{Clauses, Tables, gives_plain_values, read_tables, reads_only};
+pub use tables::{Clauses, Tables, gives_plain_values, reads_only};
 pub use triggered::{BeforeRows, Conflict, Instead, MadeRows, Movable, OfStatement, Triggered};
 
 /// One planned statement.

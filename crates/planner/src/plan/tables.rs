@@ -85,18 +85,13 @@ impl Tables {
     }
 }
 
-/// [`Tables::read`] of a text.
-pub fn read_tables(sql: &str) -> Result<Vec<String>> {
-    Tables::in_text(sql).map(|tables| tables.read)
-}
-
 /// Does a query read nothing but these inputs, and call no function of the user's, which might read more?
 pub fn reads_only(sql: &str, inputs: &[Input], catalog: &Catalog) -> bool {
     let Ok(statements) = parse(sql) else { return false };
     let Some(node) = statements.first().and_then(|statement| statement.node()) else { return false };
     let is_users = |call: &FuncCall| !catalog.functions(last_name(&call.funcname).unwrap_or_default()).is_empty();
     let calls = node.may_have(|part| matches!(part, Ref::FuncCall(call) if is_users(call)));
-    let read = read_tables(sql).unwrap_or_else(|_| vec![String::new()]);
+    let Ok(Tables { read, .. }) = Tables::of(node) else { return false };
     let is_input = |name: &String| {
         let name = name.strip_prefix("pg_temp.").unwrap_or(name);
         inputs.iter().any(|input| catalog::quote_identifier(&input.table) == name)

@@ -102,7 +102,7 @@ impl Session {
     async fn reads_own_temp(&mut self, inputs: &[Input]) -> Result<bool> {
         let own: Vec<String> = self.temp_relations().await?.all.iter().map(|name| quote_identifier(name)).collect();
         for input in inputs.iter().filter(|_| !own.is_empty()) {
-            let read = planner::read_tables(&input.sql)?;
+            let read = planner::Tables::in_text(&input.sql)?.read;
             if read.iter().any(|name| own.iter().any(|own| own == name.strip_prefix("pg_temp.").unwrap_or(name))) {
                 return Ok(true);
             }

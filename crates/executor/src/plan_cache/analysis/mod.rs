@@ -180,7 +180,7 @@ impl Session {
             return Ok(Asked::Impossible);
         }
         let Some(place) = self.place_of_analysis(statement, catalog, temporary) else { return Ok(Asked::Impossible) };
-        let sees_the_same = temporary.all.is_empty() && !statement.names_temporary(&[]);
+        let sees_the_same = temporary.is_empty() && !statement.names_temporary(&[]);
         let is_kept = place != Place::Block
             && sees_the_same
             && sql.len() <= KEPT_TEXT_BYTES_MAX
@@ -331,7 +331,7 @@ impl Session {
     fn place_of_analysis(&self, statement: &Statement, catalog: &Catalog, temporary: &TempNames) -> Option<Place> {
         let Some(block) = &self.block else { return Some(Place::Home) };
         let only_here = block.schema_changed || block.ran_ddl || block.locked || block.fills_table;
-        let sees_it = only_here || statement.names_temporary(&temporary.all);
+        let sees_it = only_here || statement.names_temporary(&temporary.bare());
         if !sees_it && !self.links.has(self.beside_home()) {
             return Some(Place::Beside);
         }

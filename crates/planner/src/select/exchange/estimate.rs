@@ -1,5 +1,7 @@
 //! How many rows a fragment has: the home node's estimate if there is one, else a guess.
 
+use std::sync::atomic::Ordering;
+
 use catalog::Relation;
 use pg_query::Node;
 use pg_query::protobuf::{RangeVar, SelectStmt};
@@ -10,7 +12,7 @@ use super::unit::Unit;
 use super::{Search, State, fragments};
 use crate::select::gather::{self, Needs};
 use crate::select::levels;
-use crate::session::{CHEAP, Expected};
+use crate::session::{BY_ESTIMATE, CHEAP, Expected};
 use crate::tree::{self, Ask};
 
 /// Guessed part of the rows that a condition keeps.
@@ -88,6 +90,7 @@ impl Search<'_> {
     }
 
     fn expected(&self, text: String) -> Option<Expected> {
+        self.ctx.session.depends.inspect(|on| _ = on.fetch_or(BY_ESTIMATE, Ordering::Relaxed));
         let known = self.ctx.session.estimates.and_then(|known| known.get(&text)).copied();
         if known.is_none() {
             self.wanted.borrow_mut().insert(text);

@@ -1,7 +1,5 @@
 //! Joins: what becomes of parts that meet, and which nodes a pinned key leaves.
 
-use std::sync::atomic::Ordering;
-
 use super::*;
 
 impl Analyzer<'_> {
@@ -179,13 +177,14 @@ impl Analyzer<'_> {
 
     pub(super) fn nodes_of_key(&self, split: &Split, equal: &Equalities) -> Option<Vec<NodeId>> {
         let space = split.space.as_ref()?;
-        let map = self.ctx.catalog.map(space.map)?;
         let column = |(leaf, at): &Term| self.leaves[*leaf].columns.as_ref()?.get(*at);
         let types: Option<Vec<KeyType>> = split.key.iter().map(|term| column(term)?.key_type).collect();
-        let distribution = constant::distribution_like(&types?, space.modulo, space.map, map.clone())?;
+        let distribution =
+            constant::distribution_like(&types?, space.modulo, space.map, self.ctx.catalog.map(space.map)?.clone())?;
         let node_of = |values: &[&Constant]| constant::node_of_key(&distribution, values);
         if split.key.iter().any(|k| equal.constants(*k).next().is_some() || equal.lists(*k).next().is_some()) {
-            self.ctx.session.by_value.inspect(|flag| flag.store(true, Ordering::Relaxed));
+            let depends = self.ctx.session.depends;
+            depends.inspect(|on| _ = on.fetch_or(crate::BY_VALUE, std::sync::atomic::Ordering::Relaxed));
         }
         let firsts = split.key.iter().map(|k| equal.constants(*k).find(|c| **c != Constant::Null));
         let single = firsts.collect::<Option<Vec<_>>>().and_then(|values| node_of(&values));
