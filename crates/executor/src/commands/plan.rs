@@ -328,6 +328,7 @@ impl Session {
             });
         let analysed = self.analysed(statement, call, known, &loaded.catalog, &search_path, &temporary).await?;
         let is_unknown = analysed.is_none() && known.is_none();
+        let is_common = analysed.is_some() && self.analysis_is_common;
         let statement = analysed.as_ref().unwrap_or(statement);
         let at_moment = now.map(|now| planner::at_one_moment(statement, now)).transpose()?.flatten();
         let statement = at_moment.as_ref().unwrap_or(statement);
@@ -336,7 +337,7 @@ impl Session {
         let statement = with_drawn.as_ref().unwrap_or(statement);
         let parameters = parameter_facts(call, known);
         let depends = AtomicU8::new(0);
-        let is_common = !is_unknown && with_drawn.is_none() && now.is_none();
+        let is_common = is_common && with_drawn.is_none() && now.is_none();
         let (mut changed, mut estimated) = (None, false);
         loop {
             let estimates = self.context.estimates.known(loaded.catalog.schema_version());
@@ -374,7 +375,8 @@ impl Session {
             {
                 return planner::refresh_as(&owner, statement, &loaded.catalog, &facts).map(Planned::once);
             }
-            let mut holds = if is_common { Holds::of(depends.load(Ordering::Relaxed)) } else { Holds::Once };
+            let mut holds =
+                if is_common && changed.is_none() { Holds::of(depends.load(Ordering::Relaxed)) } else { Holds::Once };
             if !statement.reads_as_owner() {
                 let views = planner::expanded_views(&plan, statement, &loaded.catalog, &facts)?;
                 if !views.read.is_empty() || !views.tables.is_empty() {

@@ -23,6 +23,9 @@ use crate::shared::plan_validity::PlanValidity;
 use crate::shared::search_paths::Path;
 use crate::shared::templates::{Entry, TEXT_BYTES_MAX};
 
+/// Stars and whole rows are written out.
+const PLAN_BYTES_MAX: usize = 64 << 10;
+
 /// For which executions of its statement a plan holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Holds {
@@ -106,7 +109,8 @@ impl Session {
         (plan, holds): (&Plan, Holds),
     ) -> Result<()> {
         let is_read = matches!(plan, Plan::Scatter(_) | Plan::Gather(_)) && !plan.facts().writes;
-        if !is_read || holds == Holds::Once || !self.may_keep_plan(statement, call, known) {
+        let is_small = || plan.to_string().len() <= PLAN_BYTES_MAX;
+        if !is_read || holds == Holds::Once || !is_small() || !self.may_keep_plan(statement, call, known) {
             return Ok(());
         }
         let Some(loaded) = self.validity.as_ref().map(|validity| validity.loaded.clone()) else { return Ok(()) };

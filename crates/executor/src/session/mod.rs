@@ -106,6 +106,8 @@ pub struct Session {
     pub(crate) spent: crate::backend::statement_figures::Spent,
     /// The present statement's shape, or those of its kinds of rows, if they are to be learned.
     pub(crate) lessons: Vec<crate::shared::templates::Lesson>,
+    /// What PostgreSQL has said of the last statement that it analysed holds for whoever asks the same.
+    pub(crate) analysis_is_common: bool,
     /// Where the present statement stands.
     pub(crate) scope: crate::backend::settings::Scope,
     /// A body has set `statement_timeout`, and the nodes do not know yet.
@@ -155,6 +157,7 @@ impl Session {
             scratch: Default::default(),
             spent: Default::default(),
             lessons: Vec::new(),
+            analysis_is_common: false,
             scope: Default::default(),
             timeout_is_late: false,
             leaves: Leavings::default(),

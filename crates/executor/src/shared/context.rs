@@ -28,7 +28,7 @@ use crate::shared::search_paths::SearchPaths;
 use crate::shared::templates::{Entry, Kept};
 
 /// No datanode's catalog has come so far.
-const OWN_VERSIONS_FIRST: u64 = 1 << 63;
+pub(crate) const OWN_VERSIONS_FIRST: u64 = 1 << 63;
 
 /// Longest wait for a database that all coordinators are asked to leave, and between two looks.
 const LEAVE_MAX: Duration = Duration::from_secs(10);

@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use planner::{ManyRows, Shape};
 
+use crate::shared::context::OWN_VERSIONS_FIRST;
+
 /// Of longer texts plans are not kept, nor what they do: they are rarely sent twice.
 pub(crate) const TEXT_BYTES_MAX: usize = 4096;
 
@@ -57,7 +59,7 @@ impl<V: Clone> Kept<V> {
     pub(crate) fn get_or(&self, catalog_version: u64, key: &[u8], find: impl FnOnce() -> V) -> V {
         self.get(catalog_version, key).unwrap_or_else(|| {
             let found = find();
-            if key.len() <= TEXT_BYTES_MAX {
+            if key.len() <= TEXT_BYTES_MAX && catalog_version < OWN_VERSIONS_FIRST {
                 self.insert(catalog_version, key.to_vec(), found.clone());
             }
             found

@@ -18,7 +18,7 @@
 
 use catalog::{NodeId, quote_identifier};
 use pgerror::{PgError, Result, SqlState};
-use planner::{FinalSql, Input, Scatter};
+use planner::{FinalSql, Input, Scatter, Statement};
 use tokio::time::Instant;
 
 use crate::backend::call::Call;
@@ -83,6 +83,7 @@ impl Session {
             || !self.binds(&nodes)
             || inputs.iter().any(|input| input.exchange_plan.is_some())
             || self.reads_own_temp(inputs).await?
+            || self.names_own_temp(&final_sql.text).await?
         {
             return Ok(false);
         }
@@ -108,6 +109,13 @@ impl Session {
             }
         }
         Ok(false)
+    }
+
+    /// Does a text name types of the user's in `pg_temp`, which no session but the block's own has?
+    async fn names_own_temp(&mut self, sql: &str) -> Result<bool> {
+        let temporary = self.temp_relations().await?;
+        let names = |statement: &Statement| statement.names_temporary(&temporary.bare());
+        Ok(!temporary.is_empty() && planner::parse(sql)?.iter().any(names))
     }
 
     /// Gathers the inputs beside the home node under one global snapshot; gives the final text to run there. Then

@@ -185,6 +185,7 @@ impl Session {
             && sees_the_same
             && sql.len() <= KEPT_TEXT_BYTES_MAX
             && !statement.has_moving_constant();
+        self.analysis_is_common = is_kept;
         let key = Key {
             user: self.identity().user.clone(),
             search_path: search_path.to_vec(),
@@ -235,7 +236,9 @@ impl Session {
             return Ok(Asked::Analysed(analysis));
         }
         let asked = self.ask_about(request.sql, request).await?;
-        if let Asked::Analysed(analysis) = &asked {
+        if let Asked::Analysed(analysis) = &asked
+            && self.analysis_is_common
+        {
             context.analyses.insert(version, key, analysis.clone());
         }
         Ok(asked)
@@ -269,7 +272,9 @@ impl Session {
                 Asked::Analysed(analysis) => match marked.lost(&analysis)? {
                     None => {
                         context.analyses.pin(version, shape, Pins::These(marked.pinned()));
-                        context.analyses.insert(version, key_of(&marked), analysis.clone());
+                        if self.analysis_is_common {
+                            context.analyses.insert(version, key_of(&marked), analysis.clone());
+                        }
                         return marked.filled(&analysis);
                     }
                     pinned => pinned,
@@ -371,6 +376,7 @@ impl Session {
                 return Ok(Some(analysis));
             }
             for WantedBody { function, parameters, sql } in wanted {
+                self.analysis_is_common &= !planner::parse(&sql)?.iter().any(Statement::has_moving_constant);
                 let body = match self.ask(&sql, &parameters, request.place).await {
                     Ok(rows) => Some(analysis_of(&rows, &[])?.qualified(request.catalog, request.hidden)?),
                     Err(error) if request.is_locked(&error) => return Ok(None),
