@@ -338,6 +338,8 @@ impl LeasedConnection {
         while !self.link.connection.is_broken() && self.has_preamble() {
             let _ = self.skip_preamble().await;
         }
+        // What was to be prepared, and perhaps was not, is not there.
+        self.forget_unanswered();
         let connection = &mut self.link.connection;
         !connection.is_broken() && (connection.drain().await.is_ok() || !connection.is_broken())
     }

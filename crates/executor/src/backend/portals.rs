@@ -18,11 +18,11 @@ use crate::backend::slot::Slot;
 /// A SELECT that is to run on several nodes in the state of one global snapshot.
 pub(crate) struct Portal {
     pub(crate) nodes: Vec<NodeId>,
-    sql: String,
+    pub(crate) sql: String,
     result_formats: Vec<i16>,
     pub(crate) name: Bytes,
     /// Its statement may come again.
-    is_kept: bool,
+    pub(crate) is_kept: bool,
 }
 
 impl Portal {
@@ -98,28 +98,27 @@ fn on<'p>(slot: Slot, portals: &'p [&'p Portal]) -> impl Iterator<Item = &'p Por
 }
 
 impl LeasedConnection {
-    /// Queues what gives a portal its statement, and the transaction the locks of its tables.
-    pub(crate) fn parse_portal(&mut self, portal: &Portal, call: &Call, schema_version: u64) {
+    /// Queues what gives a portal its statement, and the transaction the locks of its tables. Of one that is `kept`, with the version
+    /// of the schema, those come by another text: PostgreSQL would compare its columns with those of before once it has the locks.
+    pub(crate) fn parse_portal(&mut self, portal: &Portal, call: &Call, kept: Option<(String, u64)>) {
         // What an earlier statement of this name, cancelled half-way perhaps, has left.
         frontend::close(self.link.connection.out(), Target::Portal, &portal.name);
         self.portal_statements.retain(|(name, _)| *name != portal.name);
         let types = call.fragment_types(&portal.sql);
-        let kept = portal.is_kept.then(|| self.prepare_to_keep(&portal.sql, &types, schema_version)).flatten();
-        let out = self.link.connection.out();
-        match kept {
-            Some((statement, was_there)) => {
-                // What it reads is locked by whoever asks what it gives.
-                if was_there {
-                    frontend::describe(out, Target::Statement, &statement);
-                }
-                self.portal_statements.push((portal.name.clone(), statement));
-            }
-            None => {
-                frontend::close(out, Target::Statement, &portal.name);
-                frontend::parse(out, &portal.name, portal.sql.as_bytes(), &types);
+        if let Some((locking, version)) = kept
+            && let Some((statement, was_there)) = self.prepare_to_keep(&portal.sql, &types, version)
+        {
+            if was_there && !locking.is_empty() {
+                frontend::parse(self.link.connection.out(), b"", locking.as_bytes(), &[]);
                 self.parsing.push_back(None);
             }
+            self.portal_statements.push((portal.name.clone(), statement));
+            return;
         }
+        let out = self.link.connection.out();
+        frontend::close(out, Target::Statement, &portal.name);
+        frontend::parse(out, &portal.name, portal.sql.as_bytes(), &types);
+        self.parsing.push_back(None);
     }
 
     fn bind_portal(&mut self, portal: &Portal, parameters: &Parameters) {
@@ -180,7 +179,6 @@ impl LeasedConnection {
                 }
                 tag::ERROR => failure = Some(in_users_words(PgError::decode_body(frame.body))),
                 tag::PARSE_COMPLETE => drop(self.parsing.pop_front()),
-                tag::PARAMETER_DESCRIPTION | tag::ROW_DESCRIPTION | tag::NO_DATA => {}
                 tag::BIND_COMPLETE | tag::CLOSE_COMPLETE | tag::COMMAND_COMPLETE => {}
                 other => return Err(unexpected(other, "the binding of portals")),
             }

@@ -17,12 +17,12 @@ use crate::block::table_locks::LockedCopies;
 use crate::engine::output::Output;
 use crate::engine::run::Completion;
 use crate::plan_cache::analysis::Asked;
-use crate::plan_cache::by_text::{Holds, Planned};
 use crate::session::Session;
 use crate::session::describe::{Description, parameter_facts};
 use crate::shared::figures::count_plan;
 use crate::shared::long_texts::lengthy;
 use crate::shared::plan_validity::PlanValidity;
+use crate::shared::templates::{Holds, Planned};
 
 impl Session {
     /// Plans a statement. An error of the planner about a statement that PostgreSQL would refuse anyway becomes PostgreSQL's.

@@ -8,69 +8,21 @@
 //! Debug builds plan again and compare.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use catalog::Catalog;
 use pgerror::Result;
-use planner::{BY_ESTIMATE, BY_VALUE, Exchanges, Plan, Statement, StatementKind};
+use planner::{Exchanges, Plan, Statement, StatementKind};
 
 use crate::backend::call::Call;
 use crate::block::Block;
 use crate::session::Session;
 use crate::session::describe::Description;
-use crate::shared::estimates;
 use crate::shared::plan_validity::PlanValidity;
 use crate::shared::search_paths::Path;
-use crate::shared::templates::{Entry, TEXT_BYTES_MAX};
+use crate::shared::templates::{Entry, Holds, KeptPlan, TEXT_BYTES_MAX};
 
 /// Stars and whole rows are written out.
 const PLAN_BYTES_MAX: usize = 64 << 10;
-
-/// For which executions of its statement a plan holds.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Holds {
-    /// It was made by the value of a parameter, or by what only the present statement can know.
-    Once,
-    /// It was made by estimates.
-    ForAWhile,
-    Always,
-}
-
-impl Holds {
-    /// See [`SessionFacts::depends`](planner::SessionFacts).
-    pub(crate) fn of(depends: u8) -> Self {
-        match (depends & BY_VALUE, depends & BY_ESTIMATE) {
-            (0, 0) => Self::Always,
-            (0, _) => Self::ForAWhile,
-            _ => Self::Once,
-        }
-    }
-}
-
-/// What has come of planning.
-pub(crate) struct Planned {
-    pub(crate) plan: Plan,
-    pub(crate) holds: Holds,
-}
-
-impl Planned {
-    pub(crate) fn once(plan: Plan) -> Self {
-        Self { plan, holds: Holds::Once }
-    }
-}
-
-/// A plan of a query that reads.
-pub(crate) struct KeptPlan {
-    pub(crate) plan: Plan,
-    pub(crate) holds: Holds,
-    since: Instant,
-}
-
-impl KeptPlan {
-    fn is_of_use(&self) -> bool {
-        self.holds == Holds::Always || self.since.elapsed() < estimates::AGE_MAX
-    }
-}
 
 impl Session {
     /// The plan of a query that came before. What it was planned from holds for the statement as if it had been planned now.
@@ -128,7 +80,7 @@ impl Session {
         let entry = match self.context.plans.get(version, &key) {
             // Debug builds keep at once, so that tests compare as many plans as they can.
             None if !cfg!(debug_assertions) => Entry::Seen,
-            _ => Entry::Known(Arc::new(KeptPlan { plan: plan.clone(), holds, since: Instant::now() })),
+            _ => Entry::Known(Arc::new(KeptPlan::new(plan, holds))),
         };
         self.context.plans.insert(version, key, entry);
         Ok(())

@@ -9,5 +9,5 @@
 
 pub(crate) mod analysis;
 pub(crate) mod by_shape;
-pub(crate) mod by_text;
+mod by_text;
 mod completed_rows;

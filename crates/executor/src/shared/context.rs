@@ -17,7 +17,6 @@ use crate::backend::pool::cluster::Cluster;
 use crate::backend::pool::members::Configured;
 use crate::backend::pool::{Identity, Pool};
 use crate::backend::type_ids::{NodeTypes, TypesOfNodes, USER_TYPES};
-use crate::plan_cache::by_text::KeptPlan;
 use crate::shared::analyses::Analyses;
 use crate::shared::catalog_load::{self, Known, Loaded};
 use crate::shared::cores::Cores;
@@ -25,10 +24,7 @@ use crate::shared::definitions::Definitions;
 use crate::shared::estimates::Estimates;
 use crate::shared::few_rows::FewRows;
 use crate::shared::search_paths::SearchPaths;
-use crate::shared::templates::{Entry, Kept};
-
-/// No datanode's catalog has come so far.
-pub(crate) const OWN_VERSIONS_FIRST: u64 = 1 << 63;
+use crate::shared::templates::{Entry, Kept, KeptPlan, OWN_VERSIONS_FIRST};
 
 /// Longest wait for a database that all coordinators are asked to leave, and between two looks.
 const LEAVE_MAX: Duration = Duration::from_secs(10);

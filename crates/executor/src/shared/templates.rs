@@ -3,10 +3,14 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
-use planner::{ManyRows, Shape};
+use planner::{BY_ESTIMATE, BY_VALUE, ManyRows, Plan, Shape};
 
-use crate::shared::context::OWN_VERSIONS_FIRST;
+use crate::shared::estimates;
+
+/// From here on versions of the catalog are numbers of our own: no datanode's catalog has come so far.
+pub(crate) const OWN_VERSIONS_FIRST: u64 = 1 << 63;
 
 /// Of longer texts plans are not kept, nor what they do: they are rarely sent twice.
 pub(crate) const TEXT_BYTES_MAX: usize = 4096;
@@ -83,4 +87,54 @@ pub(crate) struct Lesson {
     pub(crate) twice: Option<String>,
     pub(crate) shape: Shape,
     pub(crate) key: Vec<u8>,
+}
+
+/// For which executions of its statement a plan holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Holds {
+    /// It was made by the value of a parameter, or by what only the present statement can know.
+    Once,
+    /// It was made by estimates.
+    ForAWhile,
+    Always,
+}
+
+impl Holds {
+    /// See [`SessionFacts::depends`](planner::SessionFacts).
+    pub(crate) fn of(depends: u8) -> Self {
+        match (depends & BY_VALUE, depends & BY_ESTIMATE) {
+            (0, 0) => Self::Always,
+            (0, _) => Self::ForAWhile,
+            _ => Self::Once,
+        }
+    }
+}
+
+/// What has come of planning.
+pub(crate) struct Planned {
+    pub(crate) plan: Plan,
+    pub(crate) holds: Holds,
+}
+
+impl Planned {
+    pub(crate) fn once(plan: Plan) -> Self {
+        Self { plan, holds: Holds::Once }
+    }
+}
+
+/// A plan of a query that reads.
+pub(crate) struct KeptPlan {
+    pub(crate) plan: Plan,
+    pub(crate) holds: Holds,
+    since: Instant,
+}
+
+impl KeptPlan {
+    pub(crate) fn new(plan: &Plan, holds: Holds) -> Self {
+        Self { plan: plan.clone(), holds, since: Instant::now() }
+    }
+
+    pub(crate) fn is_of_use(&self) -> bool {
+        self.holds == Holds::Always || self.since.elapsed() < estimates::AGE_MAX
+    }
 }

@@ -88,13 +88,15 @@ impl Session {
 
     /// Those of the tables that these texts read, which may have come before.
     pub(crate) fn locks_to_read<'t>(&self, texts: impl IntoIterator<Item = &'t str>) -> Locks {
+        Locks::reading(texts.into_iter().flat_map(|text| self.tables_read_by(text).to_vec()))
+    }
+
+    /// The tables that a text reads, as SQL.
+    pub(crate) fn tables_read_by(&self, text: &str) -> Arc<[String]> {
         // A text says that by itself, whatever the catalog is.
         const ALWAYS: u64 = 0;
-        let read = |text: &str| -> Arc<[String]> {
-            let find = || planner::Tables::in_text(text).unwrap_or_default().read.into();
-            self.context.tables_read.get_or(ALWAYS, text.as_bytes(), find)
-        };
-        Locks::reading(texts.into_iter().flat_map(|text| read(text).to_vec()))
+        let find = || planner::Tables::in_text(text).unwrap_or_default().read.into();
+        self.context.tables_read.get_or(ALWAYS, text.as_bytes(), find)
     }
 
     /// [`Session::begin_read`] with these tables locked.

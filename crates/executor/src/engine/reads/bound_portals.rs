@@ -34,6 +34,9 @@ use crate::engine::run::Completion;
 use crate::session::Session;
 use crate::snapshot::SNAPSHOT_WAIT_MAX;
 
+/// Portals of one statement whose statements are kept: a backend keeps some hundreds.
+const KEPT_MAX: usize = 64;
+
 const BEGIN_BESIDE: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
 
 impl Session {
@@ -243,21 +246,38 @@ impl Session {
 
     /// Has the block's sessions parse the portals' texts, which may wait for locks.
     pub(crate) async fn parse_portals(&mut self, portals: &[&Portal], call: &Call) -> Result<()> {
+        let keeps = portals.len() <= KEPT_MAX && portals.iter().any(|portal| portal.is_kept);
+        self.parse_all(portals, call, keeps).await?;
+        // Whoever has waited for a schema change knows, since it is announced before its commit: what is kept may have other columns.
+        let holds = || self.validity.as_ref().is_some_and(|validity| validity.is_untouched(&self.context));
+        match !keeps || holds() {
+            true => Ok(()),
+            false => self.parse_all(portals, call, false).await,
+        }
+    }
+
+    async fn parse_all(&mut self, portals: &[&Portal], call: &Call, keeps: bool) -> Result<()> {
         let (nodes, version) = (nodes_of(portals), self.schema_version);
         self.connect_to(&nodes).await?;
         for node in &nodes {
             self.acquire(*node, Mode::InBlock).await?;
-            let link = self.links.link(*node)?;
-            portals
-                .iter()
-                .filter(|portal| portal.nodes.contains(node))
-                .for_each(|portal| link.parse_portal(portal, call, version));
-            link.link.connection.sync();
+            for portal in portals.iter().filter(|portal| portal.nodes.contains(node)) {
+                let kept = (keeps && portal.is_kept).then(|| self.locking_text(&portal.sql));
+                self.links.link(*node)?.parse_portal(portal, call, kept.map(|locking| (locking, version)));
+            }
+            self.links.link(*node)?.link.connection.sync();
         }
         let answered = self.links.portal_answers(&nodes).await;
         // What could not be parsed is not there.
         self.links.of(&nodes).for_each(|(_, link)| link.forget_unanswered());
         answered.map_err(without_position).map(|_| ())
+    }
+
+    /// What takes the locks of a text's tables by being parsed; empty if there are none.
+    fn locking_text(&self, sql: &str) -> String {
+        let tables = self.tables_read_by(sql);
+        let list: Vec<String> = tables.iter().enumerate().map(|(at, table)| format!("{table} AS t{at}")).collect();
+        if list.is_empty() { String::new() } else { format!("SELECT FROM {}", list.join(", ")) }
     }
 }
 

@@ -43,6 +43,8 @@ impl Session {
             || !gather.lent.is_empty()
             || !self.may_be_inlined(inputs).await?
             || !self.reads_only_inputs(inputs, &gather.final_sql).await?
+            // An operator, a cast or a type may call a function of the user's that reads tables, which the last step would see later.
+            || !self.catalog().await?.catalog.unnamed_functions().is_empty()
         {
             return Ok(None);
         }
@@ -67,7 +69,10 @@ impl Session {
         self.validity = self.validity.take().map(|validity| validity.under_snapshot());
         let (sql, call) = last_step(gather, inlined, &Call { one_off: !keeps, ..call.clone() });
         let part = vec![(self.home, sql)];
-        self.scatter(self.mode(), part, &call, output).await.map(Some).map_err(without_position)
+        let done = self.scatter(self.mode(), part, &call, output).await.map_err(without_position)?;
+        // It has seen nothing but what the global snapshot shows.
+        self.causality.finished_in_snapshot();
+        Ok(Some(done))
     }
 
     /// `None`: not under one snapshot; of the rows `None`: they are more than were expected.
