@@ -237,3 +237,25 @@ fn changes_of_other_tables_are_no_concern() {
     session.run("COMMIT").expect("COMMIT");
     assert_eq!(changer.scalar("SELECT count(*) FROM t").expect("a count"), "50");
 }
+
+/// A block's statement is kept prepared by its backends. What its fragments give may change while it waits; its own rows have the columns
+/// that they had.
+#[test]
+fn a_kept_statement_overtaken_by_a_change_of_its_columns_gives_its_rows() {
+    let cluster = Cluster::start(2, 2).expect("a cluster");
+    let known = "PREPARE q (int) AS SELECT v, count(DISTINCT grp), max(id) FROM t WHERE id > $1 GROUP BY v; \
+                 BEGIN; EXECUTE q (1); EXECUTE q (2); EXECUTE q (3); COMMIT";
+    for change in
+        ["DROP VIEW w; ALTER TABLE t ALTER COLUMN grp TYPE bigint", "ALTER TABLE t ADD COLUMN more int DEFAULT 3"]
+    {
+        let answer = overtaken(&cluster, change, known, |session| {
+            session.run("BEGIN").expect("BEGIN");
+            let answer = session.simple("EXECUTE q (10)").expect("an answer");
+            assert_eq!(session.run("COMMIT").expect("the end").tag.as_deref(), Some("COMMIT"), "{change}: {answer:?}");
+            answer
+        });
+        let text = |value: &Option<_>| value.as_deref().map(String::from_utf8_lossy).unwrap_or_default().into_owned();
+        let values: Vec<String> = answer.rows.iter().flatten().map(text).collect();
+        assert_eq!(values, ["old", "7", "20"], "{change}");
+    }
+}

@@ -99,8 +99,9 @@ fn on<'p>(slot: Slot, portals: &'p [&'p Portal]) -> impl Iterator<Item = &'p Por
 
 impl LeasedConnection {
     /// Queues what gives a portal its statement, and the transaction the locks of its tables. Of one that is `kept`, with the version
-    /// of the schema, those come by another text: PostgreSQL would compare its columns with those of before once it has the locks.
-    pub(crate) fn parse_portal(&mut self, portal: &Portal, call: &Call, kept: Option<(String, u64)>) {
+    /// of the schema, those come by parsing a text that is not: PostgreSQL would compare its columns with those of before once it has the
+    /// locks.
+    pub(crate) fn parse_portal(&mut self, portal: &Portal, call: &Call, kept: Option<(Option<String>, u64)>) {
         // What an earlier statement of this name, cancelled half-way perhaps, has left.
         frontend::close(self.link.connection.out(), Target::Portal, &portal.name);
         self.portal_statements.retain(|(name, _)| *name != portal.name);
@@ -108,8 +109,9 @@ impl LeasedConnection {
         if let Some((locking, version)) = kept
             && let Some((statement, was_there)) = self.prepare_to_keep(&portal.sql, &types, version)
         {
-            if was_there && !locking.is_empty() {
-                frontend::parse(self.link.connection.out(), b"", locking.as_bytes(), &[]);
+            if was_there {
+                let (text, types) = locking.as_deref().map_or((&*portal.sql, &*types), |text| (text, &[]));
+                frontend::parse(self.link.connection.out(), b"", text.as_bytes(), types);
                 self.parsing.push_back(None);
             }
             self.portal_statements.push((portal.name.clone(), statement));

@@ -77,7 +77,8 @@ impl Session {
             return Ok(None);
         }
         let keys = self.keys(&gather.inputs, call).await?;
-        let known = keys.as_ref().and_then(|keys| self.context.few_rows.known(keys, self.schema_version));
+        let known = keys.as_ref().filter(|_| self.plan_is_untouched());
+        let known = known.and_then(|keys| self.context.few_rows.known(keys, self.schema_version));
         let is_known = known.is_some();
         let fragments = match known {
             Some(known) => known,

@@ -101,6 +101,11 @@ impl Session {
         self.plan_holds_to_the_end().await
     }
 
+    /// Has no schema change been announced since the present statement was planned? Whoever has waited for the locks of one knows.
+    pub(crate) fn plan_is_untouched(&self) -> bool {
+        self.validity.as_ref().is_some_and(|validity| validity.is_untouched(&self.context))
+    }
+
     /// 40001 if the present statement's plan does not hold any more. To be asked when its fragments have run and no answer is on
     /// its way.
     pub(crate) async fn plan_holds(&mut self) -> Result<()> {

@@ -50,6 +50,11 @@ impl Session {
             |(number, input): (usize, &Input)| Portal::new(number + 1, &input.nodes, &input.sql, vec![1]).kept(keeps);
         let portals: Vec<Portal> = inputs.iter().enumerate().map(portal).collect();
         self.bind_portals(&portals.iter().collect::<Vec<_>>(), call).await?;
+        if is_known && !self.plan_is_untouched() {
+            // They have waited, and may have other columns by now.
+            self.context.few_rows.forget(&keys);
+            return Ok(None);
+        }
         self.ask_types(&fragments)?;
         for node in self.gathered_nodes(inputs) {
             let leased = self.links.link(node)?;

@@ -246,11 +246,11 @@ impl Session {
 
     /// Has the block's sessions parse the portals' texts, which may wait for locks.
     pub(crate) async fn parse_portals(&mut self, portals: &[&Portal], call: &Call) -> Result<()> {
-        let keeps = portals.len() <= KEPT_MAX && portals.iter().any(|portal| portal.is_kept);
+        let may_keep = portals.len() <= KEPT_MAX && portals.iter().any(|portal| portal.is_kept);
+        let keeps = may_keep && self.plan_is_untouched();
         self.parse_all(portals, call, keeps).await?;
-        // Whoever has waited for a schema change knows, since it is announced before its commit: what is kept may have other columns.
-        let holds = || self.validity.as_ref().is_some_and(|validity| validity.is_untouched(&self.context));
-        match !keeps || holds() {
+        // What is kept may have other columns by now.
+        match !keeps || self.plan_is_untouched() {
             true => Ok(()),
             false => self.parse_all(portals, call, false).await,
         }
@@ -262,8 +262,8 @@ impl Session {
         for node in &nodes {
             self.acquire(*node, Mode::InBlock).await?;
             for portal in portals.iter().filter(|portal| portal.nodes.contains(node)) {
-                let kept = (keeps && portal.is_kept).then(|| self.locking_text(&portal.sql));
-                self.links.link(*node)?.parse_portal(portal, call, kept.map(|locking| (locking, version)));
+                let kept = (keeps && portal.is_kept).then(|| (self.locking_text(&portal.sql), version));
+                self.links.link(*node)?.parse_portal(portal, call, kept);
             }
             self.links.link(*node)?.link.connection.sync();
         }
@@ -273,11 +273,13 @@ impl Session {
         answered.map_err(without_position).map(|_| ())
     }
 
-    /// What takes the locks of a text's tables by being parsed; empty if there are none.
-    fn locking_text(&self, sql: &str) -> String {
+    /// What takes the locks of a text's tables and is parsed sooner; `None`: nothing but the text itself is sure to. A bare name may
+    /// be that of a WITH item, or of a table elsewhere in the text.
+    fn locking_text(&self, sql: &str) -> Option<String> {
         let tables = self.tables_read_by(sql);
         let list: Vec<String> = tables.iter().enumerate().map(|(at, table)| format!("{table} AS t{at}")).collect();
-        if list.is_empty() { String::new() } else { format!("SELECT FROM {}", list.join(", ")) }
+        let are_sure = !list.is_empty() && tables.iter().all(|table| table.contains('.'));
+        are_sure.then(|| format!("SELECT FROM {}", list.join(", ")))
     }
 }
 

@@ -71,6 +71,7 @@ impl Session {
         let part = vec![(self.home, sql)];
         let done = self.scatter(self.mode(), part, &call, output).await.map_err(without_position)?;
         // It has seen nothing but what the global snapshot shows.
+        self.links.lost_read_barriers().into_iter().for_each(|node| self.causality.not_passed(node));
         self.causality.finished_in_snapshot();
         Ok(Some(done))
     }
@@ -83,7 +84,9 @@ impl Session {
         fragments: &[Arc<Fragment>],
         call: &Call,
     ) -> Result<Option<Option<Vec<InlinedRows>>>> {
-        let Some(snapshot) = self.open_within_barrier(nodes).await? else { return Ok(None) };
+        let opened = self.open_within_barrier(nodes).await?;
+        // A schema change may have come between what is known of the fragments and their locks.
+        let Some(snapshot) = opened.filter(|_| self.plan_is_untouched()) else { return Ok(None) };
         let (keeps, version) = (call.may_come_again(), self.schema_version);
         for node in nodes {
             self.causality.touch(*node);
