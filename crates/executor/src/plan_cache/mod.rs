@@ -9,5 +9,5 @@
 
 pub(crate) mod analysis;
 pub(crate) mod by_shape;
-mod by_text;
+pub(crate) mod by_text;
 mod completed_rows;
