@@ -79,7 +79,7 @@ impl Cluster {
         let statements = CLASSES.iter().zip(&STATEMENTS).map(|(class, count)| (*class, count.get()));
         page.counters("loxo_statements_total", "Statements by the kind of their plans.", "plan", statements);
         let plans = [("shape", QUICK_PLANS.get()), ("planner", NEW_PLANS.get())];
-        page.counters("loxo_plans_total", "Plans, made after one like it or by the planner.", "source", plans);
+        page.counters("loxo_plans_total", "Plans, made after one like it, kept, or by the planner.", "source", plans);
         page.counter("loxo_exchange_rows_total", "Rows that were moved between nodes.", EXCHANGED_ROWS.get());
         page.counter("loxo_exchange_bytes_total", "Their bytes.", EXCHANGED_BYTES.get());
         page.by_label("loxo_copy_rows_total", "Rows that COPY FROM has stored.", "node", &COPIED_ROWS);
