@@ -59,7 +59,7 @@ pub use dml::trigger_events::TriggerEvent;
 pub use engine::fixed_text::NamedType;
 pub use engine::output::Output;
 pub use engine::run::Completion;
-pub use engine::spool::{Rows, Spool, check_memory};
+pub use engine::spool::{Rows, Spool, changed_result, check_memory};
 pub use growth::job::rebalance_when_wanted;
 pub use plan_cache::by_shape::Quick;
 pub use session::Session;

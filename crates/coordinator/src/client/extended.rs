@@ -15,6 +15,7 @@ use planner::parse::{CopyEndpoint, Discard, Statement, StatementKind, Transactio
 
 use super::connection::Client;
 use crate::protocol::portals::Portal;
+use crate::protocol::prepared::Prepared;
 use crate::protocol::text;
 
 impl Client {
@@ -250,13 +251,17 @@ impl Client {
                 // The time of what has departed is none of this statement's.
                 self.own().session.statement_begins().await;
             }
-            let mut spool = Spool::of(self.own().session.work_mem());
+            let told = columns_told(&prepared);
+            let mut spool = Spool::of(self.own().session.work_mem()).told(told);
             let wanted = rows_max.is_some().then_some(&mut spool);
-            let ended = match self.statements.execute_for_client(statement, &portal.call, wanted).await {
+            self.own().socket.has_told(told);
+            let ended = self.statements.execute_for_client(statement, &portal.call, wanted).await;
+            self.own().socket.has_told(None);
+            let ended = match ended {
                 Ok(ended) => ended,
                 Err(error) => {
                     self.own().portals.put(name, portal);
-                    return Err(error);
+                    return Err(self.own().as_changed_result(error, &prepared).await);
                 }
             };
             match (rows_max, ended) {
@@ -358,4 +363,13 @@ fn with_formats(fields: &[Field], formats: &[i16]) -> Vec<Field> {
         each => each.get(index).copied().unwrap_or(0),
     };
     fields.iter().enumerate().map(|(i, field)| Field { format: format(i), ..field.clone() }).collect()
+}
+
+/// How many columns the client knows of; those of FETCH and EXECUTE are found when the portal is described.
+fn columns_told(prepared: &Prepared) -> Option<usize> {
+    let statement = prepared.statement.as_ref()?;
+    match statement.kind {
+        StatementKind::Fetch(_) | StatementKind::Execute { .. } => None,
+        _ => prepared.description.fields.as_ref().map(Vec::len),
+    }
 }

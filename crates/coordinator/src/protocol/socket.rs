@@ -20,13 +20,15 @@ pub(crate) struct Socket {
     writer: FrameWriter,
     /// Rows of statements go here, not to the client: they are those of a function's body.
     capture: Option<Spool>,
+    /// How many columns the client was told that the present statement has.
+    told: Option<usize>,
     /// Settings last reported by ParameterStatus.
     reported: HashMap<String, String>,
 }
 
 impl Socket {
     pub(crate) fn new(reader: FrameReader, writer: FrameWriter) -> Self {
-        Self { reader, writer, capture: None, reported: HashMap::new() }
+        Self { reader, writer, capture: None, told: None, reported: HashMap::new() }
     }
 
     /// The next message, if all of it has been read.
@@ -76,9 +78,14 @@ impl Socket {
     pub(crate) fn split<'s>(&'s mut self, spool: Option<&'s mut Spool>) -> (Watch<'s>, Output<'s>) {
         let output = match spool.or(self.capture.as_mut()) {
             Some(spool) => Output::spool(spool),
-            None => Output::client(&mut self.writer),
+            None => Output::client(&mut self.writer, self.told),
         };
         (Watch(&mut self.reader), output)
+    }
+
+    /// The client was told that the rows it gets next have so many columns.
+    pub(crate) fn has_told(&mut self, columns: Option<usize>) {
+        self.told = columns;
     }
 
     pub(crate) fn watch(&mut self) -> Watch<'_> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use executor::{Activity, Completion, Description};
-use pgerror::{PgError, Result, SqlState, field};
+use pgerror::{PgError, Result, SqlState};
 use pgproto::backend::Field;
 use planner::parse::{Statement, StatementKind};
 
@@ -84,9 +84,16 @@ impl ClientSession {
         };
         match now.fields.as_deref().map(shape) == Some(shape(fields)) {
             true => Ok(()),
-            // Drivers know by the routine that they may prepare it again.
-            false => Err(PgError::new(SqlState::FEATURE_NOT_SUPPORTED, "cached plan must not change result type")
-                .with(field::ROUTINE, "RevalidateCachedQuery")),
+            false => Err(executor::changed_result()),
+        }
+    }
+
+    /// What is wrong with a statement whose formats are refused although they fitted the columns when it was bound.
+    pub(crate) async fn as_changed_result(&mut self, error: PgError, prepared: &Prepared) -> PgError {
+        let is_refused = error.code() == SqlState::PROTOCOL_VIOLATION;
+        match is_refused && self.is_current(prepared).await.is_ok_and(|is_current| !is_current) {
+            true => executor::changed_result(),
+            false => error,
         }
     }
 

@@ -60,14 +60,21 @@ fn somebody_waits(cluster: &Cluster, may_come: impl Fn() -> bool) {
 
 /// A statement through one coordinator that waits for the change made through another, which then commits.
 fn overtaken(cluster: &Cluster, change: &str, before: &str, work: impl FnOnce(&mut Client) -> Answer + Send) -> Answer {
+    overtaken_after(cluster, change, |session| drop(session.run(before).expect(before)), work)
+}
+
+fn overtaken_after(
+    cluster: &Cluster,
+    change: &str,
+    before: impl FnOnce(&mut Client),
+    work: impl FnOnce(&mut Client) -> Answer + Send,
+) -> Answer {
     let mut changer = cluster.connect(1).expect("a session");
     fill(&mut changer);
     let mut session = cluster.connect(0).expect("a session");
     // The coordinator has the catalog, and a plan of this shape, from before.
     session.run("SELECT count(*) FROM t").expect("rows");
-    if !before.is_empty() {
-        session.run(before).expect(before);
-    }
+    before(&mut session);
     changer.run(&format!("BEGIN; {change}")).expect(change);
     thread::scope(|scope| {
         let worker = scope.spawn(move || work(&mut session));
@@ -257,5 +264,57 @@ fn a_kept_statement_overtaken_by_a_change_of_its_columns_gives_its_rows() {
         let text = |value: &Option<_>| value.as_deref().map(String::from_utf8_lossy).unwrap_or_default().into_owned();
         let values: Vec<String> = answer.rows.iter().flatten().map(text).collect();
         assert_eq!(values, ["old", "7", "20"], "{change}");
+    }
+}
+
+/// A client was told of a statement's columns before the statement waited for a change of them: it gets rows of those columns, or is
+/// told that there are others.
+#[test]
+fn rows_have_the_columns_that_the_client_was_told_of() {
+    let cluster = Cluster::start(2, 2).expect("a cluster");
+    let change = "ALTER TABLE t ADD COLUMN more int DEFAULT 3";
+    for sql in [
+        "SELECT * FROM t WHERE id = 3",
+        "SELECT * FROM t WHERE id IN (1, 2, 3)",
+        "SELECT * FROM t ORDER BY id LIMIT 5",
+        "UPDATE t SET grp = 1 WHERE id = 3 RETURNING *",
+    ] {
+        for in_block in [false, true] {
+            let what = format!("{sql} in a block: {in_block}");
+            // Its description is known from then on.
+            let before = |session: &mut Client| {
+                for sql in ["BEGIN", sql, "ROLLBACK"] {
+                    session.extended(sql, &[], CopyInput::default(), |_| false).expect("an answer");
+                }
+            };
+            let answer = overtaken_after(&cluster, change, before, |session| {
+                if in_block {
+                    session.run("BEGIN").expect("BEGIN");
+                }
+                let answer = session.extended(sql, &[], CopyInput::default(), |_| false).expect("an answer");
+                if in_block {
+                    session.run("ROLLBACK").expect("ROLLBACK");
+                }
+                // What has failed has done nothing.
+                let is_changed = sql.starts_with("UPDATE") && answer.error.is_none() && !in_block;
+                let grp = if is_changed { "1" } else { "3" };
+                for _ in 0..3 {
+                    assert_eq!(session.scalar("SELECT count(*) FROM t").expect("a count"), "20", "{what}");
+                    assert_eq!(session.scalar("SELECT grp FROM t WHERE id = 3").expect("a row"), grp, "{what}");
+                }
+                answer
+            });
+            match &answer.error {
+                Some(error) => {
+                    assert!(matches!(error.code().as_str(), "0A000" | "40001"), "{what}: {error:?}");
+                    assert!(answer.rows.is_empty(), "{what}");
+                }
+                None => {
+                    let told = answer.columns.as_deref().map(<[_]>::len);
+                    assert!(!answer.rows.is_empty(), "{what}");
+                    assert!(answer.rows.iter().all(|row| Some(row.len()) == told), "{what}: {answer:?}");
+                }
+            }
+        }
     }
 }

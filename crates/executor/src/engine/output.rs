@@ -5,7 +5,7 @@ use pgerror::Result;
 use pgproto::backend::{self, Field};
 use pgproto::frame::FrameWriter;
 
-use crate::engine::spool::Spool;
+use crate::engine::spool::{Spool, check_columns};
 
 /// Receives one statement's result.
 pub struct Output<'a> {
@@ -13,6 +13,8 @@ pub struct Output<'a> {
     /// Where the client's writer was.
     begin: u64,
     described: bool,
+    /// How many columns the client has been told of.
+    told: Option<usize>,
     rows: u64,
 }
 
@@ -23,20 +25,20 @@ enum Target<'a> {
 }
 
 impl<'a> Output<'a> {
-    /// To the client.
-    pub fn client(writer: &'a mut FrameWriter) -> Self {
+    /// To the client, which may have been told of so many columns before.
+    pub fn client(writer: &'a mut FrameWriter, told: Option<usize>) -> Self {
         let begin = writer.position();
-        Self { target: Target::Client(writer), begin, described: false, rows: 0 }
+        Self { target: Target::Client(writer), begin, described: false, told, rows: 0 }
     }
 
     /// Kept.
     pub fn spool(spool: &'a mut Spool) -> Self {
-        Self { target: Target::Spool(spool), begin: 0, described: false, rows: 0 }
+        Self { target: Target::Spool(spool), begin: 0, described: false, told: None, rows: 0 }
     }
 
     /// Rows that nobody reads.
     pub(crate) fn nowhere() -> Self {
-        Self { target: Target::Nowhere, begin: 0, described: false, rows: 0 }
+        Self { target: Target::Nowhere, begin: 0, described: false, told: None, rows: 0 }
     }
 
     /// Rows so far.
@@ -79,7 +81,13 @@ impl<'a> Output<'a> {
     }
 
     /// Passes whole DataRow frames on.
+    ///
+    /// # Errors
+    /// 0A000 if they have more or fewer columns than the client was told of: a table has got other ones while the statement waited.
     pub(crate) async fn rows(&mut self, run: Bytes, count: usize) -> Result<()> {
+        if self.rows == 0 {
+            check_columns(&run, self.told)?;
+        }
         self.rows += count as u64;
         match &mut self.target {
             Target::Nowhere => Ok(()),

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use pgerror::{PgError, Result, SqlState};
+use pgerror::{PgError, Result, SqlState, field};
 use pgproto::backend::{self, Field};
 
 use crate::backend::request::frame_bodies;
@@ -27,10 +27,28 @@ pub struct Spool {
     /// Their description, if it is wanted.
     fields: Option<Vec<Field>>,
     pub(crate) describes: bool,
+    /// How many columns the client was told of.
+    told: Option<usize>,
 }
 
 /// Columns, and rows of values.
 pub type Rows = (Option<Vec<Field>>, Vec<Vec<Option<Bytes>>>);
+
+/// Has the first of these DataRow frames as many columns as the client was told of?
+pub(crate) fn check_columns(run: &[u8], told: Option<usize>) -> Result<()> {
+    let given = run.get(5..7).map(|count| usize::from(u16::from_be_bytes([count[0], count[1]])));
+    match told.is_none() || given.is_none() || told == given {
+        true => Ok(()),
+        false => Err(changed_result()),
+    }
+}
+
+/// The error for a statement whose result has got other columns since the client was told of them.
+pub fn changed_result() -> PgError {
+    PgError::new(SqlState::FEATURE_NOT_SUPPORTED, "cached plan must not change result type")
+        // Drivers know by the routine that they may prepare it again.
+        .with(field::ROUTINE, "RevalidateCachedQuery")
+}
 
 /// May a statement keep so many bytes of rows in memory, all at once?
 ///
@@ -54,12 +72,26 @@ impl Default for Spool {
 impl Spool {
     /// One that keeps so many bytes in memory.
     pub fn of(memory_max: usize) -> Self {
-        Self { runs: VecDeque::new(), bytes: 0, memory_max, spilled: None, rows: 0, fields: None, describes: false }
+        Self {
+            runs: VecDeque::new(),
+            bytes: 0,
+            memory_max,
+            spilled: None,
+            rows: 0,
+            fields: None,
+            describes: false,
+            told: None,
+        }
     }
 
     /// One that keeps the description of its rows too.
     pub fn described(self) -> Self {
         Self { describes: true, ..self }
+    }
+
+    /// One for a client that was told of so many columns.
+    pub fn told(self, columns: Option<usize>) -> Self {
+        Self { told: columns, ..self }
     }
 
     /// The description and the rows, all in memory.
@@ -94,8 +126,11 @@ impl Spool {
     /// Adds a run of `count` rows at the end.
     ///
     /// # Errors
-    /// 53100 or 58030 if the file cannot take it.
+    /// 53100 or 58030 if the file cannot take it; 0A000 if they have other columns than the client was told of.
     pub(crate) fn push(&mut self, run: Bytes, count: usize) -> Result<()> {
+        if self.rows == 0 {
+            check_columns(&run, self.told)?;
+        }
         self.rows += count;
         if self.spilled.is_none() && self.bytes + run.len() <= self.memory_max {
             self.bytes += run.len();
