@@ -191,7 +191,7 @@ impl SystemView<'_> {
 }
 
 fn has_own_of_all_nodes(view: &str) -> bool {
-    OF_ALL_NODES.split(' ').any(|name| name == view)
+    (view.starts_with("pg_") || view.starts_with("loxo_")) && OF_ALL_NODES.split(' ').any(|name| name == view)
 }
 
 /// The function of ours that is called in place of PostgreSQL's. Does a constant say what it is about?

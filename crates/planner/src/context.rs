@@ -55,6 +55,8 @@ pub(crate) struct Context<'a> {
     pub on_first: Option<&'a [Oid]>,
     /// Where it is noted which tables are to lose their key before the statement is planned again; `None`: none may.
     pub auto_replicates: Option<&'a AutoReplicate>,
+    /// All that is planned are parts of a statement whose rows do not depend on the order in which nodes find them.
+    pub is_orderless: bool,
 }
 
 /// Where a name in FROM or after INSERT INTO leads.
@@ -95,6 +97,7 @@ impl<'a> Context<'a> {
             copies: None,
             on_first: None,
             auto_replicates: None,
+            is_orderless: false,
         }
     }
 

@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use catalog::NodeId;
 use planner::{
@@ -127,5 +128,19 @@ fn first_difference(file: &Path, old: &str, new: &str) -> String {
         if a != b || a.is_none() {
             return format!("{}:{number}: expected {a:?}, got {b:?}", file.display());
         }
+    }
+}
+
+/// Each table is another choice for the search of exchanges, and what each try costs grows with their number.
+#[test]
+fn statements_of_many_tables_are_planned_in_time() {
+    let branch = "SELECT o.o_custkey FROM public.orders o JOIN public.lineitem l ON l.l_partkey = o.o_custkey";
+    for operation in [" UNION ALL ", " UNION "] {
+        let sql = [branch; 150].join(operation);
+        let began = Instant::now();
+        let plan = answer(&sql);
+        assert!(plan.contains("Exchange"), "{}", &plan[..200]);
+        // Minutes, should it grow by more than the square.
+        assert!(began.elapsed() < Duration::from_secs(30), "{operation}: {:?}", began.elapsed());
     }
 }

@@ -20,19 +20,20 @@ use crate::facts::numbers::{self, Number};
 use crate::tree::{self, Ask, Get, Ref, Walk};
 
 /// Gives every table reference a number of its own. NATURAL JOIN is written out by PostgreSQL, but in what it was not asked about.
-pub(super) fn number_tables(statement: &mut NodeEnum) -> Result<()> {
-    let mut next = 0;
+pub(super) fn number_tables(statement: &mut NodeEnum) -> Result<usize> {
+    let mut tables = 0;
     statement.rewrite(&mut |node: &mut Node| {
         if let Some(name) = node.get_mut::<RangeVar>() {
-            next += 1;
-            name.location = next;
+            tables += 1;
+            name.location = tables;
         }
         match node.get::<JoinExpr>().is_some_and(|join| join.is_natural) {
             true => Err(PgError::unsupported("NATURAL JOIN of rows of several nodes in this transaction")
                 .hint("Name the join's columns by USING.")),
             false => Ok(true),
         }
-    })
+    })?;
+    Ok(tables as usize)
 }
 
 /// Conditions that may be evaluated early, by table number.

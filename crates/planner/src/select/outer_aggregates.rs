@@ -10,8 +10,11 @@ use super::shape;
 use crate::context::Context;
 use crate::tree::{self, Ask, Ref, Walk};
 
-/// Is there one below the level? It may belong further up still, where the same is asked.
+/// Is there one below the level? It may belong further up still, where the same is asked. To a set operation belongs none.
 pub(super) fn any(ctx: &Context<'_>, select: &SelectStmt) -> Result<bool> {
+    if tree::is_operation(select) {
+        return Ok(false);
+    }
     let below = select.collect(|node| match node {
         Ref::SelectStmt(inner) if !std::ptr::eq(inner, select) => Some(inner),
         _ => None,

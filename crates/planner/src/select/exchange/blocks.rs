@@ -150,7 +150,7 @@ impl Search<'_> {
         let columns = self.columns_shown(&block.query, block.names.len(), state)?;
         let reads_made = state.exchanges.iter().any(|exchange| block.text.contains(&exchange.table));
         if reads_made
-            || !columns.iter().all(|column| self.is_comparable(column))
+            || !columns.iter().all(|column| self.key(column).is_some())
             || !shape::only_chooses(&block.query)
             || !block.query.sort_clause.is_empty()
             || shape::is_aggregated(self.ctx, &block.query)?

@@ -64,7 +64,7 @@ impl Search<'_> {
             let is_made = self.is_made(state, &table.relation);
             !is_made && table.may_be_filtered && table.relation.distribution.is_partitioned()
         };
-        let gathering = levels.iter().filter(|level| level.gathers);
+        let gathering = levels.iter().filter(|level| level.gathers && !level.compared.is_empty());
         let tables: Vec<_> = gathering.flat_map(|level| &level.tables).filter(may_be_added_up).collect();
         if tables.is_empty() {
             return Ok(Vec::new());

@@ -246,7 +246,7 @@ fn add_condition(select: &mut SelectStmt, condition: Node) {
 /// The only table in the sub-select of EXISTS or IN: equal rows say the same.
 fn counts_once(search: &Search<'_>, unit: &Unit, levels: &[Level<'_>]) -> bool {
     let level = &levels[unit.level];
-    let is_comparable = |column: &Column| search.is_comparable(column);
+    let is_comparable = |column: &Column| search.key(column).is_some();
     level.counts_once && level.is_single_table() && unit.columns.iter().all(is_comparable)
 }
 

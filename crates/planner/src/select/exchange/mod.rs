@@ -55,10 +55,12 @@ use crate::tree::{self, Ask, Ref, Syntax, Walk};
 use blocks::BLOCKS_MAX;
 use local_copies::LocalCopy;
 
-/// Most arrangements of tables that are tried for one statement.
+/// Most arrangements of tables that are tried for one statement of up to [`FEW_TABLES`].
 const ARRANGEMENTS_MAX: usize = 800;
-/// Most queries, each with some sub-selects replaced, that are looked at for one statement: their number doubles with each sub-select.
+/// Most queries, each with some sub-selects replaced, that are looked at for such a statement: their number doubles with each sub-select.
 const QUERIES_MAX: usize = 400;
+/// Each look at a statement of more tables takes longer, so there are fewer.
+const FEW_TABLES: usize = 16;
 
 /// Plans a query that is not local; `None` if this module cannot, or need not: few rows are best brought to one node.
 pub(super) fn plan(ctx: &Context<'_>, query: &SelectStmt, facts: &Facts) -> Result<Option<ExchangePlan>> {
@@ -78,7 +80,7 @@ fn arranged(
     if !has_only_tables(ctx, &numbered)? {
         return Ok(None);
     }
-    levels::number_tables(&mut numbered)?;
+    let size = levels::number_tables(&mut numbered)?.div_ceil(FEW_TABLES).max(1);
     let Some(local_copies) = local_copies::make(ctx, &mut numbered)? else { return Ok(None) };
     let NodeEnum::SelectStmt(query) = numbered else { return Ok(None) };
     if two_phase::has_pseudo_types(ctx) {
@@ -87,13 +89,13 @@ fn arranged(
     // What PostgreSQL said of the statement's columns does not hold for its sub-selects.
     let session = SessionFacts { describe: None, ..ctx.session.clone() };
     let search = Search {
-        ctx: &Context { session: &session, ..*ctx },
+        ctx: &Context { session: &session, is_orderless: facts.order_sensitive.is_none(), ..*ctx },
         facts,
         nodes: ctx.catalog.all_nodes(),
         local_copies: &local_copies,
         wanted: RefCell::default(),
-        left: Cell::new(ARRANGEMENTS_MAX),
-        queries_left: Cell::new(QUERIES_MAX),
+        left: Cell::new(ARRANGEMENTS_MAX / size),
+        queries_left: Cell::new(QUERIES_MAX / size),
     };
     let start =
         State { tables: local_copies.iter().map(|local_copy| local_copy.table.clone()).collect(), ..State::default() };
@@ -310,10 +312,6 @@ impl Search<'_> {
     fn key(&self, column: &Column) -> Option<KeyColumn> {
         let key_type = self.ctx.catalog.key_type(column.type_oid).filter(|_| column.deterministic)?;
         Some(KeyColumn { number: column.number, key_type })
-    }
-
-    fn is_comparable(&self, column: &Column) -> bool {
-        self.key(column).is_some()
     }
 
     fn context<'s>(&'s self, state: &'s State) -> Context<'s> {

@@ -28,6 +28,15 @@ const HOME_WORK: f64 = 1.5;
 /// Arrangements tried for one query.
 const TRIES_MAX: usize = 200;
 
+/// A query whose tables are to be arranged.
+struct Arranging<'q> {
+    query: &'q SelectStmt,
+    state: &'q State,
+    units: &'q [Unit],
+    levels: &'q [Level<'q>],
+    needs: &'q Needs,
+}
+
 impl Search<'_> {
     /// The cheapest arrangement of the query's tables under which it is local.
     pub(super) fn moves(&self, query: &SelectStmt, state: &State) -> Result<Option<Found>> {
@@ -38,17 +47,24 @@ impl Search<'_> {
         if units.is_empty() {
             return Ok(None);
         }
-        let mut best = self.home_arrangement(query, state, &units, &levels, &needs)?;
+        let of = Arranging { query, state, units: &units, levels: &levels, needs: &needs };
+        let mut best = self.home_arrangement(&of)?;
         let stand_ins: HashMap<i32, String> = units.iter().map(|unit| (unit.number, stand_in(unit.number))).collect();
         let renamed = over(query, &stand_ins)?;
-        let descended = self.descent(&renamed, state, &units)?;
+        let below = tree::is_operation(&renamed).then(|| shape::below_order(&renamed));
+        let is_local = |choice: &[usize]| {
+            let tables = choice.iter().zip(&units).map(|(at, unit)| unit.options[*at].table.clone());
+            let exchanged: Vec<Arc<Relation>> = state.tables.iter().cloned().chain(tables).collect();
+            self.would_be_local(&renamed, below.as_ref(), &exchanged)
+        };
+        let descended = self.descent(&units, &is_local)?;
         let mut bound = descended.as_ref().map_or(f64::INFINITY, |choice| cost(&units, choice));
         if let Some(best) = &best {
             bound = bound.min(best.state.cost - state.cost);
         }
         let chosen = |choice: &[usize], cost: f64| {
             let moves = choice.iter().zip(&units).map(|(at, unit)| unit.options[*at].what.clone());
-            self.arranged(query, state, &units, &moves.collect::<Vec<Move>>(), cost, &levels, &needs)
+            self.arranged(&of, &moves.collect::<Vec<Move>>(), cost)
         };
         let mut arrangements = Arrangements::new(&units);
         let mut cheaper = None;
@@ -57,7 +73,7 @@ impl Search<'_> {
             if self.left.get() == 0 {
                 break;
             }
-            if self.would_be_local(&renamed, state, &units, &choice)? {
+            if is_local(&choice)? {
                 cheaper = chosen(&choice, cost)?;
                 if cheaper.is_some() {
                     break;
@@ -73,21 +89,21 @@ impl Search<'_> {
 
     /// Starts with all tables on all nodes, then takes for each, the largest first, the cheapest move under which the query stays
     /// local. Where there are too many arrangements to try them all, this one is good: large tables that lie together stay.
-    fn descent(&self, renamed: &SelectStmt, state: &State, units: &[Unit]) -> Result<Option<Vec<usize>>> {
+    fn descent(&self, units: &[Unit], is_local: &dyn Fn(&[usize]) -> Result<bool>) -> Result<Option<Vec<usize>>> {
         let everywhere = |unit: &Unit| {
             unit.options.iter().position(|option| matches!(option.what, Move::Broadcast)).unwrap_or_default()
         };
         let mut choice: Vec<usize> = units.iter().map(everywhere).collect();
-        if !self.would_be_local(renamed, state, units, &choice)? {
+        if !is_local(&choice)? {
             return Ok(None);
         }
         let mut order: Vec<usize> = (0..units.len()).collect();
         let weight = |at: usize| units[at].options[choice[at]].cost;
         order.sort_by(|a, b| weight(*b).total_cmp(&weight(*a)));
         for at in order {
-            for option in 0..choice[at] {
+            for option in (0..choice[at]).take_while(|_| self.left.get() > 0) {
                 let before = std::mem::replace(&mut choice[at], option);
-                if self.would_be_local(renamed, state, units, &choice)? {
+                if is_local(&choice)? {
                     break;
                 }
                 choice[at] = before;
@@ -97,80 +113,55 @@ impl Search<'_> {
     }
 
     /// All tables come to the home node: always possible, no work is shared.
-    fn home_arrangement(
-        &self,
-        query: &SelectStmt,
-        state: &State,
-        units: &[Unit],
-        levels: &[Level<'_>],
-        needs: &Needs,
-    ) -> Result<Option<Found>> {
+    fn home_arrangement(&self, of: &Arranging<'_>) -> Result<Option<Found>> {
         let is_at_home = |unit: &Unit| match &unit.relation.distribution {
             Distribution::Replicated { nodes } => nodes.contains(&self.ctx.home()),
             _ => false,
         };
-        let moves: Vec<Move> = units.iter().map(|u| if is_at_home(u) { Move::Stay } else { Move::Home }).collect();
-        let moved = units.iter().zip(&moves).filter(|(_, m)| matches!(m, Move::Home));
+        let moves: Vec<Move> = of.units.iter().map(|u| if is_at_home(u) { Move::Stay } else { Move::Home }).collect();
+        let moved = of.units.iter().zip(&moves).filter(|(_, m)| matches!(m, Move::Home));
         let cost: f64 = moved.map(|(unit, _)| STEP + unit.rows * width(unit.columns.len()) * HOME_WORK).sum();
-        self.arranged(query, state, units, &moves, cost, levels, needs)
+        self.arranged(of, &moves, cost)
     }
 
-    /// A quick look: is the query local over such tables, but perhaps for what stands above its WHERE?
-    fn would_be_local(&self, renamed: &SelectStmt, state: &State, units: &[Unit], choice: &[usize]) -> Result<bool> {
+    /// A quick look: is the query, or the set operation `below` its ORDER BY, local over such tables, but perhaps for what stands above
+    /// its WHERE?
+    fn would_be_local(&self, query: &SelectStmt, below: Option<&SelectStmt>, tables: &[Arc<Relation>]) -> Result<bool> {
+        self.ctx.session.stop.check()?;
         self.left.set(self.left.get().saturating_sub(1));
-        let tables = choice.iter().zip(units).map(|(at, unit)| unit.options[*at].table.clone());
-        let exchanged: Vec<Arc<Relation>> = state.tables.iter().cloned().chain(tables).collect();
-        let ctx = Context { exchanged: &exchanged, ..self.ctx.afresh() };
+        let ctx = Context { exchanged: tables, ..self.ctx.afresh() };
         let mut analyzer = Analyzer::new(&ctx);
-        let analysed =
-            analyzer.with_of_query(renamed, &Env::default()).and_then(|env| match tree::is_operation(renamed) {
-                true => analyzer.block(&shape::below_order(renamed), &env).map(|_| ()),
-                false => analyzer.body(renamed, &env).map(|_| ()),
-            });
+        let analysed = analyzer.with_of_query(query, &Env::default()).and_then(|env| match below {
+            Some(operation) => analyzer.block(operation, &env).map(|_| ()),
+            None => analyzer.body(query, &env).map(|_| ()),
+        });
         Ok(analysed.is_ok())
     }
 
-    #[allow(clippy::too_many_arguments)]
-    fn arranged(
-        &self,
-        query: &SelectStmt,
-        state: &State,
-        units: &[Unit],
-        moves: &[Move],
-        cost: f64,
-        levels: &[Level<'_>],
-        needs: &Needs,
-    ) -> Result<Option<Found>> {
-        let narrow = self.narrowed(query, state, units, moves, levels)?;
+    fn arranged(&self, of: &Arranging<'_>, moves: &[Move], cost: f64) -> Result<Option<Found>> {
+        let narrow = self.narrowed(of, moves)?;
         let (query, units, needs) = match &narrow {
             Some((query, units, needs)) => (query, &units[..], needs),
-            None => (query, units, needs),
+            None => (of.query, of.units, of.needs),
         };
-        let mut state = state.clone();
-        let tables = self.fragments(units, moves, levels, needs, &mut state)?;
+        let mut state = of.state.clone();
+        let tables = self.fragments(units, moves, of.levels, needs, &mut state)?;
         let query = over(query, &tables)?;
         state.cost += cost;
         self.found(&query, &state)
     }
 
     /// The query without the conditions that moved tables' fragments apply, and the units with the columns left to travel.
-    fn narrowed(
-        &self,
-        query: &SelectStmt,
-        state: &State,
-        units: &[Unit],
-        moves: &[Move],
-        levels: &[Level<'_>],
-    ) -> Result<Option<(SelectStmt, Vec<Unit>, Needs)>> {
-        let own = levels::own_conditions(&self.context(state), levels);
-        let moved = units.iter().zip(moves).filter(|(_, what)| !matches!(what, Move::Stay));
+    fn narrowed(&self, of: &Arranging<'_>, moves: &[Move]) -> Result<Option<(SelectStmt, Vec<Unit>, Needs)>> {
+        let own = levels::own_conditions(&self.context(of.state), of.levels);
+        let moved = of.units.iter().zip(moves).filter(|(_, what)| !matches!(what, Move::Stay));
         let done: Vec<Node> = moved.filter_map(|(unit, _)| own.get(&unit.number)).flatten().cloned().collect();
         if done.is_empty() {
             return Ok(None);
         }
-        let Some(query) = predicate_elimination::without(query, &done)? else { return Ok(None) };
+        let Some(query) = predicate_elimination::without(of.query, &done)? else { return Ok(None) };
         let needs = Needs::of(&query)?;
-        let mut units = units.to_vec();
+        let mut units = of.units.to_vec();
         for (unit, what) in units.iter_mut().zip(moves) {
             let needed = needs.columns(&unit.relation, tree::alias_of(&unit.name));
             unit.columns.retain(|column| needed.contains(&column.name.as_str()));

@@ -142,7 +142,7 @@ impl Search<'_> {
         }
         let can_travel = !needs.all
             && columns.len() <= COLUMNS_MAX
-            && columns.iter().all(|column| self.is_comparable(column))
+            && columns.iter().all(|column| self.key(column).is_some())
             && !key.iter().any(|column| needs.grouped.contains(&column.name));
         Ok(can_travel.then_some(columns))
     }

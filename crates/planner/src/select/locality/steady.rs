@@ -24,5 +24,5 @@ impl Analyzer<'_> {
 
 /// May the result depend on the order in which a node finds its rows?
 pub(crate) fn depends_on_order(ctx: &Context<'_>, select: &SelectStmt) -> Result<bool, PgError> {
-    Ok(facts(ctx, select)?.order_sensitive.is_some())
+    Ok(!ctx.is_orderless && facts(ctx, select)?.order_sensitive.is_some())
 }
