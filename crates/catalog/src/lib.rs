@@ -263,6 +263,8 @@ pub struct UserType {
     pub functions: Vec<Oid>,
     /// There are casts from or to it by user-defined functions, which statements may call without a word of it.
     pub has_casts: bool,
+    /// Its own constraints call other functions than IMMUTABLE ones of PostgreSQL's own.
+    pub calls_more: bool,
     /// What a column of the type gets that has no default of its own.
     pub default: Option<String>,
 }

@@ -215,6 +215,7 @@ async fn read_all(connection: &mut Connection, own_version: Option<u64>, known: 
             default: optional(&row, 7)?.map(|default| taken.expression(default)),
             functions: numbers(optional(&row, 8)?)?,
             has_casts: flag(&row, 9)?,
+            calls_more: flag(&row, 10)?,
         });
     }
     for row in connection.query_rows(&functions()).await? {

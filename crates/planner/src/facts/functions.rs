@@ -397,6 +397,7 @@ impl Search<'_> {
         let set = (self.is_in_body && function.meaning == Some(Meaning::SetConfig)).then(|| constant_name(call));
         self.sets_path |= set.as_ref().is_some_and(|name| name.as_deref() == Some("search_path"));
         if set == Some(None) {
+            self.facts.writes = true;
             // No node can say afterwards which setting it was.
             self.refuse(
                 "set_config() of a computed name in a function".to_owned(),

@@ -20,7 +20,7 @@
 //! Where every role has the right, as PostgreSQL gives it, nobody is asked: the catalog says so.
 
 use bytes::Bytes;
-use catalog::{quote_identifier, quote_literal};
+use catalog::{Oid, quote_identifier, quote_literal};
 use futures_util::future::join_all;
 use pgerror::{PgError, Result, SqlState};
 use pgproto::backend::Field;
@@ -34,6 +34,7 @@ use crate::backend::request::frame_bodies;
 use crate::backend::slot::{Slot, slots};
 use crate::backend::type_ids::is_storable;
 use crate::block::Mode;
+use crate::engine::temp::users_code::Based;
 use crate::session::Session;
 use crate::session::temp_names::MAY_MAKE_TEMPORARY;
 
@@ -57,7 +58,13 @@ struct Shape {
     collation: u32,
 }
 
-impl TempAs<'_> {
+impl<'a> TempAs<'a> {
+    /// With other columns, if there are some.
+    fn based(&self, based: Option<&'a Based>) -> Self {
+        let (columns, sql) = based.map_or((&self.columns, self.sql), |based| (&based.columns, &*based.sql));
+        Self { columns: columns.clone(), sql, ..*self }
+    }
+
     fn create_sql(&self, with_rows: bool) -> String {
         let names: Vec<String> = self.columns.iter().map(|name| quote_identifier(name)).collect();
         let list = if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) };
@@ -99,21 +106,20 @@ impl TempAs<'_> {
 
     /// From the answer to [`TempAs::shape_sql`].
     fn shapes(&self, row: &[Option<Bytes>]) -> Result<Vec<Shape>> {
-        let lost = || PgError::internal("a column's type was not told");
         if row.len() != self.fields.len() {
-            return Err(lost());
+            return Err(not_told());
         }
         let shape = |(value, field): (&Option<Bytes>, &Field)| {
             let told = String::from_utf8_lossy(value.as_deref().unwrap_or_default()).into_owned();
             let mut words = told.splitn(4, ' ');
-            let mut word = || words.next().ok_or_else(lost);
+            let mut word = || words.next().ok_or_else(not_told);
             let (oid, kind, collation, name) = (word()?, word()?, word()?, word()?);
             if collation == "-" {
                 return Err(no_collation(&String::from_utf8_lossy(&field.name), name));
             }
             // Of a domain PostgreSQL describes the type underneath.
             let modifier = if kind == "d" { -1 } else { field.type_modifier };
-            let number = |word: &str| word.parse().map_err(|_| lost());
+            let number = |word: &str| word.parse().map_err(|_| not_told());
             Ok(Shape { type_oid: number(oid)?, modifier, collation: number(collation)? })
         };
         row.iter().zip(self.fields).map(shape).collect()
@@ -129,6 +135,10 @@ impl TempAs<'_> {
             &list(&mut shapes.iter().map(|shape| shape.collation.to_string())),
         )
     }
+}
+
+fn not_told() -> PgError {
+    PgError::internal("a column's type was not told")
 }
 
 /// A text in some encoding, which need not be the one that the session speaks.
@@ -258,6 +268,8 @@ impl Session {
             return Err(PgError::unsupported("a query that moves records without a type between datanodes")
                 .hint("Cast ROW(…) to a type, or give its fields one by one."));
         }
+        let based = self.without_users_code(*first, made, call).await?;
+        let made = &made.based(based.as_ref());
         if self.makes_temp(*first).await? {
             for node in &nodes {
                 self.start_on(&[*node], &made.create_sql(filled == Some(*node)), call)?;
@@ -285,6 +297,26 @@ impl Session {
         Ok(())
     }
 
+    /// The types of a table's columns on the node. Are they domains?
+    pub(super) async fn types_in_temp(
+        &mut self,
+        slot: Slot,
+        made: &TempAs<'_>,
+        call: &Call,
+    ) -> Result<Vec<(Oid, bool)>> {
+        let call = Call { one_off: true, ..call.with_formats(Vec::new()) };
+        let rows = match made.fields.is_empty() {
+            true => Vec::new(),
+            false => self.one_row_on(&[slot], &made.shape_sql(), &call).await?,
+        };
+        let type_of = |told: &Option<Bytes>| {
+            let told = String::from_utf8_lossy(told.as_deref().unwrap_or_default());
+            let mut words = told.split(' ');
+            Some((words.next()?.parse().ok()?, words.next()? == "d"))
+        };
+        rows.iter().flatten().map(|told| type_of(told).ok_or_else(not_told)).collect()
+    }
+
     /// Makes an empty table where nobody reads the query's text, which `reader`, on the same node, has read.
     pub(crate) async fn make_temp_like(
         &mut self,
@@ -293,6 +325,8 @@ impl Session {
         made: &TempAs<'_>,
         call: &Call,
     ) -> Result<()> {
+        let based = self.without_users_code(reader, made, call).await?;
+        let made = &made.based(based.as_ref());
         let call = Call { one_off: true, ..call.with_formats(Vec::new()) };
         let row = self.one_row_on(&[reader], &made.shape_sql(), &call).await?.pop().unwrap_or_default();
         self.call_on(slot, &[made.make_call(&made.shapes(&row)?)]).await.map(drop)

@@ -33,6 +33,7 @@ use body::{Routine, first_row};
 use crate::context::{Context, Named};
 use crate::facts::{clock, functions};
 use crate::parse::Statement;
+use crate::rewrite::per_row::change_rows;
 use crate::select::shape::{self, gives_set};
 use crate::tree::{self, Ask, Get, Ref, Syntax, Walk};
 use crate::views;
@@ -43,10 +44,12 @@ const DEPTH_MAX: usize = 16;
 /// The statement with such functions' bodies in it, if there are any, and perhaps with the definitions of views that call them.
 pub(crate) fn inline(ctx: &Context<'_>, statement: &Statement, opens_views: bool) -> Result<Option<Statement>> {
     let Some(original) = statement.node() else { return Ok(None) };
-    let changes = !matches!(original, NodeEnum::SelectStmt(_)) || crate::with::changes_rows(statement);
     if !tree::is_about_rows(original) || !calls_any(ctx, original, opens_views)? {
         return Ok(None);
     }
+    let called: Vec<&Function> = original.calls()?.into_iter().flat_map(|call| ctx.user_functions(call)).collect();
+    let is_query = matches!(original, NodeEnum::SelectStmt(_)) && !crate::with::changes_rows(statement);
+    let changes = !is_query || change_rows(ctx, &called)?;
     let mut inliner = Inliner { ctx, changes, opens_views, count: 0, made: HashMap::new() };
     let mut tree = original.clone();
     let mut leaves_out = false;
@@ -103,7 +106,7 @@ pub(crate) fn function<'a>(ctx: &Context<'a>, call: &FuncCall) -> Result<Option<
 
 struct Inliner<'a> {
     ctx: &'a Context<'a>,
-    /// The statement changes rows.
+    /// The statement changes rows, or calls what does.
     changes: bool,
     opens_views: bool,
     count: usize,
@@ -136,7 +139,7 @@ impl Inliner<'_> {
             && !call.func_variadic;
         let Some(function) = function(self.ctx, call)?.filter(|_| plain) else { return Ok(None) };
         if function.volatility == 'v'
-            && (self.changes || functions::function_facts(self.ctx, function)?.volatile.is_some())
+            && (self.changes || functions::function_facts(self.ctx, function)?.differs_each_time())
         {
             return Ok(None);
         }

@@ -8,7 +8,7 @@ use pg_query::protobuf::RangeVar;
 use pgerror::Result;
 
 use crate::context::{Context, Named};
-use crate::facts::{code::changes_rows, used};
+use crate::facts::{code::changes_rows, functions::function_facts, used};
 use crate::parse::bodies::statements_of;
 use crate::tree::{self, Ask, Walk};
 
@@ -22,10 +22,16 @@ pub(crate) fn may_touch(ctx: &Context<'_>, functions: &[&Function], name: &Range
     Ok(volatile.any(|function| used::function_may_use(function, &relation, ctx.catalog)))
 }
 
-/// May one of the functions change a table that is read here? PostgreSQL reads a statement's tables as they were before its calls.
+/// May one of the functions change a table that is read here? PostgreSQL reads a statement's tables as they were before its calls, and
+/// what VOLATILE functions read as it is at their turn.
 pub(crate) fn change_what_is_read(ctx: &Context<'_>, functions: &[&Function], tree: &impl Walk) -> Result<bool> {
     if !change_rows(ctx, functions)? {
         return Ok(false);
+    }
+    let may_read =
+        |function: &Function| Ok(function.volatility == 'v' && function_facts(ctx, function)?.reads.is_some());
+    if crate::try_any(tree.calls()?, |call| crate::try_any(ctx.user_functions(call), may_read))? {
+        return Ok(true);
     }
     crate::try_any(tree.tables()?, |name| {
         // Other bare names are WITH items, or catalogs.
@@ -35,7 +41,7 @@ pub(crate) fn change_what_is_read(ctx: &Context<'_>, functions: &[&Function], tr
 }
 
 /// Do the functions, or those that they call, change rows? What only shows when a body runs is not known.
-pub(super) fn change_rows(ctx: &Context<'_>, functions: &[&Function]) -> Result<bool> {
+pub(crate) fn change_rows(ctx: &Context<'_>, functions: &[&Function]) -> Result<bool> {
     let only_reads =
         |statement: &NodeEnum| -> Result<bool> { Ok(!tree::is_about_rows(statement) || !changes_rows(statement)?) };
     every_statement(ctx, functions, true, only_reads).map(|only_reads| !only_reads)

@@ -40,7 +40,7 @@ use crate::plan::{Plan, Routine};
 use crate::tree::{self, Get, Syntax};
 use slots::Draft;
 
-pub(crate) use effects::{change_what_is_read, may_touch, read_only};
+pub(crate) use effects::{change_rows, change_what_is_read, may_touch, read_only};
 pub(crate) use returning::sub_selects;
 
 /// An INSERT whose rows are all made before the first is stored, though a VOLATILE function may read the table: it is called row
@@ -120,9 +120,11 @@ pub(crate) fn calls_volatile(ctx: &Context<'_>, query: &NodeEnum) -> Result<bool
 pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Routine>> {
     let (Some(tree), true) = (statement.node(), ctx.analysis.is_some()) else { return Ok(None) };
     let mut draft = Draft::new(ctx, statement.parameters);
-    if !draft.calls_in(tree)? {
+    let called = draft.functions_in(tree)?;
+    if called.is_empty() {
         return Ok(None);
     }
+    draft.changes_rows = change_rows(ctx, &called)?;
     if let NodeEnum::InsertStmt(insert) = tree
         && let Some(rows) = values::row_by_row(&draft, statement, insert)?
     {

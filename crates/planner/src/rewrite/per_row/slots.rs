@@ -85,6 +85,8 @@ pub(super) struct Draft<'a> {
     /// The table that an INSERT fills whose rows are made before they are stored: VOLATILE functions that may read it are called
     /// here too, each after the rows before it.
     pub filled: Option<RangeVar>,
+    /// Rows are changed by what is called, which VOLATILE functions see: those that read are called here too, each in its turn.
+    pub changes_rows: bool,
     /// The tables that the rows come from, by their aliases, as types.
     pub tables: HashMap<String, String>,
     /// The functions that are called.
@@ -105,6 +107,7 @@ impl<'a> Draft<'a> {
             changes_first: false,
             one_by_one: false,
             filled: None,
+            changes_rows: false,
             tables: HashMap::new(),
             functions: Vec::new(),
             fails: false,
@@ -275,12 +278,13 @@ impl<'a> Draft<'a> {
     pub fn ours(&self, call: &FuncCall) -> Result<Vec<&'a Function>> {
         let meant = self.ctx.user_functions(call);
         for function in &meant {
+            let facts = functions::function_facts(self.ctx, function)?;
             let is_read = ["sql", "plpgsql"].contains(&function.language.as_str()) && function.kind == 'f';
             let sees_rows = match &self.filled {
                 Some(filled) => may_touch(self.ctx, &[function], filled)?,
-                None => false,
+                None => self.changes_rows && function.volatility == 'v' && facts.reads.is_some(),
             };
-            if is_read && (sees_rows || functions::function_facts(self.ctx, function)?.refused.is_some()) {
+            if is_read && (sees_rows || facts.refused.is_some()) {
                 return Ok(meant);
             }
         }

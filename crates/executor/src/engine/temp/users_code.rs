@@ -1,0 +1,166 @@
+//! Code of users that runs where rows arrive: nothing calls it when they are only read.
+//!
+//! A type's receive function evaluates the CHECKs of a domain, with the rights of whoever runs the statement. On one PostgreSQL a
+//! SELECT calls none of them. So if such a CHECK calls what could use those rights (what a role has written that is neither a superuser
+//! nor the one who runs the statement), the values arrive as those of the type that the domain is over.
+
+use catalog::{FIRST_USER_OID, Oid, Relation};
+use pgerror::{PgError, Result};
+use pgproto::backend::Field;
+
+use crate::backend::call::Call;
+use crate::backend::slot::Slot;
+use crate::engine::temp::own_temp::TempAs;
+use crate::session::Session;
+use crate::shared::catalog_load::text;
+
+/// A table's columns, and their query, in which domains are taken for what they are over.
+pub(super) struct Based {
+    pub(super) columns: Vec<String>,
+    pub(super) sql: String,
+}
+
+impl Session {
+    /// How such a table has to be made for rows of other nodes; `None`: as it is.
+    ///
+    /// # Errors
+    /// 0A000 with a function that would be called all the same, for the elements of an array or the fields of a row.
+    pub(super) async fn without_users_code(
+        &mut self,
+        slot: Slot,
+        made: &TempAs<'_>,
+        call: &Call,
+    ) -> Result<Option<Based>> {
+        // With few exceptions domains ask nothing but functions of PostgreSQL's own that do no more than look.
+        if !self.catalog().await?.catalog.user_types().any(|of| of.calls_more) {
+            return Ok(None);
+        }
+        let types = self.types_in_temp(slot, made, call).await?;
+        let all: Vec<Oid> = types.iter().map(|(oid, _)| *oid).collect();
+        if self.users_code_of(slot, &all).await?.is_none() {
+            return Ok(None);
+        }
+        // What PostgreSQL describes is the type under a domain.
+        let below = types.iter().zip(made.fields).map(|((oid, is_domain), field)| match is_domain {
+            true if field.type_oid < FIRST_USER_OID => field.type_oid,
+            _ => *oid,
+        });
+        let below: Vec<Oid> = below.collect();
+        match self.users_code_of(slot, &below).await? {
+            Some(error) => Err(error),
+            None => self.based(slot, made, &all, &below).await.map(Some),
+        }
+    }
+
+    async fn based(&mut self, slot: Slot, made: &TempAs<'_>, all: &[Oid], below: &[Oid]) -> Result<Based> {
+        let oids: Vec<String> = below.iter().map(Oid::to_string).collect();
+        let names = format!(
+            "SELECT pg_catalog.format_type(t.oid, -1) FROM pg_catalog.unnest('{{{}}}'::pg_catalog.oid[]) \
+             WITH ORDINALITY AS t (oid, place) ORDER BY t.place",
+            oids.join(",")
+        );
+        let mut shown = Vec::with_capacity(below.len());
+        for (at, row) in self.rows_on(slot, &names).await?.iter().enumerate() {
+            shown.push(match all[at] == below[at] {
+                true => format!("c{at}"),
+                false => format!("CAST(c{at} AS {})", text(row, 0)?),
+            });
+        }
+        let inner: Vec<String> = (0..below.len()).map(|at| format!("c{at}")).collect();
+        let name = |field: &Field| String::from_utf8(field.name.to_vec());
+        let columns = match made.columns.is_empty() {
+            true => made.fields.iter().map(name).collect::<Result<_, _>>(),
+            false => Ok(made.columns.clone()),
+        };
+        let columns = columns.map_err(|_| PgError::unsupported("a column's name beyond UTF-8 beside a domain"))?;
+        let sql = format!("SELECT {} FROM ({}) AS loxo_based ({})", shown.join(", "), made.sql, inner.join(", "));
+        Ok(Based { columns, sql })
+    }
+
+    /// The error for a statement that would call such a function when values of these types arrive.
+    async fn users_code_of(&mut self, slot: Slot, types: &[Oid]) -> Result<Option<PgError>> {
+        let rows = self.rows_on(slot, &planner::own_text(&functions_sql(&[], types))?).await?;
+        let Some(row) = rows.first() else { return Ok(None) };
+        let (function, role, is_own) = (text(row, 0)?, text(row, 1)?, text(row, 2)? == "t");
+        let function = if is_own { format!("function {function}") } else { function.to_owned() };
+        let what = format!("{function} of role \"{role}\", which a domain calls whose values go to another datanode,");
+        Ok(Some(
+            PgError::unsupported(what).hint(
+                "It would run with your rights. Have a superuser own the domain and the function, if they are to be trusted.",
+            ),
+        ))
+    }
+}
+
+/// See [`functions_sql`].
+pub(crate) fn of_tables(tables: &[&Relation]) -> String {
+    functions_sql(&tables.iter().map(|table| table.oid).collect::<Vec<_>>(), &[])
+}
+
+/// What tables and types use by their columns' types, constraints, indexes and generated columns, and what that uses in its turn; of it
+/// the functions whose owners are neither superusers nor the present role (true), and what else may not be trusted (false).
+fn functions_sql(tables: &[Oid], types: &[Oid]) -> String {
+    let list = |oids: &[Oid]| oids.iter().map(Oid::to_string).collect::<Vec<_>>().join(",");
+    format!(
+        "WITH RECURSIVE used (classid, objid) AS ( \
+             (SELECT 'pg_catalog.pg_class'::regclass::oid, t.oid FROM pg_catalog.pg_class AS t WHERE t.oid = ANY ('{{{oids}}}'::oid[]) \
+             UNION ALL \
+             SELECT 'pg_catalog.pg_type'::regclass::oid, t.oid FROM unnest('{{{types}}}'::oid[]) AS t (oid)) \
+             UNION \
+             SELECT n.classid, n.objid FROM used AS u CROSS JOIN LATERAL ( \
+                 SELECT d.refclassid, d.refobjid FROM pg_catalog.pg_depend AS d WHERE d.classid = u.classid AND d.objid = u.objid \
+                 UNION ALL \
+                 SELECT 'pg_catalog.pg_constraint'::regclass::oid, c.oid FROM pg_catalog.pg_constraint AS c \
+                 WHERE u.classid = 'pg_catalog.pg_type'::regclass::oid AND c.contypid = u.objid \
+                 UNION ALL \
+                 SELECT 'pg_catalog.pg_class'::regclass::oid, y.typrelid FROM pg_catalog.pg_type AS y \
+                 WHERE u.classid = 'pg_catalog.pg_type'::regclass::oid AND y.oid = u.objid AND y.typrelid <> 0 \
+                 UNION ALL \
+                 SELECT d.classid, d.objid FROM pg_catalog.pg_depend AS d \
+                 WHERE u.classid = 'pg_catalog.pg_class'::regclass::oid AND u.objid = ANY ('{{{oids}}}'::oid[]) \
+                     AND d.refclassid = u.classid AND d.refobjid = u.objid AND ( \
+                         d.classid = 'pg_catalog.pg_constraint'::regclass::oid \
+                         OR d.classid = 'pg_catalog.pg_class'::regclass::oid AND EXISTS ( \
+                             SELECT FROM pg_catalog.pg_class AS i WHERE i.oid = d.objid AND i.relkind = 'i') \
+                         OR d.classid = 'pg_catalog.pg_attrdef'::regclass::oid AND EXISTS ( \
+                             SELECT FROM pg_catalog.pg_attrdef AS f \
+                             JOIN pg_catalog.pg_attribute AS a ON a.attrelid = f.adrelid AND a.attnum = f.adnum \
+                             WHERE f.oid = d.objid AND a.attgenerated <> '')) \
+             ) AS n (classid, objid)), \
+         expressions (owner, tree) AS ( \
+             SELECT coalesce(t.relowner, y.typowner), c.conbin::text FROM used AS u \
+             JOIN pg_catalog.pg_constraint AS c ON u.classid = 'pg_catalog.pg_constraint'::regclass::oid AND c.oid = u.objid \
+             LEFT JOIN pg_catalog.pg_class AS t ON t.oid = c.conrelid LEFT JOIN pg_catalog.pg_type AS y ON y.oid = c.contypid \
+             UNION ALL \
+             SELECT t.relowner, f.adbin::text FROM used AS u \
+             JOIN pg_catalog.pg_attrdef AS f ON u.classid = 'pg_catalog.pg_attrdef'::regclass::oid AND f.oid = u.objid \
+             JOIN pg_catalog.pg_class AS t ON t.oid = f.adrelid \
+             UNION ALL \
+             SELECT t.relowner, concat(i.indexprs, i.indpred) FROM used AS u \
+             JOIN pg_catalog.pg_index AS i ON u.classid = 'pg_catalog.pg_class'::regclass::oid AND i.indexrelid = u.objid \
+             JOIN pg_catalog.pg_class AS t ON t.oid = i.indrelid \
+             UNION ALL \
+             SELECT t.relowner, k.partexprs::text FROM used AS u \
+             JOIN pg_catalog.pg_partitioned_table AS k ON u.classid = 'pg_catalog.pg_class'::regclass::oid AND k.partrelid = u.objid \
+             JOIN pg_catalog.pg_class AS t ON t.oid = k.partrelid), \
+         calls (owner, name, function) AS ( \
+             SELECT r.oid, r.rolname, m.found[1]::oid FROM expressions AS e JOIN pg_catalog.pg_roles AS r ON r.oid = e.owner AND NOT r.rolsuper AND r.rolname <> current_user \
+             CROSS JOIN LATERAL regexp_matches(e.tree, ':(?:funcid|opfuncid|hashfuncid|negfuncid) ([1-9][0-9]*)', 'g') AS m (found)) \
+         SELECT p.oid::regprocedure::text, r.rolname, true FROM used AS u \
+         JOIN pg_catalog.pg_proc AS p ON u.classid = 'pg_catalog.pg_proc'::regclass::oid AND p.oid = u.objid \
+         JOIN pg_catalog.pg_roles AS r ON r.oid = p.proowner AND NOT r.rolsuper AND r.rolname <> current_user \
+         UNION ALL \
+         SELECT concat('function ', p.oid::regprocedure), c.name, false FROM calls AS c JOIN pg_catalog.pg_proc AS p ON p.oid = c.function \
+         WHERE NOT has_function_privilege(c.owner, p.oid, 'EXECUTE') \
+             OR p.provolatile = 'v' \
+             OR p.provolatile = 's' AND (p.oid >= 16384 OR p.proparallel <> 's' OR EXISTS ( \
+                 SELECT FROM unnest(p.proargtypes) AS a (oid) JOIN pg_catalog.pg_type AS y ON y.oid = a.oid \
+                 WHERE y.typtype = 'p' OR y.typname LIKE 'reg%')) \
+         UNION ALL \
+         SELECT 'a JSON constructor', r.rolname, false FROM expressions AS e JOIN pg_catalog.pg_roles AS r ON r.oid = e.owner AND NOT r.rolsuper AND r.rolname <> current_user \
+         WHERE e.tree ~ '[{{]JSON[A-Z]*EXPR ' \
+         ORDER BY 1 LIMIT 1",
+        oids = list(tables),
+        types = list(types)
+    )
+}
