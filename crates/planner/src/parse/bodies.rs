@@ -1,5 +1,7 @@
 //! What functions of the user's are made of: the SQL in their bodies, from `pg_get_functiondef` or the statement that makes them.
 
+use std::collections::HashSet;
+
 use pg_query::{NodeEnum, protobuf};
 use plpgsql::Part;
 use plpgsql::ast::{Body, Kind, Sql};
@@ -75,11 +77,16 @@ pub(crate) fn plpgsql(definition: &str) -> Option<Body> {
     plpgsql::body(&text).ok()
 }
 
-/// Every SQL text in a PL/pgSQL function. `None` if there is dynamic SQL or a text we cannot read.
+/// Every SQL text in a PL/pgSQL function. `None` if there is dynamic SQL or a text we cannot read, or a cursor is used that it has not
+/// opened: whatever that reads, and it may be one of the session's, which no node has.
 fn plpgsql_bodies(definition: &str) -> Option<Vec<NodeEnum>> {
     let body = plpgsql(definition)?;
     let mut statements = Some(Vec::new());
+    let (mut opened, mut used) = (HashSet::new(), HashSet::new());
     body.block.walk(&mut |part| match part {
+        Part::Statement(Kind::Open { cursor, .. }) => drop(opened.insert(cursor.clone())),
+        Part::Statement(Kind::Close(cursor)) => drop(used.insert(cursor.clone())),
+        Part::Statement(Kind::Fetch(fetch)) => drop(used.insert(fetch.cursor.clone())),
         Part::Statement(kind) if kind.is_dynamic() || matches!(kind, Kind::End { .. }) => statements = None,
         Part::Sql(sql) => {
             statements = statements.take().and_then(|mut statements: Vec<NodeEnum>| {
@@ -89,7 +96,7 @@ fn plpgsql_bodies(definition: &str) -> Option<Vec<NodeEnum>> {
         }
         Part::Statement(_) | Part::Declaration(_) => {}
     });
-    statements
+    statements.filter(|_| used.is_subset(&opened))
 }
 
 fn statement(sql: &Sql) -> Option<NodeEnum> {
