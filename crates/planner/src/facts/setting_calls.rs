@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use catalog::{Meaning, meaning};
 use pg_query::protobuf::{FuncCall, RangeVar, ResTarget, SelectStmt};
-use pg_query::{Node, NodeEnum};
+use pg_query::NodeEnum;
 use pgerror::Result;
 
 use crate::parse::Statement;
@@ -54,11 +54,7 @@ pub fn setting_calls(statement: &Statement) -> Result<SettingCalls> {
 
 /// The setting that a call of `set_config()` names, in lower case, if that can be told from the call itself.
 pub(crate) fn constant_name(call: &FuncCall) -> Option<String> {
-    string_constant(call.args.first()?).map(str::to_ascii_lowercase)
-}
-
-fn string_constant(node: &Node) -> Option<&str> {
-    tree::under_casts(node).get().and_then(tree::quoted)
+    tree::under_casts(call.args.first()?).get().and_then(tree::quoted).map(str::to_ascii_lowercase)
 }
 
 fn means(call: &FuncCall, meaning: Meaning) -> bool {

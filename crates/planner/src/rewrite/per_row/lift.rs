@@ -96,7 +96,8 @@ impl Lift<'_> {
             Some(NodeEnum::CoalesceExpr(coalesce)) if !coalesce.args.is_empty() => {
                 let mut others = coalesce.args.split_off(1);
                 self.anywhere(&mut coalesce.args)?;
-                self.fails |= has_calls_below(&self.draft, &others)?;
+                let has_calls_below = |one: &Node| Ok(one.has_sub_select()? && self.draft.calls_in(one)?);
+                self.fails |= crate::try_any(&others, has_calls_below)?;
                 coalesce.args.append(&mut others);
                 Ok(false)
             }
@@ -154,9 +155,4 @@ fn is_row(select: &SelectStmt) -> bool {
         && select.where_clause.is_none()
         && tree::is_unlimited(select)
         && select.having_clause.is_none()
-}
-
-/// Are there calls in sub-selects of these expressions?
-fn has_calls_below(draft: &Draft<'_>, expressions: &[Node]) -> Result<bool> {
-    crate::try_any(expressions, |one| Ok(one.has_sub_select()? && draft.calls_in(one)?))
 }

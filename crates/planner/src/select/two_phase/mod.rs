@@ -39,7 +39,10 @@ pub(crate) fn separated(
     if has_pseudo_types(ctx) {
         return Ok(None);
     }
-    if !shape::gives_sets_in_order(ctx, select)? && (rows_done || !needs_all_rows(ctx, select)?) {
+    // Plain DISTINCT is done on the nodes and again.
+    let needs_all_rows =
+        shape::is_aggregated(ctx, select)? || !shape::windows(select)?.is_empty() || tree::has_distinct_on(select);
+    if !shape::gives_sets_in_order(ctx, select)? && (rows_done || !needs_all_rows) {
         return rows_done_plan(analyzer, select, body, split, rows_done);
     }
     if !shape::sub_links(&upper(select))?.is_empty() {
@@ -146,11 +149,6 @@ pub(super) fn has_pseudo_types(ctx: &Context<'_>) -> bool {
     const RECORD_ARRAY: u32 = 2287;
     let described = ctx.session.describe.unwrap_or_default();
     described.iter().any(|c| [RECORD, VOID, RECORD_ARRAY].contains(&c.type_oid))
-}
-
-/// Must grouping, windows or DISTINCT see the rows of all nodes? Plain DISTINCT need not: it is done on the nodes and again.
-fn needs_all_rows(ctx: &Context<'_>, select: &SelectStmt) -> Result<bool> {
-    Ok(shape::is_aggregated(ctx, select)? || !shape::windows(select)?.is_empty() || tree::has_distinct_on(select))
 }
 
 /// Every row of the fragment is an output row: sort, distinct and limit on both sides.
