@@ -33,6 +33,9 @@ impl Client {
         is_dump: bool,
         key: CancelKey,
     ) -> Self {
+        if let Some(reported) = session.reported() {
+            socket.has_reported(reported.clone());
+        }
         backend::backend_key_data(socket.buffer(), key.0, key.1);
         backend::ready_for_query(socket.buffer(), b'I');
         Self {
@@ -53,6 +56,7 @@ impl Client {
         let own = &mut self.statements.own;
         debug_assert!(self.waiting.is_empty(), "every execution has been answered");
         debug_assert!(own.is_between_statements(), "nothing of a statement outlives it");
+        own.report_settings();
         own.session.activity().rests(own.session.status());
         backend::ready_for_query(own.socket.buffer(), own.session.status());
     }

@@ -151,7 +151,7 @@ impl Client {
 
     /// Values are hashed in the encoding they come in, so it must be the servers'.
     fn check_encoding(&self, parameters: &Parameters) -> Result<()> {
-        let Some(encoding) = self.statements.own.socket.foreign_encoding() else { return Ok(()) };
+        let Some(encoding) = self.statements.own.session.foreign_encoding() else { return Ok(()) };
         let is_text = |index: usize| match parameters.formats.as_slice() {
             [] => true,
             [all] => *all == 0,

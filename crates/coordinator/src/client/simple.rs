@@ -79,7 +79,7 @@ impl Client {
     /// A single statement of which one like it was planned before: neither parsed nor planned again.
     async fn query_quickly(&mut self, sql: &[u8]) -> Option<Result<(), (PgError, usize)>> {
         let sql = std::str::from_utf8(sql).ok()?;
-        if !sql.is_ascii() && self.own().socket.foreign_encoding().is_some() {
+        if !sql.is_ascii() && self.own().session.foreign_encoding().is_some() {
             return None;
         }
         let statement = sql.trim_ascii_start();

@@ -1,10 +1,10 @@
 //! The client's end of a session: messages in, messages out.
 
-use std::collections::HashMap;
 use std::future::Future;
+use std::sync::Arc;
 
 use bytes::BytesMut;
-use executor::{CancelSet, Completion, Output, Spool};
+use executor::{CancelSet, Completion, Output, ReportedParameters, Spool};
 use pgerror::{PgError, Result, field};
 use pgproto::frontend::tag;
 use pgproto::{Frame, FrameReader, FrameWriter, backend};
@@ -22,13 +22,13 @@ pub(crate) struct Socket {
     capture: Option<Spool>,
     /// How many columns the client was told that the present statement has.
     told: Option<usize>,
-    /// Settings last reported by ParameterStatus.
-    reported: HashMap<String, String>,
+    /// Settings as the client was last told of them.
+    reported: ReportedParameters,
 }
 
 impl Socket {
     pub(crate) fn new(reader: FrameReader, writer: FrameWriter) -> Self {
-        Self { reader, writer, capture: None, told: None, reported: HashMap::new() }
+        Self { reader, writer, capture: None, told: None, reported: ReportedParameters::default() }
     }
 
     /// The next message, if all of it has been read.
@@ -145,24 +145,23 @@ impl Socket {
         backend::error(self.writer.buffer(), &error);
     }
 
-    /// The client's value of a setting that is reported, if it was since the start.
-    pub(crate) fn reported(&self, name: &str) -> Option<&str> {
-        self.reported.get(name).map(String::as_str)
+    /// The client was told of these settings when it came.
+    pub(crate) fn has_reported(&mut self, reported: ReportedParameters) {
+        self.reported = reported;
     }
 
-    /// The client encoding, if texts have other bytes in it than in the servers: here they cannot be read as they will be there.
-    pub(crate) fn foreign_encoding(&self) -> Option<&str> {
-        self.reported("client_encoding").filter(|name| executor::is_foreign_encoding(name))
-    }
-
-    /// Tells the client which of its reported settings have another value now.
-    pub(crate) fn report(&mut self, current: impl IntoIterator<Item = (String, String)>) {
-        for (name, value) in current {
-            if self.reported.get(&name) != Some(&value) {
-                backend::parameter_status(self.writer.buffer(), &name, &value);
-                self.reported.insert(name, value);
-            }
+    /// Tells the client which of its reported settings have another value now; gives those.
+    pub(crate) fn report<'c>(&mut self, current: &'c ReportedParameters) -> Vec<(&'c str, &'c str)> {
+        if Arc::ptr_eq(current, &self.reported) {
+            return Vec::new();
         }
+        let is_new = |(name, value): &(&String, &String)| self.reported.get(*name) != Some(*value);
+        let mut new: Vec<(&str, &str)> =
+            current.iter().filter(is_new).map(|(name, value)| (&**name, &**value)).collect();
+        new.sort_unstable();
+        new.iter().for_each(|(name, value)| backend::parameter_status(self.writer.buffer(), name, value));
+        self.reported = current.clone();
+        new
     }
 }
 

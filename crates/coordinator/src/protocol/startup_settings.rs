@@ -1,7 +1,7 @@
 //! The settings a client asks for when it connects.
 
 use executor::{Settings, SnapshotMode, own_setting_name};
-use pgerror::{PgError, Result, SqlState};
+use pgerror::{PgError, Result, SqlState, field};
 
 use crate::protocol::SNAPSHOT;
 
@@ -14,6 +14,9 @@ pub(super) fn initial_settings(parameters: &[(String, String)]) -> Result<(Setti
         if name.eq_ignore_ascii_case(SNAPSHOT) {
             settings.set_snapshot(SnapshotMode::named(value)?, false);
             return Ok::<_, PgError>(());
+        }
+        if executor::reads_constants_otherwise(&name.to_ascii_lowercase(), Some(value)) {
+            return Err(executor::other_constants().with(field::SEVERITY, "FATAL"));
         }
         let command = set_command(name, value);
         match own_setting_name(&name.to_ascii_lowercase()) {

@@ -50,15 +50,12 @@ impl ClientSession {
         watch.during(&cancel, self.session.forward_home(sql, call, &mut output)).await
     }
 
-    /// Tells the client which of its reported settings have another value now.
+    /// To be called before ReadyForQuery: tells the client which of its reported settings have another value now.
     pub(crate) fn report_settings(&mut self) {
-        if let Some(current) = self.session.home_parameters() {
-            if let Some(name) =
-                current.get(APPLICATION).filter(|name| self.socket.reported(APPLICATION) != Some(name.as_str()))
-            {
-                self.session.activity().is_of_application(name);
-            }
-            self.socket.report(current);
+        let Some(current) = self.session.reported() else { return };
+        let new = self.socket.report(current);
+        if let Some((_, name)) = new.into_iter().find(|(name, _)| *name == APPLICATION) {
+            self.session.activity().is_of_application(name);
         }
     }
 

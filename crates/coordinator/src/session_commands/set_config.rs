@@ -13,6 +13,8 @@ use planner::{SettingCalls, Statement};
 
 use super::client_session::ClientSession;
 
+const TRANSACTION_READ_ONLY: &str = "transaction_read_only";
+
 /// One call.
 struct Setting {
     /// In lower case.
@@ -37,6 +39,9 @@ impl ClientSession {
             // The backend is asked afterwards.
             SettingCalls::Hidden(Some(names)) => {
                 names.iter().try_for_each(|name| refuse_own(name))?;
+                if names.iter().any(|name| executor::reads_constants_otherwise(name, None)) {
+                    return Err(executor::other_constants());
+                }
                 return Ok(None);
             }
             SettingCalls::Hidden(None) => {
@@ -48,6 +53,9 @@ impl ClientSession {
         };
         for setting in &settings {
             refuse_own(&setting.name)?;
+            if setting.value.is_some() && executor::reads_constants_otherwise(&setting.name, setting.value.as_deref()) {
+                return Err(executor::other_constants());
+            }
             self.session.check_may_set(&setting.name)?;
         }
         if self.session.scope().is_body && settings.iter().any(|setting| setting.name == STATEMENT_TIMEOUT) {
@@ -57,7 +65,7 @@ impl ClientSession {
         for setting in &settings {
             self.remember(setting).await?;
         }
-        self.report_settings();
+        self.session.note_reported().await?;
         self.session.release();
         Ok(Some(completion))
     }
@@ -103,12 +111,15 @@ impl ClientSession {
     }
 
     async fn remember(&mut self, setting: &Setting) -> Result<()> {
-        match setting.is_local {
+        match setting.is_local || setting.name == TRANSACTION_READ_ONLY {
             true => self.session.set_local(&setting.name, &setting.sql).await?,
             false => self.session.set(&setting.name, &setting.sql).await?,
         }
         if matches!(setting.name.as_str(), "search_path" | "role" | "session_authorization") {
             self.session.search_path_changed();
+        }
+        if setting.name == TRANSACTION_READ_ONLY {
+            self.session.read_only_may_have_changed().await?;
         }
         if setting.name == STATEMENT_TIMEOUT {
             self.session.statement_timeout_changed(setting.is_local).await?;

@@ -69,13 +69,9 @@ impl ClientSession {
                 return Ok(Completion::tag(tag));
             }
             SetStatement::Value { name, values, .. }
-                if name == "standard_conforming_strings"
-                    && values.first().is_none_or(|value| {
-                        !matches!(value.to_ascii_lowercase().as_str(), "on" | "true" | "yes" | "1")
-                    }) =>
+                if executor::reads_constants_otherwise(name, values.first().map(String::as_str)) =>
             {
-                return Err(PgError::unsupported("standard_conforming_strings = off")
-                    .hint("Write strings with backslash escapes as E'…'."));
+                return Err(executor::other_constants());
             }
             SetStatement::Value { name, local, .. } if let Some(own) = own_setting_name(name) => {
                 self.session.set_own(own, &statement.sql, *local).await?;
@@ -130,7 +126,7 @@ impl ClientSession {
             SetStatement::ResetAll => self.session.search_path_changed(),
             _ => {}
         }
-        self.report_settings();
+        self.session.note_reported().await?;
         self.session.release();
         Ok(Completion::tag(tag))
     }
@@ -213,7 +209,6 @@ impl ClientSession {
                 self.portals.clear();
                 self.cursors.clear();
                 self.session.discard_all().await?;
-                self.report_settings();
                 "DISCARD ALL"
             }
             Discard::Plans => "DISCARD PLANS",

@@ -41,7 +41,6 @@ impl ClientSession {
                 self.session.rollback_to(name).await?;
                 self.portals.rolled_back_to(name);
                 self.forget_lost_cursors().await?;
-                self.report_settings();
                 Ok(Completion::tag("ROLLBACK"))
             }
             Transaction::Prepare(gid) => self.prepare_transaction(gid).await,
@@ -110,7 +109,6 @@ impl ClientSession {
         };
         self.transaction_ended(matches!(ended, Ok("COMMIT")));
         let tag = ended?;
-        self.report_settings();
         if let (true, Some((isolation, modes, read_only))) = (chain, modes) {
             self.session.begin(Some(isolation), &modes, Some(read_only));
         }
@@ -130,7 +128,6 @@ impl ClientSession {
         let prepared = self.socket.watch().finishing(&cancel, self.session.prepare_transaction(name)).await;
         self.transaction_ended(false);
         let tag = prepared?;
-        self.report_settings();
         Ok(Completion::tag(tag))
     }
 
@@ -186,7 +183,6 @@ impl ClientSession {
             }
         };
         self.transaction_ended(outcome.is_ok() && ended.is_ok());
-        self.report_settings();
         ended.and(outcome)
     }
 

@@ -193,7 +193,9 @@ impl Statements {
     /// The statements of a text.
     pub(crate) async fn parsed(&mut self, sql: &[u8]) -> Result<Arc<Vec<Statement>>> {
         let sql = text(sql)?;
-        if let Some(encoding) = self.own.socket.foreign_encoding().filter(|_| !sql.is_ascii()) {
+        if !sql.is_ascii()
+            && let Some(encoding) = self.own.session.foreign_encoding()
+        {
             let text = format!("a statement beyond ASCII in client encoding \"{encoding}\"");
             return Err(PgError::unsupported(text).hint("SET client_encoding TO 'UTF8'."));
         }

@@ -365,6 +365,12 @@ impl Links {
         drawn_are_here
     }
 
+    /// Has this link, on which no transaction is open, the session's settings?
+    pub(crate) fn is_set(&self, slot: impl Into<Slot>) -> bool {
+        let slot = slot.into();
+        self.get(slot).is_some_and(|leased| !leased.begun) && self.replay(slot, &self.settings).is_none()
+    }
+
     /// What a held link needs to have these settings; `None` if it has them.
     fn replay(&self, slot: Slot, settings: &Settings) -> Option<Replay> {
         let LeasedConnection { link, begun: false, .. } = self.leased.get(slot)? else { return None };

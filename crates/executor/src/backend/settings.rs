@@ -213,6 +213,18 @@ impl Settings {
         hasher.finish().max(1)
     }
 
+    /// A fingerprint of what a backend with these settings reports once these commands were run in a block, too.
+    pub(crate) fn state<'c>(&self, made: impl Iterator<Item = &'c str>) -> u64 {
+        let mut made = made.peekable();
+        if self.commands.is_empty() && made.peek().is_none() {
+            return 0;
+        }
+        let mut hasher = DefaultHasher::new();
+        (&self.commands, self.who).hash(&mut hasher);
+        made.for_each(|command| command.hash(&mut hasher));
+        hasher.finish().max(1)
+    }
+
     /// A fingerprint of what unqualified names depend on.
     pub fn path_fingerprint(&self) -> u64 {
         let about_names: Vec<_> =
@@ -278,7 +290,8 @@ fn is_reached(known: &str, name: Option<&str>) -> bool {
     }
 }
 
-fn is_who(name: &str) -> bool {
+/// Is it about who the session is?
+pub(crate) fn is_who(name: &str) -> bool {
     matches!(name, "session_authorization" | "role")
 }
 

@@ -214,6 +214,21 @@ impl Block {
         commands.collect()
     }
 
+    /// A fingerprint of what its backends report, whose session has these settings. An error takes it back to the last savepoint.
+    pub(crate) fn settings_state(&self, of_session: &Settings) -> u64 {
+        let savepoint = self.replay.iter().rposition(|step| matches!(step, Replay::Savepoint(..)));
+        let (settings, steps) = match (self.failed, savepoint.map(|at| (&self.replay[at], at))) {
+            (false, _) => (of_session, &self.replay[..]),
+            (true, Some((Replay::Savepoint(_, settings), at))) => (settings, &self.replay[..at]),
+            (true, _) => (&self.settings_at_begin, &self.replay[..0]),
+        };
+        let made = steps.iter().filter_map(|step| match step {
+            Replay::Set(command, About::Setting) => Some(command.as_str()),
+            _ => None,
+        });
+        settings.state(made)
+    }
+
     /// The session's settings before the block.
     pub(crate) fn settings_at_begin(&self) -> &Settings {
         &self.settings_at_begin

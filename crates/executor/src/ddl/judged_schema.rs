@@ -1,5 +1,6 @@
-//! What a schema change has stored, judged by what PostgreSQL says of it: a table that has lost its distribution key, and expressions
-//! that would be another thing on each node, are refused.
+//! What a schema change has stored, judged by what PostgreSQL says of it: a table that has lost its distribution key, expressions
+//! that would be another thing on each node, and a role's or database's setting that reads constants otherwise than the coordinator
+//! are refused.
 //!
 //! Which functions an expression calls is read off the tree that PostgreSQL has stored, whatever names, operators, casts and domains
 //! led there. Only rows of the catalogs are looked at that are as young as the transaction.
@@ -9,6 +10,7 @@ use pgerror::{PgError, Result};
 use planner::Stored;
 
 use crate::session::Session;
+use crate::session::set::other_constants;
 use crate::shared::catalog_load::{numbers, text};
 
 impl Session {
@@ -17,7 +19,12 @@ impl Session {
     /// # Errors
     /// 0A000 with the first such table or expression.
     pub(super) async fn judge_stored(&mut self, node: NodeId) -> Result<()> {
-        let rows = self.rows_on(node, &planner::own_text(&format!("{LOST_KEYS} UNION ALL {NEW_EXPRESSIONS}"))?).await?;
+        let rows = self
+            .rows_on(
+                node,
+                &planner::own_text(&format!("{LOST_KEYS} UNION ALL {OTHER_CONSTANTS} UNION ALL {NEW_EXPRESSIONS}"))?,
+            )
+            .await?;
         if rows.is_empty() {
             return Ok(());
         }
@@ -26,6 +33,7 @@ impl Session {
             let what = text(&row, 1)?;
             let stored = match text(&row, 0)? {
                 "k" => return Err(lost_key(what)),
+                "c" => return Err(other_constants()),
                 "d" => Stored::Default,
                 "t" => Stored::OfTrigger,
                 _ => Stored::Condition,
@@ -47,6 +55,11 @@ fn lost_key(table: &str) -> PgError {
 const LOST_KEYS: &str = "SELECT 'k', k.relid::regclass::text, '' FROM loxo.class k JOIN pg_attribute a \
      ON a.attrelid = k.relid AND a.attnum = ANY (k.key_columns) WHERE a.attisdropped \
      AND age(a.xmin) <= age(pg_current_xact_id()::xid)";
+
+/// `ALTER ROLE | DATABASE … SET standard_conforming_strings = off`, in whichever words.
+const OTHER_CONSTANTS: &str = "SELECT 'c', '', '' FROM pg_db_role_setting s CROSS JOIN LATERAL unnest(s.setconfig) AS v (setting) \
+     WHERE age(s.xmin) <= age(pg_current_xact_id()::xid) AND CASE split_part(v.setting, '=', 1) \
+       WHEN 'standard_conforming_strings' THEN NOT split_part(v.setting, '=', 2)::boolean END";
 
 /// Expressions whose rows are as young as this transaction, and the functions of PostgreSQL's in them that are not IMMUTABLE: by
 /// themselves, as operators, as parts of aggregates, or under another name. `d`efaults, conditions of permanent tables' `t`riggers, and
@@ -96,6 +109,7 @@ const NEW_EXPRESSIONS: &str = "(WITH now (age) AS MATERIALIZED (SELECT age(pg_cu
 mod tests {
     #[test]
     fn the_query_means_the_same_under_any_search_path() {
+        assert!(planner::own_text(super::OTHER_CONSTANTS).unwrap().contains("pg_catalog.split_part"));
         let text = planner::own_text(super::NEW_EXPRESSIONS).unwrap();
         assert!(text.contains("FROM pg_catalog.pg_attrdef") && !text.contains(" = "), "{text}");
     }

@@ -11,9 +11,11 @@ use crate::backend::slot::Slot;
 use crate::session::Session;
 
 impl Session {
-    /// The client encoding, if texts have other bytes in it than in the servers. Some link must be held.
-    pub(crate) fn foreign_encoding(&self) -> Option<String> {
-        let parameters = self.links.iter().next()?.1.link.connection.parameters();
+    /// The client encoding, if texts have other bytes in it than in the servers. Here they cannot be read as they will be there.
+    pub fn foreign_encoding(&self) -> Option<String> {
+        let held = || self.links.iter().next().map(|(_, leased)| leased.link.connection.parameters());
+        // A node could not be asked what a function has set: any may hold.
+        let Some(parameters) = self.reported_now().or_else(held) else { return Some("unknown".to_owned()) };
         let encoding = parameters.get("client_encoding")?;
         is_foreign(encoding).then(|| encoding.clone())
     }
@@ -44,7 +46,7 @@ impl Session {
 }
 
 /// Has this client encoding other bytes than the servers'?
-pub fn is_foreign(encoding: &str) -> bool {
+pub(crate) fn is_foreign(encoding: &str) -> bool {
     !matches!(encoding, "UTF8" | "SQL_ASCII")
 }
 

@@ -19,6 +19,7 @@ use crate::backend::slot::Slot;
 use crate::block::Replay;
 use crate::session::Session;
 use crate::session::own_settings::{STATEMENT_TIMEOUT, own_setting_name};
+use crate::session::set::{CONFORMING_STRINGS, other_constants};
 
 /// Whether the backend has what only this backend can have.
 const STATE: &str = "SELECT 's', NULL, NULL WHERE EXISTS (SELECT FROM pg_catalog.pg_depend \
@@ -88,13 +89,13 @@ impl Session {
     /// Asks the backends that may hold something. To be called after each statement and each block. An error ends the statement
     /// that has left what cannot be kept.
     pub async fn ask_left(&mut self) -> Result<()> {
-        if self.links.iter().all(|(_, leased)| leased.left.is_nothing()) {
-            return Ok(());
+        if self.links.iter().any(|(_, leased)| !leased.left.is_nothing()) {
+            match self.in_block() {
+                true => self.copy_left_settings().await?,
+                false => self.ask_outside_block().await?,
+            }
         }
-        match self.in_block() {
-            true => self.copy_left_settings().await,
-            false => self.ask_outside_block().await,
-        }
+        self.note_reported().await
     }
 
     /// Inside a block: a setting that a function has made there holds on all its nodes. Whether it outlives the block is seen at
@@ -125,6 +126,7 @@ impl Session {
 
     async fn set_on_others(&mut self, from: Slot, name: &str, value: &str) -> Result<()> {
         self.check_was_set(from, name, value).await?;
+        check_constants(name, value)?;
         if name == STATEMENT_TIMEOUT && self.timeout_is_late {
             return Ok(());
         }
@@ -158,6 +160,10 @@ impl Session {
                 self.links.close(node);
             }
             result = result.and(asked_one);
+        }
+        if result.is_ok() {
+            // While the links are held.
+            result = self.note_reported().await;
         }
         self.release();
         result
@@ -212,6 +218,7 @@ impl Session {
             self.links.link(node)?.link.applied_settings = u64::MAX;
             return Ok(());
         }
+        check_constants(name, value)?;
         let is_start = match name {
             "role" => value == "none",
             "session_authorization" => self.links.is_login_name(node, value)?,
@@ -286,6 +293,10 @@ fn settings_sql(left: &Leavings) -> Option<String> {
         ));
     }
     (!parts.is_empty()).then(|| parts.join(" UNION ALL "))
+}
+
+fn check_constants(name: &str, value: &str) -> Result<()> {
+    if name == CONFORMING_STRINGS && value != "on" { Err(other_constants()) } else { Ok(()) }
 }
 
 fn set_prefix(name: &str) -> String {

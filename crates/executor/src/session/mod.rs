@@ -102,6 +102,8 @@ pub struct Session {
     /// Whether texts are exact under these settings: see the page of `fixed_text`.
     pub(crate) plain_text: Option<(u64, bool)>,
     pub(crate) scratch: crate::shared::templates::Scratch,
+    /// What the client is to be told of its settings.
+    pub(crate) reported: crate::session::set::Reported,
     /// What the present statement of the client's has come to.
     pub(crate) spent: crate::backend::statement_figures::Spent,
     /// The present statement's shape, or those of its kinds of rows, if they are to be learned.
@@ -155,6 +157,7 @@ impl Session {
             search_path: None,
             plain_text: None,
             scratch: Default::default(),
+            reported: Default::default(),
             spent: Default::default(),
             lessons: Vec::new(),
             analysis_is_common: false,

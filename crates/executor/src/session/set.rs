@@ -1,17 +1,139 @@
-//! SET, RESET and what follows from them: all nodes of the block are told, and those that join later.
+//! SET, RESET and what follows from them: all nodes of the block are told, and those that join later, and so is the client.
+//!
+//! What a backend says by ParameterStatus is kept by the [state](crate::backend::settings::Settings::state) of the settings under which
+//! it said so. COMMIT, ROLLBACK and RESET lead back to such a state, so no node is asked what they have changed.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use pgerror::Result;
+use catalog::{quote_identifier, quote_literal};
+use pgerror::{PgError, Result};
+use pgproto::TransactionStatus;
 
 use crate::backend::isolation::Isolation;
-use crate::backend::settings::Settings;
+use crate::backend::settings::is_who;
 use crate::backend::slot::Slot;
-use crate::block::{Mode, Replay};
+use crate::block::{Block, Mode, Replay};
 use crate::session::Session;
 use crate::session::own_settings::{self, STATEMENT_TIMEOUT};
 
+/// The setting by which a backslash in a constant means itself, to the coordinator always.
+pub(crate) const CONFORMING_STRINGS: &str = "standard_conforming_strings";
+
+/// The refusal of any other reading of constants.
+pub fn other_constants() -> PgError {
+    PgError::unsupported(format!("{CONFORMING_STRINGS} = off")).hint("Write strings with backslash escapes as E'…'.")
+}
+
+/// Would this value of the setting, if it is any that is known, be such a reading?
+pub fn reads_constants_otherwise(name: &str, value: Option<&str>) -> bool {
+    let is_on = |value: &str| ["on", "true", "yes", "1"].iter().any(|on| value.eq_ignore_ascii_case(on));
+    name == CONFORMING_STRINGS && !value.is_some_and(is_on)
+}
+
+/// Does the backend read them so that reports this?
+pub(crate) fn reads_constants_as_we_do(reported: &HashMap<String, String>) -> bool {
+    reported.get(CONFORMING_STRINGS).is_none_or(|value| value == "on")
+}
+
+/// So many states of the settings are kept.
+const STATES_MAX: usize = 64;
+
+/// Values by name, as ParameterStatus tells them.
+pub type Parameters = Arc<HashMap<String, String>>;
+
+/// What backends report under states of the session's settings, the last one first used last.
+#[derive(Default)]
+pub(crate) struct Reported {
+    known: Vec<(u64, Parameters)>,
+    /// The state that the session was in when it was last asked for, and what holds there, if that is known.
+    now: (u64, Option<Parameters>),
+}
+
+impl Reported {
+    fn is_at(&self, state: u64) -> bool {
+        self.now.0 == state && self.now.1.is_some()
+    }
+
+    /// In this state from here on; `false` if nobody knows what holds in it.
+    fn goes_to(&mut self, state: u64) -> bool {
+        let known = self.known.iter().find(|(of, _)| *of == state).map(|(_, values)| values.clone());
+        let is_known = known.is_some();
+        self.now = (state, known);
+        is_known
+    }
+
+    fn keep(&mut self, state: u64, values: &HashMap<String, String>) {
+        self.known.retain(|(of, _)| *of != state);
+        if self.known.len() == STATES_MAX {
+            self.known.remove(0);
+        }
+        let same = self.known.iter().find(|(_, known)| **known == *values).map(|(_, known)| known.clone());
+        self.known.push((state, same.unwrap_or_else(|| Arc::new(values.clone()))));
+    }
+}
+
 impl Session {
+    /// What a client of the session is to be told of its settings; `None` if that could not be found out.
+    pub fn reported(&self) -> Option<&Parameters> {
+        self.reported.now.1.as_ref()
+    }
+
+    /// The same, unless something has been set that was not looked at yet.
+    pub(crate) fn reported_now(&self) -> Option<&HashMap<String, String>> {
+        let values = self.reported()?;
+        (self.reported.now.0 == self.settings_state()).then_some(&**values)
+    }
+
+    /// Finds out what has become of the reported settings. To be called after each statement and each block; a node is asked only after
+    /// a function has set something on another one.
+    ///
+    /// # Errors
+    /// Of the home node.
+    pub async fn note_reported(&mut self) -> Result<()> {
+        let state = self.settings_state();
+        if self.reported.is_at(state) || self.reported.goes_to(state) || self.status() == b'E' {
+            return Ok(());
+        }
+        if !self.home_reports() {
+            Box::pin(self.show_on_home("client_encoding")).await?;
+        }
+        self.keep_reported(state);
+        self.reported.goes_to(state);
+        self.release();
+        Ok(())
+    }
+
+    fn settings_state(&self) -> u64 {
+        match &self.block {
+            Some(block) => block.settings_state(self.settings()),
+            None => self.settings().state(std::iter::empty()),
+        }
+    }
+
+    /// Has the home node's backend been told of all settings, and answered?
+    fn home_reports(&self) -> bool {
+        let Some(leased) = self.links.get(self.home) else { return false };
+        let is_set = match self.block {
+            Some(_) => leased.begun && leased.link.connection.status() == TransactionStatus::InTransaction,
+            None => self.links.is_set(self.home),
+        };
+        is_set && leased.link.connection.is_drained() && !leased.has_preamble()
+    }
+
+    fn keep_reported(&mut self, state: u64) {
+        if let Some(leased) = self.links.get(self.home) {
+            self.reported.keep(state, leased.link.connection.parameters());
+        }
+    }
+
+    /// After the start, when the home node's backend has the connection's first settings.
+    pub(crate) fn reported_at_start(&mut self) {
+        let state = self.settings_state();
+        self.keep_reported(state);
+        self.reported.goes_to(state);
+    }
+
     /// ParameterStatus values of the home node's backend, if one is held.
     pub fn home_parameters(&self) -> Option<HashMap<String, String>> {
         self.links.get(self.home).map(|leased| leased.link.connection.parameters().clone())
@@ -19,23 +141,43 @@ impl Session {
 
     /// `SET name …`, checked by the home node.
     pub async fn set(&mut self, name: &str, sql: &str) -> Result<()> {
-        self.change_settings(sql, |settings| settings.set(name, sql.to_owned())).await?;
+        self.set_on_nodes_of_block(sql).await?;
+        let command = self.command_as_reported(name).unwrap_or_else(|| sql.to_owned());
+        self.settings_mut().set(name, command);
+        self.settings_were_made();
         self.default_isolation_may_have_changed(name).await
+    }
+
+    /// The same SET with the value that came of it: some change a part of what was set before (DateStyle), so that the last command by
+    /// itself leads elsewhere.
+    fn command_as_reported(&self, name: &str) -> Option<String> {
+        let reported = self.links.get(self.home)?.link.connection.parameters();
+        let (_, value) = reported.iter().find(|(known, _)| known.eq_ignore_ascii_case(name) && !is_who(name))?;
+        Some(format!("SET {} = {}", quote_identifier(name), quote_literal(value)))
     }
 
     /// `RESET name` or `SET name TO DEFAULT`; all of them for `None`.
     pub async fn reset(&mut self, name: Option<&str>, sql: &str) -> Result<()> {
         let sql = self.settings().reset_sql(name, sql);
-        self.change_settings(&sql, |settings| match name {
-            Some(name) => settings.reset(name),
-            None => settings.reset_all(),
-        })
-        .await?;
+        self.set_on_nodes_of_block(&sql).await?;
+        match name {
+            Some(name) => self.settings_mut().reset(name),
+            None => self.settings_mut().reset_all(),
+        }
+        self.settings_were_made();
         if name.is_none() {
             own_settings::NAMES.into_iter().for_each(|own| self.reset_own(own, true));
             self.note_own_setting(STATEMENT_TIMEOUT, None);
         }
         self.default_isolation_may_have_changed(name.unwrap_or("transaction_isolation")).await
+    }
+
+    /// The home node has all that the session remembers.
+    fn settings_were_made(&mut self) {
+        self.note_default_read_only();
+        if self.mode() == Mode::Autocommit {
+            self.links.has_settings(self.home);
+        }
     }
 
     /// Sends a `SET` that was accepted by the home node to the other links of the block and remembers it for those
@@ -52,7 +194,13 @@ impl Session {
 
     /// After a committed block: links carry the session's new settings already.
     pub(crate) fn settings_committed(&mut self) {
-        self.links.begun().into_iter().for_each(|node| self.links.has_settings(node));
+        // Beside the block none was sent them.
+        let main: Vec<Slot> = self.links.begun().into_iter().filter(|slot| slot.is_main()).collect();
+        main.into_iter().for_each(|slot| self.links.has_settings(slot));
+        let has_set = self.block.as_ref().is_some_and(Block::has_settings_of_session);
+        if has_set && self.links.get(self.home).is_some_and(|leased| leased.begun && leased.link.connection.is_idle()) {
+            self.keep_reported(self.settings().state(std::iter::empty()));
+        }
     }
 
     /// After a rolled back block: settings go back to where they were.
@@ -114,20 +262,6 @@ impl Session {
         }
     }
 
-    async fn change_settings(&mut self, sql: &str, change: impl FnOnce(&mut Settings)) -> Result<()> {
-        let mode = self.mode();
-        self.command_in(self.home, mode, sql).await?;
-        if mode == Mode::InBlock {
-            self.set_everywhere(sql).await?;
-        }
-        change(self.settings_mut());
-        self.note_default_read_only();
-        if mode == Mode::Autocommit {
-            self.links.has_settings(self.home);
-        }
-        Ok(())
-    }
-
     /// A SET that lasts for the block only (`SET TRANSACTION`, `SET CONSTRAINTS`). Outside a block PostgreSQL warns and nothing
     /// stays.
     pub async fn set_in_block(&mut self, sql: &str) -> Result<()> {
@@ -147,6 +281,12 @@ impl Session {
     async fn set_on_nodes_of_block(&mut self, sql: &str) -> Result<()> {
         let mode = self.mode();
         self.command_in(self.home, mode, sql).await?;
+        if let Some(leased) = self.links.get_mut(self.home)
+            && !reads_constants_as_we_do(leased.link.connection.parameters())
+        {
+            leased.link.applied_settings = u64::MAX;
+            return Err(other_constants());
+        }
         match mode {
             Mode::InBlock => self.set_everywhere(sql).await,
             _ => Ok(()),
