@@ -290,8 +290,7 @@ fn is_reached(known: &str, name: Option<&str>) -> bool {
     }
 }
 
-/// Is it about who the session is?
-pub(crate) fn is_who(name: &str) -> bool {
+fn is_who(name: &str) -> bool {
     matches!(name, "session_authorization" | "role")
 }
 

@@ -6,12 +6,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use catalog::{quote_identifier, quote_literal};
+use catalog::quote_literal;
 use pgerror::{PgError, Result};
 use pgproto::TransactionStatus;
 
 use crate::backend::isolation::Isolation;
-use crate::backend::settings::is_who;
 use crate::backend::slot::Slot;
 use crate::block::{Block, Mode, Replay};
 use crate::session::Session;
@@ -19,6 +18,8 @@ use crate::session::own_settings::{self, STATEMENT_TIMEOUT};
 
 /// The setting by which a backslash in a constant means itself, to the coordinator always.
 pub(crate) const CONFORMING_STRINGS: &str = "standard_conforming_strings";
+
+const DATE_STYLE: &str = "DateStyle";
 
 /// The refusal of any other reading of constants.
 pub fn other_constants() -> PgError {
@@ -148,12 +149,12 @@ impl Session {
         self.default_isolation_may_have_changed(name).await
     }
 
-    /// The same SET with the value that came of it: some change a part of what was set before (DateStyle), so that the last command by
-    /// itself leads elsewhere.
+    /// `SET DateStyle` with the value that came of it: its words may change a part of what was set before, so that by themselves they
+    /// lead elsewhere.
     fn command_as_reported(&self, name: &str) -> Option<String> {
         let reported = self.links.get(self.home)?.link.connection.parameters();
-        let (_, value) = reported.iter().find(|(known, _)| known.eq_ignore_ascii_case(name) && !is_who(name))?;
-        Some(format!("SET {} = {}", quote_identifier(name), quote_literal(value)))
+        let value = reported.get(DATE_STYLE).filter(|_| name.eq_ignore_ascii_case(DATE_STYLE))?;
+        Some(format!("SET {DATE_STYLE} = {}", quote_literal(value)))
     }
 
     /// `RESET name` or `SET name TO DEFAULT`; all of them for `None`.
