@@ -51,6 +51,8 @@ pub enum Meaning {
     Sum,
     /// A sum by a count.
     Average,
+    /// It acts on a server, so all have to do it: called by itself it is run on each. The hint for all other places.
+    OfServers(&'static str),
     /// It cannot be called; the hint.
     Refused(&'static str),
 }
@@ -63,6 +65,19 @@ const SESSIONS: Meaning =
     Meaning::Refused("It would know one datanode's backends only: call it in the statement itself, not in a function.");
 const FILE: Meaning =
     Meaning::Refused("It would read or write a file of the datanode's host: use lo_from_bytea(), lo_get().");
+const SERVERS: Meaning = Meaning::OfServers(
+    "It is run on all datanodes as a query of its own: SELECT, the call, constants (of an object its name, cast to regclass or regprocedure).",
+);
+const ONE_SERVER: Meaning = Meaning::Refused(
+    "It would act on one datanode's server only: connect to each datanode, or ask each one by EXECUTE DIRECT.",
+);
+const ONE_INDEX: Meaning =
+    Meaning::Refused("It would tend one datanode's part only: VACUUM the table, which does it on all.");
+const COUNTED: Meaning = Meaning::Refused(
+    "It would tell what one datanode has counted: read the view of PostgreSQL's that shows it, as pg_stat_user_tables.",
+);
+/// With what the names of all functions begin that tell what a server has counted.
+const COUNTED_PREFIX: &str = "pg_stat_get_";
 
 const FUNCTIONS: &[Row] = &[
     ("to_char", &["timestamp", "text"], Meaning::OfSettings),
@@ -164,6 +179,30 @@ const FUNCTIONS: &[Row] = &[
     ("pg_log_backend_memory_contexts", &["int4"], SESSIONS),
     ("pg_stat_get_activity", &["int4"], SESSIONS),
     ("pg_lock_status", &[], SESSIONS),
+    ("pg_stat_reset", &[], SERVERS),
+    ("pg_stat_reset_shared", &["text"], SERVERS),
+    ("pg_stat_reset_slru", &["text"], SERVERS),
+    ("pg_stat_reset_single_table_counters", &["oid"], SERVERS),
+    ("pg_stat_reset_single_function_counters", &["oid"], SERVERS),
+    ("pg_reload_conf", &[], SERVERS),
+    ("pg_rotate_logfile", &[], SERVERS),
+    ("pg_stat_reset_replication_slot", &["text"], ONE_SERVER),
+    ("pg_stat_reset_subscription_stats", &["oid"], ONE_SERVER),
+    ("pg_stat_reset_backend_stats", &["int4"], SESSIONS),
+    ("pg_stat_have_stats", &["text", "oid", "oid"], COUNTED),
+    ("pg_stat_have_stats", &["text", "oid", "int8"], COUNTED),
+    ("pg_switch_wal", &[], ONE_SERVER),
+    ("pg_create_restore_point", &["text"], ONE_SERVER),
+    ("pg_promote", &["bool", "int4"], ONE_SERVER),
+    ("pg_wal_replay_pause", &[], ONE_SERVER),
+    ("pg_wal_replay_resume", &[], ONE_SERVER),
+    ("pg_backup_start", &["text", "bool"], ONE_SERVER),
+    ("pg_backup_stop", &["bool"], ONE_SERVER),
+    ("pg_import_system_collations", &["regnamespace"], ONE_SERVER),
+    ("brin_summarize_new_values", &["regclass"], ONE_INDEX),
+    ("brin_summarize_range", &["regclass", "int8"], ONE_INDEX),
+    ("brin_desummarize_range", &["regclass", "int8"], ONE_INDEX),
+    ("gin_clean_pending_list", &["regclass"], ONE_INDEX),
     ("lo_import", &["text"], FILE),
     ("lo_import", &["text", "oid"], FILE),
     ("lo_export", &["oid", "text"], FILE),
@@ -188,7 +227,8 @@ pub fn names(meaning: Meaning) -> impl Iterator<Item = &'static str> {
 pub(crate) fn of(builtins: &Builtins, name: &str, arguments: &[Oid]) -> Option<Meaning> {
     let is_of = |(oid, wanted): (&Oid, &&str)| type_named(builtins, wanted) == Some(*oid);
     let is_it = |row: &&Row| row.0 == name && row.1.len() == arguments.len() && arguments.iter().zip(row.1).all(is_of);
-    FUNCTIONS.iter().find(is_it).map(|row| row.2)
+    let counted = || name.starts_with(COUNTED_PREFIX).then_some(COUNTED);
+    FUNCTIONS.iter().find(is_it).map(|row| row.2).or_else(counted)
 }
 
 /// Pseudo-types are not among the types that values have.

@@ -33,6 +33,9 @@ impl Planner for Driver {
         if let Some(prefix) = &statement.as_owner {
             return rewrite::owner_reads::plan(ctx, statement, prefix);
         }
+        if let Some(plan) = select::servers::plan(ctx, statement) {
+            return Ok(plan);
+        }
         let spelled = rewrite::whole_rows::of_columns(ctx, statement)?;
         let statement = spelled.as_ref().unwrap_or(statement);
         ctx.session.stop.check()?;

@@ -5,7 +5,8 @@ use pg_query::protobuf::{
 };
 use pg_query::{Node, NodeEnum};
 
-use super::get::Syntax;
+use super::get::{Get, Syntax};
+use super::{deparse_expression, last_name, parse_expression};
 
 /// A SELECT without anything.
 pub fn empty_select() -> SelectStmt {
@@ -202,4 +203,20 @@ pub fn table(schema: &str, name: &str, alias: Option<Alias>) -> RangeVar {
         alias,
         ..RangeVar::default()
     }
+}
+
+/// GROUP BY tableoid as GROUP BY tableoid::regclass: the same groups, and the output may have the name.
+pub fn grouped_by_name(select: &SelectStmt) -> Option<SelectStmt> {
+    let mut grouped = select.clone();
+    let mut found = false;
+    for item in &mut grouped.group_clause {
+        if let Some(column) = item.get::<ColumnRef>()
+            && last_name(&column.fields) == Some("tableoid")
+        {
+            let text = format!("{}::regclass", deparse_expression(item).ok()?);
+            *item = parse_expression(&text).ok()?;
+            found = true;
+        }
+    }
+    found.then_some(grouped)
 }

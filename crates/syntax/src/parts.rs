@@ -8,6 +8,7 @@ use pg_query::protobuf::{
 use pg_query::{Node, NodeEnum};
 
 use super::get::Get;
+use super::same_expression;
 use super::walk::Ref;
 
 /// A clause of several kinds of statements, and where it stands.
@@ -281,4 +282,44 @@ pub fn changed(node: Ref<'_>) -> Option<&RangeVar> {
         Ref::MergeStmt(merge) => merge.relation.as_ref(),
         _ => None,
     }
+}
+
+/// The call that a query without FROM or any other clause consists of.
+pub fn sole_call(query: &SelectStmt) -> Option<&FuncCall> {
+    let [target] = query.target_list.as_slice() else { return None };
+    let call = value_of(target)?.get::<FuncCall>().filter(|call| is_plain_call(call))?;
+    let rest = SelectStmt { target_list: Vec::new(), ..query.clone() };
+    (rest == super::empty_select()).then_some(call)
+}
+
+/// The name that a constant cast to `regclass` or its like has, also if that is cast to `oid`; `None` if it is a number.
+pub fn named_object(value: &Node) -> Option<&str> {
+    let cast = value.get::<TypeCast>()?;
+    let inner = cast.arg.as_deref()?;
+    match (type_of(cast)?, inner.get().and_then(quoted)) {
+        ("oid", None) => named_object(inner),
+        (of, Some(name)) if of.starts_with("reg") && !name.trim_start().starts_with(|c: char| c.is_ascii_digit()) => {
+            Some(name)
+        }
+        _ => None,
+    }
+}
+
+/// A string, NULL or parameter without a cast.
+pub fn is_bare(value: &Node) -> bool {
+    match &value.node {
+        Some(NodeEnum::ParamRef(_)) => true,
+        Some(NodeEnum::AConst(constant)) => constant.isnull || quoted(constant).is_some(),
+        _ => false,
+    }
+}
+
+/// Does an aggregate sort by all that it collects? Rows that its ORDER BY cannot tell apart come in any order.
+pub fn sorts_arguments(call: &FuncCall) -> bool {
+    let sorts_by = |item: &Node, argument: &Node| {
+        item.get::<SortBy>().is_some_and(|sort| sort.node.as_deref().is_some_and(|by| same_expression(by, argument)))
+    };
+    let is_sorted = |argument: &Node| call.agg_order.iter().any(|item| sorts_by(item, argument));
+    let is_constant = |argument: &Node| matches!(argument.node, Some(NodeEnum::AConst(_)));
+    !call.agg_order.is_empty() && call.args.iter().all(|argument| is_constant(argument) || is_sorted(argument))
 }

@@ -239,7 +239,8 @@ impl Session {
         output: &mut Output<'_>,
     ) -> Result<Completion> {
         let Replicate { nodes, sql, tables } = replicate;
-        let depends_on_rows = !tables.brings_rows();
+        // What changes no table acts on the nodes' servers.
+        let depends_on_rows = !tables.brings_rows() && tables.written.is_some();
         let target = tables.written.as_deref().unwrap_or_default();
         if depends_on_rows && !self.in_block() && self.is_consistent() {
             return self.write_under_snapshot(nodes, target, Write::Copies(replicate), call, output).await;

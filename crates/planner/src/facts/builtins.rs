@@ -41,7 +41,7 @@ pub(crate) fn class_of<'a>(builtins: &Builtins, function: &'a BuiltinFunction) -
             Some(Meaning::Time) => Class::VolatileClock,
             Some(Meaning::Random) => Class::Volatile,
             Some(Meaning::LastValue) => Class::Home,
-            Some(Meaning::Refused(hint)) => Class::Refused(hint),
+            Some(Meaning::Refused(hint) | Meaning::OfServers(hint)) => Class::Refused(hint),
             _ => by_facts(builtins, function),
         },
         ('a', _) if function.aggregate.is_some_and(|aggregate| ignores_order(builtins, function, aggregate)) => {

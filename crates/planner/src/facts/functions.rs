@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use catalog::{BuiltinFunction, Distribution, FIRST_USER_OID, Function, Meaning, NodeId, Oid, Relation, meaning};
-use pg_query::protobuf::{self, ColumnRef, FuncCall, SelectStmt, SortBy, SqlValueFunctionOp};
+use pg_query::protobuf::{self, ColumnRef, FuncCall, SelectStmt, SqlValueFunctionOp};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
@@ -426,7 +426,7 @@ impl Search<'_> {
                 self.facts.volatile = Some(format!("{name}()"));
                 self.facts.clock = Some(format!("{name}()"));
             }
-            Class::OrderSensitive if call.over.is_some() || !sorts_arguments(call) => {
+            Class::OrderSensitive if call.over.is_some() || !tree::sorts_arguments(call) => {
                 self.facts.order_sensitive = Some(format!("{name}()"));
             }
             Class::OrderSensitive => {}
@@ -584,15 +584,4 @@ impl Search<'_> {
         };
         self.facts.function_nodes = Some(common);
     }
-}
-
-/// Does an aggregate sort by all that it collects? Rows that its ORDER BY cannot tell apart come in any order.
-fn sorts_arguments(call: &FuncCall) -> bool {
-    let sorts_by = |item: &Node, argument: &Node| {
-        item.get::<SortBy>()
-            .is_some_and(|sort| sort.node.as_deref().is_some_and(|by| tree::same_expression(by, argument)))
-    };
-    let is_sorted = |argument: &Node| call.agg_order.iter().any(|item| sorts_by(item, argument));
-    let is_constant = |argument: &Node| matches!(argument.node, Some(NodeEnum::AConst(_)));
-    !call.agg_order.is_empty() && call.args.iter().all(|argument| is_constant(argument) || is_sorted(argument))
 }

@@ -12,7 +12,7 @@
 use std::sync::Arc;
 
 use catalog::{NodeId, Relation};
-use pg_query::protobuf::{ColumnRef, SelectStmt};
+use pg_query::protobuf::SelectStmt;
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
@@ -20,7 +20,7 @@ use crate::context::{Context, intersect};
 use crate::facts::functions::{Facts, facts};
 use crate::parse::Statement;
 use crate::plan::{ExchangePlan, FinalSql, Forward, Gather, Input, Plan, Scatter};
-use crate::tree::{self, Ask, Get, Ref, Syntax};
+use crate::tree::{self, Ask, Ref, Syntax};
 use crate::views;
 
 pub(crate) mod exact;
@@ -32,6 +32,7 @@ mod locked;
 pub(crate) mod names;
 mod outer_aggregates;
 pub(crate) mod row_address;
+pub(crate) mod servers;
 pub(crate) mod shape;
 pub(crate) mod shown;
 pub(crate) mod sizes;
@@ -57,7 +58,7 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
     facts.check()?;
     let NodeEnum::SelectStmt(select) = query else { return Err(PgError::internal("not a query")) };
     if facts.bare_tableoid
-        && let Some(grouped) = grouped_by_name(select)
+        && let Some(grouped) = tree::grouped_by_name(select)
     {
         let tree = grouped.into_tree();
         return plan(ctx, &crate::parse::build(&tree::deparse(&tree)?, tree)?);
@@ -81,22 +82,6 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
             None => fallback(ctx, query, &facts, &reason).map(Plan::Gather),
         },
     }
-}
-
-/// GROUP BY tableoid as GROUP BY tableoid::regclass: the same groups, and the output may have the name.
-fn grouped_by_name(select: &SelectStmt) -> Option<SelectStmt> {
-    let mut grouped = select.clone();
-    let mut found = false;
-    for item in &mut grouped.group_clause {
-        if let Some(column) = item.get::<ColumnRef>()
-            && tree::last_name(&column.fields) == Some("tableoid")
-        {
-            let text = format!("{}::regclass", tree::deparse_expression(item).ok()?);
-            *item = tree::parse_expression(&text).ok()?;
-            found = true;
-        }
-    }
-    found.then_some(grouped)
 }
 
 /// A plan that moves no base rows.
@@ -291,27 +276,19 @@ pub(crate) fn source_of_insert(ctx: &Context<'_>, query: &NodeEnum, straight: bo
     let is_plain = !tree::is_operation(select) && select.distinct_clause.is_empty();
     let values: Option<Vec<&Node>> =
         (1..=select.target_list.len()).map(|position| shape::target_value(select, position)).collect();
-    let Some(values) = values.filter(|values| is_plain && !inputs.is_empty() && values.iter().any(|v| is_bare(v)))
+    let Some(values) =
+        values.filter(|values| is_plain && !inputs.is_empty() && values.iter().any(|v| tree::is_bare(v)))
     else {
         return Ok((inputs, source));
     };
     let names: Vec<String> = (1..=values.len()).map(|number| format!("loxo_c{number}")).collect();
-    let column = |(value, name): (&&Node, &String)| match is_bare(value) {
+    let column = |(value, name): (&&Node, &String)| match tree::is_bare(value) {
         true => tree::deparse_expression(value),
         false => Ok(name.clone()),
     };
     let columns: Vec<String> = values.iter().zip(&names).map(column).collect::<Result<_>>()?;
     let text = format!("SELECT {} FROM ({}) loxo_q({})", columns.join(", "), source.text, names.join(", "));
     Ok((inputs, FinalSql { text, ..source }))
-}
-
-/// A string, NULL or parameter without a cast.
-pub(crate) fn is_bare(value: &Node) -> bool {
-    match &value.node {
-        Some(NodeEnum::ParamRef(_)) => true,
-        Some(NodeEnum::AConst(constant)) => constant.isnull || tree::quoted(constant).is_some(),
-        _ => false,
-    }
 }
 
 /// Does the query group by the primary key of one of these tables, so that it may use the table's other columns?

@@ -21,7 +21,7 @@ pub(super) fn compute_apart(ctx: &Context<'_>, insert: &mut InsertStmt, all: boo
     let Some(query) = insert.select_stmt.get::<SelectStmt>().cloned() else { return Ok(Default::default()) };
     let (mut list, mut apart) = (query.clone(), Vec::new());
     for value in list.values_lists.iter_mut().filter_map(|row| row.get_mut::<List>()).flat_map(|row| &mut row.items) {
-        if tree::is_default(value) || select::is_bare(value) || !(all || value.has_sub_select()?) {
+        if tree::is_default(value) || tree::is_bare(value) || !(all || value.has_sub_select()?) {
             continue;
         }
         let name = format!("loxo_c{}", apart.len() + 1);

@@ -1,0 +1,48 @@
+-- What acts on a server is done on all of them; what would act on one, or tell what one has, is refused.
+CREATE TABLE t (id int PRIMARY KEY, v text) /*dist: hash(id) | replication | roundrobin*/;
+CREATE FUNCTION twice(n int) RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT n * 2';
+INSERT INTO t SELECT g, 'v' || g FROM generate_series(1, 30) g;
+SELECT pg_stat_reset();
+SELECT pg_stat_reset() AS done;
+SELECT pg_catalog.pg_stat_reset_shared('bgwriter');
+SELECT pg_stat_reset_shared('nothing');
+SELECT pg_stat_reset_single_table_counters('t'::regclass);
+SELECT pg_stat_reset_single_table_counters('t_pkey'::regclass::oid);
+SELECT pg_stat_reset_single_table_counters('missing'::regclass);
+SELECT pg_stat_reset_single_function_counters('twice(int)'::regprocedure);
+SELECT pg_reload_conf();
+BEGIN;
+INSERT INTO t VALUES (31, 'v31');
+SELECT pg_reload_conf() AS again;
+COMMIT;
+BEGIN READ ONLY;
+SELECT pg_stat_reset();
+COMMIT;
+DO $$ BEGIN PERFORM pg_stat_reset(); END $$;
+SELECT count(*) FROM t;
+
+-- Elsewhere it would be one node's.
+-- refused
+SELECT pg_reload_conf() AND true;
+-- refused
+SELECT pg_reload_conf() FROM t;
+-- refused
+SELECT * FROM pg_reload_conf();
+-- refused
+CREATE TABLE reloaded AS SELECT pg_reload_conf();
+-- refused
+SELECT pg_stat_reset_single_table_counters(oid) FROM pg_class WHERE relname = 't';
+-- refused
+SELECT pg_stat_reset_single_table_counters(0);
+-- refused
+SELECT pg_switch_wal() IS NULL;
+-- refused
+SELECT pg_create_restore_point('here') IS NULL;
+-- refused
+SELECT pg_stat_get_live_tuples('t'::regclass) IS NULL;
+-- refused
+SELECT relname FROM pg_class WHERE relname = 't' AND pg_stat_get_tuples_inserted(oid) < 0;
+-- refused
+SELECT brin_summarize_new_values('t_pkey'::regclass);
+-- refused
+SELECT gin_clean_pending_list('t_pkey'::regclass);
