@@ -240,7 +240,21 @@ fn type_named(builtins: &Builtins, name: &str) -> Option<Oid> {
     }
 }
 
-/// Why a function in C cannot be called, if its library is one that runs queries: PostgreSQL's own extensions that do.
+/// Libraries of PostgreSQL's own extensions that work on the files, the memory or the log of one server.
+const ON_FILES: [&str; 10] = [
+    "amcheck",
+    "pageinspect",
+    "pg_buffercache",
+    "pg_freespacemap",
+    "pg_prewarm",
+    "pg_surgery",
+    "pg_visibility",
+    "pg_walinspect",
+    "pgrowlocks",
+    "pgstattuple",
+];
+
+/// Why a function in C cannot be called, if its library is one that runs queries or sees one server only: PostgreSQL's own extensions that do.
 pub fn refused_library(function: &Function) -> Option<&'static str> {
     match function.definition.rsplit('/').next().unwrap_or_default() {
         "dblink" => Some("Connect to the coordinator from the client instead."),
@@ -249,7 +263,9 @@ pub fn refused_library(function: &Function) -> Option<&'static str> {
         }
         "pgxml" if function.name == "xpath_table" => Some("It reads a table by name: use XMLTABLE."),
         "refint" | "autoinc" => Some("It reads tables by name: use foreign keys and identity columns."),
-        "pgrowlocks" | "pgstattuple" => Some("It looks into one node's files: ask each node by EXECUTE DIRECT."),
+        library if ON_FILES.contains(&library) => {
+            Some("It looks into one node's files, memory or log: ask each node by EXECUTE DIRECT.")
+        }
         _ => None,
     }
 }

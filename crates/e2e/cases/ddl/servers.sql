@@ -46,3 +46,23 @@ SELECT relname FROM pg_class WHERE relname = 't' AND pg_stat_get_tuples_inserted
 SELECT brin_summarize_new_values('t_pkey'::regclass);
 -- refused
 SELECT gin_clean_pending_list('t_pkey'::regclass);
+
+-- Libraries that see one server's files, memory or log.
+CREATE EXTENSION pg_prewarm;
+CREATE EXTENSION amcheck;
+CREATE EXTENSION pg_freespacemap;
+-- refused
+SELECT pg_prewarm('t') >= 0;
+-- refused
+SELECT bt_index_check('t_pkey');
+-- refused
+SELECT bt_index_check(oid) FROM pg_class WHERE relname = 't_pkey';
+-- refused
+SELECT count(*) >= 0 FROM verify_heapam('t');
+-- refused
+SELECT count(*) >= 0 FROM pg_freespace('t');
+-- refused
+DO $$ BEGIN PERFORM pg_prewarm('t'); END $$;
+DROP EXTENSION pg_prewarm;
+DROP EXTENSION amcheck;
+DROP EXTENSION pg_freespacemap;
