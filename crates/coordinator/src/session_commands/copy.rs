@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use executor::{Completion, CopySink, CopySource, ServerFiles};
 use pgerror::{PgError, Result, SqlState};
-use planner::parse::{CopyEndpoint, CopyStatement, Statement, StatementKind};
+use planner::parse::{CopyEndpoint, CopyStatement, CopySubject, Statement, StatementKind};
 use planner::{CopyFrom, CopyHome, CopyTo};
 
 use super::client_session::ClientSession;
@@ -35,6 +35,18 @@ impl ClientSession {
             (CopyEndpoint::File(_), false) => ServerFiles::Write,
         };
         self.session.may_copy(wanted).await
+    }
+
+    /// Before 17, whose MERGE gives no rows, PostgreSQL looks at nothing in one that stands in COPY.
+    pub(super) async fn refuse_merge(&mut self, copy: &CopyStatement, statement: &Statement) -> Result<()> {
+        const SINCE: u32 = 170_000;
+        let is_merge = matches!(&copy.subject, CopySubject::Query(query) if query.kind == StatementKind::Merge);
+        if !is_merge || self.session.catalog().await?.catalog.server_version() >= SINCE {
+            return Ok(());
+        }
+        // A clause that it does not know comes first.
+        self.session.describe(&statement.sql, &[]).await?;
+        Err(PgError::new(SqlState::FEATURE_NOT_SUPPORTED, "MERGE not supported in COPY"))
     }
 
     pub(crate) async fn copy_to(&mut self, plan: &CopyTo, statement: &Statement) -> Result<Completion> {

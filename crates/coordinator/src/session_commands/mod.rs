@@ -34,6 +34,7 @@ impl ClientSession {
             StatementKind::Transaction(transaction) => self.transaction(transaction).await?,
             StatementKind::Copy(copy) => {
                 self.may_copy(copy).await?;
+                self.refuse_merge(copy, statement).await?;
                 return Ok(None);
             }
             StatementKind::Lock => {
