@@ -99,3 +99,16 @@ SELECT name, price FROM item ORDER BY name, price;
 CREATE VIEW hiding AS SELECT name, price FROM item WHERE price > 10 WITH CHECK OPTION;
 -- refused
 INSERT INTO hiding VALUES ('f', 50);
+-- Columns that it does not show are NULL if nothing gives them a value.
+CREATE DOMAIN five AS int DEFAULT 5;
+CREATE TABLE stock (k int, v int, n numeric, s text, twice int GENERATED ALWAYS AS (v * 2) STORED) /*dist: hash(k) | hash(s) | replication | roundrobin*/;
+CREATE TABLE given (k int, f five) /*dist: hash(k)*/;
+CREATE VIEW cheap AS SELECT v AS price, k FROM stock WHERE v < 100 WITH CHECK OPTION;
+CREATE VIEW unshown AS SELECT k FROM given WHERE k > 0 WITH CHECK OPTION;
+INSERT INTO cheap SELECT i, i * 10 FROM generate_series(1, 4) i;
+INSERT INTO cheap (k, price) SELECT k + 100, v FROM stock WHERE n IS NULL RETURNING *;
+INSERT INTO cheap SELECT v * 200, k + 1 FROM stock WHERE k = 30;
+INSERT INTO cheap AS c (price) SELECT count(*) FROM stock RETURNING c.k, c.price;
+SELECT * FROM stock ORDER BY k, v;
+-- refused
+INSERT INTO unshown SELECT i FROM generate_series(1, 3) i;

@@ -231,7 +231,7 @@ impl Session {
         output: &mut Output<'_>,
     ) -> Result<u64> {
         let binary = stage.columns.iter().all(|column| travels_in_binary(column.type_oid));
-        self.open_stage(&stage.read_sql, binary).await?;
+        self.open_stage(&stage.read_sql(), binary).await?;
         let mut router = RowRouter::new(&stage.route, binary, self.links.number()).of_encoding(self.foreign_encoding());
         let (mut total, mut fetched) = (0, 0);
         loop {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use catalog::{Column, Distribution, Generated, Relation, quote_identifier, quote_literal};
 use placement::KeyType;
 
-use crate::plan::{KeySource, Route, RowColumn, STAGE, Stage, column_list};
+use crate::plan::{KeySource, Route, RowColumn, STAGE, Stage};
 use crate::session::Moment;
 use crate::tree::{self, Ask, Ref};
 
@@ -29,25 +29,24 @@ impl Stage {
     pub fn of(relation: &Arc<Relation>) -> Self {
         stage(relation, None)
     }
+
+    /// Leaves out columns that need not be brought.
+    pub(crate) fn keep(&mut self, is_brought: impl Fn(&Column) -> bool) {
+        let brought = stored_columns(&self.target).into_iter().filter(|column| is_brought(column));
+        self.columns = brought.map(row_column).collect();
+        self.route = route(&self.target, &self.columns);
+    }
 }
 
 /// The stage of a table. `now` takes the place of `now()` in its defaults.
 pub(crate) fn stage(relation: &Arc<Relation>, now: Option<&Moment>) -> Stage {
-    let columns = stored_columns(relation);
+    let columns: Vec<RowColumn> = stored_columns(relation).into_iter().map(row_column).collect();
     // Generated columns too, so that PostgreSQL accepts DEFAULT for them and refuses anything else.
     // A column that is added to a table can be computed from those before it only.
     let (late, others): (Vec<&Column>, Vec<&Column>) =
         relation.columns.iter().partition(|column| reads_later(relation, column));
     let definitions = others.into_iter().chain(late).map(|column| definition(relation, column, now)).collect();
-    let rows: Vec<RowColumn> = columns.iter().map(|c| row_column(c)).collect();
-    Stage {
-        table: STAGE.to_owned(),
-        definitions,
-        read_sql: format!("SELECT {} FROM {STAGE}", column_list(&rows)),
-        target: relation.clone(),
-        route: route(relation, &rows),
-        columns: rows,
-    }
+    Stage { table: STAGE.to_owned(), definitions, target: relation.clone(), route: route(relation, &columns), columns }
 }
 
 /// Is the column computed from one that comes after it? An expression that cannot be read may be.

@@ -169,17 +169,20 @@ pub struct Stage {
     pub table: String,
     /// Its columns as CREATE TABLE has them.
     pub definitions: Vec<String>,
-    /// `SELECT <columns> FROM loxo_stage`, in the order of insertion.
-    pub read_sql: String,
     /// The real table.
     pub target: Arc<Relation>,
-    /// All columns but generated ones, in table order: what `read_sql` gives.
+    /// Columns in table order, all but generated ones and such as stay NULL: what `read_sql` gives.
     pub columns: Vec<RowColumn>,
     /// Where a row of `read_sql` goes.
     pub route: Route,
 }
 
 impl Stage {
+    /// Its rows in the order of insertion.
+    pub fn read_sql(&self) -> String {
+        format!("SELECT {} FROM {}", column_list(&self.columns), self.table)
+    }
+
     /// `COPY target (columns) FROM STDIN (FORMAT binary)` for a datanode.
     pub fn copy_sql(&self) -> String {
         format!("COPY {} ({}) FROM STDIN (FORMAT binary)", self.target.qualified_name(), column_list(&self.columns))

@@ -38,7 +38,7 @@ impl Insert<'_> {
             inputs,
             stage,
             fill: FinalSql { text, types },
-            target_sql: self.target_sql(),
+            target_sql: tail::target(self.insert, &self.relation),
             tail: tail::text(self.insert)?,
             clauses: Clauses::of(self.insert),
             parameters: self.statement.parameters,
@@ -95,13 +95,5 @@ impl Insert<'_> {
         let (inputs, source) = source(self.ctx, self.insert, &query, straight)?;
         fill.select_stmt = tree::parse_select(&source.text)?.into_box();
         Ok((inputs, source.types))
-    }
-
-    fn target_sql(&self) -> String {
-        let name = self.relation.qualified_name();
-        match self.insert.relation.as_ref().and_then(|r| r.alias.as_ref()) {
-            Some(alias) => format!("{name} AS {}", catalog::quote_identifier(&alias.aliasname)),
-            None => name,
-        }
     }
 }

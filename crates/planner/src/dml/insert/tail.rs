@@ -25,6 +25,13 @@ pub(in crate::dml) fn text(insert: &InsertStmt) -> Result<String> {
     Ok(tail.trim().to_owned())
 }
 
+/// What stands after INSERT INTO, by the user's alias.
+pub(in crate::dml) fn target(insert: &InsertStmt, into: &Relation) -> String {
+    let alias = insert.relation.as_ref().and_then(|target| target.alias.as_ref());
+    let alias = alias.map(|alias| format!(" AS {}", catalog::quote_identifier(&alias.aliasname)));
+    into.qualified_name() + &alias.unwrap_or_default()
+}
+
 /// DO UPDATE must not move a row. The row that is met has the key of the new one, since every unique key contains the
 /// distribution key: `SET key = EXCLUDED.key` changes nothing.
 pub(in crate::dml) fn check_key(ctx: &Context<'_>, insert: &InsertStmt, relation: &Relation) -> Result<()> {

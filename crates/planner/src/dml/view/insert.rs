@@ -1,13 +1,13 @@
 //! INSERT into a view whose rows are dealt out: each node gets its own through the view, which checks them there.
 
-use catalog::Relation;
+use catalog::{Column, Relation};
 use pg_query::protobuf::{InsertStmt, SelectStmt};
 use pgerror::Result;
 
 use super::refused;
 use crate::dml::insert::tail;
 use crate::parse::Statement;
-use crate::plan::{InsertSplit, InsertStaged, Through};
+use crate::plan::{InsertSplit, InsertStaged, RowColumn, Through};
 use crate::tree::{self, Get, Syntax};
 
 /// A view's columns, and those of the table under it that they are.
@@ -18,10 +18,7 @@ impl Shown {
     /// One view deeper: what a column of the last one is there.
     pub fn under(&mut self, columns: impl Iterator<Item = (String, Option<String>)>) {
         let columns: Vec<_> = columns.collect();
-        let Some(shown) = &mut self.0 else {
-            self.0 = Some(columns);
-            return;
-        };
+        let Some(shown) = &mut self.0 else { return self.0 = Some(columns) };
         for (_, of) in shown {
             let found = of.as_ref().and_then(|of| columns.iter().find(|(name, _)| name == of));
             *of = found.and_then(|(_, of)| of.clone());
@@ -53,23 +50,20 @@ pub(super) fn split(statement: &Statement, split: &mut InsertSplit) -> Result<()
     Ok(())
 }
 
-/// Rows that the home node has made, if the view shows all that it has made.
+/// Rows that the home node has made, if the view shows all that it has made: a column that nothing gives a value is NULL anywhere.
 pub(super) fn staged(statement: &Statement, view: &Relation, shown: &Shown, staged: &mut InsertStaged) -> Result<()> {
     let Some(insert) = original(statement) else { return Ok(()) };
+    let has_default = |column: &Column| column.default.is_some() || column.generated.is_identity();
+    staged.stage.keep(|column| has_default(column) || shown.name_of(&column.name).is_some());
     let mut columns = Vec::new();
-    for column in &staged.stage.columns {
-        let Some(name) = shown.name_of(&column.name) else {
-            let why = format!(
-                "It has CHECK OPTION and does not show column \"{}\", whose value one node makes.",
-                column.name
-            );
+    for RowColumn { name, .. } in &staged.stage.columns {
+        let Some(name) = shown.name_of(name) else {
+            let why = format!("It has CHECK OPTION and does not show column \"{name}\", whose value one node makes.");
             return Err(refused(view, &why));
         };
         columns.push(name);
     }
-    let alias = insert.relation.as_ref().and_then(|target| target.alias.as_ref());
-    let alias = alias.map(|alias| format!(" AS {}", catalog::quote_identifier(&alias.aliasname))).unwrap_or_default();
-    staged.target_sql = format!("{}{alias}", view.qualified_name());
+    staged.target_sql = tail::target(insert, view);
     staged.tail = tail::text(insert)?;
     staged.direct = None;
     staged.through = Some(Through { columns });
