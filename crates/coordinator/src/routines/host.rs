@@ -214,7 +214,7 @@ impl BodyHost<'_> {
             Err(error) if error.code() == SqlState::DUPLICATE_CURSOR => {
                 Err(PgError::new(SqlState::DUPLICATE_CURSOR, format!("cursor \"{name}\" already in use")))
             }
-            Err(error) => Err(error),
+            Err(error) => Err(placed(&in_trigger, error)),
         }
     }
 

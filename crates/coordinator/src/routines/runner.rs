@@ -82,7 +82,7 @@ pub(crate) trait StatementRunner: Send {
     fn transaction<'a>(&'a mut self, transaction: &'a Transaction) -> Pending<'a, Completion>;
     /// Ends the transaction of a statement that was none of a block.
     fn end_autocommit(&mut self, outcome: Result<Completion>) -> Pending<'_, Completion>;
-    /// DECLARE.
+    /// DECLARE. Errors have their places in the query.
     fn declare_cursor<'a>(
         &'a mut self,
         declare: &'a DeclareCursor,

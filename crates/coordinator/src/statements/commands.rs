@@ -37,7 +37,10 @@ impl Statements {
             StatementKind::Execute { name, arguments } => {
                 return self.execute_named(name, arguments, statement, call).await.map(Some);
             }
-            StatementKind::DeclareCursor(declare) => self.declare_cursor(declare, statement, call).await.map(Some)?,
+            StatementKind::DeclareCursor(declare) => {
+                let declared = self.declare_cursor(declare, statement, call).await;
+                declared.map(Some).map_err(|error| error.moved(declare.inner.offset))?
+            }
             StatementKind::Fetch(fetch) if let Some(portal) = self.own.portal_called(&fetch.cursor) => {
                 self.move_portal(&portal, fetch).await.map(Some)?
             }
@@ -46,7 +49,7 @@ impl Statements {
         Ok(done.map(Ran::Done))
     }
 
-    /// DECLARE.
+    /// DECLARE. Errors have their places in the query.
     pub(super) async fn declare_cursor(
         &mut self,
         declare: &DeclareCursor,

@@ -13,7 +13,7 @@ const SETUP: [&str; 3] = [
     "PREPARE q2(int, date) AS SELECT * FROM t WHERE k = $1",
 ];
 
-const WRONG: [&str; 23] = [
+const WRONG: [&str; 50] = [
     // Blocks that the coordinator runs, which PostgreSQL compiles first.
     "do $$ declare c constant int := 5; begin perform 1 from t; c := 6; end $$",
     "do $$ begin perform 1 from t; x y; end $$",
@@ -35,6 +35,35 @@ const WRONG: [&str; 23] = [
     "do $$ begin perform 1 from t; perform 'x'::int; end $$",
     "do $$ declare c cursor for select * from t; begin open c; open c; end $$",
     "do $$ declare c refcursor := 'name'; begin open c for select * from t; open c for select 1; end $$",
+    // Queries that fill tables.
+    "create table m as select nope from t",
+    "create table m as table nope",
+    "create table m as select   k,   nope    from t with no data",
+    "create temp table if not exists m (a) with (fillfactor = 70) as (select nope(k) from t) with no data",
+    "create materialized view m as select k || 7 = k from t",
+    "create table m as select k, count(*) from t",
+    "create table m as select k + date 'x' from t",
+    "create table m as select k from t union select v from t",
+    "create table m as values (1, 2), (1)",
+    "select * into m from xcom",
+    "with a as (select 1) select k, nope into unlogged m from t, a",
+    "select 1; /* ä */ create table m as select nope from t",
+    "  -- ö\n  create table m as select 'x'::int from t",
+    "create table made (k int); create table m as select nope from made",
+    "explain create table m as select nope from t",
+    "explain (costs off) select k into m from t where nope",
+    "select 1; explain analyze create materialized view m as select nope from t",
+    "do $$ begin create table m as select nope from t; end $$",
+    // Queries of cursors.
+    "declare \"c d\" scroll cursor with hold for select k, count(*) from t",
+    "declare c cursor with hold for select k + 'x' from t where k = 1",
+    "select 1; /* ä */ declare c cursor for select  nope from t",
+    "create temp table made (k int); declare c cursor for select nope from made",
+    "select 1; declare c cursor for select k from t where v = 1 for update",
+    "select 1; declare c cursor for select k from t for update of x",
+    "do $$ declare c cursor for select nope from t; begin perform 1 from t; open c; end $$",
+    "do $$ declare c refcursor; kk int; begin perform 1 from t; open c for select kk, nope from t; end $$",
+    "do $$ declare c refcursor; begin perform 1 from t; open c for execute 'select ' || 'nope'; end $$",
     // Arguments.
     "execute q1('x')",
     "execute q2(1, 'x')",

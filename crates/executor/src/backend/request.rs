@@ -329,11 +329,15 @@ impl LeasedConnection {
         }
     }
 
+    /// Queues Parse of a statement before a description, which it fails if PostgreSQL has something against the statement.
+    pub(crate) fn start_parse(&mut self, sql: &str, types: &[u32]) {
+        frontend::parse(self.link.connection.out(), b"", sql.as_bytes(), types);
+    }
+
     /// Queues Parse and Describe of a statement without keeping it; [`LeasedConnection::read_description`] reads the answer.
     pub(crate) fn start_describe(&mut self, sql: &str, types: &[u32]) {
-        let out = self.link.connection.out();
-        frontend::parse(out, b"", sql.as_bytes(), types);
-        frontend::describe(out, Target::Statement, b"");
+        self.start_parse(sql, types);
+        frontend::describe(self.link.connection.out(), Target::Statement, b"");
         self.link.connection.sync();
     }
 

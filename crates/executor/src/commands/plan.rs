@@ -310,7 +310,7 @@ impl Session {
         let known = match known {
             None if statement.creates_table_as() => match statement.query_to_describe() {
                 Some(query) => {
-                    described = self.describe(&query, &call.fragment_types(&query)).await?;
+                    described = self.describe_filler(statement, &query, &call.fragment_types(&query)).await?;
                     Some(&described)
                 }
                 None => None,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use catalog::{Catalog, NodeId, Oid, UserType};
 use pgerror::Result;
 use pgproto::backend::Field;
+use planner::parse::Statement;
 use planner::{Parameter, ParameterValue};
 
 use crate::backend::call::{Call, is_node_specific};
@@ -25,9 +26,23 @@ pub struct Description {
 impl Session {
     /// Parses and describes a statement on the home node, where every table exists: PostgreSQL's own errors, types and names.
     pub async fn describe(&mut self, sql: &str, types: &[u32]) -> Result<Description> {
+        self.describe_after(None, sql, types).await
+    }
+
+    /// The same of the query in CREATE TABLE AS. The client's own text is parsed before it: PostgreSQL reads the query in there, too,
+    /// and says where in the text an error is. What others have made of the statement has no place in the client's.
+    pub(crate) async fn describe_filler(&mut self, of: &Statement, query: &str, types: &[u32]) -> Result<Description> {
+        let whole = of.is_as_sent().then_some(&*of.node_sql);
+        self.describe_after(whole, query, types).await
+    }
+
+    async fn describe_after(&mut self, whole: Option<&str>, sql: &str, types: &[u32]) -> Result<Description> {
         let home = self.home;
         self.acquire_to_ask(home).await?;
         let leased = self.links.link(home)?;
+        if let Some(whole) = whole {
+            leased.start_parse(whole, types);
+        }
         leased.start_describe(sql, types);
         leased.flush().await?;
         let result = leased.read_description().await;

@@ -483,9 +483,7 @@ impl Statement {
     /// the column types of [`SessionFacts::describe`](crate::SessionFacts). `None` for other statements.
     pub fn query_to_describe(&self) -> Option<String> {
         match &self.kind {
-            StatementKind::Explain(explain) if explain.inner.kind == StatementKind::CreateTableAs => {
-                explain.inner.query_to_describe()
-            }
+            StatementKind::Explain(explain) if self.creates_table_as() => explain.inner.query_to_describe(),
             StatementKind::Explain(explain) => Some(explain.inner.sql.to_string()),
             StatementKind::DeclareCursor(declare) => Some(declare.inner.sql.to_string()),
             StatementKind::Prepare { inner, .. } => Some(inner.sql.to_string()),

@@ -1,9 +1,10 @@
 //! Cursors: those of SQL, in the same transaction, by the names that the variables hold.
 
-use pgerror::{PgError, Result, SqlState};
+use pgerror::{PgError, Result, SqlState, field};
 
 use crate::Opening;
 use crate::run::control::quoted;
+use crate::run::resolve::{Bound, Resolved, in_query, in_text};
 use crate::run::statements::state;
 use crate::run::{Run, Scope};
 use crate::value::{Typed, Variable};
@@ -11,12 +12,12 @@ use plpgsql::ast::{Cursor, Fetch, Opened, Sql, TypeText};
 
 impl<'a> Run<'a> {
     pub(crate) async fn open(&mut self, cursor: &[String], opened: &'a Opened) -> Result<()> {
-        let (scroll, sql, parameters) = match opened {
-            Opened::Bound(arguments) => return self.open_bound(cursor, arguments).await.map(drop),
+        match opened {
+            Opened::Bound(arguments) => self.open_bound(cursor, arguments).await.map(drop),
             Opened::Query { scroll, query } => {
                 let resolved = self.resolve(query).await?;
                 let bound = self.bind(&resolved).await?;
-                (*scroll, bound.sql, bound.parameters)
+                self.open_over(cursor, *scroll, &resolved, bound).await.map(drop)
             }
             Opened::Dynamic { scroll, query, using } => {
                 let text = self
@@ -28,10 +29,14 @@ impl<'a> Run<'a> {
                 for value in using {
                     parameters.push(self.value(value).await?);
                 }
-                (*scroll, String::from_utf8_lossy(&text).into_owned(), parameters)
+                let text = String::from_utf8_lossy(&text).into_owned();
+                let opened = self.open_as(cursor, *scroll, text.clone(), parameters).await;
+                opened.map(drop).map_err(|error| match error.text(field::POSITION).parse() {
+                    Ok(position) => in_text(error, &text, Some(position)),
+                    Err(_) => error,
+                })
             }
-        };
-        self.open_as(cursor, scroll, sql, parameters).await.map(drop)
+        }
     }
 
     /// Opens a cursor whose query stands in DECLARE; gives its name.
@@ -53,7 +58,20 @@ impl<'a> Run<'a> {
         let resolved = self.resolve(&declared.query).await?;
         let bound = self.bind(&resolved).await?;
         self.scopes.truncate(depth);
-        self.open_as(cursor, declared.scroll, bound.sql, bound.parameters).await
+        self.open_over(cursor, declared.scroll, &resolved, bound).await
+    }
+
+    /// Opens a cursor over a query of the body.
+    async fn open_over(
+        &mut self,
+        cursor: &[String],
+        scroll: Option<bool>,
+        resolved: &Resolved,
+        mut bound: Bound,
+    ) -> Result<String> {
+        let parameters = std::mem::take(&mut bound.parameters);
+        let opened = self.open_as(cursor, scroll, bound.sql.clone(), parameters).await;
+        opened.map_err(|error| in_query(error, resolved, &bound))
     }
 
     async fn cursor_arguments(
