@@ -60,8 +60,7 @@ impl Session {
         self.acquire(self.home, Mode::Autocommit).await?;
         // ALTER ROLE or a server's configuration may say otherwise.
         if !self.home_parameters().is_none_or(|reported| reads_constants_as_we_do(&reported)) {
-            self.settings_mut().set(CONFORMING_STRINGS, format!("SET {CONFORMING_STRINGS} = on"));
-            self.acquire(self.home, Mode::Autocommit).await?;
+            self.set(CONFORMING_STRINGS, &format!("SET {CONFORMING_STRINGS} = on")).await?;
         }
         let parameters = self.home_parameters().unwrap_or_default();
         self.reported_at_start();
