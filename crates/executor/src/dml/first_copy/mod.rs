@@ -15,11 +15,12 @@
 
 mod net;
 mod sql;
+mod standing;
 
 use std::sync::Arc;
 
 use catalog::{Generated, NodeId, Relation};
-use pgerror::{PgError, Result};
+use pgerror::{PgError, Result, SqlState};
 use pgproto::backend::split_command_tag;
 use planner::{Copies, FirstCopy, Plan};
 
@@ -29,6 +30,7 @@ use crate::backend::own_calls::OwnCall;
 use crate::block::Mode;
 use crate::dml::first_copy::net::{Changed, RowChange};
 use crate::dml::first_copy::sql::Texts;
+use crate::dml::first_copy::standing::Standing;
 use crate::dml::writes::Write;
 use crate::engine::output::Output;
 use crate::engine::run::Completion;
@@ -136,8 +138,9 @@ impl Session {
         Ok(())
     }
 
-    /// Who has rights on some columns only, on a view, or none on a table that a foreign key has changed, changes the other copies by
-    /// way of views that he is lent: they are given values, and find rows by all that is in them.
+    /// Who has rights on some columns only, on a view, or none on a table that a foreign key has changed, or is under policies, which the
+    /// first copy has asked already and for another role perhaps, changes the other copies by way of views that he is lent: they are
+    /// given values, and find rows by all that is in them.
     async fn lend_copies(&mut self, copies: &Copies, tables: impl Iterator<Item = &mut Changed>) -> Result<()> {
         const KINDS: [(&str, Kind); 3] =
             [("INSERT", RowChange::is_new), ("UPDATE", RowChange::is_updated), ("DELETE", RowChange::is_deleted)];
@@ -148,32 +151,29 @@ impl Session {
                 (changed, rights)
             })
             .collect();
-        let may = |(changed, rights): &(&mut Changed, Vec<&str>)| {
-            let may = |right: &&str| {
-                format!("pg_catalog.has_table_privilege({}::pg_catalog.oid, '{right}')", changed.table.oid)
-            };
-            let schema =
-                format!("pg_catalog.has_schema_privilege({}, 'USAGE')", catalog::quote_literal(&changed.table.schema));
-            rights.iter().map(may).chain([schema]).collect::<Vec<_>>().join(" AND ")
-        };
-        let sql = format!("SELECT {}", wanted.iter().map(may).collect::<Vec<_>>().join(", "));
-        let answers = self.rows_on(copies.first, &planner::own_text(&sql)?).await?;
-        for ((changed, rights), may) in wanted.into_iter().zip(answers.into_iter().flatten()) {
-            if may.as_deref() == Some(b"t") {
-                continue;
+        let questions = wanted.iter().flat_map(|(changed, rights)| standing::questions(&changed.table, rights));
+        let sql = format!("SELECT {}", questions.collect::<Vec<_>>().join(", "));
+        let answers: Vec<_> =
+            self.rows_on(copies.first, &planner::own_text(&sql)?).await?.into_iter().flatten().collect();
+        for ((changed, rights), answers) in wanted.into_iter().zip(answers.chunks(standing::QUESTIONS)) {
+            match Standing::of(&changed.table, answers) {
+                Standing::Free => {}
+                Standing::UnderPolicies => changed.is_under_policies = true,
+                Standing::ByView => {
+                    let view = self.lend_change(&copies.others, &changed.table, &rights.join(", ")).await?;
+                    changed.view = Some(view);
+                }
+                Standing::Lacking => {
+                    let name = &changed.table.name;
+                    let what =
+                        format!("this change of replicated table \"{name}\", on which the user has not all rights,");
+                    return Err(PgError::unsupported(what)
+                        .detail(
+                            "The other copies get the rows from the first one, and run functions or policies for them.",
+                        )
+                        .hint("GRANT the rights on the table."));
+                }
             }
-            let table = &changed.table;
-            if table.is_barrier || table.code.as_ref().is_some_and(|code| !code.expressions.is_empty()) {
-                let what = format!(
-                    "this change of replicated table \"{}\", on which the user has not all rights,",
-                    table.name
-                );
-                return Err(PgError::unsupported(what)
-                    .detail("The other copies get the rows from the first one, and run functions or policies for them.")
-                    .hint("GRANT the rights on the table."));
-            }
-            let view = self.lend_change(&copies.others, table, &rights.join(", ")).await?;
-            changed.view = Some(view);
         }
         Ok(())
     }
@@ -197,10 +197,18 @@ impl Session {
             for chunk in rows.chunks(most) {
                 let (sql, values) = texts.statement(chunk);
                 let call = with_values(values);
-                let counts = self.on_copies(copies, changed, &sql, &call).await?;
+                let counts =
+                    self.on_copies(copies, changed, &sql, &call).await.map_err(|error| match error.code() {
+                        SqlState::INSUFFICIENT_PRIVILEGE if changed.is_under_policies => under_policies(&changed.table),
+                        _ => error,
+                    })?;
                 // A foreign key of the table to itself may have deleted some of them.
                 let is_counted = !(first.is_deleted() && changed.table.foreign_keys.iter().any(|key| key.acts));
-                if is_counted && counts.iter().any(|count| *count != Some(chunk.len() as u64)) {
+                let is_other = counts.iter().any(|count| *count != Some(chunk.len() as u64));
+                if changed.is_under_policies && (is_other || !is_counted) {
+                    return Err(under_policies(&changed.table));
+                }
+                if is_counted && is_other {
                     return Err(not_alike(&changed.table));
                 }
                 if generates_by_functions(&changed.table) && !first.is_deleted() {
@@ -275,4 +283,14 @@ fn not_told(copies: &Copies) -> PgError {
 fn not_alike(table: &Relation) -> PgError {
     PgError::internal(format!("the copies of replicated table \"{}\" are not alike", table.name))
         .hint("Compare the table on the datanodes; the statement was rolled back.")
+}
+
+/// The first copy has asked its policies for the statement, as a view's owner perhaps; here they would be asked for the user.
+fn under_policies(table: &Relation) -> PgError {
+    PgError::unsupported(format!("this change of replicated table \"{}\", whose policies keep its copies from the user,", table.name))
+        .detail(
+            "The other copies get the rows from the first one under the user's own policies where the table has FORCE ROW LEVEL SECURITY, \
+             or functions of users in constraints, indexes or generated columns, and these do not let him.",
+        )
+        .hint("ALTER TABLE … NO FORCE ROW LEVEL SECURITY, or distribute the table by a key.")
 }

@@ -42,6 +42,8 @@ pub(super) struct Changed {
     pub(super) table: Arc<Relation>,
     /// By way of which the other copies are changed, where the user has not all rights on the table.
     pub(super) view: Option<String>,
+    /// Its policies hold for the user there.
+    pub(super) is_under_policies: bool,
     rows: Vec<RowChange>,
 }
 
@@ -64,7 +66,7 @@ impl Changed {
             };
             Ok(RowChange { columns, old, new })
         });
-        Ok(Self { table: table.clone(), view: None, rows: changes.collect::<Result<_>>()? })
+        Ok(Self { table: table.clone(), view: None, is_under_policies: false, rows: changes.collect::<Result<_>>()? })
     }
 
     pub(super) fn has(&self, which: fn(&RowChange) -> bool) -> bool {
