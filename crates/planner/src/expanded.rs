@@ -72,6 +72,7 @@ pub(crate) fn expanded(ctx: &Context<'_>, plan: &Plan, statement: &Statement) ->
         targets.extend(tree::changed(node).map(|name| name as *const RangeVar));
         // Nothing is read there, and the right to insert is lent.
         if let Ref::InsertStmt(insert) = node
+            && !plan.is_by_users_policies()
             && insert.returning_clause.is_none()
             && insert.on_conflict_clause.is_none()
         {

@@ -82,6 +82,16 @@ impl Plan {
         }
     }
 
+    /// Are rows that one node makes written to a table by its own name, so under policies that are for the user?
+    pub(crate) fn is_by_users_policies(&self) -> bool {
+        match self.change() {
+            Plan::InsertStaged(insert) => insert.stage.target.is_barrier && insert.through.is_none(),
+            Plan::SequencedCtes(ctes) => ctes.steps.iter().any(|step| step.plan.is_by_users_policies()),
+            Plan::Explain(explain) => explain.inner.is_by_users_policies(),
+            _ => false,
+        }
+    }
+
     /// The plan itself, or the change of rows that triggers are to follow.
     pub fn change(&self) -> &Plan {
         match self {

@@ -80,7 +80,7 @@ pub(super) fn of_update(view: &Relation, targets: &mut [Node]) -> Result<()> {
         match (&value.node, default) {
             (Some(NodeEnum::SetToDefault(_)), Some((_, default))) => *value = default.clone(),
             (Some(NodeEnum::SetToDefault(_)), None) => *value = tree::null(),
-            _ if has_default(value)? => {
+            _ if value.any(|node| matches!(node, Ref::SetToDefault(_)))? => {
                 return Err(refused(view, "Its defaults are its own: set one column at a time."));
             }
             _ => {}
@@ -92,8 +92,4 @@ pub(super) fn of_update(view: &Relation, targets: &mut [Node]) -> Result<()> {
 fn defaults(view: &Relation) -> Result<Vec<(String, Node)>> {
     let texts = view.columns.iter().filter_map(|column| Some((column.name.clone(), column.default.as_deref()?)));
     texts.map(|(name, text)| Ok((name, tree::parse_expression(text)?))).collect()
-}
-
-fn has_default(value: &Node) -> Result<bool> {
-    value.any(|node| matches!(node, Ref::SetToDefault(_)))
 }

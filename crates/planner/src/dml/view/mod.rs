@@ -14,7 +14,7 @@ use crate::context::{Context, Named};
 use crate::dml::event_of;
 use crate::facts::code;
 use crate::parse::Statement;
-use crate::plan::{Plan, Replicate, Scatter};
+use crate::plan::{InsertStaged, Plan, Replicate, Scatter};
 use crate::select::shape;
 use crate::tree::{self, Get, Ref, Walk};
 use crate::views::{self, VIEW_DEPTH_MAX};
@@ -28,7 +28,7 @@ use insert::Shown;
 pub(crate) fn through_view(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Plan>> {
     let Some(original) = statement.node() else { return Ok(None) };
     let mut tree = original.clone();
-    let (mut checked, mut outermost) = (None, None);
+    let (mut checked, mut outermost, mut by_columns) = (None, None, false);
     let (mut depth, mut shown) = (0, Shown::default());
     while let Some(view) = target_view(ctx, &tree)? {
         depth += 1;
@@ -42,6 +42,7 @@ pub(crate) fn through_view(ctx: &Context<'_>, statement: &Statement) -> Result<O
         if view.check_option {
             checked = Some(view.clone());
         }
+        by_columns |= ctx.catalog.has_column_grants(view.oid);
         outermost.get_or_insert_with(|| view.clone());
         let through = Through::new(ctx, view, &tree)?;
         shown.under(through.columns.iter().map(|seen| (seen.name.clone(), seen.of.clone())));
@@ -50,13 +51,14 @@ pub(crate) fn through_view(ctx: &Context<'_>, statement: &Statement) -> Result<O
         }
         through.rewrite(&mut tree)?;
     }
-    if depth == 0 {
-        return Ok(None);
-    }
+    let Some(outermost) = outermost else { return Ok(None) };
     let rewritten = crate::parse::build(&tree::deparse(&tree)?, tree)?;
     let mut plan = ctx.planner.plan_part(ctx, &rewritten)?;
     let own = || statement.sql.to_string();
-    let is_temporary = outermost.as_deref().is_some_and(views::is_temporary);
+    // Those of its owner. Who has rights on some columns has them for what he names, and a row of the stage has all.
+    let asks_policies =
+        |insert: &InsertStaged| insert.stage.target.is_barrier && !by_columns && insert.rights_sql.is_none();
+    let is_temporary = views::is_temporary(&outermost);
     match &mut plan {
         // Only the home node knows it.
         Plan::Forward(_) | Plan::Scatter(_) | Plan::Replicate(_) | Plan::InsertSplit(_) if is_temporary => {
@@ -73,10 +75,10 @@ pub(crate) fn through_view(ctx: &Context<'_>, statement: &Statement) -> Result<O
             *replicate = Replicate::of(statement, std::mem::take(&mut replicate.nodes));
         }
         Plan::InsertSplit(split) => insert::split(statement, split)?,
-        Plan::InsertStaged(insert) if checked.is_some() && !is_temporary => {
-            let Some(view) = &outermost else { return Err(PgError::internal("a checking view that is none")) };
-            insert::staged(statement, view, &shown, insert)?;
+        Plan::InsertStaged(insert) if !is_temporary && (checked.is_some() || asks_policies(insert)) => {
             insert.rights_sql = Some(own());
+            let through = insert::staged(statement, &outermost, &shown, insert);
+            checked.map_or(Ok(()), |_| through)?;
         }
         _ if let Some(view) = checked => {
             return Err(refused(&view, "It has CHECK OPTION, and the rows do not stay on the nodes that check them."));
@@ -168,11 +170,12 @@ impl Through {
         let Some(base) = only_table(&select) else {
             return Err(refused(&view, "It is not just some columns and rows of one table."));
         };
-        let columns = view.columns.iter().zip(&select.target_list).filter_map(|(column, target)| {
+        let seen = view.columns.iter().zip(&select.target_list).filter_map(|(column, target)| {
             let value = tree::value_of(target)?.clone();
-            Some(Seen { name: column.name.clone(), of: plain_column(&value), value })
+            let of = value.get::<ColumnRef>().and_then(|column| tree::last_name(&column.fields).map(str::to_owned));
+            Some(Seen { name: column.name.clone(), of, value })
         });
-        let columns: Vec<Seen> = columns.collect();
+        let columns = seen.collect();
         if matches!(ctx.resolve(&base)?, Named::Home(_)) {
             return Err(refused(&view, "Its table is no distributed one."));
         }
@@ -363,8 +366,4 @@ fn only_table(select: &SelectStmt) -> Option<RangeVar> {
         [Node { node: Some(NodeEnum::RangeVar(name)) }] if plain => Some(name.clone()),
         _ => None,
     }
-}
-
-fn plain_column(value: &Node) -> Option<String> {
-    value.get::<ColumnRef>().and_then(|column| tree::last_name(&column.fields).map(str::to_owned))
 }
