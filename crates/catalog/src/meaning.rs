@@ -227,7 +227,8 @@ pub fn names(meaning: Meaning) -> impl Iterator<Item = &'static str> {
 pub(crate) fn of(builtins: &Builtins, name: &str, arguments: &[Oid]) -> Option<Meaning> {
     let is_of = |(oid, wanted): (&Oid, &&str)| type_named(builtins, wanted) == Some(*oid);
     let is_it = |row: &&Row| row.0 == name && row.1.len() == arguments.len() && arguments.iter().zip(row.1).all(is_of);
-    let counted = || name.starts_with(COUNTED_PREFIX).then_some(COUNTED);
+    // When the session has read them counts nothing.
+    let counted = || (name.starts_with(COUNTED_PREFIX) && name != "pg_stat_get_snapshot_timestamp").then_some(COUNTED);
     FUNCTIONS.iter().find(is_it).map(|row| row.2).or_else(counted)
 }
 

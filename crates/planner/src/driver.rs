@@ -93,7 +93,10 @@ impl Planner for Driver {
         let plan = match first_copy::plan(ctx, statement) {
             Ok(plan) => plan,
             Err(error) => {
-                let routine = called_directly(ctx, called)?.ok_or(error)?;
+                // What a body calls may be out of reach in the place of the call, but not in the body.
+                let Some(own) = ctx.analysis.and_then(|analysis| analysis.without_bodies()) else { return Err(error) };
+                let routine =
+                    rewrite::routine::plan(&Context { analysis: Some(&own), ..*ctx }, called)?.ok_or(error)?;
                 return Ok(Plan::Routine(Box::new(routine)));
             }
         };
@@ -132,13 +135,6 @@ impl Planner for Driver {
     fn view_needs_others(&self, ctx: &Context<'_>, view: &Relation) -> Result<bool> {
         views::needs_others(ctx, view)
     }
-}
-
-/// How a statement with calls is run if no body is put into it: what a body calls may be out of reach in the place of the call,
-/// but not in the body.
-fn called_directly(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Routine>> {
-    let Some(own) = ctx.analysis.and_then(|analysis| analysis.without_bodies()) else { return Ok(None) };
-    rewrite::routine::plan(&Context { analysis: Some(&own), ..*ctx }, statement)
 }
 
 /// Is it a change with a sub-select in RETURNING?

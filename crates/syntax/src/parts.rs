@@ -1,9 +1,9 @@
 //! The parts that queries and changes of rows have in common.
 
 use pg_query::protobuf::{
-    self, AConst, AlterTableCmd, AlterTableStmt, BoolExprType, ColumnRef, CommonTableExpr, DefElem, FuncCall, List,
-    RangeFunction, RangeVar, ResTarget, ReturningClause, SelectStmt, SetOperation, SetToDefault, SortBy, TypeCast,
-    TypeName, WithClause, a_const,
+    self, AConst, AExpr, AExprKind, AlterTableCmd, AlterTableStmt, BoolExprType, ColumnRef, CommonTableExpr, DefElem,
+    FuncCall, List, MultiAssignRef, RangeFunction, RangeVar, ResTarget, ReturningClause, RowExpr, SelectStmt,
+    SetOperation, SetToDefault, SortBy, TypeCast, TypeName, WithClause, a_const,
 };
 use pg_query::{Node, NodeEnum};
 
@@ -322,4 +322,22 @@ pub fn sorts_arguments(call: &FuncCall) -> bool {
     let is_sorted = |argument: &Node| call.agg_order.iter().any(|item| sorts_by(item, argument));
     let is_constant = |argument: &Node| matches!(argument.node, Some(NodeEnum::AConst(_)));
     !call.agg_order.is_empty() && call.args.iter().all(|argument| is_constant(argument) || is_sorted(argument))
+}
+
+/// What SET gives a column; `None` for a part of what a sub-select gives.
+pub fn single_value(value: &Node) -> Option<Node> {
+    let Some(part) = value.get::<MultiAssignRef>() else { return Some(value.clone()) };
+    part.source.get::<RowExpr>()?.args.get(usize::try_from(part.colno - 1).ok()?).cloned()
+}
+
+/// Is there a WITH item of this name?
+pub fn is_item_of(with: Option<&WithClause>, name: &str) -> bool {
+    let items = with.into_iter().flat_map(|with| &with.ctes);
+    items.filter_map(|item| item.get::<CommonTableExpr>()).any(|item| item.ctename == name)
+}
+
+/// `a IN (b, c)` and its kin may not look at all of their parts.
+pub fn is_by_turns(e: &AExpr) -> bool {
+    use AExprKind::{AexprBetween, AexprBetweenSym, AexprIn, AexprNotBetween, AexprNotBetweenSym};
+    matches!(e.kind(), AexprIn | AexprBetween | AexprNotBetween | AexprBetweenSym | AexprNotBetweenSym)
 }

@@ -205,6 +205,7 @@ impl Runner {
             return Err(PgError::unsupported("a record without a type beside a function called for each row")
                 .hint("Cast it to a type, or give its fields one by one."));
         }
+        self.session().refuse_users_code_of(field.type_oid).await?;
         let of = self.find_type(field.type_oid, field.type_modifier).await?;
         Ok(of.name)
     }

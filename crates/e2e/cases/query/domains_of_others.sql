@@ -13,12 +13,21 @@ SELECT v, row_number() OVER (ORDER BY v) FROM d;
 
 ALTER FUNCTION is_small(int) OWNER TO e2e_domains;
 CREATE OR REPLACE FUNCTION is_small(int) RETURNS bool LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'called'; END $$;
+-- refused
 SELECT a.v, b.v FROM d a JOIN d b ON a.k = b.id ORDER BY 1;
+-- refused
 SELECT v, row_number() OVER (ORDER BY v) FROM d;
 -- refused
+SELECT count(x) FROM d x JOIN d b ON x.k = b.id;
+-- refused
 SELECT a, row_number() OVER (ORDER BY id) FROM d;
+-- refused
+CREATE TABLE kept AS SELECT v FROM d;
+-- refused
+CREATE MATERIALIZED VIEW kept AS SELECT id, a FROM d;
+CREATE TABLE kept AS SELECT id FROM d;
+DROP TABLE kept;
 -- Where they stay, and where others go.
-SELECT v FROM d ORDER BY v;
 SELECT v FROM d WHERE id = 3;
 SELECT p.k, p.id FROM plain p JOIN plain q ON p.k = q.k + 1 ORDER BY 1;
 SELECT a.id FROM d a JOIN d b ON a.k = b.id ORDER BY 1;

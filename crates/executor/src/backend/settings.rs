@@ -13,6 +13,10 @@ use pgerror::{PgError, SqlState};
 use crate::backend::isolation::Isolation;
 use crate::backend::isolation::SnapshotMode;
 
+/// The setting by which a backslash in a constant means itself, to the coordinator always. Backends have it from their start, whatever
+/// servers and roles are configured with.
+pub(crate) const CONFORMING_STRINGS: &str = "standard_conforming_strings";
+
 /// Takes a backend to the settings that it started with. RESET ALL leaves out who the session is; ALTER ROLE can set a role.
 const RESET: &str = "RESET SESSION AUTHORIZATION; RESET ROLE; RESET ALL";
 

@@ -131,7 +131,7 @@ impl Session {
             self.beside(keep).await?;
         } else {
             let sql = self.fill_all(inputs, final_sql, call).await?;
-            let made = TempAs { table: &table, columns, fields: &fields, sql: &sql, indexes: &[] };
+            let made = TempAs { table: &table, columns, fields: &fields, sql: &sql, indexes: &[], receives: false };
             self.links.link(place)?.temp = true;
             self.create_temp_as(place, &made, true, call).await?;
             self.drop_inputs(inputs).await?;

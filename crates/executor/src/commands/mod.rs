@@ -34,7 +34,6 @@ use crate::engine::output::Output;
 use crate::engine::run::Completion;
 use crate::session::Session;
 use crate::session::own_settings::STATEMENT_TIMEOUT;
-use crate::session::set::{CONFORMING_STRINGS, reads_constants_as_we_do};
 use crate::shared::catalog_load::number;
 
 /// No client may come in.
@@ -58,10 +57,6 @@ impl Session {
     /// Connects to the home node, which checks user and settings; gives the parameters a client is told at its start.
     pub async fn start(&mut self) -> Result<HashMap<String, String>> {
         self.acquire(self.home, Mode::Autocommit).await?;
-        // ALTER ROLE or a server's configuration may say otherwise.
-        if !self.home_parameters().is_none_or(|reported| reads_constants_as_we_do(&reported)) {
-            self.set(CONFORMING_STRINGS, &format!("SET {CONFORMING_STRINGS} = on")).await?;
-        }
         let parameters = self.home_parameters().unwrap_or_default();
         self.reported_at_start();
         let link = &self.links.link(self.home)?.link;

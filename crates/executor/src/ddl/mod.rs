@@ -208,6 +208,14 @@ impl Session {
     async fn follow_up(&mut self, ddl: &DdlPlan, tag: String) -> Result<Completion> {
         let Some(sql) = &ddl.follow_up else { return Ok(Completion::Tag(tag)) };
         let home = self.home;
+        let filled = match &ddl.fill {
+            Fill::Table => ddl.fills_by.as_deref().and_then(|into| into.strip_prefix("INSERT INTO ")),
+            Fill::MaterializedView(view) => Some(view.as_str()),
+            Fill::Column { .. } => None,
+        };
+        if let Some(table) = filled {
+            self.refuse_users_code_filling(table).await?;
+        }
         let mut columns = None;
         if let Fill::MaterializedView(view) = &ddl.fill {
             columns = self.call_on(home, &[OwnCall::about("open_matview", view, "")]).await?;

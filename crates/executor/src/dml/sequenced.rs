@@ -129,6 +129,7 @@ impl Session {
             fields: &described.columns,
             sql: &text,
             indexes: &[],
+            receives: false,
         };
         let sink = self.links.link(self.sink)?;
         (sink.temp, sink.gathered) = (true, true);

@@ -202,7 +202,14 @@ fn bytes_at_most(column: &Field) -> Option<usize> {
 }
 
 fn temp_as<'a>(exchange: &'a Exchange, sql: &'a str, fields: &'a [Field]) -> TempAs<'a> {
-    TempAs { table: &exchange.table, columns: exchange.columns.clone(), fields, sql, indexes: &exchange.indexes }
+    TempAs {
+        table: &exchange.table,
+        columns: exchange.columns.clone(),
+        fields,
+        sql,
+        indexes: &exchange.indexes,
+        receives: true,
+    }
 }
 
 /// The tables that the fragments read.

@@ -399,7 +399,7 @@ impl Session {
 
 fn temp_of<'a>(input: &'a Input, filled: &'a Filled, sql: &'a str) -> TempAs<'a> {
     let columns = names_if_twice(&filled.columns);
-    TempAs { table: &input.table, columns, fields: &filled.columns, sql, indexes: &input.indexes }
+    TempAs { table: &input.table, columns, fields: &filled.columns, sql, indexes: &input.indexes, receives: true }
 }
 
 /// A query may give several columns of one name, a table may not have them: the later ones get names of ours. Nobody refers

@@ -15,11 +15,12 @@ use pgerror::{PgError, Result};
 use pgproto::TransactionStatus;
 use planner::Statement;
 
+use crate::backend::settings::CONFORMING_STRINGS;
 use crate::backend::slot::Slot;
 use crate::block::Replay;
 use crate::session::Session;
 use crate::session::own_settings::{STATEMENT_TIMEOUT, own_setting_name};
-use crate::session::set::{CONFORMING_STRINGS, other_constants};
+use crate::session::set::other_constants;
 
 /// Whether the backend has what only this backend can have.
 const STATE: &str = "SELECT 's', NULL, NULL WHERE EXISTS (SELECT FROM pg_catalog.pg_depend \

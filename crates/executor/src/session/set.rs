@@ -11,13 +11,11 @@ use pgerror::{PgError, Result};
 use pgproto::TransactionStatus;
 
 use crate::backend::isolation::Isolation;
+use crate::backend::settings::CONFORMING_STRINGS;
 use crate::backend::slot::Slot;
 use crate::block::{Block, Mode, Replay};
 use crate::session::Session;
 use crate::session::own_settings::{self, STATEMENT_TIMEOUT};
-
-/// The setting by which a backslash in a constant means itself, to the coordinator always.
-pub(crate) const CONFORMING_STRINGS: &str = "standard_conforming_strings";
 
 const DATE_STYLE: &str = "DateStyle";
 
@@ -28,7 +26,11 @@ pub fn other_constants() -> PgError {
 
 /// Would this value of the setting, if it is any that is known, be such a reading?
 pub fn reads_constants_otherwise(name: &str, value: Option<&str>) -> bool {
-    let is_on = |value: &str| ["on", "true", "yes", "1"].iter().any(|on| value.eq_ignore_ascii_case(on));
+    let begins = |word: &str, value: &str| !value.is_empty() && word.starts_with(value);
+    let is_on = |value: &str| {
+        let value = value.to_ascii_lowercase();
+        ["on", "1"].contains(&value.as_str()) || begins("true", &value) || begins("yes", &value)
+    };
     name == CONFORMING_STRINGS && !value.is_some_and(is_on)
 }
 

@@ -8,8 +8,8 @@
 use std::collections::BTreeSet;
 
 use catalog::{Meaning, meaning};
-use pg_query::protobuf::{FuncCall, RangeVar, ResTarget, SelectStmt};
 use pg_query::NodeEnum;
+use pg_query::protobuf::{FuncCall, RangeVar, ResTarget, SelectStmt};
 use pgerror::Result;
 
 use crate::parse::Statement;

@@ -236,16 +236,11 @@ pub fn naming_temporary(query: &str, hidden: &[String]) -> Result<String> {
     tree::deparse_select(&whole)
 }
 
-fn is_item_of(with: Option<&WithClause>, name: &str) -> bool {
-    let items = with.into_iter().flat_map(|with| &with.ctes);
-    items.filter_map(|item| item.get::<CommonTableExpr>()).any(|item| item.ctename == name)
-}
-
 /// PostgreSQL writes a schema to those that a WITH item would hide.
 fn name_temporary(printed: &mut impl Walk, with: Option<&WithClause>, hidden: &[String]) -> Result<bool> {
     let (items, mut is_found) = (printed.with_names()?, false);
     // Outside of the scope of such an item the name means the table.
-    let is_scoped = |name: &String| items.contains(name) && !is_item_of(with, name);
+    let is_scoped = |name: &String| items.contains(name) && !tree::is_item_of(with, name);
     if hidden.iter().any(is_scoped) {
         return Err(PgError::unsupported(
             "a WITH clause of a sub-select, with the name of a temporary table that another hides,",

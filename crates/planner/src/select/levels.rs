@@ -88,7 +88,7 @@ pub(super) struct Level<'t> {
     pub parent: Option<usize>,
     pub tables: Vec<LevelTable<'t>>,
     /// Some item's columns are not known: a bare name may be one of them.
-    has_other_items: bool,
+    pub has_other_items: bool,
     /// FROM has an outer join.
     pub has_outer_join: bool,
     /// What every row fulfils; see [`shape::inner_conditions`].
@@ -388,11 +388,6 @@ impl<'t> Level<'t> {
             }
             Found::Nowhere | Found::Unknown => false,
         }
-    }
-
-    /// Is FROM one table and nothing else?
-    pub fn is_single_table(&self) -> bool {
-        self.tables.len() == 1 && !self.has_other_items
     }
 
     /// The column of a table that an expression shows as it is.

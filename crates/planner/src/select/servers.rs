@@ -27,5 +27,6 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Option<Plan> {
 /// Does a constant name an object that all nodes have? By its number each has another one.
 fn is_name_of_object(ctx: &Context<'_>, value: &Node) -> bool {
     let is_temporary = |name: &str| ctx.session.temp_relations.iter().any(|known| name.contains(known));
-    tree::named_object(value).is_some_and(|name| !is_temporary(name) && !name.contains("pg_temp"))
+    tree::named_object(value)
+        .is_some_and(|name| !is_temporary(name) && !["pg_temp", "pg_toast"].iter().any(|own| name.contains(own)))
 }

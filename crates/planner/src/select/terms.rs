@@ -109,7 +109,7 @@ fn resolve_bare(leaves: &[Leaf], scope: &Scope, name: &str) -> Result<Option<Ter
 pub(crate) struct Equalities {
     parent: BTreeMap<Term, Term>,
     constants: Vec<(Term, Constant)>,
-    lists: Vec<(Term, Vec<Constant>)>,
+    pub lists: Vec<(Term, Vec<Constant>)>,
 }
 
 impl Equalities {
@@ -137,11 +137,6 @@ impl Equalities {
     /// Adds `a = constant`.
     pub fn pin(&mut self, a: Term, constant: Constant) {
         self.constants.push((a, constant));
-    }
-
-    /// Adds `a IN (constants)`.
-    pub fn pin_list(&mut self, a: Term, list: Vec<Constant>) {
-        self.lists.push((a, list));
     }
 
     /// Constants a term is equal to.

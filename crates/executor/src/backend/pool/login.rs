@@ -174,7 +174,7 @@ pub(super) fn login_sql(user: &str) -> String {
 }
 
 /// The values behind a session's own.
-pub(crate) const DEFAULTS: &str = "SELECT name, reset_val FROM pg_catalog.pg_settings \
+pub(crate) const DEFAULTS: &str = "SELECT pg_catalog.lower(name), reset_val FROM pg_catalog.pg_settings \
      WHERE context OPERATOR(pg_catalog.=) ANY (ARRAY['user', 'superuser'])";
 
 #[cfg(test)]

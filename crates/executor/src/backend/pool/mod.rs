@@ -32,7 +32,7 @@ use crate::backend::isolation::Isolation;
 use crate::backend::own_statements::Own;
 use crate::backend::pool::login::{Login, SERVICE};
 use crate::backend::pool::sequence_values::{Drawn, DrawnHere};
-use crate::backend::settings::{Placeholders, Settings, duration};
+use crate::backend::settings::{CONFORMING_STRINGS, Placeholders, Settings, duration};
 
 /// Longest wait for a free connection to a node.
 const CHECKOUT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -369,7 +369,7 @@ impl Pool {
         let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
         let parameters = match login.stamp == SERVICE {
             true => txn::own_parameters("loxo"),
-            false => [("application_name", "loxo"), txn::LIVELY].map(owned).to_vec(),
+            false => [("application_name", "loxo"), (CONFORMING_STRINGS, "on"), txn::LIVELY].map(owned).to_vec(),
         };
         let options = ConnectOptions {
             host: address.host.clone(),

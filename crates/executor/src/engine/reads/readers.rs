@@ -281,6 +281,7 @@ impl Session {
                 fields: &filled.columns,
                 sql: &local_copy.sql,
                 indexes: &local_copy.indexes,
+                receives: true,
             };
             let started =
                 self.start_temp_as(&exchange_plan.nodes, &made, None, call).await.map_err(without_position)?;

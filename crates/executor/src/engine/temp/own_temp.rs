@@ -34,7 +34,6 @@ use crate::backend::request::frame_bodies;
 use crate::backend::slot::{Slot, slots};
 use crate::backend::type_ids::is_storable;
 use crate::block::Mode;
-use crate::engine::temp::users_code::Based;
 use crate::session::Session;
 use crate::session::temp_names::MAY_MAKE_TEMPORARY;
 
@@ -48,6 +47,8 @@ pub(crate) struct TempAs<'a> {
     pub(crate) fields: &'a [Field],
     pub(crate) sql: &'a str,
     pub(crate) indexes: &'a [Index],
+    /// Rows of other nodes come into it.
+    pub(crate) receives: bool,
 }
 
 /// What a table needs to know of a column of a query.
@@ -58,13 +59,7 @@ struct Shape {
     collation: u32,
 }
 
-impl<'a> TempAs<'a> {
-    /// With other columns, if there are some.
-    fn based(&self, based: Option<&'a Based>) -> Self {
-        let (columns, sql) = based.map_or((&self.columns, self.sql), |based| (&based.columns, &*based.sql));
-        Self { columns: columns.clone(), sql, ..*self }
-    }
-
+impl TempAs<'_> {
     fn create_sql(&self, with_rows: bool) -> String {
         let names: Vec<String> = self.columns.iter().map(|name| quote_identifier(name)).collect();
         let list = if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) };
@@ -237,7 +232,7 @@ impl Session {
             return self.create_temp(home, table, definitions).await;
         }
         let fields = self.describe_on(home, shape).await?.unwrap_or_default();
-        let made = TempAs { table, columns: Vec::new(), fields: &fields, sql: shape, indexes: &[] };
+        let made = TempAs { table, columns: Vec::new(), fields: &fields, sql: shape, indexes: &[], receives: true };
         self.create_temp_as(home, &made, false, &Call::simple()).await.map(drop)
     }
 
@@ -268,8 +263,7 @@ impl Session {
             return Err(PgError::unsupported("a query that moves records without a type between datanodes")
                 .hint("Cast ROW(…) to a type, or give its fields one by one."));
         }
-        let based = self.without_users_code(*first, made, call).await?;
-        let made = &made.based(based.as_ref());
+        self.refuse_users_code_in(*first, made, call).await?;
         if self.makes_temp(*first).await? {
             for node in &nodes {
                 self.start_on(&[*node], &made.create_sql(filled == Some(*node)), call)?;
@@ -297,13 +291,8 @@ impl Session {
         Ok(())
     }
 
-    /// The types of a table's columns on the node. Are they domains?
-    pub(super) async fn types_in_temp(
-        &mut self,
-        slot: Slot,
-        made: &TempAs<'_>,
-        call: &Call,
-    ) -> Result<Vec<(Oid, bool)>> {
+    /// The types of a table's columns on the node; domains are not taken for what they are over.
+    pub(super) async fn types_in_temp(&mut self, slot: Slot, made: &TempAs<'_>, call: &Call) -> Result<Vec<Oid>> {
         let call = Call { one_off: true, ..call.with_formats(Vec::new()) };
         let rows = match made.fields.is_empty() {
             true => Vec::new(),
@@ -311,8 +300,7 @@ impl Session {
         };
         let type_of = |told: &Option<Bytes>| {
             let told = String::from_utf8_lossy(told.as_deref().unwrap_or_default());
-            let mut words = told.split(' ');
-            Some((words.next()?.parse().ok()?, words.next()? == "d"))
+            told.split(' ').next().and_then(|oid| oid.parse().ok())
         };
         rows.iter().flatten().map(|told| type_of(told).ok_or_else(not_told)).collect()
     }
@@ -325,8 +313,7 @@ impl Session {
         made: &TempAs<'_>,
         call: &Call,
     ) -> Result<()> {
-        let based = self.without_users_code(reader, made, call).await?;
-        let made = &made.based(based.as_ref());
+        self.refuse_users_code_in(reader, made, call).await?;
         let call = Call { one_off: true, ..call.with_formats(Vec::new()) };
         let row = self.one_row_on(&[reader], &made.shape_sql(), &call).await?.pop().unwrap_or_default();
         self.call_on(slot, &[made.make_call(&made.shapes(&row)?)]).await.map(drop)
@@ -392,7 +379,7 @@ mod tests {
     fn shapes(told: &[&str]) -> Result<OwnCall> {
         let fields = [field("a", 9), field("b\u{e4}", 9)];
         let sql = "SELECT a, b\u{e4} FROM t";
-        let made = TempAs { table: "loxo_g1", columns: Vec::new(), fields: &fields, sql, indexes: &[] };
+        let made = TempAs { table: "loxo_g1", columns: Vec::new(), fields: &fields, sql, indexes: &[], receives: true };
         let row: Vec<Option<Bytes>> = told.iter().map(|value| Some(Bytes::copy_from_slice(value.as_bytes()))).collect();
         made.shapes(&row).map(|shapes| made.make_call(&shapes))
     }

@@ -2,93 +2,74 @@
 //!
 //! A type's receive function evaluates the CHECKs of a domain, with the rights of whoever runs the statement. On one PostgreSQL a
 //! SELECT calls none of them. So if such a CHECK calls what could use those rights (what a role has written that is neither a superuser
-//! nor the one who runs the statement), the values arrive as those of the type that the domain is over.
+//! nor the one who runs the statement), values of the domain are not sent on.
 
-use catalog::{FIRST_USER_OID, Oid, Relation};
+use catalog::{FIRST_USER_OID, Oid, Relation, quote_literal};
 use pgerror::{PgError, Result};
-use pgproto::backend::Field;
 
 use crate::backend::call::Call;
 use crate::backend::slot::Slot;
 use crate::engine::temp::own_temp::TempAs;
 use crate::session::Session;
-use crate::shared::catalog_load::text;
-
-/// A table's columns, and their query, in which domains are taken for what they are over.
-pub(super) struct Based {
-    pub(super) columns: Vec<String>,
-    pub(super) sql: String,
-}
+use crate::shared::catalog_load::{number, text};
 
 impl Session {
-    /// How such a table has to be made for rows of other nodes; `None`: as it is.
+    /// To be asked before rows of other nodes come into such a table.
     ///
     /// # Errors
-    /// 0A000 with a function that would be called all the same, for the elements of an array or the fields of a row.
-    pub(super) async fn without_users_code(
-        &mut self,
-        slot: Slot,
-        made: &TempAs<'_>,
-        call: &Call,
-    ) -> Result<Option<Based>> {
-        // With few exceptions domains ask nothing but functions of PostgreSQL's own that do no more than look.
-        if !self.catalog().await?.catalog.user_types().any(|of| of.calls_more) {
-            return Ok(None);
+    /// 0A000 with the first such function.
+    pub(super) async fn refuse_users_code_in(&mut self, slot: Slot, made: &TempAs<'_>, call: &Call) -> Result<()> {
+        if !made.receives || !self.has_domain_that_calls().await? {
+            return Ok(());
         }
         let types = self.types_in_temp(slot, made, call).await?;
-        let all: Vec<Oid> = types.iter().map(|(oid, _)| *oid).collect();
-        if self.users_code_of(slot, &all).await?.is_none() {
-            return Ok(None);
-        }
-        // What PostgreSQL describes is the type under a domain.
-        let below = types.iter().zip(made.fields).map(|((oid, is_domain), field)| match is_domain {
-            true if field.type_oid < FIRST_USER_OID => field.type_oid,
-            _ => *oid,
-        });
-        let below: Vec<Oid> = below.collect();
-        match self.users_code_of(slot, &below).await? {
-            Some(error) => Err(error),
-            None => self.based(slot, made, &all, &below).await.map(Some),
-        }
+        self.refuse_users_code_at(slot, &types).await
     }
 
-    async fn based(&mut self, slot: Slot, made: &TempAs<'_>, all: &[Oid], below: &[Oid]) -> Result<Based> {
-        let oids: Vec<String> = below.iter().map(Oid::to_string).collect();
-        let names = format!(
-            "SELECT pg_catalog.format_type(t.oid, -1) FROM pg_catalog.unnest('{{{}}}'::pg_catalog.oid[]) \
-             WITH ORDINALITY AS t (oid, place) ORDER BY t.place",
-            oids.join(",")
+    /// The same before a statement that makes a table, named as in SQL, fills it: CREATE TABLE AS evaluates no CHECK either.
+    pub(crate) async fn refuse_users_code_filling(&mut self, table: &str) -> Result<()> {
+        if !self.has_domain_that_calls().await? {
+            return Ok(());
+        }
+        let home = self.home;
+        let columns = format!(
+            "SELECT a.atttypid FROM pg_catalog.pg_attribute AS a \
+             WHERE a.attrelid = to_regclass({}) AND a.attnum > 0 AND NOT a.attisdropped",
+            quote_literal(table)
         );
-        let mut shown = Vec::with_capacity(below.len());
-        for (at, row) in self.rows_on(slot, &names).await?.iter().enumerate() {
-            shown.push(match all[at] == below[at] {
-                true => format!("c{at}"),
-                false => format!("CAST(c{at} AS {})", text(row, 0)?),
-            });
-        }
-        let inner: Vec<String> = (0..below.len()).map(|at| format!("c{at}")).collect();
-        let name = |field: &Field| String::from_utf8(field.name.to_vec());
-        let columns = match made.columns.is_empty() {
-            true => made.fields.iter().map(name).collect::<Result<_, _>>(),
-            false => Ok(made.columns.clone()),
-        };
-        let columns = columns.map_err(|_| PgError::unsupported("a column's name beyond UTF-8 beside a domain"))?;
-        let sql = format!("SELECT {} FROM ({}) AS loxo_based ({})", shown.join(", "), made.sql, inner.join(", "));
-        Ok(Based { columns, sql })
+        let rows = self.rows_on(home, &planner::own_text(&columns)?).await?;
+        let types: Vec<Oid> = rows.iter().map(|row| number(row, 0)).collect::<Result<_>>()?;
+        self.refuse_users_code_at(home.into(), &types).await
     }
 
-    /// The error for a statement that would call such a function when values of these types arrive.
-    async fn users_code_of(&mut self, slot: Slot, types: &[Oid]) -> Result<Option<PgError>> {
+    /// The same before texts are taken for values of a type, an id of the home node.
+    ///
+    /// # Errors
+    /// As above.
+    pub async fn refuse_users_code_of(&mut self, of: Oid) -> Result<()> {
+        match self.has_domain_that_calls().await? {
+            true => self.refuse_users_code_at(self.home.into(), &[of]).await,
+            false => Ok(()),
+        }
+    }
+
+    /// With few exceptions domains ask nothing but functions of PostgreSQL's own that do no more than look.
+    async fn has_domain_that_calls(&mut self) -> Result<bool> {
+        Ok(self.catalog().await?.catalog.user_types().any(|of| of.calls_more))
+    }
+
+    async fn refuse_users_code_at(&mut self, slot: Slot, types: &[Oid]) -> Result<()> {
+        if types.iter().all(|of| *of < FIRST_USER_OID) {
+            return Ok(());
+        }
         let rows = self.rows_on(slot, &planner::own_text(&functions_sql(&[], types))?).await?;
-        let Some(row) = rows.first() else { return Ok(None) };
+        let Some(row) = rows.first() else { return Ok(()) };
         let (function, role, is_own) = (text(row, 0)?, text(row, 1)?, text(row, 2)? == "t");
         let function = if is_own { format!("function {function}") } else { function.to_owned() };
-        let what = format!("{function} of role \"{role}\", which a domain calls whose values go to another datanode,");
-        Ok(Some(
-            PgError::unsupported(what).hint(
-                "It would run with your rights. Have a superuser own the domain and the function, if they are to be trusted.",
-            ),
+        Err(PgError::unsupported(format!(
+            "{function} of role \"{role}\", which a domain calls whose values would be made anew,"
         ))
+        .hint("It would run with your rights. Have a superuser own the domain and the function, if they are to be trusted."))
     }
 }
 

@@ -33,7 +33,7 @@ use body::{Routine, first_row};
 use crate::context::{Context, Named};
 use crate::facts::{clock, functions};
 use crate::parse::Statement;
-use crate::rewrite::per_row::change_rows;
+use crate::rewrite::per_row::{sees_changes, writers};
 use crate::select::shape::{self, gives_set};
 use crate::tree::{self, Ask, Get, Ref, Syntax, Walk};
 use crate::views;
@@ -48,9 +48,9 @@ pub(crate) fn inline(ctx: &Context<'_>, statement: &Statement, opens_views: bool
         return Ok(None);
     }
     let called: Vec<&Function> = original.calls()?.into_iter().flat_map(|call| ctx.user_functions(call)).collect();
-    let is_query = matches!(original, NodeEnum::SelectStmt(_)) && !crate::with::changes_rows(statement);
-    let changes = !is_query || change_rows(ctx, &called)?;
-    let mut inliner = Inliner { ctx, changes, opens_views, count: 0, made: HashMap::new() };
+    let changes = !matches!(original, NodeEnum::SelectStmt(_)) || crate::with::changes_rows(statement);
+    let writers = writers(ctx, called)?;
+    let mut inliner = Inliner { ctx, changes, writers, opens_views, count: 0, made: HashMap::new() };
     let mut tree = original.clone();
     let mut leaves_out = false;
     for _ in 0..DEPTH_MAX {
@@ -106,8 +106,10 @@ pub(crate) fn function<'a>(ctx: &Context<'a>, call: &FuncCall) -> Result<Option<
 
 struct Inliner<'a> {
     ctx: &'a Context<'a>,
-    /// The statement changes rows, or calls what does.
+    /// The statement changes rows.
     changes: bool,
+    /// What it calls that does.
+    writers: Vec<&'a Function>,
     opens_views: bool,
     count: usize,
     /// What calls have become, by their texts: the same call in GROUP BY and in the select list must stay the same.
@@ -139,7 +141,9 @@ impl Inliner<'_> {
             && !call.func_variadic;
         let Some(function) = function(self.ctx, call)?.filter(|_| plain) else { return Ok(None) };
         if function.volatility == 'v'
-            && (self.changes || functions::function_facts(self.ctx, function)?.differs_each_time())
+            && (self.changes
+                || sees_changes(self.ctx, &self.writers, function)
+                || functions::function_facts(self.ctx, function)?.differs_each_time())
         {
             return Ok(None);
         }

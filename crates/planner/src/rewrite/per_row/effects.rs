@@ -8,7 +8,7 @@ use pg_query::protobuf::RangeVar;
 use pgerror::Result;
 
 use crate::context::{Context, Named};
-use crate::facts::{code::changes_rows, functions::function_facts, used};
+use crate::facts::{code::changes_rows, used};
 use crate::parse::bodies::statements_of;
 use crate::tree::{self, Ask, Walk};
 
@@ -22,16 +22,33 @@ pub(crate) fn may_touch(ctx: &Context<'_>, functions: &[&Function], name: &Range
     Ok(volatile.any(|function| used::function_may_use(function, &relation, ctx.catalog)))
 }
 
-/// May one of the functions change a table that is read here? PostgreSQL reads a statement's tables as they were before its calls, and
-/// what VOLATILE functions read as it is at their turn.
+/// Those of the functions that change rows.
+pub(crate) fn writers<'f>(ctx: &Context<'_>, mut functions: Vec<&'f Function>) -> Result<Vec<&'f Function>> {
+    let mut fails = Ok(());
+    functions.retain(|one| {
+        change_rows(ctx, &[one]).unwrap_or_else(|error| std::mem::replace(&mut fails, Err(error)).is_ok())
+    });
+    fails.map(|()| functions)
+}
+
+/// May the function see what the others change? What a VOLATILE one reads is as it is at its turn.
+pub(crate) fn sees_changes(ctx: &Context<'_>, writers: &[&Function], reader: &Function) -> bool {
+    let uses = |function: &Function, table| used::function_may_use(function, table, ctx.catalog);
+    let meet = |table| uses(reader, table) && writers.iter().any(|writer| uses(writer, table));
+    reader.volatility == 'v' && !writers.is_empty() && ctx.catalog.relations().any(|table| meet(table))
+}
+
+/// May one of the functions change a table that is read here, by its name or by another function?
 pub(crate) fn change_what_is_read(ctx: &Context<'_>, functions: &[&Function], tree: &impl Walk) -> Result<bool> {
+    let writers = writers(ctx, functions.to_vec())?;
+    let meets = |call| Ok(ctx.user_functions(call).into_iter().any(|reader| sees_changes(ctx, &writers, reader)));
+    Ok(change_tables_read(ctx, functions, tree)? || crate::try_any(tree.calls()?, meets)?)
+}
+
+/// May one of the functions change a table that is named here? PostgreSQL reads a statement's tables as they were before its calls.
+pub(crate) fn change_tables_read(ctx: &Context<'_>, functions: &[&Function], tree: &impl Walk) -> Result<bool> {
     if !change_rows(ctx, functions)? {
         return Ok(false);
-    }
-    let may_read =
-        |function: &Function| Ok(function.volatility == 'v' && function_facts(ctx, function)?.reads.is_some());
-    if crate::try_any(tree.calls()?, |call| crate::try_any(ctx.user_functions(call), may_read))? {
-        return Ok(true);
     }
     crate::try_any(tree.tables()?, |name| {
         // Other bare names are WITH items, or catalogs.
@@ -41,7 +58,7 @@ pub(crate) fn change_what_is_read(ctx: &Context<'_>, functions: &[&Function], tr
 }
 
 /// Do the functions, or those that they call, change rows? What only shows when a body runs is not known.
-pub(crate) fn change_rows(ctx: &Context<'_>, functions: &[&Function]) -> Result<bool> {
+pub(super) fn change_rows(ctx: &Context<'_>, functions: &[&Function]) -> Result<bool> {
     let only_reads =
         |statement: &NodeEnum| -> Result<bool> { Ok(!tree::is_about_rows(statement) || !changes_rows(statement)?) };
     every_statement(ctx, functions, true, only_reads).map(|only_reads| !only_reads)

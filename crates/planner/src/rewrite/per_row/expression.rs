@@ -4,8 +4,8 @@
 //! columns in it are, and the rest of it where the expression is.
 
 use pg_query::protobuf::{
-    self, AExprKind, AIndices, AIndirection, BoolExprType, BoolTestType, CaseExpr, CaseWhen, ColumnRef, FuncCall,
-    NullTestType, SelectStmt, SubLinkType,
+    self, AIndices, AIndirection, BoolExprType, BoolTestType, CaseExpr, CaseWhen, ColumnRef, FuncCall, NullTestType,
+    SelectStmt, SubLinkType,
 };
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
@@ -47,7 +47,7 @@ impl Draft<'_> {
             NodeEnum::CaseExpr(case) => self.case(case, place)?,
             NodeEnum::CoalesceExpr(coalesce) => self.coalesce(coalesce, place)?,
             NodeEnum::FuncCall(call) if call.over.is_some() || shape::is_aggregate(self.ctx, call) => self.fail(node),
-            NodeEnum::AExpr(e) if is_by_turns(e) => self.fail(node),
+            NodeEnum::AExpr(e) if tree::is_by_turns(e) => self.fail(node),
             NodeEnum::SubLink(link) => self.sub_select(link, place)?,
             NodeEnum::FuncCall(_)
             | NodeEnum::AExpr(_)
@@ -287,12 +287,6 @@ pub(super) fn and_then(first: Option<Node>, second: Node) -> Node {
 /// Is all of the sub-select wanted?
 fn is_value(link: &protobuf::SubLink) -> bool {
     matches!(link.sub_link_type(), SubLinkType::ExprSublink | SubLinkType::ArraySublink)
-}
-
-/// `a IN (b, c)` and its kin may not look at all of their parts.
-fn is_by_turns(e: &protobuf::AExpr) -> bool {
-    use AExprKind::{AexprBetween, AexprBetweenSym, AexprIn, AexprNotBetween, AexprNotBetweenSym};
-    matches!(e.kind(), AexprIn | AexprBetween | AexprNotBetween | AexprBetweenSym | AexprNotBetweenSym)
 }
 
 /// Nothing that has to be computed with the rows.

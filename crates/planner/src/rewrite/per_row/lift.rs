@@ -12,7 +12,7 @@ use crate::rewrite::lifted;
 use crate::select::names::is_closed;
 use crate::tree::{self, Ask, Get, Walk};
 
-use super::effects::{change_rows, change_what_is_read, may_touch};
+use super::effects::{change_rows, change_tables_read, change_what_is_read, may_touch};
 use super::slots::Draft;
 
 /// `None` if there is no such sub-select, or one that refers to the query around it.
@@ -128,7 +128,7 @@ impl Lift<'_> {
             let called = self.draft.functions_in(part)?;
             let mut meets = change_what_is_read(self.draft.ctx, &called, rest)?;
             for (_, other) in self.parts.iter().enumerate().filter(|(other, _)| *other != at) {
-                meets |= change_what_is_read(self.draft.ctx, &called, other)?;
+                meets |= change_tables_read(self.draft.ctx, &called, other)?;
             }
             if meets {
                 return Ok(true);

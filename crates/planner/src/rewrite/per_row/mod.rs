@@ -40,7 +40,7 @@ use crate::plan::{Plan, Routine};
 use crate::tree::{self, Get, Syntax};
 use slots::Draft;
 
-pub(crate) use effects::{change_rows, change_what_is_read, may_touch, read_only};
+pub(crate) use effects::{change_what_is_read, may_touch, read_only, sees_changes, writers};
 pub(crate) use returning::sub_selects;
 
 /// An INSERT whose rows are all made before the first is stored, though a VOLATILE function may read the table: it is called row
@@ -124,7 +124,7 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Ro
     if called.is_empty() {
         return Ok(None);
     }
-    draft.changes_rows = change_rows(ctx, &called)?;
+    draft.writers = writers(ctx, called)?;
     if let NodeEnum::InsertStmt(insert) = tree
         && let Some(rows) = values::row_by_row(&draft, statement, insert)?
     {
@@ -156,7 +156,7 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Ro
 /// wanted; what is in WHERE is called before rows are sorted. Nor may they change what a sub-select reads.
 fn changes_too_much(draft: &Draft<'_>, tree: &NodeEnum, rest: &NodeEnum) -> Result<bool> {
     let once = draft.calls.iter().filter(|call| call.once).flat_map(|call| call.query.target_list.clone());
-    if change_what_is_read(draft.ctx, &draft.functions, &once.collect::<Vec<_>>())? {
+    if effects::change_tables_read(draft.ctx, &draft.functions, &once.collect::<Vec<_>>())? {
         return Ok(true);
     }
     let is_cut = query_of(rest).is_some_and(|query| query.limit_count.is_some());

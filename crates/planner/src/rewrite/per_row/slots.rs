@@ -7,7 +7,7 @@ use pg_query::protobuf::{ColumnRef, FuncCall, RangeFunction, RangeVar, SelectStm
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
-use super::effects::may_touch;
+use super::effects::{may_touch, sees_changes};
 use crate::context::{Context, Named};
 use crate::facts::functions;
 use crate::plan::{Enough, PerRow, RowCall};
@@ -85,8 +85,8 @@ pub(super) struct Draft<'a> {
     /// The table that an INSERT fills whose rows are made before they are stored: VOLATILE functions that may read it are called
     /// here too, each after the rows before it.
     pub filled: Option<RangeVar>,
-    /// Rows are changed by what is called, which VOLATILE functions see: those that read are called here too, each in its turn.
-    pub changes_rows: bool,
+    /// They change rows, which VOLATILE functions see: those that read them are called here too, each in its turn.
+    pub writers: Vec<&'a Function>,
     /// The tables that the rows come from, by their aliases, as types.
     pub tables: HashMap<String, String>,
     /// The functions that are called.
@@ -107,7 +107,7 @@ impl<'a> Draft<'a> {
             changes_first: false,
             one_by_one: false,
             filled: None,
-            changes_rows: false,
+            writers: Vec::new(),
             tables: HashMap::new(),
             functions: Vec::new(),
             fails: false,
@@ -282,7 +282,7 @@ impl<'a> Draft<'a> {
             let is_read = ["sql", "plpgsql"].contains(&function.language.as_str()) && function.kind == 'f';
             let sees_rows = match &self.filled {
                 Some(filled) => may_touch(self.ctx, &[function], filled)?,
-                None => self.changes_rows && function.volatility == 'v' && facts.reads.is_some(),
+                None => facts.reads.is_some() && sees_changes(self.ctx, &self.writers, function),
             };
             if is_read && (sees_rows || facts.refused.is_some()) {
                 return Ok(meant);

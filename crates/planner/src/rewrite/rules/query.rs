@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 
 use catalog::{Column, Generated, Relation, RuleEvent};
-use pg_query::protobuf::{
-    self, Alias, BoolTestType, InsertStmt, List, MultiAssignRef, RangeVar, ResTarget, RowExpr, SelectStmt,
-};
+use pg_query::protobuf::{self, Alias, BoolTestType, InsertStmt, List, RangeVar, ResTarget, SelectStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
@@ -329,15 +327,9 @@ fn inserted(relation: &Relation, insert: &InsertStmt) -> Result<Rows> {
 fn set_columns(targets: &[Node]) -> Vec<(String, Option<Node>)> {
     let column = |target: &ResTarget| {
         let value = target.val.as_deref().filter(|_| target.indirection.is_empty());
-        (target.name.clone(), value.and_then(single_value))
+        (target.name.clone(), value.and_then(tree::single_value))
     };
     targets.iter().filter_map(|target| target.get()).map(column).collect()
-}
-
-/// `None` for a part of what a sub-select gives.
-fn single_value(value: &Node) -> Option<Node> {
-    let Some(part) = value.get::<MultiAssignRef>() else { return Some(value.clone()) };
-    part.source.get::<RowExpr>()?.args.get(usize::try_from(part.colno - 1).ok()?).cloned()
 }
 
 fn inner(node: &Node) -> Result<&NodeEnum> {

@@ -247,7 +247,7 @@ fn add_condition(select: &mut SelectStmt, condition: Node) {
 fn counts_once(search: &Search<'_>, unit: &Unit, levels: &[Level<'_>]) -> bool {
     let level = &levels[unit.level];
     let is_comparable = |column: &Column| search.key(column).is_some();
-    level.counts_once && level.is_single_table() && unit.columns.iter().all(is_comparable)
+    level.counts_once && level.tables.len() == 1 && !level.has_other_items && unit.columns.iter().all(is_comparable)
 }
 
 /// Columns by which a correlated sub-select looks rows up, for an index.

@@ -108,7 +108,7 @@ impl Analyzer<'_> {
         if let Some((left, items)) = terms::in_list(condition) {
             let values: Option<Vec<Constant>> = items.iter().map(constant).collect();
             if let (Some(term), Some(values)) = (self.term(left, scope, env), values) {
-                equal.pin_list(term, values);
+                equal.lists.push((term, values));
             }
         }
     }
