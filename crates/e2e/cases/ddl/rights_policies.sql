@@ -23,10 +23,12 @@ INSERT INTO vr (i, w) SELECT 1, 'y';
 INSERT INTO vr (i, w) SELECT k + 10, 'y' FROM src;
 INSERT INTO vr (i, w) SELECT k, 'y' FROM src;
 INSERT INTO vr (i, w) VALUES ((SELECT count(*) FROM src) + 20, 'z');
+-- refused: v2
 INSERT INTO vr (i, w) VALUES ((SELECT count(*) FROM src), 'z');
 INSERT INTO above SELECT k + 10, 'o' FROM src;
 INSERT INTO above SELECT k, 'o' FROM src;
 INSERT INTO vr (i, w) VALUES (12, 'c');
+-- refused: v2 | v4
 INSERT INTO vr (i, w) VALUES (4, 'c');
 WITH made AS (SELECT k + 1 AS k FROM src) INSERT INTO vr (i, w) SELECT k, 'w' FROM made;
 RESET SESSION AUTHORIZATION;

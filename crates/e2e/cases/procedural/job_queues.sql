@@ -51,14 +51,10 @@ CREATE FUNCTION send(name text, rank text) RETURNS int LANGUAGE plpgsql AS $$
 BEGIN RETURN send(name, rank::int + 100); END $$;
 CREATE FUNCTION send(name text) RETURNS SETOF int LANGUAGE sql AS $$ SELECT * FROM send(name, '20') $$;
 SELECT send('j', 10) > 0;
--- refused
 SELECT send('k', '11'::text) > 0;
--- refused
 SELECT count(*) FROM send('l');
--- refused
 SELECT send('m', 12) > 0, send('n', '13'::text) > 0;
 SELECT send(n::text, n) > 0 FROM told WHERE n > 40;
--- refused
 DO $$ BEGIN PERFORM send('o', '14'::text); PERFORM send('p'); END $$;
 
 -- A call in a sub-select of COALESCE.

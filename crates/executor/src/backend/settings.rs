@@ -1,7 +1,7 @@
 //! A session's settings, replayed on every datanode backend that comes to work for it.
 
-use std::collections::BTreeSet;
 use std::collections::hash_map::DefaultHasher;
+use std::collections::{BTreeSet, HashMap};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -311,6 +311,43 @@ pub struct Scope {
 pub fn refused_in_definer(name: &str) -> Option<PgError> {
     let message = || format!("cannot set parameter \"{name}\" within security-definer function");
     is_who(name).then(|| PgError::new(SqlState::INSUFFICIENT_PRIVILEGE, message()))
+}
+
+/// So many states of the settings are kept.
+const STATES_MAX: usize = 64;
+
+/// Values by name, as ParameterStatus tells them.
+pub type Parameters = Arc<HashMap<String, String>>;
+
+/// What backends report under states of the session's settings, the last one first used last.
+#[derive(Default)]
+pub(crate) struct Reported {
+    known: Vec<(u64, Parameters)>,
+    /// The state that the session was in when it was last asked for, and what holds there, if that is known.
+    pub(crate) now: (u64, Option<Parameters>),
+}
+
+impl Reported {
+    pub(crate) fn is_at(&self, state: u64) -> bool {
+        self.now.0 == state && self.now.1.is_some()
+    }
+
+    /// In this state from here on; `false` if nobody knows what holds in it.
+    pub(crate) fn goes_to(&mut self, state: u64) -> bool {
+        let known = self.known.iter().find(|(of, _)| *of == state).map(|(_, values)| values.clone());
+        let is_known = known.is_some();
+        self.now = (state, known);
+        is_known
+    }
+
+    pub(crate) fn keep(&mut self, state: u64, values: &HashMap<String, String>) {
+        self.known.retain(|(of, _)| *of != state);
+        if self.known.len() == STATES_MAX {
+            self.known.remove(0);
+        }
+        let same = self.known.iter().find(|(_, known)| **known == *values).map(|(_, known)| known.clone());
+        self.known.push((state, same.unwrap_or_else(|| Arc::new(values.clone()))));
+    }
 }
 
 #[cfg(test)]

@@ -103,7 +103,7 @@ pub struct Session {
     pub(crate) plain_text: Option<(u64, bool)>,
     pub(crate) scratch: crate::shared::templates::Scratch,
     /// What the client is to be told of its settings.
-    pub(crate) reported: crate::session::set::Reported,
+    pub(crate) reported: crate::backend::settings::Reported,
     /// What the present statement of the client's has come to.
     pub(crate) spent: crate::backend::statement_figures::Spent,
     /// The present statement's shape, or those of its kinds of rows, if they are to be learned.

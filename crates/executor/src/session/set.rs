@@ -4,14 +4,13 @@
 //! it said so. COMMIT, ROLLBACK and RESET lead back to such a state, so no node is asked what they have changed.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use catalog::quote_literal;
 use pgerror::{PgError, Result};
 use pgproto::TransactionStatus;
 
 use crate::backend::isolation::Isolation;
-use crate::backend::settings::CONFORMING_STRINGS;
+use crate::backend::settings::{CONFORMING_STRINGS, Parameters};
 use crate::backend::slot::Slot;
 use crate::block::{Block, Mode, Replay};
 use crate::session::Session;
@@ -37,43 +36,6 @@ pub fn reads_constants_otherwise(name: &str, value: Option<&str>) -> bool {
 /// Does the backend read them so that reports this?
 pub(crate) fn reads_constants_as_we_do(reported: &HashMap<String, String>) -> bool {
     reported.get(CONFORMING_STRINGS).is_none_or(|value| value == "on")
-}
-
-/// So many states of the settings are kept.
-const STATES_MAX: usize = 64;
-
-/// Values by name, as ParameterStatus tells them.
-pub type Parameters = Arc<HashMap<String, String>>;
-
-/// What backends report under states of the session's settings, the last one first used last.
-#[derive(Default)]
-pub(crate) struct Reported {
-    known: Vec<(u64, Parameters)>,
-    /// The state that the session was in when it was last asked for, and what holds there, if that is known.
-    now: (u64, Option<Parameters>),
-}
-
-impl Reported {
-    fn is_at(&self, state: u64) -> bool {
-        self.now.0 == state && self.now.1.is_some()
-    }
-
-    /// In this state from here on; `false` if nobody knows what holds in it.
-    fn goes_to(&mut self, state: u64) -> bool {
-        let known = self.known.iter().find(|(of, _)| *of == state).map(|(_, values)| values.clone());
-        let is_known = known.is_some();
-        self.now = (state, known);
-        is_known
-    }
-
-    fn keep(&mut self, state: u64, values: &HashMap<String, String>) {
-        self.known.retain(|(of, _)| *of != state);
-        if self.known.len() == STATES_MAX {
-            self.known.remove(0);
-        }
-        let same = self.known.iter().find(|(_, known)| **known == *values).map(|(_, known)| known.clone());
-        self.known.push((state, same.unwrap_or_else(|| Arc::new(values.clone()))));
-    }
 }
 
 impl Session {
