@@ -142,7 +142,7 @@ impl Session {
         let router = Router::new(spec)?;
 
         let destinations = destinations(&plan.route);
-        let sql = node_copy_sql(plan, options, binary, self.foreign_encoding().is_some());
+        let sql = node_copy_sql(plan, options, binary, self.encoding_of_links().is_some());
         let nodes: Vec<NodeId> = destinations.iter().flatten().copied().collect();
         if !nodes.contains(&self.home) {
             // What we asked it for may have queued a BEGIN, which no COPY takes along: unread, it would cost the link.

@@ -89,7 +89,7 @@ impl Session {
         let mut sql = format!(
             "COPY pg_temp.{}{} FROM STDIN {}",
             catalog::quote_identifier(&stage.table),
-            column_list(plan, self.foreign_encoding().is_some()),
+            column_list(plan, self.encoding_of_links().is_some()),
             all_options(options, statement)
         );
         if let Some(condition) = &plan.where_sql {

@@ -232,7 +232,8 @@ impl Session {
     ) -> Result<u64> {
         let binary = stage.columns.iter().all(|column| travels_in_binary(column.type_oid));
         self.open_stage(&stage.read_sql(), binary).await?;
-        let mut router = RowRouter::new(&stage.route, binary, self.links.number()).of_encoding(self.foreign_encoding());
+        let mut router =
+            RowRouter::new(&stage.route, binary, self.links.number()).of_encoding(self.encoding_of_links());
         let (mut total, mut fetched) = (0, 0);
         loop {
             let batch = self.fetch_batch(&mut router).await?;

@@ -292,7 +292,7 @@ impl Session {
             _ => &share.change.route,
         };
         self.open_stage(&share.change.read_sql(share.number, share.source), share.binary).await?;
-        let mut router = RowRouter::new(route, share.binary, self.links.number()).of_encoding(self.foreign_encoding());
+        let mut router = RowRouter::new(route, share.binary, self.links.number()).of_encoding(self.encoding_of_links());
         let mut total = 0;
         loop {
             let batch = self.fetch_batch(&mut router).await?;

@@ -92,7 +92,7 @@ impl Session {
             at_once: false,
             then: (!then.is_empty()).then_some((&exchange_plan.nodes, then)),
         };
-        let router = RowRouter::new(&exchange.route, binary, self.links.number()).of_encoding(self.foreign_encoding());
+        let router = RowRouter::new(&exchange.route, binary, self.links.number()).of_encoding(self.encoding_of_links());
         let mut links = self.links.take(&exchange_plan.nodes)?;
         let workers = links.iter_mut().map(|(slot, leased)| {
             let node = slot.node();

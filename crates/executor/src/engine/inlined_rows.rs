@@ -181,7 +181,7 @@ impl Session {
             rows += expected.rows * input.nodes.len() as f64;
             cost += expected.cost;
         }
-        rows <= self.few_rows() && cost <= planner::CHEAP && self.foreign_encoding().is_none()
+        rows <= self.few_rows() && cost <= planner::CHEAP && self.encoding_of_links().is_none()
     }
 
     /// Asks all nodes for all fragments, which they keep prepared if `keeps`; the home node also for the names of types that are not known.

@@ -3,6 +3,8 @@
 //! Datanodes convert what they are sent and what they send, as the session's client_encoding says. But a hash is of the
 //! bytes in the server, so rows that are routed on their way from node to node must not be converted.
 
+use std::collections::HashMap;
+
 use placement::KeyType;
 
 use pgerror::{PgError, Result};
@@ -11,18 +13,24 @@ use crate::backend::slot::Slot;
 use crate::session::Session;
 
 impl Session {
-    /// The client encoding, if texts have other bytes in it than in the servers. Here they cannot be read as they will be there.
+    /// The session's client encoding, if texts have other bytes in it than in the servers. Here they cannot be read as they will be there.
     pub fn foreign_encoding(&self) -> Option<String> {
-        let held = || self.links.iter().next().map(|(_, leased)| leased.link.connection.parameters());
-        // A node could not be asked what a function has set: any may hold.
-        let Some(parameters) = self.reported_now().or_else(held) else { return Some("unknown".to_owned()) };
-        let encoding = parameters.get("client_encoding")?;
-        is_foreign(encoding).then(|| encoding.clone())
+        match self.reported_now() {
+            Some(reported) => foreign(reported),
+            // A node could not be asked what a function has set: any may hold.
+            None if self.links.iter().next().is_none() => Some("unknown".to_owned()),
+            None => self.encoding_of_links(),
+        }
+    }
+
+    /// The encoding in which the nodes send and take texts now, if it is such a one. Some link must be held.
+    pub(crate) fn encoding_of_links(&self) -> Option<String> {
+        foreign(self.links.iter().next()?.1.link.connection.parameters())
     }
 
     /// From here on the nodes send and take texts as they are; gives what [`Session::end_plain_texts`] wants.
     pub(crate) async fn begin_plain_texts(&mut self, nodes: &[impl Copy + Into<Slot>]) -> Result<Option<String>> {
-        let encoding = self.foreign_encoding();
+        let encoding = self.encoding_of_links();
         if encoding.is_some() {
             self.run_on_all(nodes, "SET LOCAL client_encoding TO 'UTF8'").await?;
         }
@@ -43,6 +51,10 @@ impl Session {
             None => Ok(()),
         }
     }
+}
+
+fn foreign(parameters: &HashMap<String, String>) -> Option<String> {
+    parameters.get("client_encoding").filter(|encoding| is_foreign(encoding)).cloned()
 }
 
 /// Has this client encoding other bytes than the servers'?

@@ -354,7 +354,7 @@ impl Session {
         let mut ready = self.begin_exchange_plan(exchange_plan, call).await?;
         // The readers have temp tables of their own.
         let sink = std::mem::replace(&mut self.sink, self.home.into());
-        let router = RowRouter::new(route, binary, self.links.number()).of_encoding(self.foreign_encoding());
+        let router = RowRouter::new(route, binary, self.links.number()).of_encoding(self.encoding_of_links());
         let poured = self.pour_rows(exchange_plan, &mut ready, router, targets, copy, call).await;
         self.end_read(ready.read).await;
         self.sink = sink;
