@@ -208,13 +208,12 @@ impl Session {
     async fn follow_up(&mut self, ddl: &DdlPlan, tag: String) -> Result<Completion> {
         let Some(sql) = &ddl.follow_up else { return Ok(Completion::Tag(tag)) };
         let home = self.home;
-        let filled = match &ddl.fill {
-            Fill::Table => ddl.fills_by.as_deref().and_then(|into| into.strip_prefix("INSERT INTO ")),
-            Fill::MaterializedView(view) => Some(view.as_str()),
-            Fill::Column { .. } => None,
-        };
-        if let Some(table) = filled {
-            self.refuse_users_code_filling(table).await?;
+        match (&ddl.fill, &ddl.fills_by) {
+            (Fill::MaterializedView(view), _) => self.refuse_users_code_filling(view).await?,
+            (Fill::Table, Some(into)) => {
+                self.refuse_users_code_filling(into.trim_start_matches("INSERT INTO ")).await?
+            }
+            (Fill::Table, None) | (Fill::Column { .. }, _) => {}
         }
         let mut columns = None;
         if let Fill::MaterializedView(view) = &ddl.fill {

@@ -34,7 +34,7 @@ impl Session {
         let home = self.home;
         let columns = format!(
             "SELECT a.atttypid FROM pg_catalog.pg_attribute AS a \
-             WHERE a.attrelid = to_regclass({}) AND a.attnum > 0 AND NOT a.attisdropped",
+             WHERE a.attrelid = {}::regclass AND a.attnum > 0 AND NOT a.attisdropped",
             quote_literal(table)
         );
         let rows = self.rows_on(home, &planner::own_text(&columns)?).await?;

@@ -23,12 +23,12 @@ pub(crate) fn may_touch(ctx: &Context<'_>, functions: &[&Function], name: &Range
 }
 
 /// Those of the functions that change rows.
-pub(crate) fn writers<'f>(ctx: &Context<'_>, mut functions: Vec<&'f Function>) -> Result<Vec<&'f Function>> {
-    let mut fails = Ok(());
-    functions.retain(|one| {
-        change_rows(ctx, &[one]).unwrap_or_else(|error| std::mem::replace(&mut fails, Err(error)).is_ok())
-    });
-    fails.map(|()| functions)
+pub(crate) fn writers<'f>(ctx: &Context<'_>, functions: Vec<&'f Function>) -> Result<Vec<&'f Function>> {
+    let mut writers = Vec::new();
+    for function in functions {
+        writers.extend(change_rows(ctx, &[function])?.then_some(function));
+    }
+    Ok(writers)
 }
 
 /// May the function see what the others change? What a VOLATILE one reads is as it is at its turn.
