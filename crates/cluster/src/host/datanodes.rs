@@ -7,7 +7,7 @@ use pgproto::Encryption;
 
 use super::wanted::{Report, Server};
 use super::{Host, check_address_free, check_space, files, part};
-use crate::local::datanode::{self, Access};
+use crate::local::datanode::{self, Making};
 use crate::local::directory::{Directory, Kind};
 use crate::postgres::Installation;
 use crate::proc::{self, Signal};
@@ -62,8 +62,8 @@ impl Host<'_> {
         if is_new {
             // It was there when the hosts were looked at.
             let password = server.password.as_deref().ok_or_else(|| lost(directory, name))?;
-            let access = Access { hba: &hba, password: Some(password) };
-            let create = datanode::create(directory, name, &postgres, None, &access);
+            let making = Making { hba: &hba, password: Some(password), sync: true };
+            let create = datanode::create(directory, name, &postgres, None, &making);
             self.progress.step(&format!("creating {name}"), create).await?;
         }
         let changed = self.write_files(server, &hba)?;

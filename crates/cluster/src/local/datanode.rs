@@ -50,15 +50,22 @@ fn draft_dir(directory: &Directory, name: &str) -> std::path::PathBuf {
     directory.dir().join(format!("{name}.new"))
 }
 
-/// How a new server lets others in.
-pub(crate) struct Access<'a> {
+/// How a new server lets others in, and what it survives.
+pub(crate) struct Making<'a> {
     pub(crate) hba: &'a str,
     /// Of the superuser.
     pub(crate) password: Option<&'a str>,
+    /// The files are on the disk before it is used.
+    pub(crate) sync: bool,
 }
 
-/// As a local cluster's datanodes do.
-pub(crate) const LOCAL: Access<'_> = Access { hba: settings::HBA, password: None };
+impl Making<'_> {
+    /// A datanode of a local cluster. One that is to run without fsync needs no files that survive a power failure.
+    pub(crate) fn local(layout: &Layout) -> Self {
+        let sync = layout.local().set.get("fsync").is_none_or(|value| value != "off");
+        Self { hba: settings::HBA, password: None, sync }
+    }
+}
 
 /// Makes the data directory: initdb, access rules; all as the servers' OS user. Leaves nothing under the final name on failure.
 pub(crate) async fn create(
@@ -66,7 +73,7 @@ pub(crate) async fn create(
     name: &str,
     postgres: &Installation,
     user: Option<&OsUser>,
-    access: &Access<'_>,
+    making: &Making<'_>,
 ) -> Result<()> {
     discard_draft(directory, name).await?;
     let draft = draft_dir(directory, name);
@@ -74,7 +81,10 @@ pub(crate) async fn create(
     // One locale for all nodes, so that they sort alike whatever the environment says.
     initdb.args(["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8", "--no-instructions"]);
     initdb.arg("-D").arg(&draft).current_dir(directory.dir());
-    if let Some(password) = access.password {
+    if !making.sync {
+        initdb.arg("--no-sync");
+    }
+    if let Some(password) = making.password {
         // A file without a name: the password is on no command line and on no disk.
         initdb.arg("--pwfile=/dev/stdin").stdin(disk::unnamed_with(&format!("{password}\n"))?);
     }
@@ -82,7 +92,7 @@ pub(crate) async fn create(
         PgError::new(SqlState::IO_ERROR, format!("initdb of datanode {name} failed")).detail(text.trim().to_owned())
     };
     run(initdb).await?.map_err(|text| failed(&text))?;
-    disk::write(&draft.join("pg_hba.conf"), access.hba)?;
+    disk::write(&draft.join("pg_hba.conf"), making.hba)?;
     own(&draft.join("pg_hba.conf"), user)?;
     let data = directory.data_dir(name);
     std::fs::rename(&draft, &data).map_err(disk::context("rename", &draft))

@@ -254,7 +254,8 @@ impl Addition {
 
     async fn start_server(&self) -> Result<()> {
         let (layout, name, user) = (&self.layout, &self.new.name, self.user.as_ref());
-        let create = datanode::create(layout, name, &self.postgres, user, &datanode::LOCAL);
+        let making = datanode::Making::local(layout);
+        let create = datanode::create(layout, name, &self.postgres, user, &making);
         self.progress.step(&format!("creating {name}"), create).await?;
         let part = self.part();
         datanode::configure(layout, &part, user)?;

@@ -305,9 +305,9 @@ impl Run {
         for part in &missing {
             let (layout, postgres, user, name) =
                 (self.layout.clone(), self.postgres.clone(), self.user.clone(), part.name.clone());
-            tasks.spawn(
-                async move { datanode::create(&layout, &name, &postgres, user.as_ref(), &datanode::LOCAL).await },
-            );
+            tasks.spawn(async move {
+                datanode::create(&layout, &name, &postgres, user.as_ref(), &datanode::Making::local(&layout)).await
+            });
         }
         let label = format!("creating the datanodes in {}", self.layout.dir().display());
         self.progress.step(&label, all(tasks)).await?;
