@@ -175,6 +175,10 @@ impl Session {
             _ => self.writers(&nodes).await?,
         };
         let commit_point = self.commit_point(&nodes, &writers)?;
+        let (nodes, writers, commit_point) = match writers.len() > 1 && self.takes_no_decision() {
+            true => self.with_decider(nodes, writers).await?,
+            false => (nodes, writers, commit_point),
+        };
         let context = self.context.clone();
         let seal = context.seal().await?;
         // Nobody but a superuser may look at decisions.
@@ -251,6 +255,27 @@ impl Session {
             [one] => Ok(*one),
             _ => Err(PgError::unsupported("a transaction with temporary objects on several nodes")),
         }
+    }
+
+    /// May the nodes write no row any more? Some may have been written before, and ANALYZE and the like write even so.
+    fn takes_no_decision(&self) -> bool {
+        let is_own = self.block.as_ref().is_some_and(|block| block.is_own);
+        self.is_read_only() || is_own && self.settings().default_read_only()
+    }
+
+    /// The same participants with one more that may write, and decides.
+    async fn with_decider(&mut self, mut nodes: Vec<Slot>, mut writers: Writers) -> Result<(Vec<Slot>, Writers, Slot)> {
+        let decider = self.beside_home();
+        self.acquire(decider, Mode::Autocommit).await?;
+        let leased = self.links.link(decider)?;
+        leased.begun = true;
+        leased.link.connection.query(b"BEGIN READ WRITE");
+        leased.flush().await?;
+        leased.finish().await?;
+        self.links.cancel().set_in_transaction(decider, true);
+        nodes.push(decider);
+        writers.insert(decider, None);
+        Ok((nodes, writers, decider))
     }
 
     fn schema_has_changed(&self) -> bool {
