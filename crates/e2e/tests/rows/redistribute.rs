@@ -1,7 +1,7 @@
 //! `ALTER TABLE … DISTRIBUTE BY` and its kin on a table with rows: every row where it belongs, and nothing else changed.
 
 use testkit::Cluster;
-use testkit::wire::Client;
+use testkit::wire::{Client, CopyInput};
 
 const ROWS: usize = 500;
 
@@ -58,6 +58,7 @@ fn rows_move_and_the_table_stays_the_same() {
     let written = session.strings("INSERT INTO t (id, grp) VALUES (1000, 1) RETURNING v, twice, i").expect("a new row");
     assert_eq!(written, [["none*", "2000", "501"]], "trigger, generated column and identity are as before");
     assert_eq!(count(&mut session, "SELECT count(*) FROM pg_class WHERE relname LIKE 'loxo_copy%'"), 0);
+    each_node_tells_what_it_did(&mut session);
     partitions_move_too(&mut session, &mut nodes);
     what_is_no_table(&mut session);
 }
@@ -74,6 +75,21 @@ fn what_is_no_table(session: &mut Client) {
             assert_eq!(refused.code().as_str(), code, "{table} {clause}: {refused}");
         }
     }
+}
+
+/// With VERBOSE each datanode tells of its own part.
+fn each_node_tells_what_it_did(session: &mut Client) {
+    for sql in
+        ["VACUUM (VERBOSE) t", "ANALYZE VERBOSE t", "REINDEX (VERBOSE) TABLE t", "BEGIN; ANALYZE VERBOSE t; COMMIT"]
+    {
+        let told: Vec<String> = (session.simple_all(sql, CopyInput::default()).expect(sql).iter())
+            .flat_map(|answer| answer.notices.iter().map(|notice| notice.message().into_owned()))
+            .collect();
+        for name in ["dn1: ", "dn2: ", "dn3: "] {
+            assert!(told.iter().any(|text| text.starts_with(name)), "{sql}: nothing of {name}in {told:?}");
+        }
+    }
+    assert!(session.simple("VACUUM t").expect("an answer").notices.is_empty());
 }
 
 fn partitions_move_too(session: &mut Client, nodes: &mut [Client]) {

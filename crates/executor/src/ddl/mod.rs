@@ -13,6 +13,7 @@ mod judged_triggers;
 pub(crate) mod redistribute;
 mod shared_objects;
 mod unvalidated;
+mod verbose;
 
 use std::borrow::Cow;
 
@@ -150,7 +151,12 @@ impl Session {
             self.judge_stored(primary).await?;
         }
         let elsewhere = self.elsewhere(ddl, primary).await?;
-        self.run_on_all(&others, &elsewhere).await.map_err(from_other_node)?;
+        let is_run = ddl.kind == DdlKind::Maintenance
+            && !others.is_empty()
+            && self.run_heard(primary, &others, &elsewhere, true).await.map_err(from_other_node)?;
+        if !is_run {
+            self.run_on_all(&others, &elsewhere).await.map_err(from_other_node)?;
+        }
         for effect in &ddl.effects {
             self.apply_effect(effect, primary, &others).await?;
         }
@@ -285,16 +291,8 @@ impl Session {
         }
         let completion = self.run_only_on(primary, &ddl.node_sql).await?;
         if !others.is_empty() {
-            let mut nothing = Spool::default();
-            let mut output = Output::spool(&mut nothing);
             let elsewhere = self.elsewhere(ddl, primary).await?;
-            let rest = others.iter().map(|node| (*node, elsewhere.clone().into_owned())).collect();
-            let notices = self.take_notices();
-            let done = self.scatter(Mode::Autocommit, rest, &Call::default(), &mut output).await;
-            // The others' notices are the primary's once more.
-            self.take_notices();
-            self.notices = notices;
-            done.map_err(|error| {
+            self.run_on_others(primary, &others, &elsewhere).await.map_err(|error| {
                 error
                     .detail("The statement does not run in a transaction, and is done on other datanodes.")
                     .hint("Repeat it; what was to be made or dropped is there on some of them: DROP … IF EXISTS first.")
@@ -308,6 +306,22 @@ impl Session {
             .await?;
         }
         Ok(completion)
+    }
+
+    /// Each node for itself.
+    async fn run_on_others(&mut self, primary: NodeId, others: &[NodeId], sql: &str) -> Result<()> {
+        if self.run_heard(primary, others, sql, false).await? {
+            return Ok(());
+        }
+        let mut nothing = Spool::default();
+        let mut output = Output::spool(&mut nothing);
+        let parts = others.iter().map(|node| (*node, sql.to_owned())).collect();
+        let notices = self.take_notices();
+        let done = self.scatter(Mode::Autocommit, parts, &Call::default(), &mut output).await;
+        // The others' notices are the primary's once more.
+        self.take_notices();
+        self.notices = notices;
+        done.map(drop)
     }
 
     /// Node by node; what is done is undone if a later node cannot do it.
