@@ -226,20 +226,21 @@ impl Session {
             columns = self.call_on(home, &[OwnCall::about("open_matview", view, "")]).await?;
             self.run_on(home, &format!("TRUNCATE {view}")).await?;
         }
-        let unvalidated = match &ddl.fill {
-            Fill::Column { table, .. } => self.unvalidated(home, std::slice::from_ref(table), "c").await?,
+        let quiet = match &ddl.fill {
+            Fill::Column { table, .. } => self.quiet_while_filled(table).await?,
             _ => Vec::new(),
         };
-        for constraint in &unvalidated {
-            self.on_every_node(&constraint.off).await?;
+        for (node, off, _) in &quiet {
+            self.run_on(*node, off).await?;
+            self.schema_changed();
         }
         self.set_fills_table(true);
         let plan = self.plan_text(sql).await?;
         let mut nothing = Spool::default();
         let completion = Box::pin(self.run_plan(&plan, &Call::default(), &mut Output::spool(&mut nothing))).await?;
         self.set_fills_table(false);
-        for constraint in &unvalidated {
-            self.on_every_node(&constraint.on).await?;
+        for (node, _, on) in &quiet {
+            self.run_on(*node, on).await?;
         }
         if let Fill::Column { finish, .. } = &ddl.fill {
             let (primary, others) = split_primary(&ddl.nodes, home);
@@ -265,6 +266,21 @@ impl Session {
             }
             Completion::Empty => Completion::Empty,
         })
+    }
+
+    /// What would act on the rows of a table, or judge them, though a new column is all that is filled in: statements that switch it off,
+    /// and on again. A trigger's state differs from node to node.
+    async fn quiet_while_filled(&mut self, table: &String) -> Result<Vec<(NodeId, String, String)>> {
+        let constraints = self.unvalidated(self.home, std::slice::from_ref(table), "c").await?;
+        let mut quiet = Vec::new();
+        for node in self.context.nodes() {
+            quiet.extend(constraints.iter().map(|constraint| (node, constraint.off.clone(), constraint.on.clone())));
+            quiet.extend(self.triggers_of(node, table).await?.into_iter().map(|(name, enable)| {
+                let off = format!("ALTER TABLE {table} DISABLE TRIGGER {name}");
+                (node, off, format!("ALTER TABLE {table} {enable} TRIGGER {name}"))
+            }));
+        }
+        Ok(quiet)
     }
 
     fn set_fills_table(&mut self, fills_table: bool) {

@@ -10,7 +10,7 @@
 //! One transaction does it all, so it happens on all nodes or on none and may be rolled back. The table stays the same object,
 //! with its indexes, grants and dependants; its triggers do not fire.
 
-use catalog::{Generated, quote_identifier, quote_literal};
+use catalog::{Generated, NodeId, quote_identifier, quote_literal};
 use pgerror::{PgError, Result, SqlState};
 use planner::{Effect, Placement, Redistribute};
 
@@ -96,7 +96,7 @@ impl Session {
         if rows.iter().flatten().flatten().any(|value| value.as_ref() == b"on") {
             self.refuse_users_code(&[&plan.target]).await?;
         }
-        let triggers = self.triggers_of(&table).await?;
+        let triggers = self.triggers_of(self.home, &table).await?;
         for (name, _) in &triggers {
             self.on_every_node(&format!("ALTER TABLE {table} DISABLE TRIGGER {name}")).await?;
         }
@@ -199,8 +199,8 @@ impl Session {
         Ok(())
     }
 
-    /// Names of the triggers that would fire, quoted, and the words that enable them again.
-    async fn triggers_of(&mut self, table: &str) -> Result<Vec<(String, &'static str)>> {
+    /// Names of the triggers that would fire on a node, quoted, and the words that enable them again.
+    pub(super) async fn triggers_of(&mut self, node: NodeId, table: &str) -> Result<Vec<(String, &'static str)>> {
         let sql = format!(
             "SELECT pg_catalog.quote_ident(tgname), tgenabled FROM pg_catalog.pg_trigger \
              WHERE tgrelid = {}::pg_catalog.regclass AND NOT tgisinternal AND tgenabled <> 'D' \
@@ -208,7 +208,7 @@ impl Session {
             quote_literal(table)
         );
         let text = |value: Option<bytes::Bytes>| String::from_utf8_lossy(&value.unwrap_or_default()).into_owned();
-        let rows = self.rows_on(self.home, &planner::own_text(&sql)?).await?;
+        let rows = self.rows_on(node, &planner::own_text(&sql)?).await?;
         rows.into_iter()
             .map(|row| {
                 let mut values = row.into_iter().map(text);

@@ -50,8 +50,8 @@ pub(super) fn fill(
             .detail(why)
             .hint("Add the column without a default, SET DEFAULT, then UPDATE the rows."))
     };
-    if relation.has_triggers || relation.is_barrier || relation.has_children {
-        return refuse("The table has triggers, row level security or children, and its rows have to be updated.");
+    if !relation.rules.is_empty() || relation.is_barrier || relation.has_children {
+        return refuse("The table has rules, row level security or children, and its rows have to be updated.");
     }
     let table = relation.qualified_name();
     let name = quote_identifier(&column.colname);

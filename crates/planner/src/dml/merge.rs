@@ -29,9 +29,12 @@ pub(crate) fn merge(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
     let target = super::target(ctx, name, &facts)?;
     let others: Vec<_> = merge.source_relation.as_deref().cloned().into_iter().collect();
     let mut expressions = returning_list(merge.returning_clause.as_ref());
-    let mut each_by_itself = facts.home.is_none() && facts.function_nodes.is_none();
+    // ON leaves rows out only where those that match nothing are left out, too.
+    let all_matched = when_clauses(merge).all(|when| when.match_kind == MergeMatchKind::MergeWhenMatched as i32);
+    let condition = merge.join_condition.as_deref().filter(|_| all_matched);
+    expressions.extend(merge.join_condition.as_deref().map(|on| tree::target(on.clone(), None)));
+    let mut each_by_itself = all_matched && facts.home.is_none() && facts.function_nodes.is_none();
     for when in when_clauses(merge) {
-        each_by_itself &= when.match_kind == MergeMatchKind::MergeWhenMatched as i32;
         expressions.extend(when.condition.as_deref().map(|c| tree::target(c.clone(), None)));
         expressions.extend(when.target_list.iter().cloned());
         expressions.extend(when.values.iter().map(|v| tree::target(v.clone(), None)));
@@ -46,7 +49,7 @@ pub(crate) fn merge(ctx: &Context<'_>, statement: &Statement) -> Result<Plan> {
     let mut analyzer = Analyzer::new(ctx);
     let part = analyzer
         .with(merge.with_clause.as_ref(), &Env::default())
-        .and_then(|env| analyzer.write_body(name, &others, merge.join_condition.as_deref(), &expressions, &env))
+        .and_then(|env| analyzer.write_body(name, &others, condition, &expressions, &env))
         .map(|body| body.part);
     match (target, part) {
         (Target::Table(relation), Err(Not::Local(reason))) => of(relation).by_way_of_home(&reason),
