@@ -8,6 +8,7 @@
 
 mod ask;
 mod get;
+mod given;
 mod make;
 mod names;
 mod parts;
@@ -16,6 +17,7 @@ mod walk;
 
 pub use ask::Ask;
 pub use get::{Get, Syntax};
+pub use given::given_to_insert;
 pub use make::*;
 pub use names::{name_output, output_name};
 pub use parts::*;
