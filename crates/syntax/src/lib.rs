@@ -17,7 +17,7 @@ mod walk;
 
 pub use ask::Ask;
 pub use get::{Get, Syntax};
-pub use given::given_to_insert;
+pub use given::{given_to_insert, with_apart};
 pub use make::*;
 pub use names::{name_output, output_name};
 pub use parts::*;

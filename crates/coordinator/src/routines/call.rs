@@ -100,6 +100,9 @@ impl Runner {
         Box::pin(async move {
             let signature = self.known_signature(one).await?;
             signature.check(one, self.session().keeps_snapshot())?;
+            for (_, of) in &signature.columns {
+                self.session().refuse_users_code_of(of.oid).await?;
+            }
             let values = self.arguments(&signature, &one.arguments, call).await?;
             if signature.is_strict && signature.has_null(&values) {
                 let row = vec![None; signature.columns.len()];
@@ -177,6 +180,9 @@ impl Runner {
             return Ok(vec![None; expressions.len()]);
         }
         let list: Vec<&str> = expressions.iter().flatten().map(String::as_str).collect();
+        if signature.types().any(|of| of.oid >= catalog::FIRST_USER_OID) {
+            self.session().refuse_users_code_passed(&list.join(", "), call).await?;
+        }
         let parameters = Some(call.parameters.clone().unwrap_or_default());
         let (_, (_, rows)) = self
             .captured(&format!("SELECT {}", list.join(", ")), &Call { parameters, describe: true, ..Call::default() })

@@ -69,10 +69,11 @@ impl Session {
     ///
     /// # Errors
     /// As above.
-    pub async fn refuse_users_code_given(&mut self, sql: &str, parameters: &[u32], fields: &[Field]) -> Result<()> {
+    pub async fn refuse_users_code_given(&mut self, sql: &str, call: &Call, fields: &[Field]) -> Result<()> {
         let Some((hidden, mut types)) = self.types_given(fields).await? else { return Ok(()) };
         if !hidden.is_empty() {
-            let arrays = self.describe(&arrays_sql(sql, fields.len(), &hidden), parameters).await?.fields;
+            let arrays = arrays_sql(sql, fields.len(), &hidden)?;
+            let arrays = self.describe(&arrays, &call.fragment_types(&arrays)).await?.fields;
             types.extend(arrays.iter().flatten().map(|field| field.type_oid));
         }
         self.refuse_users_code_at(self.home.into(), &types).await
@@ -82,7 +83,7 @@ impl Session {
     pub(crate) async fn refuse_users_code_at_sink(&mut self, sql: &str, fields: &[Field], call: &Call) -> Result<()> {
         let Some((hidden, mut types)) = self.types_given(fields).await? else { return Ok(()) };
         if !hidden.is_empty() {
-            let arrays = self.describe_input(self.sink, &input(arrays_sql(sql, fields.len(), &hidden)), call).await?;
+            let arrays = self.describe_input(self.sink, &input(arrays_sql(sql, fields.len(), &hidden)?), call).await?;
             types.extend(arrays.columns.iter().map(|field| field.type_oid));
         }
         self.refuse_users_code_at(self.sink, &types).await
@@ -106,18 +107,46 @@ impl Session {
         Ok(())
     }
 
+    /// The same before expressions become arguments of a routine, as texts. An argument that PostgreSQL itself makes one of the domain is
+    /// checked there, too.
+    pub async fn refuse_users_code_passed(&mut self, arguments: &str, call: &Call) -> Result<()> {
+        if !self.has_domain_that_calls().await? {
+            return Ok(());
+        }
+        for sql in syntax::given_to_insert(&format!("INSERT INTO arguments VALUES ({arguments})"))? {
+            let fields = self.describe(&sql, &call.fragment_types(&sql)).await?.fields.unwrap_or_default();
+            self.refuse_users_code_given(&sql, call, &fields).await?;
+        }
+        Ok(())
+    }
+
     /// The columns (from 1) that may be of a domain, and the types of all, as they are described; `None` if no domain matters.
     async fn types_given(&mut self, fields: &[Field]) -> Result<Option<(Vec<usize>, Vec<Oid>)>> {
+        if fields.is_empty() || !self.has_domain_that_calls().await? {
+            return Ok(None);
+        }
         let loaded = self.catalog().await?;
         let hiding = hiding_types(&loaded.catalog);
         let hidden = (1..).zip(fields).filter(|(_, field)| hiding.contains(&field.type_oid)).map(|(number, _)| number);
-        let types = fields.iter().map(|field| field.type_oid).collect();
-        Ok((!hiding.is_empty()).then(|| (hidden.collect(), types)))
+        Ok(Some((hidden.collect(), fields.iter().map(|field| field.type_oid).collect())))
     }
 
-    /// With few exceptions domains ask nothing but functions of PostgreSQL's own that do no more than look.
-    async fn has_domain_that_calls(&mut self) -> Result<bool> {
-        Ok(self.catalog().await?.catalog.user_types().any(|of| of.calls_more))
+    /// Is there a domain whose values may not be made anew? With few exceptions domains ask nothing but functions of PostgreSQL's own that
+    /// do no more than look.
+    pub async fn has_domain_that_calls(&mut self) -> Result<bool> {
+        let loaded = self.catalog().await?;
+        let calling: Vec<Oid> = loaded.catalog.user_types().filter(|of| of.calls_more).map(|of| of.oid).collect();
+        if calling.is_empty() {
+            return Ok(false);
+        }
+        let is_own = self.block.as_ref().is_some_and(|block| block.schema_changed);
+        let key = (loaded.catalog.version(), self.settings_now());
+        if !is_own && self.trusts_domains == Some(key) {
+            return Ok(false);
+        }
+        let trusts = self.rows_on(self.home, &planner::own_text(&functions_sql(&[], &calling))?).await?.is_empty();
+        self.trusts_domains = (trusts && !is_own).then_some(key);
+        Ok(!trusts)
     }
 
     async fn refuse_users_code_at(&mut self, slot: Slot, types: &[Oid]) -> Result<()> {
@@ -141,10 +170,13 @@ fn hiding_types(catalog: &Catalog) -> BTreeSet<Oid> {
 }
 
 /// Gives arrays of what a statement gives in these of its columns. It is only described.
-fn arrays_sql(sql: &str, width: usize, columns: &[usize]) -> String {
+fn arrays_sql(sql: &str, width: usize, columns: &[usize]) -> Result<String> {
     let names: Vec<String> = (1..=width).map(|number| format!("c{number}")).collect();
     let arrays: Vec<String> = columns.iter().map(|number| format!("ARRAY[c{number}]")).collect();
-    format!("WITH loxo_given ({}) AS ({sql}) SELECT {} FROM loxo_given", names.join(", "), arrays.join(", "))
+    // Only a whole statement may have changes in its WITH.
+    let (with, sql) = syntax::with_apart(sql)?;
+    let given = format!("loxo_given ({}) AS ({sql})", names.join(", "));
+    Ok(format!("{with}{given} SELECT {} FROM loxo_given", arrays.join(", ")))
 }
 
 fn input(sql: String) -> Input {
