@@ -1,8 +1,8 @@
 //! Trees of PostgreSQL's parser, as `pg_query` gives them: looked at and changed, made, compared, named and printed.
 //!
 //! A text goes in and becomes a tree ([`parse_one`], [`parse_select`], [`parse_expression`]); [`Walk`] goes through every node of one,
-//! [`Ask`] answers what is asked of many, [`Get`] takes a node for what it is; a tree goes out as text ([`deparse`]). What a name means is
-//! the planner's business: nothing here knows a catalog.
+//! [`Ask`] answers what is asked of many, [`Get`] takes a node for what it is, [`given_to_insert`] an INSERT for what it is given; a tree
+//! goes out as text ([`deparse`]). What a name means is the planner's business: nothing here knows a catalog.
 //!
 //! Invariant: a node that the walk does not know is an error, never passed over.
 

@@ -51,16 +51,14 @@ impl Session {
     /// # Errors
     /// As above.
     pub async fn refuse_users_code_of(&mut self, of: Oid) -> Result<()> {
-        match self.has_domain_that_calls().await? {
-            true => self.refuse_users_code_at(self.home.into(), &[of]).await,
-            false => Ok(()),
-        }
+        self.refuse_users_code_of_all(std::iter::once(of)).await
     }
 
     /// The same before values of columns of a table are given as texts or parameters, by their ids in the catalog.
     pub(crate) async fn refuse_users_code_of_all(&mut self, types: impl Iterator<Item = Oid>) -> Result<()> {
-        match self.has_domain_that_calls().await? {
-            true => self.refuse_users_code_at(self.home.into(), &types.collect::<Vec<_>>()).await,
+        let types: Vec<Oid> = types.filter(|of| *of >= FIRST_USER_OID).collect();
+        match !types.is_empty() && self.has_domain_that_calls().await? {
+            true => self.refuse_users_code_at(self.home.into(), &types).await,
             false => Ok(()),
         }
     }
@@ -175,7 +173,8 @@ fn arrays_sql(sql: &str, width: usize, columns: &[usize]) -> Result<String> {
     let arrays: Vec<String> = columns.iter().map(|number| format!("ARRAY[c{number}]")).collect();
     // Only a whole statement may have changes in its WITH.
     let (with, sql) = syntax::with_apart(sql)?;
-    let given = format!("loxo_given ({}) AS ({sql})", names.join(", "));
+    // It may end with a comment.
+    let given = format!("loxo_given ({}) AS ({}\n)", names.join(", "), sql.trim_end_matches([';', ' ', '\n']));
     Ok(format!("{with}{given} SELECT {} FROM loxo_given", arrays.join(", ")))
 }
 
