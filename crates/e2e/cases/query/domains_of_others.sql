@@ -53,7 +53,7 @@ INSERT INTO own VALUES (nextval('numbers'), 1, 5), (nextval('numbers'), 2, 6);
 UPDATE own SET v = 7 FROM plain WHERE plain.k = own.k AND plain.id = 3;
 SELECT more_than(5);
 DO $$ DECLARE x small := 5; BEGIN INSERT INTO own SELECT x, x, count(*) FROM plain WHERE id > x; END $$;
-SELECT k, v FROM own ORDER BY 1, 2;
+SELECT k, v + 0 AS v FROM own ORDER BY 1, 2;
 
 CREATE OR REPLACE FUNCTION is_small(int) RETURNS bool LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'called'; END $$;
 -- refused
