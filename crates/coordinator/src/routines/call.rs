@@ -66,6 +66,9 @@ impl Runner {
                     .detail(format!("{} bodies are under way in each other.", self.routines().depth))
                     .hint("Use a loop instead of recursion."));
             }
+            if self.routines().depth == 0 {
+                self.routines().cursors_for_records.clear();
+            }
             // What the nodes have told so far is no statement's of this body.
             self.send_notices();
             self.routines().depth += 1;

@@ -53,8 +53,8 @@ impl BodyHost<'_> {
         Ok(Answer { columns, rows, tag, refused })
     }
 
-    /// Why what a statement gives may not be kept in a record, by the types that it is described with, if so. A cursor was asked about when
-    /// it was opened.
+    /// Why what a statement gives may not be kept in a record, by the types that it is described with, if so. A cursor of a body was asked
+    /// about when it was opened; of another nobody knows what it gives.
     async fn unfit_for_records(
         &mut self,
         sql: &str,
@@ -64,14 +64,20 @@ impl BodyHost<'_> {
         if fields.is_empty() || !self.runner.session().has_domain_that_calls().await? {
             return Ok(None);
         }
-        let gives_its_own = match planner::parse(sql)?.as_slice() {
-            [one] => matches!(one.kind, StatementKind::Select) || one.kind.row_command().is_some(),
-            _ => false,
+        let statements = planner::parse(sql)?;
+        let kept = match statements.first().map(|statement| &statement.kind) {
+            Some(StatementKind::Fetch(fetch)) => {
+                if self.runner.routines().cursors_for_records.contains(&fetch.cursor) {
+                    return Ok(None);
+                }
+                self.runner.session().refuse_users_code_hidden(fields).await
+            }
+            Some(kind) if matches!(kind, StatementKind::Select) || kind.row_command().is_some() => {
+                self.runner.session().refuse_users_code_given(sql, call, fields).await
+            }
+            _ => return Ok(None),
         };
-        if !gives_its_own {
-            return Ok(None);
-        }
-        match self.runner.session().refuse_users_code_given(sql, call, fields).await {
+        match kept {
             Ok(()) => Ok(None),
             Err(error) if error.code() == SqlState::FEATURE_NOT_SUPPORTED => Ok(Some(error)),
             Err(error) => Err(error),
@@ -243,6 +249,7 @@ impl BodyHost<'_> {
         match self.runner.declare_cursor(declare, statement, &Call { describe: false, ..call }).await {
             Ok(_) => {
                 self.note_cursor(&name, text_of(&in_trigger, &opening.sql));
+                self.runner.routines().cursors_for_records.push(name.clone());
                 Ok(name)
             }
             Err(error) if error.code() == SqlState::DUPLICATE_CURSOR => {

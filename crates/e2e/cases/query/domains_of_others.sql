@@ -104,6 +104,9 @@ DO $$ DECLARE x record; BEGIN SELECT id, k, v INTO x FROM d WHERE k = 3; INSERT 
 DO $$ DECLARE x d; BEGIN FOR x IN SELECT * FROM d LOOP PERFORM count(*) FROM d WHERE v = x.v; END LOOP; END $$;
 -- refused
 DO $$ DECLARE x small[]; BEGIN SELECT a INTO x FROM d WHERE k = 3; PERFORM count(*) FROM d WHERE a = x; END $$;
+-- refused
+DO $$ DECLARE c CURSOR FOR SELECT id, v FROM d WHERE k = 3; x record; BEGIN OPEN c; FETCH c INTO x; INSERT INTO own VALUES (x.id, x.id, x.v); END $$;
+DO $$ DECLARE c CURSOR FOR SELECT id, k FROM d WHERE k = 3; x record; BEGIN OPEN c; FETCH c INTO x; PERFORM count(*) FROM d WHERE id = x.id; END $$;
 DO $$ DECLARE x record; BEGIN SELECT id, k INTO x FROM d WHERE k = 3; PERFORM count(*) FROM d WHERE id = x.id; END $$;
 DO $$ DECLARE x int; BEGIN SELECT v INTO x FROM d WHERE k = 3; INSERT INTO plain SELECT 100, count(*) FROM d WHERE id = x; END $$;
 -- Rows of triggers.

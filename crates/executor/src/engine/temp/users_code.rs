@@ -77,6 +77,16 @@ impl Session {
         self.refuse_users_code_at(self.home.into(), &types).await
     }
 
+    /// The same where nobody knows what gives such values.
+    pub async fn refuse_users_code_hidden(&mut self, fields: &[Field]) -> Result<()> {
+        let Some((hidden, mut types)) = self.types_given(fields).await? else { return Ok(()) };
+        if !hidden.is_empty() {
+            let loaded = self.catalog().await?;
+            types.extend(loaded.catalog.user_types().filter(|of| of.calls_more).map(|of| of.oid));
+        }
+        self.refuse_users_code_at(self.home.into(), &types).await
+    }
+
     /// [`Session::refuse_users_code_given`] where a temp table may be named.
     pub(crate) async fn refuse_users_code_at_sink(&mut self, sql: &str, fields: &[Field], call: &Call) -> Result<()> {
         let Some((hidden, mut types)) = self.types_given(fields).await? else { return Ok(()) };
