@@ -42,6 +42,8 @@ pub struct Answer {
     pub rows: Vec<Vec<Option<Bytes>>>,
     /// The command tag.
     pub tag: String,
+    /// Why no record may have its values: some are of a type that they are not described with.
+    pub refused: Option<PgError>,
 }
 
 impl Answer {
@@ -73,6 +75,8 @@ pub trait Host: Send {
     /// A variable's value as a statement may have it on any node, with names for those ids. Parameters of a type of PostgreSQL's
     /// own need not be asked about.
     fn sent(&mut self, typed: Typed) -> Pending<'_, Option<Bytes>>;
+    /// An error if a value of this type may not be made anew of its text, where PostgreSQL would hand it on as it is.
+    fn may_make(&mut self, oid: u32) -> Pending<'_, ()>;
     /// Rows of a text as it is on the home node.
     fn ask(&mut self, sql: String) -> Pending<'_, Vec<Vec<Option<Bytes>>>>;
     /// Has PostgreSQL analyse a statement, without effect on the transaction.

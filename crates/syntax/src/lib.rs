@@ -1,13 +1,14 @@
 //! Trees of PostgreSQL's parser, as `pg_query` gives them: looked at and changed, made, compared, named and printed.
 //!
 //! A text goes in and becomes a tree ([`parse_one`], [`parse_select`], [`parse_expression`]); [`Walk`] goes through every node of one,
-//! [`Ask`] answers what is asked of many, [`Get`] takes a node for what it is; a tree goes out as text ([`deparse`]). What a name means is
-//! the planner's business: nothing here knows a catalog.
+//! [`Ask`] answers what is asked of many, [`Get`] takes a node for what it is, [`given_to_insert`] an INSERT for what it is given; a tree
+//! goes out as text ([`deparse`]). What a name means is the planner's business: nothing here knows a catalog.
 //!
 //! Invariant: a node that the walk does not know is an error, never passed over.
 
 mod ask;
 mod get;
+mod given;
 mod make;
 mod names;
 mod parts;
@@ -16,6 +17,7 @@ mod walk;
 
 pub use ask::Ask;
 pub use get::{Get, Syntax};
+pub use given::{given_to_insert, with_apart};
 pub use make::*;
 pub use names::{name_output, output_name};
 pub use parts::*;

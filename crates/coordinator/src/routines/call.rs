@@ -66,6 +66,9 @@ impl Runner {
                     .detail(format!("{} bodies are under way in each other.", self.routines().depth))
                     .hint("Use a loop instead of recursion."));
             }
+            if self.routines().depth == 0 {
+                self.routines().cursors_for_records.clear();
+            }
             // What the nodes have told so far is no statement's of this body.
             self.send_notices();
             self.routines().depth += 1;
@@ -100,6 +103,9 @@ impl Runner {
         Box::pin(async move {
             let signature = self.known_signature(one).await?;
             signature.check(one, self.session().keeps_snapshot())?;
+            for (_, of) in &signature.columns {
+                self.session().refuse_users_code_of(of.oid).await?;
+            }
             let values = self.arguments(&signature, &one.arguments, call).await?;
             if signature.is_strict && signature.has_null(&values) {
                 let row = vec![None; signature.columns.len()];
@@ -177,6 +183,9 @@ impl Runner {
             return Ok(vec![None; expressions.len()]);
         }
         let list: Vec<&str> = expressions.iter().flatten().map(String::as_str).collect();
+        if signature.types().any(|of| of.oid >= catalog::FIRST_USER_OID) {
+            self.session().refuse_users_code_passed(&list.join(", "), call).await?;
+        }
         let parameters = Some(call.parameters.clone().unwrap_or_default());
         let (_, (_, rows)) = self
             .captured(&format!("SELECT {}", list.join(", ")), &Call { parameters, describe: true, ..Call::default() })

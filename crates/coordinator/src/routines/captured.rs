@@ -74,6 +74,8 @@ impl Runner {
 
     pub(super) async fn named(&mut self, oid: u32) -> Result<NamedType> {
         let is_own = oid >= catalog::FIRST_USER_OID;
+        // The text is to be read as a value of it.
+        self.session().refuse_users_code_of(oid).await?;
         let name = if is_own { Some(self.find_type(oid, -1).await?.name) } else { None };
         Ok(NamedType { oid, name })
     }
@@ -82,8 +84,10 @@ impl Runner {
     pub(crate) async fn kept_rows(&mut self, query: &str, call: &Call) -> Result<String> {
         let with = Call { describe: true, result_formats: Vec::new(), ..call.clone() };
         let (_, (fields, rows)) = self.captured(query, &with).await?;
+        let fields = fields.unwrap_or_default();
+        self.session().refuse_users_code_given(query, call, &fields).await?;
         let mut columns = Vec::new();
-        for (at, field) in fields.unwrap_or_default().iter().enumerate() {
+        for (at, field) in fields.iter().enumerate() {
             let oid = if field.type_oid == UNKNOWN { TEXT } else { field.type_oid };
             let of = self.find_type(oid, field.type_modifier).await?.name;
             let name = catalog::quote_identifier(&String::from_utf8_lossy(&field.name));

@@ -37,6 +37,8 @@ impl BodyHost<'_> {
         let captured = self.runner.captured(text_of(&in_trigger, sql), &call).await;
         self.runner.routines().context = outside;
         let (tag, (fields, rows)) = captured.map_err(|error| placed(&in_trigger, error))?;
+        let given = fields.as_deref().unwrap_or_default();
+        let refused = self.unfit_for_records(text_of(&in_trigger, sql), &call, given).await?;
         let columns: Option<Vec<(String, u32, i32)>> = fields.map(|fields| {
             let column = |field: pgproto::backend::Field| {
                 (String::from_utf8_lossy(&field.name).into_owned(), field.type_oid, field.type_modifier)
@@ -48,7 +50,38 @@ impl BodyHost<'_> {
             self.runner.routines().values_renamed |= tag == "ALTER TYPE" && planner::renames_value(sql);
         }
         let rows = self.kept_rows(columns.as_deref().unwrap_or_default(), rows).await?;
-        Ok(Answer { columns, rows, tag })
+        Ok(Answer { columns, rows, tag, refused })
+    }
+
+    /// Why what a statement gives may not be kept in a record, by the types that it is described with, if so. A cursor of a body was asked
+    /// about when it was opened; of another nobody knows what it gives.
+    async fn unfit_for_records(
+        &mut self,
+        sql: &str,
+        call: &Call,
+        fields: &[pgproto::backend::Field],
+    ) -> Result<Option<PgError>> {
+        if fields.is_empty() || !self.runner.session().has_domain_that_calls().await? {
+            return Ok(None);
+        }
+        let statements = planner::parse(sql)?;
+        let kept = match statements.first().map(|statement| &statement.kind) {
+            Some(StatementKind::Fetch(fetch)) => {
+                if self.runner.routines().cursors_for_records.contains(&fetch.cursor) {
+                    return Ok(None);
+                }
+                self.runner.session().refuse_users_code_hidden(fields).await
+            }
+            Some(kind) if matches!(kind, StatementKind::Select) || kind.row_command().is_some() => {
+                self.runner.session().refuse_users_code_given(sql, call, fields).await
+            }
+            _ => return Ok(None),
+        };
+        match kept {
+            Ok(()) => Ok(None),
+            Err(error) if error.code() == SqlState::FEATURE_NOT_SUPPORTED => Ok(Some(error)),
+            Err(error) => Err(error),
+        }
     }
 
     /// With names for the ids of objects, unless the home node evaluates them by itself. Those without a type are named in a cast,
@@ -206,9 +239,17 @@ impl BodyHost<'_> {
             return Err(PgError::new(state(b"42P11"), "cannot open this query as cursor"));
         };
         let call = call_with(self.parameters(&opening.sql, opening.parameters).await?);
+        if self.runner.session().has_domain_that_calls().await? {
+            let types = call.parameters.as_ref().map(|parameters| parameters.types.clone()).unwrap_or_default();
+            let query = text_of(&in_trigger, &opening.sql);
+            let given = self.runner.session().describe(query, &types).await;
+            let given = given.map_err(|error| placed(&in_trigger, error))?.fields.unwrap_or_default();
+            self.unfit_for_records(query, &call, &given).await?.map_or(Ok(()), Err)?;
+        }
         match self.runner.declare_cursor(declare, statement, &Call { describe: false, ..call }).await {
             Ok(_) => {
                 self.note_cursor(&name, text_of(&in_trigger, &opening.sql));
+                self.runner.routines().cursors_for_records.push(name.clone());
                 Ok(name)
             }
             Err(error) if error.code() == SqlState::DUPLICATE_CURSOR => {
@@ -288,6 +329,10 @@ impl Host for BodyHost<'_> {
             let asked = self.runner.asked(&sql).await;
             self.runner.session().judged(asked).await
         })
+    }
+
+    fn may_make(&mut self, oid: u32) -> Pending<'_, ()> {
+        Box::pin(self.runner.session().refuse_users_code_of(oid))
     }
 
     fn analyse<'a>(&'a mut self, sql: &'a str, types: Vec<u32>) -> Pending<'a, ()> {

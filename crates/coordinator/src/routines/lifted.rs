@@ -30,17 +30,18 @@ impl Runner {
         let mut rows: Vec<String> = Vec::with_capacity(lifted.parts.len());
         for part in &lifted.parts {
             let sql = with_rows(part, &rows);
+            let with = Call { parameters: Some(Arc::new(parameters.clone())), describe: true, ..Call::default() };
             let (fields, values) = match lifted.of_views {
                 true => self.captured_view(&sql).await?,
                 false => {
                     self.session().describe(&sql, &parameters.types).await.map_err(outside)?;
-                    let with =
-                        Call { parameters: Some(Arc::new(parameters.clone())), describe: true, ..Call::default() };
                     self.captured(&sql, &with).await?.1
                 }
             };
+            let fields = fields.unwrap_or_default();
+            self.session().refuse_users_code_given(&sql, &with, &fields).await?;
             let mut columns = Vec::new();
-            for (at, field) in fields.unwrap_or_default().iter().enumerate() {
+            for (at, field) in fields.iter().enumerate() {
                 let of = self.find_type(field.type_oid, field.type_modifier).await?;
                 let name = catalog::quote_identifier(&String::from_utf8_lossy(&field.name));
                 let column = values.iter().map(|row| row.get(at).and_then(Option::as_deref));

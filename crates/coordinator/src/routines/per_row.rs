@@ -41,6 +41,7 @@ impl Runner {
         let with = Call { parameters: Some(Arc::new(own.clone())), describe: true, ..Call::default() };
         let (tag, (fields, rows)) = self.captured(&plan.rows, &with).await.map_err(outside)?;
         let fields = fields.unwrap_or_default();
+        self.session().refuse_users_code_given(&plan.rows, &with, &fields).await?;
         let texts = self.texts(plan, &own, fields).await?;
         let rest = planner::parse(&texts.rest)?.into_iter().next();
         let rest = rest.ok_or_else(|| PgError::internal("nothing is left of a statement"))?.in_place_of(statement);
@@ -181,6 +182,8 @@ impl Runner {
             let sql = named(&one.sql, &names);
             let types = extended(own.clone(), TEXT, vec![None; names.len()]).types;
             let fields = self.session().describe(&sql, &types).await.map_err(plain)?.fields.unwrap_or_default();
+            let call = of_row(own, &vec![None; names.len()]);
+            self.session().refuse_users_code_given(&sql, &call, &fields).await?;
             if fields.len() != one.columns {
                 return Err(PgError::internal(format!(
                     "a call of {} columns instead of {}",
@@ -205,7 +208,6 @@ impl Runner {
             return Err(PgError::unsupported("a record without a type beside a function called for each row")
                 .hint("Cast it to a type, or give its fields one by one."));
         }
-        self.session().refuse_users_code_of(field.type_oid).await?;
         let of = self.find_type(field.type_oid, field.type_modifier).await?;
         Ok(of.name)
     }

@@ -105,6 +105,8 @@ pub(crate) struct Routines {
     pub(super) transition_tables: Vec<TransitionTable>,
     /// Cursors that the innermost trigger with such tables has opened over them.
     pub(super) cursors_over: Vec<String>,
+    /// Cursors that the present bodies have opened, whose values records may have.
+    pub(super) cursors_for_records: Vec<String>,
     /// CONTEXT of the statement that is being run.
     pub(super) context: String,
     pub(super) types: KnownTypes,

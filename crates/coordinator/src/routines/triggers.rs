@@ -212,6 +212,7 @@ impl Runner {
     async fn transition_table(&mut self, trigger: &Trigger, name: &str, rows: &[Option<&[u8]>]) -> Result<()> {
         let of = &trigger.row.name;
         let shape = format!("SELECT (t.r).* FROM (SELECT CAST(NULL AS {of}) AS r) AS t");
+        self.session().refuse_users_code_of(trigger.row.oid).await?;
         self.session().create_temp_like(name, &[format!("LIKE {of}")], &shape).await?;
         self.session().keep_temp_objects();
         let name = catalog::quote_identifier(name);
@@ -322,6 +323,7 @@ impl Runner {
         let mut sql = format!("SELECT {}", condition.sql);
         let mut parameters = Parameters::default();
         if trigger.is_of_row() {
+            self.session().refuse_users_code_of(trigger.row.oid).await?;
             let of = &trigger.row.name;
             let row = |name: &str, at: usize| {
                 format!(", LATERAL pg_catalog.unnest(ARRAY[(CAST(${at} AS {of}[]))[loxo_n]]) AS {name}")
@@ -349,6 +351,7 @@ impl Runner {
         trigger: &Trigger,
         mut trigger_event: TriggerEvent,
     ) -> Result<Option<Bytes>> {
+        self.session().refuse_users_code_of(trigger.row.oid).await?;
         // Before the function's own search path is set.
         let rows = vec![trigger_event.old.take(), trigger_event.new.take()];
         let mut rows = self.kept(&trigger.row, rows).await?;

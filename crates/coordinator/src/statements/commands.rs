@@ -137,6 +137,9 @@ impl Statements {
             )
             .detail(format!("Expected {} parameters but got {}.", types.len(), arguments.len())));
         }
+        if types.iter().any(|of| *of >= catalog::FIRST_USER_OID) {
+            self.own.session.refuse_users_code_passed(&arguments.join(", "), &Call::simple()).await?;
+        }
         let arguments = self.for_home(arguments).await?;
         let values = self.own.session.evaluate(&arguments, types).await?;
         Ok((prepared, values))

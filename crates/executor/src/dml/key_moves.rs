@@ -79,6 +79,9 @@ impl Session {
         for table in referring_first(movable) {
             let one = Leaving::of(table)?;
             let rows = self.leaving_rows(table, &one).await?;
+            if !rows.is_empty() {
+                self.refuse_users_code_of_all(one.types.iter().copied()).await?;
+            }
             leaving.push((one, rows));
         }
         self.statement_finished();

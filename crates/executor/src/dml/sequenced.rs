@@ -142,6 +142,7 @@ impl Session {
     /// The rows of RETURNING.
     async fn keep_returned(&mut self, keep: &Kept, plan: &Plan, call: &Call) -> Result<Completion> {
         let described = self.describe_kept(&keep.sql, call).await?;
+        self.refuse_users_code_at_sink(&keep.sql, &described.columns, call).await?;
         if !described.binary {
             let types = described.columns.iter().map(|column| column.type_oid);
             self.require_plain_text("RETURNING of values of your own types in WITH", types).await?;

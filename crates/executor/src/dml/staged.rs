@@ -144,6 +144,8 @@ impl Session {
         let sink = self.links.link(self.sink)?;
         (sink.temp, sink.gathered) = (true, true);
         let fill = self.fill_all(&insert.inputs, &insert.fill, call).await?;
+        let types = stage.columns.iter().map(|column| column.type_oid);
+        self.refuse_users_code_staged(&fill, types, call).await.map_err(without_position)?;
         let version = self.schema_version;
         let leased = self.links.link(self.sink)?;
         leased.start(&fill, &call.with_formats(Vec::new()), version);

@@ -222,6 +222,8 @@ impl Session {
         let change = StagedDml { returned: self.add_returned(change, call).await?, ..change.clone() };
         let version = self.schema_version;
         for fill in &change.fills {
+            let types = change.columns.iter().chain(&change.returned).map(|column| column.type_oid);
+            self.refuse_users_code_staged(&fill.text, types, call).await?;
             let home = self.links.link(self.sink)?;
             home.start(&fill.text, &call.with_formats(Vec::new()), version);
             home.flush().await?;

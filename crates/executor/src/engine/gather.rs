@@ -358,8 +358,9 @@ impl Session {
         Ok(())
     }
 
-    /// The columns' types as SQL.
+    /// The columns' types as SQL, for a table that is to hold such values.
     pub(crate) async fn type_names(&mut self, filled: &Filled) -> Result<Vec<String>> {
+        self.refuse_users_code_of_all(filled.columns.iter().map(|column| column.type_oid)).await?;
         let wanted = filled
             .columns
             .iter()

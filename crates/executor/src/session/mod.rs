@@ -93,6 +93,8 @@ pub struct Session {
     pub(crate) lending: Option<Lending>,
     /// Whether this one may, under a version of the catalog and these settings.
     pub(crate) makes_temp: Option<((u64, u64), bool)>,
+    /// The same under which the role trusts all that domains call.
+    pub(crate) trusts_domains: Option<(u64, u64)>,
     /// Where gathered rows go: the home node, or beside it.
     pub(crate) sink: Slot,
     /// Names in `pg_temp`, if known.
@@ -152,6 +154,7 @@ impl Session {
             withholds_temp: false,
             lending: None,
             makes_temp: None,
+            trusts_domains: None,
             sink: home.into(),
             temp_relations: None,
             search_path: None,

@@ -287,6 +287,9 @@ impl<'a> Run<'a> {
                 let spot = self.spot(name)?;
                 let is_row = !matches!(self.scopes[spot.scope].variables[spot.at].holds, Holds::Scalar(_));
                 if is_row && spot.field.is_none() {
+                    if let Some(refused) = &answer.refused {
+                        return Err(refused.clone());
+                    }
                     let cell =
                         |(at, (name, ..)): (usize, &(String, u32, i32))| Cell { name: name.clone(), typed: typed(at) };
                     let cells = columns.iter().enumerate().map(cell).collect();

@@ -51,6 +51,9 @@ impl<'a> Run<'a> {
             let (spot, inside) = self.look_up_start(target).ok_or_else(|| unknown(target))?;
             let names = &target[..target.len() - inside.len()];
             let (of, held) = self.held(&spot).await.map_err(|error| with_context(error, shown))?;
+            if held.is_some() && (of.over.is_none() || spot.field.is_some()) {
+                self.host.may_make(of.oid).await?;
+            }
             let mut block = Block::new(names, spot.field.is_some(), &of.name, held.as_deref());
             inside.iter().for_each(|field| block.step(field));
             for step in path {

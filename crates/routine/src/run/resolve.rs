@@ -261,7 +261,7 @@ impl<'a> Run<'a> {
             let cells = variable.cells.clone().ok_or_else(|| variable.unassigned())?;
             for (at, cell) in cells.into_iter().enumerate() {
                 bound.sql.push_str(if at > 0 { ", " } else { "" });
-                self.bind_value(bound, cell.typed).await?;
+                self.bind_field(bound, cell.typed).await?;
                 if one.names_column.is_some() {
                     bound.sql.push_str(&format!(" AS {}", quoted(&cell.name)));
                 }
@@ -271,17 +271,19 @@ impl<'a> Run<'a> {
         match (&spot.field, &variable.holds) {
             (Some(field), _) => {
                 let typed = variable.cell(field)?.typed.clone();
-                self.bind_value(bound, typed).await
+                self.bind_field(bound, typed).await
             }
             (None, Holds::Scalar(of)) => {
+                // PostgreSQL, too, makes what is assigned to a variable of a domain one of it.
+                let is_made = of.over.is_some();
                 let typed = Typed { oid: of.oid, modifier: of.modifier, value: variable.value.clone() };
                 let name = (of.oid >= FIRST_USER_OID).then(|| of.name.clone());
-                self.bind_named(bound, typed, name).await
+                self.bind_named(bound, typed, name, is_made).await
             }
             (None, Holds::Row(of)) => {
                 let (oid, modifier, name) = (of.oid, of.modifier, of.name.clone());
                 let value = variable.row();
-                self.bind_named(bound, Typed { oid, modifier, value }, Some(name)).await
+                self.bind_named(bound, Typed { oid, modifier, value }, Some(name), false).await
             }
             (None, Holds::Record) => match variable.cells.clone() {
                 None => {
@@ -299,7 +301,7 @@ impl<'a> Run<'a> {
         for (at, cell) in cells.into_iter().enumerate() {
             bound.sql.push_str(if at > 0 { ", " } else { "" });
             let name = quoted(&cell.name);
-            self.bind_value(bound, cell.typed).await?;
+            self.bind_field(bound, cell.typed).await?;
             bound.sql.push_str(" AS ");
             bound.sql.push_str(&name);
         }
@@ -312,16 +314,35 @@ impl<'a> Run<'a> {
             return Err(PgError::unsupported("a record inside a record variable")
                 .hint("Select its fields as columns of their own."));
         }
-        let name = match typed.oid >= FIRST_USER_OID {
-            true => Some(self.host.type_with(typed.oid, typed.modifier).await?.name),
+        let of = match typed.oid >= FIRST_USER_OID {
+            true => Some(self.host.type_with(typed.oid, typed.modifier).await?),
             false => None,
         };
-        self.bind_named(bound, typed, name).await
+        let is_made = of.as_ref().is_some_and(|of| of.over.is_some());
+        self.bind_named(bound, typed, of.map(|of| of.name), is_made).await
     }
 
-    /// A value, and the name of its type if that is in no statement's parameters: the user's own, or a row's.
-    async fn bind_named(&mut self, bound: &mut Bound, mut typed: Typed, name: Option<String>) -> Result<()> {
+    /// A field's value, which PostgreSQL has from a row as it was.
+    async fn bind_field(&mut self, bound: &mut Bound, typed: Typed) -> Result<()> {
+        if typed.oid >= FIRST_USER_OID && typed.value.is_some() {
+            self.host.may_make(typed.oid).await?;
+        }
+        self.bind_value(bound, typed).await
+    }
+
+    /// A value, and the name of its type if that is in no statement's parameters: the user's own, or a row's. `is_made`: PostgreSQL makes
+    /// it one of the type, too.
+    async fn bind_named(
+        &mut self,
+        bound: &mut Bound,
+        mut typed: Typed,
+        name: Option<String>,
+        is_made: bool,
+    ) -> Result<()> {
         if name.is_some() && typed.value.is_some() {
+            if !is_made {
+                self.host.may_make(typed.oid).await?;
+            }
             typed.value = self.host.sent(typed.clone()).await?;
         }
         bound.push(typed, name);

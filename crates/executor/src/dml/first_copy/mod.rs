@@ -193,6 +193,7 @@ impl Session {
     async fn change_rows(&mut self, copies: &Copies, changed: &Changed, texts: &Texts<'_>, which: Kind) -> Result<()> {
         for rows in changed.groups(which) {
             let Some(first) = rows.first() else { continue };
+            self.refuse_users_code_of_all(texts.types_of(first)).await?;
             let most = (VALUES_MAX / texts.values_of(first).max(1)).max(1);
             for chunk in rows.chunks(most) {
                 let (sql, values) = texts.statement(chunk);
@@ -227,6 +228,7 @@ impl Session {
         texts: &Texts<'_>,
         rows: &[&RowChange],
     ) -> Result<()> {
+        self.refuse_users_code_of_all(changed.table.columns.iter().map(|column| column.type_oid)).await?;
         let most = (VALUES_MAX / changed.table.columns.len().max(1)).max(1);
         for chunk in rows.chunks(most) {
             let (sql, values) = texts.missing(chunk);

@@ -6,7 +6,7 @@
 use std::fmt::Write;
 
 use bytes::Bytes;
-use catalog::{FIRST_USER_OID, Relation, quote_identifier};
+use catalog::{FIRST_USER_OID, Oid, Relation, quote_identifier};
 
 use super::net::{Changed, RowChange, Values};
 
@@ -54,6 +54,12 @@ impl<'a> Texts<'a> {
     pub(super) fn values_of(&self, row: &RowChange) -> usize {
         let identity = if row.is_new() { 0 } else { self.identity().len() };
         identity + row.columns.len()
+    }
+
+    /// Of which types these are.
+    pub(super) fn types_of(&self, row: &RowChange) -> impl Iterator<Item = Oid> {
+        let identity = if row.is_new() { Vec::new() } else { self.identity() };
+        identity.into_iter().chain(row.columns.iter().copied()).map(|at| self.table.columns[at].type_oid)
     }
 
     /// The columns that say which row is meant.

@@ -4,8 +4,12 @@
 //! SELECT calls none of them. So if such a CHECK calls what could use those rights (what a role has written that is neither a superuser
 //! nor the one who runs the statement), values of the domain are not sent on.
 
-use catalog::{FIRST_USER_OID, Oid, Relation, quote_literal};
+use std::collections::BTreeSet;
+
+use catalog::{Catalog, FIRST_USER_OID, Oid, Relation, quote_literal};
 use pgerror::{PgError, Result};
+use pgproto::backend::Field;
+use planner::Input;
 
 use crate::backend::call::Call;
 use crate::backend::slot::Slot;
@@ -47,15 +51,110 @@ impl Session {
     /// # Errors
     /// As above.
     pub async fn refuse_users_code_of(&mut self, of: Oid) -> Result<()> {
-        match self.has_domain_that_calls().await? {
-            true => self.refuse_users_code_at(self.home.into(), &[of]).await,
+        self.refuse_users_code_of_all(std::iter::once(of)).await
+    }
+
+    /// The same before values of columns of a table are given as texts or parameters, by their ids in the catalog.
+    pub(crate) async fn refuse_users_code_of_all(&mut self, types: impl Iterator<Item = Oid>) -> Result<()> {
+        let types: Vec<Oid> = types.filter(|of| *of >= FIRST_USER_OID).collect();
+        match !types.is_empty() && self.has_domain_that_calls().await? {
+            true => self.refuse_users_code_at(self.home.into(), &types).await,
             false => Ok(()),
         }
     }
 
-    /// With few exceptions domains ask nothing but functions of PostgreSQL's own that do no more than look.
-    async fn has_domain_that_calls(&mut self) -> Result<bool> {
-        Ok(self.catalog().await?.catalog.user_types().any(|of| of.calls_more))
+    /// The same before what a statement gives, which is described so, is kept elsewhere.
+    ///
+    /// # Errors
+    /// As above.
+    pub async fn refuse_users_code_given(&mut self, sql: &str, call: &Call, fields: &[Field]) -> Result<()> {
+        let Some((hidden, mut types)) = self.types_given(fields).await? else { return Ok(()) };
+        if !hidden.is_empty() {
+            let arrays = arrays_sql(sql, fields.len(), &hidden)?;
+            let arrays = self.describe(&arrays, &call.fragment_types(&arrays)).await?.fields;
+            types.extend(arrays.iter().flatten().map(|field| field.type_oid));
+        }
+        self.refuse_users_code_at(self.home.into(), &types).await
+    }
+
+    /// The same where nobody knows what gives such values.
+    pub async fn refuse_users_code_hidden(&mut self, fields: &[Field]) -> Result<()> {
+        let Some((hidden, mut types)) = self.types_given(fields).await? else { return Ok(()) };
+        if !hidden.is_empty() {
+            let loaded = self.catalog().await?;
+            types.extend(loaded.catalog.user_types().filter(|of| of.calls_more).map(|of| of.oid));
+        }
+        self.refuse_users_code_at(self.home.into(), &types).await
+    }
+
+    /// [`Session::refuse_users_code_given`] where a temp table may be named.
+    pub(crate) async fn refuse_users_code_at_sink(&mut self, sql: &str, fields: &[Field], call: &Call) -> Result<()> {
+        let Some((hidden, mut types)) = self.types_given(fields).await? else { return Ok(()) };
+        if !hidden.is_empty() {
+            let arrays = self.describe_input(self.sink, &input(arrays_sql(sql, fields.len(), &hidden)?), call).await?;
+            types.extend(arrays.columns.iter().map(|field| field.type_oid));
+        }
+        self.refuse_users_code_at(self.sink, &types).await
+    }
+
+    /// The same before the home node's INSERT fills a stage, whose rows go on. Values that it makes ones of the domain by itself are
+    /// checked on one PostgreSQL, too.
+    pub(crate) async fn refuse_users_code_staged(
+        &mut self,
+        fill: &str,
+        mut columns: impl Iterator<Item = Oid>,
+        call: &Call,
+    ) -> Result<()> {
+        if columns.all(|of| of < FIRST_USER_OID) || !self.has_domain_that_calls().await? {
+            return Ok(());
+        }
+        for sql in syntax::given_to_insert(fill)? {
+            let given = self.describe_input(self.sink, &input(sql.clone()), call).await?;
+            self.refuse_users_code_at_sink(&sql, &given.columns, call).await?;
+        }
+        Ok(())
+    }
+
+    /// The same before expressions become arguments of a routine, as texts. An argument that PostgreSQL itself makes one of the domain is
+    /// checked there, too.
+    pub async fn refuse_users_code_passed(&mut self, arguments: &str, call: &Call) -> Result<()> {
+        if !self.has_domain_that_calls().await? {
+            return Ok(());
+        }
+        for sql in syntax::given_to_insert(&format!("INSERT INTO arguments VALUES ({arguments})"))? {
+            let fields = self.describe(&sql, &call.fragment_types(&sql)).await?.fields.unwrap_or_default();
+            self.refuse_users_code_given(&sql, call, &fields).await?;
+        }
+        Ok(())
+    }
+
+    /// The columns (from 1) that may be of a domain, and the types of all, as they are described; `None` if no domain matters.
+    async fn types_given(&mut self, fields: &[Field]) -> Result<Option<(Vec<usize>, Vec<Oid>)>> {
+        if fields.is_empty() || !self.has_domain_that_calls().await? {
+            return Ok(None);
+        }
+        let loaded = self.catalog().await?;
+        let hiding = hiding_types(&loaded.catalog);
+        let hidden = (1..).zip(fields).filter(|(_, field)| hiding.contains(&field.type_oid)).map(|(number, _)| number);
+        Ok(Some((hidden.collect(), fields.iter().map(|field| field.type_oid).collect())))
+    }
+
+    /// Is there a domain whose values may not be made anew? With few exceptions domains ask nothing but functions of PostgreSQL's own that
+    /// do no more than look.
+    pub async fn has_domain_that_calls(&mut self) -> Result<bool> {
+        let loaded = self.catalog().await?;
+        let calling: Vec<Oid> = loaded.catalog.user_types().filter(|of| of.calls_more).map(|of| of.oid).collect();
+        if calling.is_empty() {
+            return Ok(false);
+        }
+        let is_own = self.block.as_ref().is_some_and(|block| block.schema_changed);
+        let key = (loaded.catalog.version(), self.settings_now());
+        if !is_own && self.trusts_domains == Some(key) {
+            return Ok(false);
+        }
+        let trusts = self.rows_on(self.home, &planner::own_text(&functions_sql(&[], &calling))?).await?.is_empty();
+        self.trusts_domains = (trusts && !is_own).then_some(key);
+        Ok(!trusts)
     }
 
     async fn refuse_users_code_at(&mut self, slot: Slot, types: &[Oid]) -> Result<()> {
@@ -71,6 +170,26 @@ impl Session {
         ))
         .hint("It would run with your rights. Have a superuser own the domain and the function, if they are to be trusted."))
     }
+}
+
+/// What columns of such domains are described as.
+fn hiding_types(catalog: &Catalog) -> BTreeSet<Oid> {
+    catalog.user_types().filter(|of| of.calls_more).map(|of| catalog.value_type(of.oid, -1).0).collect()
+}
+
+/// Gives arrays of what a statement gives in these of its columns. It is only described.
+fn arrays_sql(sql: &str, width: usize, columns: &[usize]) -> Result<String> {
+    let names: Vec<String> = (1..=width).map(|number| format!("c{number}")).collect();
+    let arrays: Vec<String> = columns.iter().map(|number| format!("ARRAY[c{number}]")).collect();
+    // Only a whole statement may have changes in its WITH.
+    let (with, sql) = syntax::with_apart(sql)?;
+    // It may end with a comment.
+    let given = format!("loxo_given ({}) AS ({}\n)", names.join(", "), sql.trim_end_matches([';', ' ', '\n']));
+    Ok(format!("{with}{given} SELECT {} FROM loxo_given", arrays.join(", ")))
+}
+
+fn input(sql: String) -> Input {
+    Input { table: String::new(), nodes: Vec::new(), sql, indexes: Vec::new(), exchange_plan: None }
 }
 
 /// See [`functions_sql`].
