@@ -11,6 +11,7 @@ mod get;
 mod make;
 mod names;
 mod parts;
+mod queries;
 mod text;
 mod walk;
 
@@ -19,5 +20,6 @@ pub use get::{Get, Syntax};
 pub use make::*;
 pub use names::{name_output, output_name};
 pub use parts::*;
+pub use queries::*;
 pub use text::*;
 pub use walk::{Ref, Walk};
