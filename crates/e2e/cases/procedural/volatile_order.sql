@@ -7,7 +7,9 @@ INSERT INTO o VALUES (1), (2), (3), (4);
 INSERT INTO u VALUES (1, 0, 0), (2, 0, 0), (3, 0, 0);
 CREATE FUNCTION ins(a int) RETURNS int LANGUAGE plpgsql AS $$ BEGIN INSERT INTO t VALUES (a); RETURN a; END $$;
 CREATE FUNCTION bump(a int) RETURNS int LANGUAGE plpgsql AS $$ DECLARE r int; BEGIN UPDATE t SET v = v + 100 WHERE k = a RETURNING v INTO r; RETURN r; END $$;
+CREATE FUNCTION del(a int) RETURNS int LANGUAGE plpgsql AS $$ BEGIN DELETE FROM t WHERE k = a; RETURN a; END $$;
 CREATE FUNCTION cnt() RETURNS bigint LANGUAGE sql AS $$ SELECT count(*) FROM t $$;
+CREATE FUNCTION c2(x int) RETURNS bigint LANGUAGE sql AS $$ SELECT count(*) FROM t WHERE k > x $$;
 CREATE VIEW v AS SELECT cnt() AS c;
 CREATE VIEW vo AS SELECT x, cnt() AS c FROM o WHERE x < 3;
 CREATE VIEW vi AS SELECT ins(100) AS i;
@@ -49,4 +51,6 @@ SELECT count(*) FROM t;
 
 SELECT bump(1) UNION ALL SELECT v FROM t WHERE k = 1;
 SELECT v FROM t WHERE k = 1 UNION ALL SELECT bump(1) UNION ALL SELECT v FROM t WHERE k = 1;
+SELECT c2(0) - c2(del(4) * 0);
+SELECT c2(0), c2(del(3) * 0);
 SELECT count(*), sum(k), sum(v) FROM t;
