@@ -33,6 +33,9 @@ SELECT ins(x), c FROM vo;
 SELECT x, cnt() FROM o GROUP BY x HAVING ins(x) > 0;
 -- refused
 SELECT 4 IN (SELECT cnt()), ins(5), 4 IN (SELECT cnt());
+-- Its fields have no types.
+-- refused
+SELECT (SELECT ROW(ins(5)));
 SELECT count(*) FROM t;
 
 UPDATE u SET a = ins(12), b = (SELECT c FROM v);
