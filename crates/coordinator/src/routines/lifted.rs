@@ -11,6 +11,7 @@ use routine::array_text;
 use super::call::own_path;
 use super::captured::rows_sql;
 use super::parameters::own_parameters;
+use super::per_row::refuse_record;
 use super::runner::Runner;
 
 impl Runner {
@@ -42,6 +43,7 @@ impl Runner {
             self.session().refuse_users_code_given(&sql, &with, &fields).await?;
             let mut columns = Vec::new();
             for (at, field) in fields.iter().enumerate() {
+                refuse_record(field)?;
                 let of = self.find_type(field.type_oid, field.type_modifier).await?;
                 let name = catalog::quote_identifier(&String::from_utf8_lossy(&field.name));
                 let column = values.iter().map(|row| row.get(at).and_then(Option::as_deref));

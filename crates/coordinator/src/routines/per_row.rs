@@ -204,10 +204,7 @@ impl Runner {
     }
 
     async fn name_of(&mut self, field: &pgproto::backend::Field) -> Result<String> {
-        if [RECORD, RECORD_ARRAY].contains(&field.type_oid) {
-            return Err(PgError::unsupported("a record without a type beside a function called for each row")
-                .hint("Cast it to a type, or give its fields one by one."));
-        }
+        refuse_record(field)?;
         let of = self.find_type(field.type_oid, field.type_modifier).await?;
         Ok(of.name)
     }
@@ -279,5 +276,14 @@ fn outside(error: PgError) -> PgError {
         SqlState::UNDEFINED_TABLE => PgError::unsupported("a function called for each row of this statement")
             .hint("Call it in the select list of a query over a sub-select."),
         _ => plain(error),
+    }
+}
+
+/// What it is made of goes with the text of it.
+pub(super) fn refuse_record(field: &pgproto::backend::Field) -> Result<()> {
+    match [RECORD, RECORD_ARRAY].contains(&field.type_oid) {
+        true => Err(PgError::unsupported("a record without a type beside a function called for each row")
+            .hint("Cast it to a type, or give its fields one by one.")),
+        false => Ok(()),
     }
 }

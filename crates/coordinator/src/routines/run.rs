@@ -187,7 +187,9 @@ impl Runner {
     /// PostgreSQL finds the function by its name and arguments, or says why not; gives the types of the parameters. It has been
     /// asked about calls for rows.
     async fn accepted(&mut self, statement: &Statement, call: &Call) -> Result<Vec<u32>> {
-        let types = call.parameters.as_ref().map(|parameters| parameters.types.clone()).unwrap_or_default();
+        let mut types = call.parameters.as_ref().map(|parameters| parameters.types.clone()).unwrap_or_default();
+        // What calls before this one gave is bound beyond the statement's own: PostgreSQL finds no type for it in a text without it.
+        types.truncate(statement.parameters);
         match self.routines().of_rows() {
             Some(_) => Ok(types),
             None => Ok(self.session().describe(&statement.sql, &types).await?.parameters),
