@@ -50,6 +50,7 @@ UPDATE u SET a = 0 RETURNING ins(13), (SELECT cnt() FROM o LIMIT 1);
 INSERT INTO u VALUES (4, ins(14), (SELECT c FROM v));
 SELECT * FROM u ORDER BY id;
 INSERT INTO t VALUES (15) RETURNING (SELECT cnt());
+-- refused: v2
 INSERT INTO t VALUES (16) RETURNING (SELECT cnt() FROM o LIMIT 1);
 -- Of each row PostgreSQL makes the calls of RETURNING before those of the next.
 -- refused

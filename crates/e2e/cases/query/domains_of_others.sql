@@ -94,7 +94,6 @@ WITH gone AS (DELETE FROM d WHERE id > 9 RETURNING id, k, v + 0 AS v) INSERT INT
 INSERT INTO own SELECT more(id), k, v FROM d;
 -- refused
 SELECT more_than(v) FROM d WHERE id = 3;
--- refused
 SELECT v, a FROM (SELECT v, a FROM d FOR UPDATE) x;
 SELECT more(id) FROM d ORDER BY 1;
 -- Variables.

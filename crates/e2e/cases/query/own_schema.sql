@@ -59,3 +59,10 @@ SELECT relname FROM pg_catalog.pg_class TABLESAMPLE BERNOULLI (100) WHERE relnam
 SELECT n.nspname, c.relname FROM pg_class AS c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relname = 'grouped' ORDER BY 1, 2;
 SELECT c.relname FROM pg_class AS c (a, relname) WHERE c.relname = 'grouped';
 DROP TABLE grouped;
+
+-- Columns with the schema of their catalog, as SQLAlchemy writes them.
+SELECT pg_catalog.pg_namespace.nspname FROM pg_catalog.pg_namespace WHERE pg_catalog.pg_namespace.nspname NOT LIKE 'pg_%' AND pg_catalog.pg_namespace.nspname NOT LIKE 'e2e%' ORDER BY pg_catalog.pg_namespace.nspname;
+SELECT pg_catalog.pg_class.relname, pg_catalog.pg_namespace.nspname LIKE 'loxo%' FROM pg_catalog.pg_class JOIN pg_catalog.pg_namespace ON pg_catalog.pg_namespace.oid = pg_catalog.pg_class.relnamespace WHERE pg_catalog.pg_class.relkind = ANY (ARRAY['r', 'p', 'f', 'v', 'm']) AND pg_catalog.pg_namespace.nspname != 'pg_catalog' AND pg_catalog.pg_namespace.nspname LIKE 'loxo%';
+SELECT pg_catalog.pg_class.relname, count(*) FROM pg_class, pg_catalog.pg_attribute AS a WHERE a.attrelid = pg_catalog.pg_class.oid AND pg_catalog.pg_class.relname = 'grouped' AND EXISTS (SELECT pg_catalog.pg_class.oid FROM pg_catalog.pg_namespace n WHERE n.oid = pg_catalog.pg_class.relnamespace AND n.nspname = current_schema()) GROUP BY pg_catalog.pg_class.relname;
+SELECT pg_catalog.pg_policy.* FROM pg_catalog.pg_policy WHERE pg_catalog.pg_policy.polname LIKE 'loxo%';
+SELECT information_schema.schemata.schema_name FROM information_schema.schemata WHERE information_schema.schemata.schema_name LIKE 'loxo%';

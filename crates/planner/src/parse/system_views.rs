@@ -35,16 +35,11 @@ pub fn bare_system_views(sql: &str) -> Vec<String> {
         return Vec::new();
     }
     let Ok(parsed) = pg_query::parse(sql, 0) else { return Vec::new() };
-    let mut names = Vec::new();
-    for node in parsed.protobuf.stmts.iter().filter_map(|raw| query(raw.stmt.as_deref())) {
-        let tables = node.tables().unwrap_or_default();
-        let bare = tables.into_iter().filter(|name| name.schemaname.is_empty());
-        let redirected = bare.filter(|name| system_view(name).instead(false, false).is_some());
-        names.extend(redirected.map(|name| name.relname.clone()));
-    }
-    names.sort_unstable();
-    names.dedup();
-    names
+    let queries = parsed.protobuf.stmts.iter().filter_map(|raw| query(raw.stmt.as_deref()));
+    let bare = queries.flat_map(|node| node.tables().unwrap_or_default()).filter(|name| name.schemaname.is_empty());
+    let redirected = bare.filter(|name| system_view(name).instead(false, false).is_some());
+    let names: std::collections::BTreeSet<&String> = redirected.map(|name| &name.relname).collect();
+    names.into_iter().cloned().collect()
 }
 
 /// The function of ours that is to be called.
@@ -55,7 +50,7 @@ fn ours(call: &FuncCall) -> Option<String> {
 
 /// The query string with other texts in the place of names of tables and functions; `None` if there is nothing to be replaced. Of a
 /// table's statement is told whether it is the definition of a view, and whether it asks for more than a sub-select in the table's
-/// place has: system columns, columns with the table's schema, its primary key, locks. A WITH clause may define a bare name.
+/// place has: system columns, its primary key, locks. A WITH clause may define a bare name.
 pub(super) fn replaced(
     sql: &str,
     parsed: &ParseResult,
@@ -66,8 +61,7 @@ pub(super) fn replaced(
         let Some(node) = query(Some(statement)) else { continue };
         let needs_table = node.may_have(|node| match node {
             Ref::ColumnRef(column) => {
-                let name = column.fields.last().and_then(tree::text_of);
-                column.fields.len() > 2 || name.is_some_and(system_views::is_system_column)
+                column.fields.last().and_then(tree::text_of).is_some_and(system_views::is_system_column)
             }
             // The other columns of a row depend on its primary key.
             Ref::SelectStmt(select) => !select.group_clause.is_empty() || !select.locking_clause.is_empty(),
@@ -82,6 +76,7 @@ pub(super) fn replaced(
         let (Ok(hidden), Ok(names)) = (node.with_names(), node.tables()) else { continue };
         let is_hidden = |name: &RangeVar| name.schemaname.is_empty() && hidden.contains(&name.relname);
         let is_changed = |at| node.any(|node| tree::changed(node).is_some_and(|of| of.location == at)).unwrap_or(true);
+        let mut replaced = Vec::new();
         for name in names.into_iter().filter(|name| !is_hidden(name)) {
             if let (Some(text), Ok(start)) = (by(name, is_of_view, needs_table), usize::try_from(name.location))
                 && !is_changed(name.location)
@@ -89,16 +84,22 @@ pub(super) fn replaced(
                 let is_query = text.starts_with('(') && name.alias.is_none();
                 let text = if is_query { format!("{text} AS {}", name.relname) } else { text };
                 places.push((start, !name.schemaname.is_empty(), text));
+                replaced.extend(name.alias.is_none().then_some((&*name.schemaname, &*name.relname)));
             }
         }
-        let walked = node.each(|node| {
-            if let Ref::FuncCall(call) = node
-                && let (Some(text), Ok(start)) = (ours(call), usize::try_from(call.location))
-            {
-                places.push((start, call.funcname.len() > 1, text));
+        // A column with its table's schema is one of what stands in the table's place.
+        let instead = |node: Ref<'_>| match node {
+            Ref::FuncCall(call) => Some((usize::try_from(call.location).ok()?, call.funcname.len() > 1, ours(call)?)),
+            Ref::ColumnRef(column) => {
+                let [schema, table, _] = column.fields.as_slice() else { return None };
+                let (schema, table) = (tree::text_of(schema)?, tree::text_of(table)?);
+                let is_replaced = replaced.contains(&(schema, table)) || replaced.contains(&("", table));
+                let text = is_replaced.then(|| catalog::quote_identifier(table))?;
+                Some((usize::try_from(column.location).ok()?, true, text))
             }
-        });
-        walked.ok()?;
+            _ => None,
+        };
+        node.each(|node| places.extend(instead(node))).ok()?;
     }
     if places.is_empty() {
         return None;

@@ -58,7 +58,7 @@ impl Session {
     pub(crate) async fn refuse_users_code_of_all(&mut self, types: impl Iterator<Item = Oid>) -> Result<()> {
         let types: Vec<Oid> = types.filter(|of| *of >= FIRST_USER_OID).collect();
         match !types.is_empty() && self.has_domain_that_calls().await? {
-            true => self.refuse_users_code_at(self.home.into(), &types).await,
+            true => self.refuse_users_code_at(self.sink, &types).await,
             false => Ok(()),
         }
     }
@@ -152,7 +152,8 @@ impl Session {
         if !is_own && self.trusts_domains == Some(key) {
             return Ok(false);
         }
-        let trusts = self.rows_on(self.home, &planner::own_text(&functions_sql(&[], &calling))?).await?.is_empty();
+        // The home node's session may be on its way with rows of a fragment.
+        let trusts = self.rows_on(self.sink, &planner::own_text(&functions_sql(&[], &calling))?).await?.is_empty();
         self.trusts_domains = (trusts && !is_own).then_some(key);
         Ok(!trusts)
     }
