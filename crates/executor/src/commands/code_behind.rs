@@ -116,7 +116,7 @@ fn code_behind_sql(views: &[Oid], untrusted: &str) -> String {
              SELECT u.objid FROM used AS u WHERE u.classid = 'pg_catalog.pg_proc'::regclass \
              UNION ALL \
              SELECT f.oid FROM pg_catalog.pg_proc AS f JOIN pg_catalog.pg_roles AS w ON w.oid = f.proowner AND NOT w.rolsuper \
-             WHERE f.oid IN ( \
+             WHERE f.oid = ANY ( \
                  SELECT c.castfunc FROM pg_catalog.pg_cast AS c WHERE c.castsource < 16384 AND c.casttarget < 16384 \
                  UNION ALL \
                  SELECT a.amproc FROM pg_catalog.pg_amproc AS a WHERE a.amproclefttype < 16384 AND a.amprocrighttype < 16384 \
