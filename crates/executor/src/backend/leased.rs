@@ -88,6 +88,8 @@ pub(crate) struct LeasedConnection {
     pub(crate) left: Leavings,
     /// Some of it may be settings that the other nodes of the block have not heard of.
     pub(crate) asks_settings: bool,
+    /// None of it is to be the session's: PostgreSQL would have taken it back.
+    pub(crate) forgets_settings: bool,
     /// Parses whose success is not known yet, in order; `None`: of a statement that is not kept.
     pub(crate) parsing: VecDeque<Option<StatementKey>>,
     /// Portals whose statements are kept, by their names, and the names of these.
@@ -160,6 +162,7 @@ impl LeasedConnection {
             withholds_temp: false,
             left: Leavings::default(),
             asks_settings: false,
+            forgets_settings: false,
             parsing: VecDeque::new(),
             portal_statements: Vec::new(),
             has_settings_of_block: false,

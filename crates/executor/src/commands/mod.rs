@@ -4,6 +4,7 @@
 //! * [`given_moments`]: parameters like `now`.
 //! * [`cursors`]: DECLARE and what it keeps; [`cluster_command`]: node groups, EXECUTE DIRECT.
 //! * [`databases`]: CREATE and DROP DATABASE; [`rename_database`]: another name.
+//! * [`code_behind`]: code of users that views lead to.
 //! * [`connection_limits`]: CONNECTION LIMIT of roles and databases.
 //! * [`all_sessions`]: statements that ask for sessions, sizes and statistics of the whole cluster.
 //! * [`statement_costs`]: what a statement has cost.
@@ -11,6 +12,7 @@
 
 pub(crate) mod all_sessions;
 pub(crate) mod cluster_command;
+mod code_behind;
 mod connection_limits;
 pub(crate) mod cursors;
 mod databases;

@@ -373,7 +373,9 @@ impl Session {
                 && let Some(view) = planner::refreshed(statement, &loaded.catalog, &facts)?
                 && let Some(owner) = self.other_owner(view).await?
             {
-                return planner::refresh_as(&owner, statement, &loaded.catalog, &facts).map(Planned::once);
+                let plan = planner::refresh_as(&owner, statement, &loaded.catalog, &facts)?;
+                self.refuse_code_behind_refresh(view).await?;
+                return Ok(Planned::once(plan));
             }
             let mut holds =
                 if is_common && changed.is_none() { Holds::of(depends.load(Ordering::Relaxed)) } else { Holds::Once };
@@ -385,11 +387,15 @@ impl Session {
                 let others = self.others_views(&views, call).await?;
                 if let Some(first) = others.first() {
                     let lifted: Option<Vec<Oid>> = others.iter().map(|read| read.under).collect();
-                    let lifted = match lifted {
-                        Some(lifted) => planner::views_first(statement, &loaded.catalog, &facts, &lifted)?,
+                    let plan = match &lifted {
+                        Some(lifted) => planner::views_first(statement, &loaded.catalog, &facts, lifted)?,
                         None => None,
                     };
-                    return lifted.map(Planned::once).ok_or_else(|| with_other_rights(first));
+                    let plan = plan.ok_or_else(|| with_other_rights(first))?;
+                    if loaded.catalog.all_functions().next().is_some() {
+                        self.refuse_code_behind_views(&lifted.unwrap_or_default()).await?;
+                    }
+                    return Ok(Planned::once(plan));
                 }
             }
             if is_unknown && matches!(plan, Plan::Gather(_) | Plan::ExchangePlan(_)) {

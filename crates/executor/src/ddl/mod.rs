@@ -16,6 +16,7 @@ mod unvalidated;
 mod verbose;
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 use catalog::{NodeId, quote_identifier, quote_literal};
 use pgerror::{PgError, Result, SqlState};
@@ -236,8 +237,13 @@ impl Session {
         }
         self.set_fills_table(true);
         let plan = self.plan_text(sql).await?;
+        let fills_view = matches!(ddl.fill, Fill::MaterializedView(_));
+        let before = if fills_view { self.settings_before_filling().await? } else { HashMap::new() };
         let mut nothing = Spool::default();
         let completion = Box::pin(self.run_plan(&plan, &Call::default(), &mut Output::spool(&mut nothing))).await?;
+        if fills_view {
+            self.forget_settings_of_filling(&before).await?;
+        }
         self.set_fills_table(false);
         for (node, _, on) in &quiet {
             self.run_on(*node, on).await?;

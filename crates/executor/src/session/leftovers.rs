@@ -10,6 +10,8 @@
 //!
 //! Invariant: no link gets to the pool that has not been asked ([`Links::give_back`](crate::backend::links::Links::give_back) closes it instead).
 
+use std::collections::HashMap;
+
 use catalog::{Asks, Leavings, quote_literal};
 use pgerror::{PgError, Result};
 use pgproto::TransactionStatus;
@@ -149,6 +151,39 @@ impl Session {
         self.setting_was_left(name, value, true).await
     }
 
+    /// The settings on the home node that the present statement may change; none if it changes none.
+    pub(crate) async fn settings_before_filling(&mut self) -> Result<HashMap<String, String>> {
+        self.settings_it_may_leave(self.home.into()).await
+    }
+
+    /// To be called when a materialized view is filled. PostgreSQL then takes back what its query has set, and lets it set no role.
+    /// A transaction of our own that is over has the session's settings again; within the client's they would stay.
+    ///
+    /// # Errors
+    /// 0A000 with what cannot be taken back.
+    pub(crate) async fn forget_settings_of_filling(&mut self, before: &HashMap<String, String>) -> Result<()> {
+        let is_own = self.block.as_ref().is_some_and(|block| block.is_own) && !self.scope().is_body;
+        for slot in self.links.begun() {
+            let after = self.settings_it_may_leave(slot).await?;
+            let counts = |name: &String| name == "role" || !is_own && self.leaves.settings.contains(name);
+            let mut changed = after.iter().filter(|(name, value)| before.get(*name) != Some(*value) && counts(name));
+            if let Some((name, _)) = changed.next() {
+                return Err(PgError::unsupported(format!(
+                    "setting \"{name}\" that a function changes while a materialized view over several datanodes is filled"
+                ))
+                .hint("Take the change out of the function, or give the function a SET clause."));
+            }
+            let leased = self.links.link(slot)?;
+            leased.forgets_settings = is_own && !leased.left.is_nothing();
+        }
+        Ok(())
+    }
+
+    async fn settings_it_may_leave(&mut self, slot: Slot) -> Result<HashMap<String, String>> {
+        let Some(sql) = settings_sql(&self.leaves) else { return Ok(HashMap::new()) };
+        Ok(Answer::of(self.rows_on(slot, &sql).await?).settings.into_iter().collect())
+    }
+
     /// Outside a block.
     async fn ask_outside_block(&mut self) -> Result<()> {
         let asked: Vec<Slot> = self.links.nodes_where(|leased| !leased.left.is_nothing());
@@ -181,6 +216,7 @@ impl Session {
             return Err(PgError::internal("a link that is to be asked what it holds is not idle"));
         }
         leased.asks_settings = false;
+        let settings_count = !std::mem::take(&mut leased.forgets_settings) && settings_count;
         let left = std::mem::take(&mut leased.left);
         let asks = Leavings { at_home: false, ..left.clone() };
         if asks.is_nothing() {
