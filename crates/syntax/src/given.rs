@@ -1,6 +1,6 @@
 //! The values that an INSERT is given, as they are before they become those of its columns.
 
-use pg_query::protobuf::{InsertStmt, List, ResTarget, RowExpr, SelectStmt};
+use pg_query::protobuf::{AArrayExpr, InsertStmt, List, ResTarget, RowExpr, SelectStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
@@ -48,7 +48,7 @@ pub fn with_apart(sql: &str) -> Result<(String, String)> {
         NodeEnum::MergeStmt(merge) => merge.with_clause.take(),
         _ => None,
     };
-    let Some(with) = with else { return Ok(("WITH ".to_owned(), sql.to_owned())) };
+    let Some(with) = with else { return Ok(("WITH ".to_owned(), deparse(&statement)?)) };
     let items =
         deparse_select(&SelectStmt { with_clause: Some(with), ..select_from(vec![target(null(), None)], Vec::new()) })?;
     let items = items.strip_suffix(" SELECT NULL").ok_or_else(|| PgError::internal("WITH is not printed first"))?;
@@ -71,7 +71,8 @@ fn without_casts(mut query: SelectStmt) -> SelectStmt {
 }
 
 fn is_constant(value: &Node) -> bool {
-    is_bare(value) || matches!(value.node, Some(NodeEnum::AConst(_)))
+    let all = |array: &AArrayExpr| array.elements.iter().all(|element| is_constant(under_casts(element)));
+    is_bare(value) || matches!(value.node, Some(NodeEnum::AConst(_))) || value.get::<AArrayExpr>().is_some_and(all)
 }
 
 fn of_values(query: &SelectStmt) -> Vec<SelectStmt> {
@@ -102,6 +103,7 @@ mod tests {
         let given = |sql: &str| given_to_insert(sql).unwrap();
         assert_eq!(given("INSERT INTO t VALUES (1, 'a', DEFAULT, $1, '5'::d)"), [] as [&str; 0]);
         assert_eq!(given("INSERT INTO t DEFAULT VALUES"), [] as [&str; 0]);
+        assert_eq!(given("INSERT INTO t VALUES (ARRAY[]::int[], ARRAY[$1, ARRAY[]]::d[])"), [] as [&str; 0]);
         assert_eq!(given("INSERT INTO t VALUES (1, f()::d), (2, ROW(3, g()))"), ["SELECT f(), g()"]);
         assert_eq!(given("INSERT INTO t SELECT a::d, ROW(b)::r FROM s"), ["SELECT a, ROW(b)::r FROM s"]);
         assert_eq!(given("INSERT INTO t SELECT a::d FROM s ORDER BY a::d"), ["SELECT a::d FROM s ORDER BY a::d"]);
@@ -114,7 +116,7 @@ mod tests {
     #[test]
     fn a_statement_is_told_from_its_with() {
         let apart = |sql: &str| with_apart(sql).unwrap();
-        assert_eq!(apart("SELECT  1"), ("WITH ".to_owned(), "SELECT  1".to_owned()));
+        assert_eq!(apart("SELECT  1 ; -- one"), ("WITH ".to_owned(), "SELECT 1".to_owned()));
         let (with, rest) = apart("WITH RECURSIVE w AS (DELETE FROM t RETURNING a) SELECT a FROM w");
         assert_eq!(
             (with.as_str(), rest.as_str()),

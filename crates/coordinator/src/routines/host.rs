@@ -49,6 +49,10 @@ impl BodyHost<'_> {
             self.runner.routines().types = KnownTypes::default();
             self.runner.routines().values_renamed |= tag == "ALTER TYPE" && planner::renames_value(sql);
         }
+        if tag == "DECLARE CURSOR" {
+            // It may have the name of one that was asked about, and is closed.
+            self.runner.routines().cursors_for_records.clear();
+        }
         let rows = self.kept_rows(columns.as_deref().unwrap_or_default(), rows).await?;
         Ok(Answer { columns, rows, tag, refused })
     }
@@ -65,17 +69,20 @@ impl BodyHost<'_> {
             return Ok(None);
         }
         let statements = planner::parse(sql)?;
-        let kept = match statements.first().map(|statement| &statement.kind) {
-            Some(StatementKind::Fetch(fetch)) => {
-                if self.runner.routines().cursors_for_records.contains(&fetch.cursor) {
+        let kept = match statements.as_slice() {
+            [one] => match &one.kind {
+                StatementKind::Fetch(fetch) if self.runner.routines().cursors_for_records.contains(&fetch.cursor) => {
                     return Ok(None);
                 }
-                self.runner.session().refuse_users_code_hidden(fields).await
-            }
-            Some(kind) if matches!(kind, StatementKind::Select) || kind.row_command().is_some() => {
-                self.runner.session().refuse_users_code_given(sql, call, fields).await
-            }
-            _ => return Ok(None),
+                kind if matches!(kind, StatementKind::Select) || kind.row_command().is_some() => {
+                    self.runner.session().refuse_users_code_given(sql, call, fields).await
+                }
+                StatementKind::Fetch(_) | StatementKind::Execute { .. } | StatementKind::Call => {
+                    self.runner.session().refuse_users_code_hidden(fields).await
+                }
+                _ => return Ok(None),
+            },
+            _ => self.runner.session().refuse_users_code_hidden(fields).await,
         };
         match kept {
             Ok(()) => Ok(None),

@@ -46,6 +46,7 @@ use crate::block::causality::CausalityTracker;
 use crate::block::suspended::SuspendedTransaction;
 use crate::block::table_locks::LockedCopies;
 use crate::block::{Block, Mode, Replay};
+use crate::engine::temp::users_code::JudgedDomains;
 use crate::session::lending::Lending;
 use crate::session::listen::Listening;
 use crate::session::temp_names::TempNames;
@@ -93,8 +94,7 @@ pub struct Session {
     pub(crate) lending: Option<Lending>,
     /// Whether this one may, under a version of the catalog and these settings.
     pub(crate) makes_temp: Option<((u64, u64), bool)>,
-    /// The same under which the role trusts all that domains call.
-    pub(crate) trusts_domains: Option<(u64, u64)>,
+    pub(crate) judged_domains: JudgedDomains,
     /// Where gathered rows go: the home node, or beside it.
     pub(crate) sink: Slot,
     /// Names in `pg_temp`, if known.
@@ -154,7 +154,7 @@ impl Session {
             withholds_temp: false,
             lending: None,
             makes_temp: None,
-            trusts_domains: None,
+            judged_domains: JudgedDomains::default(),
             sink: home.into(),
             temp_relations: None,
             search_path: None,

@@ -23,7 +23,8 @@ impl Session {
     /// # Errors
     /// 0A000 with the first such function.
     pub(super) async fn refuse_users_code_in(&mut self, slot: Slot, made: &TempAs<'_>, call: &Call) -> Result<()> {
-        if !made.receives || !self.has_domain_that_calls().await? {
+        // Other links, the home node's own session too, may be on their way with rows: only `slot` is asked.
+        if !made.receives || !self.may_have_domain_that_calls().await? {
             return Ok(());
         }
         let types = self.types_in_temp(slot, made, call).await?;
@@ -142,28 +143,45 @@ impl Session {
     /// Is there a domain whose values may not be made anew? With few exceptions domains ask nothing but functions of PostgreSQL's own that
     /// do no more than look.
     pub async fn has_domain_that_calls(&mut self) -> Result<bool> {
+        if !self.may_have_domain_that_calls().await? {
+            return Ok(false);
+        }
+        if self.judged_domains.trusts.is_none() {
+            let loaded = self.catalog().await?;
+            let calling: Vec<Oid> = loaded.catalog.user_types().filter(|of| of.calls_more).map(|of| of.oid).collect();
+            let found = self.rows_on(self.sink, &planner::own_text(&functions_sql(&[], &calling))?).await?;
+            self.judged_domains.trusts = Some(found.is_empty());
+        }
+        Ok(self.judged_domains.trusts == Some(false))
+    }
+
+    /// The same as far as it is known without asking.
+    async fn may_have_domain_that_calls(&mut self) -> Result<bool> {
         let loaded = self.catalog().await?;
-        let calling: Vec<Oid> = loaded.catalog.user_types().filter(|of| of.calls_more).map(|of| of.oid).collect();
-        if calling.is_empty() {
+        if !loaded.catalog.user_types().any(|of| of.calls_more) {
             return Ok(false);
         }
-        let is_own = self.block.as_ref().is_some_and(|block| block.schema_changed);
-        let key = (loaded.catalog.version(), self.settings_now());
-        if !is_own && self.trusts_domains == Some(key) {
-            return Ok(false);
+        let of = (loaded.catalog.version(), self.settings_now());
+        if self.judged_domains.of != of {
+            self.judged_domains = JudgedDomains { of, ..JudgedDomains::default() };
         }
-        // The home node's session may be on its way with rows of a fragment.
-        let trusts = self.rows_on(self.sink, &planner::own_text(&functions_sql(&[], &calling))?).await?.is_empty();
-        self.trusts_domains = (trusts && !is_own).then_some(key);
-        Ok(!trusts)
+        Ok(self.judged_domains.trusts != Some(true))
     }
 
     async fn refuse_users_code_at(&mut self, slot: Slot, types: &[Oid]) -> Result<()> {
-        if types.iter().all(|of| *of < FIRST_USER_OID) {
+        let is_new = |of: &&Oid| **of >= FIRST_USER_OID && !self.judged_domains.harmless.contains(of);
+        let types: Vec<Oid> = types.iter().filter(is_new).copied().collect();
+        if types.is_empty() {
             return Ok(());
         }
-        let rows = self.rows_on(slot, &planner::own_text(&functions_sql(&[], types))?).await?;
-        let Some(row) = rows.first() else { return Ok(()) };
+        let rows = self.rows_on(slot, &planner::own_text(&functions_sql(&[], &types))?).await?;
+        let Some(row) = rows.first() else {
+            // Other nodes have other numbers.
+            if slot.node() == self.home {
+                self.judged_domains.harmless.extend(types);
+            }
+            return Ok(());
+        };
         let (function, role, is_own) = (text(row, 0)?, text(row, 1)?, text(row, 2)? == "t");
         let function = if is_own { format!("function {function}") } else { function.to_owned() };
         Err(PgError::unsupported(format!(
@@ -171,6 +189,17 @@ impl Session {
         ))
         .hint("It would run with your rights. Have a superuser own the domain and the function, if they are to be trusted."))
     }
+}
+
+/// What the home node has said of domains and types to a session.
+#[derive(Default)]
+pub(crate) struct JudgedDomains {
+    /// The catalog's version, and the settings, under which it was asked.
+    of: (u64, u64),
+    /// All domains that call functions may be trusted.
+    trusts: Option<bool>,
+    /// Types that lead to none that may not.
+    harmless: BTreeSet<Oid>,
 }
 
 /// What columns of such domains are described as.
@@ -184,8 +213,7 @@ fn arrays_sql(sql: &str, width: usize, columns: &[usize]) -> Result<String> {
     let arrays: Vec<String> = columns.iter().map(|number| format!("ARRAY[c{number}]")).collect();
     // Only a whole statement may have changes in its WITH.
     let (with, sql) = syntax::with_apart(sql)?;
-    // It may end with a comment.
-    let given = format!("loxo_given ({}) AS ({}\n)", names.join(", "), sql.trim_end_matches([';', ' ', '\n']));
+    let given = format!("loxo_given ({}) AS ({sql})", names.join(", "));
     Ok(format!("{with}{given} SELECT {} FROM loxo_given", arrays.join(", ")))
 }
 
