@@ -12,7 +12,7 @@
 use std::collections::HashSet;
 
 use catalog::LookAlikes;
-use pg_query::protobuf::{AExprKind, SubLinkType};
+use pg_query::protobuf::{AExprKind, SubLinkType, TypeName};
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
@@ -88,27 +88,25 @@ impl Qualifier<'_> {
                 let has_place = matches!(of.kind(), AexprOp | AexprOpAll | AexprOpAny);
                 has_place && put_schema(&self.0.operators, &mut of.name)
             }
-            Some(NodeEnum::TypeCast(cast)) => {
-                cast.type_name.as_mut().is_some_and(|of| put_schema(&self.0.types, &mut of.names))
-            }
-            Some(NodeEnum::ColumnDef(column)) => {
-                column.type_name.as_mut().is_some_and(|of| put_schema(&self.0.types, &mut of.names))
-            }
+            Some(NodeEnum::RangeFunction(item)) => self.0.functions.contains("unnest") && tree::spread_unnest(item),
+            Some(NodeEnum::TypeCast(cast)) => self.of_type(&mut cast.type_name),
+            Some(NodeEnum::ColumnDef(column)) => self.of_type(&mut column.type_name),
+            Some(NodeEnum::RangeTableFuncCol(column)) => self.of_type(&mut column.type_name),
+            Some(NodeEnum::XmlSerialize(xml)) => self.of_type(&mut xml.type_name),
             Some(NodeEnum::SortBy(by)) => put_schema(&self.0.operators, &mut by.use_op),
             Some(NodeEnum::SubLink(link)) => {
-                // IN.
-                if link.sub_link_type() == SubLinkType::AnySublink && link.oper_name.is_empty() {
-                    let mut name = vec![tree::string("=")];
-                    let is_taken = put_schema(&self.0.operators, &mut name);
-                    if is_taken {
-                        link.oper_name = name;
-                    }
-                    return is_taken;
+                let is_in = link.sub_link_type() == SubLinkType::AnySublink && link.oper_name.is_empty();
+                if is_in && self.0.operators.contains("=") {
+                    link.oper_name.push(tree::string("="));
                 }
                 put_schema(&self.0.operators, &mut link.oper_name)
             }
             _ => false,
         }
+    }
+
+    fn of_type(&self, of: &mut Option<TypeName>) -> bool {
+        of.as_mut().is_some_and(|of| put_schema(&self.0.types, &mut of.names))
     }
 }
 

@@ -326,6 +326,33 @@ mod look_alikes {
         assert_eq!(known.type_name("numeric(10,2)"), "numeric(10,2)");
         assert_eq!(known.type_name("character varying(5)"), "character varying(5)");
     }
+
+    #[test]
+    fn several_arrays_in_from_are_unnested_one_by_one() {
+        let mut names = LookAlikes::default();
+        names.add('f', "unnest");
+        let known = Qualifier(&names);
+        let sql = "SELECT a FROM unnest(c, d) WITH ORDINALITY u(a, b, n), ROWS FROM (unnest(e), unnest(f, g)) v, b.unnest(h, i)";
+        let written = "SELECT a FROM ROWS FROM (pg_catalog.unnest(c), pg_catalog.unnest(d)) WITH ORDINALITY u(a, b, n), \
+                       ROWS FROM (pg_catalog.unnest(e), pg_catalog.unnest(f), pg_catalog.unnest(g)) v, b.unnest(h, i)";
+        assert_eq!(known.statement(sql), printed(written));
+    }
+
+    #[test]
+    fn types_of_xml_get_their_schema() {
+        let mut names = LookAlikes::default();
+        names.add('t', "text");
+        let of = |text| {
+            format!(
+                "SELECT xmlserialize(CONTENT x AS {text}) FROM t, XMLTABLE('/r' PASSING x COLUMNS y {text} PATH '.')"
+            )
+        };
+        assert_eq!(Qualifier(&names).statement(&of("text")), printed(&of("pg_catalog.text")));
+    }
+
+    fn printed(sql: &str) -> String {
+        pg_query::parse(sql, 0).unwrap().deparse(Default::default()).unwrap()
+    }
 }
 
 /// What a statement may use.

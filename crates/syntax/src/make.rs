@@ -6,7 +6,7 @@ use pg_query::protobuf::{
 use pg_query::{Node, NodeEnum};
 
 use super::get::{Get, Syntax};
-use super::{deparse_expression, last_name, parse_expression};
+use super::{deparse_expression, is_plain_call, last_name, parse_expression, text_of};
 
 /// A SELECT without anything.
 pub fn empty_select() -> SelectStmt {
@@ -157,6 +157,35 @@ pub fn boolean_test(condition: Node, test: protobuf::BoolTestType) -> Node {
 pub fn call_in_from(call: Node, alias: Alias) -> RangeFunction {
     let list = protobuf::List { items: vec![call, Node { node: None }] };
     RangeFunction { functions: vec![list.into_node()], alias: Some(alias), ..Default::default() }
+}
+
+/// `unnest(a, b)` as PostgreSQL reads it, `ROWS FROM (pg_catalog.unnest(a), pg_catalog.unnest(b))`, which it does for the bare name
+/// in FROM alone, whatever functions of that name there are. Was there one?
+pub fn spread_unnest(item: &mut RangeFunction) -> bool {
+    let whole = std::mem::take(&mut item.functions);
+    let count = whole.len();
+    let has_columns = !item.coldeflist.is_empty();
+    item.functions = whole.into_iter().flat_map(|function| spread(function, has_columns)).collect();
+    let was_one = item.functions.len() > count;
+    item.is_rowsfrom |= was_one;
+    was_one
+}
+
+fn spread(function: Node, has_columns: bool) -> Vec<Node> {
+    let of = match function.get::<protobuf::List>().map(|list| list.items.as_slice()) {
+        Some([call, columns @ ..]) if !has_columns && columns.iter().all(|one| one.node.is_none()) => call.get(),
+        _ => None,
+    };
+    let is_unnest = |call: &&FuncCall| match call.funcname.as_slice() {
+        [only] => text_of(only) == Some("unnest") && call.args.len() > 1 && is_plain_call(call),
+        _ => false,
+    };
+    let Some(of) = of.filter(is_unnest) else { return vec![function] };
+    let each = |argument: &Node| {
+        let items = vec![call("unnest", vec![argument.clone()]), Node { node: None }];
+        protobuf::List { items }.into_node()
+    };
+    of.args.iter().map(each).collect()
 }
 
 /// `FOR UPDATE [OF tables]`.

@@ -1,0 +1,85 @@
+-- Settings that functions make in CHECK constraints, generated columns and indexes: where a row is, not where the statement is planned.
+CREATE SCHEMA e2e_sc;
+SET search_path = e2e_sc;
+CREATE FUNCTION named(int) RETURNS int LANGUAGE plpgsql IMMUTABLE
+    AS $$ BEGIN PERFORM set_config('e2e_sc.z', 'v' || $1, false); RETURN $1; END $$;
+CREATE FUNCTION memory(int) RETURNS int LANGUAGE plpgsql IMMUTABLE
+    AS $$ BEGIN PERFORM set_config('work_mem', (1000 + $1) || 'kB', false); RETURN $1; END $$;
+CREATE TABLE c (k int, v int CHECK (named(v) > 0)) /*dist: hash(k) | replication | roundrobin*/;
+CREATE TABLE d (k int, v int, w int GENERATED ALWAYS AS (memory(v)) STORED) /*dist: hash(k) | replication | roundrobin*/;
+CREATE TABLE e (k int, v int) /*dist: hash(k) | replication | roundrobin*/;
+CREATE INDEX ON e (named(v));
+
+INSERT INTO c VALUES (1, 1);
+SELECT current_setting('e2e_sc.z');
+INSERT INTO c VALUES (2, 2);
+SELECT current_setting('e2e_sc.z');
+INSERT INTO c VALUES (3, 3);
+SELECT current_setting('e2e_sc.z');
+INSERT INTO c VALUES (4, 4);
+SELECT current_setting('e2e_sc.z');
+SET e2e_sc.z = 'own';
+INSERT INTO c VALUES (5, 5);
+SELECT current_setting('e2e_sc.z');
+SET e2e_sc.z = 'own';
+INSERT INTO c VALUES (6, 6);
+SELECT current_setting('e2e_sc.z');
+INSERT INTO c VALUES (7, 0);
+SELECT current_setting('e2e_sc.z');
+UPDATE c SET v = 12 WHERE k = 3;
+SELECT current_setting('e2e_sc.z');
+UPDATE c SET v = 13 WHERE k > 4;
+SELECT current_setting('e2e_sc.z');
+
+INSERT INTO d VALUES (1, 1);
+SHOW work_mem;
+INSERT INTO d VALUES (2, 2);
+SHOW work_mem;
+INSERT INTO d VALUES (3, 3);
+SHOW work_mem;
+INSERT INTO d VALUES (4, 4);
+SHOW work_mem;
+INSERT INTO e VALUES (1, 21);
+SELECT current_setting('e2e_sc.z');
+INSERT INTO e VALUES (2, 22);
+SELECT current_setting('e2e_sc.z');
+INSERT INTO e VALUES (3, 23);
+SELECT current_setting('e2e_sc.z');
+
+-- In a block: the last one counts, there and after it.
+BEGIN;
+SELECT count(*) FROM c;
+SET work_mem = '2MB';
+INSERT INTO d VALUES (5, 5);
+SHOW work_mem;
+INSERT INTO d VALUES (6, 6);
+SHOW work_mem;
+INSERT INTO d VALUES (7, 7);
+SHOW work_mem;
+SAVEPOINT s;
+INSERT INTO d VALUES (8, 8);
+SHOW work_mem;
+ROLLBACK TO s;
+SHOW work_mem;
+INSERT INTO c VALUES (11, 31);
+SELECT current_setting('e2e_sc.z');
+INSERT INTO c VALUES (12, 32);
+SELECT current_setting('e2e_sc.z');
+INSERT INTO c VALUES (13, 33);
+SELECT current_setting('e2e_sc.z');
+COMMIT;
+SHOW work_mem;
+SELECT current_setting('e2e_sc.z');
+BEGIN;
+INSERT INTO c VALUES (14, 34);
+INSERT INTO c VALUES (15, 35);
+INSERT INTO d VALUES (16, 36);
+SHOW work_mem;
+SELECT current_setting('e2e_sc.z');
+ROLLBACK;
+SHOW work_mem;
+SELECT current_setting('e2e_sc.z');
+RESET work_mem;
+RESET e2e_sc.z;
+RESET search_path;
+DROP SCHEMA e2e_sc CASCADE;
