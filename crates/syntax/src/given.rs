@@ -1,6 +1,6 @@
 //! The values that an INSERT is given, as they are before they become those of its columns.
 
-use pg_query::protobuf::{AArrayExpr, InsertStmt, List, ResTarget, RowExpr, SelectStmt};
+use pg_query::protobuf::{InsertStmt, List, ResTarget, RowExpr, SelectStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
@@ -71,8 +71,11 @@ fn without_casts(mut query: SelectStmt) -> SelectStmt {
 }
 
 fn is_constant(value: &Node) -> bool {
-    let all = |array: &AArrayExpr| array.elements.iter().all(|element| is_constant(under_casts(element)));
-    is_bare(value) || matches!(value.node, Some(NodeEnum::AConst(_))) || value.get::<AArrayExpr>().is_some_and(all)
+    match &value.node {
+        Some(NodeEnum::AConst(_)) => true,
+        Some(NodeEnum::AArrayExpr(array)) => array.elements.iter().all(|element| is_constant(under_casts(element))),
+        _ => is_bare(value),
+    }
 }
 
 fn of_values(query: &SelectStmt) -> Vec<SelectStmt> {
