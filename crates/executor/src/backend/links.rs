@@ -380,16 +380,9 @@ impl Links {
         if link.applied_settings == wanted && !is_foreign {
             return None;
         }
-        let settings = self.commands_for(slot, settings)?;
+        let settings = settings.replay_after(&login.commands_on(&link.login));
         let commands = if is_foreign { format!("DISCARD SEQUENCES; {settings}") } else { settings };
         Some(Replay { commands, settings: wanted, is_foreign })
-    }
-
-    /// What gives a held link these settings, whatever it has.
-    pub(crate) fn commands_for(&self, slot: Slot, settings: &Settings) -> Option<String> {
-        let link = &self.leased.get(slot)?.link;
-        let login = self.login.as_ref().unwrap_or(&link.login);
-        Some(settings.replay_after(&login.commands_on(&link.login)))
     }
 
     /// Notes that the backend of a held link has the session's settings.

@@ -3,8 +3,7 @@
 //! The planner says what a statement may leave ([`Leavings`]); each link that it runs on is marked with that. Most statements
 //! leave nothing. After one that may, the backends are asked, when the statement or the transaction block is over:
 //!
-//! * Settings that a function has made are the session's from then on, on all nodes, and channels it listens to too. Where nodes
-//!   differ, those count that have another value than the session had; if these are several, who was the last in the block.
+//! * Settings that a function has made are the session's from then on, on all nodes, and channels it listens to too.
 //! * A backend with temporary objects, cursors, prepared statements or locks stays with the session until its end, and so
 //!   does one that keeps something nobody can ask for. One with values of sequences does not: page [`sequence_values`](crate::backend::pool::sequence_values).
 //! * Any other goes back to the pool with a note whose it was: for everybody else it is reset before its next use.
@@ -40,21 +39,6 @@ struct Answer {
     keeps_state: bool,
     channels: Vec<String>,
     settings: Vec<(String, String)>,
-}
-
-/// Settings that a node has.
-struct Found {
-    node: Slot,
-    /// What it was asked.
-    sql: String,
-    settings: Vec<(String, String)>,
-}
-
-/// One of them that is the session's.
-struct Made {
-    node: Slot,
-    name: String,
-    value: String,
 }
 
 impl Session {
@@ -114,9 +98,6 @@ impl Session {
                 false => self.ask_outside_block().await?,
             }
         }
-        if !self.in_block() {
-            self.made_in_block.clear();
-        }
         self.note_reported().await
     }
 
@@ -132,34 +113,18 @@ impl Session {
             let connection = &leased.link.connection;
             leased.asks_settings && leased.begun && connection.is_drained() && is_open(connection.status())
         });
-        let mut asks = Vec::new();
+        let counts = self.whose_settings_count(&asked);
         for node in asked {
             let leased = self.links.link(node)?;
             leased.asks_settings = false;
-            let Some(sql) = settings_sql(&leased.left) else { continue };
+            let Some(sql) = settings_sql(&leased.left).filter(|_| counts.contains(&node)) else { continue };
             leased.skip_preamble().await?;
-            asks.push((node, sql));
-        }
-        let answers = self.ask_together(&asks).await?;
-        let found = asks.into_iter().zip(answers);
-        let found: Vec<Found> = found.map(|((node, sql), of)| Found { node, sql, settings: of.settings }).collect();
-        for Made { node, name, value } in self.settings_that_count(&found).await? {
-            self.set_on_others(node, &name, &value).await?;
+            let answer = Answer::of(leased.link.connection.query_rows(&sql).await?);
+            for (name, value) in answer.settings {
+                self.set_on_others(node, &name, &value).await?;
+            }
         }
         Ok(())
-    }
-
-    async fn ask_together(&mut self, asks: &[(Slot, String)]) -> Result<Vec<Answer>> {
-        for (node, sql) in asks {
-            let leased = self.links.link(*node)?;
-            leased.link.connection.query(sql.as_bytes());
-            leased.flush().await?;
-        }
-        let mut answers = Vec::new();
-        for (node, _) in asks {
-            answers.push(self.links.link(*node)?.link.connection.read_rows().await);
-        }
-        answers.into_iter().map(|answer| Ok(Answer::of(answer?.0))).collect()
     }
 
     async fn set_on_others(&mut self, from: Slot, name: &str, value: &str) -> Result<()> {
@@ -183,9 +148,6 @@ impl Session {
         if let Some(block) = &mut self.block {
             block.replay.push(Replay::set(command));
         }
-        let made = (name.to_owned(), from);
-        self.made_in_block.retain(|earlier| *earlier != made);
-        self.made_in_block.push(made);
         self.setting_was_left(name, value, true).await
     }
 
@@ -225,19 +187,16 @@ impl Session {
     /// Outside a block.
     async fn ask_outside_block(&mut self) -> Result<()> {
         let asked: Vec<Slot> = self.links.nodes_where(|leased| !leased.left.is_nothing());
-        let (mut found, mut result) = (Vec::new(), Ok(()));
+        let counts = self.whose_settings_count(&asked);
+        let mut result = Ok(());
         for node in asked {
-            match self.ask_one(node).await {
-                Ok(one) => found.extend(one),
-                Err(error) => {
-                    // Its state is not known: it ends here.
-                    self.links.close(node);
-                    result = result.and(Err(error));
-                }
+            let asked_one = self.ask_one(node, counts.contains(&node)).await;
+            if asked_one.is_err() {
+                // Its state is not known: it ends here.
+                self.links.close(node);
             }
+            result = result.and(asked_one);
         }
-        let adopted = self.adopt_found(&found).await;
-        result = result.and(adopted);
         if result.is_ok() {
             // While the links are held.
             result = self.note_reported().await;
@@ -246,93 +205,12 @@ impl Session {
         result
     }
 
-    async fn adopt_found(&mut self, found: &[Found]) -> Result<()> {
-        let counting = self.settings_that_count(found).await;
-        if counting.is_err() {
-            found.iter().for_each(|one| self.links.close(one.node));
-        }
-        let mut result = Ok(());
-        for Made { node, name, value } in counting? {
-            let adopted = self.adopt(node, &name, &value).await;
-            if adopted.is_err() {
-                self.links.close(node);
-            }
-            result = result.and(adopted);
-        }
-        let agreed = self.agreed(found).map(|one| one.node);
-        for one in found.iter().filter(|one| Some(one.node) != agreed && !one.settings.is_empty()) {
-            if let Some(leased) = self.links.get_mut(one.node) {
-                // Whatever it has, it gets the session's before its next use.
-                leased.link.applied_settings = u64::MAX;
-            }
-        }
-        result
+    /// What sets something runs on the home node, if that has a part in the statement: the others have what was before.
+    fn whose_settings_count(&self, asked: &[Slot]) -> Vec<Slot> {
+        if asked.contains(&self.home.into()) { vec![self.home.into()] } else { asked.to_vec() }
     }
 
-    /// The home node's settings, or another's, if all that were asked have the same.
-    fn agreed<'f>(&self, found: &'f [Found]) -> Option<&'f Found> {
-        let one = found.iter().find(|one| one.node == self.home).or_else(|| found.first())?;
-        let has = |of: &Found, other: &Found| of.settings.iter().all(|setting| other.settings.contains(setting));
-        found.iter().all(|other| has(one, other) && has(other, one)).then_some(one)
-    }
-
-    async fn settings_that_count(&mut self, found: &[Found]) -> Result<Vec<Made>> {
-        let made =
-            |node: Slot, (name, value): &(String, String)| Made { node, name: name.clone(), value: value.clone() };
-        if let Some(agreed) = self.agreed(found) {
-            return Ok(agreed.settings.iter().map(|setting| made(agreed.node, setting)).collect());
-        }
-        let before = self.settings_before(found).await?;
-        let mut changed = Vec::new();
-        for (one, before) in found.iter().zip(&before) {
-            let is_new = |setting: &&(String, String)| !before.settings.contains(setting);
-            changed.extend(one.settings.iter().filter(is_new).map(|setting| made(one.node, setting)));
-        }
-        let whose: Vec<Option<Slot>> = changed.iter().map(|one| self.whose_counts(&changed, &one.name)).collect();
-        let counting = changed.into_iter().zip(whose).filter(|(one, whose)| whose.is_none_or(|node| node == one.node));
-        Ok(counting.map(|(one, _)| one).collect())
-    }
-
-    /// Of several that have changed a setting, the one to go by, if it is known.
-    fn whose_counts(&self, changed: &[Made], name: &str) -> Option<Slot> {
-        let has_made = |node: Slot| changed.iter().any(|one| one.name == name && one.node == node);
-        let in_block = self.made_in_block.iter().rev().find(|(made, node)| made == name && has_made(*node));
-        in_block.map(|(_, node)| *node).or(Some(self.home.into()).filter(|home| has_made(*home)))
-    }
-
-    /// What these nodes had before: the session's settings, made once more and taken back.
-    async fn settings_before(&mut self, found: &[Found]) -> Result<Vec<Answer>> {
-        let (begin, end, made, settings) = match &self.block {
-            Some(block) => (
-                "SAVEPOINT loxo_settings",
-                "ROLLBACK TO SAVEPOINT loxo_settings; RELEASE SAVEPOINT loxo_settings",
-                block.settings_made(),
-                block.settings_at_begin(),
-            ),
-            None => ("BEGIN ISOLATION LEVEL READ COMMITTED", "ROLLBACK", Vec::new(), self.settings()),
-        };
-        let made: String = made.iter().map(|command| format!("; {command}")).collect();
-        let ask = |one: &Found| {
-            let first = self.links.commands_for(one.node, settings)?;
-            Some((one.node, format!("{begin}; {first}{made}; {}; {end}", one.sql)))
-        };
-        let asks = found.iter().map(ask).collect::<Option<Vec<_>>>();
-        let asks = asks.ok_or_else(|| PgError::internal("a link that was asked what it holds is gone"))?;
-        let notices = found.iter().map(|one| self.links.get_mut(one.node).map(|of| of.link.connection.take_notices()));
-        let notices: Vec<_> = notices.collect();
-        let answers = self.ask_together(&asks).await;
-        for (one, notices) in found.iter().zip(notices) {
-            let connection = &mut self.links.link(one.node)?.link.connection;
-            if connection.status() == TransactionStatus::Failed {
-                connection.execute(end).await?;
-            }
-            connection.take_notices();
-            notices.into_iter().for_each(|earlier| connection.put_back_notices(earlier));
-        }
-        answers
-    }
-
-    async fn ask_one(&mut self, node: Slot) -> Result<Option<Found>> {
+    async fn ask_one(&mut self, node: Slot, settings_count: bool) -> Result<()> {
         let leased = self.links.link(node)?;
         if !leased.link.connection.is_idle() {
             return Err(PgError::internal("a link that is to be asked what it holds is not idle"));
@@ -342,10 +220,9 @@ impl Session {
         let left = std::mem::take(&mut leased.left);
         let asks = Leavings { at_home: false, ..left.clone() };
         if asks.is_nothing() {
-            return Ok(None);
+            return Ok(());
         }
-        let asked = settings_sql(&left);
-        let sql = asked.as_ref().map_or(STATE.to_owned(), |settings| format!("{STATE} UNION ALL {settings}"));
+        let sql = settings_sql(&left).map_or(STATE.to_owned(), |settings| format!("{STATE} UNION ALL {settings}"));
         let answer = Answer::of(leased.link.connection.query_rows(&sql).await?);
         if answer.keeps_state {
             self.links.pin(node);
@@ -357,8 +234,15 @@ impl Session {
         for channel in &answer.channels {
             self.listen(channel).await?;
         }
-        answer.settings.iter().for_each(|(name, _)| self.settings_mut().heard_of(name));
-        Ok(asked.map(|sql| Found { node, sql, settings: answer.settings }))
+        for (name, value) in answer.settings {
+            self.settings_mut().heard_of(&name);
+            match settings_count {
+                true => self.adopt(node, &name, &value).await?,
+                // Whatever it has, it gets the session's before its next use.
+                false => self.links.link(node)?.link.applied_settings = u64::MAX,
+            }
+        }
+        Ok(())
     }
 
     /// A setting that is there in a backend is the session's.

@@ -118,8 +118,6 @@ pub struct Session {
     pub(crate) timeout_is_late: bool,
     /// What the present statement may leave in the backends that run it.
     pub(crate) leaves: Leavings,
-    /// Settings that functions have made in the open block, and where, the last one last.
-    pub(crate) made_in_block: Vec<(String, Slot)>,
     /// What the present statement is to lock before rows.
     pub(crate) copies_to_lock: LockedCopies,
     /// Executions that wait for more of their kind.
@@ -169,7 +167,6 @@ impl Session {
             scope: Default::default(),
             timeout_is_late: false,
             leaves: Leavings::default(),
-            made_in_block: Vec::new(),
             copies_to_lock: LockedCopies::default(),
             pipeline: None,
             listening: None,
