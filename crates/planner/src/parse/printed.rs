@@ -94,7 +94,8 @@ fn columns_by_position(select: &mut SelectStmt) {
     }
 }
 
-/// `ORDER BY ROW(a, b) DESC` as `ORDER BY a DESC, b DESC` (`record_cmp` of rowtypes.c, which takes NULL for the greatest).
+/// `ORDER BY ROW(a, b) DESC` as `ORDER BY a DESC, b DESC` (`record_cmp` of rowtypes.c, which takes NULL for the greatest). A bare constant,
+/// which would be the number of a column there, puts nothing in order.
 fn by_fields(item: Node) -> Vec<Node> {
     let Some(by) = item.get::<SortBy>() else { return vec![item] };
     let row = by.node.get::<RowExpr>().filter(|row| !row.args.is_empty() && by.use_op.is_empty());
@@ -107,14 +108,15 @@ fn by_fields(item: Node) -> Vec<Node> {
         };
         by_fields(sorted.into_node())
     };
-    row.args.iter().flat_map(field).collect()
+    row.args.iter().filter(|value| value.get::<AConst>().is_none()).flat_map(field).collect()
 }
 
-/// `GROUP BY ROW(a, b)` as `GROUP BY a, b`. A bare constant would be the number of a column there.
+/// `GROUP BY ROW(a, b)` as `GROUP BY a, b`, without bare constants beside others.
 fn grouped_by_fields(item: Node) -> Vec<Node> {
-    match item.get::<RowExpr>().filter(|row| !row.args.iter().any(|field| field.get::<AConst>().is_some())) {
-        Some(row) if !row.args.is_empty() => row.args.iter().cloned().flat_map(grouped_by_fields).collect(),
-        _ => vec![item],
+    let fields = item.get::<RowExpr>().map_or(&[][..], |row| &row.args);
+    match fields.iter().filter(|field| field.get::<AConst>().is_none()).cloned().collect::<Vec<_>>() {
+        fields if fields.is_empty() => vec![item],
+        fields => fields.into_iter().flat_map(grouped_by_fields).collect(),
     }
 }
 
