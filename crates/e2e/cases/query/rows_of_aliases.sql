@@ -39,6 +39,7 @@ SELECT max(q.b), count(*) FROM (SELECT b, c FROM t) q GROUP BY ROLLUP (q, q.b) O
 SELECT count(*) FROM (SELECT b, c FROM t) q GROUP BY GROUPING SETS ((q), ()) ORDER BY 1;
 SELECT t.a, max(s.y) FROM t, f4(t.a) s GROUP BY t.a, s ORDER BY s;
 SELECT s, count(*) FROM t, f4(t.a % 2) s GROUP BY s ORDER BY s;
+SELECT u, count(*), min(t.a) FROM t, unnest(ARRAY[NULL, ROW(1, 'x'), ROW(1, NULL)]::cp[]) u GROUP BY u ORDER BY u DESC;
 SELECT v, max(t.a) FROM t, (VALUES (1, 'x'), (2, 'y')) v GROUP BY v ORDER BY v;
 WITH q AS (SELECT b, c FROM t) SELECT count(*) FROM q GROUP BY q HAVING q IS NOT NULL ORDER BY 1;
 SELECT q.b, count(*) FROM (SELECT b, c FROM t) q GROUP BY q.b, q HAVING max(q.c) > 5 ORDER BY q DESC;
@@ -47,6 +48,8 @@ SELECT z, count(*) FROM u LEFT JOIN (SELECT b FROM t WHERE a < 4) z ON z.b = u.w
 -- DISTINCT, windows, aggregates, UNION.
 SELECT DISTINCT q FROM (SELECT b, c FROM t) q;
 SELECT DISTINCT q FROM (SELECT b, c FROM t) q ORDER BY q;
+SELECT DISTINCT s FROM t, f4(t.a % 2) s ORDER BY s;
+SELECT DISTINCT ON (s) s, t.a FROM t, f4(t.a % 3) s ORDER BY s DESC, t.a;
 SELECT DISTINCT ON (q) q.b, q.c FROM (SELECT b, c FROM t) q ORDER BY q;
 SELECT count(DISTINCT q) FROM (SELECT b, c FROM t) q;
 SELECT q.a, count(*) OVER (PARTITION BY q), rank() OVER (ORDER BY q DESC) FROM (SELECT b, a FROM t) q ORDER BY q;

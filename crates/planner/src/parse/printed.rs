@@ -46,16 +46,17 @@ pub(super) fn say_plainly(statement: &mut Node, closed: &HashSet<String>) -> Res
     })
 }
 
-/// A table's row as a whole is printed with its type everywhere but in ORDER BY, GROUP BY and DISTINCT ON: `t.*`.
+/// A row as a whole is printed with its type everywhere but in ORDER BY, GROUP BY and DISTINCT ON: `t.*`. Of a function's row the output
+/// may tell it.
 fn rows_with_types(select: &mut SelectStmt) {
-    let SelectStmt { from_clause, sort_clause, group_clause, distinct_clause, .. } = select;
+    let SelectStmt { target_list, from_clause, sort_clause, group_clause, distinct_clause, .. } = select;
+    let casts: Vec<&TypeCast> = target_list.iter().filter_map(|shown| tree::value_of(shown)?.get()).collect();
     for value in sort_clause.iter_mut().chain(group_clause).chain(distinct_clause).filter_map(tree::sorted_mut) {
-        let Some(column) = value.get::<ColumnRef>() else { continue };
-        let [alias, Node { node: Some(NodeEnum::AStar(_)) }] = column.fields.as_slice() else { continue };
-        let Some(table) = tree::text_of(alias).and_then(|alias| table_called(from_clause, alias)) else { continue };
-        let type_name = TypeName { names: table, typemod: -1, location: -1, ..TypeName::default() };
-        let cast = TypeCast { arg: Some(Box::new(value.clone())), type_name: Some(type_name), location: -1 };
-        *value = cast.into_node();
+        let Some(alias) = value.get::<ColumnRef>().and_then(tree::row_alias) else { continue };
+        let shown = casts.iter().filter_map(|cast| tree::whole_row(cast)).find(|(of, _)| *of == alias);
+        let names = table_called(from_clause, alias).or_else(|| shown.map(|(_, of)| of.names.clone()));
+        let Some(names) = names.filter(|names| names.len() > 1) else { continue };
+        *value = tree::cast(value.clone(), &TypeName { names, typemod: -1, location: -1, ..TypeName::default() });
     }
 }
 

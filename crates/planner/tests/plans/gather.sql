@@ -410,3 +410,10 @@ Gather on 0
   loxo_g1 from [0 1 2]
     SELECT o.o_custkey AS loxo_c1, count(*) AS loxo_c2 FROM public.orders o GROUP BY 1
 
+SELECT s.*::public.nation AS s, count(*) AS count FROM public.orders o, LATERAL unnest(ARRAY[ROW(1, 'x')::public.nation]) s(n_key, n_name) GROUP BY s.* ORDER BY s.*
+----
+Gather on 0
+  SELECT loxo_c1 AS s, COALESCE(sum(loxo_c2), 0)::bigint AS count FROM loxo_g1 GROUP BY loxo_c1 ORDER BY loxo_c1
+  loxo_g1 from [0 1 2]
+    SELECT CASE WHEN s.* IS DISTINCT FROM NULL THEN ROW(s.n_key, s.n_name)::public.nation END AS loxo_c1, count(*) AS loxo_c2 FROM public.orders o, LATERAL unnest(ARRAY[ROW(1, 'x')::public.nation]) s(n_key, n_name) GROUP BY 1
+
