@@ -242,6 +242,17 @@ pub fn type_of(cast: &TypeCast) -> Option<&str> {
     last_name(&cast.type_name.as_ref()?.names)
 }
 
+/// Is the value a row as a whole, which is of no type that a table's column can have, or which a select list takes for all columns?
+pub fn is_row(value: &Node) -> bool {
+    match &value.node {
+        Some(NodeEnum::RowExpr(_)) => true,
+        Some(NodeEnum::TypeCast(cast)) => type_of(cast) == Some("record"),
+        Some(NodeEnum::ColumnRef(column)) => is_star(&column.fields),
+        Some(NodeEnum::AIndirection(part)) => is_star(&part.indirection),
+        _ => false,
+    }
+}
+
 /// `tableoid::regclass`: only the row's own node can tell.
 pub fn is_table_name(cast: &TypeCast) -> bool {
     let of = cast.arg.get::<ColumnRef>().and_then(|column| last_name(&column.fields));

@@ -32,7 +32,6 @@ WITH c AS MATERIALIZED (SELECT ROW(v, w) AS r, k FROM t) SELECT c.r FROM c JOIN 
 SELECT ROW(t.v, u.n) FROM t JOIN u ON t.v = u.k ORDER BY 1;
 SELECT ROW(t.v, u.n), count(*) FROM t JOIN u ON t.v = u.k GROUP BY 1 ORDER BY 1;
 SELECT ROW(v, w) FROM t UNION SELECT ROW(k, 'x'::text) FROM u ORDER BY 1;
--- refused: v1 | v3
 SELECT ROW(v, w) FROM t UNION ALL SELECT ROW(k, 'x'::text) FROM u ORDER BY 1;
 SELECT max(ROW(v, k)) FROM t;
 SELECT rank() OVER (ORDER BY (v, w), k), k FROM t ORDER BY k;

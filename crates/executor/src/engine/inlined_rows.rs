@@ -32,6 +32,7 @@ use crate::backend::leased::LeasedConnection;
 use crate::backend::request::Event;
 use crate::backend::request::frame_bodies;
 use crate::backend::slot::Slot;
+use crate::backend::type_ids::is_storable;
 use crate::block::{Block, Mode};
 use crate::engine::estimates::BYTES_AT_ONCE;
 use crate::engine::gather::{distinct_names, without_position};
@@ -173,7 +174,8 @@ impl Session {
     /// node in a temp table.
     pub(crate) fn are_few(&self, inputs: &[Input], fragments: &[Arc<Fragment>]) -> bool {
         const NAME: Oid = 19;
-        let travels = |field: &Field| travels_in_binary(field.type_oid) && field.type_oid != NAME;
+        let travels =
+            |field: &Field| travels_in_binary(field.type_oid) && is_storable(field.type_oid) && field.type_oid != NAME;
         let (mut rows, mut cost) = (0.0, 0.0);
         for (input, Fragment { fields, expected, .. }) in inputs.iter().zip(fragments.iter().map(|one| &**one)) {
             let can_travel = !fields.is_empty() && fields.iter().all(travels);

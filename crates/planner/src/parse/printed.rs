@@ -46,16 +46,17 @@ pub(super) fn say_plainly(statement: &mut Node, closed: &HashSet<String>) -> Res
     })
 }
 
-/// A table's row as a whole is printed with its type everywhere but in ORDER BY, GROUP BY and DISTINCT ON: `t.*`.
+/// A row as a whole is printed with its type everywhere but in ORDER BY, GROUP BY and DISTINCT ON: `t.*`. Of a function's row the output
+/// may tell it.
 fn rows_with_types(select: &mut SelectStmt) {
-    let SelectStmt { from_clause, sort_clause, group_clause, distinct_clause, .. } = select;
+    let SelectStmt { target_list, from_clause, sort_clause, group_clause, distinct_clause, .. } = select;
+    let casts: Vec<&TypeCast> = target_list.iter().filter_map(|shown| tree::value_of(shown)?.get()).collect();
     for value in sort_clause.iter_mut().chain(group_clause).chain(distinct_clause).filter_map(tree::sorted_mut) {
-        let Some(column) = value.get::<ColumnRef>() else { continue };
-        let [alias, Node { node: Some(NodeEnum::AStar(_)) }] = column.fields.as_slice() else { continue };
-        let Some(table) = tree::text_of(alias).and_then(|alias| table_called(from_clause, alias)) else { continue };
-        let type_name = TypeName { names: table, typemod: -1, location: -1, ..TypeName::default() };
-        let cast = TypeCast { arg: Some(Box::new(value.clone())), type_name: Some(type_name), location: -1 };
-        *value = cast.into_node();
+        let Some(alias) = value.get::<ColumnRef>().and_then(tree::row_alias) else { continue };
+        let shown = casts.iter().filter_map(|cast| tree::whole_row(cast)).find(|(of, _)| *of == alias);
+        let names = table_called(from_clause, alias).or_else(|| shown.map(|(_, of)| of.names.clone()));
+        let Some(names) = names.filter(|names| names.len() > 1) else { continue };
+        *value = tree::cast(value.clone(), &TypeName { names, typemod: -1, location: -1, ..TypeName::default() });
     }
 }
 
@@ -94,7 +95,8 @@ fn columns_by_position(select: &mut SelectStmt) {
     }
 }
 
-/// `ORDER BY ROW(a, b) DESC` as `ORDER BY a DESC, b DESC` (`record_cmp` of rowtypes.c, which takes NULL for the greatest).
+/// `ORDER BY ROW(a, b) DESC` as `ORDER BY a DESC, b DESC` (`record_cmp` of rowtypes.c, which takes NULL for the greatest). A bare constant,
+/// which would be the number of a column there, puts nothing in order.
 fn by_fields(item: Node) -> Vec<Node> {
     let Some(by) = item.get::<SortBy>() else { return vec![item] };
     let row = by.node.get::<RowExpr>().filter(|row| !row.args.is_empty() && by.use_op.is_empty());
@@ -107,14 +109,15 @@ fn by_fields(item: Node) -> Vec<Node> {
         };
         by_fields(sorted.into_node())
     };
-    row.args.iter().flat_map(field).collect()
+    row.args.iter().filter(|value| value.get::<AConst>().is_none()).flat_map(field).collect()
 }
 
-/// `GROUP BY ROW(a, b)` as `GROUP BY a, b`. A bare constant would be the number of a column there.
+/// `GROUP BY ROW(a, b)` as `GROUP BY a, b`, without bare constants beside others.
 fn grouped_by_fields(item: Node) -> Vec<Node> {
-    match item.get::<RowExpr>().filter(|row| !row.args.iter().any(|field| field.get::<AConst>().is_some())) {
-        Some(row) if !row.args.is_empty() => row.args.iter().cloned().flat_map(grouped_by_fields).collect(),
-        _ => vec![item],
+    let fields = item.get::<RowExpr>().map_or(&[][..], |row| &row.args);
+    match fields.iter().filter(|field| field.get::<AConst>().is_none()).cloned().collect::<Vec<_>>() {
+        fields if fields.is_empty() => vec![item],
+        fields => fields.into_iter().flat_map(grouped_by_fields).collect(),
     }
 }
 

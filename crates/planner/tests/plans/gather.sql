@@ -335,3 +335,85 @@ ERROR 0A000 system column "ctid" in this query is not supported on distributed t
   detail: The rows must be gathered: a table has another object id on each datanode.
   hint: Leave the system column out.
 
+SELECT q.o_orderkey FROM ( SELECT o.o_orderkey, o.o_total FROM public.orders o) q ORDER BY q.* DESC
+----
+ExchangePlan over [0 1 2]
+  loxo_x1 from [0 1 2] to node 0
+    SELECT o.o_orderkey, o.o_total FROM public.orders o
+  Forward to 0
+    SELECT q.o_orderkey FROM (SELECT loxo_c1 AS o_orderkey, loxo_c2 AS o_total FROM loxo_x1) q ORDER BY q.* DESC
+
+SELECT q.*::record AS q FROM ( SELECT o.o_orderkey, o.o_total FROM public.orders o) q ORDER BY q.*
+----
+ExchangePlan over [0 1 2]
+  loxo_x1 from [0 1 2] to node 0
+    SELECT o.o_orderkey, o.o_total FROM public.orders o
+  Forward to 0
+    SELECT q.*::record AS q FROM (SELECT loxo_c1 AS o_orderkey, loxo_c2 AS o_total FROM loxo_x1) q ORDER BY q.*
+
+SELECT q.*::record AS q FROM ( SELECT o.o_orderkey, o.o_total FROM public.orders o) q ORDER BY q.o_total LIMIT 5
+----
+Merge from [0 1 2] by numeric limit 5
+  SELECT pg_catalog.numeric_send(loxo_m.loxo_c2), loxo_m.loxo_c1 AS q FROM (SELECT q.*::record AS loxo_c1, q.o_total AS loxo_c2 FROM (SELECT o.o_orderkey, o.o_total FROM public.orders o) q ORDER BY 2 LIMIT 5) loxo_m
+
+SELECT DISTINCT q.*::record AS q FROM ( SELECT o.o_custkey, o.o_total FROM public.orders o) q
+----
+ExchangePlan over [0 1 2]
+  loxo_x1 from [0 1 2] to node 0
+    SELECT o.o_custkey, o.o_total FROM public.orders o
+  Forward to 0
+    SELECT DISTINCT q.*::record AS q FROM (SELECT loxo_c1 AS o_custkey, loxo_c2 AS o_total FROM loxo_x1) q
+
+SELECT q.*::record AS q, count(*) AS count FROM ( SELECT o.o_custkey, o.o_total FROM public.orders o) q GROUP BY q.*
+----
+ExchangePlan over [0 1 2]
+  loxo_x1 from [0 1 2] to node 0
+    SELECT o.o_custkey, o.o_total FROM public.orders o
+  Forward to 0
+    SELECT q.*::record AS q, count(*) AS count FROM (SELECT loxo_c1 AS o_custkey, loxo_c2 AS o_total FROM loxo_x1) q GROUP BY q.*
+
+SELECT max(q.o_total) AS max FROM ( SELECT o.o_custkey, o.o_total FROM public.orders o) q GROUP BY ROLLUP(q.*, q.o_total)
+----
+ExchangePlan over [0 1 2]
+  loxo_x1 from [0 1 2] to node 0
+    SELECT o.o_custkey, o.o_total FROM public.orders o
+  Forward to 0
+    SELECT max(q.o_total) AS max FROM (SELECT loxo_c1 AS o_custkey, loxo_c2 AS o_total FROM loxo_x1) q GROUP BY ROLLUP (q.*, q.o_total)
+
+WITH q AS ( SELECT o.o_orderkey, o.o_total FROM public.orders o) SELECT q.o_total FROM q ORDER BY q.*
+----
+ExchangePlan over [0 1 2]
+  loxo_x1 from [0 1 2] to node 0
+    SELECT o.o_orderkey, o.o_total FROM public.orders o
+  Forward to 0
+    WITH q AS (SELECT loxo_c1 AS o_orderkey, loxo_c2 AS o_total FROM loxo_x1) SELECT q.o_total FROM q ORDER BY q.*
+
+SELECT q.*::record AS q FROM ( SELECT o.o_orderkey FROM public.orders o) q UNION ALL SELECT ROW(l.l_orderkey) AS "row" FROM public.lineitem l ORDER BY 1
+----
+ExchangePlan over [0 1 2]
+  loxo_x1 from [0 1 2] to node 0
+    SELECT o.o_orderkey FROM public.orders o
+  loxo_x2 from [0 1 2] to node 0
+    SELECT l_orderkey, l_partkey, l_quantity, l_price, l_tax, l_shipdate, l_flag FROM public.lineitem l
+  Forward to 0
+    SELECT q.*::record AS q FROM (SELECT loxo_c1 AS o_orderkey FROM loxo_x1) q UNION ALL SELECT ROW(l.l_orderkey) AS "row" FROM loxo_x2 l ORDER BY 1
+
+SELECT o.o_orderkey FROM public.orders o ORDER BY ROW(7, o.o_total)
+----
+Merge from [0 1 2] by numeric
+  SELECT pg_catalog.numeric_send(loxo_m.loxo_c2), loxo_m.loxo_c1 AS o_orderkey FROM (SELECT o.o_orderkey AS loxo_c1, o.o_total AS loxo_c2 FROM public.orders o ORDER BY 2) loxo_m
+
+SELECT ROW(7, o.o_custkey) AS "row", count(*) AS count FROM public.orders o GROUP BY (ROW(7, o.o_custkey))
+----
+Gather on 0
+  SELECT ROW(7, loxo_c1) AS "row", COALESCE(sum(loxo_c2), 0)::bigint AS count FROM loxo_g1 GROUP BY loxo_c1
+  loxo_g1 from [0 1 2]
+    SELECT o.o_custkey AS loxo_c1, count(*) AS loxo_c2 FROM public.orders o GROUP BY 1
+
+SELECT s.*::public.nation AS s, count(*) AS count FROM public.orders o, LATERAL unnest(ARRAY[ROW(1, 'x')::public.nation]) s(n_key, n_name) GROUP BY s.* ORDER BY s.*
+----
+Gather on 0
+  SELECT loxo_c1 AS s, COALESCE(sum(loxo_c2), 0)::bigint AS count FROM loxo_g1 GROUP BY loxo_c1 ORDER BY loxo_c1
+  loxo_g1 from [0 1 2]
+    SELECT CASE WHEN s.* IS DISTINCT FROM NULL THEN ROW(s.n_key, s.n_name)::public.nation END AS loxo_c1, count(*) AS loxo_c2 FROM public.orders o, LATERAL unnest(ARRAY[ROW(1, 'x')::public.nation]) s(n_key, n_name) GROUP BY 1
+

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use catalog::{Column, Distribution, Relation};
-use pg_query::protobuf::{CommonTableExpr, FuncCall, ResTarget, RowExpr, SelectStmt, SubLinkType, WithClause};
+use pg_query::protobuf::{CommonTableExpr, FuncCall, SelectStmt, SubLinkType, WithClause};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
@@ -57,6 +57,7 @@ impl Search<'_> {
             }
             let Some(alone) = with_ctes(&ctx, select, query)? else { continue };
             let Some(output) = outputs(select) else { continue };
+            let is_row = |target: &Node| tree::value_of(target).is_none_or(tree::is_row);
             if output.is_empty() || select.target_list.iter().any(is_row) {
                 continue;
             }
@@ -257,10 +258,6 @@ fn is_only_asked(query: &SelectStmt, block: &Block) -> Result<bool> {
         Ok(true)
     })?;
     Ok(asked > 0 && asked == places)
-}
-
-fn is_row(target: &Node) -> bool {
-    target.get::<ResTarget>().is_none_or(|target| target.val.get::<RowExpr>().is_some())
 }
 
 /// Does it read a table that no node has all of?

@@ -76,7 +76,7 @@ pub(crate) fn finish_set(
     inner: &SelectStmt,
     nodes: &[NodeId],
 ) -> Result<Option<Gather>> {
-    if has_pseudo_types(ctx) {
+    if has_pseudo_types(ctx) || tree::leftmost(inner).target_list.iter().filter_map(tree::value_of).any(tree::is_row) {
         return Ok(None);
     }
     let outputs = match ctx.session.describe {
@@ -188,6 +188,10 @@ fn rows_done_plan(
         // What is distinct on each node is not yet so altogether.
         false => None,
     };
+    // They may be passed on, but no table holds them.
+    if merge.is_none() && values.iter().any(|(value, _)| tree::is_row(value)) {
+        return Ok(None);
+    }
     fragment.sort_clause = sort.iter().map(|(by, at)| sort_by(by, tree::integer(*at as i64))).collect();
     last.sort_clause = sort.iter().map(|(by, at)| sort_by(by, tree::column(&[&output(*at)]))).collect();
     push_limit(select, &mut fragment);
@@ -213,7 +217,7 @@ fn sort_position(
     if let Some(at) = values.iter().position(|(value, _)| tree::same_expression(value, expression)) {
         return Some(at + 1);
     }
-    if !select.distinct_clause.is_empty() {
+    if !select.distinct_clause.is_empty() || tree::is_row(expression) {
         return None;
     }
     let position = fragment.target_list.len() + 1;
@@ -255,9 +259,9 @@ fn output_values(select: &SelectStmt) -> Option<Vec<(Node, String)>> {
         let target = entry.get::<ResTarget>()?;
         let value = target.val.as_deref()?;
         let is_row = match &value.node {
-            Some(NodeEnum::RowExpr(_)) => true,
-            Some(NodeEnum::ColumnRef(_)) => names_row(value, |name| tables.contains(&name)).ok()?,
-            _ => tree::shows_star(entry),
+            Some(NodeEnum::ColumnRef(_)) if names_row(value, |name| tables.contains(&name)).ok()? => true,
+            Some(NodeEnum::TypeCast(_)) => false,
+            _ => tree::is_row(value),
         };
         (!is_row).then(|| (value.clone(), tree::output_name(target)))
     };

@@ -197,16 +197,12 @@ impl<'a> Upper<'a> {
         if is_loose && !(self.partial && self.analyzer.depends_on(column, &self.group, self.body)) {
             self.impossible = true;
         }
-        self.carry_column(column, self.partial)
-    }
-
-    fn carry_column(&mut self, column: &Node, grouping: bool) -> Node {
-        self.impossible |= column.get::<ColumnRef>().is_some_and(|column| tree::is_star(&column.fields));
-        self.carry(column, grouping)
+        self.carry(column, self.partial)
     }
 
     /// Puts an expression into the fragment's output, once; gives the column that holds it.
     fn carry(&mut self, expression: &Node, grouping: bool) -> Node {
+        self.impossible |= tree::is_row(expression);
         let at = match self.columns.iter().position(|c| tree::same_expression(c, expression)) {
             Some(at) => at,
             None => {
@@ -225,7 +221,7 @@ impl<'a> Upper<'a> {
         let mut call = call.clone();
         call.put(|node| {
             self.impossible |= matches!(node.node, Some(NodeEnum::SubLink(_)));
-            Ok(is_column(node).then(|| self.carry_column(node, false)))
+            Ok(is_column(node).then(|| self.carry(node, false)))
         })?;
         Ok(call.into_node())
     }
