@@ -2,7 +2,7 @@
 CREATE SCHEMA e2e_lg;
 CREATE SCHEMA e2e_lg_other;
 SET search_path = e2e_lg;
-CREATE TABLE t (k int PRIMARY KEY, v int, s text, x xml) /*dist: hash(k) | replication | roundrobin*/;
+CREATE TABLE t (k int PRIMARY KEY, v int, s text, x xml) /*dist: hash(k) | replication*/;
 INSERT INTO t SELECT i, i % 3, 'abc' || i, ('<r><c>' || i || '</c></r>')::xml FROM generate_series(1, 6) i;
 CREATE FUNCTION e2e_lg_other.unnest(point) RETURNS int LANGUAGE sql AS 'SELECT 1';
 CREATE FUNCTION e2e_lg_other.count(point) RETURNS int LANGUAGE sql AS 'SELECT 1';

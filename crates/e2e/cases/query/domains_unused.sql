@@ -1,0 +1,24 @@
+-- A domain whose CHECK asks a function that is no IMMUTABLE one of PostgreSQL's own, and no table has: nothing changes for others.
+CREATE TABLE a (id int, k int) /*dist: hash(id) | roundrobin | replication | hash(id)*/;
+CREATE TABLE b (id int, k int) /*dist: hash(id) | hash(id) | hash(id) | replication*/;
+CREATE TABLE own (id int, k int) /*dist: hash(k)*/;
+INSERT INTO a SELECT g, g FROM generate_series(1, 30) g;
+INSERT INTO b SELECT g, g + 100 FROM generate_series(1, 30) g;
+CREATE DOMAIN past AS date CHECK (VALUE < now());
+UPDATE a SET k = b.k FROM b WHERE b.k = a.id + 100;
+SELECT count(*), sum(k) FROM a;
+SET extra_float_digits = 1;
+WITH x AS (SELECT id FROM a), z AS (INSERT INTO own (id, k) SELECT id, id FROM x RETURNING id) SELECT count(*) FROM x;
+SET extra_float_digits = 2;
+WITH x AS (SELECT id FROM a), z AS (UPDATE own SET id = own.id + 1 FROM x WHERE own.k = x.id RETURNING own.id) SELECT count(*) FROM x;
+SELECT count(*), sum(id) FROM own;
+SET extra_float_digits = 3;
+MERGE INTO own USING b ON b.k = own.k + 100 WHEN MATCHED THEN UPDATE SET id = 0 WHEN NOT MATCHED THEN INSERT VALUES (1, 1);
+SELECT count(*), sum(id) FROM own;
+CREATE DOMAIN later AS date CHECK (VALUE > now());
+DO $$ DECLARE r record; n int := 0; BEGIN FOR r IN SELECT id, k FROM b LOOP UPDATE own SET id = own.id + b.id FROM b WHERE b.k = own.k + 100 AND b.id = r.id; n := n + 1; END LOOP; RAISE NOTICE '%', n; END $$;
+SELECT count(*), sum(id) FROM own;
+RESET extra_float_digits;
+DELETE FROM a USING b WHERE b.k = a.id + 100;
+SELECT count(*) FROM a;
+DROP DOMAIN past, later;
