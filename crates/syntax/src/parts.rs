@@ -51,6 +51,29 @@ pub fn is_star(names: &[Node]) -> bool {
     matches!(names, [.., Node { node: Some(NodeEnum::AStar(_)) }])
 }
 
+/// The schema and the table in `schema.table.column`.
+pub fn table_with_schema(column: &ColumnRef) -> Option<(&str, &str)> {
+    let [schema, table, _] = column.fields.as_slice() else { return None };
+    Some((text_of(schema)?, text_of(table)?))
+}
+
+/// Is it an item of FROM that has the table's name, and is not the table of this schema? A bare name of a catalog is `pg_catalog`'s.
+pub fn is_seen_as_another(node: Ref<'_>, (schema, table): (&str, &str)) -> bool {
+    let alias = match node {
+        Ref::RangeVar(of) if of.alias.is_none() => {
+            let is_it = of.schemaname == schema || of.schemaname.is_empty() && schema == "pg_catalog";
+            return of.relname == table && !is_it;
+        }
+        Ref::RangeVar(of) => &of.alias,
+        Ref::RangeSubselect(of) => &of.alias,
+        Ref::RangeFunction(of) => &of.alias,
+        Ref::RangeTableFunc(of) => &of.alias,
+        Ref::JoinExpr(of) => &of.alias,
+        _ => return false,
+    };
+    alias.as_ref().is_some_and(|alias| alias.aliasname == table)
+}
+
 /// Is an entry of a select list `*` or `t.*`?
 pub fn shows_star(target: &Node) -> bool {
     match value_of(target).and_then(|value| value.node.as_ref()) {

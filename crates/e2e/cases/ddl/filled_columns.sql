@@ -33,7 +33,9 @@ SELECT what, count(*) FROM heard GROUP BY what ORDER BY what;
 ALTER TABLE fc ADD COLUMN broken int NOT NULL DEFAULT nextval('nowhere');
 UPDATE fc SET v = v || '?' WHERE k = 3 RETURNING v;
 SELECT what, count(*) FROM heard GROUP BY what ORDER BY what;
--- A rule is no trigger.
+-- A rule is no trigger, and that of another command is not met.
+CREATE RULE dropped AS ON DELETE TO fc DO ALSO INSERT INTO heard VALUES ('gone');
+ALTER TABLE fc ADD COLUMN p serial;
 CREATE RULE hushed AS ON UPDATE TO fc DO ALSO INSERT INTO heard VALUES ('rule');
 -- refused
 ALTER TABLE fc ADD COLUMN o serial;

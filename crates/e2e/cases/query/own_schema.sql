@@ -66,3 +66,11 @@ SELECT pg_catalog.pg_class.relname, pg_catalog.pg_namespace.nspname LIKE 'loxo%'
 SELECT pg_catalog.pg_class.relname, count(*) FROM pg_class, pg_catalog.pg_attribute AS a WHERE a.attrelid = pg_catalog.pg_class.oid AND pg_catalog.pg_class.relname = 'grouped' AND EXISTS (SELECT pg_catalog.pg_class.oid FROM pg_catalog.pg_namespace n WHERE n.oid = pg_catalog.pg_class.relnamespace AND n.nspname = current_schema()) GROUP BY pg_catalog.pg_class.relname;
 SELECT pg_catalog.pg_policy.* FROM pg_catalog.pg_policy WHERE pg_catalog.pg_policy.polname LIKE 'loxo%';
 SELECT information_schema.schemata.schema_name FROM information_schema.schemata WHERE information_schema.schemata.schema_name LIKE 'loxo%';
+-- A user's table of a catalog's name: the schema tells which one a column is of.
+CREATE SCHEMA e2e_hist;
+CREATE TABLE e2e_hist.pg_sequences (sequencename text) /*dist: hash(sequencename) | replication*/;
+INSERT INTO e2e_hist.pg_sequences VALUES ('other');
+SELECT count(*) FROM pg_catalog.pg_sequences WHERE NOT EXISTS (SELECT FROM e2e_hist.pg_sequences WHERE e2e_hist.pg_sequences.sequencename = pg_catalog.pg_sequences.sequencename) AND pg_catalog.pg_sequences.sequencename = 'sq' AND pg_catalog.pg_sequences.schemaname = current_schema();
+SELECT pg_catalog.pg_class.relname, pg_class.relkind FROM pg_catalog.pg_class JOIN (SELECT 'grouped' AS relname) AS c USING (relname) WHERE pg_catalog.pg_class.relnamespace = current_schema()::regnamespace;
+SELECT pg_catalog.pg_namespace.nspname FROM pg_catalog.pg_namespace WHERE EXISTS (SELECT FROM (VALUES ('loxo'), ('public')) AS pg_namespace (nspname) WHERE pg_catalog.pg_namespace.nspname LIKE pg_namespace.nspname || 'x%');
+DROP SCHEMA e2e_hist CASCADE;

@@ -48,3 +48,15 @@ SELECT count(*) FROM ro a JOIN ro b ON a.v = b.v;
 SELECT max(length(v || k)) FROM ro;
 RESET default_transaction_read_only;
 SELECT count(*), count(v) FROM ro;
+-- READ ONLY that is taken back with a savepoint.
+BEGIN;
+CREATE TEMP TABLE x (a int);
+UPDATE ro SET v = v || '!';
+SAVEPOINT s;
+SET TRANSACTION READ ONLY;
+SELECT count(*) FROM ro;
+ROLLBACK TO s;
+INSERT INTO x VALUES (1);
+COMMIT;
+SELECT count(*) FROM x;
+SELECT count(*) FROM ro WHERE v LIKE '%!';

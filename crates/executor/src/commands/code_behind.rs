@@ -8,6 +8,8 @@
 //! - policies, constraints, expressions of indexes, keys and statistics of tables that are read, and of their children: functions
 //!   over constants run when a query is planned,
 //! - checks of domains, operator classes of types,
+//! - negators and commutators, which take an operator's place when a query is planned,
+//! - functions that take the name of a type as a text: `pg_input_is_valid()`,
 //! - casts of types that are read: one made after the view would be found when its definition is parsed again, or by `to_json()`.
 
 use catalog::Oid;
@@ -20,9 +22,11 @@ impl Session {
     /// To be asked before REFRESH runs the view's query as its owner, in a backend that could become the present role again.
     ///
     /// # Errors
-    /// 0A000 with the first function, but for compiled ones that a superuser has brought.
+    /// 0A000 with the first function, but for compiled ones that a superuser has brought, and those of his extensions.
     pub(super) async fn refuse_code_behind_refresh(&mut self, view: Oid) -> Result<()> {
-        let untrusted = "NOT r.rolsuper OR l.lanname NOT IN ('c', 'internal')";
+        let untrusted = "NOT r.rolsuper OR l.lanname NOT IN ('c', 'internal') AND NOT EXISTS ( \
+                 SELECT FROM pg_catalog.pg_depend AS e \
+                 WHERE e.classid = 'pg_catalog.pg_proc'::regclass AND e.objid = p.oid AND e.deptype = 'e')";
         match self.code_behind(&[view], untrusted).await? {
             Some(function) => Err(PgError::unsupported(format!(
                 "function {function} behind a materialized view of another role, over several datanodes,"
@@ -111,6 +115,10 @@ fn code_behind_sql(views: &[Oid], untrusted: &str) -> String {
                      SELECT 'pg_catalog.pg_operator'::regclass::oid, a.amopopr FROM pg_catalog.pg_amop AS a \
                      WHERE u.objid IN (a.amoplefttype, a.amoprighttype) \
                  ) AS t (classid, objid) WHERE u.classid = 'pg_catalog.pg_type'::regclass AND u.objid >= 16384 \
+                 UNION ALL \
+                 SELECT 'pg_catalog.pg_operator'::regclass::oid, x.oid FROM pg_catalog.pg_operator AS o \
+                 CROSS JOIN LATERAL unnest(ARRAY[o.oprcom, o.oprnegate]) AS x (oid) \
+                 WHERE u.classid = 'pg_catalog.pg_operator'::regclass::oid AND o.oid = u.objid AND x.oid <> 0 \
              ) AS n (classid, objid) WHERE n.objid >= 16384), \
          called (function) AS ( \
              SELECT u.objid FROM used AS u WHERE u.classid = 'pg_catalog.pg_proc'::regclass \
@@ -126,6 +134,14 @@ fn code_behind_sql(views: &[Oid], untrusted: &str) -> String {
          SELECT p.oid::regprocedure::text FROM called AS c JOIN pg_catalog.pg_proc AS p ON p.oid = c.function AND p.oid >= 16384 \
          JOIN pg_catalog.pg_roles AS r ON r.oid = p.proowner JOIN pg_catalog.pg_language AS l ON l.oid = p.prolang \
          WHERE {untrusted} \
+         UNION ALL \
+         SELECT p.oid::regprocedure::text FROM ( \
+             SELECT concat(y.polqual, y.polwithcheck) FROM used AS u \
+             JOIN pg_catalog.pg_policy AS y ON u.classid = 'pg_catalog.pg_policy'::regclass AND y.oid = u.objid \
+             UNION ALL \
+             SELECT w.ev_action::text FROM used AS u \
+             JOIN pg_catalog.pg_rewrite AS w ON u.classid = 'pg_catalog.pg_rewrite'::regclass AND w.oid = u.objid) AS e (tree) \
+         JOIN pg_catalog.pg_proc AS p ON p.oid < 16384 AND p.proname LIKE 'pg_input_%' AND e.tree LIKE concat('%:funcid ', p.oid, ' %') \
          ORDER BY 1 LIMIT 1",
         views.join(",")
     )

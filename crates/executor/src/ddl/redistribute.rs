@@ -204,7 +204,7 @@ impl Session {
         let sql = format!(
             "SELECT pg_catalog.quote_ident(tgname), tgenabled FROM pg_catalog.pg_trigger \
              WHERE tgrelid = {}::pg_catalog.regclass AND NOT tgisinternal AND tgenabled <> 'D' \
-             AND tgfoid <> 'loxo.tell_row()'::pg_catalog.regprocedure ORDER BY tgname",
+             AND tgfoid NOT IN ('loxo.tell_row()'::pg_catalog.regprocedure, 'loxo.tell_move()'::pg_catalog.regprocedure) ORDER BY tgname",
             quote_literal(table)
         );
         let text = |value: Option<bytes::Bytes>| String::from_utf8_lossy(&value.unwrap_or_default()).into_owned();

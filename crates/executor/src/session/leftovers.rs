@@ -165,8 +165,11 @@ impl Session {
         let is_own = self.block.as_ref().is_some_and(|block| block.is_own) && !self.scope().is_body;
         for slot in self.links.begun() {
             let after = self.settings_it_may_leave(slot).await?;
-            let counts = |name: &String| name == "role" || !is_own && self.leaves.settings.contains(name);
-            let mut changed = after.iter().filter(|(name, value)| before.get(*name) != Some(*value) && counts(name));
+            let is_who = |name: &str| matches!(name, "role" | "session_authorization");
+            let counts = |name: &String| is_who(name) || !is_own && self.leaves.settings.contains(name);
+            // A setting that a backend has not heard of is an empty one in others.
+            let had = |name: &String| before.get(name).map_or("", String::as_str);
+            let mut changed = after.iter().filter(|(name, value)| had(name) != value.as_str() && counts(name));
             if let Some((name, _)) = changed.next() {
                 return Err(PgError::unsupported(format!(
                     "setting \"{name}\" that a function changes while a materialized view over several datanodes is filled"

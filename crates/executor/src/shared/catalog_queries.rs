@@ -17,7 +17,9 @@ pub(super) const TYPES: &str = "SELECT t.oid, n.nspname, t.typname, t.typtype, \
      EXISTS (SELECT FROM pg_cast c WHERE t.oid IN (c.castsource, c.casttarget) AND c.castfunc >= 16384), \
      EXISTS (SELECT FROM pg_constraint c WHERE c.contypid = t.oid AND (c.conbin::text ~ '[{]JSON[A-Z]*EXPR ' OR EXISTS ( \
        SELECT FROM regexp_matches(c.conbin::text, ':(?:funcid|opfuncid|hashfuncid|negfuncid) ([1-9][0-9]*)', 'g') m(found) \
-       JOIN pg_proc p ON p.oid = m.found[1]::oid WHERE p.oid >= 16384 OR p.provolatile <> 'i'))) \
+       JOIN pg_proc p ON p.oid = m.found[1]::oid WHERE p.oid >= 16384 OR p.provolatile <> 'i') \
+       OR EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_constraint'::regclass AND d.objid = c.oid \
+         AND d.refclassid = 'pg_operator'::regclass AND d.refobjid >= 16384))) \
      FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace \
      WHERE t.oid >= 16384 AND n.nspname <> 'loxo' AND n.nspname !~ '^pg_(toast|temp)'";
 

@@ -175,7 +175,7 @@ impl Session {
             _ => self.writers(&nodes).await?,
         };
         let commit_point = self.commit_point(&nodes, &writers)?;
-        let (nodes, writers, commit_point) = match writers.len() > 1 && self.takes_no_decision() {
+        let (nodes, writers, commit_point) = match writers.len() > 1 && self.takes_no_decision(commit_point).await? {
             true => self.with_decider(nodes, writers).await?,
             false => (nodes, writers, commit_point),
         };
@@ -257,10 +257,15 @@ impl Session {
         }
     }
 
-    /// May the nodes write no row any more? Some may have been written before, and ANALYZE and the like write even so.
-    fn takes_no_decision(&self) -> bool {
+    /// May this node write no row any more? Some may have been written before, and ANALYZE and the like write even so. What was set since
+    /// a savepoint is taken back with it, so the node says.
+    async fn takes_no_decision(&mut self, at: Slot) -> Result<bool> {
         let is_own = self.block.as_ref().is_some_and(|block| block.is_own);
-        self.is_read_only() || is_own && self.settings().default_read_only()
+        if !self.is_read_only() && !(is_own && self.settings().default_read_only()) {
+            return Ok(false);
+        }
+        let rows = self.rows_on(at, "SHOW transaction_read_only").await?;
+        Ok(rows.iter().flatten().flatten().any(|value| value.as_ref() == b"on"))
     }
 
     /// The same participants with one more that may write, and decides.

@@ -5,7 +5,7 @@
 //!  the column, bare ─ UPDATE of all rows, as any other ─ its default, NOT NULL and constraints
 //! ```
 
-use catalog::{Relation, quote_identifier, quote_literal};
+use catalog::{Relation, RuleEvent, quote_identifier, quote_literal};
 use pg_query::protobuf::{
     AlterTableCmd, AlterTableStmt, AlterTableType, ColumnDef, ConstrType, Constraint, DropBehavior, ObjectType,
     RangeVar,
@@ -50,8 +50,9 @@ pub(super) fn fill(
             .detail(why)
             .hint("Add the column without a default, SET DEFAULT, then UPDATE the rows."))
     };
-    if !relation.rules.is_empty() || relation.is_barrier || relation.has_children {
-        return refuse("The table has rules, row level security or children, and its rows have to be updated.");
+    let is_ruled = relation.rules.iter().any(|rule| rule.event == RuleEvent::Update);
+    if is_ruled || relation.is_barrier || relation.has_children {
+        return refuse("The table has UPDATE rules, row level security or children, and its rows have to be updated.");
     }
     let table = relation.qualified_name();
     let name = quote_identifier(&column.colname);

@@ -99,7 +99,8 @@ fn columns_by_position(select: &mut SelectStmt) {
 /// which would be the number of a column there, puts nothing in order.
 fn by_fields(item: Node) -> Vec<Node> {
     let Some(by) = item.get::<SortBy>() else { return vec![item] };
-    let row = by.node.get::<RowExpr>().filter(|row| !row.args.is_empty() && by.use_op.is_empty());
+    let is_value = |value: &&Node| value.get::<AConst>().is_none();
+    let row = by.node.get::<RowExpr>().filter(|row| row.args.iter().any(|one| is_value(&one)) && by.use_op.is_empty());
     let Some(row) = row else { return vec![item] };
     let field = |value: &Node| {
         let sorted = SortBy {
@@ -109,7 +110,7 @@ fn by_fields(item: Node) -> Vec<Node> {
         };
         by_fields(sorted.into_node())
     };
-    row.args.iter().filter(|value| value.get::<AConst>().is_none()).flat_map(field).collect()
+    row.args.iter().filter(is_value).flat_map(field).collect()
 }
 
 /// `GROUP BY ROW(a, b)` as `GROUP BY a, b`, without bare constants beside others.

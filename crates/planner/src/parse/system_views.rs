@@ -31,11 +31,9 @@ pub(super) fn redirect(sql: &str, parsed: &ParseResult, hidden: &[String]) -> Op
 
 /// The names without a schema in whose place others are read.
 pub fn bare_system_views(sql: &str) -> Vec<String> {
-    if !system_views::may_be_named_in(sql) {
-        return Vec::new();
-    }
-    let Ok(parsed) = pg_query::parse(sql, 0) else { return Vec::new() };
-    let queries = parsed.protobuf.stmts.iter().filter_map(|raw| query(raw.stmt.as_deref()));
+    let parsed = system_views::may_be_named_in(sql).then(|| pg_query::parse(sql, 0).ok()).flatten();
+    let statements = parsed.iter().flat_map(|parsed| &parsed.protobuf.stmts);
+    let queries = statements.filter_map(|raw| query(raw.stmt.as_deref()));
     let bare = queries.flat_map(|node| node.tables().unwrap_or_default()).filter(|name| name.schemaname.is_empty());
     let redirected = bare.filter(|name| system_view(name).instead(false, false).is_some());
     let names: std::collections::BTreeSet<&String> = redirected.map(|name| &name.relname).collect();
@@ -59,9 +57,12 @@ pub(super) fn replaced(
     let mut places = Vec::new();
     for statement in parsed.stmts.iter().filter_map(|raw| raw.stmt.as_deref()) {
         let Some(node) = query(Some(statement)) else { continue };
+        // Its schema may be what tells a column's table from another of that name.
+        let is_other = |of: (&str, &str)| node.may_have(|node| tree::is_seen_as_another(node, of));
         let needs_table = node.may_have(|node| match node {
             Ref::ColumnRef(column) => {
                 column.fields.last().and_then(tree::text_of).is_some_and(system_views::is_system_column)
+                    || column.fields.len() > 2 && tree::table_with_schema(column).is_none_or(is_other)
             }
             // The other columns of a row depend on its primary key.
             Ref::SelectStmt(select) => !select.group_clause.is_empty() || !select.locking_clause.is_empty(),
@@ -91,11 +92,9 @@ pub(super) fn replaced(
         let instead = |node: Ref<'_>| match node {
             Ref::FuncCall(call) => Some((usize::try_from(call.location).ok()?, call.funcname.len() > 1, ours(call)?)),
             Ref::ColumnRef(column) => {
-                let [schema, table, _] = column.fields.as_slice() else { return None };
-                let (schema, table) = (tree::text_of(schema)?, tree::text_of(table)?);
-                let is_replaced = replaced.contains(&(schema, table)) || replaced.contains(&("", table));
-                let text = is_replaced.then(|| catalog::quote_identifier(table))?;
-                Some((usize::try_from(column.location).ok()?, true, text))
+                let of = tree::table_with_schema(column).filter(|of| !is_other(*of))?;
+                let is_replaced = replaced.contains(&of) || of.0 == "pg_catalog" && replaced.contains(&("", of.1));
+                is_replaced.then_some((usize::try_from(column.location).ok()?, true, catalog::quote_identifier(of.1)))
             }
             _ => None,
         };

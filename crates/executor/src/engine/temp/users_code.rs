@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use catalog::{Catalog, FIRST_USER_OID, Oid, Relation, quote_literal};
+use catalog::{Catalog, FIRST_USER_OID, NodeId, Oid, Relation, quote_literal};
 use pgerror::{PgError, Result};
 use pgproto::backend::Field;
 use planner::Input;
@@ -25,6 +25,13 @@ impl Session {
     pub(super) async fn refuse_users_code_in(&mut self, slot: Slot, made: &TempAs<'_>, call: &Call) -> Result<()> {
         // Other links, the home node's own session too, may be on their way with rows: only `slot` is asked.
         if !made.receives || !self.may_have_domain_that_calls().await? {
+            return Ok(());
+        }
+        // A column of a domain is described as one of the type below.
+        let loaded = self.catalog().await?;
+        let hiding = hiding_types(&loaded.catalog);
+        let may_be = |field: &Field| field.type_oid >= FIRST_USER_OID || hiding.contains(&field.type_oid);
+        if !made.fields.iter().any(may_be) || slot == self.sink && !self.has_domain_that_calls().await? {
             return Ok(());
         }
         let types = self.types_in_temp(slot, made, call).await?;
@@ -169,17 +176,15 @@ impl Session {
     }
 
     async fn refuse_users_code_at(&mut self, slot: Slot, types: &[Oid]) -> Result<()> {
-        let is_new = |of: &&Oid| **of >= FIRST_USER_OID && !self.judged_domains.harmless.contains(of);
+        let node = slot.node();
+        let is_new = |of: &&Oid| **of >= FIRST_USER_OID && !self.judged_domains.harmless.contains(&(node, **of));
         let types: Vec<Oid> = types.iter().filter(is_new).copied().collect();
         if types.is_empty() {
             return Ok(());
         }
         let rows = self.rows_on(slot, &planner::own_text(&functions_sql(&[], &types))?).await?;
         let Some(row) = rows.first() else {
-            // Other nodes have other numbers.
-            if slot.node() == self.home {
-                self.judged_domains.harmless.extend(types);
-            }
+            self.judged_domains.harmless.extend(types.into_iter().map(|of| (node, of)));
             return Ok(());
         };
         let (function, role, is_own) = (text(row, 0)?, text(row, 1)?, text(row, 2)? == "t");
@@ -191,15 +196,15 @@ impl Session {
     }
 }
 
-/// What the home node has said of domains and types to a session.
+/// What nodes have said of domains and types to a session.
 #[derive(Default)]
 pub(crate) struct JudgedDomains {
     /// The catalog's version, and the settings, under which it was asked.
     of: (u64, u64),
     /// All domains that call functions may be trusted.
     trusts: Option<bool>,
-    /// Types that lead to none that may not.
-    harmless: BTreeSet<Oid>,
+    /// Types that lead to none that may not, by the numbers they have there.
+    harmless: BTreeSet<(NodeId, Oid)>,
 }
 
 /// What columns of such domains are described as.
@@ -226,7 +231,8 @@ pub(crate) fn of_tables(tables: &[&Relation]) -> String {
     functions_sql(&tables.iter().map(|table| table.oid).collect::<Vec<_>>(), &[])
 }
 
-/// What tables and types use by their columns' types, constraints, indexes and generated columns, and what that uses in its turn; of it
+/// What tables and types use by their columns' types, constraints, indexes and generated columns, and what that uses in its turn, with the
+/// negators and commutators that PostgreSQL may put in an operator's place (`negate_clause()`, which no dependency tells of); of it
 /// the functions whose owners are neither superusers nor the present role (true), and what else may not be trusted (false).
 fn functions_sql(tables: &[Oid], types: &[Oid]) -> String {
     let list = |oids: &[Oid]| oids.iter().map(Oid::to_string).collect::<Vec<_>>().join(",");
@@ -255,6 +261,10 @@ fn functions_sql(tables: &[Oid], types: &[Oid]) -> String {
                              SELECT FROM pg_catalog.pg_attrdef AS f \
                              JOIN pg_catalog.pg_attribute AS a ON a.attrelid = f.adrelid AND a.attnum = f.adnum \
                              WHERE f.oid = d.objid AND a.attgenerated <> '')) \
+                 UNION ALL \
+                 SELECT 'pg_catalog.pg_operator'::regclass::oid, x.oid FROM pg_catalog.pg_operator AS o \
+                 CROSS JOIN LATERAL unnest(ARRAY[o.oprcom, o.oprnegate]) AS x (oid) \
+                 WHERE u.classid = 'pg_catalog.pg_operator'::regclass::oid AND o.oid = u.objid AND x.oid <> 0 \
              ) AS n (classid, objid)), \
          expressions (owner, tree) AS ( \
              SELECT coalesce(t.relowner, y.typowner), c.conbin::text FROM used AS u \
@@ -282,6 +292,7 @@ fn functions_sql(tables: &[Oid], types: &[Oid]) -> String {
          SELECT concat('function ', p.oid::regprocedure), c.name, false FROM calls AS c JOIN pg_catalog.pg_proc AS p ON p.oid = c.function \
          WHERE NOT has_function_privilege(c.owner, p.oid, 'EXECUTE') \
              OR p.provolatile = 'v' \
+             OR p.oid < 16384 AND p.proname LIKE 'pg_input_%' \
              OR p.provolatile = 's' AND (p.oid >= 16384 OR p.proparallel <> 's' OR EXISTS ( \
                  SELECT FROM unnest(p.proargtypes) AS a (oid) JOIN pg_catalog.pg_type AS y ON y.oid = a.oid \
                  WHERE y.typtype = 'p' OR y.typname LIKE 'reg%')) \
