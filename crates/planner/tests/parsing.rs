@@ -350,7 +350,10 @@ mod system_views {
             // They need more than a sub-select has.
             "SELECT xmin, relname FROM pg_class",
             "SELECT c.relname, count(*) FROM pg_class c GROUP BY c.oid",
-            "SELECT pg_catalog.pg_class.oid FROM pg_catalog.pg_class",
+            "SELECT xmin, pg_catalog.pg_class.oid FROM pg_catalog.pg_class",
+            // The schema tells two tables of one name apart.
+            "SELECT pg_catalog.pg_class.oid, mine.pg_class.oid FROM pg_catalog.pg_class, mine.pg_class",
+            "SELECT pg_catalog.pg_class.oid FROM pg_catalog.pg_class WHERE EXISTS (SELECT FROM t AS pg_class)",
             "SELECT oid FROM ONLY pg_class FOR SHARE",
             "CREATE VIEW v AS SELECT relname FROM pg_class",
             "CREATE MATERIALIZED VIEW v AS SELECT relname FROM pg_class",

@@ -29,9 +29,10 @@ pub(crate) mod slow;
 pub(crate) mod statement;
 pub(crate) mod temp_names;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use catalog::{Leavings, NodeId};
+use catalog::{Leavings, NodeId, Oid};
 use pgerror::{PgError, Result, SqlState};
 use pgproto::Frame;
 use pgproto::backend::tag;
@@ -46,7 +47,6 @@ use crate::block::causality::CausalityTracker;
 use crate::block::suspended::SuspendedTransaction;
 use crate::block::table_locks::LockedCopies;
 use crate::block::{Block, Mode, Replay};
-use crate::engine::temp::users_code::JudgedDomains;
 use crate::session::lending::Lending;
 use crate::session::listen::Listening;
 use crate::session::temp_names::TempNames;
@@ -125,6 +125,17 @@ pub struct Session {
     pub(crate) listening: Option<Listening>,
     /// The transaction, or the last statement, has notified.
     pub(crate) notified: bool,
+}
+
+/// What nodes have said of domains and types to a session.
+#[derive(Default)]
+pub(crate) struct JudgedDomains {
+    /// The catalog's version, and the settings, under which it was asked.
+    pub(crate) of: (u64, u64),
+    /// All domains that call functions may be trusted.
+    pub(crate) trusts: Option<bool>,
+    /// Types that lead to none that may not, by the numbers they have there.
+    pub(crate) harmless: BTreeSet<(NodeId, Oid)>,
 }
 
 impl Session {

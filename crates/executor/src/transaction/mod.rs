@@ -261,7 +261,8 @@ impl Session {
     /// a savepoint is taken back with it, so the node says.
     async fn takes_no_decision(&mut self, at: Slot) -> Result<bool> {
         let is_own = self.block.as_ref().is_some_and(|block| block.is_own);
-        if !self.is_read_only() && !(is_own && self.settings().default_read_only()) {
+        let may = self.is_read_only() || is_own && self.settings().default_read_only();
+        if !may {
             return Ok(false);
         }
         let rows = self.rows_on(at, "SHOW transaction_read_only").await?;

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use catalog::{Catalog, FIRST_USER_OID, NodeId, Oid, Relation, quote_literal};
+use catalog::{Catalog, FIRST_USER_OID, Oid, Relation, quote_literal};
 use pgerror::{PgError, Result};
 use pgproto::backend::Field;
 use planner::Input;
@@ -14,7 +14,7 @@ use planner::Input;
 use crate::backend::call::Call;
 use crate::backend::slot::Slot;
 use crate::engine::temp::own_temp::TempAs;
-use crate::session::Session;
+use crate::session::{JudgedDomains, Session};
 use crate::shared::catalog_load::{number, text};
 
 impl Session {
@@ -194,17 +194,6 @@ impl Session {
         ))
         .hint("It would run with your rights. Have a superuser own the domain and the function, if they are to be trusted."))
     }
-}
-
-/// What nodes have said of domains and types to a session.
-#[derive(Default)]
-pub(crate) struct JudgedDomains {
-    /// The catalog's version, and the settings, under which it was asked.
-    of: (u64, u64),
-    /// All domains that call functions may be trusted.
-    trusts: Option<bool>,
-    /// Types that lead to none that may not, by the numbers they have there.
-    harmless: BTreeSet<(NodeId, Oid)>,
 }
 
 /// What columns of such domains are described as.
