@@ -186,12 +186,19 @@ fn whoever_waits_for_a_whole_table_holds_up_no_step() {
         looker.scalar(&sql).unwrap() == "1"
     };
     let begun = Instant::now();
-    // After some tries in vain a step waits longer.
+    // A step that has waited in vain lets this transaction end before it tries again: so another one takes its place.
+    let mut next = on_node();
     writer.run("BEGIN; LOCK TABLE public.t IN ROW EXCLUSIVE MODE").unwrap();
     client.run("ALTER CLUSTER REBALANCE WITHOUT NODE (dn2)").unwrap();
-    while begun.elapsed() < Duration::from_secs(4) || !waits_for("ExclusiveLock") {
+    let mut looked = Instant::now();
+    while !waits_for("ExclusiveLock") {
         assert!(begun.elapsed() < DONE_MAX, "no step waits");
-        std::thread::sleep(Duration::from_millis(1));
+        if looked.elapsed() > Duration::from_secs(1) {
+            next.run("BEGIN; LOCK TABLE public.t IN ROW EXCLUSIVE MODE").unwrap();
+            writer.run("ROLLBACK").unwrap();
+            std::mem::swap(&mut writer, &mut next);
+            looked = Instant::now();
+        }
     }
     whole.set_silence_max(DONE_MAX).unwrap();
     whole.send_query("BEGIN; LOCK TABLE public.t IN ACCESS EXCLUSIVE MODE; ROLLBACK").unwrap();
@@ -203,6 +210,55 @@ fn whoever_waits_for_a_whole_table_holds_up_no_step() {
     assert!(whole.wait().unwrap().iter().all(|answer| answer.error.is_none()));
     rebalance(&mut client, "ALTER CLUSTER REBALANCE WITHOUT NODE (dn2)");
     assert_eq!(client.strings("SELECT count(*), sum(v) FROM t").unwrap(), [["20000", "200010000"]]);
+    assert_eq!(cluster.wrong_rows(), None);
+}
+
+/// A step stands in line for its lock for a moment only, and all who write stand behind it; then it waits outside.
+#[test]
+fn a_long_transaction_keeps_nobody_else_from_writing() {
+    let cluster = Cluster::start(2, 1).unwrap();
+    let mut client = cluster.connect(0).unwrap();
+    client.run("CREATE TABLE t (k int PRIMARY KEY, v int) DISTRIBUTE BY HASH (k)").unwrap();
+    client.run("INSERT INTO t SELECT k, k FROM generate_series(1, 1000) AS k").unwrap();
+    let (mut long, mut writer) = (cluster.connect(0).unwrap(), cluster.connect(0).unwrap());
+    long.run("BEGIN; UPDATE t SET v = 0").unwrap();
+    client.run("ALTER CLUSTER REBALANCE WITHOUT NODE (dn2)").unwrap();
+    let (begun, mut waited) = (Instant::now(), Duration::ZERO);
+    for k in 2000.. {
+        let one = Instant::now();
+        writer.run(&format!("INSERT INTO t VALUES ({k}, 1)")).unwrap();
+        waited += Some(one.elapsed()).filter(|took| *took > Duration::from_millis(80)).unwrap_or_default();
+        if begun.elapsed() > Duration::from_secs(6) {
+            break;
+        }
+    }
+    assert!(waited < Duration::from_secs(2), "writers have waited for {waited:?} of six seconds");
+    assert_eq!(client.strings("SELECT rows_moved FROM pgxc_rebalance").unwrap(), [["0"]]);
+    long.run("COMMIT").unwrap();
+    rebalance(&mut client, "ALTER CLUSTER REBALANCE WITHOUT NODE (dn2)");
+    assert_eq!(client.strings("SELECT count(*) FROM t WHERE v = 0").unwrap(), [["1000"]]);
+    assert_eq!(cluster.wrong_rows(), None);
+}
+
+/// Steps come one after the other, each shorter than such a statement: planned anew, it locks its tables first.
+#[test]
+fn statements_that_take_longer_than_a_step_are_done_all_the_same() {
+    let cluster = Cluster::start(2, 1).unwrap();
+    let mut client = cluster.connect(0).unwrap();
+    client.run("CREATE TABLE t (k int, v int) DISTRIBUTE BY HASH (k)").unwrap();
+    client.run("CREATE TABLE u (k int, v int) DISTRIBUTE BY HASH (k)").unwrap();
+    client.run("INSERT INTO u SELECT k, k FROM generate_series(1, 200000) AS k").unwrap();
+    client.run("ALTER CLUSTER REBALANCE WITHOUT NODE (dn2) RATE 10000").unwrap();
+    let begun = Instant::now();
+    while client.scalar("SELECT buckets_done FROM pgxc_rebalance").unwrap() == "0" {
+        assert!(begun.elapsed() < DONE_MAX, "no step");
+    }
+    client.run("INSERT INTO t SELECT k, 1 FROM generate_series(1, 1000) AS k, pg_sleep(1)").unwrap();
+    client.run("INSERT INTO t SELECT u.k + 1, -u.v FROM u, pg_sleep(1) WHERE u.v <= 1000").unwrap();
+    client.run("UPDATE t SET v = t.v + u.k FROM u, pg_sleep(0.5) WHERE u.v = t.v").unwrap();
+    assert_eq!(client.strings("SELECT state FROM pgxc_rebalance").unwrap(), [["running"]]);
+    rebalance(&mut client, "ALTER CLUSTER REBALANCE WITHOUT NODE (dn2)");
+    assert_eq!(client.strings("SELECT count(*), sum(v) FROM t").unwrap(), [["2000", "-498500"]]);
     assert_eq!(cluster.wrong_rows(), None);
 }
 

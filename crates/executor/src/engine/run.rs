@@ -69,6 +69,7 @@ impl Session {
         self.count_statement(plan);
         let began = std::time::Instant::now();
         let told = self.notices.len();
+        let keeps_rows = self.is_to_keep_rows(plan);
         self.notified |= self.leaves.notifies;
         self.note_write(plan.facts().writes);
         let ready = match self.widen_for(plan).await {
@@ -79,6 +80,7 @@ impl Session {
             Ok(()) => {
                 let span = tracing::debug_span!("operator", plan = operator(plan));
                 match !self.leaves.asks.is_nothing() {
+                    _ if keeps_rows => self.dispatch_with_rows_kept(plan, call, output).instrument(span).await,
                     false => Box::pin(self.dispatch(plan, call, output)).instrument(span).await,
                     true => Box::pin(self.dispatch_among_sessions(plan, call, output)).instrument(span).await,
                 }

@@ -22,8 +22,8 @@ use tokio::time::{Instant, sleep};
 use crate::backend::settings::Settings;
 use crate::growth::journal::{self, Wanted};
 use crate::growth::scattered::{Batch, Level, Surplus, Tail, to_be_emptied};
-use crate::growth::slices::{self, NODES_AT_ONCE};
-use crate::growth::step::{ROWS_MAX, Step, Taken};
+use crate::growth::slices::{self, NODES_AT_ONCE, tables_of};
+use crate::growth::step::{Holders, ROWS_MAX, Step, Taken};
 use crate::session::Session;
 use crate::shared::context::Context;
 
@@ -35,9 +35,13 @@ const STEP_TIME: Duration = Duration::from_millis(200);
 const STEP_TIME_BESIDE_WRITERS: Duration = Duration::from_millis(60);
 /// Longest wait for the lock of a step, for which all writers behind it wait too.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// It is twice as long after each try in vain, and shorter again with each step: where transactions are always longer, or the machine is
-/// busy, the rebalance would never come to its end.
+/// It is twice as long after each try in vain, up to this, and shorter again with each step. Between two tries those are waited for
+/// who were in the way, which keeps nobody from writing.
+const PATIENCE_BRIEF: Duration = Duration::from_millis(250);
+/// And up to this after so many tries in a row: where transactions are always longer, or the machine is busy, the rebalance would
+/// never come to its end.
 const PATIENCE_MAX: Duration = Duration::from_secs(2);
+const TRIES_BRIEF: u32 = 10;
 /// Of the first step of a table without buckets: its rows may be large.
 const ROWS_AT_FIRST: u64 = 100;
 /// A step may have so many times the buckets, or rows, of the one before.
@@ -47,6 +51,8 @@ const ROWS_FEW: u64 = 500;
 const BYTES_FEW: u64 = 1 << 20;
 /// Before a step whose lock could not be had is tried again; after other errors its multiple.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
+/// Between two looks whether those are done who were in the way.
+const HOLDERS_LOOK: Duration = Duration::from_millis(50);
 const RETRY_PAUSE_MAX: Duration = Duration::from_secs(3);
 /// Errors of other kinds in a row, after which a job has failed.
 const FAILURES_MAX: u32 = 20;
@@ -102,6 +108,9 @@ struct Job<'c> {
     is_tidy: bool,
     failures: u32,
     patience: Duration,
+    /// Tries in a row that did not get the lock of a step.
+    in_vain: u32,
+    in_the_way: Option<Holders>,
     /// Maps whose tables have their indexes, and the moves that these are for.
     indexed: Vec<(MapId, Vec<(NodeId, NodeId)>)>,
     /// Nodes that take rows have not found them without.
@@ -121,6 +130,8 @@ impl<'c> Job<'c> {
             is_tidy: false,
             failures: 0,
             patience: PATIENCE,
+            in_vain: 0,
+            in_the_way: None,
             indexed: Vec::new(),
             index_everywhere: false,
         }
@@ -131,10 +142,17 @@ impl<'c> Job<'c> {
         tracing::info!("this coordinator rebalances");
         while let Some(wanted) = journal::read(self.context).await? {
             lock.execute("SELECT 1").await?;
+            if let Some(holders) = &self.in_the_way
+                && !holders.are_done(self.context).await?
+            {
+                sleep(HOLDERS_LOOK).await;
+                continue;
+            }
+            self.in_the_way = None;
             let began = Instant::now();
             match self.advance(&wanted).await {
                 Ok(Some(taken)) => {
-                    self.failures = 0;
+                    (self.failures, self.in_vain) = (0, 0);
                     self.patience = (self.patience * 3 / 4).max(PATIENCE);
                     pace(&wanted, taken, began).await;
                 }
@@ -238,7 +256,7 @@ impl<'c> Job<'c> {
         let mut moves: Vec<_> =
             rest.iter().filter(|(map, ..)| *map == step.map).map(|(_, _, from, to)| (*from, *to)).collect();
         moves.dedup();
-        let tables = slices::tables_of(catalog, step.map)?;
+        let tables = tables_of(catalog, step.map)?;
         slices::make_indexes(self.context, &tables, &moves, self.index_everywhere).await?;
         self.indexed.push((step.map, moves));
         Ok(())
@@ -250,6 +268,10 @@ impl<'c> Job<'c> {
         let taken = self.session.take_step(catalog, step, self.patience).await;
         let taken = self.session.judged(taken).await;
         self.session.statement_ends().await;
+        if is_lock_missed(&taken) {
+            let names = tables_of(catalog, step.map)?.into_iter().map(|moving| moving.name).collect();
+            self.in_the_way = Some(Holders::of(self.context, step.from, names).await?);
+        }
         let taken = taken?;
         tracing::debug!(?step.from, ?step.to, buckets = step.buckets.len(), ?taken, took = ?began.elapsed(), "a step");
         self.adapt(step.buckets.len(), taken, wanted.rate);
@@ -262,6 +284,10 @@ impl<'c> Job<'c> {
         let taken = self.session.move_scattered(catalog, batch, self.patience).await;
         let taken = self.session.judged(taken).await;
         self.session.statement_ends().await;
+        if is_lock_missed(&taken) {
+            let names = batch.members().iter().map(|member| member.qualified_name()).collect();
+            self.in_the_way = Some(Holders::of(self.context, batch.from, names).await?);
+        }
         let taken = taken?;
         tracing::debug!(?batch.from, ?batch.to, batch.rows, ?taken, took = ?began.elapsed(), "a step without buckets");
         if !batch.leaves {
@@ -310,7 +336,9 @@ impl<'c> Job<'c> {
         }
         journal::note_wait(self.context, &error.message()).await?;
         if error.code() == SqlState::LOCK_NOT_AVAILABLE {
-            self.patience = (self.patience * 2).min(PATIENCE_MAX);
+            self.in_vain += 1;
+            let most = if self.in_vain > TRIES_BRIEF { PATIENCE_MAX } else { PATIENCE_BRIEF.max(self.patience) };
+            self.patience = (self.patience * 2).min(most);
             sleep(RETRY_PAUSE).await;
             return Ok(());
         }
@@ -344,6 +372,10 @@ impl<'c> Job<'c> {
         };
         stream::iter(self.context.nodes().into_iter().map(on_node)).buffer_unordered(NODES_AT_ONCE).collect().await
     }
+}
+
+fn is_lock_missed(taken: &Result<Taken>) -> bool {
+    taken.as_ref().is_err_and(|error| error.code() == SqlState::LOCK_NOT_AVAILABLE)
 }
 
 /// How many buckets or rows should take the time of a step, if so many have taken the time that they have.

@@ -253,7 +253,7 @@ impl<'c> Batch<'c> {
     }
 
     /// Those with rows to move.
-    fn members(&self) -> Vec<&'c Relation> {
+    pub(crate) fn members(&self) -> Vec<&'c Relation> {
         match self.leaving.is_empty() {
             true => vec![self.table],
             false => self.leaving.iter().copied().filter(|member| has_rows(member)).collect(),

@@ -15,7 +15,7 @@
 
 use std::time::{Duration, Instant};
 
-use catalog::{Catalog, MapId, NodeId, Relation};
+use catalog::{Catalog, MapId, NodeId, Relation, quote_literal};
 use pgerror::{PgError, Result, SqlState};
 use pgproto::Connection;
 use placement::BucketMap;
@@ -25,7 +25,8 @@ use crate::growth::rows::{ENDS, Part, Passed, Travel};
 use crate::growth::slices::{Moving, Place, tables_of};
 use crate::growth::sums::{Sums, sums_sql};
 use crate::session::Session;
-use crate::shared::catalog_load::Row;
+use crate::shared::catalog_load::{Row, text};
+use crate::shared::context::Context;
 
 /// About as many rows of all tables together.
 pub(crate) const ROWS_MAX: u64 = 50_000;
@@ -64,6 +65,41 @@ pub(crate) struct Taken {
     pub(crate) delays_writers: bool,
     /// Reading, deleting, writing and comparing, without what each step costs.
     pub(crate) moving: Duration,
+}
+
+/// Transactions that had locks on a step's tables when it gave up waiting for them.
+pub(crate) struct Holders {
+    node: NodeId,
+    /// Their entries in pg_locks.
+    condition: String,
+}
+
+impl Holders {
+    /// Those that have now what a step would have to wait for.
+    pub(crate) async fn of(context: &Context, node: NodeId, tables: Vec<String>) -> Result<Self> {
+        let tables: Vec<String> =
+            tables.iter().map(|table| format!("{}::pg_catalog.regclass", quote_literal(table))).collect();
+        let on_tables = format!(
+            "l.granted AND l.mode OPERATOR(pg_catalog.<>) 'AccessShareLock' \
+             AND l.relation OPERATOR(pg_catalog.=) ANY (ARRAY[{}]::pg_catalog.oid[]) AND l.database OPERATOR(pg_catalog.=) \
+             (SELECT d.oid FROM pg_catalog.pg_database AS d WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database())",
+            tables.join(", ")
+        );
+        let sql = format!("SELECT DISTINCT l.virtualtransaction FROM pg_catalog.pg_locks AS l WHERE {on_tables}");
+        let rows = context.query_as_service(node, &sql).await?;
+        let ids = rows.iter().map(|row| text(row, 0).map(quote_literal)).collect::<Result<Vec<_>>>()?;
+        let condition = format!(
+            "{on_tables} AND l.virtualtransaction OPERATOR(pg_catalog.=) ANY (ARRAY[{}]::pg_catalog.text[])",
+            ids.join(", ")
+        );
+        Ok(Self { node, condition })
+    }
+
+    /// Has each of them ended?
+    pub(crate) async fn are_done(&self, context: &Context) -> Result<bool> {
+        let sql = format!("SELECT FROM pg_catalog.pg_locks AS l WHERE {} LIMIT 1", self.condition);
+        Ok(context.query_as_service(self.node, &sql).await?.is_empty())
+    }
 }
 
 /// How the rows of a step go.

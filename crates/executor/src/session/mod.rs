@@ -76,6 +76,8 @@ pub struct Session {
     pub(crate) validity: Option<Arc<PlanValidity>>,
     /// See [`Session::must_replan`].
     pub(crate) must_replan: bool,
+    /// The plan before did not hold to the end.
+    pub(crate) was_overtaken: bool,
     /// See [`Session::gathers`].
     pub(crate) gathers: bool,
     /// Where reads might go back in time.
@@ -156,6 +158,7 @@ impl Session {
             schema_version: 0,
             validity: None,
             must_replan: false,
+            was_overtaken: false,
             gathers: false,
             causality,
             server_isolation: Isolation::default(),

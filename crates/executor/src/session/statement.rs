@@ -155,12 +155,14 @@ impl Session {
     /// A plan that was not run to its end is nobody's business any more.
     pub(crate) fn forget_plan(&mut self) {
         (self.validity, self.must_replan, self.gathers) = (None, false, false);
+        self.was_overtaken = false;
     }
 
     /// Notes how a statement ended. If another plan may help, its rows are taken back, as long as the client has got none.
     pub(crate) fn note_failure(&mut self, error: Option<&PgError>, take_back: impl FnOnce() -> bool) {
         let may_help = |error: &PgError| is_outdated(error) || self.gathers || self.may_try_again(error);
         self.must_replan = error.is_some_and(may_help) && take_back();
+        self.was_overtaken = self.must_replan && error.is_some_and(is_outdated);
     }
 
     /// Has an exchange met an error in what it computed ahead, that one PostgreSQL might never have come to (in a branch of CASE,

@@ -95,6 +95,15 @@ impl PlanValidity {
         }
     }
 
+    /// Tables that the statement may use whose rows lie on several nodes.
+    pub(crate) fn partitioned_tables(&self) -> impl Iterator<Item = &Relation> {
+        let catalog = &self.loaded.catalog;
+        let partitioned = catalog.relations().filter(|relation| relation.distribution.is_partitioned());
+        partitioned
+            .map(|relation| relation.as_ref())
+            .filter(|relation| planner::may_use(&self.sql, relation, catalog, self.path.as_deref()))
+    }
+
     /// Another table of that name, or none, counts too. Views have no place of their own.
     fn has_moved(&self, relation: &Relation, now: &Catalog) -> bool {
         let is_view = matches!(relation.distribution, Distribution::View);

@@ -1,0 +1,70 @@
+//! Keeps rows where they are while a statement that changes them is planned anew.
+//!
+//! A step of a [rebalance](crate::growth) has its locks for a moment, over and over. A statement that takes seconds between its plan and
+//! its own locks is overtaken each time, however often it is planned. So from its second plan on it locks its tables first, as a
+//! writer does, and looks at once whether the plan still holds: that takes milliseconds, and from then on no step comes in between.
+//!
+//! Tables that the user may only read are not locked: LOCK TABLE asks for more. A statement is then overtaken as before, and ends with
+//! 40001 after a number of plans.
+
+use catalog::{NodeId, quote_literal};
+use futures_util::future::BoxFuture;
+use pgerror::Result;
+use planner::Plan;
+
+use crate::backend::call::Call;
+use crate::engine::output::Output;
+use crate::engine::run::Completion;
+use crate::session::Session;
+
+impl Session {
+    /// Must the rows of this plan's tables be kept where they are? Its statement was overtaken by a move of rows before.
+    pub(crate) fn is_to_keep_rows(&mut self, plan: &Plan) -> bool {
+        let facts = plan.facts();
+        let is_of_rows = !matches!(plan, Plan::Ddl(_) | Plan::Redistribute(_));
+        let may_lock = is_of_rows && facts.writes && facts.is_on_several && self.leaves.asks.is_nothing();
+        std::mem::take(&mut self.was_overtaken) && may_lock
+    }
+
+    /// Runs a plan behind locks of its tables.
+    pub(crate) fn dispatch_with_rows_kept<'s>(
+        &'s mut self,
+        plan: &'s Plan,
+        call: &'s Call,
+        output: &'s mut Output<'_>,
+    ) -> BoxFuture<'s, Result<Completion>> {
+        Box::pin(self.atomically(async |this| {
+            this.keep_rows_in_place().await?;
+            this.plan_holds().await?;
+            Box::pin(this.dispatch(plan, call, output)).await
+        }))
+    }
+
+    async fn keep_rows_in_place(&mut self) -> Result<()> {
+        let Some(validity) = self.validity.clone() else { return Ok(()) };
+        let mut nodes: Vec<NodeId> = Vec::new();
+        let mut tables = Vec::new();
+        for table in validity.partitioned_tables() {
+            let name = table.qualified_name();
+            if self.may_write(&name).await? {
+                nodes.extend(table.distribution.nodes());
+                tables.push(name);
+            }
+        }
+        if tables.is_empty() {
+            return Ok(());
+        }
+        nodes.sort();
+        nodes.dedup();
+        self.lock_tables(&nodes, &format!("LOCK TABLE {} IN ROW EXCLUSIVE MODE", tables.join(", "))).await
+    }
+
+    async fn may_write(&mut self, table: &str) -> Result<bool> {
+        let sql = format!(
+            "SELECT pg_catalog.has_table_privilege({}, 'INSERT, UPDATE, DELETE, TRUNCATE')",
+            quote_literal(table)
+        );
+        let rows = self.rows_on(self.home, &sql).await?;
+        Ok(rows.into_iter().flatten().flatten().next().as_deref() == Some(b"t"))
+    }
+}
