@@ -242,7 +242,7 @@ impl Config {
         self.path.parent().unwrap_or(Path::new("/")).join(path)
     }
 
-    /// One connection URI a coordinator, without passwords.
+    /// One connection URI per coordinator, without passwords.
     pub fn coordinator_uris(&self) -> Result<Vec<String>> {
         let uri = |c: &Coordinator| {
             let (host, port) = c.address()?;

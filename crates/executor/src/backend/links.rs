@@ -557,7 +557,7 @@ impl Links {
         self.pinned = resting.pinned;
     }
 
-    /// What rests works, and the other way round. No link joins either until they are swapped back.
+    /// Swaps the active and the suspended connections. Neither set gains a link until they are swapped back.
     pub(crate) fn swap(&mut self, resting: &mut Resting) {
         std::mem::swap(&mut self.leased, &mut resting.leased);
         self.cancel.rest(working(&resting.leased));

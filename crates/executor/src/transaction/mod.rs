@@ -106,7 +106,7 @@ impl Session {
     }
 
     async fn is_connected(&mut self, gtm: &GtmClient) -> Result<bool> {
-        // A gtm that was just started again is found within a second or two. If it is not, the last line says so.
+        // A gtm that was just started again is found within a second or two. Otherwise `invalidate_catalogs` below fails.
         let connected = tokio::time::timeout(GTM_WAIT, gtm.connected());
         Ok(self.links.cancel().interrupt().or(connected).await?.is_ok())
     }

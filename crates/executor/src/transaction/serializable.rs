@@ -29,7 +29,7 @@ use crate::block::node_span::NodeSpan;
 use crate::session::Session;
 
 impl Session {
-    /// Of a transaction that begins.
+    /// Initial scope of a transaction of this isolation level.
     pub(crate) fn node_span_of(&self, isolation: Isolation) -> NodeSpan {
         match isolation == Isolation::Serializable && self.context.has_several_nodes() {
             true if self.goes_wide => NodeSpan::MultiNode(None, false),
