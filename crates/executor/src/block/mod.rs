@@ -54,9 +54,9 @@ pub(crate) struct Block {
     pub(crate) schema_changed: bool,
     /// Names may mean other temp objects than before the block.
     pub(crate) names_changed: bool,
-    /// There may be others.
+    /// The temp objects themselves may have changed, so statements prepared over them are forgotten when the block ends.
     pub(crate) temp_changed: bool,
-    /// So may the search path.
+    /// The search path may have changed.
     pub(crate) path_changed: bool,
     pub(crate) failed: bool,
     /// It was made for one statement of a session that has none.

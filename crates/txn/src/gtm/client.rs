@@ -451,7 +451,7 @@ impl Task {
             }
             Message::Replies { request, silent, answers } => {
                 if let Some(waiting) = self.questions.remove(&request) {
-                    // Who has given up does not mind.
+                    // Sending fails if the asker has given up waiting, which is no error.
                     let _ = waiting.send((answers, silent));
                 }
             }
@@ -467,7 +467,7 @@ impl Task {
 
     fn answer_snapshot(&mut self, request: u64, answer: Answer) {
         if let Some(waiting) = self.snapshots.remove(&request) {
-            // Who has given up has said Taken.
+            // Sending fails if the session has given up; its guard has sent `Taken` then.
             let _ = waiting.send(answer);
         }
     }

@@ -29,7 +29,7 @@ pub(super) struct Texts<'a> {
 }
 
 impl<'a> Texts<'a> {
-    /// By way of the view that the user is lent, if he is.
+    /// The texts for a changed table. They name the view lent to the user, if there is one, instead of the table.
     pub(super) fn of(changed: &'a Changed) -> Self {
         let table = &*changed.table;
         let places = |numbers: &[i16]| -> Option<Vec<usize>> {
