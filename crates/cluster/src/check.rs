@@ -116,7 +116,7 @@ pub async fn check(config: &Config) -> Result<Vec<Finding>> {
     Ok(report.findings)
 }
 
-/// The same, and tries every gtm and coordinator, unless there is no cluster yet that they could serve.
+/// [`check`], and tries every gtm and coordinator, unless there is no cluster yet that they could serve.
 pub async fn check_all(config: &Config) -> Result<Vec<Finding>> {
     let mut report = Report::default();
     if check_datanodes(config, &mut report).await? {

@@ -108,7 +108,7 @@ impl Plan {
         }
     }
 
-    /// The same with all that the host needs, but for the password that servers are made with.
+    /// All that a host needs, but for the password that servers are made with.
     pub(crate) fn wanted(&self, inventory: &Inventory, host: &Host, pg_bin: &Path, kept: &Kept) -> Result<Wanted> {
         let mut wanted = self.outline(inventory, host);
         let clients: Vec<String> = inventory.hosts.iter().filter(|host| is_client(host)).map(prefix).collect();

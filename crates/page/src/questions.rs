@@ -41,7 +41,7 @@ LEFT JOIN (
 ORDER BY n.node_type DESC, n.oid
 LIMIT 1000";
 
-/// The same while a datanode does not answer.
+/// The nodes while a datanode does not answer.
 const NODES_KNOWN: &str = "
 SELECT n.oid::int8 - 4000000000 AS id, n.node_name, n.node_type, n.node_host, n.node_port, n.nodeis_primary,
     NULL AS backends, NULL AS commits, NULL AS written, NULL AS copying

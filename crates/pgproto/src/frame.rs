@@ -240,7 +240,7 @@ impl FrameWriter {
         Self { io: Box::new(io), buffer: BytesMut::with_capacity(8 * 1024), sent: 0 }
     }
 
-    /// The same as before if nothing was written meanwhile, neither to the client nor into the buffer.
+    /// Where the writer stands: unchanged if nothing was written meanwhile, neither to the client nor into the buffer.
     pub fn position(&self) -> u64 {
         self.sent + self.buffer.len() as u64
     }

@@ -28,7 +28,7 @@ impl Qualifier<'_> {
         self.written(sql).unwrap_or_else(|| sql.to_owned())
     }
 
-    /// The same for an expression.
+    /// A printed expression; as it is if it cannot be read.
     pub fn expression(&self, sql: &str) -> String {
         let written = self.written(&format!("SELECT {sql}"));
         match written.as_deref().and_then(|written| written.strip_prefix("SELECT ")) {
@@ -39,7 +39,7 @@ impl Qualifier<'_> {
         }
     }
 
-    /// The same for a type.
+    /// A printed type; as it is if it cannot be read.
     pub fn type_name(&self, sql: &str) -> String {
         let written = self.expression(&format!("NULL::{sql}"));
         written.strip_prefix("NULL::").unwrap_or(sql).to_owned()

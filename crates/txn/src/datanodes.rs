@@ -35,7 +35,7 @@ impl Datanodes {
         self.0.iter().map(|(id, options)| (*id, options))
     }
 
-    /// The same servers, in another database.
+    /// These servers, in another database.
     #[must_use]
     pub fn in_database(&self, database: &str) -> Self {
         let there = |options: &ConnectOptions| ConnectOptions { database: database.to_owned(), ..options.clone() };

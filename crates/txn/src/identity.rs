@@ -128,7 +128,7 @@ impl Roster {
         self.databases().entry(database.to_owned()).or_default().gtm = Some(gtm);
     }
 
-    /// The same for servers that fences have gone on without.
+    /// These identities for servers that fences have gone on without.
     #[must_use]
     pub fn regardless_of_generation(&self) -> Arc<Self> {
         let mut databases = self.databases().clone();

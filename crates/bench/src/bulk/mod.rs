@@ -75,7 +75,7 @@ impl BulkOptions {
         Self { datanodes: vec![1, 2, 4, 8], coordinators: vec![1, 2], logged: false, ..Self::bulk() }
     }
 
-    /// The same in less than three minutes.
+    /// This experiment, shortened to less than three minutes.
     pub fn quick(self) -> Self {
         let datanodes = self.datanodes.into_iter().filter(|datanodes| *datanodes <= 4).collect();
         Self { scale_factor: 0.2, streams: 8, datanodes, ..self }

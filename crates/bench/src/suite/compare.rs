@@ -31,7 +31,7 @@ pub struct Line {
 pub enum Change {
     /// The rounds of the two sides do not overlap, and the medians differ by 3 % at least.
     Faster,
-    /// The same in the other direction.
+    /// No overlap either, and the median of the second side is worse by 3 % at least.
     Slower,
     /// Neither.
     WithinNoise,

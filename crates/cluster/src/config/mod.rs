@@ -211,7 +211,7 @@ impl Config {
         first_line(&self.beside(file)).map(Some)
     }
 
-    /// The same for a process that goes on when the file gets another password.
+    /// [`Self::password`] for a process that goes on when the file gets another password.
     pub fn kept_password(&self) -> Result<Option<Kept>> {
         let Some(file) = &self.cluster.password_file else { return Ok(None) };
         let path = self.beside(file);
@@ -231,7 +231,7 @@ impl Config {
         })
     }
 
-    /// The same for a coordinator.
+    /// How to reach a coordinator with the cluster's user and database.
     pub fn coordinator_endpoint(&self, coordinator: &Coordinator) -> Result<Endpoint> {
         let (host, port) = coordinator.address()?;
         Ok(Endpoint { encryption: self.pinned(coordinator)?, environment: Vec::new(), ..self.endpoint(&host, port)? })

@@ -216,7 +216,7 @@ impl Coordinator {
         })
     }
 
-    /// The same of `page`, which is served to this host only: it has no encryption.
+    /// Host and port of `page`, which is served to this host only: it has no encryption.
     pub fn page_address(&self) -> Result<Option<(String, u16)>> {
         let Some(page) = &self.page else { return Ok(None) };
         match host_and_port(page) {

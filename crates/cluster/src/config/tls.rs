@@ -34,7 +34,7 @@ impl Config {
         Encryption::load((*sslmode).into(), &Files { root: sslrootcert.as_ref().map(path), own })
     }
 
-    /// The same for programs of PostgreSQL. What the caller's environment has would decide otherwise.
+    /// Encryption of connections to datanodes, for programs of PostgreSQL. The caller's environment would decide otherwise.
     pub(crate) fn ssl_environment(&self) -> Vec<(&'static str, String)> {
         let ClusterSection { sslmode, sslrootcert, sslcert, sslkey, .. } = &self.cluster;
         let files = [("PGSSLROOTCERT", sslrootcert), ("PGSSLCERT", sslcert), ("PGSSLKEY", sslkey)];

@@ -169,7 +169,7 @@ impl Answer {
         }
     }
 
-    /// The same with every text for people made another one.
+    /// This answer with every text for people changed by `make`.
     pub fn with_texts(self, make: impl Fn(&str) -> String) -> Self {
         match self {
             Self::Done(mut report) => {

@@ -119,7 +119,7 @@ pub(crate) fn configure(layout: &Layout, part: &Part, user: Option<&OsUser>) -> 
     write_settings(layout, &part.name, &list, user).map(drop)
 }
 
-/// The same from a list; says whether that changes the file.
+/// Writes our part of postgresql.conf from a list; says whether that changes the file.
 pub(crate) fn write_settings(
     directory: &Directory,
     name: &str,

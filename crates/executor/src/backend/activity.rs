@@ -81,7 +81,7 @@ pub struct Activity {
     ends: watch::Sender<bool>,
 }
 
-/// The same for others. Times are in µs since 1970.
+/// What a session does, as others are told. Times are in µs since 1970.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Told {
     pub(crate) pid: i32,

@@ -49,7 +49,7 @@ impl CausalityTracker {
         self.passing.clear();
     }
 
-    /// The same of one node's.
+    /// Nobody knows whether this node's barrier was passed.
     pub(crate) fn not_passed(&mut self, node: NodeId) {
         self.passing.retain(|passing| *passing != node);
     }

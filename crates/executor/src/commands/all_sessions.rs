@@ -341,7 +341,7 @@ pub(super) fn question(question: &Question) -> Result<Bytes> {
     serde_json::to_vec(question).map(Bytes::from).map_err(lost)
 }
 
-/// The same JSON whatever the client encoding of a link is: what others have written could end the literal in some.
+/// JSON in ASCII, whatever the client encoding of a link is: what others have written could end the literal in some.
 fn in_ascii(json: &str) -> String {
     let mut ascii = String::with_capacity(json.len());
     for character in json.chars() {

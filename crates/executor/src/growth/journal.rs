@@ -110,7 +110,7 @@ impl Session {
         self.run_on(self.home, &sql).await.map(drop)
     }
 
-    /// The same of rows that have no bucket.
+    /// Notes the progress of rows that have no bucket; counts if the step is committed.
     pub(crate) async fn note_scattered(&mut self, passed: Passed, are_levelled: bool) -> Result<()> {
         self.note_progress(0, passed).await?;
         if !are_levelled {

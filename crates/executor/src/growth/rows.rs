@@ -56,7 +56,7 @@ impl Travel {
         format!("COPY {what} TO STDOUT (FORMAT {})", self.format)
     }
 
-    /// The same of rows that are deleted.
+    /// A COPY TO STDOUT of rows that it deletes.
     pub(crate) fn copy_deleted(&self, table: &str, condition: &str) -> String {
         let delete = format!("DELETE FROM ONLY {table} WHERE {condition}");
         self.copy_out(&match self.columns.is_empty() {

@@ -194,7 +194,7 @@ impl Session {
         }
     }
 
-    /// The same where the search path alone has changed: it is part of what prepared statements are known by.
+    /// The search path alone has changed: it is part of what prepared statements are known by.
     pub(crate) fn names_shown_otherwise(&mut self) {
         self.temp_relations = None;
         if let Some(block) = &mut self.block {

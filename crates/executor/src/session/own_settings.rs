@@ -78,7 +78,7 @@ impl Session {
         Ok(())
     }
 
-    /// The same if its value is known, as SHOW writes it.
+    /// [`Self::statement_timeout_changed`] if the value is known, as SHOW writes it.
     pub(crate) fn statement_timeout_is(&mut self, value: String, local: bool) {
         self.note_own_setting(STATEMENT_TIMEOUT, Some(value.clone()));
         if !local {
@@ -177,8 +177,8 @@ impl Session {
         refused_in_definer(name).filter(|_| self.scope.is_definer).map_or(Ok(()), Err)
     }
 
-    /// The same of what a backend turned out to have after a function that it ran by itself. What the session has seen to is as it
-    /// was when the SECURITY DEFINER function began, or what the coordinator needed since: anything else was set in between.
+    /// May a backend have got this value by a function that it ran by itself? What the session has seen to is as it was when
+    /// the SECURITY DEFINER function began, or what the coordinator needed since: anything else was set in between.
     pub(crate) async fn check_was_set(&mut self, from: Slot, name: &str, value: &str) -> Result<()> {
         let Err(refused) = self.check_may_set(name) else { return Ok(()) };
         let made = self.block.iter().flat_map(|block| block.replay.iter().rev()).find_map(|step| match step {
@@ -239,7 +239,7 @@ impl Session {
         Ok(String::from_utf8_lossy(&value).into_owned())
     }
 
-    /// The same of RESET and DEFAULT.
+    /// A RESET or DEFAULT of `statement_timeout` in a body, which the nodes are told of later.
     pub fn reset_timeout_later(&mut self, local: bool) {
         self.reset_own(STATEMENT_TIMEOUT, local);
         self.timeout_is_late = true;
@@ -299,7 +299,7 @@ fn who_after(command: &str, name: &str, value: &str) -> Option<Who> {
     })
 }
 
-/// The same of `SELECT pg_catalog.set_config(…)` as the session writes it, with the setting that it is about.
+/// Who the session is after `SELECT pg_catalog.set_config(…)` as it writes it, and the setting that this is about.
 fn set_by_call(sql: &str, value: &str) -> Option<(String, Who)> {
     let arguments = sql.strip_prefix("SELECT pg_catalog.set_config('")?;
     let (name, rest) = arguments.split_once("', ")?;

@@ -44,7 +44,7 @@ impl Session {
         self.reported.now.1.as_ref()
     }
 
-    /// The same, unless something has been set that was not looked at yet.
+    /// [`Self::reported`], unless something has been set that was not looked at yet.
     pub(crate) fn reported_now(&self) -> Option<&HashMap<String, String>> {
         let values = self.reported()?;
         (self.reported.now.0 == self.settings_state()).then_some(&**values)

@@ -269,7 +269,7 @@ impl Session {
         Ok(rows.iter().flatten().flatten().any(|value| value.as_ref() == b"on"))
     }
 
-    /// The same participants with one more that may write, and decides.
+    /// Adds a participant that may write, and decides.
     async fn with_decider(&mut self, mut nodes: Vec<Slot>, mut writers: Writers) -> Result<(Vec<Slot>, Writers, Slot)> {
         let decider = self.beside_home();
         self.acquire(decider, Mode::Autocommit).await?;

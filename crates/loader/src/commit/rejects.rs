@@ -103,7 +103,7 @@ impl Rejects {
 }
 
 fn hash(record: &[u8]) -> u64 {
-    // The same for all runs is not needed, for all of this one it is.
+    // It need not be equal in all runs, only in all of this one.
     BuildHasherDefault::<DefaultHasher>::default().hash_one(record)
 }
 

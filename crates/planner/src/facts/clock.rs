@@ -241,7 +241,7 @@ pub fn reads_clock(statement: &Statement) -> bool {
     }
 }
 
-/// The same for the definition of a column: what its default reads.
+/// May the default in a column's definition read the clock?
 pub(crate) fn definition_reads_clock(definition: &str) -> bool {
     let parsed = tree::parse_one(&format!("CREATE TABLE f ({definition})"));
     let Ok(Some(NodeEnum::CreateStmt(create))) = parsed else { return true };
@@ -254,7 +254,7 @@ pub(crate) fn definition_reads_clock(definition: &str) -> bool {
     })
 }
 
-/// The same for an expression. In doubt it reads the clock.
+/// May an expression read the clock? In doubt it does.
 pub(crate) fn expression_reads(expression: &str) -> bool {
     tree::parse_expression(expression).map_or(true, |expression| reads(&expression))
 }

@@ -140,7 +140,7 @@ struct Search<'a> {
     found: References,
     /// Places of names that are output columns of their query.
     outputs: HashSet<i32>,
-    /// The same in GROUP BY.
+    /// Places of such names in GROUP BY.
     grouped: HashSet<i32>,
     /// Items of lists.
     listed: HashSet<i32>,

@@ -33,7 +33,7 @@ pub(super) fn does_the_same(ctx: &Context<'_>, statement: &NodeEnum, table: &Rel
     }
 }
 
-/// The same for ON CONFLICT of an INSERT whose rows are made once.
+/// Does ON CONFLICT of an INSERT, whose rows are made once, do the same on every copy?
 pub(super) fn conflict_does_the_same(ctx: &Context<'_>, insert: &InsertStmt, table: &Relation) -> bool {
     Proof { ctx, table }.conflict(insert.on_conflict_clause.as_deref()).is_some()
 }

@@ -516,7 +516,7 @@ impl Statement {
         }
     }
 
-    /// The same, to be changed.
+    /// [`Self::inner`], to be changed.
     pub(crate) fn inner_mut(&mut self) -> Option<&mut Self> {
         match &mut self.kind {
             StatementKind::Explain(explain) => Some(&mut explain.inner),

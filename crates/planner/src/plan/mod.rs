@@ -49,7 +49,7 @@ pub use triggered::{BeforeRows, Conflict, Instead, MadeRows, Movable, OfStatemen
 pub enum Plan {
     /// The whole statement on one node, bytes passed through.
     Forward(Forward),
-    /// The same text on several nodes: rows are concatenated in any order, the counts of command tags are added.
+    /// One text on several nodes: rows are concatenated in any order, the counts of command tags are added.
     Scatter(Scatter),
     /// A write to a replicated table: the same text on every copy, rows and count from the first.
     Replicate(Replicate),
@@ -194,7 +194,7 @@ pub struct Gather {
     pub final_sql: FinalSql,
     /// `final_sql` itself changes something on the home node (`INSERT INTO temp_table SELECT …`, `nextval`).
     pub writes: bool,
-    /// The same rows in the same order without the temp table, for whoever passes them on as they come.
+    /// A plan for these rows in this order without the temp table, for callers that pass them on as they come.
     pub merge: Option<Box<Merge>>,
     /// What has to be lent on all of its nodes while it runs.
     pub lent: Vec<Lent>,

@@ -106,7 +106,7 @@ impl Shape {
         tree::call("unnest", vec![tree::cast(value, &array)])
     }
 
-    /// The same as a set, if it is a single value too.
+    /// The column's value as a set, also if it is a single value.
     pub fn rows(&self, parameter: usize, of: &TypeName) -> Node {
         match (self.set, self.value(parameter, of)) {
             (true, rows) => rows,

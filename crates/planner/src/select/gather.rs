@@ -179,7 +179,7 @@ impl Needs {
         all().filter(|c| self.all || self.mentions(alias, c)).collect()
     }
 
-    /// The same whatever the statement calls it.
+    /// The needed columns of a table, whatever the statement calls it.
     pub fn columns_by_any_name<'r>(&self, relation: &'r Relation) -> Vec<&'r str> {
         let is_mentioned = |column: &&str| {
             self.all || self.names.contains(*column) || self.qualified.values().any(|names| names.contains(*column))

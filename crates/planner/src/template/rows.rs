@@ -99,7 +99,7 @@ impl ManyRows {
         [self.head(sql), row, &sql[self.tail..]].concat()
     }
 
-    /// The same with that row twice.
+    /// The statement with that row twice.
     pub fn twice(&self, sql: &str, kind: usize) -> String {
         let row = &sql[self.rows[self.kinds[kind].first].range()];
         [self.head(sql), row, ", ", row, &sql[self.tail..]].concat()

@@ -103,7 +103,7 @@ impl GtmClient {
         Self::connect_secured(addresses, name, None)
     }
 
-    /// The same; with a certificate of the cluster, which gtms of other machines ask for.
+    /// [`Self::connect`] with a certificate of the cluster, which gtms of other machines ask for.
     pub fn connect_secured(addresses: Vec<String>, name: impl Into<String>, secured: Option<Mutual>) -> Self {
         let (configured, addresses) = (addresses.len(), Arc::new(RwLock::new(addresses.into())));
         Self::connect_for(addresses, configured, name.into(), Database::default(), secured)

@@ -44,7 +44,7 @@ impl Members {
         }
     }
 
-    /// The same, for who follows another catalog.
+    /// A copy of these members that follows another catalog.
     pub(crate) fn anew(&self) -> Self {
         Self {
             configured: self.configured.clone(),

@@ -195,7 +195,7 @@ impl<'a> Analyzer<'a> {
         Ok(env)
     }
 
-    /// The same for a whole query. A WITH item of the home node that nothing reads does not bring the query there, and its text
+    /// The CTEs of a whole query. A WITH item of the home node that nothing reads does not bring the query there, and its text
     /// means nothing elsewhere.
     pub fn with_of_query<'o>(&mut self, select: &SelectStmt, env: &Env<'o>) -> Local<Env<'o>> {
         let env = self.with(select.with_clause.as_ref(), env)?;
