@@ -223,7 +223,7 @@ pub struct Function {
     pub is_public: bool,
     /// `pg_get_functiondef`; of C functions the library, empty for aggregates.
     pub definition: String,
-    /// Of an aggregate: the user-defined functions that it is made of.
+    /// The user-defined functions that an aggregate is made of.
     pub parts: Vec<Oid>,
     /// PARALLEL SAFE: by its author's word it touches nothing that belongs to the session.
     pub is_parallel_safe: bool,

@@ -208,7 +208,7 @@ const FUNCTIONS: &[Row] = &[
     ("lo_export", &["oid", "text"], FILE),
 ];
 
-/// Of the function of `pg_catalog` with this name and no arguments: that is all of its identity.
+/// What the function of `pg_catalog` with this name and no arguments means: that is all of its identity.
 pub fn without_arguments(name: &str) -> Option<Meaning> {
     FUNCTIONS.iter().find(|row| row.0 == name && row.1.is_empty()).map(|row| row.2)
 }
@@ -223,7 +223,7 @@ pub fn names(meaning: Meaning) -> impl Iterator<Item = &'static str> {
     FUNCTIONS.iter().filter(move |row| row.2 == meaning).map(|row| row.0)
 }
 
-/// Of the function of `pg_catalog` with this name and these arguments.
+/// What the function of `pg_catalog` with this name and these arguments means.
 pub(crate) fn of(builtins: &Builtins, name: &str, arguments: &[Oid]) -> Option<Meaning> {
     let is_of = |(oid, wanted): (&Oid, &&str)| type_named(builtins, wanted) == Some(*oid);
     let is_it = |row: &&Row| row.0 == name && row.1.len() == arguments.len() && arguments.iter().zip(row.1).all(is_of);

@@ -32,7 +32,7 @@ pub use repair::Repair;
 pub struct Audit {
     pub tables: usize,
     pub findings: Vec<Finding>,
-    /// Of tables that could be read everywhere.
+    /// Repairs of tables that could be read everywhere.
     pub repairs: Vec<Repair>,
 }
 

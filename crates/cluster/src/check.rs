@@ -211,7 +211,7 @@ pub(crate) async fn check_new(
 /// Connections to a datanode beside the pools: of the gtms, of listening sessions, and PostgreSQL's own reserve for superusers.
 const OTHER_CONNECTIONS: usize = 15;
 
-/// Of a coordinator's pool to one datanode: a tenth more for the moment, as the executor's pool counts it.
+/// Connections of a coordinator's pool to one datanode: a tenth more for the moment, as the executor's pool counts it.
 fn most_connections(pool_size: usize) -> usize {
     pool_size + pool_size / 10 + 1
 }

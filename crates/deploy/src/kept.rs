@@ -23,7 +23,7 @@ pub(crate) const CONFIG_FILE: &str = cluster::host::CONFIG_FILE;
 pub(crate) const PASSWORD_FILE: &str = "password";
 pub(crate) const AUTHORITY_FILE: &str = "ca.crt";
 
-/// Of 62 characters each: 190 bits.
+/// Letters of a password, from 62 characters: 190 bits.
 const PASSWORD_LETTERS: usize = 32;
 
 #[derive(Clone, Debug)]

@@ -26,7 +26,7 @@ pub(crate) struct Facts {
     /// Majors, and where their programs are.
     postgres: BTreeMap<u32, PathBuf>,
     entries: Vec<String>,
-    /// Of root only: what there is of the path of the program, from `/` on.
+    /// What there is of the path of the program, from `/` on; of root only.
     parts: Vec<Part>,
     /// Digest of the program that was copied there.
     pub program: Option<String>,

@@ -33,7 +33,7 @@ pub struct Tally {
 pub struct Case {
     /// What it was made from.
     pub seed: u64,
-    /// Of the session.
+    /// Settings of the session.
     settings: Vec<String>,
     columns: Vec<(String, usize)>,
     /// The table's columns and constraints as SQL.

@@ -26,7 +26,7 @@ use crate::server::session::{self, CopyTarget};
 const BYTES_FOR_STREAMS: u64 = 32 * 1024 * 1024;
 /// More streams than these must be asked for.
 const STREAMS_DEFAULT_MAX: usize = 8;
-/// Of one savepoint, without batches.
+/// Bytes of one savepoint, without batches.
 const SAVEPOINT_BYTES: u64 = 8 * 1024 * 1024;
 /// Pieces that wait in the queue, a stream, if each is a block.
 const BLOCKS_WAITING: usize = 3;

@@ -18,7 +18,7 @@ const CONNECT_MAX: Duration = Duration::from_secs(10);
 const STATEMENT_MAX: &str = "5s";
 /// Warnings of one statement: one for each datanode that does not answer, at most.
 const NOTICES_MAX: usize = 100;
-/// Of a line, a warning or an error.
+/// Bytes of a line, a warning or an error.
 const TEXT_BYTES_MAX: usize = 4 << 10;
 
 /// Who logs in. It has no `Debug`: the password is in no log.

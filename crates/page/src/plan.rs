@@ -12,7 +12,7 @@ use crate::sessions::Trouble;
 const BEGINNINGS: [&str; 7] = ["SELECT", "INSERT", "UPDATE", "DELETE", "MERGE", "WITH", "VALUES"];
 /// Lines of a plan that are shown.
 const LINES_MAX: usize = 2000;
-/// Of all of them.
+/// Bytes of all lines together.
 const PLAN_BYTES_MAX: usize = 1 << 20;
 
 /// The plan's lines. A connection whose block cannot be ended is of no use any more.

@@ -39,7 +39,7 @@ struct Server {
     inside: Arc<dyn Inside>,
     sessions: Sessions,
     logins: Arc<Semaphore>,
-    /// Of this port: cookies are a host's.
+    /// Name of the cookie, one for this port: cookies are a host's.
     cookie: String,
 }
 

@@ -14,7 +14,7 @@ use tokio::sync::Semaphore;
 use crate::client::{Failure, Link};
 
 pub(crate) const SESSIONS_MAX: usize = 16;
-/// Of these, so that one role does not shut out the others.
+/// Sessions of one role, so that it does not shut out the others.
 pub(crate) const ROLE_SESSIONS_MAX: usize = 4;
 /// Questions of a session that are asked or wait, whether or not a browser still waits for their answers.
 const QUESTIONS_MAX: usize = 4;

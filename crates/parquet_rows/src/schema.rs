@@ -47,7 +47,7 @@ impl Unit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Boolean,
-    /// Of 8 to 64 bits; unsigned ones lie in signed integers of the same width.
+    /// An integer of 8 to 64 bits; unsigned ones lie in signed integers of the same width.
     Integer {
         is_signed: bool,
     },

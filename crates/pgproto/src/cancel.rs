@@ -44,7 +44,7 @@ impl GivenUp {
 }
 
 impl CancelKey {
-    /// Of a backend.
+    /// The key of a backend.
     pub fn new(host: &str, port: u16, process_id: i32, secret: Bytes, encryption: Encryption) -> Self {
         Self { host: host.to_owned(), port, process_id, secret, encryption, given_up: Arc::default() }
     }

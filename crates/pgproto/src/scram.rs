@@ -240,8 +240,8 @@ impl Verifier {
 pub struct ChannelBinding(Vec<u8>);
 
 impl ChannelBinding {
-    /// Of a certificate (DER), by the hash function of its signature; MD5 and SHA-1 count as SHA-256. `None` for signatures of which
-    /// nothing is agreed on.
+    /// From a certificate (DER), by the hash function of its signature; MD5 and SHA-1 count as SHA-256. `None` for signatures of
+    /// which nothing is agreed on.
     pub fn of_certificate(der: &[u8]) -> Option<Self> {
         const RSA: [u8; 8] = [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01];
         const ECDSA: [u8; 7] = [0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03];

@@ -85,7 +85,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// Of a certificate that is understood.
+    /// Reads a certificate; `None` if it is not understood.
     pub fn of(certificate: &[u8]) -> Option<Self> {
         let fields = fields(certificate)?;
         // serialNumber, signature, issuer, validity, subject.

@@ -81,7 +81,7 @@ impl Named {
 }
 
 impl<'a> Context<'a> {
-    /// Of a whole statement.
+    /// The context of a whole statement.
     pub fn new(
         planner: &'a dyn Planner,
         catalog: &'a Catalog,

@@ -54,7 +54,7 @@ pub struct Participant<'a> {
 /// What a commit needs beside its participants.
 #[derive(Clone, Copy)]
 pub struct CommitTools<'a> {
-    /// Of this coordinator.
+    /// Ids of this coordinator's transactions.
     pub ids: &'a GidSource,
     /// The datanodes, in the transaction's database, for asking again on a new connection when one breaks.
     pub nodes: &'a Datanodes,

@@ -101,7 +101,7 @@ impl std::fmt::Debug for Roster {
 }
 
 impl Roster {
-    /// Of the cluster of this id, if that is known, whose first database this is.
+    /// Identities in the cluster of this id, if that is known, whose first database this is.
     pub fn new(cluster: Option<String>, database: impl Into<String>) -> Arc<Self> {
         let servers = Servers { cluster, ..Servers::default() };
         let first = database.into();

@@ -50,7 +50,7 @@ pub struct Registration {
     pub name: String,
     /// The role that prepared it.
     pub owner: String,
-    /// Of the tables.
+    /// Database of the tables.
     pub database: String,
 }
 

@@ -38,7 +38,7 @@ pub struct ConcurrencyOptions {
     pub processes: Vec<u16>,
     /// Measurements of each.
     pub rounds: usize,
-    /// Of the cluster.
+    /// Datanodes of the cluster.
     pub datanodes: u16,
 }
 
@@ -211,9 +211,9 @@ pub struct Bench {
     cluster: Place,
     /// One a process, with as many rows each, give or take an order's.
     files: Vec<PathBuf>,
-    /// Of each file.
+    /// Rows of each file.
     rows: Vec<u64>,
-    /// Of a file, by INSERT.
+    /// Rows that INSERT stores of a file.
     insert_rows: u64,
     _server: StockServer,
     _dir: WorkDir,

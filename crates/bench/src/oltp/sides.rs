@@ -91,7 +91,7 @@ pub(super) fn figures() -> Vec<Figure> {
 }
 
 impl Used {
-    /// Of one transaction among so many, by role.
+    /// Processor time of one transaction among so many, by role.
     pub(super) fn readings(&self, transactions: f64) -> Readings {
         let micros = |seconds: f64| seconds * 1e6 / transactions.max(1.0);
         Readings::default()

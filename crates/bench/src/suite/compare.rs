@@ -107,7 +107,7 @@ fn table(title: &str, names: [&str; 2], lines: &[Line]) -> Table {
     table
 }
 
-/// Of a run with `--against`.
+/// The comparison in a run with `--against`.
 pub(super) fn builds_table(figures: &[Figure], samples: &[Sample]) -> Table {
     let [before, after] = [AGAINST, THIS].map(|build| Samples::of(samples, build));
     let lines = lines("", figures, &before, &after, &points(samples));

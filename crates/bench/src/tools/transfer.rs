@@ -14,7 +14,7 @@ use crate::tools::sql;
 
 /// What every account holds at first.
 pub(crate) const BALANCE: u64 = 1000;
-/// Of all accounts.
+/// Sum of all accounts.
 pub(crate) const SUM: &str = "SELECT sum(balance) FROM bench_account";
 /// Whoever has not come to an end so long after he was told so hangs.
 pub(crate) const END_MAX: Duration = Duration::from_secs(120);

@@ -85,7 +85,7 @@ pub struct ClusterSection {
     pub user: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub password_file: Option<PathBuf>,
-    /// Of connections to datanodes.
+    /// TLS of connections to datanodes.
     #[serde(default, skip_serializing_if = "SslMode::is_disable")]
     pub sslmode: SslMode,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -26,7 +26,7 @@ impl ClusterSection {
 }
 
 impl Config {
-    /// Of connections to datanodes.
+    /// Encryption of connections to datanodes.
     pub fn encryption(&self) -> Result<Encryption> {
         let ClusterSection { sslmode, sslrootcert, sslcert, sslkey, .. } = &self.cluster;
         let path = |path: &PathBuf| self.beside(path);

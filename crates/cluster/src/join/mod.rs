@@ -52,7 +52,7 @@ const ATTEMPTS_MAX: usize = 5;
 /// A server that is prepared.
 #[derive(Clone, Copy, Debug)]
 pub struct Prepared {
-    /// Of the datanode that it can become.
+    /// Id of the datanode that it can become.
     pub id: u16,
     /// The version of the catalog that it was prepared from.
     pub catalog_version: i64,
@@ -152,7 +152,7 @@ impl<'a> Join<'a> {
             .hint("Run the same command again: it goes on with those. Until then roles cannot be changed there."))
     }
 
-    /// Of the new server, if it is a datanode of the first database.
+    /// Id of the new server, if it is a datanode of the first database.
     async fn id_in_first(&self) -> Result<Option<u16>> {
         let new = self.new;
         let is_it =
@@ -170,7 +170,7 @@ impl<'a> Join<'a> {
         added.await
     }
 
-    /// Of a database that the server was prepared for, only what may have changed since is copied once more.
+    /// Adds the server to a database. If it was prepared for that, only what may have changed since is copied once more.
     async fn add_to(&self, config: Config, id: u16) -> Result<()> {
         let database = match OneDatabase::connect(self, config.clone()).await {
             // It has been dropped.

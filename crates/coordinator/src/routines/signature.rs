@@ -27,7 +27,7 @@ pub(super) struct Signature {
     is_own: bool,
     /// Its SET clauses.
     pub(super) settings: Vec<(String, String)>,
-    /// Of a SQL function.
+    /// Definition of a SQL function.
     definition: String,
     is_shadowed: bool,
 }

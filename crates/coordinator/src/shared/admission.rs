@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 
 /// Connections that have not said who they are.
 const STRANGERS_MAX: usize = 500;
-/// Of the clients that may be connected, those that only superusers may be (`superuser_reserved_connections`).
+/// Clients that only superusers may be, among those that may be connected (`superuser_reserved_connections`).
 const SUPERUSERS_RESERVED: usize = 3;
 
 /// Counts clients, and connections that may become clients.

@@ -185,7 +185,7 @@ impl CancelSet {
         &self.interrupt
     }
 
-    /// Of a statement that may take so long, and that is or is not a transaction by itself.
+    /// A statement begins that may take so long, and that is or is not a transaction by itself.
     pub(crate) async fn statement_begins(self: &Arc<Self>, limit: Option<Duration>, is_alone: bool) {
         self.statement_ends().await;
         self.is_alone.store(is_alone, Ordering::Relaxed);

@@ -189,7 +189,7 @@ impl DerefMut for Links {
 }
 
 impl Links {
-    /// Of `identity`, with no connection yet.
+    /// The links of a session of `identity`, with no connection yet.
     pub(crate) fn new(cluster: Arc<Cluster>, identity: Identity, settings: Settings) -> Self {
         let number = cluster.next_session_number();
         let home = cluster.home();
@@ -515,7 +515,7 @@ impl Links {
         leased.filter_map(|(slot, leased)| leased.take_lost_read_barrier().then(|| slot.node())).collect()
     }
 
-    /// Of those under way nobody knows whether they were passed.
+    /// Nobody knows whether the read barriers under way were passed.
     pub(crate) fn read_barriers_failed(&mut self) {
         self.leased.0.values_mut().for_each(LeasedConnection::read_barrier_failed);
     }

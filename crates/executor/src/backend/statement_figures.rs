@@ -28,7 +28,7 @@ pub struct Cost {
     pub calls: u64,
     /// … and that did not.
     pub errors: u64,
-    /// Of those that did, from the message to the answer.
+    /// Time that the successful ones took, from the message to the answer.
     pub took: Duration,
     /// That they gave or changed.
     pub rows: u64,
@@ -109,7 +109,7 @@ impl Note {
     }
 }
 
-/// Of a statement of the client's, with those of the bodies that it runs.
+/// What a statement of the client's has spent, with those of the bodies that it runs.
 #[derive(Default)]
 pub(crate) struct Spent {
     /// The kind of its plan, which is the first that is run.
@@ -234,7 +234,7 @@ fn numbered(shape: &[u8]) -> String {
     whole_characters(Activity::beginning(&text))
 }
 
-/// Of what is not read at all: up to its first constant.
+/// The beginning of a text that is not read at all: up to its first constant.
 fn first_words(sql: &str) -> Vec<u8> {
     let is_word = |c: char| c.is_ascii_alphabetic() || c == '_';
     let mut in_word = false;

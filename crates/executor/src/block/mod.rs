@@ -44,7 +44,7 @@ pub(crate) struct Block {
     pub(crate) settings_at_begin: Settings,
     /// The catalog as the transaction sees it after its own DDL.
     pub(crate) catalog: Option<Arc<Loaded>>,
-    /// Of nodes with types that only it sees.
+    /// Types of nodes where this transaction has types that only it sees.
     pub(crate) own_types: HashMap<NodeId, Arc<NodeTypes>>,
     /// The one that counted when its snapshot was taken, which shows rows where they were then.
     pub(crate) first_catalog: Option<Arc<Loaded>>,

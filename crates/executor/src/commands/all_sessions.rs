@@ -68,7 +68,7 @@ const DATANODE_WAIT: (&str, &str) = ("IPC", "DatanodeAnswer");
 
 const SET: &str = "SET LOCAL loxo.sessions";
 
-/// Of the notices that say whom to signal.
+/// SQLSTATE of the notices that say which process to signal.
 const SIGNAL: &str = "LX010";
 /// In such a notice in place of a process id: what statements have cost is to be forgotten.
 const FORGET: i32 = 0;

@@ -44,7 +44,7 @@ const END_MAX: Duration = Duration::from_secs(10);
 const STAY_MAX: Duration = Duration::from_secs(5);
 const RESOLVE_LOOK: Duration = Duration::from_millis(50);
 
-/// Of a database that is not ready.
+/// What is said of a database that is not ready.
 pub(super) const IN_WORK: &str = "It is being created, copied, renamed or dropped.";
 
 /// While somebody holds it, no gtm takes rows for left by the dead; and no datanode comes or goes.

@@ -33,11 +33,11 @@ const DATABASES: &str = "SELECT datname, pg_catalog.pg_database_size(oid) FROM p
 /// What the nodes tell, as `loxo.sessions()` gives it to those who read it.
 #[derive(Default)]
 pub(super) struct Figures {
-    /// Of a table, its indexes, its rows; added up, by name.
+    /// Sizes of a table, its indexes, its rows; added up, by name.
     pub(super) sizes: BTreeMap<String, [u64; 3]>,
     /// Sizes of databases, added up, by name.
     pub(super) databases: BTreeMap<String, u64>,
-    /// Of each view the rows of each node.
+    /// Rows of each view, of each node.
     pub(super) views: BTreeMap<String, Vec<Value>>,
 }
 

@@ -43,7 +43,7 @@ struct InputFunction {
     name: String,
     arguments: u32,
     parameter: String,
-    /// Of a domain: it is the function of the type below it, with this modifier.
+    /// For a domain: the function is that of the type below it, with this modifier.
     base_modifier: Option<String>,
 }
 

@@ -47,9 +47,9 @@ struct Step {
 /// What EXPLAIN tells beside the plan.
 struct Account {
     steps: Vec<Step>,
-    /// Of ANALYZE.
+    /// Time that ANALYZE measured.
     took: Option<Duration>,
-    /// Of a change that ANALYZE has made.
+    /// Command tag of a change that ANALYZE has made.
     tag: Option<String>,
 }
 

@@ -38,7 +38,7 @@ const PATIENCE: Duration = Duration::from_millis(100);
 /// It is twice as long after each try in vain, and shorter again with each step: where transactions are always longer, or the machine is
 /// busy, the rebalance would never come to its end.
 const PATIENCE_MAX: Duration = Duration::from_secs(2);
-/// Of the first step of a table without buckets: its rows may be large.
+/// Rows in the first step of a table without buckets: they may be large.
 const ROWS_AT_FIRST: u64 = 100;
 /// A step may have so many times the buckets, or rows, of the one before.
 const GROWTH: usize = 4;

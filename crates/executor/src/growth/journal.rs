@@ -59,7 +59,7 @@ pub(crate) async fn read(context: &Context) -> Result<Option<Wanted>> {
     rows.first().map(|row| wanted(row)).transpose().map(Option::flatten)
 }
 
-/// Of a row's last fields; without the first, nothing is wanted.
+/// Reads a row's last fields; without the first, nothing is wanted.
 fn wanted(fields: &[Option<Bytes>]) -> Result<Option<Wanted>> {
     let text = |at: usize| fields.get(at)?.as_deref().map(|v| String::from_utf8_lossy(v).into_owned());
     let Some(without) = text(0) else { return Ok(None) };

@@ -134,7 +134,7 @@ impl Key {
         Ok(Self { parts: Vec::new(), predicate: text(row, 3)?.to_owned(), nulls_are_equal: text(row, 4)? == "t" })
     }
 
-    /// Of a table, or of what stands in for it, with its parts as columns.
+    /// The query of a table, or of what stands in for it, with its parts as columns.
     fn read(&self, what: &str, more: &str) -> String {
         let parts = self.parts.iter().enumerate().map(|(nth, (expression, _))| format!("({expression}) AS k{nth}"));
         let parts: Vec<String> = parts.collect();

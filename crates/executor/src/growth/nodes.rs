@@ -32,7 +32,7 @@ const GTM_FIRST: u16 = 2000;
 const DEFAULT_HOST: &str = "localhost";
 const DEFAULT_PORT: u16 = 5432;
 
-/// Of a node that leaves.
+/// Generations that are skipped when a node leaves.
 const GENERATIONS_AHEAD: u64 = 1000;
 
 pub(super) const GENERATION: &str = "SELECT last_value FROM loxo.generation";

@@ -138,7 +138,7 @@ impl Session {
     }
 }
 
-/// Of memberships and settings the node has no more than the cluster either.
+/// Is it a membership or a setting? The node may have no more of these than the cluster.
 fn is_exact(line: &str) -> bool {
     ["member ", "settings "].iter().any(|kind| line.starts_with(kind))
 }

@@ -52,7 +52,7 @@ pub(super) enum Place {
 }
 
 impl Place {
-    /// Of what the table was before.
+    /// Where rows can be, by what the table was before.
     fn of(look: Look) -> Self {
         match look.is_indexed || look.pages <= PAGES_UNINDEXED_MAX {
             true => Self::Anywhere,
@@ -138,7 +138,7 @@ impl Moving<'_> {
     }
 }
 
-/// Of each of the tables, in this order.
+/// The query that looks at each of the tables, in this order.
 fn looks_sql(tables: &[Moving<'_>]) -> String {
     let asked = tables.iter().enumerate().map(|(place, moving)| {
         format!("({place}, {}::pg_catalog.regclass, '{}')", catalog::quote_literal(&moving.name), moving.index_name())

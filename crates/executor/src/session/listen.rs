@@ -157,7 +157,7 @@ impl Listening {
     }
 }
 
-/// Of a NotificationResponse: process id, channel, payload.
+/// The channel of a NotificationResponse: process id, channel, payload.
 fn channel(frame: &Frame) -> String {
     let mut body = frame.body.clone();
     body.advance(body.len().min(4));

@@ -208,7 +208,7 @@ impl Session {
     /// `SET [LOCAL] statement_timeout` in a body: checked and normalized by the home node, which takes it back.
     ///
     /// # Errors
-    /// Of the home node, of an invalid value.
+    /// Those of the home node, for an invalid value.
     pub async fn set_timeout_later(&mut self, value: &str, local: bool) -> Result<()> {
         let value = quote_literal(value);
         let sql = format!("SELECT pg_catalog.set_config('{STATEMENT_TIMEOUT}', {value}, true)");
@@ -221,7 +221,7 @@ impl Session {
     /// What `statement_timeout` a body has, whatever the home node still has.
     ///
     /// # Errors
-    /// Of the home node.
+    /// Those of the home node.
     pub async fn timeout_in_body(&mut self) -> Result<String> {
         if let Some(value) = self.own_setting(STATEMENT_TIMEOUT) {
             return Ok(value.to_owned());

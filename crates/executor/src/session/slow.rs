@@ -64,7 +64,7 @@ fn cut(text: &mut String, bytes_max: usize) {
     }
 }
 
-/// Of sessions that do not say.
+/// The value for sessions that do not say.
 static DEFAULT: OnceLock<String> = OnceLock::new();
 
 /// What `loxo.log_min_duration` is unless it is set. Only the first call counts.

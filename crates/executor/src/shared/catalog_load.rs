@@ -100,7 +100,7 @@ const LOCK_WAIT_MAX: Duration = Duration::from_secs(30);
 /// What need not be read anew.
 pub(crate) struct Known<'a> {
     pub(crate) builtins: &'a OnceCell<Arc<Builtins>>,
-    /// Of views and rules.
+    /// Definitions of views and rules.
     pub(crate) definitions: &'a Definitions,
     /// The catalog read before: if only rows have moved since then, only what tells that is read.
     pub(crate) before: Option<&'a Catalog>,
@@ -495,7 +495,7 @@ fn captured_trigger(row: &Row) -> Result<Captured> {
     })
 }
 
-/// Of a rule, or of the view whose rule it is.
+/// Definition of a rule, or of the view whose rule it is.
 fn definition(definitions: &HashMap<Oid, String>, rule: Oid) -> Result<&str> {
     let found = definitions.get(&rule).map(String::as_str);
     found.ok_or_else(|| {

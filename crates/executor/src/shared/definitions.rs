@@ -50,7 +50,7 @@ pub(crate) struct Definitions(Mutex<HashMap<Oid, Definition>>);
 
 #[derive(Clone)]
 struct Definition {
-    /// Of what it is made of.
+    /// Digest of what it is made of.
     digest: String,
     text: String,
 }

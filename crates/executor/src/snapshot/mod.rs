@@ -300,7 +300,7 @@ impl Session {
         }
     }
 
-    /// Of the catalog, as the block shows it.
+    /// Version of the catalog, as the block shows it.
     pub(crate) async fn version_in_block(&mut self) -> Result<Option<u64>> {
         self.acquire_as_is(self.home, Mode::InBlock).await?;
         let leased = self.links.link(self.home)?;

@@ -98,7 +98,7 @@ pub struct Transaction {
     pub level: Level,
     pub statements: Vec<Statement>,
     pub outcome: Outcome,
-    /// Of the COMMIT, or of the statement that is its own transaction.
+    /// Time of the COMMIT, or of the statement that is its own transaction.
     pub commit: Span,
 }
 

@@ -44,7 +44,7 @@ pub(crate) struct Piece {
     pub(crate) end: u64,
     pub(crate) rows: u64,
     pub(crate) blocks: Vec<Bytes>,
-    /// Of all blocks.
+    /// Checksum of all blocks.
     pub(crate) checksum: u32,
     /// Its lines in the file and in a COPY.
     pub(crate) span: Span,

@@ -46,7 +46,7 @@ pub(super) struct Clause {
     pub kind: Kind,
     /// It is about rows of the target, not about those that the target lacks.
     pub matched: bool,
-    /// Of a MERGE.
+    /// The condition of a MERGE's WHEN.
     pub condition: Option<Node>,
     /// Columns and their values; `None` is DEFAULT.
     pub values: Vec<(String, Option<Node>)>,

@@ -123,7 +123,7 @@ impl Names {
         self.hidden |= walked.is_err();
     }
 
-    /// Of a statement whose tree is not walked here.
+    /// Notes what a statement uses whose tree is not walked here.
     fn utility(&mut self, sql: &str) {
         let Ok(parsed) = pg_query::parse(sql, 0) else {
             self.hidden = true;

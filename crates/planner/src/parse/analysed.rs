@@ -128,7 +128,7 @@ impl Analysis {
         })
     }
 
-    /// Of a session whose time zone has this name.
+    /// This analysis for a session whose time zone has this name.
     pub fn in_zone(self, name: &str) -> Self {
         Self { in_utc: ["UTC", "Etc/UTC", "GMT", "Etc/GMT"].contains(&name), ..self }
     }

@@ -74,7 +74,7 @@ pub enum LockedBy {
         /// The table has partitions or children.
         names_table: bool,
     },
-    /// Of a replicated table: a hash of the row, a blank and the value of the key. It is locked on this copy.
+    /// A row of a replicated table, by a hash of the row, a blank and the value of the key. It is locked on this copy.
     Key { node: NodeId, column: String, type_name: String },
 }
 

@@ -253,7 +253,7 @@ pub fn create_temp_table(table: &str, definitions: &[String]) -> String {
 pub struct Index {
     /// Names.
     pub columns: Vec<String>,
-    /// Of the primary key.
+    /// It is the primary key.
     pub is_key: bool,
 }
 
@@ -345,7 +345,7 @@ pub struct InsertSplit {
     pub parts: Vec<(NodeId, String)>,
     /// For each part the numbers (from 0) of its rows in the user's VALUES.
     pub places: Vec<Vec<u64>>,
-    /// Of each part.
+    /// Clauses of each part.
     pub clauses: Clauses,
     /// As [`Forward::is_snapshot_independent`].
     pub is_snapshot_independent: bool,
@@ -387,7 +387,7 @@ pub struct CopyHome {
 #[allow(missing_docs)]
 pub struct CopyTo {
     pub source: CopySource,
-    /// Of a change of rows with RETURNING.
+    /// The query is a change of rows with RETURNING.
     pub writes: bool,
 }
 

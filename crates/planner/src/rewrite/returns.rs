@@ -14,7 +14,7 @@ pub(crate) struct Shape {
     /// The type after RETURNS, if it is not a record or void.
     pub returns: Option<TypeName>,
     pub is_void: bool,
-    /// Of a void function: PostgreSQL gives NULL, not an empty value.
+    /// The void function gives NULL, as in PostgreSQL, not an empty value.
     is_null: bool,
     pub set: bool,
     /// OUT parameters and columns of RETURNS TABLE.

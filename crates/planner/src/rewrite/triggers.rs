@@ -161,7 +161,7 @@ fn of_merge(merge: &MergeStmt) -> Vec<Event> {
     inserts.into_iter().chain(updates).chain(deletes).collect()
 }
 
-/// Of TRUNCATE. What it fires on tables that CASCADE leads to nodes tell, and it is refused.
+/// Triggers of TRUNCATE, before and after. Those of tables that only CASCADE leads to are told by nodes, and refused.
 fn of_truncate(ctx: &Context<'_>, statement: &Statement) -> Result<(Vec<OfStatement>, Vec<OfStatement>)> {
     let (mut before, mut after, mut seen) = (Vec::new(), Vec::new(), HashSet::new());
     let Some(NodeEnum::TruncateStmt(truncate)) = statement.node() else { return Ok((before, after)) };

@@ -86,7 +86,7 @@ fn add(ctx: &Context<'_>, inputs: &mut Vec<Input>, mut input: Input) -> String {
 pub(super) struct Needs {
     /// It can mention all columns, or whole rows.
     pub all: bool,
-    /// Of any table.
+    /// Bare column names, of any table.
     names: HashSet<String>,
     /// After a table's name, or its alias.
     qualified: HashMap<String, HashSet<String>>,

@@ -59,7 +59,7 @@ pub struct Template {
     /// Whose key it is.
     relation: Arc<Relation>,
     place: Place,
-    /// Of an INSERT: the key is that of a new row.
+    /// Clauses of an INSERT: the key is that of a new row.
     insert: Option<Clauses>,
     is_snapshot_independent: bool,
     writes: bool,

@@ -34,7 +34,7 @@ pub struct ManyRows {
     kinds: Vec<Kind>,
     /// Behind the last row.
     tail: usize,
-    /// Of the row that is being read.
+    /// Shape of the row that is being read.
     pattern: Shape,
 }
 
@@ -276,7 +276,7 @@ struct Values<'s> {
 }
 
 impl<'s> Values<'s> {
-    /// Of a row that begins here.
+    /// The reader of a row that begins here.
     fn of_row(sql: &'s str, start: usize) -> Option<Self> {
         (sql.as_bytes().get(start) == Some(&b'(')).then_some(Self { sql, at: start, is_end: false })
     }

@@ -8,7 +8,7 @@ use super::{Backend, DeadlockVictim, Owner};
 /// A session of a coordinator, or a backend that stands for itself (see the page of [`super`]).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Vertex {
-    /// Of the coordinator that is this client of the gtm.
+    /// A session of the coordinator that is this client of the gtm.
     Session {
         client: u64,
         session: u64,

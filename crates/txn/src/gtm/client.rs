@@ -64,7 +64,7 @@ pub struct InvalidationGuard {
     commands: mpsc::UnboundedSender<Command>,
 }
 
-/// Of all gtms, "host:port", in their order.
+/// Addresses of all gtms, "host:port", in their order.
 type Addresses = Arc<RwLock<Arc<[String]>>>;
 
 pub(super) struct Shared {

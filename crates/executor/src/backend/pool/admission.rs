@@ -32,7 +32,7 @@ use tokio::time::{Instant, timeout_at};
 /// Longest wait in a line that does not move.
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// Of so many slots one is for sessions that may go to any node, and one at least; and one for statements on one node, if there are
+/// One slot in so many is for sessions that may go to any node, and one at least; and one for statements on one node, if there are
 /// so many.
 const PER_RESERVED: usize = 8;
 

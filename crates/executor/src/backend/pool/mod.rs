@@ -257,7 +257,7 @@ impl Pool {
         Self { servers: Mutex::default(), connections_max, roster, encryption }
     }
 
-    /// Of all connections to datanodes.
+    /// Encryption of all connections to datanodes.
     pub(crate) fn encryption(&self) -> &Encryption {
         &self.encryption
     }

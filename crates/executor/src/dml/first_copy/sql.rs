@@ -56,7 +56,7 @@ impl<'a> Texts<'a> {
         identity + row.columns.len()
     }
 
-    /// Of which types these are.
+    /// The types of these values.
     pub(super) fn types_of(&self, row: &RowChange) -> impl Iterator<Item = Oid> {
         let identity = if row.is_new() { Vec::new() } else { self.identity() };
         identity.into_iter().chain(row.columns.iter().copied()).map(|at| self.table.columns[at].type_oid)

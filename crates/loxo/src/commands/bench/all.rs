@@ -114,7 +114,7 @@ pub(super) async fn run(arguments: &AllArguments) -> Result<()> {
     all.reporter.finish()
 }
 
-/// Of the clusters that an experiment gets.
+/// Profile of the clusters that an experiment gets.
 fn profile(name: &str) -> Profile {
     if name == "concurrency" { Profile::Bulk } else { Profile::Default }
 }
