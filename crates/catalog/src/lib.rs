@@ -480,7 +480,7 @@ impl Catalog {
         self.operators.get(name).map_or(&[], Vec::as_slice)
     }
 
-    /// Does reading the catalog wait for those who have locked a table? Views' definitions and rules are printed under a lock;
+    /// Does reading the catalog wait for sessions that have locked a table? Views' definitions and rules are printed under a lock;
     /// defaults, too, from PostgreSQL 17 on.
     pub fn prints_under_locks(&self) -> bool {
         self.server_version >= 170_000

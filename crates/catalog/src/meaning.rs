@@ -7,8 +7,8 @@
 //! the libraries of PostgreSQL's extensions, of which the catalog knows no more than the file.
 //!
 //! Invariant: a function is known by its name and the types of its arguments in `pg_catalog`, which together are its identity. They
-//! are looked up once, when the catalog is read ([`Builtins::from_lines`](crate::Builtins::from_lines)); who meets a name in
-//! a statement finds out first whether it is `pg_catalog`'s.
+//! are looked up once, when the catalog is read ([`Builtins::from_lines`](crate::Builtins::from_lines)); a caller that meets a name
+//! in a statement finds out first whether it is `pg_catalog`'s.
 
 use crate::{Builtins, Function, Oid};
 
@@ -29,7 +29,7 @@ pub enum Meaning {
     Random,
     /// It changes a setting.
     SetConfig,
-    /// It tells those who listen.
+    /// It sends notifications to listening sessions.
     Notify,
     /// It draws a value from a sequence.
     NextValue,

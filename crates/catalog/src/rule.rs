@@ -40,7 +40,7 @@ impl RuleEvent {
     }
 }
 
-/// Who rewrites statements by a rule.
+/// The side that rewrites statements by a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RuleState {
     /// Nobody.

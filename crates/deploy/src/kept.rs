@@ -4,7 +4,7 @@
 //!  hosts.d/loxo.toml            the configuration, as gtms and coordinators have it; with "id", once the cluster exists
 //!  hosts.d/password             of the cluster's superuser
 //!  hosts.d/ca.crt, ca.key       the authority of servers; clients get ca.crt
-//!  hosts.d/servers/NAME.crt …   certificates that datanodes and coordinators show to whoever connects
+//!  hosts.d/servers/NAME.crt …   certificates that datanodes and coordinators show to clients
 //!  hosts.d/tls/…                those by which gtms and coordinators know each other
 //! ```
 

@@ -64,7 +64,7 @@ impl Plan {
         Ok(Self { config, joining })
     }
 
-    /// Whoever connects to these looks at their certificates.
+    /// Servers whose certificates clients verify.
     pub(crate) fn servers(&self, inventory: &Inventory) -> Vec<certificates::Host> {
         let of_host = |host: &Host| {
             let known_as: Vec<String> = std::iter::once(host.address.to_string()).chain(host.names.clone()).collect();

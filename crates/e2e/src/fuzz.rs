@@ -369,7 +369,7 @@ fn default(kind: usize) -> String {
     format!("'{}'::{name}", good.first().unwrap_or(&"dflt").replace('\'', "''"))
 }
 
-/// Conditions that some rows break: a datanode finds that out, not the one who splits the lines.
+/// Conditions that some rows break: a datanode finds that out, not the splitter of lines.
 fn constraints(columns: &[(String, usize)], rng: &mut Rng) -> Vec<String> {
     let mut made = Vec::new();
     let (name, _) = &columns[rng.below(columns.len())];

@@ -26,7 +26,7 @@ use crate::tools::waits::{Class, Watch};
 const BATCH: usize = 1000;
 /// Rows that a process loads by INSERT are so many times fewer.
 const INSERT_SHARE: u64 = 10;
-/// Connections to a server beside those of the processes: who looks, who checkpoints, and what the cluster needs.
+/// Connections to a server beside those of the processes: for samples, for checkpoints, and what the cluster needs.
 const OTHER_CONNECTIONS: u64 = 15;
 
 /// What to measure.
@@ -95,7 +95,7 @@ impl Method {
     }
 }
 
-/// Who stores the rows.
+/// The side that stores the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Side {
     Stock,

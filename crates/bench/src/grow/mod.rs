@@ -73,7 +73,7 @@ pub struct Grow<F> {
     pub options: GrowOptions,
     /// A cluster that is to be kept has its old datanodes at the end.
     pub keeps_cluster: bool,
-    /// Who adds and removes datanodes of a cluster.
+    /// Adds and removes datanodes of a cluster.
     pub datanodes: F,
 }
 

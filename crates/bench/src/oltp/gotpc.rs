@@ -40,7 +40,7 @@ pub fn program() -> Result<PathBuf> {
     })
 }
 
-/// Who runs it, and for how many warehouses.
+/// The program that runs it, and for how many warehouses.
 #[derive(Clone, Debug)]
 pub(super) struct GoTpc {
     program: PathBuf,

@@ -1,4 +1,4 @@
-//! Who gets the statements: a stock server, PgBouncer in front of it, a coordinator.
+//! The sides that get the statements: a stock server, PgBouncer in front of it, a coordinator.
 
 use std::path::{Path, PathBuf};
 
@@ -153,7 +153,7 @@ impl Sides {
         self.dir.path()
     }
 
-    /// Where a side takes statements. Who prepares them needs a connection of PgBouncer's for himself.
+    /// Where a side takes statements. A client that prepares them needs a connection of PgBouncer's for itself.
     pub(super) fn uri(&self, side: &str, prepares: bool) -> String {
         match &self.pgbouncer {
             Some(bouncer) if side == PGBOUNCER => bouncer.uri(prepares),

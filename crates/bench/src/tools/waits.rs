@@ -66,7 +66,7 @@ async fn look(client: Client, stop: Arc<AtomicBool>) -> Result<Profile> {
     Ok(counts)
 }
 
-/// What events mean for who reads a chart.
+/// What events mean to the reader of a chart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Class {
     Computing,

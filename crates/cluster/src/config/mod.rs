@@ -117,7 +117,7 @@ impl Config {
                 return Err(invalid(format!("the node name \"{name}\" is used twice")));
             }
         }
-        // Of the authority, and of whoever loads: files beside those of coordinators.
+        // The names of the authority and of the loader: their files lie beside those of coordinators.
         let taken = [certificates::AUTHORITY, certificates::LOADER];
         let is_taken = |c: &&Coordinator| taken.contains(&c.name.as_str());
         match self.coordinators.iter().find(is_taken).filter(|_| self.cluster.tls_directory.is_some()) {

@@ -59,7 +59,7 @@ impl Config {
         })
     }
 
-    /// Only whoever has the coordinator's certificate is it.
+    /// Only a server with the coordinator's own certificate is taken for it.
     pub(crate) fn pinned(&self, coordinator: &Coordinator) -> Result<Encryption> {
         match coordinator.tls() {
             None => Ok(Encryption::Plain),

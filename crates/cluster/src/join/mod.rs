@@ -217,7 +217,7 @@ impl<'a> Join<'a> {
                 Err(error) if error.code() == SqlState::SERIALIZATION_FAILURE => {
                     self.progress.line("the cluster has changed meanwhile: preparing the server again");
                 }
-                // Of those who write replicated tables, in CREATE NODE.
+                // CREATE NODE has waited too long for writers of replicated tables.
                 Err(error) if error.code() == SqlState::LOCK_NOT_AVAILABLE => {
                     self.progress.line(&format!("{}: trying again", error.message()));
                 }

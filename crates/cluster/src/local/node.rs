@@ -29,7 +29,7 @@ pub async fn add(dir: &Path, name: Option<&str>, progress: &Progress) -> Result<
     add_locked(layout.dir(), name, progress).await
 }
 
-/// [`add`] for who holds the lock.
+/// [`add`] for a caller that holds the lock.
 pub(super) async fn add_locked(dir: &Path, name: Option<&str>, progress: &Progress) -> Result<Datanode> {
     correct(dir, progress).await?;
     let layout = load(dir)?;

@@ -160,7 +160,7 @@ impl Signature {
         self.check_body(one, keeps_snapshot)
     }
 
-    /// Is this a function that may be run by who need not be allowed to call it, a trigger?
+    /// Is this a function that roles without the right to call it may run, a trigger's?
     pub(super) fn check_body(&self, one: &RoutineCall, keeps_snapshot: bool) -> Result<()> {
         let kind = if self.is_procedure { "procedure" } else { "function" };
         let refuse = |what: &str, hint: &str| {

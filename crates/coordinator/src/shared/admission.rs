@@ -62,8 +62,8 @@ fn too_many() -> PgError {
     PgError::fatal(SqlState::TOO_MANY_CONNECTIONS, "sorry, too many clients already")
 }
 
-/// A connection that has not said who it is. Of too many the oldest has to go: whoever means it is known within milliseconds, so
-/// connections that say nothing keep nobody out.
+/// A connection that has not said who it is. If there are too many, the oldest has to go: a real client is known within
+/// milliseconds, so connections that say nothing keep nobody out.
 pub(crate) struct Stranger {
     admission: Arc<Admission>,
     sent_away: Arc<Notify>,

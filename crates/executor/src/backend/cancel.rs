@@ -1,4 +1,4 @@
-//! Which backends work for a session, for those who must stop it from outside: a cancel request on another connection, a
+//! Which backends work for a session, so that it can be stopped from outside: a cancel request on another connection, a
 //! client that hangs up, the gtm that has found a deadlock.
 //!
 //! A deadlock is broken in this order (see `txn::deadlock` for how it is found):

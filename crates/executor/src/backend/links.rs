@@ -285,8 +285,8 @@ impl Links {
     /// [`Links::acquire`] of several main links at the same time, if there are several that are not held: to open a connection, and to
     /// change its settings, takes a node some round trips.
     ///
-    /// Second links to a node are not taken so: who holds some and waits for others must wait in the order of the nodes, since of those
-    /// there may be too few for all (see [`admission`](crate::backend::pool::admission)).
+    /// Second links to a node are not taken so: a session that holds some and waits for others must wait in the order of the nodes,
+    /// since of those there may be too few for all (see [`admission`](crate::backend::pool::admission)).
     pub(crate) async fn acquire_together(
         &mut self,
         slots: &[Slot],

@@ -1,8 +1,9 @@
 //! What statements have cost, added up over those that differ in their constants only: `loxo_stat_statements`.
 //!
-//! A statement is one that a client has sent; what it runs in bodies belongs to it. Each coordinator counts its own in memory; whoever
-//! asks gets those of all, added up. Counting costs a scan of the text, a look into a table and a lock that is held for that look;
-//! a text that has no [shape](planner::Shape) is read by PostgreSQL's scanner, unless the session has just run the same.
+//! A statement is one that a client has sent; what it runs in bodies belongs to it. Each coordinator counts its own in memory; a
+//! session that asks gets those of all, added up. Counting costs a scan of the text, a look into a table and a lock that is held
+//! for that look; a text that has no [shape](planner::Shape) is read by PostgreSQL's scanner, unless the session has just run the
+//! same.
 //!
 //! Invariants: no more than [`ENTRIES_MAX`] entries, the least used of which make room for new ones; constants are kept of no statement,
 //! and of commands, which may have passwords, their name alone.

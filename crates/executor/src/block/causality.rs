@@ -115,8 +115,8 @@ pub(crate) enum ReadBarrier {
     Never,
     /// Before the statement, which may see what is there.
     First,
-    /// It is enough that whoever sees the statement's rows sees what the session saw before. Only where each statement has a
-    /// snapshot of its own.
+    /// It is enough that a session which sees the statement's rows sees what the session saw before. Only where each statement has
+    /// a snapshot of its own.
     BeforeCommit,
 }
 

@@ -7,7 +7,7 @@
 //! statistics are read in the session's own backends, so each node shows in them what the role may see there. What it may see of all
 //! that is put into a setting of the home node's backend, which the functions read, until the statement is done. Whom to cancel or to
 //! end the functions say in notices, which are taken out when the statement has run, and judged once more: anybody can raise such a
-//! notice, so it does nothing for who has not the right to.
+//! notice, so it does nothing for a role without the right to.
 //!
 //! Invariant: what the role may not see never reaches its backend; without the setting the functions refuse (0A000).
 

@@ -5,8 +5,9 @@
 //!  one row 'ready' of the new name, with the id that it had
 //! ```
 //!
-//! The last change of the journal decides. If it was not made, the database gets its earlier name again on all nodes: from whoever renames it, or
-//! from a gtm, if it is dead. Both names are taken meanwhile, so nobody else's database comes to have one of them.
+//! The last change of the journal decides. If it was not made, the database gets its earlier name again on all nodes: from the
+//! session that renames it, or from a gtm, if it is dead. Both names are taken meanwhile, so nobody else's database comes to have
+//! one of them.
 
 use catalog::{quote_identifier, quote_literal};
 use pgerror::{PgError, Result, SqlState};

@@ -185,7 +185,7 @@ impl Converter {
                     let encoding = catalog::quote_literal(encoding);
                     link.connection.execute(&format!("SET client_encoding TO {encoding}")).await?;
                 }
-                // Not the settings of any session: whoever gets this link next sets its own.
+                // Not the settings of any session: the session that gets this link next sets its own.
                 link.applied_settings = u64::MAX;
                 LeasedConnection::new(link)
             }

@@ -49,7 +49,7 @@ impl Session {
         self.links.cancel().cannot_be_repeated();
         let version = self.catalog().await?.catalog.server_version();
         self.note_write(true);
-        // Whoever is told to read a file might do so.
+        // A datanode that is told to read a file might do so.
         let sql = source.path().is_none().then_some(sql);
         let options = checked_options(plan, statement, version);
         let is_checked = options.is_ok();

@@ -1,4 +1,4 @@
-//! Who carries a rebalance on: every coordinator looks for one that is wanted, and the one that has the lock works.
+//! Carries a rebalance on: every coordinator looks for one that is wanted, and the one that has the lock works.
 //!
 //! ```text
 //!  each second: wanted? ── lock of loxo.rebalance free? ── remaining moves of the maps ── step ── again, until none is left
@@ -386,7 +386,7 @@ fn remaining(catalog: &Catalog, wanted: &Wanted) -> Vec<(MapId, u16, NodeId, Nod
     rest
 }
 
-/// Waits so that no more rows move in a second than is wanted, and that others who write the tables have half of the time.
+/// Waits so that no more rows move in a second than is wanted, and that other writers of the tables have half of the time.
 async fn pace(wanted: &Wanted, taken: Taken, began: Instant) {
     let took = began.elapsed();
     let by_rate = wanted.rate.map(|rate| Duration::from_secs_f64(taken.passed.rows as f64 / f64::from(rate)));

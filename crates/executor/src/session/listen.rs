@@ -79,7 +79,7 @@ async fn attend(
             }
         }
         if let Some((done, result)) = answer {
-            // After what came before it: whoever waits for the answer has it in the queue.
+            // After what came before it: a session that waits for the answer has it in the queue.
             let _ = done.send(result);
         }
         if connection.is_broken() || lost.is_some() {

@@ -110,7 +110,7 @@ pub struct Session {
     pub(crate) spent: crate::backend::statement_figures::Spent,
     /// The present statement's shape, or those of its kinds of rows, if they are to be learned.
     pub(crate) lessons: Vec<crate::shared::templates::Lesson>,
-    /// What PostgreSQL has said of the last statement that it analysed holds for whoever asks the same.
+    /// What PostgreSQL has said of the last statement that it analysed holds for all sessions that ask the same.
     pub(crate) analysis_is_common: bool,
     /// Where the present statement stands.
     pub(crate) scope: crate::backend::settings::Scope,
@@ -260,7 +260,7 @@ impl Session {
         &self.context.database_id
     }
 
-    /// Who the session acts for.
+    /// The user for whom the session acts.
     pub fn identity(&self) -> &Identity {
         self.links.identity()
     }

@@ -268,7 +268,7 @@ impl Session {
     }
 }
 
-/// Who a session is after a command.
+/// The role or user of a session after a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Who {
     This,

@@ -35,7 +35,7 @@ const GIVES_WAY_MAX: u32 = 3;
 enum Asking {
     /// LOCK TABLE, which wants rights on the whole table.
     Himself(String),
-    /// For one who has rights on some columns only, which is enough to write the table. Takes a snapshot.
+    /// For a user with rights on some columns only, which is enough to write the table. Takes a snapshot.
     ForHim(Vec<OwnCall>),
 }
 

@@ -215,8 +215,8 @@ impl Session {
         Ok(())
     }
 
-    /// Nodes that were to pass a read barrier before the end of the transaction at the latest are told so: whoever sees its rows sees what
-    /// the session saw before. The answer is still to be read.
+    /// Nodes that were to pass a read barrier before the end of the transaction at the latest are told so: a session that sees its
+    /// rows sees what the session saw before. The answer is still to be read.
     pub(crate) async fn run_deferred_read_barriers(&mut self) -> Result<()> {
         let nodes: Vec<Slot> = self.links.nodes_where(|leased| leased.owes_read_barrier);
         for node in nodes {

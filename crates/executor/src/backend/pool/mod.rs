@@ -43,7 +43,7 @@ const PER_EXTRA: usize = 10;
 /// Prepared statements kept on one connection.
 const STATEMENTS_MAX: usize = 256;
 
-/// Who a connection acts for.
+/// The user for whom a connection acts.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)]
 pub struct Identity {
@@ -69,7 +69,7 @@ struct Server {
     idle: Mutex<Idle>,
 }
 
-/// Links in the order in which they were given back: no more than a node may have, so whoever wants one looks at each. In boxes, for
+/// Links in the order in which they were given back: no more than a node may have, so a search looks at each. In boxes, for
 /// each statement takes one and gives it back, and a link is large.
 type Idle = Vec<Box<Link>>;
 

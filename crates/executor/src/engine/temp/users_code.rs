@@ -1,8 +1,8 @@
 //! Code of users that runs where rows arrive: nothing calls it when they are only read.
 //!
-//! A type's receive function evaluates the CHECKs of a domain, with the rights of whoever runs the statement. On one PostgreSQL a
-//! SELECT calls none of them. So if such a CHECK calls what could use those rights (what a role has written that is neither a superuser
-//! nor the one who runs the statement), values of the domain are not sent on.
+//! A type's receive function evaluates the CHECKs of a domain, with the rights of the role that runs the statement. On one
+//! PostgreSQL a SELECT calls none of them. So if such a CHECK calls what could use those rights (what a role has written that is
+//! neither a superuser nor the role itself), values of the domain are not sent on.
 
 use std::collections::BTreeSet;
 
