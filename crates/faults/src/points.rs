@@ -189,7 +189,7 @@ impl<'a> Runner<'a> {
         })
     }
 
-    /// One round. Who comes to the point, and whether more than once, is found out by the first.
+    /// One round. Which process comes to the point, and whether more than once, is found out by the first.
     ///
     /// # Errors
     /// Whatever is not as it must be, but for half pairs that were seen: those are in the [`Round`].
@@ -229,7 +229,7 @@ impl<'a> Runner<'a> {
             with_moves(cluster, at.needs_moves, || {
                 let reached = strike(cluster, &armed, at, fault, &go, rng, patience);
                 if at.needs_moves {
-                    // Whoever comes to the point too late for this round is not to stay there: the moves go on to their end.
+                    // A process that comes to the point too late for this round is not to stay there: the moves go on to their end.
                     let _ = fs::write(&go, "");
                 }
                 std::thread::sleep(AFTERMATH);

@@ -4,7 +4,7 @@
 //! statement or per batch and never per row. A [`Page`] writes them in Prometheus' text format, [`serve`] answers `/metrics` and
 //! `/health` over HTTP/1.1.
 //!
-//! Invariants: nobody waits for who reads figures; a page tells numbers and names of nodes, nothing of the users' data.
+//! Invariants: nothing waits for a reader of figures; a page tells numbers and names of nodes, nothing of the users' data.
 
 mod page;
 mod server;

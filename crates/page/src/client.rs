@@ -21,7 +21,7 @@ const NOTICES_MAX: usize = 100;
 /// Bytes of a line, a warning or an error.
 const TEXT_BYTES_MAX: usize = 4 << 10;
 
-/// Who logs in. It has no `Debug`: the password is in no log.
+/// Name and password of a login. It has no `Debug`: the password is in no log.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Login {
@@ -98,7 +98,7 @@ impl Link {
     }
 }
 
-/// Drives a connection, and keeps what the coordinator remarks. An error reaches whoever uses the connection.
+/// Drives a connection, and keeps what the coordinator remarks. An error reaches the user of the connection.
 async fn hear<S, T>(mut connection: Connection<S, T>, notices: Arc<Mutex<Vec<String>>>)
 where
     S: AsyncRead + AsyncWrite + Unpin,

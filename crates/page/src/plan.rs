@@ -1,7 +1,7 @@
 //! EXPLAIN of a text, in a transaction that is rolled back.
 //!
 //! Only the planner runs. But it may call functions that the statement names and that are declared IMMUTABLE, with the rights of
-//! whoever asks; so a text of somebody else is put before the user's eyes first, and the transaction is read only.
+//! the user who asks; so a text of somebody else is put before the user's eyes first, and the transaction is read only.
 
 use tokio_postgres::Client;
 

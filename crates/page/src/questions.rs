@@ -15,7 +15,7 @@ const PROMPT: Duration = Duration::from_secs(3);
 /// No further statement of a question is sent after this time, so that its answer comes before its connection is closed.
 const QUESTION_MAX: Duration = Duration::from_secs(15);
 
-/// The sessions of all coordinators, but the page's own; who has worked longest comes first.
+/// The sessions of all coordinators, but the page's own; the one that has worked longest comes first.
 const SESSIONS: &str = "
 SELECT a.pid, a.datname, a.usename, a.application_name, a.client_addr, a.state, a.wait_event_type, a.wait_event,
     round(extract(epoch FROM clock_timestamp() - a.query_start), 1) AS seconds,

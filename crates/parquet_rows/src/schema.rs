@@ -63,7 +63,7 @@ pub(crate) enum Kind {
         unit: Unit,
         is_utc: bool,
     },
-    /// Nanoseconds of a day and a Julian day: an instant, as those who wrote it (Hive, Impala, Spark) meant it.
+    /// Nanoseconds of a day and a Julian day: an instant, as its writers (Hive, Impala, Spark) meant it.
     Int96,
     /// In an integer, or in bytes with the highest first.
     Decimal {

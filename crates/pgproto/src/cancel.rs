@@ -59,7 +59,7 @@ impl CancelKey {
         matches!(sent, Ok(Ok(())))
     }
 
-    /// Has whoever waits for an answer on the connection wait no longer (08006).
+    /// Ends the wait for an answer on the connection (08006).
     pub fn give_up(&self) {
         self.given_up.is_asked.store(true, Ordering::Release);
         self.given_up.asked.notify_one();

@@ -78,7 +78,7 @@ pub const BY_ESTIMATE: u8 = 2;
 pub struct Stop(Arc<AtomicBool>);
 
 impl Stop {
-    /// One that whoever has the flag can raise.
+    /// A stop that any holder of the flag can raise.
     pub fn by(flag: Arc<AtomicBool>) -> Self {
         Self(flag)
     }

@@ -16,7 +16,7 @@
 //! A process takes the cluster's id from its configuration; without that, from the servers themselves: [`Roster::survey`]
 //! asks all of them before anything else is done, and they must agree.
 //!
-//! No operator is used, since the search path of whoever connects may have others; no right is needed but to read the two relations.
+//! No operator is used, since the connecting user's search path may have others; no right is needed but to read the two relations.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;

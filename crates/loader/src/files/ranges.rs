@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  file   ├──── range 0 ────┼──── range 1 ────┼──── range 2 ────┤
-//!  survey   1 quote flips,     0 flips, …        (each by whoever takes the range, at the same time)
+//!  survey   1 quote flips,     0 flips, …        (each by the reader that takes the range, at the same time)
 //!  chain  out of quotes ───▶ in quotes ──────▶ in quotes        line by line of the chain, when its surveys are in
 //!  cut      rows that begin    rows that begin   …
 //! ```

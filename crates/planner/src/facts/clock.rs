@@ -83,7 +83,7 @@ pub(crate) fn expression_at(expression: &str, moment: &Moment) -> Option<String>
     found.then(|| tree::deparse_expression(&node).ok()).flatten()
 }
 
-/// For who wants to know whether there is a place for one.
+/// For callers that only ask whether there is a place for one.
 pub fn some_moment() -> Moment {
     let time = || "2000-01-01 00:00:00+00".to_owned();
     Moment { transaction: time(), statement: time() }

@@ -329,7 +329,7 @@ pub(crate) fn changes_rows(statement: &impl Walk) -> Result<bool> {
     statement.any(|node| tree::changed(node).is_some())
 }
 
-/// Who evaluates a stored expression.
+/// The side that evaluates a stored expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stored {
     /// The home node in most cases, once for a row: it has the sequences and what else is the primary datanode's.

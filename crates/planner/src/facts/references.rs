@@ -1,6 +1,6 @@
 //! The names in a statement that may be variables of PL/pgSQL or parameters of a SQL function, with their places.
 //!
-//! Which of them are columns only PostgreSQL can say: whoever asks for this list asks it too.
+//! Which of them are columns only PostgreSQL can say: a caller that wants this list asks it too.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,4 +1,4 @@
-//! Which tables a statement may use, by itself or by way of views and functions: for who asks whether one of them matters.
+//! Which tables a statement may use, by itself or by way of views and functions: for callers that ask whether one of them matters.
 
 use std::collections::HashSet;
 

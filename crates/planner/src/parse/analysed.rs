@@ -43,7 +43,7 @@ pub struct Analysis {
     in_utc: bool,
 }
 
-/// A parameter of a statement whose type is not declared to those who run a part of it.
+/// A parameter of a statement whose type is not declared to the nodes that run a part of it.
 #[derive(Clone, Debug)]
 pub struct Undeclared {
     /// From 1.

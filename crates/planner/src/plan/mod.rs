@@ -2,7 +2,7 @@
 //! and `EXPLAIN` read the same text.
 //!
 //! Conventions that hold for every plan:
-//! - Texts keep the user's `$n` numbering; whoever runs a fragment passes all of the statement's parameters with their
+//! - Texts keep the user's `$n` numbering; the executor of a fragment passes all of the statement's parameters with their
 //!   declared types, used or not.
 //! - `writes` means "run it in the transaction's own session on that node": the text changes rows, locks rows
 //!   (`FOR UPDATE`), or calls something that may write.

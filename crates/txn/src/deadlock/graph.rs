@@ -62,7 +62,7 @@ impl Graph {
             };
             let node = wait.backend.node;
             let blockers: Vec<Backend> = wait.blockers.iter().map(|pid| Backend { node, pid: *pid }).collect();
-            // The session depends on its backend's wait, and so does who waits for that backend alone.
+            // The session depends on its backend's wait, and so does a session that waits for that backend alone.
             let waiting = [Some(Vertex::Backend(wait.backend)), owned.get(&wait.backend).map(|(session, _)| *session)];
             for from in waiting.into_iter().flatten() {
                 graph.edges.extend(blockers.iter().map(|blocker| Edge::new(wait, from, holder(*blocker), *blocker)));

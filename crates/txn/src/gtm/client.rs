@@ -216,7 +216,8 @@ impl GtmClient {
         }
     }
 
-    /// Says who knows this coordinator's sessions. To be called once; until then it has none as far as the gtm can tell.
+    /// Gives the client what knows this coordinator's sessions. To be called once; until then it has none as far as the gtm can
+    /// tell.
     pub fn set_sessions(&self, sessions: Arc<dyn Sessions>) {
         let was_unset = self.shared.sessions.set(sessions).is_ok();
         debug_assert!(was_unset);

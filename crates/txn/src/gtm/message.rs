@@ -115,7 +115,7 @@ pub enum Message {
         /// What only coordinators understand.
         answer: Bytes,
     },
-    /// The gtm, to who asked: what the coordinators have said.
+    /// The gtm, to the coordinator that asked: what all have said.
     Replies {
         /// The asker's number.
         request: u64,
