@@ -134,7 +134,7 @@ pub struct Asks {
     pub own: bool,
     /// All sessions of the cluster.
     pub sessions: bool,
-    /// … and their locks.
+    /// The locks of these sessions.
     pub locks: bool,
     /// The sizes of tables on all nodes.
     pub sizes: bool,

@@ -236,7 +236,7 @@ impl ParallelParse {
         self.block = Bytes::from(block).slice(..length);
     }
 
-    /// That of the block before, if nobody keeps it any more.
+    /// The buffer of the block before, if nothing keeps it any more.
     fn empty_buffer(&mut self) -> Vec<u8> {
         let before = std::mem::take(&mut self.block);
         let mut buffer = if before.is_unique() { Vec::from(before) } else { Vec::new() };

@@ -1,6 +1,6 @@
 //! What the inventory makes of the cluster: its configuration, and what each host has to be.
 //!
-//! Of a cluster that exists the inventory may add things. What it takes away or moves is refused: those are commands of their own.
+//! The inventory may add things to a cluster that exists. What it takes away or moves is refused: those are commands of their own.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};

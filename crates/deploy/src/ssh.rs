@@ -46,7 +46,7 @@ impl Remote {
     /// `sockets`: where the connection's socket is to be.
     pub(crate) fn new(host: &Host, at: usize, ssh: &Ssh, sockets: &Path) -> Self {
         let control = sockets.join(at.to_string());
-        // Of an option ssh takes the first value that it finds: nobody is asked for a password, and of the rest the user's own come
+        // Ssh takes the first value of an option that it finds: nobody is asked for a password, and of the rest the user's own come
         // before these.
         let first = ["BatchMode=yes".to_owned()].into_iter().chain(ssh.options.iter().cloned());
         let ours = [

@@ -170,7 +170,7 @@ impl Copy {
         let listed: Vec<usize> = list.clone().unwrap_or_else(|| (0..columns.len()).collect());
         let options = Options::new(columns, &listed, rng);
         let options = if may_be_wrong { options } else { options.with_safe_encoding() };
-        // Of a duplicate key and a fault PostgreSQL may report either first.
+        // PostgreSQL may report either a duplicate key or a fault first.
         let fault = if may_be_wrong && rng.one_in(2) { FAULTS[rng.below(FAULTS.len())] } else { Fault::None };
         let rows = if rng.one_in(20) { 3000 } else { rng.below(30) };
         let binary = rng.one_in(6);

@@ -63,7 +63,7 @@ pub struct Point {
     pub name: String,
     /// Processes that may come to it, the likeliest first, judged by its file. A wrong guess only costs time.
     pub kinds: [Kind; 2],
-    /// Nobody comes there but when rows move between datanodes.
+    /// The point is only reached when rows move between datanodes.
     pub needs_moves: bool,
 }
 
@@ -85,7 +85,7 @@ pub fn from_source() -> Result<Vec<Point>> {
         if file.ends_with("growth/lost.rs") || file.ends_with("commands/rename_database.rs") {
             continue;
         }
-        // Of commands, not of programs that run on; loxo's own tests kill them there.
+        // Points of commands, not of programs that run on; loxo's own tests kill them there.
         if file.ends_with("join/mod.rs") || file.ends_with("membership/mod.rs") {
             continue;
         }

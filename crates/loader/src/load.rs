@@ -296,7 +296,7 @@ fn go_on(error: PgError) -> PgError {
     }
 }
 
-/// Nobody has said what the input is.
+/// The error where no option has said what the input is.
 fn taken_for_text(error: PgError) -> PgError {
     let is_about_form = [SqlState::BAD_COPY_FILE_FORMAT, SqlState::INVALID_TEXT_REPRESENTATION].contains(&error.code());
     match is_about_form && error.get(field::HINT).is_none() {

@@ -14,7 +14,7 @@ use tokio_postgres::config::SslMode;
 use tokio_postgres::{AsyncMessage, Client, Config, Connection, Error, NoTls, SimpleQueryMessage};
 
 const CONNECT_MAX: Duration = Duration::from_secs(10);
-/// So that nothing here keeps the cluster busy.
+/// Limit of each statement, so that nothing here keeps the cluster busy.
 const STATEMENT_MAX: &str = "5s";
 /// Warnings of one statement: one for each datanode that does not answer, at most.
 const NOTICES_MAX: usize = 100;

@@ -98,7 +98,7 @@ pub(crate) enum Question {
     Now,
     /// What changes seldom.
     Map,
-    /// Whose statements the role may see.
+    /// The roles whose statements the role may see.
     Sees,
     /// Cancels a statement, or ends its session.
     Signal { pid: i32, ends: bool },

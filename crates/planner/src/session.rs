@@ -60,7 +60,7 @@ pub struct SessionFacts<'a> {
     pub exchanges: Exchanges<'a>,
     /// What the home node expects of some fragments, by their text; see [`ExchangePlan::estimates_wanted`](crate::ExchangePlan).
     pub estimates: Option<&'a HashMap<String, Expected>>,
-    /// So many rows are brought to one node rather than exchanged.
+    /// Number of rows up to which they are brought to one node rather than exchanged.
     pub few_rows: f64,
     /// Whether the plan is still wanted.
     pub stop: Stop,

@@ -14,7 +14,7 @@ pub fn self_test() -> bool {
     std::env::var_os("LOXO_E2E_SELFTEST").is_some_and(|value| value == "1")
 }
 
-/// So many datanodes may be added without meeting others' ports.
+/// Datanodes that may be added without meeting others' ports.
 const DATANODES_MORE: u16 = 2;
 
 /// A running cluster; taken down and removed when dropped or when this process dies.

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// So many files may use each other in a circle.
+/// Files that may use each other in a circle.
 const CIRCLE_MAX: usize = 3;
 const LINES_MAX: usize = 600;
 const FILES_MAX: usize = 15;

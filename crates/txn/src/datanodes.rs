@@ -14,7 +14,7 @@ pub struct Database {
 }
 
 impl Database {
-    /// That of this name and id.
+    /// The database of this name and id.
     pub fn new(name: impl Into<String>, id: impl Into<String>) -> Self {
         Self { name: name.into(), id: id.into() }
     }

@@ -20,7 +20,7 @@ pub struct Interrupt {
 }
 
 impl Interrupt {
-    /// Nobody has asked to stop yet.
+    /// An interrupt that is not raised yet.
     pub fn new() -> Self {
         Self { is_raised: Arc::default(), reason: Mutex::new(None), raised: Notify::new() }
     }

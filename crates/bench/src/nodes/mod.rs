@@ -5,7 +5,7 @@
 //!    start (timed) ─► COPY ─► reads, commits, DDL, one client ─► snapshots beside writers ─► many clients at once ─► removed
 //! ```
 //!
-//! The same machine, the same rows: what grows with the number of datanodes is what each of them costs.
+//! Machine and rows stay as they are: what grows with the number of datanodes is what each of them costs.
 
 mod clients;
 mod measure;

@@ -19,7 +19,7 @@ const FLUSHES: usize = 20;
 pub struct Machine {
     /// Name of the processor.
     pub processor: String,
-    /// That this program may use.
+    /// Cores that this program may use.
     pub cores: usize,
     /// Main memory.
     pub memory_gib: f64,

@@ -9,9 +9,9 @@
 //! In: a configuration and the address of an empty PostgreSQL server. Out: a datanode without rows. Roles and the schema
 //! come from the primary datanode by PostgreSQL's own pg_dumpall and pg_dump, and go in by psql.
 //!
-//! Of several databases all are made on the server first, since what cannot be copied is to show while everything can be taken back. Then
-//! the server becomes a datanode of the first database, and of each other one after that. A call that ends in between is taken up by
-//! another one, which finds the server among the datanodes of the first database.
+//! Several databases are all made on the server first, since what cannot be copied is to show while everything can be taken back.
+//! Then the server becomes a datanode of the first database, and of each other one after that. A call that ends in between is taken
+//! up by another one, which finds the server among the datanodes of the first database.
 //!
 //! Invariants:
 //! - Nothing is locked while the server is prepared but what pg_dump locks (ACCESS SHARE). What was read is right only if
@@ -46,7 +46,7 @@ use one_database::{OneDatabase, State};
 use programs::Programs;
 use strays::Server;
 
-/// So many schema changes may come in between.
+/// Schema changes that may come in between.
 const ATTEMPTS_MAX: usize = 5;
 
 /// A server that is prepared.

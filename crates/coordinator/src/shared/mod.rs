@@ -100,7 +100,7 @@ impl Shared {
         &self.databases
     }
 
-    /// That of the cluster's first database.
+    /// The context of the cluster's first database.
     pub(crate) fn context(&self) -> &Arc<Context> {
         self.databases.first()
     }

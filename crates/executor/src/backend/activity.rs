@@ -143,7 +143,7 @@ impl Activity {
         doing.text.extend_from_slice(Self::beginning(text));
     }
 
-    /// So much of a text as others are told.
+    /// The part of a text that others are told.
     pub fn beginning(text: &[u8]) -> &[u8] {
         &text[..text.len().min(TEXT_BYTES_MAX)]
     }

@@ -207,7 +207,7 @@ impl LeasedConnection {
         }
     }
 
-    /// Nobody knows whether it was passed.
+    /// It is not known whether the read barrier was passed.
     pub(crate) fn read_barrier_failed(&mut self) {
         self.lost_read_barrier |= self.read_barrier.take().is_some();
     }

@@ -157,7 +157,7 @@ pub(crate) struct Links {
     /// A number of this session's own, to spread work over nodes.
     number: usize,
     leased: LinkSet,
-    /// So many so far.
+    /// Links leased so far.
     leases: u64,
     /// State lives in these nodes' backends: keep them until the session ends.
     pinned: BTreeSet<Slot>,
@@ -170,7 +170,7 @@ pub(crate) struct Links {
     drawn: DrawnValues,
     /// While it holds connections.
     ticket: Option<Ticket>,
-    /// Counts what rests.
+    /// Counts the suspended sets of links.
     resting: Arc<()>,
 }
 
@@ -515,7 +515,7 @@ impl Links {
         leased.filter_map(|(slot, leased)| leased.take_lost_read_barrier().then(|| slot.node())).collect()
     }
 
-    /// Nobody knows whether the read barriers under way were passed.
+    /// It is not known whether the read barriers under way were passed.
     pub(crate) fn read_barriers_failed(&mut self) {
         self.leased.0.values_mut().for_each(LeasedConnection::read_barrier_failed);
     }

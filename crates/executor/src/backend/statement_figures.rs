@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::backend::activity::{Activity, whole_characters};
 
 const ENTRIES_MAX: usize = 1000;
-/// So many make room when there is no more.
+/// Entries that make room when there is no more.
 const ROOM: usize = ENTRIES_MAX / 20;
 /// A longer text without a shape counts by its beginning.
 const SCANNED_BYTES_MAX: usize = 4096;
@@ -27,13 +27,13 @@ const SCANNED_BYTES_MAX: usize = 4096;
 pub struct Cost {
     /// How many there were that came to their end.
     pub calls: u64,
-    /// … and that did not.
+    /// How many there were that failed.
     pub errors: u64,
     /// Time that the successful ones took, from the message to the answer.
     pub took: Duration,
-    /// That they gave or changed.
+    /// Rows that they gave or changed.
     pub rows: u64,
-    /// That moved between datanodes for them.
+    /// Rows that moved between datanodes for them.
     pub rows_moved: u64,
 }
 

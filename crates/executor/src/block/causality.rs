@@ -44,12 +44,12 @@ impl CausalityTracker {
         }
     }
 
-    /// Nobody knows whether the barriers of the present statement were passed.
+    /// It is not known whether the barriers of the present statement were passed.
     pub(crate) fn failed(&mut self) {
         self.passing.clear();
     }
 
-    /// Nobody knows whether this node's barrier was passed.
+    /// It is not known whether this node's barrier was passed.
     pub(crate) fn not_passed(&mut self, node: NodeId) {
         self.passing.retain(|passing| *passing != node);
     }

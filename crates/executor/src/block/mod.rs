@@ -81,7 +81,7 @@ pub(crate) struct Block {
     pub(crate) locked: bool,
     /// It has changed tables or locked them: no other session may look at them.
     pub(crate) ran_ddl: bool,
-    /// So had it before the schema change that is under way.
+    /// `ran_ddl` as it was before the schema change that is under way.
     pub(crate) ran_ddl_before: bool,
     /// The table that CREATE TABLE AS has made is being filled.
     pub(crate) fills_table: bool,

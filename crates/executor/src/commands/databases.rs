@@ -145,7 +145,7 @@ impl Session {
         let mut job = Job::begin(first, name).await?;
         refuse_known(first, name).await?;
         let id = job.enter().await?;
-        // Of an earlier one, of which this coordinator may not have been told.
+        // Sessions of an earlier database of that name, whose end this coordinator may not have been told.
         first.sessions().forget(name);
         let (mut made, mut source) = (Vec::new(), None);
         let outcome = match self.leave_template(template, &mut source).await {

@@ -44,7 +44,7 @@ impl Session {
             job.becomes("ready", "leaving").await?;
             return Err(error);
         }
-        // Of an earlier one, of which this coordinator may not have been told.
+        // Sessions of an earlier database of that name, whose end this coordinator may not have been told.
         first.sessions().forget(new_name);
         txn::control_point!("rename-noted");
         if let Err(error) = rename_on_all(first, name, new_name, &mut job).await {

@@ -369,7 +369,7 @@ fn node_copy_sql(plan: &CopyFrom, options: &CopyOptions, binary: bool, is_foreig
             CopyOptions { on_error: OnError::Stop, reject_limit: None, log_verbosity: None, ..options.clone() }.to_sql()
         }
     };
-    // Of binary input PostgreSQL only checks the name.
+    // For binary input PostgreSQL only checks the name.
     let is_said = !binary || options.format == Format::Binary;
     if let (true, Some(encoding)) = (is_said, &options.encoding) {
         list = list.replacen('(', &format!("(ENCODING {}, ", catalog::quote_literal(encoding)), 1);

@@ -349,7 +349,7 @@ impl<'c> Job<'c> {
 /// How many buckets or rows should take the time of a step, if so many have taken the time that they have.
 fn in_time(amount: f64, taken: Taken) -> f64 {
     let wanted = if taken.delays_writers { STEP_TIME_BESIDE_WRITERS } else { STEP_TIME };
-    // Of so few rows most of the time is what each step costs, which more of them make no longer: on a busy machine it may be more
+    // With so few rows most of the time is what each step costs, which more make no longer: on a busy machine it may be more
     // than is wanted for all.
     let is_few = taken.passed.rows < ROWS_FEW && taken.passed.bytes < BYTES_FEW;
     match is_few {

@@ -21,7 +21,7 @@ use crate::shared::context::Context;
 /// A table of so many pages is read whole within some milliseconds.
 const PAGES_UNINDEXED_MAX: u64 = 500;
 
-/// So many nodes work at their indexes and statistics at the same time.
+/// Nodes that work at their indexes and statistics at the same time.
 pub(crate) const NODES_AT_ONCE: usize = 8;
 
 /// What the names of these indexes begin with.

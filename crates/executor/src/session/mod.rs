@@ -70,7 +70,7 @@ pub struct Session {
     pub(crate) trigger_events: Vec<(NodeId, Frame)>,
     /// Version of the catalog that the present statement was planned with.
     pub(crate) catalog_version: u64,
-    /// … and that of its schema, by which datanodes' prepared statements and descriptions are kept.
+    /// Version of the catalog's schema, by which datanodes' prepared statements and descriptions are kept.
     pub(crate) schema_version: u64,
     /// What the present statement's plan was made from.
     pub(crate) validity: Option<Arc<PlanValidity>>,

@@ -19,7 +19,7 @@ use crate::shared::figures::count_statement;
 pub const LOG_MIN_DURATION: &str = "loxo.log_min_duration";
 const NEVER: &str = "-1";
 
-/// So many are kept, and so much of each.
+/// Number of slow statements that are kept, and bytes of each.
 const KEPT_MAX: usize = 50;
 const TEXT_BYTES_KEPT: usize = 4_000;
 const PLAN_BYTES_KEPT: usize = 16_000;

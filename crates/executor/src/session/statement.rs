@@ -201,7 +201,7 @@ impl Session {
         self.copies_to_lock = Default::default();
         self.scope = Default::default();
         if self.tell_late_timeout().await.is_err() {
-            // Of a lost link the statement will tell. The nodes are told before the next one.
+            // The statement will tell if a link is lost. The nodes are told before the next one.
             self.release();
         }
         let (limit, is_alone) = (self.statement_timeout(), self.lets_go_of_all());

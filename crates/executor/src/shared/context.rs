@@ -269,7 +269,7 @@ impl Context {
         self.pool.give_back(link);
         let loaded = Arc::new(Loaded { catalog: Arc::new(result?), epoch });
         self.members().follow(loaded.catalog.nodes());
-        // Of the first database, where they are noted when they come and go.
+        // The first database notes gtms when they come and go.
         if self.is_first() {
             self.gtm.know(loaded.catalog.gtms().iter().map(|gtm| format!("{}:{}", gtm.host, gtm.port)));
         }

@@ -157,7 +157,7 @@ impl Session {
     async fn commit_participants(&mut self) -> Result<()> {
         let nodes: Vec<Slot> = self.links.begun();
         self.links.opened(&nodes).await?;
-        // Of several nodes it is asked together with what they wrote.
+        // With several nodes this is asked together with what they wrote.
         if nodes.len() == 1 {
             self.run_deferred_read_barriers().await?;
         }

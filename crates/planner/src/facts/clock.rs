@@ -184,7 +184,7 @@ pub fn with_typed_words(statement: &Statement, marked: &Statement) -> Result<Opt
     if found { statement.with_whole_tree(tree).map(Some) } else { Ok(None) }
 }
 
-/// So many different marks there are.
+/// Number of different marks.
 const MARKS_MAX: u32 = 128;
 
 /// Puts something in the place of each word that no cast gives its type to, in their order; tells how many there are.
@@ -273,7 +273,7 @@ fn is_clock(node: Ref<'_>) -> bool {
     match node {
         Ref::FuncCall(call) => clock_of(call).is_some(),
         Ref::SqlvalueFunction(function) => cast_of(function.op).is_some(),
-        // Of which type it is may be said further off.
+        // Its type may be said further off.
         Ref::AConst(constant) => tree::quoted(constant).is_some_and(is_moment),
         _ => false,
     }

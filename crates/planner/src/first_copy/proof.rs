@@ -268,7 +268,7 @@ impl Proof<'_> {
             && self.ctx.is_of_postgresql(&call.funcname)
             && tree::is_plain_call(call);
         let arguments = self.values(&call.args).filter(|_| is_plain)?;
-        // Of another type an argument might be cast on its way.
+        // An argument of another type might be cast on its way.
         let fits = |(value, oid): (&Value, &Oid)| match self.of_type(*oid) {
             Some(wanted) if matches!(value, Value::Untyped(_)) => self.becomes(*value, wanted).is_some(),
             wanted => wanted == Some(*value),

@@ -55,7 +55,7 @@ pub enum KeyForm {
 pub enum RowCount {
     /// As written.
     Constant(u64),
-    /// That of `$n`.
+    /// The value of `$n`.
     Parameter(usize),
 }
 

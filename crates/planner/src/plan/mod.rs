@@ -428,7 +428,7 @@ pub struct Lent {
     pub view: String,
     /// With which the names of all begin.
     pub prefix: String,
-    /// Whose rights.
+    /// The role whose rights are lent.
     pub owner: String,
     /// The table, qualified and quoted.
     pub table: String,

@@ -231,7 +231,7 @@ pub(super) fn fragment(relation: &Relation, name: &RangeVar, needs: &Needs, filt
     let targets = columns.iter().map(|c| tree::target(tree::column(&[c]), None)).collect();
     let mut select = tree::select_from(targets, vec![tree::node(NodeEnum::RangeVar(table))]);
     if columns.is_empty() {
-        // Of any column of the table somebody may have no right to read it.
+        // A user may lack the right to read any given column of the table.
         select.target_list.push(tree::target(tree::integer(0), Some(NO_COLUMN)));
     }
     select.where_clause = tree::conjunction(filter.to_vec()).map(Box::new);

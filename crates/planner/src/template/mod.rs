@@ -56,7 +56,7 @@ pub use snapshot_independent::Repeated;
 /// See the module's page.
 #[derive(Debug)]
 pub struct Template {
-    /// Whose key it is.
+    /// The table whose key it is.
     relation: Arc<Relation>,
     place: Place,
     /// Clauses of an INSERT: the key is that of a new row.

@@ -241,7 +241,7 @@ impl ManyRows {
                 KeySource::Parameter(number) => value.what == What::Parameter(*number),
             };
             let mut found = values.iter().enumerate().filter(|(_, value)| is_it(value)).map(|(position, _)| position);
-            // Of a parameter that stands twice in the row it is not known which of the two is the key.
+            // If a parameter stands twice in the row, it is not known which of the two is the key.
             found.next().filter(|_| found.next().is_none())
         };
         key.iter().map(position).collect()

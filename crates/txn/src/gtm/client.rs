@@ -69,7 +69,7 @@ type Addresses = Arc<RwLock<Arc<[String]>>>;
 
 pub(super) struct Shared {
     addresses: Addresses,
-    /// So many of them are the configuration's.
+    /// How many of them are the configuration's.
     configured: usize,
     /// In which it serves; empty for the cluster's first one.
     pub(super) database: Database,

@@ -78,7 +78,7 @@ impl Watch {
         Graph::new(&waits, &owners)
     }
 
-    /// Whose sessions these backends work for.
+    /// The owners of these backends: the sessions that they work for.
     async fn owners(&mut self, waits: &[Wait]) -> Vec<(ClientId, Owner)> {
         self.looks += 1;
         let blockers =

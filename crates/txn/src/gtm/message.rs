@@ -119,7 +119,7 @@ pub enum Message {
     Replies {
         /// The asker's number.
         request: u64,
-        /// So many coordinators have not answered in time.
+        /// Number of coordinators that have not answered in time.
         silent: u16,
         /// In no order.
         answers: Vec<Bytes>,

@@ -45,7 +45,7 @@ pub struct Cluster {
     seal: tokio::sync::OnceCell<Arc<txn::Seal>>,
     /// The database's; empty of the first one.
     pub(crate) database_id: String,
-    /// That of the cluster's first database, if this is another one.
+    /// The cluster in its first database, if this is another one.
     first: Option<Arc<Cluster>>,
 }
 

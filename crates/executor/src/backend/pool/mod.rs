@@ -73,7 +73,7 @@ struct Server {
 /// each statement takes one and gives it back, and a link is large.
 type Idle = Vec<Box<Link>>;
 
-/// Whose links.
+/// The server and the user that links belong to.
 #[derive(Clone, Copy)]
 struct Key<'a> {
     address: &'a Address,
@@ -97,7 +97,7 @@ pub struct Link {
     pub(crate) applied_settings: u64,
     /// The session whose statements may have left settings or the values of sequences in the backend.
     pub(crate) left_by: Option<usize>,
-    /// Whose values of sequences the backend has.
+    /// The session whose values of sequences the backend has.
     pub(crate) drawn: Option<DrawnHere>,
     /// What the backend started with.
     pub(crate) login: Arc<Login>,
