@@ -45,9 +45,9 @@ pub(crate) struct Beside {
     pub(crate) plain: Client,
     /// With two for a Gather.
     pub(crate) workers: Client,
-    /// Of the coordinator.
+    /// The coordinator's URI.
     pub(crate) uri: String,
-    /// Of the cluster's tables.
+    /// Schema of the cluster's tables.
     schema: &'static str,
     distributed: bool,
     /// Root processes of the cluster, for their processor time: the datanodes first.

@@ -307,7 +307,7 @@ impl Bench {
 }
 
 impl Server {
-    /// Of each postmaster with its backends, then of each coordinator and gtm.
+    /// Processor seconds of each postmaster with its backends, then of each coordinator and gtm.
     fn processor_seconds(&self) -> Result<Vec<f64>> {
         let roots: Vec<u32> = self.postmasters.iter().chain(&self.coordinators).copied().collect();
         cpu::each_seconds(&roots)
@@ -345,7 +345,7 @@ struct Writer {
     connection: Connection,
     shape: Shape,
     spread: Spread,
-    /// Of the next row.
+    /// Id of the next row.
     id: u64,
     text: String,
 }

@@ -14,7 +14,7 @@ use crate::suite::{Cell, Outcome, Samples, THIS, Table};
 pub struct PlanOptions {
     /// Rows a second.
     pub rows_per_second: f64,
-    /// Of each machine.
+    /// Cores of each machine.
     pub cores: u32,
     /// How much of its cores a machine should use at most.
     pub busy_share: f64,
@@ -38,7 +38,7 @@ pub struct Plan {
     notes: Vec<String>,
 }
 
-/// Of the outcome of `loxo bench bulk`.
+/// Projects from the outcome of `loxo bench bulk`.
 ///
 /// # Errors
 /// If it has not measured what a row costs.

@@ -86,7 +86,7 @@ const QUERIES: [(&str, &str); 9] = [
 pub struct SmallOptions {
     /// Runs of each query on either side, by turns, after one that does not count.
     pub rounds: usize,
-    /// Of a new cluster.
+    /// Datanodes of a new cluster.
     pub datanodes: u16,
 }
 

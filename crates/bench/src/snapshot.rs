@@ -58,7 +58,7 @@ impl SnapshotOptions {
     }
 }
 
-/// Of the reads of one run.
+/// Latencies of the reads of one run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Latencies {
     median_ms: f64,
@@ -260,7 +260,7 @@ impl Drop for Writers {
     }
 }
 
-/// Of pgbench's log: a line a transaction, its microseconds in the third column.
+/// Latencies from pgbench's log: a line a transaction, its microseconds in the third column.
 fn latencies(log: &str) -> Option<Latencies> {
     let mut times: Vec<u32> = log.lines().filter_map(|line| line.split(' ').nth(2)?.parse().ok()).collect();
     times.sort_unstable();

@@ -38,9 +38,9 @@ pub struct SustainedOptions {
     pub loads: usize,
     /// Concurrent COPYs.
     pub streams: usize,
-    /// Of the cluster.
+    /// Datanodes of the cluster.
     pub datanodes: u16,
-    /// Of each datanode: so that even a small machine's table is larger.
+    /// `shared_buffers` of each datanode: so that even a small machine's table is larger.
     pub shared_buffers: String,
     /// `max_wal_size` of each datanode: how much WAL there is between two checkpoints.
     pub max_wal_size: String,
@@ -265,7 +265,7 @@ impl Bench {
             .line("checkpoints", seen.checkpoints))
     }
 
-    /// Of all datanodes, since they were started.
+    /// Checkpoints of all datanodes, since they were started.
     async fn count_checkpoints(&self) -> Result<u64> {
         let counts = try_join_all(self.datanodes.iter().map(|datanode| sql::number(datanode, self.checkpoints)));
         Ok(counts.await?.iter().sum())

@@ -22,7 +22,7 @@ pub struct Verification {
     pub misplaced: Vec<u64>,
     /// MD5 over all rows in key order, as COPY text: through a coordinator.
     pub cluster_md5: String,
-    /// The same of the single server.
+    /// MD5 over all rows of the single server.
     pub single_md5: String,
 }
 

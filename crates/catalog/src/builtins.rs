@@ -73,7 +73,7 @@ pub struct BuiltinAggregate {
     pub state: Oid,
     /// It gives the first or the last value in the order of an operator.
     pub is_extreme: bool,
-    /// Of no rows it is NULL.
+    /// It is NULL for no rows.
     pub starts_null: bool,
 }
 

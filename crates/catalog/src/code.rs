@@ -11,7 +11,7 @@ use crate::{AttNum, Oid, Relation, RuleEvent};
 /// that concerns the table, so that the facts is about the bodies of this very catalog.
 #[derive(Clone, Debug, Default)]
 pub struct Code {
-    /// Of the triggers that the nodes fire, the table's and those its changes lead to: of children and of cascading foreign keys.
+    /// Functions of triggers that the nodes fire: the table's, and those of children and of cascading foreign keys.
     pub triggers: Vec<Oid>,
     /// In constraints, defaults, generated columns, indexes and domains, the children's too.
     pub expressions: Vec<Oid>,
@@ -134,7 +134,7 @@ pub struct Asks {
     pub own: bool,
     /// All sessions of the cluster.
     pub sessions: bool,
-    /// … and their locks.
+    /// The locks of these sessions.
     pub locks: bool,
     /// The sizes of tables on all nodes.
     pub sizes: bool,

@@ -74,8 +74,8 @@ impl Distribution {
         key(self) == key(other)
     }
 
-    /// May rows only have gone to other nodes, so that who reads by this one under a snapshot of its time finds them all? Is it by the same key
-    /// over the same bucket map, wherever that has its buckets by now, or by none?
+    /// May rows only have gone to other nodes, so that a reader by this one under a snapshot of its time finds them all? Is it by
+    /// the same key over the same bucket map, wherever that has its buckets by now, or by none?
     pub fn differs_in_nodes(&self, other: &Distribution) -> bool {
         use Distribution::{Hash, Modulo, RoundRobin};
         match (self, other) {

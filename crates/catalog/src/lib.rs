@@ -223,7 +223,7 @@ pub struct Function {
     pub is_public: bool,
     /// `pg_get_functiondef`; of C functions the library, empty for aggregates.
     pub definition: String,
-    /// Of an aggregate: the user-defined functions that it is made of.
+    /// The user-defined functions that an aggregate is made of.
     pub parts: Vec<Oid>,
     /// PARALLEL SAFE: by its author's word it touches nothing that belongs to the session.
     pub is_parallel_safe: bool,
@@ -480,7 +480,7 @@ impl Catalog {
         self.operators.get(name).map_or(&[], Vec::as_slice)
     }
 
-    /// Does reading the catalog wait for those who have locked a table? Views' definitions and rules are printed under a lock;
+    /// Does reading the catalog wait for sessions that have locked a table? Views' definitions and rules are printed under a lock;
     /// defaults, too, from PostgreSQL 17 on.
     pub fn prints_under_locks(&self) -> bool {
         self.server_version >= 170_000

@@ -7,8 +7,8 @@
 //! the libraries of PostgreSQL's extensions, of which the catalog knows no more than the file.
 //!
 //! Invariant: a function is known by its name and the types of its arguments in `pg_catalog`, which together are its identity. They
-//! are looked up once, when the catalog is read ([`Builtins::from_lines`](crate::Builtins::from_lines)); who meets a name in
-//! a statement finds out first whether it is `pg_catalog`'s.
+//! are looked up once, when the catalog is read ([`Builtins::from_lines`](crate::Builtins::from_lines)); a caller that meets a name
+//! in a statement finds out first whether it is `pg_catalog`'s.
 
 use crate::{Builtins, Function, Oid};
 
@@ -29,7 +29,7 @@ pub enum Meaning {
     Random,
     /// It changes a setting.
     SetConfig,
-    /// It tells those who listen.
+    /// It sends notifications to listening sessions.
     Notify,
     /// It draws a value from a sequence.
     NextValue,
@@ -208,7 +208,7 @@ const FUNCTIONS: &[Row] = &[
     ("lo_export", &["oid", "text"], FILE),
 ];
 
-/// Of the function of `pg_catalog` with this name and no arguments: that is all of its identity.
+/// What the function of `pg_catalog` with this name and no arguments means: that is all of its identity.
 pub fn without_arguments(name: &str) -> Option<Meaning> {
     FUNCTIONS.iter().find(|row| row.0 == name && row.1.is_empty()).map(|row| row.2)
 }
@@ -223,7 +223,7 @@ pub fn names(meaning: Meaning) -> impl Iterator<Item = &'static str> {
     FUNCTIONS.iter().filter(move |row| row.2 == meaning).map(|row| row.0)
 }
 
-/// Of the function of `pg_catalog` with this name and these arguments.
+/// What the function of `pg_catalog` with this name and these arguments means.
 pub(crate) fn of(builtins: &Builtins, name: &str, arguments: &[Oid]) -> Option<Meaning> {
     let is_of = |(oid, wanted): (&Oid, &&str)| type_named(builtins, wanted) == Some(*oid);
     let is_it = |row: &&Row| row.0 == name && row.1.len() == arguments.len() && arguments.iter().zip(row.1).all(is_of);

@@ -16,7 +16,7 @@ pub struct WrittenMap {
 }
 
 impl Catalog {
-    /// The same schema over these bucket maps, which are all there are; `scattered`: by which transactions the rows in which tables
+    /// This schema over other bucket maps, which replace all maps; `scattered`: by which transactions the rows in which tables
     /// without a key say where these are.
     #[must_use]
     pub fn with_maps(&self, version: u64, maps: Vec<WrittenMap>, scattered: Vec<(Oid, u32)>) -> Self {

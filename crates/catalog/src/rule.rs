@@ -40,10 +40,10 @@ impl RuleEvent {
     }
 }
 
-/// Who rewrites statements by a rule.
+/// The side that rewrites statements by a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RuleState {
-    /// Nobody.
+    /// No side.
     Disabled,
     /// The coordinator. On tables such a rule is one for replicas, which no datanode is, so that none of them rewrites what it is
     /// sent once more.

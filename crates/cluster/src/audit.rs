@@ -32,7 +32,7 @@ pub use repair::Repair;
 pub struct Audit {
     pub tables: usize,
     pub findings: Vec<Finding>,
-    /// Of tables that could be read everywhere.
+    /// Repairs of tables that could be read everywhere.
     pub repairs: Vec<Repair>,
 }
 
@@ -91,7 +91,7 @@ enum Place {
 /// What a node has of a table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Seen {
-    /// So many rows that do not belong there.
+    /// Number of rows that do not belong there.
     Misplaced(u64),
     /// The number of rows of a copy, and a sum that does not depend on their order.
     Copy(u64, String),

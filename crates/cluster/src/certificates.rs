@@ -7,9 +7,9 @@
 //!  DIR/load.crt, load.key      of `loxo load --direct`
 //! ```
 //!
-//! Whoever has an authority already puts its files there under the same names.
+//! The files of an existing authority can be put there under these names.
 //!
-//! Another authority, of servers, vouches to whoever connects to them for the addresses of datanodes and coordinators. It is
+//! Another authority, of servers, vouches to clients of theirs for the addresses of datanodes and coordinators. It is
 //! another one because names are not looked at between coordinators and gtms: a datanode's certificate must not open that door.
 //!
 //! Invariant: a file that is there is never overwritten.

@@ -116,7 +116,7 @@ pub async fn check(config: &Config) -> Result<Vec<Finding>> {
     Ok(report.findings)
 }
 
-/// The same, and tries every gtm and coordinator, unless there is no cluster yet that they could serve.
+/// [`check`], and tries every gtm and coordinator, unless there is no cluster yet that they could serve.
 pub async fn check_all(config: &Config) -> Result<Vec<Finding>> {
     let mut report = Report::default();
     if check_datanodes(config, &mut report).await? {
@@ -211,7 +211,7 @@ pub(crate) async fn check_new(
 /// Connections to a datanode beside the pools: of the gtms, of listening sessions, and PostgreSQL's own reserve for superusers.
 const OTHER_CONNECTIONS: usize = 15;
 
-/// Of a coordinator's pool to one datanode: a tenth more for the moment, as the executor's pool counts it.
+/// Connections of a coordinator's pool to one datanode: a tenth more for the moment, as the executor's pool counts it.
 fn most_connections(pool_size: usize) -> usize {
     pool_size + pool_size / 10 + 1
 }

@@ -108,7 +108,7 @@ pub async fn interrupted() -> &'static str {
     }
 }
 
-/// Who listens on a local TCP port, as `name (pid N)`; `None` if nobody does or it is not ours to see.
+/// The process that listens on a local TCP port, as `name (pid N)`; `None` if nobody does or it is not ours to see.
 pub(crate) fn listener(port: u16) -> Option<String> {
     let inodes: Vec<String> = ["/proc/net/tcp", "/proc/net/tcp6"].iter().flat_map(|t| listening(t, port)).collect();
     Process::all().into_iter().find_map(|process| {

@@ -148,7 +148,7 @@ fn network(port: u16, title: &str, socket_dir: Option<&str>, add: &mut Add) {
     add("log_checkpoints", "off".into(), "a bulk load checkpoints often; the log shows what went wrong, not that");
 }
 
-/// Of a datanode with these settings of its own.
+/// `max_connections` of a datanode with these settings of its own.
 pub fn max_connections(set: &BTreeMap<String, String>) -> usize {
     const CONNECTIONS: usize = 250;
     set.get("max_connections").and_then(|v| v.parse().ok()).unwrap_or(CONNECTIONS)

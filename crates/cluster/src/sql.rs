@@ -29,7 +29,7 @@ pub struct Endpoint {
     pub database: String,
     pub password: Option<String>,
     pub encryption: Encryption,
-    /// The same for programs of PostgreSQL: variables of libpq.
+    /// This endpoint's encryption for programs of PostgreSQL: variables of libpq.
     pub environment: Vec<(&'static str, String)>,
 }
 

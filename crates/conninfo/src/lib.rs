@@ -33,7 +33,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// Of a URI or libpq's `key=value` words.
+    /// Reads a URI or libpq's `key=value` words.
     pub fn parse(text: &str) -> Result<Self> {
         Self::parse_with(text, &|name| std::env::var(name).ok())
     }

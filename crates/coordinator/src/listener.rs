@@ -42,7 +42,7 @@ pub struct CoordinatorOptions {
     pub gtms: Vec<String>,
     /// The certificate that gtms ask for.
     pub secured: Option<Mutual>,
-    /// Of connections to datanodes.
+    /// Encryption of connections to datanodes.
     pub encryption: Encryption,
     pub cluster_id: Option<String>,
     /// What makes schema `loxo` in a new database.

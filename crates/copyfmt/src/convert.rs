@@ -6,7 +6,7 @@ use placement::parse;
 use crate::options::OnError;
 use crate::spec::RouterSpec;
 
-/// Of `jsonb_send`.
+/// The version byte of `jsonb_send`.
 const JSONB_VERSION: u8 = 1;
 
 /// What becomes of a value.
@@ -354,7 +354,7 @@ impl ShortDecimal {
     const GROUPS: usize = 6;
     const BLOCK: usize = 12 + 2 * Self::GROUPS;
 
-    /// Of up to 16 digits before the point and `fraction_digits`, up to 8, behind it.
+    /// A decimal of up to 16 digits before the point and `fraction_digits`, up to 8, behind it.
     #[inline(always)]
     pub(crate) fn new(negative: bool, whole: u64, fraction: u32, fraction_digits: usize) -> Self {
         const SCALE_UP: [u32; 9] = [100_000_000, 10_000_000, 1_000_000, 100_000, 10_000, 1000, 100, 10, 1];

@@ -244,7 +244,7 @@ struct Row<'a> {
     to: usize,
 }
 
-/// Of a length that is known to the compiler.
+/// A tuple's buffer, of a length that the compiler knows.
 type TupleBytes = [u8; Tuple::BYTES_MAX];
 
 /// Where a row becomes a tuple.

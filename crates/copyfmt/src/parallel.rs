@@ -27,11 +27,11 @@ pub const BLOCK_BYTES: usize = 256 * 1024;
 const STRETCHES_MAX: usize = 1024;
 /// What a stretch has for a destination, at most, and one row more: it goes into the output as one, which must not outgrow its frame.
 const RUN_BYTES_MAX: usize = 32 * 1024;
-/// Of a usual row, and of what becomes of it. Memory for such blocks is there from the start, from the COPY's own thread: what
-/// helpers' threads allocate stays with their heaps.
+/// Bytes of a usual row, and of what becomes of it. Memory for such blocks is there from the start, from the COPY's own thread:
+/// what helpers' threads allocate stays with their heaps.
 const ROW_BYTES: usize = 32;
 const TUPLE_BYTES: usize = 80;
-/// Of all destinations together: there are fewer stretches if they are many.
+/// Runs for all destinations together: there are fewer stretches if they are many.
 const RUNS_MAX: usize = 16 * 1024;
 
 /// Cuts input into blocks that begin and end where rows do, as far as that can be told at a glance.
@@ -236,7 +236,7 @@ impl ParallelParse {
         self.block = Bytes::from(block).slice(..length);
     }
 
-    /// That of the block before, if nobody keeps it any more.
+    /// The buffer of the block before, if nothing keeps it any more.
     fn empty_buffer(&mut self) -> Vec<u8> {
         let before = std::mem::take(&mut self.block);
         let mut buffer = if before.is_unique() { Vec::from(before) } else { Vec::new() };

@@ -87,7 +87,7 @@ pub enum Routing {
     RoundRobin {
         /// How many.
         destinations: usize,
-        /// Who gets the first row.
+        /// The destination of the first row.
         start: usize,
     },
     /// All rows into the one output 0: for a single node, or for all nodes alike (every node gets the same bytes).

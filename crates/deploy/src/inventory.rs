@@ -17,7 +17,7 @@ pub(crate) struct Inventory {
     pub ssh: Ssh,
     #[serde(default)]
     pub ports: Ports,
-    /// Of the datanodes, beside the profile's.
+    /// Settings of the datanodes, beside the profile's.
     #[serde(default)]
     pub set: BTreeMap<String, String>,
     #[serde(default)]
@@ -55,7 +55,7 @@ pub(crate) struct Ssh {
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Ports {
     pub coordinator: u16,
-    /// Of a host's first datanode; the others follow.
+    /// Port of a host's first datanode; the others follow.
     pub datanode: u16,
     pub gtm: u16,
 }

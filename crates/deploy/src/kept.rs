@@ -4,7 +4,7 @@
 //!  hosts.d/loxo.toml            the configuration, as gtms and coordinators have it; with "id", once the cluster exists
 //!  hosts.d/password             of the cluster's superuser
 //!  hosts.d/ca.crt, ca.key       the authority of servers; clients get ca.crt
-//!  hosts.d/servers/NAME.crt …   certificates that datanodes and coordinators show to whoever connects
+//!  hosts.d/servers/NAME.crt …   certificates that datanodes and coordinators show to clients
 //!  hosts.d/tls/…                those by which gtms and coordinators know each other
 //! ```
 
@@ -23,7 +23,7 @@ pub(crate) const CONFIG_FILE: &str = cluster::host::CONFIG_FILE;
 pub(crate) const PASSWORD_FILE: &str = "password";
 pub(crate) const AUTHORITY_FILE: &str = "ca.crt";
 
-/// Of 62 characters each: 190 bits.
+/// Letters of a password, from 62 characters: 190 bits.
 const PASSWORD_LETTERS: usize = 32;
 
 #[derive(Clone, Debug)]

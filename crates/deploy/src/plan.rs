@@ -1,6 +1,6 @@
 //! What the inventory makes of the cluster: its configuration, and what each host has to be.
 //!
-//! Of a cluster that exists the inventory may add things. What it takes away or moves is refused: those are commands of their own.
+//! The inventory may add things to a cluster that exists. What it takes away or moves is refused: those are commands of their own.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -64,7 +64,7 @@ impl Plan {
         Ok(Self { config, joining })
     }
 
-    /// Whoever connects to these looks at their certificates.
+    /// Servers whose certificates clients verify.
     pub(crate) fn servers(&self, inventory: &Inventory) -> Vec<certificates::Host> {
         let of_host = |host: &Host| {
             let known_as: Vec<String> = std::iter::once(host.address.to_string()).chain(host.names.clone()).collect();
@@ -108,7 +108,7 @@ impl Plan {
         }
     }
 
-    /// The same with all that the host needs, but for the password that servers are made with.
+    /// All that a host needs, but for the password that servers are made with.
     pub(crate) fn wanted(&self, inventory: &Inventory, host: &Host, pg_bin: &Path, kept: &Kept) -> Result<Wanted> {
         let mut wanted = self.outline(inventory, host);
         let clients: Vec<String> = inventory.hosts.iter().filter(|host| is_client(host)).map(prefix).collect();

@@ -26,7 +26,7 @@ pub(crate) struct Facts {
     /// Majors, and where their programs are.
     postgres: BTreeMap<u32, PathBuf>,
     entries: Vec<String>,
-    /// Of root only: what there is of the path of the program, from `/` on.
+    /// What there is of the path of the program, from `/` on; of root only.
     parts: Vec<Part>,
     /// Digest of the program that was copied there.
     pub program: Option<String>,
@@ -375,7 +375,7 @@ mod tests {
             assert!(text.contains(words), "{text}");
         };
         refused(&[], "does not say");
-        // Whoever is first can make /tmp/loxo.
+        // Any user could make /tmp/loxo first.
         refused(&[root, "/tmp 0 1777 directory"], "\"/tmp\" can be written");
         refused(&[root, "/tmp 0 777 directory", "/tmp/loxo 0 755 directory"], "\"/tmp\" can be written");
         refused(&[root, "/tmp/loxo 0 1777 directory", "/tmp/loxo/bin 0 755 directory"], "\"/tmp/loxo\" can be written");

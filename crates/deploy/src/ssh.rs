@@ -14,12 +14,12 @@ use tokio::process::Command;
 
 use crate::inventory::{Host, Ssh};
 
-/// Of stdout, and of stderr.
+/// Bytes that are kept of stdout, and of stderr.
 const SAID_MAX: u64 = 16 << 20;
 const LOOK: Duration = Duration::from_millis(100);
 
 const SOCKETS_PREFIX: &str = "loxo-ssh-";
-/// Of a Unix socket on Linux, without its NUL (`sockaddr_un`).
+/// Longest path of a Unix socket on Linux, without its NUL (`sockaddr_un`).
 const SOCKET_PATH_MAX: usize = 107;
 /// `/`, the prefix, 6 letters, `/`, the host's number, and what ssh adds while it makes the socket: a dot and 16 letters.
 const SOCKET_NAME_MAX: usize = 1 + SOCKETS_PREFIX.len() + 6 + 1 + 5 + 17;
@@ -46,7 +46,7 @@ impl Remote {
     /// `sockets`: where the connection's socket is to be.
     pub(crate) fn new(host: &Host, at: usize, ssh: &Ssh, sockets: &Path) -> Self {
         let control = sockets.join(at.to_string());
-        // Of an option ssh takes the first value that it finds: nobody is asked for a password, and of the rest the user's own come
+        // Ssh takes the first value of an option that it finds: nobody is asked for a password, and of the rest the user's own come
         // before these.
         let first = ["BatchMode=yes".to_owned()].into_iter().chain(ssh.options.iter().cloned());
         let ours = [

@@ -33,7 +33,7 @@ pub struct Tally {
 pub struct Case {
     /// What it was made from.
     pub seed: u64,
-    /// Of the session.
+    /// Settings of the session.
     settings: Vec<String>,
     columns: Vec<(String, usize)>,
     /// The table's columns and constraints as SQL.
@@ -170,7 +170,7 @@ impl Copy {
         let listed: Vec<usize> = list.clone().unwrap_or_else(|| (0..columns.len()).collect());
         let options = Options::new(columns, &listed, rng);
         let options = if may_be_wrong { options } else { options.with_safe_encoding() };
-        // Of a duplicate key and a fault PostgreSQL may report either first.
+        // PostgreSQL may report either a duplicate key or a fault first.
         let fault = if may_be_wrong && rng.one_in(2) { FAULTS[rng.below(FAULTS.len())] } else { Fault::None };
         let rows = if rng.one_in(20) { 3000 } else { rng.below(30) };
         let binary = rng.one_in(6);
@@ -369,7 +369,7 @@ fn default(kind: usize) -> String {
     format!("'{}'::{name}", good.first().unwrap_or(&"dflt").replace('\'', "''"))
 }
 
-/// Conditions that some rows break: a datanode finds that out, not the one who splits the lines.
+/// Conditions that some rows break: a datanode finds that out, not the splitter of lines.
 fn constraints(columns: &[(String, usize)], rng: &mut Rng) -> Vec<String> {
     let mut made = Vec::new();
     let (name, _) = &columns[rng.below(columns.len())];

@@ -10,7 +10,7 @@
 //! COMMIT;
 //! ```
 //! - `-- @name`: what follows is sent by the session of that name, which is there from its first statement on.
-//! - `-- deadlock` before a statement that closes a circle of waits: one of those who wait must get its error.
+//! - `-- deadlock` before a statement that closes a circle of waits: one of the waiting sessions must get its error.
 //! - `-- hears` before a statement: a notification must come to its session, with its answer or afterwards.
 //! - `-- differs`, in all layouts or in those after a colon: the cluster's answer is another, or it waits where one server does
 //!   not; the comment in front says why. That it does not differ is a failure too.
@@ -43,7 +43,7 @@ const REST_MAX: Duration = Duration::from_secs(30);
 const LOOK_PAUSE: Duration = Duration::from_millis(5);
 /// Looks that must show the same, since one look takes the datanodes one after the other.
 const SAME_LOOKS: usize = 2;
-/// Backends that wait for a lock, and whoever is in their way waits too or does nothing: that will last, unless it is one of the
+/// Backends that wait for a lock, and the holders wait too or do nothing: that will last, unless it is one of the
 /// coordinator's own attempts, which it gives up after 20 ms.
 const WAITING: &str = "SELECT DISTINCT l.pid FROM pg_locks l WHERE NOT l.granted \
      AND l.waitstart < clock_timestamp() - interval '300 ms' AND NOT EXISTS (\

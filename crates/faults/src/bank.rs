@@ -1,4 +1,4 @@
-//! The bank: money moves between accounts on different datanodes, and whoever adds it up must get the same sum.
+//! The bank: money moves between accounts on different datanodes, and every reader that adds it up must get the same sum.
 //!
 //! A transfer changes two accounts and writes one line for each into a log beside it (same key, same datanode). So in
 //! every snapshot: the balances sum to what there was at first; the log sums to nothing; an account's balance is
@@ -59,7 +59,7 @@ pub struct Report {
     pub wrong: BTreeMap<&'static str, usize>,
     /// The first of them.
     pub examples: Vec<String>,
-    /// Errors by who met them and SQLSTATE.
+    /// Errors by the kind of session that met them and SQLSTATE.
     pub errors: BTreeMap<String, usize>,
     /// The first error of each of those.
     pub error_examples: BTreeMap<String, String>,

@@ -1,7 +1,7 @@
 //! Two tests of the order of single observations.
 //!
-//! *Long fork*: two counters on two datanodes are counted up independently, through different coordinators. Whoever reads both in
-//! one snapshot gets a pair; of any two such pairs one must be the older in both counters. If one reader saw the first
+//! *Long fork*: two counters on two datanodes are counted up independently, through different coordinators. A session that reads
+//! both in one snapshot gets a pair; of any two such pairs one must be the older in both counters. If one reader saw the first
 //! counter's step without the second's and another one the opposite, no order of commits explains both.
 //!
 //! *Monotonic reads*: one transaction sets both counters to the same new number. A session that reads one after the other

@@ -38,7 +38,7 @@ pub struct Options {
     pub seed: u64,
     /// Run in each session first.
     pub setup: String,
-    /// Of all transactions; else statements alone, and blocks of READ COMMITTED and REPEATABLE READ.
+    /// Level of all transactions; else statements alone, and blocks of READ COMMITTED and REPEATABLE READ.
     pub level: Option<Level>,
 }
 

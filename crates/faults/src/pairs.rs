@@ -12,7 +12,7 @@ use crate::processes::failure;
 use crate::session::{Outcome, Session};
 use crate::{aftermath, tables};
 
-/// A coordinator that does not come back within this is reported by whoever waits for it.
+/// A coordinator that does not come back within this is reported by the task that waits for it.
 const CONNECT_MAX: Duration = Duration::from_secs(2);
 
 /// Ways to write a pair, and those in which the client leaves, or commits in two phases of its own.

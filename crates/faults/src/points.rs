@@ -63,7 +63,7 @@ pub struct Point {
     pub name: String,
     /// Processes that may come to it, the likeliest first, judged by its file. A wrong guess only costs time.
     pub kinds: [Kind; 2],
-    /// Nobody comes there but when rows move between datanodes.
+    /// The point is only reached when rows move between datanodes.
     pub needs_moves: bool,
 }
 
@@ -85,7 +85,7 @@ pub fn from_source() -> Result<Vec<Point>> {
         if file.ends_with("growth/lost.rs") || file.ends_with("commands/rename_database.rs") {
             continue;
         }
-        // Of commands, not of programs that run on; loxo's own tests kill them there.
+        // Points of commands, not of programs that run on; loxo's own tests kill them there.
         if file.ends_with("join/mod.rs") || file.ends_with("membership/mod.rs") {
             continue;
         }
@@ -189,7 +189,7 @@ impl<'a> Runner<'a> {
         })
     }
 
-    /// One round. Who comes to the point, and whether more than once, is found out by the first.
+    /// One round. Which process comes to the point, and whether more than once, is found out by the first.
     ///
     /// # Errors
     /// Whatever is not as it must be, but for half pairs that were seen: those are in the [`Round`].
@@ -229,7 +229,7 @@ impl<'a> Runner<'a> {
             with_moves(cluster, at.needs_moves, || {
                 let reached = strike(cluster, &armed, at, fault, &go, rng, patience);
                 if at.needs_moves {
-                    // Whoever comes to the point too late for this round is not to stay there: the moves go on to their end.
+                    // A process that comes to the point too late for this round is not to stay there: the moves go on to their end.
                     let _ = fs::write(&go, "");
                 }
                 std::thread::sleep(AFTERMATH);

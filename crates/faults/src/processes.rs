@@ -60,7 +60,7 @@ pub fn find(cluster: &Cluster, name: &str) -> Result<Process> {
 }
 
 /// SIGSTOP, of a datanode to its backends too: it goes on living, but does and says nothing until [`thaw`]. Like a virtual machine that
-/// is paused, or a host behind a broken cable. Gives who was stopped.
+/// is paused, or a host behind a broken cable. Gives the stopped process.
 ///
 /// # Errors
 /// When /proc cannot be read.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use pgerror::{PgError, Result, SqlState, field};
 use testkit::wire::{Answer, Client};
 
-/// Longer than any wait that the product allows itself (30 s): whoever is silent for so long hangs.
+/// Longer than any wait that the product allows itself (30 s): a session that is silent for so long hangs.
 pub const SILENCE_MAX: Duration = Duration::from_secs(60);
 /// Between two tries to connect.
 const POLL: Duration = Duration::from_millis(20);

@@ -8,7 +8,7 @@ pub(crate) const LONGER_MAX: Duration = Duration::from_secs(60);
 /// For the time asked for, and then until enough is done.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Until {
-    /// Of the time asked for: faults come until then.
+    /// End of the time asked for: faults come until then.
     pub(crate) end: Instant,
     /// Whatever was done by then.
     pub(crate) latest: Instant,

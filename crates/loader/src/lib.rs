@@ -18,8 +18,8 @@
 //! Invariants:
 //! * Without `batch`, all rows of all files are committed or none: one transaction, or prepared ones under one decision row
 //!   ([`commit`](self)).
-//! * With `batch`, a batch and its row in `loxo_load_progress` are one transaction and the row's key is unique: whoever dies,
-//!   whoever tries again, no row is loaded twice, and none is left out once the load says it is done.
+//! * With `batch`, a batch and its row in `loxo_load_progress` are one transaction and the row's key is unique: whatever dies,
+//!   whatever tries again, no row is loaded twice, and none is left out once the load says it is done.
 //! * A file that is not what it was when its batches were loaded is noticed by their checksums.
 //! * Memory is bounded: `streams × 4` MiB, or `streams + readers + 1` batches of at most [`BATCH_BYTES_MAX`] (with `rejects` a
 //!   batch twice, of 8 MiB if there are none), plus a few MiB a reader and the longest row.

@@ -26,7 +26,7 @@ use crate::server::session::{self, CopyTarget};
 const BYTES_FOR_STREAMS: u64 = 32 * 1024 * 1024;
 /// More streams than these must be asked for.
 const STREAMS_DEFAULT_MAX: usize = 8;
-/// Of one savepoint, without batches.
+/// Bytes of one savepoint, without batches.
 const SAVEPOINT_BYTES: u64 = 8 * 1024 * 1024;
 /// Pieces that wait in the queue, a stream, if each is a block.
 const BLOCKS_WAITING: usize = 3;
@@ -296,7 +296,7 @@ fn go_on(error: PgError) -> PgError {
     }
 }
 
-/// Nobody has said what the input is.
+/// The error where no option has said what the input is.
 fn taken_for_text(error: PgError) -> PgError {
     let is_about_form = [SqlState::BAD_COPY_FILE_FORMAT, SqlState::INVALID_TEXT_REPRESENTATION].contains(&error.code());
     match is_about_form && error.get(field::HINT).is_none() {

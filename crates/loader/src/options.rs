@@ -123,7 +123,7 @@ pub struct LoadOptions {
     pub drop_indexes: bool,
     /// Leave bad rows out and write them here.
     pub rejects: Option<PathBuf>,
-    /// So many bad rows at most.
+    /// Bad rows at most.
     pub reject_limit: u64,
     /// Show progress on stderr?
     pub progress: bool,

@@ -135,7 +135,7 @@ async fn per_node(
     Ok(written)
 }
 
-/// Of the nodes, as of one moment, in a block that holds the table. A busy machine may be too slow for it once or twice.
+/// Snapshots of the nodes, as of one moment, in a block that holds the table. A busy machine may be too slow for it once or twice.
 async fn snapshots(block: &mut Connection, table: &str, nodes: &[Node]) -> Result<Vec<String>> {
     for _ in 1..SNAPSHOT_TRIES {
         match snapshots_once(block, table, nodes).await {

@@ -48,8 +48,8 @@ enum Command {
     Host(commands::deploy::host::Arguments),
 }
 
-/// Of a worker thread: a statement's future polls many others inside each other, in debug builds with large frames, and the tree
-/// of a statement is walked to its full depth (`planner::parse`). What is not used costs address space only.
+/// Stack of a worker thread: a statement's future polls many others inside each other, in debug builds with large frames, and the
+/// tree of a statement is walked to its full depth (`planner::parse`). What is not used costs address space only.
 const STACK_BYTES: usize = 256 << 20;
 
 fn main() -> std::process::ExitCode {

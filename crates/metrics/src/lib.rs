@@ -4,7 +4,7 @@
 //! statement or per batch and never per row. A [`Page`] writes them in Prometheus' text format, [`serve`] answers `/metrics` and
 //! `/health` over HTTP/1.1.
 //!
-//! Invariants: nobody waits for who reads figures; a page tells numbers and names of nodes, nothing of the users' data.
+//! Invariants: nothing waits for a reader of figures; a page tells numbers and names of nodes, nothing of the users' data.
 
 mod page;
 mod server;
@@ -32,7 +32,7 @@ impl Counter {
         self.add(1);
     }
 
-    /// So many more.
+    /// Adds to the count.
     pub fn add(&self, number: u64) {
         self.0.fetch_add(number, Ordering::Relaxed);
     }
@@ -89,7 +89,7 @@ impl ByLabel {
         Self(Mutex::new(BTreeMap::new()))
     }
 
-    /// So many more of it.
+    /// Adds to the count of a label.
     pub fn add(&self, label: &str, number: u64) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let label = if all.len() < LABELS_MAX || all.contains_key(label) { label } else { "other" };

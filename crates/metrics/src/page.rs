@@ -21,7 +21,7 @@ impl Page {
         self.value(name, &[], value);
     }
 
-    /// The same by something.
+    /// Figures that only grow, by the values of one label.
     pub fn counters<'v>(
         &mut self,
         name: &str,
@@ -33,7 +33,7 @@ impl Page {
         values.into_iter().for_each(|(of, value)| self.value(name, &[(label, of)], value));
     }
 
-    /// The same.
+    /// Figures that only grow, by a label whose values are known at run time.
     pub fn by_label(&mut self, name: &str, help: &str, label: &str, values: &ByLabel) {
         let all = values.all();
         self.counters(name, help, label, all.iter().map(|(of, value)| (of.as_str(), *value)));
@@ -44,7 +44,7 @@ impl Page {
         self.gauges(name, help, [(vec![], value)]);
     }
 
-    /// The same by several things: names and what they are.
+    /// Figures that come and go, by several labels: names and what they are.
     pub fn gauges<V: Display>(
         &mut self,
         name: &str,

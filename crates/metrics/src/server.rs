@@ -41,7 +41,7 @@ pub async fn serve(listener: TcpListener, source: Arc<dyn Source>) {
         };
         let source = source.clone();
         tokio::spawn(async move {
-            // Whoever asks and does not listen is nobody's business.
+            // A reader that does not take the answer is no error.
             let _ = tokio::time::timeout(REQUEST_MAX, answer(stream, &*source)).await;
             drop(place);
         });

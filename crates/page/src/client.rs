@@ -14,14 +14,14 @@ use tokio_postgres::config::SslMode;
 use tokio_postgres::{AsyncMessage, Client, Config, Connection, Error, NoTls, SimpleQueryMessage};
 
 const CONNECT_MAX: Duration = Duration::from_secs(10);
-/// So that nothing here keeps the cluster busy.
+/// Limit of each statement, so that nothing here keeps the cluster busy.
 const STATEMENT_MAX: &str = "5s";
 /// Warnings of one statement: one for each datanode that does not answer, at most.
 const NOTICES_MAX: usize = 100;
-/// Of a line, a warning or an error.
+/// Bytes of a line, a warning or an error.
 const TEXT_BYTES_MAX: usize = 4 << 10;
 
-/// Who logs in. It has no `Debug`: the password is in no log.
+/// Name and password of a login. It has no `Debug`: the password is in no log.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Login {
@@ -98,7 +98,7 @@ impl Link {
     }
 }
 
-/// Drives a connection, and keeps what the coordinator remarks. An error reaches whoever uses the connection.
+/// Drives a connection, and keeps what the coordinator remarks. An error reaches the user of the connection.
 async fn hear<S, T>(mut connection: Connection<S, T>, notices: Arc<Mutex<Vec<String>>>)
 where
     S: AsyncRead + AsyncWrite + Unpin,

@@ -9,7 +9,7 @@
 //!
 //! * [`listen`]: how many connections there may be, and for how long.
 //! * [`guard`]: which requests are none of ours, and what browsers must not do with answers.
-//! * [`sessions`]: who is logged in, by cookie and token.
+//! * [`sessions`]: logins, by cookie and token.
 //! * [`client`]: a connection to the coordinator; [`questions`]: what it asks; [`plan`]: EXPLAIN.
 //! * [`routes`]: requests and their answers; [`document`]: the page itself.
 //!

@@ -1,7 +1,7 @@
 //! EXPLAIN of a text, in a transaction that is rolled back.
 //!
 //! Only the planner runs. But it may call functions that the statement names and that are declared IMMUTABLE, with the rights of
-//! whoever asks; so a text of somebody else is put before the user's eyes first, and the transaction is read only.
+//! the user who asks; so a text of somebody else is put before the user's eyes first, and the transaction is read only.
 
 use tokio_postgres::Client;
 
@@ -12,7 +12,7 @@ use crate::sessions::Trouble;
 const BEGINNINGS: [&str; 7] = ["SELECT", "INSERT", "UPDATE", "DELETE", "MERGE", "WITH", "VALUES"];
 /// Lines of a plan that are shown.
 const LINES_MAX: usize = 2000;
-/// Of all of them.
+/// Bytes of all lines together.
 const PLAN_BYTES_MAX: usize = 1 << 20;
 
 /// The plan's lines. A connection whose block cannot be ended is of no use any more.

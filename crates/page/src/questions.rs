@@ -15,7 +15,7 @@ const PROMPT: Duration = Duration::from_secs(3);
 /// No further statement of a question is sent after this time, so that its answer comes before its connection is closed.
 const QUESTION_MAX: Duration = Duration::from_secs(15);
 
-/// The sessions of all coordinators, but the page's own; who has worked longest comes first.
+/// The sessions of all coordinators, but the page's own; the one that has worked longest comes first.
 const SESSIONS: &str = "
 SELECT a.pid, a.datname, a.usename, a.application_name, a.client_addr, a.state, a.wait_event_type, a.wait_event,
     round(extract(epoch FROM clock_timestamp() - a.query_start), 1) AS seconds,
@@ -41,7 +41,7 @@ LEFT JOIN (
 ORDER BY n.node_type DESC, n.oid
 LIMIT 1000";
 
-/// The same while a datanode does not answer.
+/// The nodes while a datanode does not answer.
 const NODES_KNOWN: &str = "
 SELECT n.oid::int8 - 4000000000 AS id, n.node_name, n.node_type, n.node_host, n.node_port, n.nodeis_primary,
     NULL AS backends, NULL AS commits, NULL AS written, NULL AS copying
@@ -98,7 +98,7 @@ pub(crate) enum Question {
     Now,
     /// What changes seldom.
     Map,
-    /// Whose statements the role may see.
+    /// The roles whose statements the role may see.
     Sees,
     /// Cancels a statement, or ends its session.
     Signal { pid: i32, ends: bool },

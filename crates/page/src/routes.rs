@@ -27,7 +27,7 @@ use crate::{Inside, Options, SlowStatement};
 
 const BODY_BYTES_MAX: usize = 8 << 10;
 const TOKEN: &str = "x-loxo-token";
-/// Whoever tries passwords tries few.
+/// Few passwords can be tried at a time.
 const LOGINS_MAX: usize = 4;
 /// A connection, and a statement.
 const LOGIN_MAX: Duration = Duration::from_secs(15);
@@ -39,7 +39,7 @@ struct Server {
     inside: Arc<dyn Inside>,
     sessions: Sessions,
     logins: Arc<Semaphore>,
-    /// Of this port: cookies are a host's.
+    /// Name of the cookie, one for this port: cookies are a host's.
     cookie: String,
 }
 
@@ -123,7 +123,7 @@ async fn login(State(server): Shared, headers: HeaderMap, body: Bytes) -> Answer
     }
     let (user, database) = (login.user.clone(), login.database.clone());
     let encryption = server.inside.encryption().map_err(|error| Failure::new("58000", error.message().to_string()))?;
-    // Whoever hangs up has its place, and waits, nevertheless.
+    // A client that hangs up keeps its place, and its wait, nevertheless.
     let coordinator = server.options.coordinator;
     let task = tokio::spawn(async move {
         let _place = place;

@@ -1,4 +1,4 @@
-//! Who is logged in: a connection to the coordinator for each, found by a cookie, used with a token.
+//! Browsers that are logged in: a connection to the coordinator for each, found by a cookie, used with a token.
 //!
 //! Browsers send a cookie to every port of a host, so another program's page on this host may come to know it. It is worth nothing
 //! without the token, which stands in the answer to the login only, and comes back in a header.
@@ -14,7 +14,7 @@ use tokio::sync::Semaphore;
 use crate::client::{Failure, Link};
 
 pub(crate) const SESSIONS_MAX: usize = 16;
-/// Of these, so that one role does not shut out the others.
+/// Sessions of one role, so that it does not shut out the others.
 pub(crate) const ROLE_SESSIONS_MAX: usize = 4;
 /// Questions of a session that are asked or wait, whether or not a browser still waits for their answers.
 const QUESTIONS_MAX: usize = 4;
@@ -41,7 +41,7 @@ impl From<Failure> for Trouble {
     }
 }
 
-/// Someone who has logged in.
+/// A login.
 pub(crate) struct Session {
     token: String,
     user: String,
@@ -50,7 +50,7 @@ pub(crate) struct Session {
     pub(crate) places: Arc<Semaphore>,
     /// Nothing more is sent for it: it has ended.
     over: AtomicBool,
-    /// A statement is on its way. Whoever comes after it and finds this still set knows that it was given up, maybe within a block.
+    /// A statement is on its way. A question after it that finds this still set knows that it was given up, maybe within a block.
     halfway: AtomicBool,
     begun: Instant,
     used: Mutex<Instant>,

@@ -40,7 +40,7 @@ pub struct Contents {
 pub struct Group {
     #[allow(missing_docs)]
     pub rows: u64,
-    /// Of all groups before it.
+    /// Rows of all groups before it.
     pub rows_before: u64,
     /// On the disk.
     pub bytes: u64,

@@ -47,7 +47,7 @@ impl Unit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Boolean,
-    /// Of 8 to 64 bits; unsigned ones lie in signed integers of the same width.
+    /// An integer of 8 to 64 bits; unsigned ones lie in signed integers of the same width.
     Integer {
         is_signed: bool,
     },
@@ -63,7 +63,7 @@ pub(crate) enum Kind {
         unit: Unit,
         is_utc: bool,
     },
-    /// Nanoseconds of a day and a Julian day: an instant, as those who wrote it (Hive, Impala, Spark) meant it.
+    /// Nanoseconds of a day and a Julian day: an instant, as its writers (Hive, Impala, Spark) meant it.
     Int96,
     /// In an integer, or in bytes with the highest first.
     Decimal {

@@ -44,7 +44,7 @@ impl GivenUp {
 }
 
 impl CancelKey {
-    /// Of a backend.
+    /// The key of a backend.
     pub fn new(host: &str, port: u16, process_id: i32, secret: Bytes, encryption: Encryption) -> Self {
         Self { host: host.to_owned(), port, process_id, secret, encryption, given_up: Arc::default() }
     }
@@ -59,7 +59,7 @@ impl CancelKey {
         matches!(sent, Ok(Ok(())))
     }
 
-    /// Has whoever waits for an answer on the connection wait no longer (08006).
+    /// Ends the wait for an answer on the connection (08006).
     pub fn give_up(&self) {
         self.given_up.is_asked.store(true, Ordering::Release);
         self.given_up.asked.notify_one();

@@ -11,7 +11,7 @@ use crate::frame::{FrameReader, FrameWriter};
 use crate::tls::{self, Encryption, Peer};
 use crate::unix;
 
-/// Of a connection over which nothing has come; see [`notice_dead_host`].
+/// Time between probes of a connection over which nothing has come; see [`notice_dead_host`].
 const PROBE_INTERVAL: Duration = Duration::from_secs(6);
 /// Unanswered ones that break it.
 const PROBES_MAX: u32 = 4;

@@ -33,7 +33,7 @@ pub struct FrameReader {
     ended: bool,
     frame_bytes_max: usize,
     length_max: fn(u8) -> Result<usize>,
-    /// Of a client, whose connection ends at a length that cannot be.
+    /// The peer is a client, whose connection ends at a length that cannot be.
     is_client: bool,
     is_out_of_step: bool,
     /// By [`Self::break_off`].
@@ -203,7 +203,7 @@ impl FrameReader {
         &mut self.buffer
     }
 
-    /// Of the frame whose tag is at `at`; makes room for what is missing of it.
+    /// Extent of the frame whose tag is at `at`; makes room for what is missing of it.
     fn extent(&mut self, at: usize) -> Result<Extent> {
         let length_max = (self.length_max)(self.buffer[at])?.min(self.frame_bytes_max);
         let Some(header) = self.buffer.get(at..at + HEADER_BYTES) else { return Ok(Extent::Part) };
@@ -240,7 +240,7 @@ impl FrameWriter {
         Self { io: Box::new(io), buffer: BytesMut::with_capacity(8 * 1024), sent: 0 }
     }
 
-    /// The same as before if nothing was written meanwhile, neither to the client nor into the buffer.
+    /// Where the writer stands: unchanged if nothing was written meanwhile, neither to the client nor into the buffer.
     pub fn position(&self) -> u64 {
         self.sent + self.buffer.len() as u64
     }

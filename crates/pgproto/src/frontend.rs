@@ -304,7 +304,7 @@ pub fn decode_bind(body: Bytes) -> Result<Bind> {
 pub struct FunctionCall {
     /// The function's object id.
     pub function: u32,
-    /// Of the arguments: none (all text), one for all, or one each.
+    /// Formats of the arguments: none (all text), one for all, or one each.
     pub formats: Vec<i16>,
     pub arguments: Vec<Option<Bytes>>,
     pub result_format: i16,

@@ -1,4 +1,4 @@
-//! Who may connect from where, and how he proves who he is: the rules of `pg_hba.conf` and the maps of `pg_ident.conf`.
+//! Which clients may connect from where, and how they authenticate: the rules of `pg_hba.conf` and the maps of `pg_ident.conf`.
 //!
 //! The first rule that fits a connection decides; one that no rule fits is refused. The messages are PostgreSQL's.
 //!
@@ -61,7 +61,7 @@ enum Origin {
     Network { address: IpAddr, bits: u32 },
 }
 
-/// How a client proves who he is.
+/// How a client authenticates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Method {
     /// Not at all.
@@ -75,7 +75,7 @@ pub enum Method {
     },
 }
 
-/// A line of a map: who shows a certificate with this common name may be this user.
+/// A line of a map: a client whose certificate has this common name may be this user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Mapping {
@@ -125,7 +125,7 @@ impl Rules {
         self.rules.iter().any(|rule| matches!(rule.method, Some(Method::Certificate { .. })))
     }
 
-    /// How the client has to prove who he is; 28000 if nothing lets him in. `roles`: all that he is a member of, if that matters.
+    /// How the client has to authenticate; 28000 if nothing lets him in. `roles`: all that he is a member of, if that matters.
     pub fn judge(&self, attempt: &Attempt<'_>, roles: &HashSet<String>) -> Result<&Method> {
         let found = self.rules.iter().find(|rule| rule.fits(attempt, roles));
         let beginning = match found.map(|rule| &rule.method) {
@@ -140,7 +140,7 @@ impl Rules {
             .hint("The rules are [[hba]] of the cluster's configuration."))
     }
 
-    /// May whoever has a certificate with this common name be the user?
+    /// May a client whose certificate has this common name be the user?
     pub fn is_user(&self, certificate: &str, user: &str, map: Option<&str>) -> bool {
         let leads = |known: &Mapping| known.certificate == certificate && known.user == user;
         match map {

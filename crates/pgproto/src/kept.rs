@@ -36,7 +36,7 @@ impl Kept {
     /// One that is read like this, now and when it turns out to be wrong.
     ///
     /// # Errors
-    /// Of the reading.
+    /// Those of the reading.
     pub fn new(read: impl Fn() -> Result<String> + Send + Sync + 'static) -> Result<Self> {
         let known = Known { present: read()?, is_accepted: false, former: None, refused_at: HashSet::new() };
         Ok(Self { read: Box::new(read), known: Mutex::new(known) })
@@ -45,7 +45,7 @@ impl Kept {
     /// Takes what the file has now, for connections to come.
     ///
     /// # Errors
-    /// Of the reading; what was known stays.
+    /// Those of the reading; what was known stays.
     pub fn reload(&self) -> Result<()> {
         let found = (self.read)()?;
         self.known().is_read(found);

@@ -10,7 +10,7 @@
 //! * [`backend`]: messages a server sends (builders) and their decoding on the client side.
 //! * [`connection`]: a connection to a datanode as a state machine that owns its socket; no task of its own.
 //! * [`tls`]: what a server must show before anything is said to it, as `sslmode` has it; TLS among our own processes.
-//! * [`hba`]: which rule is for a client, and how he must prove who he is.
+//! * [`hba`]: which rule is for a client, and how it must authenticate.
 //! * [`kept`]: the password of a process, which may be changed while it runs.
 //! * [`scram`]: SCRAM-SHA-256, both ends, so that a session can log in to a datanode with what the client proved.
 //!

@@ -1,7 +1,7 @@
 //! SCRAM-SHA-256 (RFC 5802, RFC 7677), both ends, also with channel binding to the server's certificate (RFC 5929).
 //!
 //! The server end works from the verifier that PostgreSQL keeps in `pg_authid.rolpassword`
-//! (`SCRAM-SHA-256$iterations:salt$StoredKey:ServerKey`). A client's proof reveals its ClientKey to whoever holds the
+//! (`SCRAM-SHA-256$iterations:salt$StoredKey:ServerKey`). A client's proof reveals its ClientKey to a holder of the
 //! verifier; with ClientKey and ServerKey the client end can then log in to any server that has the same verifier, so a
 //! coordinator needs no password of its users (the idea of postgres_fdw's `use_scram_passthrough`).
 
@@ -226,8 +226,8 @@ impl Verifier {
         format!("{MECHANISM}${ITERATIONS}:{salt}${stored}:{server}")
     }
 
-    /// A verifier nobody can satisfy, for unknown users: the exchange then fails at its end like a wrong password. Whoever could
-    /// compute the salt would know that there is no such user.
+    /// A verifier nobody can satisfy, for unknown users: the exchange then fails at its end like a wrong password. An attacker who
+    /// could compute the salt would know that there is no such user.
     pub fn mock(salt: Vec<u8>) -> Self {
         let mut never = [0; 32];
         rand::rng().fill_bytes(&mut never);
@@ -240,8 +240,8 @@ impl Verifier {
 pub struct ChannelBinding(Vec<u8>);
 
 impl ChannelBinding {
-    /// Of a certificate (DER), by the hash function of its signature; MD5 and SHA-1 count as SHA-256. `None` for signatures of which
-    /// nothing is agreed on.
+    /// From a certificate (DER), by the hash function of its signature; MD5 and SHA-1 count as SHA-256. `None` for signatures of
+    /// which nothing is agreed on.
     pub fn of_certificate(der: &[u8]) -> Option<Self> {
         const RSA: [u8; 8] = [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01];
         const ECDSA: [u8; 7] = [0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03];

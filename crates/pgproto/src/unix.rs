@@ -1,6 +1,6 @@
 //! A Unix socket that is watched only for what is waited for.
 //!
-//! Each time the peer takes something out of a Unix socket, the kernel tells everybody who has asked for room in it, even if
+//! Each time the peer takes something out of a Unix socket, the kernel tells every process that has asked for room in it, even if
 //! there was room all along (TCP does not). A stream of tokio's has always asked: with short statements a datanode's reading each
 //! of them woke this process once more, for nothing, which is as much work as to pass an answer on. So here the reading half asks
 //! for bytes only, and the writing half for room only while there is none.

@@ -75,7 +75,7 @@ pub fn common_name(certificate: &[u8]) -> Option<String> {
     }
 }
 
-/// Whose a certificate is, in PostgreSQL's words (`X509_NAME_to_cstring`), as far as `pg_stat_ssl` has place for them.
+/// The owner of a certificate, in PostgreSQL's words (`X509_NAME_to_cstring`), as far as `pg_stat_ssl` has place for them.
 #[allow(missing_docs)]
 pub struct Names {
     pub subject: String,
@@ -85,7 +85,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// Of a certificate that is understood.
+    /// Reads a certificate; `None` if it is not understood.
     pub fn of(certificate: &[u8]) -> Option<Self> {
         let fields = fields(certificate)?;
         // serialNumber, signature, issuer, validity, subject.

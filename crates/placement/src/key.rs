@@ -96,7 +96,7 @@ impl KeyType {
     }
 
     /// SQL that computes this hash on PostgreSQL 15 to 18: `value` and `seed` (a `bigint`) are SQL expressions.
-    /// Of a value that is not NULL; [`sql_bucket`] takes care of NULLs and of several columns.
+    /// `value` is not NULL; [`sql_bucket`] takes care of NULLs and of several columns.
     ///
     /// Where the `…extended` function has a name only since 18, `hash_record_extended` finds it: the hash of a
     /// one-column record is the hash of the column. `money` has no hash function; it hashes as its `bigint` of cents.

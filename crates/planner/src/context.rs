@@ -81,7 +81,7 @@ impl Named {
 }
 
 impl<'a> Context<'a> {
-    /// Of a whole statement.
+    /// The context of a whole statement.
     pub fn new(
         planner: &'a dyn Planner,
         catalog: &'a Catalog,
@@ -221,7 +221,7 @@ impl<'a> Context<'a> {
     /// May the statement use a user's operator of this name, also where none is written (`USING`)?
     pub fn may_use_user_operator(&self, name: &str) -> bool {
         let look_alikes = self.catalog.look_alikes();
-        // Of temporary views nobody knows what they read.
+        // Nobody knows what temporary views read.
         let in_views = |uses: &Uses| {
             self.session.temp_views.iter().any(|view| uses.relations.contains(&view.oid))
                 || uses.relations.iter().any(|view| look_alikes.views.contains(view))

@@ -22,7 +22,7 @@ use crate::{ddl, first_copy};
 pub struct Expanded {
     /// Those that the statement itself reads: the user needs the right to.
     pub read: Vec<(String, Oid)>,
-    /// Who owns them.
+    /// Owners of the views.
     pub owners: Vec<String>,
     /// There are views under them, on which their owners need rights.
     pub nested: bool,

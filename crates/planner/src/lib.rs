@@ -10,7 +10,7 @@
 //!                                ├─ with/    WITH items that change rows
 //!                                └─ ddl/     distribution of new tables, what DDL does to the catalog
 //! text ── (executor: PostgreSQL's analysis) ──> the same statement with every name, cast and column written out
-//! text ── references ──> names that may be variables, for who runs a function's body statement by statement
+//! text ── references ──> names that may be variables, for running a function's body statement by statement
 //! text ── leavings ──> what the backends may hold afterwards
 //! text ── template ──> the same plan as that of an earlier statement that differs in its constants only
 //! ```

@@ -2,8 +2,8 @@
 //!
 //! A view is bound to functions, operators and types when it is made, a statement when PostgreSQL analyses it; the text that
 //! is printed of either names them again. PostgreSQL leaves out the schema of what it finds in `pg_catalog` at the time of
-//! printing. Read under another search path, `count(name)` may mean an aggregate `count(text)` of anybody who may create one
-//! there: it comes before PostgreSQL's `count("any")`, and would run with the rights of whoever reads the view. So where there
+//! printing. Read under another search path, `count(name)` may mean an aggregate `count(text)` of any role that may create one
+//! there: it comes before PostgreSQL's `count("any")`, and would run with the rights of the view's reader. So where there
 //! is an object of the same name, whatever its schema, the text gets `pg_catalog` in front of the name.
 //!
 //! `NULLIF`, `IS DISTINCT FROM`, `USING` and simple `CASE` cannot be written so: their operator is PostgreSQL's own wherever that
@@ -28,7 +28,7 @@ impl Qualifier<'_> {
         self.written(sql).unwrap_or_else(|| sql.to_owned())
     }
 
-    /// The same for an expression.
+    /// A printed expression; as it is if it cannot be read.
     pub fn expression(&self, sql: &str) -> String {
         let written = self.written(&format!("SELECT {sql}"));
         match written.as_deref().and_then(|written| written.strip_prefix("SELECT ")) {
@@ -39,7 +39,7 @@ impl Qualifier<'_> {
         }
     }
 
-    /// The same for a type.
+    /// A printed type; as it is if it cannot be read.
     pub fn type_name(&self, sql: &str) -> String {
         let written = self.expression(&format!("NULL::{sql}"));
         written.strip_prefix("NULL::").unwrap_or(sql).to_owned()

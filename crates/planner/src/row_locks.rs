@@ -1,6 +1,6 @@
 //! Replicated tables whose rows a query locks, to change them perhaps: FOR UPDATE and FOR NO KEY UPDATE.
 //!
-//! Who changes such a table locks it on its first copy before any row. Row locks that came before would be in the wrong order: one
+//! A change of such a table locks it on its first copy before any row. Row locks that came before would be in the wrong order: one
 //! transaction has the row and waits for the table, another has the table and waits for the row. With NOWAIT and SKIP LOCKED nobody
 //! may be waited for, and FOR SHARE and FOR KEY SHARE, which several may have, are not taken for a change.
 

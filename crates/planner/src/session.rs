@@ -60,7 +60,7 @@ pub struct SessionFacts<'a> {
     pub exchanges: Exchanges<'a>,
     /// What the home node expects of some fragments, by their text; see [`ExchangePlan::estimates_wanted`](crate::ExchangePlan).
     pub estimates: Option<&'a HashMap<String, Expected>>,
-    /// So many rows are brought to one node rather than exchanged.
+    /// Number of rows up to which they are brought to one node rather than exchanged.
     pub few_rows: f64,
     /// Whether the plan is still wanted.
     pub stop: Stop,
@@ -78,7 +78,7 @@ pub const BY_ESTIMATE: u8 = 2;
 pub struct Stop(Arc<AtomicBool>);
 
 impl Stop {
-    /// One that whoever has the flag can raise.
+    /// A stop that any holder of the flag can raise.
     pub fn by(flag: Arc<AtomicBool>) -> Self {
         Self(flag)
     }

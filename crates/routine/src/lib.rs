@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Control flow, variables and error handling are worked out here. Every expression is a SELECT, every statement of SQL a
-//! statement of the session's own, with the variables as parameters: who carries them out stands behind [`Host`].
+//! statement of the session's own, with the variables as parameters: they are carried out behind [`Host`].
 //!
 //! A name in a statement is a variable unless PostgreSQL takes it for a column. So the home node is asked to describe
 //! the statement as it is written; a name that it does not know is a variable, and the rest are columns. Where all names of

@@ -13,7 +13,7 @@ pub struct Type {
     pub name: String,
     /// Columns of a row type.
     pub fields: Option<Vec<(String, Type)>>,
-    /// Of a domain: what it is over.
+    /// What a domain is over.
     pub over: Option<Box<Type>>,
 }
 
@@ -81,9 +81,9 @@ pub(crate) struct Variable {
     pub name: String,
     pub holds: Holds,
     pub value: Option<Bytes>,
-    /// Of a row or record; `None`: not assigned yet.
+    /// Cells of a row or record; `None`: not assigned yet.
     pub cells: Option<Vec<Cell>>,
-    /// Of a trigger's row: what `tableoid` is.
+    /// `tableoid` of a trigger's row.
     pub tableoid: Option<Cell>,
     /// The row as a whole is NULL, which is not a row of NULLs.
     pub is_null: bool,

@@ -24,7 +24,7 @@ pub trait Ask: Walk {
         self.try_any(|node| Ok(holds(node)))
     }
 
-    /// The same if that is not always to be told.
+    /// Is there such a node? The answer may be an error.
     fn try_any<'a>(&'a self, mut holds: impl FnMut(Ref<'a>) -> Result<bool>) -> Result<bool> {
         let mut found = false;
         self.walk(&mut |node| {

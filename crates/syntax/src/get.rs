@@ -7,17 +7,17 @@ use pg_query::{Node, NodeEnum};
 pub trait Syntax: Sized {
     /// The node, if it is of this type.
     fn of(node: &NodeEnum) -> Option<&Self>;
-    /// The same, to be changed.
+    /// The node to be changed, if it is of this type.
     fn of_mut(node: &mut NodeEnum) -> Option<&mut Self>;
     /// The tree that it is.
     fn into_tree(self) -> NodeEnum;
 
-    /// The same as a part of another tree.
+    /// This node as a part of another tree.
     fn into_node(self) -> Node {
         Node { node: Some(self.into_tree()) }
     }
 
-    /// The same as such parts are held.
+    /// This node boxed, as trees hold such parts.
     fn into_box(self) -> Option<Box<Node>> {
         Some(Box::new(self.into_node()))
     }
@@ -27,7 +27,7 @@ pub trait Syntax: Sized {
 pub trait Get {
     /// The node, if it is of this type.
     fn get<T: Syntax>(&self) -> Option<&T>;
-    /// The same, to be changed.
+    /// The node to be changed, if it is of this type.
     fn get_mut<T: Syntax>(&mut self) -> Option<&mut T>;
 }
 

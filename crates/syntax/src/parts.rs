@@ -167,7 +167,7 @@ pub fn only_call(item: &RangeFunction) -> Option<&FuncCall> {
     }
 }
 
-/// The same if the item is nothing but the call.
+/// The only function of an item of FROM that is nothing but the call.
 pub fn bare_call(item: &RangeFunction) -> Option<&FuncCall> {
     only_call(item).filter(|_| !item.ordinality && !item.is_rowsfrom && item.coldeflist.is_empty())
 }

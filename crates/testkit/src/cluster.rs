@@ -14,7 +14,7 @@ pub fn self_test() -> bool {
     std::env::var_os("LOXO_E2E_SELFTEST").is_some_and(|value| value == "1")
 }
 
-/// So many datanodes may be added without meeting others' ports.
+/// Datanodes that may be added without meeting others' ports.
 const DATANODES_MORE: u16 = 2;
 
 /// A running cluster; taken down and removed when dropped or when this process dies.
@@ -112,7 +112,7 @@ impl Cluster {
         if self.is_distributed() { run(&mut self.loxo_command(arguments)) } else { Ok(String::new()) }
     }
 
-    /// Another `loxo` command on this cluster for who runs it himself; a stock server has no such commands.
+    /// Another `loxo` command on this cluster, to be run by the caller; a stock server has no such commands.
     pub fn loxo_command(&self, arguments: &[&str]) -> Command {
         let Backing::Loxo { loxo, .. } = &self.backing else { return Command::new("false") };
         let mut command = Command::new(loxo);

@@ -1,13 +1,13 @@
 //! How a crate is built inside, read off its own text: a folder uses none above it, circles of files are few and small, files and
 //! folders are short.
 //!
-//! Paths that begin with `crate::`, `super::` or `self::` are looked at. A method is called without being named, so this sees who
-//! knows of whom, not who calls whom.
+//! Paths that begin with `crate::`, `super::` or `self::` are looked at. A method is called without being named, so this sees what
+//! knows of what, not what calls what.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// So many files may use each other in a circle.
+/// Files that may use each other in a circle.
 const CIRCLE_MAX: usize = 3;
 const LINES_MAX: usize = 600;
 const FILES_MAX: usize = 15;

@@ -54,7 +54,7 @@ pub struct Participant<'a> {
 /// What a commit needs beside its participants.
 #[derive(Clone, Copy)]
 pub struct CommitTools<'a> {
-    /// Of this coordinator.
+    /// Ids of this coordinator's transactions.
     pub ids: &'a GidSource,
     /// The datanodes, in the transaction's database, for asking again on a new connection when one breaks.
     pub nodes: &'a Datanodes,
@@ -132,7 +132,7 @@ pub(crate) fn unfit(participant: &Participant<'_>) -> Option<PgError> {
 
 type Cast<'p, 'c> = (Option<&'p mut Participant<'c>>, Vec<&'p mut Participant<'c>>, Vec<&'p mut Participant<'c>>);
 
-/// Who decides, who is prepared, who only ends a snapshot.
+/// The participant that decides, those that are prepared, those that only end a snapshot.
 fn cast<'p, 'c>(participants: &'p mut [Participant<'c>], commit_point: usize) -> Cast<'p, 'c> {
     let decides = match participants.get(commit_point) {
         Some(p) if p.wrote => Some(commit_point),

@@ -13,19 +13,21 @@
 //! answer comes in), `prepared-all`, `gate-entered` (it has its pass; also with one writer), `decided` (the commit point has
 //! committed), `before-commit-prepared` and `after-commit-prepared` (once per participant), `done`.
 //!
-//! Of a user's PREPARE TRANSACTION: `user-registered` (the row is inserted), `user-prepared` (once per participant),
-//! `user-prepared-all`, `user-kept` (the row is committed). Of COMMIT and ROLLBACK PREPARED: `finish-deciding` (the row is changed,
+//! A user's PREPARE TRANSACTION: `user-registered` (the row is inserted), `user-prepared` (once per participant),
+//! `user-prepared-all`, `user-kept` (the row is committed). COMMIT and ROLLBACK PREPARED: `finish-deciding` (the row is changed,
 //! not committed), `finish-decided`, `finish-mark` (once per node, before its mark), `finish-marked`, `finish-one` and
 //! `finished-one` (once per node), `finish-done` (the row is still there).
 //!
-//! Of a global snapshot: `gate-drained` (a coordinator's gate is shut and empty, the gtm does not know yet), `closed-sent`, and in the gtm
-//! `snapshot-granted` (about to be sent) and `before-open`. Of a fence, in the gtm: `fence-drawn` (all nodes are locked, the primary datanode has
-//! the new generation), `fence-bumped` (all have it, nobody knows yet), `fence-recovered` (recovery has seen all nodes, the hub does
-//! not know yet). Of a gtm that stands by: `members-known` (it has learned which datanodes there are, and looks at none yet).
+//! A global snapshot: `gate-drained` (a coordinator's gate is shut and empty, the gtm does not know yet), `closed-sent`, and in the
+//! gtm `snapshot-granted` (about to be sent) and `before-open`. A fence, in the gtm: `fence-drawn` (all nodes are locked, the
+//! primary datanode has the new generation), `fence-bumped` (all have it, nobody knows yet), `fence-recovered` (recovery has seen
+//! all nodes, the hub does not know yet). Of a gtm that stands by: `members-known` (it has learned which datanodes there are, and
+//! looks at none yet).
 //!
-//! Of DROP NODE … LOST: `lost-noted` (the gtm may go on without it, nothing else has changed), `lost-changed` (all has changed, nothing is
-//! committed). Of ALTER DATABASE … RENAME TO: `rename-left` (nobody uses the database any more), `rename-noted` (the journal has both names),
-//! `renamed-on-one` (once per node), `rename-done` (the journal has the new one). Of commands: `node-joins-another-database` (`loxo node add`, once per database beside the first, before it) and
+//! DROP NODE … LOST: `lost-noted` (the gtm may go on without it, nothing else has changed), `lost-changed` (all has changed,
+//! nothing is committed). ALTER DATABASE … RENAME TO: `rename-left` (nobody uses the database any more), `rename-noted` (the
+//! journal has both names), `renamed-on-one` (once per node), `rename-done` (the journal has the new one). Of commands:
+//! `node-joins-another-database` (`loxo node add`, once per database beside the first, before it) and
 //! `node-leaves-the-next-database` (`loxo node remove`, once per database, after DROP NODE there).
 
 /// Marks a control point; see the module's page. To be used in `async` code.

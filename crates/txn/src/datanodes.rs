@@ -14,7 +14,7 @@ pub struct Database {
 }
 
 impl Database {
-    /// That of this name and id.
+    /// The database of this name and id.
     pub fn new(name: impl Into<String>, id: impl Into<String>) -> Self {
         Self { name: name.into(), id: id.into() }
     }
@@ -35,7 +35,7 @@ impl Datanodes {
         self.0.iter().map(|(id, options)| (*id, options))
     }
 
-    /// The same servers, in another database.
+    /// These servers, in another database.
     #[must_use]
     pub fn in_database(&self, database: &str) -> Self {
         let there = |options: &ConnectOptions| ConnectOptions { database: database.to_owned(), ..options.clone() };

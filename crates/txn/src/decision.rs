@@ -7,7 +7,7 @@
 //! Why the row, when `pg_xact_status(xid)` reads the commit log itself? Because a transaction id may be given out
 //! **twice**. PostgreSQL does not log the handing out of an id; after a crash it goes on behind the highest id in the WAL
 //! that reached the disk (`PerformWalRecovery`, `AdvanceNextFullTransactionIdPastXid`). A commit point that crashes
-//! after the others are prepared, but before any WAL of its own was flushed, loses its id to whoever comes next, be
+//! after the others are prepared, but before any WAL of its own was flushed, loses its id to the next transaction, be
 //! it autovacuum; that one commits, and `pg_xact_status` says `committed` of a transaction that never was. (A test
 //! in `tests/recovery.rs` makes it happen.) So the id only tells whether the commit point is *still running*.
 //!

@@ -19,12 +19,12 @@
 //! A drain waits [`DRAIN_MAX`] at most. A commit over several nodes that is still inside then, or that is dropped in its visible
 //! phase, or gave up on a node, is *reported*: the gtm learns which nodes hold its prepared part, on the same ordered
 //! channel and before it learns that the gate is shut; these nodes cannot be in a global snapshot until recovery has seen them without it.
-//! A commit on one node needs no report: it is visible at once or not yet, was asked for before the global snapshot, and whoever acts
-//! on its answer waits at the gate. (Two of them that are this slow may show one here and the other there to two global snapshots of one
-//! barrier, before either is acknowledged. That is a known limit.)
+//! A commit on one node needs no report: it is visible at once or not yet, was asked for before the global snapshot, and a client
+//! that acts on its answer waits at the gate. (Two of them that are this slow may show one here and the other there to two global
+//! snapshots of one barrier, before either is acknowledged. That is a known limit.)
 //!
 //! # Invariants
-//! * Whoever queues when the gate opens is let in, even if it is shut again at once: global snapshots do not starve commits.
+//! * A commit that queues when the gate opens is let in, even if it is shut again at once: global snapshots do not starve commits.
 //! * A report is queued before its pass leaves, so it is ahead of the Closed that waited for the pass.
 
 use std::collections::{HashMap, VecDeque};
@@ -212,7 +212,7 @@ impl Core {
         state.inside.extend(queue.iter().map(|(_, pass)| (pass.id, None)));
         drop(state);
         for (admit, pass) in queue {
-            // Who has gone meanwhile gives its pass back by this.
+            // If the receiver is gone, dropping the pass gives it back.
             let _ = admit.send(pass);
         }
     }
@@ -260,7 +260,7 @@ mod tests {
         assert!(late.as_mut().now_or_never().is_none());
         drop(pass);
         assert_eq!(drained.await, []);
-        // Shut again at once: who has queued is in all the same, and the second barrier waits for it.
+        // Shut again at once: commits that have queued are in all the same, and the second barrier waits for it.
         gate.core.open(seal, None);
         let second = gate.core.shut();
         assert!(gate.core.drained().now_or_never().is_none());

@@ -24,7 +24,7 @@ pub enum Kind {
 }
 
 /// Name under which the writers of a transaction but one are prepared. It says which node is the commit point and which
-/// local transaction there decides, so whoever finds a prepared transaction knows whom to ask.
+/// local transaction there decides, so the finder of a prepared transaction knows which node to ask.
 ///
 /// Text form: `loxo_<version>_<commit point's node>_<its xid>_<coordinator, hexadecimal>_<counter>`; those of users begin
 /// with `loxo_user_<version>_`.

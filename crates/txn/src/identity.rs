@@ -16,7 +16,7 @@
 //! A process takes the cluster's id from its configuration; without that, from the servers themselves: [`Roster::survey`]
 //! asks all of them before anything else is done, and they must agree.
 //!
-//! No operator is used, since the search path of whoever connects may have others; no right is needed but to read the two relations.
+//! No operator is used, since the connecting user's search path may have others; no right is needed but to read the two relations.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
@@ -101,7 +101,7 @@ impl std::fmt::Debug for Roster {
 }
 
 impl Roster {
-    /// Of the cluster of this id, if that is known, whose first database this is.
+    /// Identities in the cluster of this id, if that is known, whose first database this is.
     pub fn new(cluster: Option<String>, database: impl Into<String>) -> Arc<Self> {
         let servers = Servers { cluster, ..Servers::default() };
         let first = database.into();
@@ -128,7 +128,7 @@ impl Roster {
         self.databases().entry(database.to_owned()).or_default().gtm = Some(gtm);
     }
 
-    /// The same for servers that fences have gone on without.
+    /// These identities for servers that fences have gone on without.
     #[must_use]
     pub fn regardless_of_generation(&self) -> Arc<Self> {
         let mut databases = self.databases().clone();

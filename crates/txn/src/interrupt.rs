@@ -1,4 +1,4 @@
-//! How whoever waits in a coordinator is told to stop: a cancel request, a timeout, a client that has gone.
+//! How a wait in a coordinator is told to stop: a cancel request, a timeout, a client that has gone.
 //!
 //! What is under way on a datanode is cancelled there; what waits here, for the gate, a global snapshot, the gtm or a connection, waits in
 //! [`Interrupt::or`].
@@ -20,7 +20,7 @@ pub struct Interrupt {
 }
 
 impl Interrupt {
-    /// Nobody has asked to stop yet.
+    /// An interrupt that is not raised yet.
     pub fn new() -> Self {
         Self { is_raised: Arc::default(), reason: Mutex::new(None), raised: Notify::new() }
     }

@@ -74,7 +74,7 @@ impl Members {
         self.configured.primary()
     }
 
-    /// Whose `loxo.node` counts.
+    /// The database whose `loxo.node` counts.
     pub fn database(&self) -> &str {
         self.primary().map_or("", |primary| &primary.database)
     }
@@ -92,7 +92,7 @@ impl Members {
         let asked = self.configured.iter().map(|datanode| timeout(ANSWER_MAX, ask(datanode)));
         let found: Vec<Datanodes> = join_all(asked).await.into_iter().flatten().flatten().collect();
         let times = |one: &&Datanodes| found.iter().filter(|other| other.are(one)).count();
-        // Of equal ones the last is taken.
+        // The last of equal ones is taken.
         found.iter().rev().max_by_key(times).unwrap_or(&self.configured).clone()
     }
 

@@ -17,7 +17,7 @@
 //!
 //! PREPARE TRANSACTION is thus a commit whose commit point is the registry: the gid names the registry's transaction, and the
 //! argument of [`crate::recovery`] holds word for word, with "is kept" for "is committed". Likewise the row's state is the
-//! decision how it ends, and whoever reads it there may carry it out.
+//! decision how it ends, and any reader of it may carry it out.
 //!
 //! Why the marks? A session that has seen the transaction on one node must not be shown another one where it is still
 //! prepared, so it waits there until it is gone ([`mod@crate::commit`]'s callers do). It must not wait for those that users
@@ -50,7 +50,7 @@ pub struct Registration {
     pub name: String,
     /// The role that prepared it.
     pub owner: String,
-    /// Of the tables.
+    /// Database of the tables.
     pub database: String,
 }
 
@@ -231,7 +231,7 @@ fn missing(name: &str) -> PgError {
 /// Ends a prepared transaction on all its nodes. `participants` are superuser's connections to all of them, outside a
 /// transaction, in the transaction's database. Gives the nodes that could not be told within 30 s; recovery does it.
 ///
-/// A commit passes the gate from its decision on, since whoever sees the decision may carry it out.
+/// A commit passes the gate from its decision on, since any reader of the decision may carry it out.
 ///
 /// Errors: 42704 if somebody else was faster; 57P03 if this coordinator was fenced out (nothing is changed); 40003 if the
 /// registry's answer was lost: recovery does what was decided.

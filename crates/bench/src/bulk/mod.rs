@@ -28,7 +28,7 @@ use crate::tools::waits::{Class, Watch};
 const TABLE: &str = "bench_bulk";
 /// A round takes about so many seconds a scale factor.
 const STEP_SECONDS: f64 = 5.0;
-/// Of which the width of a row on the wire is taken.
+/// Rows from which the width of a row on the wire is taken.
 const ROWS_MEASURED: u64 = 10_000;
 
 /// What to measure.
@@ -75,7 +75,7 @@ impl BulkOptions {
         Self { datanodes: vec![1, 2, 4, 8], coordinators: vec![1, 2], logged: false, ..Self::bulk() }
     }
 
-    /// The same in less than three minutes.
+    /// This experiment, shortened to less than three minutes.
     pub fn quick(self) -> Self {
         let datanodes = self.datanodes.into_iter().filter(|datanodes| *datanodes <= 4).collect();
         Self { scale_factor: 0.2, streams: 8, datanodes, ..self }
@@ -363,14 +363,14 @@ impl Bench {
         }
     }
 
-    /// Of all datanodes, since they were made.
+    /// Bytes of WAL that all datanodes have written since they were made.
     async fn wal_bytes(&self) -> Result<f64> {
         let position = "SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')";
         let positions = try_join_all(self.datanodes.iter().map(|datanode| sql::number(datanode, position)));
         Ok(positions.await?.iter().sum::<u64>() as f64)
     }
 
-    /// Of a row as datanodes get it, in COPY's binary format.
+    /// Bytes of a row as datanodes get it, in COPY's binary format.
     async fn wire_bytes_a_row(&self) -> Result<f64> {
         use futures_util::StreamExt;
         let copy = format!("COPY (SELECT * FROM {TABLE} LIMIT {ROWS_MEASURED}) TO STDOUT (FORMAT binary)");

@@ -9,7 +9,7 @@ struct Published {
     source: &'static str,
 }
 
-/// Of an EC2 i2.xlarge, which ran one datanode each.
+/// vCPUs of an EC2 i2.xlarge, which ran one datanode each.
 const VCPUS_A_DATANODE: f64 = 4.0;
 
 const FIRST: &str = "2ndquadrant.com, Load data in Postgres-XL at over 9M rows/sec (2016)";
@@ -64,7 +64,7 @@ pub(super) fn table(ours: &[(String, f64)], cores: usize) -> Table {
     table
 }
 
-/// Of the largest cluster.
+/// The figure of the largest published cluster.
 pub(super) fn rows_per_second_and_vcpu() -> f64 {
     let [.., largest] = PUBLISHED;
     largest.rows_per_second / (largest.datanodes * VCPUS_A_DATANODE)

@@ -26,7 +26,7 @@ use crate::tools::waits::{Class, Watch};
 const BATCH: usize = 1000;
 /// Rows that a process loads by INSERT are so many times fewer.
 const INSERT_SHARE: u64 = 10;
-/// Connections to a server beside those of the processes: who looks, who checkpoints, and what the cluster needs.
+/// Connections to a server beside those of the processes: for samples, for checkpoints, and what the cluster needs.
 const OTHER_CONNECTIONS: u64 = 15;
 
 /// What to measure.
@@ -38,7 +38,7 @@ pub struct ConcurrencyOptions {
     pub processes: Vec<u16>,
     /// Measurements of each.
     pub rounds: usize,
-    /// Of the cluster.
+    /// Datanodes of the cluster.
     pub datanodes: u16,
 }
 
@@ -95,7 +95,7 @@ impl Method {
     }
 }
 
-/// Who stores the rows.
+/// The side that stores the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Side {
     Stock,
@@ -211,9 +211,9 @@ pub struct Bench {
     cluster: Place,
     /// One a process, with as many rows each, give or take an order's.
     files: Vec<PathBuf>,
-    /// Of each file.
+    /// Rows of each file.
     rows: Vec<u64>,
-    /// Of a file, by INSERT.
+    /// Rows that INSERT stores of a file.
     insert_rows: u64,
     _server: StockServer,
     _dir: WorkDir,

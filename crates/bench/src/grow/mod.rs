@@ -51,7 +51,7 @@ impl GrowOptions {
         Self { scale_factor: 1.0, writers: 8, readers: 4, accounts: 10_000, seconds: 30, nodes: 3 }
     }
 
-    /// The same workload over fewer rows: less than three minutes.
+    /// The workload over fewer rows: less than three minutes.
     pub fn quick() -> Self {
         Self { scale_factor: 0.05, seconds: 15, ..Self::full() }
     }
@@ -73,7 +73,7 @@ pub struct Grow<F> {
     pub options: GrowOptions,
     /// A cluster that is to be kept has its old datanodes at the end.
     pub keeps_cluster: bool,
-    /// Who adds and removes datanodes of a cluster.
+    /// Adds and removes datanodes of a cluster.
     pub datanodes: F,
 }
 

@@ -29,7 +29,7 @@ pub struct GrowReport {
     /// How many there are at the end.
     pub(crate) accounts: u64,
     pub(crate) alone: Alone,
-    /// Of lineitem: at first, after the workload, at the end.
+    /// MD5 of lineitem: at first, after the workload, at the end.
     pub(crate) md5: Vec<String>,
 }
 
@@ -189,7 +189,7 @@ impl fmt::Display for Second {
     }
 }
 
-/// Of a sample of the experiment.
+/// The sheet of a sample of the experiment.
 pub(super) fn sheet(samples: &Samples) -> Sheet {
     let columns = [
         "phase",

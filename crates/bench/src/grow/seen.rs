@@ -26,7 +26,7 @@ pub(crate) struct Trouble {
     pub(crate) text: String,
 }
 
-/// Of one kind of sessions. Samples are in the order of their ends.
+/// What sessions of one kind have seen. Samples are in the order of their ends.
 #[derive(Debug)]
 pub(crate) struct Seen {
     who: &'static str,
@@ -69,7 +69,7 @@ impl Seen {
         troubles.push(Trouble { at: self.began.elapsed(), who: self.who, code, text });
     }
 
-    /// Of what has ended in this interval.
+    /// Figures of what has ended in this interval.
     pub(crate) fn figures(&self, from: Duration, to: Duration) -> Figures {
         let samples = self.samples.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         figures(&samples, from, to)

@@ -28,7 +28,7 @@ pub struct Crowd {
     pub reads_per_second: f64,
     /// Slowest of all statements.
     pub longest_ms: f64,
-    /// Of all processes, while the clients were connected.
+    /// Memory of all processes, while the clients were connected.
     pub memory_mib: f64,
 }
 

@@ -134,7 +134,7 @@ impl<'a> Bench<'a> {
         Ok(median(&times[1..]))
     }
 
-    /// Of a transaction that has changed these accounts.
+    /// Milliseconds of the COMMIT of a transaction that has changed these accounts.
     async fn commit(&self, keys: &[u64]) -> Result<f64> {
         let list: Vec<String> = keys.iter().map(u64::to_string).collect();
         let update = format!("UPDATE bench_nodes_account SET n = n + 1 WHERE k IN ({})", list.join(", "));

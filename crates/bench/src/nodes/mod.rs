@@ -5,7 +5,7 @@
 //!    start (timed) ─► COPY ─► reads, commits, DDL, one client ─► snapshots beside writers ─► many clients at once ─► removed
 //! ```
 //!
-//! The same machine, the same rows: what grows with the number of datanodes is what each of them costs.
+//! Machine and rows stay as they are: what grows with the number of datanodes is what each of them costs.
 
 mod clients;
 mod measure;
@@ -37,7 +37,7 @@ impl NodesOptions {
         Self { sizes: vec![1, 2, 4, 8, 16, 32], rows: 1_000_000, statements: 40, clients: 200, seconds: 10 }
     }
 
-    /// The same over fewer rows, for a shorter time.
+    /// Fewer rows and clients, for a shorter time.
     pub fn quick() -> Self {
         Self { sizes: vec![1, 2, 4, 8], rows: 100_000, statements: 15, clients: 200, seconds: 3 }
     }

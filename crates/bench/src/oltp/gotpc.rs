@@ -40,7 +40,7 @@ pub fn program() -> Result<PathBuf> {
     })
 }
 
-/// Who runs it, and for how many warehouses.
+/// The program that runs it, and for how many warehouses.
 #[derive(Clone, Debug)]
 pub(super) struct GoTpc {
     program: PathBuf,
@@ -121,7 +121,7 @@ impl GoTpc {
 }
 
 impl Done {
-    /// Of what a run with `--output json` has printed.
+    /// Reads what a run with `--output json` has printed.
     pub(super) fn read(text: &str) -> Result<Self> {
         let mut done = Self::default();
         for line in text.lines() {

@@ -1,4 +1,4 @@
-//! Who gets the statements: a stock server, PgBouncer in front of it, a coordinator.
+//! The sides that get the statements: a stock server, PgBouncer in front of it, a coordinator.
 
 use std::path::{Path, PathBuf};
 
@@ -91,7 +91,7 @@ pub(super) fn figures() -> Vec<Figure> {
 }
 
 impl Used {
-    /// Of one transaction among so many, by role.
+    /// Processor time of one transaction among so many, by role.
     pub(super) fn readings(&self, transactions: f64) -> Readings {
         let micros = |seconds: f64| seconds * 1e6 / transactions.max(1.0);
         Readings::default()
@@ -153,7 +153,7 @@ impl Sides {
         self.dir.path()
     }
 
-    /// Where a side takes statements. Who prepares them needs a connection of PgBouncer's for himself.
+    /// Where a side takes statements. A client that prepares them needs a connection of PgBouncer's for itself.
     pub(super) fn uri(&self, side: &str, prepares: bool) -> String {
         match &self.pgbouncer {
             Some(bouncer) if side == PGBOUNCER => bouncer.uri(prepares),

@@ -5,7 +5,7 @@ use super::streams::{SIDES, failed_on, wrong_on};
 use crate::beside;
 use crate::suite::{Cell, Samples, Table, WRONG};
 
-/// Of what was measured.
+/// The tables of what was measured.
 pub(super) fn tables(options: &PowerOptions, datanodes: u16, samples: &Samples) -> Vec<Table> {
     let title = format!("Load, all tables together, {datanodes} datanodes");
     let load = beside::load_table_of(samples, &Part::Load.point(datanodes), &title);

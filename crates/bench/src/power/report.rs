@@ -28,7 +28,7 @@ pub struct QueryTimes {
     pub cluster: Option<f64>,
     /// Processor seconds of all the cluster's processes in the last round.
     pub cluster_cpu: Option<f64>,
-    /// Of the busiest datanode, and of coordinator and gtm.
+    /// Processor seconds of the busiest datanode, and of coordinator and gtm.
     pub critical_cpu: Option<f64>,
     pub answered: Answered,
 }
@@ -45,7 +45,7 @@ const COLUMNS: [&str; 8] =
     ["query", "stock", "with workers", "cluster", "cluster / stock", "cluster / with workers", "cluster CPU", "answer"];
 
 impl PowerReport {
-    /// Of those queries that were run.
+    /// The report of those queries that were run.
     pub(super) fn of(options: &PowerOptions, datanodes: u16, samples: &Samples) -> Self {
         let times = |number: &usize| {
             let point = Part::Query(*number).point(datanodes);

@@ -10,7 +10,7 @@ use tpchgen::generators::*;
 pub(super) use crate::beside::in_blocks;
 use crate::beside::{CsvBlocks, TableText};
 
-/// Of the cluster's tables.
+/// Schema of the cluster's tables.
 pub(super) const SCHEMA: &str = "bench_power";
 const REPLICATED: &str = "replicated";
 

@@ -15,7 +15,7 @@ const BOTTOM: f64 = 46.0;
 pub(super) const COLORS: usize = 8;
 /// Lines across the picture, about.
 const TICKS: f64 = 5.0;
-/// Of a group of bars, the part that they fill.
+/// The part of a group's width that its bars fill.
 const GROUP_SHARE: f64 = 0.8;
 /// Names below the bars that fit without being turned.
 const NAME_CHARS: usize = 9;

@@ -31,7 +31,7 @@ pub struct Line {
 pub enum Change {
     /// The rounds of the two sides do not overlap, and the medians differ by 3 % at least.
     Faster,
-    /// The same in the other direction.
+    /// No overlap either, and the median of the second side is worse by 3 % at least.
     Slower,
     /// Neither.
     WithinNoise,
@@ -107,7 +107,7 @@ fn table(title: &str, names: [&str; 2], lines: &[Line]) -> Table {
     table
 }
 
-/// Of a run with `--against`.
+/// The comparison in a run with `--against`.
 pub(super) fn builds_table(figures: &[Figure], samples: &[Sample]) -> Table {
     let [before, after] = [AGAINST, THIS].map(|build| Samples::of(samples, build));
     let lines = lines("", figures, &before, &after, &points(samples));

@@ -128,7 +128,7 @@ fn wrong_answers(samples: &[Sample]) -> Option<PgError> {
     (!all.is_empty()).then(|| PgError::internal(format!("wrong answers: {}", all.join("; "))))
 }
 
-/// Of all steps; a check is none.
+/// Cores that other programs had in all steps; a check is none.
 fn others_cores(samples: &[Sample]) -> Spread {
     let steps = samples.iter().filter(|sample| sample.point != CHECK);
     Spread::of(&steps.map(|sample| sample.others_cores).collect::<Vec<_>>())
@@ -299,7 +299,7 @@ struct Side<'a, B> {
     build: &'a str,
     target: Target,
     version: String,
-    /// Of the cluster; the first sample has it.
+    /// Seconds until the cluster had started; the first sample has them.
     start_seconds: Option<f64>,
 }
 

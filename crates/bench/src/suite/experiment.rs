@@ -45,9 +45,9 @@ pub trait Experiment {
 pub struct Stage {
     /// In progress messages.
     pub name: String,
-    /// Of the cluster, if a new one is made.
+    /// Datanodes of the cluster, if a new one is made.
     pub datanodes: u16,
-    /// Of the cluster, if a new one is made.
+    /// Coordinators of the cluster, if a new one is made.
     pub coordinators: u16,
     /// Settings of its datanodes beside those of its profile.
     pub set: Vec<(String, String)>,

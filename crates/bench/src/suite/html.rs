@@ -71,7 +71,7 @@ impl Report {
         page
     }
 
-    /// The same, for machines.
+    /// The report as JSON, for machines.
     pub fn to_json(&self) -> String {
         // No map of these types has a key that is no string, and numbers that JSON does not have are left out of figures.
         serde_json::to_string_pretty(self).map_or(String::new(), |text| text + "\n")

@@ -19,11 +19,11 @@ const FLUSHES: usize = 20;
 pub struct Machine {
     /// Name of the processor.
     pub processor: String,
-    /// That this program may use.
+    /// Cores that this program may use.
     pub cores: usize,
     /// Main memory.
     pub memory_gib: f64,
-    /// Of the operating system.
+    /// Name of the operating system.
     pub system: String,
     /// Version of Linux.
     pub kernel: String,
@@ -134,7 +134,7 @@ pub fn utc(time: SystemTime) -> String {
     format!("{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}", second / 3600, second / 60 % 60, second % 60)
 }
 
-/// Of a day counted from 1970-01-01. A year is counted from March, so that the leap day is its last.
+/// Date of a day counted from 1970-01-01. A year is counted from March, so that the leap day is its last.
 fn date(days: u64) -> (u64, u64, u64) {
     let days = days + 719_468;
     let (era, of_era) = (days / 146_097, days % 146_097);

@@ -8,7 +8,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 /// Between two lines, so that many short steps do not fill the screen.
 const LINE: Duration = Duration::from_secs(1);
 
-/// Of one experiment.
+/// Progress of one experiment.
 pub(super) struct Progress {
     name: &'static str,
     steps: usize,

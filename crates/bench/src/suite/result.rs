@@ -64,7 +64,7 @@ pub struct Outcome {
     pub seconds: f64,
     /// All of it was measured.
     pub complete: bool,
-    /// Of the machine, before the first cluster was started.
+    /// Load of the machine, before the first cluster was started.
     pub load_before: Load,
     /// After the last one was gone.
     pub load_after: Load,
@@ -162,7 +162,7 @@ impl Readings {
 pub struct Sample {
     /// What was measured.
     pub point: String,
-    /// Of which build: [`THIS`] or [`AGAINST`].
+    /// The build that was measured: [`THIS`] or [`AGAINST`].
     pub build: String,
     /// Beginning with 1.
     pub round: usize,
@@ -206,12 +206,12 @@ impl Samples {
         (!values.is_empty()).then(|| median(&values))
     }
 
-    /// Of the last round.
+    /// A word that the last round gave.
     pub fn word(&self, point: &str, name: &str) -> Option<&str> {
         self.at(point).filter_map(|sample| sample.readings.words.get(name)).last().map(String::as_str)
     }
 
-    /// Of the last round.
+    /// A line that the last round gave.
     pub fn line(&self, point: &str, name: &str) -> Option<&[(f64, f64)]> {
         self.at(point).filter_map(|sample| sample.readings.lines.get(name)).last().map(Vec::as_slice)
     }

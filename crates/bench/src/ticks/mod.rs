@@ -68,7 +68,7 @@ fn point(datanodes: u16, loaders: u16, side: &str) -> String {
 /// The experiment.
 pub struct Ticks(pub TicksOptions);
 
-/// Who stores the rows.
+/// The side that stores the rows.
 struct Place {
     uris: Vec<String>,
     servers: Vec<String>,

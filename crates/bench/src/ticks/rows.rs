@@ -22,7 +22,7 @@ pub(super) struct Part {
     pub(super) path: PathBuf,
     pub(super) rows: u64,
     pub(super) volume: u64,
-    /// Of [`WATCHED`].
+    /// Its rows of [`WATCHED`].
     pub(super) watched: u64,
 }
 

@@ -31,7 +31,7 @@ pub fn tree_seconds(roots: &[u32]) -> Result<f64> {
     Ok(tree_seconds_of(&processes, roots))
 }
 
-/// The same for each of these processes by itself.
+/// CPU seconds of each of these processes by itself, with its descendants.
 ///
 /// # Errors
 /// When /proc cannot be read.

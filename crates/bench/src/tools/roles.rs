@@ -7,9 +7,9 @@ use pgerror::Result;
 use crate::tools::cpu;
 use crate::tools::waits::{Class, Profile};
 
-/// Of all processors, above which they are the limit.
+/// Share of all processors above which they are the limit.
 const BUSY_SHARE: f64 = 0.85;
-/// Of what backends were seen to do, above which one class is the reason.
+/// Share of what backends were seen to do above which one class is the reason.
 const WAIT_SHARE: f64 = 0.5;
 
 /// Root processes of the roles.
@@ -23,9 +23,9 @@ pub(crate) struct Roles {
 /// Processor seconds until now, or of an interval.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Used {
-    /// Of each.
+    /// Seconds of each datanode.
     pub(crate) datanodes: Vec<f64>,
-    /// Of each.
+    /// Seconds of each coordinator.
     pub(crate) coordinators: Vec<f64>,
     pub(crate) gtm: f64,
     /// This program: it makes the rows or reads the files.
@@ -35,7 +35,7 @@ pub(crate) struct Used {
 }
 
 impl Roles {
-    /// Of the cluster in a directory, whose datanodes have these postmasters.
+    /// The roles of the cluster in a directory, whose datanodes have these postmasters.
     pub(crate) fn of(dir: &Path, datanodes: Vec<u32>) -> Result<Self> {
         Ok(Self { datanodes, coordinators: cpu::find(dir, &["coordinator"])?, gtm: cpu::find(dir, &["gtm"])? })
     }

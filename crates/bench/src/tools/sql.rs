@@ -43,7 +43,7 @@ pub(crate) async fn scalar(client: &Client, sql: &str) -> Result<String> {
         .ok_or_else(|| PgError::protocol(format!("no row from: {sql}")))
 }
 
-/// The same, as a number.
+/// Runs a query of one row and one column, a whole number.
 pub(crate) async fn number(client: &Client, sql: &str) -> Result<u64> {
     let text = scalar(client, sql).await?;
     text.parse().map_err(|_| PgError::protocol(format!("not a number: {text} from: {sql}")))

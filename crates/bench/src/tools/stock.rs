@@ -27,7 +27,7 @@ const PRIVATE_SETTINGS: &[&str] = &[
     "logging_collector",
 ];
 
-/// Who looks, who checkpoints, what PostgreSQL keeps for its superuser.
+/// Connections for samples, for checkpoints, and those that PostgreSQL keeps for its superuser.
 const OTHER_CONNECTIONS: u64 = 15;
 
 /// What a datanode is made of.

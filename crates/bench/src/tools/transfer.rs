@@ -1,5 +1,5 @@
 //! The transfer-sum: money moves between datanodes in blocks while others sum all of it. A sum that has seen half of a block, or a
-//! block of one datanode before that of another, is not the whole money: whoever shows one has no consistent snapshot.
+//! block of one datanode before that of another, is not the whole money: a system that shows one has no consistent snapshot.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,9 +14,9 @@ use crate::tools::sql;
 
 /// What every account holds at first.
 pub(crate) const BALANCE: u64 = 1000;
-/// Of all accounts.
+/// Sum of all accounts.
 pub(crate) const SUM: &str = "SELECT sum(balance) FROM bench_account";
-/// Whoever has not come to an end so long after he was told so hangs.
+/// A task that has not ended so long after it was told to hangs.
 pub(crate) const END_MAX: Duration = Duration::from_secs(120);
 
 /// Accounts by the datanode they lay on when they were made.

@@ -14,7 +14,7 @@ use crate::tools::sql;
 /// Between two looks. A look costs a server about a tenth of a millisecond.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Of client backends that do something, but for those that look.
+/// What client backends wait for that do something, but for those that look.
 const SAMPLE: &str = "\
 SELECT coalesce(wait_event_type, 'CPU'), coalesce(wait_event, ''), count(*) FROM pg_stat_activity \
 WHERE backend_type = 'client backend' AND state = 'active' AND pid <> pg_backend_pid() AND application_name NOT LIKE 'loxo gtm%' \
@@ -66,7 +66,7 @@ async fn look(client: Client, stop: Arc<AtomicBool>) -> Result<Profile> {
     Ok(counts)
 }
 
-/// What events mean for who reads a chart.
+/// What events mean to the reader of a chart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Class {
     Computing,

@@ -39,7 +39,7 @@ pub struct TpcdsOptions {
     pub work_mem: String,
     /// A query that takes longer is given up.
     pub timeout_seconds: u32,
-    /// Of a new cluster.
+    /// Datanodes of a new cluster.
     pub datanodes: u16,
 }
 
@@ -66,7 +66,7 @@ impl TpcdsOptions {
 /// The experiment.
 pub struct Tpcds(pub TpcdsOptions);
 
-/// Of the cluster's tables.
+/// Schema of the cluster's tables.
 const SCHEMA: &str = "bench_tpcds";
 /// Point of the load.
 const LOAD: &str = "load";

@@ -101,7 +101,7 @@ impl Queries {
 }
 
 impl Query {
-    /// The same without `LIMIT n` at the end of a statement; `None` if it has none.
+    /// The query's text without `LIMIT n` at the end of a statement; `None` if it has none.
     pub(super) fn without_limit(&self) -> Option<String> {
         let mut found = false;
         let statement = |text: &str| {

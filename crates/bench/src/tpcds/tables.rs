@@ -135,7 +135,7 @@ where
     Box::new(in_blocks(generator.map(move |row| line(&row))))
 }
 
-/// Of the rows that a generator makes others of: orders of several lines, for sales.
+/// How many rows a generator makes others from: orders of several lines, for sales.
 fn count(session: &Session, table: Table) -> u64 {
     session.get_scaling().get_row_count(table)
 }

@@ -46,7 +46,7 @@ impl OneOrMany {
     }
 }
 
-/// Whoever shows a certificate with this common name may be this user.
+/// A client whose certificate has this common name may be this user.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs)]

@@ -117,7 +117,7 @@ impl Config {
                 return Err(invalid(format!("the node name \"{name}\" is used twice")));
             }
         }
-        // Of the authority, and of whoever loads: files beside those of coordinators.
+        // The names of the authority and of the loader: their files lie beside those of coordinators.
         let taken = [certificates::AUTHORITY, certificates::LOADER];
         let is_taken = |c: &&Coordinator| taken.contains(&c.name.as_str());
         match self.coordinators.iter().find(is_taken).filter(|_| self.cluster.tls_directory.is_some()) {
@@ -211,7 +211,7 @@ impl Config {
         first_line(&self.beside(file)).map(Some)
     }
 
-    /// The same for a process that goes on when the file gets another password.
+    /// [`Self::password`] for a process that goes on when the file gets another password.
     pub fn kept_password(&self) -> Result<Option<Kept>> {
         let Some(file) = &self.cluster.password_file else { return Ok(None) };
         let path = self.beside(file);
@@ -231,7 +231,7 @@ impl Config {
         })
     }
 
-    /// The same for a coordinator.
+    /// How to reach a coordinator with the cluster's user and database.
     pub fn coordinator_endpoint(&self, coordinator: &Coordinator) -> Result<Endpoint> {
         let (host, port) = coordinator.address()?;
         Ok(Endpoint { encryption: self.pinned(coordinator)?, environment: Vec::new(), ..self.endpoint(&host, port)? })
@@ -242,7 +242,7 @@ impl Config {
         self.path.parent().unwrap_or(Path::new("/")).join(path)
     }
 
-    /// One connection URI a coordinator, without passwords.
+    /// One connection URI per coordinator, without passwords.
     pub fn coordinator_uris(&self) -> Result<Vec<String>> {
         let uri = |c: &Coordinator| {
             let (host, port) = c.address()?;

@@ -85,7 +85,7 @@ pub struct ClusterSection {
     pub user: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub password_file: Option<PathBuf>,
-    /// Of connections to datanodes.
+    /// TLS of connections to datanodes.
     #[serde(default, skip_serializing_if = "SslMode::is_disable")]
     pub sslmode: SslMode,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -216,7 +216,7 @@ impl Coordinator {
         })
     }
 
-    /// The same of `page`, which is served to this host only: it has no encryption.
+    /// Host and port of `page`, which is served to this host only: it has no encryption.
     pub fn page_address(&self) -> Result<Option<(String, u16)>> {
         let Some(page) = &self.page else { return Ok(None) };
         match host_and_port(page) {

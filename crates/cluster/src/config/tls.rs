@@ -26,7 +26,7 @@ impl ClusterSection {
 }
 
 impl Config {
-    /// Of connections to datanodes.
+    /// Encryption of connections to datanodes.
     pub fn encryption(&self) -> Result<Encryption> {
         let ClusterSection { sslmode, sslrootcert, sslcert, sslkey, .. } = &self.cluster;
         let path = |path: &PathBuf| self.beside(path);
@@ -34,7 +34,7 @@ impl Config {
         Encryption::load((*sslmode).into(), &Files { root: sslrootcert.as_ref().map(path), own })
     }
 
-    /// The same for programs of PostgreSQL. What the caller's environment has would decide otherwise.
+    /// Encryption of connections to datanodes, for programs of PostgreSQL. The caller's environment would decide otherwise.
     pub(crate) fn ssl_environment(&self) -> Vec<(&'static str, String)> {
         let ClusterSection { sslmode, sslrootcert, sslcert, sslkey, .. } = &self.cluster;
         let files = [("PGSSLROOTCERT", sslrootcert), ("PGSSLCERT", sslcert), ("PGSSLKEY", sslkey)];
@@ -59,7 +59,7 @@ impl Config {
         })
     }
 
-    /// Only whoever has the coordinator's certificate is it.
+    /// Only a server with the coordinator's own certificate is taken for it.
     pub(crate) fn pinned(&self, coordinator: &Coordinator) -> Result<Encryption> {
         match coordinator.tls() {
             None => Ok(Encryption::Plain),

@@ -193,8 +193,8 @@ fn lost(directory: &Directory, name: &str) -> PgError {
         .hint("Put the directory back from a backup; or take the datanode out with \"loxo node remove --lost\".")
 }
 
-/// pg_hba.conf: the hosts of the cluster, encrypted and with a password; and whoever gets to the socket, which lies in the data
-/// directory.
+/// pg_hba.conf: the hosts of the cluster, encrypted and with a password; and any user that reaches the socket, which lies in the
+/// data directory.
 fn hba(clients: &[String]) -> String {
     let mut text = "# Written by \"loxo deploy\". The socket lies in the data directory, which is closed to others.\n\
                     # TYPE   DATABASE  USER  ADDRESS  METHOD\n\

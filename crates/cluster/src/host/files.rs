@@ -10,7 +10,7 @@ use super::wanted::File;
 use crate::disk;
 use crate::postgres::OsUser;
 
-/// Nobody else may look into it.
+/// Makes a directory that no other user may look into.
 pub(super) fn make_directory(path: &Path) -> Result<()> {
     match std::fs::DirBuilder::new().mode(0o700).create(path) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
@@ -63,7 +63,7 @@ pub(super) fn remove(path: &Path) -> Result<()> {
     }
 }
 
-/// So that a kill leaves the old or the new file, and nobody else ever reads it. Says whether it was another one.
+/// Writes so that a kill leaves the old or the new file, and no other user ever reads it. Says whether it was another one.
 pub(super) fn write(path: &Path, text: &str, mode: u32) -> Result<bool> {
     if is_there(path, text, mode) {
         return Ok(false);

@@ -43,7 +43,7 @@ impl Host<'_> {
         Ok(())
     }
 
-    /// Writes the configuration and what it names. Whoever runs reads it again: rules, certificates, and how much is logged.
+    /// Writes the configuration and what it names. Running processes read it again: rules, certificates, and how much is logged.
     pub(super) fn update_files(&self, report: &mut Report) -> Result<()> {
         let (home, owed) = (self.directory.dir(), self.directory.dir().join(RELOAD_OWED));
         if !owed.exists() && !files::differ(home, &self.wanted.files) {

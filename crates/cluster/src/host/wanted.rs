@@ -62,7 +62,7 @@ pub struct Server {
     pub pg_bin: PathBuf,
     pub profile: Profile,
     pub set: BTreeMap<String, String>,
-    /// Of the superuser, only for a data directory that is to be made.
+    /// The superuser's password, only for a data directory that is to be made.
     pub password: Option<String>,
     /// PEM.
     pub certificate: String,
@@ -127,11 +127,11 @@ impl Step {
 #[allow(missing_docs)]
 pub struct Report {
     pub deeds: Vec<Deed>,
-    /// Of [`Step::Check`].
+    /// Warnings of [`Step::Check`].
     pub warnings: Vec<String>,
-    /// Of [`Step::Initialise`].
+    /// Result of [`Step::Initialise`].
     pub cluster_id: Option<String>,
-    /// Of [`Step::Join`]: ids by the datanodes' names.
+    /// Result of [`Step::Join`]: ids by the datanodes' names.
     pub joined: BTreeMap<String, u16>,
 }
 
@@ -169,7 +169,7 @@ impl Answer {
         }
     }
 
-    /// The same with every text for people made another one.
+    /// This answer with every text for people changed by `make`.
     pub fn with_texts(self, make: impl Fn(&str) -> String) -> Self {
         match self {
             Self::Done(mut report) => {

@@ -9,9 +9,9 @@
 //! In: a configuration and the address of an empty PostgreSQL server. Out: a datanode without rows. Roles and the schema
 //! come from the primary datanode by PostgreSQL's own pg_dumpall and pg_dump, and go in by psql.
 //!
-//! Of several databases all are made on the server first, since what cannot be copied is to show while everything can be taken back. Then
-//! the server becomes a datanode of the first database, and of each other one after that. A call that ends in between is taken up by
-//! another one, which finds the server among the datanodes of the first database.
+//! Several databases are all made on the server first, since what cannot be copied is to show while everything can be taken back.
+//! Then the server becomes a datanode of the first database, and of each other one after that. A call that ends in between is taken
+//! up by another one, which finds the server among the datanodes of the first database.
 //!
 //! Invariants:
 //! - Nothing is locked while the server is prepared but what pg_dump locks (ACCESS SHARE). What was read is right only if
@@ -46,13 +46,13 @@ use one_database::{OneDatabase, State};
 use programs::Programs;
 use strays::Server;
 
-/// So many schema changes may come in between.
+/// Schema changes that may come in between.
 const ATTEMPTS_MAX: usize = 5;
 
 /// A server that is prepared.
 #[derive(Clone, Copy, Debug)]
 pub struct Prepared {
-    /// Of the datanode that it can become.
+    /// Id of the datanode that it can become.
     pub id: u16,
     /// The version of the catalog that it was prepared from.
     pub catalog_version: i64,
@@ -152,7 +152,7 @@ impl<'a> Join<'a> {
             .hint("Run the same command again: it goes on with those. Until then roles cannot be changed there."))
     }
 
-    /// Of the new server, if it is a datanode of the first database.
+    /// Id of the new server, if it is a datanode of the first database.
     async fn id_in_first(&self) -> Result<Option<u16>> {
         let new = self.new;
         let is_it =
@@ -170,7 +170,7 @@ impl<'a> Join<'a> {
         added.await
     }
 
-    /// Of a database that the server was prepared for, only what may have changed since is copied once more.
+    /// Adds the server to a database. If it was prepared for that, only what may have changed since is copied once more.
     async fn add_to(&self, config: Config, id: u16) -> Result<()> {
         let database = match OneDatabase::connect(self, config.clone()).await {
             // It has been dropped.
@@ -217,7 +217,7 @@ impl<'a> Join<'a> {
                 Err(error) if error.code() == SqlState::SERIALIZATION_FAILURE => {
                     self.progress.line("the cluster has changed meanwhile: preparing the server again");
                 }
-                // Of those who write replicated tables, in CREATE NODE.
+                // CREATE NODE has waited too long for writers of replicated tables.
                 Err(error) if error.code() == SqlState::LOCK_NOT_AVAILABLE => {
                     self.progress.line(&format!("{}: trying again", error.message()));
                 }

@@ -91,7 +91,7 @@ async fn run(mut command: Command, input: Option<File>, output: Option<File>) ->
     Ok((status.success(), disk::read_back(&mut said)?))
 }
 
-/// Of the programs of a directory.
+/// Major version of the programs in a directory.
 fn version(bin: &Path) -> Option<u32> {
     let output = std::process::Command::new(bin.join("pg_dump")).arg("--version").output().ok()?;
     parse_major(&String::from_utf8_lossy(&output.stdout))

@@ -12,7 +12,7 @@ const ROLES_SQL: &str = "SELECT rolname FROM pg_roles WHERE rolname !~ '^pg_' OR
 const STATE_SQL: &str = "SELECT 'role', r::text FROM pg_authid AS r UNION ALL SELECT 'member', m::text FROM pg_auth_members AS m \
      UNION ALL SELECT 'setting', s::text FROM pg_db_role_setting AS s ORDER BY 1, 2";
 
-/// Who belongs to which role, by whose grant, with the right to grant it on.
+/// Memberships of roles: by whose grant, with the right to grant it on.
 const MEMBERS_SQL: &str = "SELECT r.rolname, m.rolname, g.rolname, a.admin_option FROM pg_auth_members AS a \
      JOIN pg_roles AS r ON r.oid = a.roleid JOIN pg_roles AS m ON m.oid = a.member LEFT JOIN pg_roles AS g ON g.oid = a.grantor \
      ORDER BY 1, 2";

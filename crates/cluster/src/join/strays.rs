@@ -10,7 +10,7 @@ use crate::config::{Config, Datanode};
 use crate::init::at;
 use crate::sql::{Endpoint, Session, literal};
 
-/// The same in all databases of a cluster, and in no other cluster.
+/// Reads a token that all databases of a cluster share, and no other cluster has.
 const TOKEN_SQL: &str = "SELECT token FROM loxo.capture_token";
 
 /// A database by its id and its name.

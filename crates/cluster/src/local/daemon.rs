@@ -62,7 +62,7 @@ pub(crate) async fn wait_until_it_answers(layout: &Layout, part: &Part) -> Resul
     wait_until(layout, part, || layout.pid(part).is_some(), async || answers(layout, part).await).await
 }
 
-/// The same by other signs: whether there is a process, and whether it answers.
+/// Waits for a part by other signs: whether there is a process (`lives`), and whether it answers.
 pub(crate) async fn wait_until(
     directory: &Directory,
     part: &Part,

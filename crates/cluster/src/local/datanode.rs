@@ -53,7 +53,7 @@ fn draft_dir(directory: &Directory, name: &str) -> std::path::PathBuf {
 /// How a new server lets others in, and what it survives.
 pub(crate) struct Making<'a> {
     pub(crate) hba: &'a str,
-    /// Of the superuser.
+    /// The superuser's password.
     pub(crate) password: Option<&'a str>,
     /// The files are on the disk before it is used.
     pub(crate) sync: bool,
@@ -119,7 +119,7 @@ pub(crate) fn configure(layout: &Layout, part: &Part, user: Option<&OsUser>) -> 
     write_settings(layout, &part.name, &list, user).map(drop)
 }
 
-/// The same from a list; says whether that changes the file.
+/// Writes our part of postgresql.conf from a list; says whether that changes the file.
 pub(crate) fn write_settings(
     directory: &Directory,
     name: &str,

@@ -29,7 +29,7 @@ pub async fn add(dir: &Path, name: Option<&str>, progress: &Progress) -> Result<
     add_locked(layout.dir(), name, progress).await
 }
 
-/// [`add`] for who holds the lock.
+/// [`add`] for a caller that holds the lock.
 pub(super) async fn add_locked(dir: &Path, name: Option<&str>, progress: &Progress) -> Result<Datanode> {
     correct(dir, progress).await?;
     let layout = load(dir)?;
@@ -344,7 +344,7 @@ pub async fn give_up(dir: &Path, names: &[String], progress: &Progress) -> Resul
     set_servers_aside(layout, names, progress).await
 }
 
-/// Of datanodes that are none any more. The configuration does not name them afterwards.
+/// Stops servers that are no datanodes any more and puts them aside. The configuration does not name them afterwards.
 async fn set_servers_aside(mut layout: Layout, names: &[String], progress: &Progress) -> Result<Vec<PathBuf>> {
     for name in names {
         progress.step(&format!("stopping {name}"), datanode::stop(&layout, name)).await?;

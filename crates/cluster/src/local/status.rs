@@ -42,7 +42,7 @@ pub enum State {
     Dead,
     /// There is a process, but it does not answer (yet).
     Starting,
-    /// Of a whole cluster: some processes run, some do not.
+    /// Some processes of the cluster run, some do not.
     Degraded,
 }
 
@@ -56,9 +56,9 @@ pub struct PartStatus {
     pub port: u16,
     pub pid: Option<i32>,
     pub state: State,
-    /// Of PostgreSQL, or of loxo; `None` if the process does not answer.
+    /// Version of PostgreSQL, or of loxo; `None` if the process does not answer.
     pub version: Option<String>,
-    /// Of a gtm that answers: leader or standby.
+    /// Role of a gtm that answers: leader or standby.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<&'static str>,
     pub log: PathBuf,

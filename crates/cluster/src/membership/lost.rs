@@ -14,7 +14,7 @@ use crate::sql::{Session, identifier};
 pub struct Loss {
     /// With rows there that nobody else has.
     pub tables: Vec<LostRows>,
-    /// Of each bucket map that has buckets there: its number, and how many.
+    /// Number of each bucket map that has buckets there, and how many.
     pub maps: Vec<(u32, usize)>,
     /// Transactions that nobody else knows the outcome of, and where they are prepared. They will be committed.
     pub in_doubt: Vec<(String, String)>,

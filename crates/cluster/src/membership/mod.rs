@@ -160,11 +160,11 @@ pub struct NodeStatus {
     pub host: String,
     pub port: u16,
     pub primary: bool,
-    /// Of the map of tables that are distributed over all datanodes, in the first database.
+    /// Its buckets in the map of tables that are distributed over all datanodes, in the first database.
     pub buckets: usize,
-    /// Of users' tables in all databases, as last estimated; `None` if the node does not answer.
+    /// Rows of users' tables in all databases, as last estimated; `None` if the node does not answer.
     pub rows: Option<i64>,
-    /// Of all databases of the cluster.
+    /// Bytes of all databases of the cluster.
     pub bytes: Option<i64>,
     /// Why it does not answer.
     pub trouble: Option<String>,
@@ -173,7 +173,7 @@ pub struct NodeStatus {
     pub lacking: Vec<String>,
 }
 
-/// Of tables without statistics no rows are known.
+/// Rows and bytes that a database holds. Tables without statistics count for no rows.
 const HOLDS_SQL: &str = "SELECT coalesce(sum(greatest(c.reltuples, 0)), 0)::int8, pg_database_size(current_database()) \
      FROM pg_class AS c JOIN loxo.class AS k ON k.relid = c.oid WHERE c.relkind IN ('r', 'm')";
 

@@ -294,7 +294,7 @@ async fn swap(servers: &[Server], at: usize) -> Result<()> {
 
 /// Nothing is prepared anywhere, so nobody needs decisions any more, nor who was given up; they name nodes by their old ids.
 fn swap_sql(a: u16, b: u16) -> String {
-    /// Of no node.
+    /// An id that no node has.
     const BETWEEN: u16 = 32_767;
     let swapped = |id: &str| format!("CASE {id} WHEN {a} THEN {b}::int2 WHEN {b} THEN {a}::int2 ELSE {id} END");
     let list = |list: &str, order: &str| {

@@ -292,8 +292,8 @@ impl Client {
         }
     }
 
-    /// Sends the next rows of a portal that is read in pieces. As in PostgreSQL, who gets as many as he asked for is not told that they
-    /// were the last.
+    /// Sends the next rows of a portal that is read in pieces. As in PostgreSQL, a client that gets as many as it asked for is not
+    /// told that they were the last.
     fn send_piece(&mut self, portal: &mut Portal, rows_max: Option<usize>) -> Result<()> {
         let gives_rows = portal.prepared.description.fields.is_some();
         let Some((spool, command_tag)) = &mut portal.suspended else { return Ok(()) };

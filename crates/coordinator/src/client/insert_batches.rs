@@ -15,7 +15,7 @@ use planner::parse::StatementKind;
 use super::connection::Client;
 use crate::protocol::prepared::Prepared;
 
-/// Of the executions that wait.
+/// The executions that wait.
 #[derive(Default)]
 pub(crate) struct Waiting {
     /// What they execute.

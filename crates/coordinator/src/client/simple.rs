@@ -56,7 +56,7 @@ impl Client {
         }
     }
 
-    /// Of a message that could not be read: it fails the block, as a statement's error does.
+    /// Answers a message that could not be read: it fails the block, as a statement's error does.
     pub(super) async fn not_understood(&mut self, error: PgError) -> Result<(), (PgError, usize)> {
         self.own().session.fail();
         self.own().session.give_up_locks().await;

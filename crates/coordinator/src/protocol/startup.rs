@@ -26,7 +26,7 @@ use crate::shared::{Authentication, CancelKey, Shared};
 const AUTHENTICATION_TIMEOUT: Duration = Duration::from_secs(60);
 /// `MAX_STARTUP_PACKET_LENGTH` of PostgreSQL, and the length word, which it does not count.
 const STARTUP_BYTES_MAX: usize = 10_004;
-/// Of any message of a client that is not authenticated yet (`PQ_SMALL_MESSAGE_LIMIT`).
+/// Longest message of a client that is not authenticated yet (`PQ_SMALL_MESSAGE_LIMIT`).
 const MESSAGE_BYTES_MAX: usize = 10_000;
 const NAME_BYTES_MAX: usize = 63;
 
@@ -99,7 +99,7 @@ enum Channel {
     Encrypted(Encrypted),
 }
 
-/// Of both ends of a client's connection.
+/// Addresses of both ends of a client's connection.
 #[derive(Clone, Copy)]
 struct Addresses {
     peer: SocketAddr,

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use executor::{Call, Parameters};
 use routine::{Ended, array_text};
 
-/// So many parameters, each with a type and a format.
+/// The call's parameters, `count` of them, each with a type and a format.
 pub(super) fn own_parameters(call: &Call, count: usize) -> Parameters {
     let mut parameters = call.parameters.as_deref().cloned().unwrap_or_default();
     let all = match parameters.formats.as_slice() {

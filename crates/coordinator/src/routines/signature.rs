@@ -27,7 +27,7 @@ pub(super) struct Signature {
     is_own: bool,
     /// Its SET clauses.
     pub(super) settings: Vec<(String, String)>,
-    /// Of a SQL function.
+    /// Definition of a SQL function.
     definition: String,
     is_shadowed: bool,
 }
@@ -160,7 +160,7 @@ impl Signature {
         self.check_body(one, keeps_snapshot)
     }
 
-    /// Is this a function that may be run by who need not be allowed to call it, a trigger?
+    /// Is this a function that roles without the right to call it may run, a trigger's?
     pub(super) fn check_body(&self, one: &RoutineCall, keeps_snapshot: bool) -> Result<()> {
         let kind = if self.is_procedure { "procedure" } else { "function" };
         let refuse = |what: &str, hint: &str| {

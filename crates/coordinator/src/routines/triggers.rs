@@ -44,7 +44,7 @@ pub(super) struct Trigger {
     kind: u32,
     arguments: Vec<Vec<u8>>,
     transition_tables: TransitionTables,
-    /// Of WHEN.
+    /// The condition of WHEN.
     condition: Option<Condition>,
     /// What captures for it has WHEN too.
     nodes_evaluate: bool,
@@ -72,7 +72,7 @@ impl TransitionTables {
 /// OLD and NEW.
 type Row<'r> = (Option<&'r [u8]>, Option<&'r [u8]>);
 
-/// Of how many rows WHEN is evaluated at once.
+/// Rows for which WHEN is evaluated at once.
 const ROWS_MAX: usize = 256;
 
 impl Runner {
@@ -266,7 +266,7 @@ impl Runner {
         Ok(())
     }
 
-    /// Of which of the events WHEN is true: as in PostgreSQL that is found before the first trigger runs.
+    /// For which of the events is WHEN true? As in PostgreSQL that is found before the first trigger runs.
     async fn fires(
         &mut self,
         known: &BTreeMap<[String; 3], Trigger>,

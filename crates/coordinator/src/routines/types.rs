@@ -19,7 +19,7 @@ pub(super) struct KnownTypes {
 }
 
 impl KnownTypes {
-    /// Of a type that has been asked for.
+    /// Do values of a type that has been asked for name objects?
     pub(super) fn has_names(&self, oid: u32) -> bool {
         names_objects(oid) || self.naming.contains(&oid)
     }

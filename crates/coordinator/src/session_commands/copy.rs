@@ -82,7 +82,7 @@ fn copy_statement(statement: &Statement) -> Result<&CopyStatement> {
     }
 }
 
-/// Of COPY TO PostgreSQL wants an absolute path; COPY FROM finds nothing in the wrong directory.
+/// The path of COPY TO, which PostgreSQL wants absolute; COPY FROM finds nothing in the wrong directory.
 fn checked_path(path: &str) -> Result<PathBuf> {
     let path = PathBuf::from(path);
     match path.is_absolute() {

@@ -90,7 +90,7 @@ impl ClientSession {
 
     /// What is wrong with a statement whose formats are refused although they fitted the columns when it was bound.
     pub(crate) async fn as_changed_result(&mut self, error: PgError, prepared: &Prepared) -> PgError {
-        // Of COPY it may be about the client's messages.
+        // For COPY the error may be about the client's messages.
         let is_refused = error.code() == SqlState::PROTOCOL_VIOLATION && prepared.description.fields.is_some();
         match is_refused && self.is_current(prepared).await.is_ok_and(|is_current| !is_current) {
             true => executor::changed_result(),

@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 
 /// Connections that have not said who they are.
 const STRANGERS_MAX: usize = 500;
-/// Of the clients that may be connected, those that only superusers may be (`superuser_reserved_connections`).
+/// Clients that only superusers may be, among those that may be connected (`superuser_reserved_connections`).
 const SUPERUSERS_RESERVED: usize = 3;
 
 /// Counts clients, and connections that may become clients.
@@ -62,8 +62,8 @@ fn too_many() -> PgError {
     PgError::fatal(SqlState::TOO_MANY_CONNECTIONS, "sorry, too many clients already")
 }
 
-/// A connection that has not said who it is. Of too many the oldest has to go: whoever means it is known within milliseconds, so
-/// connections that say nothing keep nobody out.
+/// A connection that has not said who it is. If there are too many, the oldest has to go: a real client is known within
+/// milliseconds, so connections that say nothing keep nobody out.
 pub(crate) struct Stranger {
     admission: Arc<Admission>,
     sent_away: Arc<Notify>,

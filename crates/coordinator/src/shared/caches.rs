@@ -82,7 +82,7 @@ pub(crate) struct DescriptionKey {
     pub(crate) settings: u64,
 }
 
-/// Of one database, by its id.
+/// Descriptions of one database, by its id.
 type Descriptions = (u64, HashMap<DescriptionKey, Arc<Description>>);
 
 /// Descriptions of statement texts, shared by all sessions of a coordinator. Drivers parse the same few texts over and over.

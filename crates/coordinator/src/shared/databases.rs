@@ -57,7 +57,7 @@ impl Databases {
         &self.first
     }
 
-    /// That of this name.
+    /// The context of the database of this name.
     ///
     /// # Errors
     /// 3D000 if there is none, 55000 if it is a template.

@@ -4,7 +4,7 @@
 //! * [`admission`]: how many clients there may be, and how many connections that have not said who they are.
 //! * [`databases`]: the executor's context of each database.
 //! * [`tls`]: the certificate, and how a client's connection is encrypted.
-//! * [`figures`]: what is counted, and told to who asks.
+//! * [`figures`]: what is counted, and told when asked for.
 //! * [`caches`]: parsed texts and descriptions of statements.
 //!
 //! Invariant: nothing here outlives the coordinator. No session waits for another's statement here, but for long texts of others to be read.
@@ -100,7 +100,7 @@ impl Shared {
         &self.databases
     }
 
-    /// That of the cluster's first database.
+    /// The context of the cluster's first database.
     pub(crate) fn context(&self) -> &Arc<Context> {
         self.databases.first()
     }

@@ -117,7 +117,7 @@ impl Statements {
         }
     }
 
-    /// The same of a statement that is a transaction of its own: by new plans until one holds, as long as the client has got nothing.
+    /// Runs the body of a statement that is its own transaction: by new plans until one holds, as long as the client has got nothing.
     async fn finished_apart(&mut self, mut wanted: Box<Wanted>) -> Result<Completion> {
         let before = self.own.socket.position();
         let mut tries = 1;

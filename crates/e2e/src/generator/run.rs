@@ -479,7 +479,7 @@ impl Session<'_> {
     }
 }
 
-/// Of several statements' answers the one with an error, or else with rows.
+/// Among several statements' answers the one with an error, or else with rows.
 fn telling(answers: Vec<Answer>) -> Answer {
     let weight = |answer: &Answer| (answer.error.is_some(), answer.columns.is_some());
     answers.into_iter().max_by_key(weight).unwrap_or_default()

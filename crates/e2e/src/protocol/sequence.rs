@@ -216,7 +216,7 @@ impl Writer<'_> {
         self.say(bare(b'S'));
     }
 
-    /// Of functions on large objects, which give the same everywhere when there are none; of others, and of none.
+    /// Calls functions on large objects, which give the same everywhere when there are none; others, and none.
     fn call(&mut self) {
         let function = [953, 958, 964, 1397, 0, 4_000_000_000][self.rng.below(6)];
         let argument = if self.rng.one_in(4) { b"x".to_vec() } else { b"4711".to_vec() };

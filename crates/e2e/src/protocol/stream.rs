@@ -97,7 +97,7 @@ fn columns(mut body: Bytes) -> String {
 pub struct Stream {
     stream: TcpStream,
     input: Vec<u8>,
-    /// Of what has been said.
+    /// What has been said.
     pub said: Vec<Said>,
 }
 

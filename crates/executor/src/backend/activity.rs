@@ -1,9 +1,9 @@
-//! What a session tells of itself to those who look: `pg_stat_activity` and its kin, on any coordinator.
+//! What a session tells of itself to other sessions: `pg_stat_activity` and its kin, on any coordinator.
 //!
 //! A session notes what it does at the beginning and at the end of each statement, at the price of two looks at the clock and
 //! a lock that nobody else wants. The text is cut where PostgreSQL's `track_activity_query_size` would cut it.
 //!
-//! Invariant: what is told to others is told by [`Told`], and whoever passes it on to a user takes away what that user
+//! Invariant: what is told to others is told by [`Told`], and the code that passes it on to a user takes away what that user
 //! may not see.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,7 +15,7 @@ use tokio::sync::watch;
 /// PostgreSQL's default of `track_activity_query_size`, without the byte that ends the text.
 const TEXT_BYTES_MAX: usize = 1023;
 
-/// Who has come, and from where.
+/// The client, and where it comes from.
 #[derive(Clone, Debug, Default)]
 #[allow(missing_docs)]
 pub struct Who {
@@ -81,7 +81,7 @@ pub struct Activity {
     ends: watch::Sender<bool>,
 }
 
-/// The same for others. Times are in µs since 1970.
+/// What a session does, as others are told. Times are in µs since 1970.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Told {
     pub(crate) pid: i32,
@@ -103,7 +103,7 @@ pub(crate) struct Told {
     pub(crate) wait_event_type: Option<String>,
     #[serde(default)]
     pub(crate) wait_event: Option<String>,
-    /// Sessions for whose locks it waits, by their pids; 0 for who is no session of a coordinator.
+    /// Sessions for whose locks it waits, by their pids; 0 for one that is no coordinator's.
     #[serde(default)]
     pub(crate) blocked_by: Vec<i32>,
     /// Datanodes and process ids.
@@ -143,7 +143,7 @@ impl Activity {
         doing.text.extend_from_slice(Self::beginning(text));
     }
 
-    /// So much of a text as others are told.
+    /// The part of a text that others are told.
     pub fn beginning(text: &[u8]) -> &[u8] {
         &text[..text.len().min(TEXT_BYTES_MAX)]
     }
@@ -240,7 +240,7 @@ impl Activity {
 }
 
 impl Told {
-    /// What PostgreSQL leaves of it for who may not see the session.
+    /// What PostgreSQL leaves of it for roles that may not see the session.
     pub(crate) fn for_strangers(self) -> Self {
         Self {
             pid: self.pid,

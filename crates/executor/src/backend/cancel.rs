@@ -1,4 +1,4 @@
-//! Which backends work for a session, for those who must stop it from outside: a cancel request on another connection, a
+//! Which backends work for a session, so that it can be stopped from outside: a cancel request on another connection, a
 //! client that hangs up, the gtm that has found a deadlock.
 //!
 //! A deadlock is broken in this order (see `txn::deadlock` for how it is found):
@@ -185,7 +185,7 @@ impl CancelSet {
         &self.interrupt
     }
 
-    /// Of a statement that may take so long, and that is or is not a transaction by itself.
+    /// A statement begins that may take so long, and that is or is not a transaction by itself.
     pub(crate) async fn statement_begins(self: &Arc<Self>, limit: Option<Duration>, is_alone: bool) {
         self.statement_ends().await;
         self.is_alone.store(is_alone, Ordering::Relaxed);

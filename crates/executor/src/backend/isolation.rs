@@ -14,7 +14,7 @@ pub enum Isolation {
 }
 
 impl Isolation {
-    /// Of the words after ISOLATION LEVEL, or the value of `transaction_isolation`.
+    /// The level named by the words after ISOLATION LEVEL, or by the value of `transaction_isolation`.
     pub fn named(words: &str) -> Self {
         match words.to_ascii_lowercase().as_str() {
             "serializable" => Isolation::Serializable,
@@ -56,7 +56,7 @@ pub enum SnapshotMode {
 }
 
 impl SnapshotMode {
-    /// Of the setting's value.
+    /// The mode that the setting's value names.
     ///
     /// # Errors
     /// 22023 as PostgreSQL words it.

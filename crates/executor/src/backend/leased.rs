@@ -41,7 +41,7 @@ const READ_BARRIER_AND_WROTE: &[u8] =
 /// What lets a statement commit by itself.
 #[derive(Clone)]
 pub(crate) struct Gating {
-    /// Of the session that waits at the gate.
+    /// Cancel set of the session that waits at the gate.
     pub(crate) cancel: Arc<CancelSet>,
     pub(crate) cluster: Arc<Cluster>,
     pub(crate) condition: Option<Arc<dyn Condition>>,
@@ -99,7 +99,7 @@ pub(crate) struct LeasedConnection {
     pub(crate) has_settings_of_block: bool,
     /// The error of the answer being read.
     pub(crate) failure: Option<PgError>,
-    /// Of the rows of the answer being read, if they are to be looked at.
+    /// Ids of types in the rows of the answer being read, if they are to be looked at.
     pub(crate) ids: Option<Box<AnswerIds>>,
     /// CopyData is on its way from the node.
     pub(crate) copying_out: bool,
@@ -207,7 +207,7 @@ impl LeasedConnection {
         }
     }
 
-    /// Nobody knows whether it was passed.
+    /// It is not known whether the read barrier was passed.
     pub(crate) fn read_barrier_failed(&mut self) {
         self.lost_read_barrier |= self.read_barrier.take().is_some();
     }

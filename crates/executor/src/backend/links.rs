@@ -157,7 +157,7 @@ pub(crate) struct Links {
     /// A number of this session's own, to spread work over nodes.
     number: usize,
     leased: LinkSet,
-    /// So many so far.
+    /// Links leased so far.
     leases: u64,
     /// State lives in these nodes' backends: keep them until the session ends.
     pinned: BTreeSet<Slot>,
@@ -170,7 +170,7 @@ pub(crate) struct Links {
     drawn: DrawnValues,
     /// While it holds connections.
     ticket: Option<Ticket>,
-    /// Counts what rests.
+    /// Counts the suspended sets of links.
     resting: Arc<()>,
 }
 
@@ -189,7 +189,7 @@ impl DerefMut for Links {
 }
 
 impl Links {
-    /// Of `identity`, with no connection yet.
+    /// The links of a session of `identity`, with no connection yet.
     pub(crate) fn new(cluster: Arc<Cluster>, identity: Identity, settings: Settings) -> Self {
         let number = cluster.next_session_number();
         let home = cluster.home();
@@ -285,8 +285,8 @@ impl Links {
     /// [`Links::acquire`] of several main links at the same time, if there are several that are not held: to open a connection, and to
     /// change its settings, takes a node some round trips.
     ///
-    /// Second links to a node are not taken so: who holds some and waits for others must wait in the order of the nodes, since of those
-    /// there may be too few for all (see [`admission`](crate::backend::pool::admission)).
+    /// Second links to a node are not taken so: a session that holds some and waits for others must wait in the order of the nodes,
+    /// since of those there may be too few for all (see [`admission`](crate::backend::pool::admission)).
     pub(crate) async fn acquire_together(
         &mut self,
         slots: &[Slot],
@@ -515,7 +515,7 @@ impl Links {
         leased.filter_map(|(slot, leased)| leased.take_lost_read_barrier().then(|| slot.node())).collect()
     }
 
-    /// Of those under way nobody knows whether they were passed.
+    /// It is not known whether the read barriers under way were passed.
     pub(crate) fn read_barriers_failed(&mut self) {
         self.leased.0.values_mut().for_each(LeasedConnection::read_barrier_failed);
     }
@@ -557,7 +557,7 @@ impl Links {
         self.pinned = resting.pinned;
     }
 
-    /// What rests works, and the other way round. No link joins either until they are swapped back.
+    /// Swaps the active and the suspended connections. Neither set gains a link until they are swapped back.
     pub(crate) fn swap(&mut self, resting: &mut Resting) {
         std::mem::swap(&mut self.leased, &mut resting.leased);
         self.cancel.rest(working(&resting.leased));

@@ -156,7 +156,7 @@ impl LeasedConnection {
         self.link.connection.sync();
     }
 
-    /// The same for no more than so many rows, without a Sync.
+    /// Queues the execution of a bound portal for no more than so many rows, without a Sync.
     pub(crate) fn execute_some(&mut self, name: &[u8], rows: i32) {
         let out = self.link.connection.out();
         frontend::execute(out, name, rows);

@@ -190,7 +190,7 @@ impl LeasedConnection {
         }
     }
 
-    /// The same for a statement that can be kept, which not all can: says also whether it was there.
+    /// [`Self::prepare`] for a statement that can be kept, which not all can: says also whether it was there.
     pub(crate) fn prepare_to_keep(&mut self, sql: &str, types: &[u32], schema_version: u64) -> Option<(Bytes, bool)> {
         let link = &mut self.link;
         for name in link.statements.expire(schema_version) {

@@ -313,7 +313,7 @@ pub fn refused_in_definer(name: &str) -> Option<PgError> {
     is_who(name).then(|| PgError::new(SqlState::INSUFFICIENT_PRIVILEGE, message()))
 }
 
-/// So many states of the settings are kept.
+/// States of the settings that are kept.
 const STATES_MAX: usize = 64;
 
 /// Values by name, as ParameterStatus tells them.

@@ -1,8 +1,9 @@
 //! What statements have cost, added up over those that differ in their constants only: `loxo_stat_statements`.
 //!
-//! A statement is one that a client has sent; what it runs in bodies belongs to it. Each coordinator counts its own in memory; whoever
-//! asks gets those of all, added up. Counting costs a scan of the text, a look into a table and a lock that is held for that look;
-//! a text that has no [shape](planner::Shape) is read by PostgreSQL's scanner, unless the session has just run the same.
+//! A statement is one that a client has sent; what it runs in bodies belongs to it. Each coordinator counts its own in memory; a
+//! session that asks gets those of all, added up. Counting costs a scan of the text, a look into a table and a lock that is held
+//! for that look; a text that has no [shape](planner::Shape) is read by PostgreSQL's scanner, unless the session has just run the
+//! same.
 //!
 //! Invariants: no more than [`ENTRIES_MAX`] entries, the least used of which make room for new ones; constants are kept of no statement,
 //! and of commands, which may have passwords, their name alone.
@@ -16,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::backend::activity::{Activity, whole_characters};
 
 const ENTRIES_MAX: usize = 1000;
-/// So many make room when there is no more.
+/// Entries that make room when there is no more.
 const ROOM: usize = ENTRIES_MAX / 20;
 /// A longer text without a shape counts by its beginning.
 const SCANNED_BYTES_MAX: usize = 4096;
@@ -26,13 +27,13 @@ const SCANNED_BYTES_MAX: usize = 4096;
 pub struct Cost {
     /// How many there were that came to their end.
     pub calls: u64,
-    /// … and that did not.
+    /// How many there were that failed.
     pub errors: u64,
-    /// Of those that did, from the message to the answer.
+    /// Time that the successful ones took, from the message to the answer.
     pub took: Duration,
-    /// That they gave or changed.
+    /// Rows that they gave or changed.
     pub rows: u64,
-    /// That moved between datanodes for them.
+    /// Rows that moved between datanodes for them.
     pub rows_moved: u64,
 }
 
@@ -109,7 +110,7 @@ impl Note {
     }
 }
 
-/// Of a statement of the client's, with those of the bodies that it runs.
+/// What a statement of the client's has spent, with those of the bodies that it runs.
 #[derive(Default)]
 pub(crate) struct Spent {
     /// The kind of its plan, which is the first that is run.
@@ -234,7 +235,7 @@ fn numbered(shape: &[u8]) -> String {
     whole_characters(Activity::beginning(&text))
 }
 
-/// Of what is not read at all: up to its first constant.
+/// The beginning of a text that is not read at all: up to its first constant.
 fn first_words(sql: &str) -> Vec<u8> {
     let is_word = |c: char| c.is_ascii_alphabetic() || c == '_';
     let mut in_word = false;

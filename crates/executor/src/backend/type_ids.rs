@@ -45,7 +45,7 @@ pub(crate) enum Shape {
     Multirange(Oid),
 }
 
-/// Of each user's type of a datanode its id there, its name, its kind, and what it is over.
+/// Each user's type of a datanode: its id there, its name, its kind, and what it is over.
 pub(crate) const USER_TYPES: &str = "SELECT t.oid, pg_catalog.concat(pg_catalog.quote_ident(n.nspname), '.', t.typname), \
        CASE WHEN t.typsubscript = 'pg_catalog.array_subscript_handler'::pg_catalog.regproc THEN 'a' ELSE t.typtype END, \
        CASE t.typtype WHEN 'd' THEN t.typbasetype \
@@ -89,7 +89,7 @@ fn user_types(rows: TypeRows) -> HashMap<Oid, UserType> {
 pub struct NodeTypes(HashMap<Oid, (Oid, Shape)>);
 
 impl NodeTypes {
-    /// Of each type its id there, its id on the home node, and its shape.
+    /// From each type's id there, its id on the home node, and its shape.
     pub(crate) fn new(types: impl Iterator<Item = (Oid, Oid, Shape)>) -> Self {
         Self(types.map(|(there, home, shape)| (there, (home, shape))).collect())
     }
@@ -233,7 +233,7 @@ pub(crate) struct AnswerIds {
 /// Columns whose values are rewritten.
 struct Rewriting {
     types: Arc<NodeTypes>,
-    /// Of each column that is rewritten its type.
+    /// The type of each column that is rewritten.
     columns: Vec<Option<Oid>>,
 }
 

@@ -44,12 +44,12 @@ impl CausalityTracker {
         }
     }
 
-    /// Nobody knows whether the barriers of the present statement were passed.
+    /// It is not known whether the barriers of the present statement were passed.
     pub(crate) fn failed(&mut self) {
         self.passing.clear();
     }
 
-    /// The same of one node's.
+    /// It is not known whether this node's barrier was passed.
     pub(crate) fn not_passed(&mut self, node: NodeId) {
         self.passing.retain(|passing| *passing != node);
     }
@@ -115,8 +115,8 @@ pub(crate) enum ReadBarrier {
     Never,
     /// Before the statement, which may see what is there.
     First,
-    /// It is enough that whoever sees the statement's rows sees what the session saw before. Only where each statement has a
-    /// snapshot of its own.
+    /// It is enough that a session which sees the statement's rows sees what the session saw before. Only where each statement has
+    /// a snapshot of its own.
     BeforeCommit,
 }
 

@@ -44,7 +44,7 @@ pub(crate) struct Block {
     pub(crate) settings_at_begin: Settings,
     /// The catalog as the transaction sees it after its own DDL.
     pub(crate) catalog: Option<Arc<Loaded>>,
-    /// Of nodes with types that only it sees.
+    /// Types of nodes where this transaction has types that only it sees.
     pub(crate) own_types: HashMap<NodeId, Arc<NodeTypes>>,
     /// The one that counted when its snapshot was taken, which shows rows where they were then.
     pub(crate) first_catalog: Option<Arc<Loaded>>,
@@ -54,9 +54,9 @@ pub(crate) struct Block {
     pub(crate) schema_changed: bool,
     /// Names may mean other temp objects than before the block.
     pub(crate) names_changed: bool,
-    /// There may be others.
+    /// The temp objects themselves may have changed, so statements prepared over them are forgotten when the block ends.
     pub(crate) temp_changed: bool,
-    /// So may the search path.
+    /// The search path may have changed.
     pub(crate) path_changed: bool,
     pub(crate) failed: bool,
     /// It was made for one statement of a session that has none.
@@ -81,7 +81,7 @@ pub(crate) struct Block {
     pub(crate) locked: bool,
     /// It has changed tables or locked them: no other session may look at them.
     pub(crate) ran_ddl: bool,
-    /// So had it before the schema change that is under way.
+    /// `ran_ddl` as it was before the schema change that is under way.
     pub(crate) ran_ddl_before: bool,
     /// The table that CREATE TABLE AS has made is being filled.
     pub(crate) fills_table: bool,

@@ -15,7 +15,7 @@ pub(crate) struct LockedCopies {
 /// Tables to lock before a snapshot.
 pub(crate) struct Locks {
     written: Vec<String>,
-    /// Nobody else may write it.
+    /// No other session may write the tables in `written`.
     exclusive: bool,
     read: Vec<String>,
 }

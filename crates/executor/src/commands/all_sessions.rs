@@ -7,7 +7,7 @@
 //! statistics are read in the session's own backends, so each node shows in them what the role may see there. What it may see of all
 //! that is put into a setting of the home node's backend, which the functions read, until the statement is done. Whom to cancel or to
 //! end the functions say in notices, which are taken out when the statement has run, and judged once more: anybody can raise such a
-//! notice, so it does nothing for who has not the right to.
+//! notice, so it does nothing for a role without the right to.
 //!
 //! Invariant: what the role may not see never reaches its backend; without the setting the functions refuse (0A000).
 
@@ -68,7 +68,7 @@ const DATANODE_WAIT: (&str, &str) = ("IPC", "DatanodeAnswer");
 
 const SET: &str = "SET LOCAL loxo.sessions";
 
-/// Of the notices that say whom to signal.
+/// SQLSTATE of the notices that say which process to signal.
 const SIGNAL: &str = "LX010";
 /// In such a notice in place of a process id: what statements have cost is to be forgotten.
 const FORGET: i32 = 0;
@@ -341,7 +341,7 @@ pub(super) fn question(question: &Question) -> Result<Bytes> {
     serde_json::to_vec(question).map(Bytes::from).map_err(lost)
 }
 
-/// The same JSON whatever the client encoding of a link is: what others have written could end the literal in some.
+/// JSON in ASCII, whatever the client encoding of a link is: what others have written could end the literal in some.
 fn in_ascii(json: &str) -> String {
     let mut ascii = String::with_capacity(json.len());
     for character in json.chars() {

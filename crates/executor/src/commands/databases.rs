@@ -10,9 +10,9 @@
 //! A database of the cluster can be the template of another: nobody may be in it, so it is 'leaving' for as long. The copies have the
 //! metadata of its tables, and only another identity.
 //!
-//! Clients may connect while the row is 'ready', and wait while it is 'leaving'. Whoever dies in between leaves a row that a gtm finds
-//! without its lock: what was half made, or half dropped, is dropped; what was only to be left is ready again. Another name is a page of
-//! its own ([`rename_database`](super::rename_database)).
+//! Clients may connect while the row is 'ready', and wait while it is 'leaving'. A coordinator that dies in between leaves a row
+//! that a gtm finds without its lock: what was half made, or half dropped, is dropped; what was only to be left is ready again.
+//! Another name is a page of its own ([`rename_database`](super::rename_database)).
 //!
 //! A datanode lets everybody into each of these databases: coordinators and gtms have to come in. Clients do not come into one without
 //! ALLOW_CONNECTIONS, which the stored limit of connections says (`loxo.stored_limit`).
@@ -44,7 +44,7 @@ const END_MAX: Duration = Duration::from_secs(10);
 const STAY_MAX: Duration = Duration::from_secs(5);
 const RESOLVE_LOOK: Duration = Duration::from_millis(50);
 
-/// Of a database that is not ready.
+/// What is said of a database that is not ready.
 pub(super) const IN_WORK: &str = "It is being created, copied, renamed or dropped.";
 
 /// While somebody holds it, no gtm takes rows for left by the dead; and no datanode comes or goes.
@@ -145,7 +145,7 @@ impl Session {
         let mut job = Job::begin(first, name).await?;
         refuse_known(first, name).await?;
         let id = job.enter().await?;
-        // Of an earlier one, of which this coordinator may not have been told.
+        // Sessions of an earlier database of that name, whose end this coordinator may not have been told.
         first.sessions().forget(name);
         let (mut made, mut source) = (Vec::new(), None);
         let outcome = match self.leave_template(template, &mut source).await {
@@ -206,7 +206,7 @@ impl Session {
     /// Fails if somebody stays in a database that is 'leaving', or something in it is prepared.
     pub(super) async fn leave_to_nobody(&mut self, name: &str) -> Result<()> {
         let context = self.context.clone();
-        // Again when it is known that nothing is prepared: whoever was about to come when all were counted is there by now.
+        // Again when it is known that nothing is prepared: a session that was about to come when all were counted is there by now.
         for _ in 0..2 {
             match self.have_all_leave(name, false).await? {
                 0 => used_by_none(context.first(), name).await?,
@@ -390,8 +390,8 @@ impl Session {
         }
     }
 
-    /// No coordinator uses the database any more, unless somebody does who is not to be ended, or does not end in time: gives the number
-    /// of sessions there.
+    /// No coordinator uses the database any more, unless a session does that is not to be ended, or does not end in time: gives the
+    /// number of sessions there.
     async fn have_all_leave(&mut self, name: &str, ends: bool) -> Result<usize> {
         let patience = Instant::now() + if ends { END_MAX } else { STAY_MAX };
         loop {
@@ -425,8 +425,8 @@ async fn rows_of(first: &Cluster) -> Result<String> {
     Ok(script)
 }
 
-/// As the service user, whose right it is to end whoever is connected; nothing of it is left then, or an error tells of the first node
-/// where something is. A CREATE DATABASE that nobody waits for any more is waited for: it holds its lock to its end.
+/// As the service user, which may end any session that is connected; nothing of it is left then, or an error tells of the first
+/// node where something is. A CREATE DATABASE that nobody waits for any more is waited for: it holds its lock to its end.
 async fn drop_on(first: &Cluster, nodes: &[NodeId], name: &str) -> Result<()> {
     on_each(first, nodes, &txn::drop_database_sql(name)).await
 }

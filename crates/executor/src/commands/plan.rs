@@ -296,7 +296,7 @@ impl Session {
     ) -> Result<Planned> {
         let loaded = self.catalog().await?;
         self.note_leavings(statement, &loaded.catalog);
-        // Whoever analyses the statement needs no values.
+        // The analysis of the statement needs no values.
         let reads_drawn = std::mem::take(&mut self.leaves.reads_drawn);
         let search_path = self.search_path(&loaded.catalog).await?;
         let temporary = self.temp_relations().await?;

@@ -5,8 +5,9 @@
 //!  one row 'ready' of the new name, with the id that it had
 //! ```
 //!
-//! The last change of the journal decides. If it was not made, the database gets its earlier name again on all nodes: from whoever renames it, or
-//! from a gtm, if it is dead. Both names are taken meanwhile, so nobody else's database comes to have one of them.
+//! The last change of the journal decides. If it was not made, the database gets its earlier name again on all nodes: from the
+//! session that renames it, or from a gtm, if it is dead. Both names are taken meanwhile, so nobody else's database comes to have
+//! one of them.
 
 use catalog::{quote_identifier, quote_literal};
 use pgerror::{PgError, Result, SqlState};
@@ -43,7 +44,7 @@ impl Session {
             job.becomes("ready", "leaving").await?;
             return Err(error);
         }
-        // Of an earlier one, of which this coordinator may not have been told.
+        // Sessions of an earlier database of that name, whose end this coordinator may not have been told.
         first.sessions().forget(new_name);
         txn::control_point!("rename-noted");
         if let Err(error) = rename_on_all(first, name, new_name, &mut job).await {

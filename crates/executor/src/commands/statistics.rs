@@ -15,7 +15,7 @@ use crate::commands::all_sessions::{Rights, Rows, in_utf8};
 use crate::session::Session;
 
 /// Users' tables and indexes, and of what is replicated the nodes that have a copy. Like PostgreSQL's functions about sizes it waits
-/// for who has locked a whole table.
+/// for a session that has locked a whole table.
 const SIZES: &str = "SELECT c.copies, c.name, pg_catalog.jsonb_build_array( \
        pg_catalog.pg_table_size(c.oid), pg_catalog.pg_indexes_size(c.oid), pg_catalog.pg_relation_size(c.oid)) \
      FROM (SELECT c.oid, pg_catalog.format('%I.%I', n.nspname, c.relname) AS name, \
@@ -30,14 +30,14 @@ const STATEMENTS: &str = "loxo_stat_statements";
 
 const DATABASES: &str = "SELECT datname, pg_catalog.pg_database_size(oid) FROM pg_catalog.pg_database";
 
-/// What the nodes tell, as `loxo.sessions()` gives it to those who read it.
+/// What the nodes tell, as `loxo.sessions()` gives it to its readers.
 #[derive(Default)]
 pub(super) struct Figures {
-    /// Of a table, its indexes, its rows; added up, by name.
+    /// Sizes of a table, its indexes, its rows; added up, by name.
     pub(super) sizes: BTreeMap<String, [u64; 3]>,
     /// Sizes of databases, added up, by name.
     pub(super) databases: BTreeMap<String, u64>,
-    /// Of each view the rows of each node.
+    /// Rows of each view, of each node.
     pub(super) views: BTreeMap<String, Vec<Value>>,
 }
 

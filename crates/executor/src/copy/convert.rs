@@ -43,7 +43,7 @@ struct InputFunction {
     name: String,
     arguments: u32,
     parameter: String,
-    /// Of a domain: it is the function of the type below it, with this modifier.
+    /// For a domain: the function is that of the type below it, with this modifier.
     base_modifier: Option<String>,
 }
 
@@ -185,7 +185,7 @@ impl Converter {
                     let encoding = catalog::quote_literal(encoding);
                     link.connection.execute(&format!("SET client_encoding TO {encoding}")).await?;
                 }
-                // Not the settings of any session: whoever gets this link next sets its own.
+                // Not the settings of any session: the session that gets this link next sets its own.
                 link.applied_settings = u64::MAX;
                 LeasedConnection::new(link)
             }

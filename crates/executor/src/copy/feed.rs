@@ -48,7 +48,7 @@ pub(crate) struct Feed<'a> {
     /// `None` if rows cannot be found without reading them.
     cutter: Option<Cutter>,
     cores: Arc<Cores>,
-    /// So many, whoever needs cores; `None`: as the page says.
+    /// So many helpers, whatever else needs cores; `None`: as the page says.
     helpers: Option<usize>,
     _claim: Claim,
     workers: Option<ParseWorkers>,

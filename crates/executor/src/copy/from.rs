@@ -49,7 +49,7 @@ impl Session {
         self.links.cancel().cannot_be_repeated();
         let version = self.catalog().await?.catalog.server_version();
         self.note_write(true);
-        // Whoever is told to read a file might do so.
+        // A datanode that is told to read a file might do so.
         let sql = source.path().is_none().then_some(sql);
         let options = checked_options(plan, statement, version);
         let is_checked = options.is_ok();
@@ -369,7 +369,7 @@ fn node_copy_sql(plan: &CopyFrom, options: &CopyOptions, binary: bool, is_foreig
             CopyOptions { on_error: OnError::Stop, reject_limit: None, log_verbosity: None, ..options.clone() }.to_sql()
         }
     };
-    // Of binary input PostgreSQL only checks the name.
+    // For binary input PostgreSQL only checks the name.
     let is_said = !binary || options.format == Format::Binary;
     if let (true, Some(encoding)) = (is_said, &options.encoding) {
         list = list.replacen('(', &format!("(ENCODING {}, ", catalog::quote_literal(encoding)), 1);

@@ -95,7 +95,7 @@ fn is_soft(error: &PgError) -> bool {
     let code = error.code();
     match code.as_str() {
         "22021" | "22P05" => false,
-        // Of a domain.
+        // A domain's constraints.
         "23502" | "23514" => true,
         code => code.starts_with("22"),
     }

@@ -57,7 +57,7 @@ impl Session {
         self.links.cancel().cannot_be_repeated();
         self.note_write(plan.writes);
         let version = self.catalog().await?.catalog.server_version();
-        // Whoever is told to write a file might do so.
+        // A datanode that is told to write a file might do so.
         let sql = matches!(sink, CopySink::Client(_)).then_some(sql);
         let options = copy_options(statement, false, version);
         let is_checked = options.is_ok();

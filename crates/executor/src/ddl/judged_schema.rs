@@ -63,7 +63,8 @@ const OTHER_CONSTANTS: &str = "SELECT 'c', '', '' FROM pg_db_role_setting s CROS
 
 /// Expressions whose rows are as young as this transaction, and the functions of PostgreSQL's in them that are not IMMUTABLE: by
 /// themselves, as operators, as parts of aggregates, or under another name. `d`efaults, conditions of permanent tables' `t`riggers, and
-/// other `e`xpressions. What a trigger calls under another name is none of the latter's: who runs a trigger is found by PostgreSQL's names.
+/// other `e`xpressions. What a trigger calls under another name is none of the latter's: which side runs a trigger is found by
+/// PostgreSQL's names.
 ///
 /// A tree that PostgreSQL has copied may lack the functions of its operators.
 const NEW_EXPRESSIONS: &str = "(WITH now (age) AS MATERIALIZED (SELECT age(pg_current_xact_id()::xid)), \

@@ -1,7 +1,7 @@
 //! Triggers whose functions do more than they did: those that the nodes fire, and cannot any more, become the coordinator's.
 //!
-//! Who runs a trigger is found when it is created. Its function may be replaced later, or a function that it calls be made after it. So
-//! in the transaction that makes a function such triggers are created again, as they are. One that cannot be the
+//! Which side runs a trigger is found when it is created. Its function may be replaced later, or a function that it calls be made
+//! after it. So in the transaction that makes a function such triggers are created again, as they are. One that cannot be the
 //! coordinator's stays, and so does one of a table that the user does not own: a change of the table is refused then.
 
 use catalog::{NodeId, Oid};

@@ -31,7 +31,7 @@ impl Session {
         Ok(Completion::tag("ALTER TABLE"))
     }
 
-    /// As for any ALTER TABLE. The locks alone others may take who may write the tables.
+    /// As for any ALTER TABLE. The locks alone may be taken by any role that may write the tables.
     pub(crate) async fn must_own(&mut self, moves: &[Redistribute]) -> Result<()> {
         for Redistribute { target, .. } in moves {
             let owned = format!(

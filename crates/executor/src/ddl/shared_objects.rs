@@ -27,7 +27,7 @@ impl Session {
         Ok(())
     }
 
-    /// The same until the result is dropped; `None` in the first database.
+    /// [`Session::hold_shared_objects`] until the result is dropped; `None` in the first database.
     pub(crate) async fn shared_objects_of(&mut self, nodes: &[NodeId]) -> Result<Option<Box<Link>>> {
         if self.context.is_first() {
             return Ok(None);

@@ -28,8 +28,8 @@ use crate::session::Session;
 const VALUES_MAX: usize = 30_000;
 
 impl Session {
-    /// Keeps other writers off tables whose rows the next statement may have to move: who waits for such a row would find it
-    /// deleted.
+    /// Keeps other writers off tables whose rows the next statement may have to move: a writer that waits for such a row would find
+    /// it deleted.
     pub async fn lock_movable(&mut self, movable: &[Movable]) -> Result<()> {
         if self.is_read_only() {
             // PostgreSQL refuses the statement itself.

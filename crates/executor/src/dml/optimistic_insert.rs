@@ -6,9 +6,9 @@
 //!  barrier ─ gtm ────────────┘
 //! ```
 //!
-//! As in [`optimistic_read`](crate::engine::reads::optimistic_read) only the case in which all goes well is here. Whoever finds a lock taken, a node in
-//! doubt, a barrier that has run out or another transaction that was faster rolls back, and the statement is run as
-//! [`writes`](crate::dml::writes) says.
+//! As in [`optimistic_read`](crate::engine::reads::optimistic_read) only the case in which all goes well is here. A session that
+//! finds a lock taken, a node in doubt, a barrier that has run out or another transaction that was faster rolls back, and the
+//! statement is run as [`writes`](crate::dml::writes) says.
 
 use catalog::NodeId;
 use pgerror::{PgError, Result, SqlState};

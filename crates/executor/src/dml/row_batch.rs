@@ -31,7 +31,7 @@ use crate::session::pipeline::InsertPipeline;
 const SAVEPOINT: &str = "SAVEPOINT loxo_batch";
 const RELEASE: &str = "RELEASE SAVEPOINT loxo_batch";
 const GO_BACK: &str = "ROLLBACK TO SAVEPOINT loxo_batch; RELEASE SAVEPOINT loxo_batch";
-/// Of an INSERT of one row.
+/// Command tag of an INSERT of one row.
 const ONE_ROW: &str = "INSERT 0 1";
 
 /// One node's part of a pipeline.

@@ -99,8 +99,8 @@ impl Session {
         nodes.iter().copied().chain(home).collect()
     }
 
-    /// Names of the table want USAGE on its schema, which who inserts through a view need not have: then the rows go through a view
-    /// of ours. Gives the INSERT into it, and its name.
+    /// Names of the table want USAGE on its schema, which a user who inserts through a view need not have: then the rows go through
+    /// a view of ours. Gives the INSERT into it, and its name.
     async fn lend_view(&mut self, insert: &InsertStaged) -> Result<Option<(InsertStaged, String)>> {
         let target = &insert.stage.target;
         if insert.rights_sql.is_none() || insert.through.is_some() || self.may_use_schema(target).await? {

@@ -21,10 +21,10 @@ use crate::session::Session;
 
 /// The messages' SQLSTATE, as it stands in them.
 const CODE: &[u8] = b"CLX001\0";
-/// Of messages about rows of replicated tables: see [`first_copy`](crate::dml::first_copy).
+/// SQLSTATE of messages about rows of replicated tables: see [`first_copy`](crate::dml::first_copy).
 const ROW_CODE: &[u8] = b"CLX002\0";
 
-/// Of messages about rows that belong to another node now: see [`key_moves`](crate::dml::key_moves).
+/// SQLSTATE of messages about rows that belong to another node now: see [`key_moves`](crate::dml::key_moves).
 const MOVE_CODE: &[u8] = b"CLX003\0";
 
 /// A row for whose sake a trigger is to run.
@@ -203,7 +203,7 @@ impl Session {
         Ok(())
     }
 
-    /// Of what these nodes tell of a change of their copies only trigger events count: the first copy has told the client the rest.
+    /// Keeps only trigger events of what these nodes tell of a change of their copies: the first copy has told the client the rest.
     pub(crate) fn keep_trigger_events_only(&mut self, nodes: &[NodeId]) {
         for node in nodes {
             let frames = self.links.get_mut(*node).map(|leased| leased.link.connection.take_notices());

@@ -198,7 +198,7 @@ impl Session {
             return self.write_under_snapshot(&all, &target, Write::Staged(insert), call, output).await;
         }
         self.refuse_serializable(&all)?;
-        // All who write copies come to the primary datanode's first, if it has one.
+        // All writers of copies come to the primary datanode's first, if it has one.
         let first = nodes.iter().find(|node| **node == self.home).or(nodes.first()).copied().filter(|_| replicated);
         self.atomically(async |this| {
             match first {
@@ -212,8 +212,8 @@ impl Session {
         .await
     }
 
-    /// Comes to the first copy before the others, where rows then go at the same time: who keeps writers off takes the copies one
-    /// after the other.
+    /// Comes to the first copy before the others, where rows then go at the same time: a session that keeps writers off takes the
+    /// copies one after the other.
     pub(crate) async fn join_writers(&mut self, first: NodeId, target: &str) -> Result<()> {
         self.call_on(first, &[OwnCall::about("join_writers", target, "")]).await?;
         self.statement_finished();
@@ -270,10 +270,10 @@ impl Session {
     }
 
     /// What locks rows of replicated tables in a block, and may change them later, keeps other writers off before that, as the change
-    /// will: who came to the rows first and to the table last would deadlock with them. A block that has brought rows to a table
-    /// does not ask for more: two of them would wait for each other.
+    /// will: a session that came to the rows first and to the table last would deadlock with them. A block that has brought rows to
+    /// a table does not ask for more: two of them would wait for each other.
     ///
-    /// Who may not have the lock goes on without it: a function of somebody else's may lock the rows for him, or nothing does.
+    /// A user without the right to lock goes on without: a function of somebody else's may lock the rows for him, or nothing does.
     pub async fn lock_copies_first(&mut self) -> Result<()> {
         let LockedCopies { tables, after_changes } = std::mem::take(&mut self.copies_to_lock);
         for (first, table) in tables {
@@ -288,7 +288,7 @@ impl Session {
         Ok(())
     }
 
-    /// A call for one whose rights it looks at itself, through views too; without them it is as if it had not been made.
+    /// A call for a user whose rights it looks at itself, through views too; without them it is as if it had not been made.
     async fn try_call(&mut self, node: NodeId, call: OwnCall) -> Result<()> {
         self.links.broadcast(&[node], "SAVEPOINT loxo_alone").await?;
         match self.call_on(node, &[call]).await {
@@ -320,7 +320,7 @@ impl Session {
                 Ok(value) => return Ok(value),
                 Err(error) => error,
             };
-            // Who has rights on some columns only may write the table, not lock it.
+            // A user with rights on some columns only may write the table, not lock it.
             let is_lock_refused = keeps_writers_off && error.code() == SqlState::INSUFFICIENT_PRIVILEGE;
             may_lock &= !is_lock_refused;
             let is_overtaken =

@@ -47,9 +47,9 @@ struct Step {
 /// What EXPLAIN tells beside the plan.
 struct Account {
     steps: Vec<Step>,
-    /// Of ANALYZE.
+    /// Time that ANALYZE measured.
     took: Option<Duration>,
-    /// Of a change that ANALYZE has made.
+    /// Command tag of a change that ANALYZE has made.
     tag: Option<String>,
 }
 
@@ -415,7 +415,7 @@ fn options(explain: &Explain) -> String {
     format!("({}) ", list.join(", "))
 }
 
-/// The tree, then each step: who was asked, what it gave, its own plan.
+/// The tree, then each step: which nodes were asked, what it gave, its own plan.
 fn text_lines(plan: &Plan, account: &Account) -> Vec<String> {
     let mut lines: Vec<String> = plan.to_string().lines().map(str::to_owned).collect();
     for step in &account.steps {

@@ -235,7 +235,7 @@ fn is_printed_here(of: u32) -> bool {
     matches!(of, BOOL | INT2 | INT4 | INT8) || TEXTS.contains(&of)
 }
 
-/// A value in binary as text; what has another length than its type is left for whoever reads it.
+/// A value in binary as text; what has another length than its type is left to the reader.
 fn printed_here(of: u32, value: Bytes) -> Bytes {
     let number = match (of, &value[..]) {
         (BOOL, [value]) => return Bytes::from_static(if *value == 0 { b"f" } else { b"t" }),

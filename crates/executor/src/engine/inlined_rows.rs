@@ -170,8 +170,8 @@ impl Session {
         failure.map_or(Ok(fragments), Err)
     }
 
-    /// Of tables that were never analysed far too many rows are expected. A text that the client's encoding does not have may stay on its
-    /// node in a temp table.
+    /// Are the rows few enough to travel as parameters? Tables without statistics are overestimated. Under another client encoding
+    /// than the servers' never: a text which that encoding lacks can stay on its node in a temp table.
     pub(crate) fn are_few(&self, inputs: &[Input], fragments: &[Arc<Fragment>]) -> bool {
         const NAME: Oid = 19;
         let travels =

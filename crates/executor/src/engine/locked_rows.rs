@@ -92,7 +92,7 @@ impl Session {
     }
 
     /// Places of rows are shown to nobody who has rights on some columns only. For that, a table's rights are changed, which one transaction
-    /// does at a time: who must not wait is refused.
+    /// does at a time: a statement that must not wait is refused.
     async fn lend_places(&mut self, targets: &[LockTarget]) -> Result<Vec<(Arc<Relation>, Vec<(NodeId, String)>)>> {
         let loaded = self.catalog().await?;
         let mut lent = Vec::new();

@@ -317,7 +317,7 @@ impl Session {
         let mut total = Total::default();
         let mut failure = None;
         // The statement may get a new plan for as long as the client knows nothing; a block that has changed the schema has a
-        // catalog of its own, which is compared at the end. Whoever describes rows has taken its snapshot.
+        // catalog of its own, which is compared at the end. A node that describes rows has taken its snapshot.
         let mut unchecked =
             self.validity.clone().filter(|_| !self.block.as_ref().is_some_and(|block| block.schema_changed));
         loop {

@@ -76,7 +76,7 @@ fn bytes(value: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&[0, 0]);
 }
 
-/// Of `numeric_send`: number of digits, weight of the first (in powers of 10000), sign, scale; then the digits, 2 bytes each.
+/// From `numeric_send`: number of digits, weight of the first (in powers of 10000), sign, scale; then the digits, 2 bytes each.
 fn numeric(value: &[u8], out: &mut Vec<u8>) -> Result<()> {
     const NEGATIVE: u16 = 0x4000;
     const NAN: u16 = 0xc000;

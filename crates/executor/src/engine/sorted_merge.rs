@@ -1,8 +1,8 @@
 //! Rows that every node has sorted, merged as they come: nothing is kept but what was read of each socket and not given yet.
 //!
 //! A row has its keys in front, which are taken off again. They become bytes that compare as the values do
-//! ([`sort_key`]); a heap of the nodes' first rows says whose is next. Whoever is not next is not read, so its
-//! node waits once its socket is full.
+//! ([`sort_key`]); a heap holds each node's first row. Only the node with the smallest key is read; the others wait
+//! once their sockets are full.
 //!
 //! ```text
 //!  node 1  3 7 8 ─┐

@@ -1,4 +1,4 @@
-//! Who carries a rebalance on: every coordinator looks for one that is wanted, and the one that has the lock works.
+//! Carries a rebalance on: every coordinator looks for one that is wanted, and the one that has the lock works.
 //!
 //! ```text
 //!  each second: wanted? ── lock of loxo.rebalance free? ── remaining moves of the maps ── step ── again, until none is left
@@ -33,16 +33,16 @@ const LOOK: Duration = Duration::from_secs(1);
 const STEP_TIME: Duration = Duration::from_millis(200);
 /// And for so long if writers wait for it.
 const STEP_TIME_BESIDE_WRITERS: Duration = Duration::from_millis(60);
-/// Longest wait for the lock of a step, for which all writers behind it wait too.
+/// Longest wait for a step's lock at first: every later writer waits behind it.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// It is twice as long after each try in vain, up to this, and shorter again with each step. Between two tries those are waited for
-/// who were in the way, which keeps nobody from writing.
+/// The wait doubles with each failed try, up to this, and shrinks again with each step. Between two tries the job waits, outside of
+/// PostgreSQL's lock queue, for the transactions that were in the way.
 const PATIENCE_BRIEF: Duration = Duration::from_millis(250);
-/// And up to this after so many tries in a row: where transactions are always longer, or the machine is busy, the rebalance would
-/// never come to its end.
+/// The wait may grow up to this after so many failed tries in a row: where transactions always take longer, or the machine is busy,
+/// the rebalance would never end.
 const PATIENCE_MAX: Duration = Duration::from_secs(2);
 const TRIES_BRIEF: u32 = 10;
-/// Of the first step of a table without buckets: its rows may be large.
+/// Rows in the first step of a table without buckets: they may be large.
 const ROWS_AT_FIRST: u64 = 100;
 /// A step may have so many times the buckets, or rows, of the one before.
 const GROWTH: usize = 4;
@@ -381,7 +381,7 @@ fn is_lock_missed(taken: &Result<Taken>) -> bool {
 /// How many buckets or rows should take the time of a step, if so many have taken the time that they have.
 fn in_time(amount: f64, taken: Taken) -> f64 {
     let wanted = if taken.delays_writers { STEP_TIME_BESIDE_WRITERS } else { STEP_TIME };
-    // Of so few rows most of the time is what each step costs, which more of them make no longer: on a busy machine it may be more
+    // With so few rows most of the time is what each step costs, which more make no longer: on a busy machine it may be more
     // than is wanted for all.
     let is_few = taken.passed.rows < ROWS_FEW && taken.passed.bytes < BYTES_FEW;
     match is_few {
@@ -418,7 +418,7 @@ fn remaining(catalog: &Catalog, wanted: &Wanted) -> Vec<(MapId, u16, NodeId, Nod
     rest
 }
 
-/// Waits so that no more rows move in a second than is wanted, and that others who write the tables have half of the time.
+/// Waits so that no more rows move in a second than is wanted, and that other writers of the tables have half of the time.
 async fn pace(wanted: &Wanted, taken: Taken, began: Instant) {
     let took = began.elapsed();
     let by_rate = wanted.rate.map(|rate| Duration::from_secs_f64(taken.passed.rows as f64 / f64::from(rate)));

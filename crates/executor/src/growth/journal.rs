@@ -59,7 +59,7 @@ pub(crate) async fn read(context: &Context) -> Result<Option<Wanted>> {
     rows.first().map(|row| wanted(row)).transpose().map(Option::flatten)
 }
 
-/// Of a row's last fields; without the first, nothing is wanted.
+/// Reads a row's last fields; without the first, nothing is wanted.
 fn wanted(fields: &[Option<Bytes>]) -> Result<Option<Wanted>> {
     let text = |at: usize| fields.get(at)?.as_deref().map(|v| String::from_utf8_lossy(v).into_owned());
     let Some(without) = text(0) else { return Ok(None) };
@@ -110,7 +110,7 @@ impl Session {
         self.run_on(self.home, &sql).await.map(drop)
     }
 
-    /// The same of rows that have no bucket.
+    /// Notes the progress of rows that have no bucket; counts if the step is committed.
     pub(crate) async fn note_scattered(&mut self, passed: Passed, are_levelled: bool) -> Result<()> {
         self.note_progress(0, passed).await?;
         if !are_levelled {

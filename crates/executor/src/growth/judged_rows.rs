@@ -9,9 +9,9 @@
 //! The tables are made and dropped in the transaction, so nobody else sees them. They are no temporary ones, since a transaction that has
 //! used such cannot be prepared.
 //!
-//! Of equal rows as many are the same as the other node has. Keys are those of all unique indexes, with their operators,
-//! collations, expressions and predicates, whether they are deferrable or not. What an exclusion constraint forbids the move itself
-//! finds, and fails.
+//! Among equal rows as many as the other node has are taken for the same. Keys are those of all unique indexes, with their
+//! operators, collations, expressions and predicates, whether they are deferrable or not. What an exclusion constraint forbids the
+//! move itself finds, and fails.
 
 use catalog::{NodeId, Relation, quote_identifier, quote_literal};
 use pgerror::Result;
@@ -134,7 +134,7 @@ impl Key {
         Ok(Self { parts: Vec::new(), predicate: text(row, 3)?.to_owned(), nulls_are_equal: text(row, 4)? == "t" })
     }
 
-    /// Of a table, or of what stands in for it, with its parts as columns.
+    /// The query of a table, or of what stands in for it, with its parts as columns.
     fn read(&self, what: &str, more: &str) -> String {
         let parts = self.parts.iter().enumerate().map(|(nth, (expression, _))| format!("({expression}) AS k{nth}"));
         let parts: Vec<String> = parts.collect();

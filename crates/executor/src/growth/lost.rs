@@ -54,7 +54,7 @@ impl Session {
         let marks = self.marks().await?;
         for (name, id) in names.iter().zip(&lost) {
             if let Some(said) = self.answer_of(*id, marks.get(id).copied()).await {
-                // Of an earlier call that was interrupted.
+                // An earlier call that was interrupted may have noted it.
                 self.note_lost(&lost, false).await?;
                 return Err(answers(name, said));
             }

@@ -32,12 +32,12 @@ const GTM_FIRST: u16 = 2000;
 const DEFAULT_HOST: &str = "localhost";
 const DEFAULT_PORT: u16 = 5432;
 
-/// Of a node that leaves.
+/// Generations that are skipped when a node leaves.
 const GENERATIONS_AHEAD: u64 = 1000;
 
 pub(super) const GENERATION: &str = "SELECT last_value FROM loxo.generation";
 
-/// Longest wait for those who write a replicated table, or hold locks on a node that leaves.
+/// Longest wait for writers of a replicated table, or for holders of locks on a node that leaves.
 const LOCK_WAIT: &str = "SET LOCAL lock_timeout = '10s'";
 
 impl Session {
@@ -295,7 +295,7 @@ impl Session {
             this.run_on(this.home, LOCK_WAIT).await?;
             this.raise_version().await?;
             this.version_follows(catalog).await?;
-            // Whoever has written there has ended then, and is not waited for by anybody once the node is gone.
+            // All writers there have ended then, and nobody waits for them once the node is gone.
             if !tables.is_empty() {
                 this.run_on(id, &format!("{LOCK_WAIT}; LOCK TABLE {} IN EXCLUSIVE MODE", tables.join(", "))).await?;
             }

@@ -28,8 +28,8 @@ use crate::shared::catalog_load::{Row, number, text};
 const LOCK: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; LOCK TABLE loxo.database IN EXCLUSIVE MODE NOWAIT; \
      SELECT name, state FROM loxo.database ORDER BY name";
 
-/// Longest wait for the lock, and between two tries. Whoever stood in PostgreSQL's queue for it would have CREATE DATABASE wait behind, which
-/// holds a weaker lock itself and writes the table by another connection.
+/// Longest wait for the lock, and between two tries. A session in PostgreSQL's queue for it would have CREATE DATABASE wait behind,
+/// which holds a weaker lock itself and writes the table by another connection.
 const LOCK_MAX: Duration = Duration::from_secs(10);
 const LOCK_TRY: Duration = Duration::from_millis(10);
 
@@ -138,7 +138,7 @@ impl Session {
     }
 }
 
-/// Of memberships and settings the node has no more than the cluster either.
+/// Is it a membership or a setting? The node may have no more of these than the cluster.
 fn is_exact(line: &str) -> bool {
     ["member ", "settings "].iter().any(|kind| line.starts_with(kind))
 }

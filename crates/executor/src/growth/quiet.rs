@@ -13,7 +13,7 @@ pub(crate) struct Noise {
     node: NodeId,
     off: String,
     on: String,
-    /// Of a constraint: it is in the way only of rows for which this is false.
+    /// A constraint's condition: it is in the way only of rows for which this is false.
     check: Option<String>,
 }
 

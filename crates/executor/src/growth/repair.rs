@@ -26,7 +26,7 @@ use crate::growth::slices::tables_of;
 use crate::session::Session;
 use crate::shared::catalog_load::{Row, number};
 
-/// Longest wait for those who write the table; and what else the text of a value depends on.
+/// Longest wait for writers of the table; and what else the text of a value depends on.
 const SETTINGS: &str = "SET LOCAL lock_timeout = '10s'; SET LOCAL TimeZone = 'UTC'; SET LOCAL lc_monetary = 'C'";
 
 /// Rows of a table: how many, and the sum of their hashes.
@@ -101,7 +101,7 @@ impl Session {
         .await
     }
 
-    /// Nobody writes the table from here on, and its rows belong where the catalog says: whoever moves them has a lock on it.
+    /// Nobody writes the table from here on, and its rows belong where the catalog says: moving them takes a lock on it.
     async fn keep_still(&mut self, catalog: &Catalog, table: &Relation) -> Result<()> {
         for node in self.all_members() {
             let lock = format!("{ENDS}; {SETTINGS}; LOCK TABLE ONLY {} IN EXCLUSIVE MODE", table.qualified_name());

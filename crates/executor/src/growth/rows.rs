@@ -56,7 +56,7 @@ impl Travel {
         format!("COPY {what} TO STDOUT (FORMAT {})", self.format)
     }
 
-    /// The same of rows that are deleted.
+    /// A COPY TO STDOUT of rows that it deletes.
     pub(crate) fn copy_deleted(&self, table: &str, condition: &str) -> String {
         let delete = format!("DELETE FROM ONLY {table} WHERE {condition}");
         self.copy_out(&match self.columns.is_empty() {
@@ -90,13 +90,13 @@ impl std::iter::Sum for Passed {
 pub(crate) struct Part {
     /// COPY TO of the source, COPY FROM of the target.
     pub(crate) copies: Vec<(String, String)>,
-    /// Of the target, which has the rows.
+    /// Asked of the target, which has the rows.
     pub(crate) question: Option<String>,
 }
 
 /// What has become of a part.
 pub(crate) struct Arrived {
-    /// Of each copy.
+    /// What each copy has passed.
     pub(crate) passed: Vec<Passed>,
     pub(crate) answer: Vec<Row>,
 }
@@ -134,7 +134,7 @@ impl Session {
 enum Travelling {
     /// CopyData frames.
     Rows(Bytes, OwnedSemaphorePermit),
-    /// Of one COPY.
+    /// The end of one COPY.
     End { rows: u64 },
 }
 

@@ -7,7 +7,7 @@
 //!  old      LOCK the table IN EXCLUSIVE MODE, for a moment at most: writers wait, readers do not
 //!  old      COPY (DELETE … those of these pages … RETURNING …) TO STDOUT ──▶ new  COPY … FROM STDIN
 //!  new      sum of the hashes of the rows that have come: that of those that have gone?
-//!  all      the row of loxo.class is written: whoever planned before notices
+//!  all      the row of loxo.class is written: sessions that planned before notice
 //!           COMMIT; all coordinators look anew where rows are first
 //! ```
 //!
@@ -16,7 +16,7 @@
 //!
 //! Pages are taken from the end, so that no step reads what earlier ones have left behind, and a vacuum can give them back.
 //!
-//! What is to move is known to the job alone: whoever carries it on counts anew.
+//! What is to move is known to the job alone: a coordinator that carries it on counts anew.
 
 use std::collections::VecDeque;
 use std::ops::Range;

@@ -21,7 +21,7 @@ use crate::shared::context::Context;
 /// A table of so many pages is read whole within some milliseconds.
 const PAGES_UNINDEXED_MAX: u64 = 500;
 
-/// So many nodes work at their indexes and statistics at the same time.
+/// Nodes that work at their indexes and statistics at the same time.
 pub(crate) const NODES_AT_ONCE: usize = 8;
 
 /// What the names of these indexes begin with.
@@ -52,7 +52,7 @@ pub(super) enum Place {
 }
 
 impl Place {
-    /// Of what the table was before.
+    /// Where rows can be, by what the table was before.
     fn of(look: Look) -> Self {
         match look.is_indexed || look.pages <= PAGES_UNINDEXED_MAX {
             true => Self::Anywhere,
@@ -138,7 +138,7 @@ impl Moving<'_> {
     }
 }
 
-/// Of each of the tables, in this order.
+/// The query that looks at each of the tables, in this order.
 fn looks_sql(tables: &[Moving<'_>]) -> String {
     let asked = tables.iter().enumerate().map(|(place, moving)| {
         format!("({place}, {}::pg_catalog.regclass, '{}')", catalog::quote_literal(&moving.name), moving.index_name())

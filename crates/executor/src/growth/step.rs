@@ -33,7 +33,7 @@ pub(crate) const ROWS_MAX: u64 = 50_000;
 /// Longest wait for a lock that a vacuum holds which nobody has asked for.
 const VACUUM_WAIT: Duration = Duration::from_millis(20);
 
-/// Nobody but one who stands in line for a table as a whole keeps the connection that counts from reading it.
+/// Only a session in line for a table as a whole keeps the connection that counts from reading it.
 const COUNTER_WAIT: Duration = Duration::from_millis(10);
 /// How many parts a step's rows go in at most.
 const PARTS: usize = 4;
@@ -116,7 +116,7 @@ impl Session {
     /// way for longer than the patience. Either way nothing has happened.
     pub(crate) async fn take_step(&mut self, catalog: &Catalog, step: &Step, patience: Duration) -> Result<Taken> {
         let tables = tables_of(catalog, step.map)?;
-        // Had before anybody waits for the lock: those who do may have all the others.
+        // Had before anybody waits for the lock: waiting sessions may have all the others.
         let mut counter = self.context.service_link(step.from).await?;
         let taken = self
             .atomically(async |this| {

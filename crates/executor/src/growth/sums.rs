@@ -12,7 +12,7 @@ use crate::shared::catalog_load::{Row, number, optional};
 const RECORD_HASH: &str = "pg_catalog.hash_record_extended(loxo_row, 0)";
 const TEXT_HASH: &str = "pg_catalog.hashtextextended(loxo_row::pg_catalog.text, 0)";
 
-/// Of each table's rows in some buckets.
+/// Counts and sums of each table's rows in some buckets.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Sums(Vec<(u64, String)>);
 

@@ -1,14 +1,14 @@
 //! Code of users that would run with the cluster's own rights while rows move.
 //!
-//! Whoever moves rows is the service user, a superuser: nobody else may write tables of all owners past their triggers and
+//! Rows are moved by the service user, a superuser: nobody else may write tables of all owners past their triggers and
 //! policies. But COPY also evaluates CHECKs, checks of domains, generated columns, keys of partitions and expressions of indexes.
 //! What a function of somebody's does in these it would do as a superuser. So a table stays where it is as long as such a function
 //! belongs to another role than a superuser. (PostgreSQL has the same choice to make for a superuser's own COPY, and leaves it to him.)
 //!
 //! Functions of PostgreSQL's own can be led to users' code, too, or do what the role that wrote the expression may not: `to_json()`
-//! looks for a cast, `query_to_xml()` runs a text, `pg_read_file()` asks who calls. `pg_depend` knows nothing of them, but the stored
-//! expressions name them. In what another role than a superuser has made, functions are left that are IMMUTABLE, or PostgreSQL's
-//! own, STABLE, PARALLEL SAFE and of arguments whose types say what is done with them; and that this role may execute.
+//! looks for a cast, `query_to_xml()` runs a text, `pg_read_file()` asks for the caller. `pg_depend` knows nothing of them, but the
+//! stored expressions name them. In what another role than a superuser has made, functions are left that are IMMUTABLE, or
+//! PostgreSQL's own, STABLE, PARALLEL SAFE and of arguments whose types say what is done with them; and that this role may execute.
 
 use catalog::Relation;
 use pgerror::{PgError, Result, SqlState};

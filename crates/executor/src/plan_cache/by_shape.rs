@@ -47,7 +47,7 @@ pub struct Quick {
     text: Option<Parameterised>,
     /// The node is not the one whose time counts: see [`Session::at_block_time`].
     lacks_moment: bool,
-    /// Of a statement that has just one.
+    /// The statement's only template, if it has just one.
     template: Option<Arc<Template>>,
     /// The nodes get a text with more in it than the user's.
     pub is_completed: bool,

@@ -70,7 +70,7 @@ impl Session {
         self.ready(slot, mode, barrier, false).await
     }
 
-    /// Makes the session hold links to all of these, without anything sent on them yet. Whoever goes to several nodes calls this first:
+    /// Makes the session hold links to all of these, without anything sent on them yet. Work on several nodes calls this first:
     /// what opening them takes is waited for once then, and not for each.
     pub(crate) async fn connect_to(&mut self, nodes: &[impl Copy + Into<Slot>]) -> Result<()> {
         let before = self.block.as_ref().map(Block::settings_at_begin);

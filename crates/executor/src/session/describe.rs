@@ -29,7 +29,7 @@ impl Session {
         self.describe_after(None, sql, types).await
     }
 
-    /// The same of the query in CREATE TABLE AS. The client's own text is parsed before it: PostgreSQL reads the query in there, too,
+    /// Describes the query in CREATE TABLE AS. The client's own text is parsed before it: PostgreSQL reads the query in there, too,
     /// and says where in the text an error is. What others have made of the statement has no place in the client's.
     pub(crate) async fn describe_filler(&mut self, of: &Statement, query: &str, types: &[u32]) -> Result<Description> {
         let whole = of.is_as_sent().then_some(&*of.node_sql);

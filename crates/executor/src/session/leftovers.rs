@@ -343,7 +343,7 @@ fn set_prefix(name: &str) -> String {
     format!("SELECT pg_catalog.set_config({}, ", quote_literal(name))
 }
 
-/// Who has become another user may not set all that is set, and need not.
+/// A session that has become another user may not set all that is set, and need not.
 fn set_command(name: &str, value: &str, local: bool) -> String {
     let (prefix, name, value) = (set_prefix(name), quote_literal(name), quote_literal(value));
     format!(

@@ -79,7 +79,7 @@ async fn attend(
             }
         }
         if let Some((done, result)) = answer {
-            // After what came before it: whoever waits for the answer has it in the queue.
+            // After what came before it: a session that waits for the answer has it in the queue.
             let _ = done.send(result);
         }
         if connection.is_broken() || lost.is_some() {
@@ -157,7 +157,7 @@ impl Listening {
     }
 }
 
-/// Of a NotificationResponse: process id, channel, payload.
+/// The channel of a NotificationResponse: process id, channel, payload.
 fn channel(frame: &Frame) -> String {
     let mut body = frame.body.clone();
     body.advance(body.len().min(4));

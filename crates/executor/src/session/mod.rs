@@ -70,7 +70,7 @@ pub struct Session {
     pub(crate) trigger_events: Vec<(NodeId, Frame)>,
     /// Version of the catalog that the present statement was planned with.
     pub(crate) catalog_version: u64,
-    /// … and that of its schema, by which datanodes' prepared statements and descriptions are kept.
+    /// Version of the catalog's schema, by which datanodes' prepared statements and descriptions are kept.
     pub(crate) schema_version: u64,
     /// What the present statement's plan was made from.
     pub(crate) validity: Option<Arc<PlanValidity>>,
@@ -112,7 +112,7 @@ pub struct Session {
     pub(crate) spent: crate::backend::statement_figures::Spent,
     /// The present statement's shape, or those of its kinds of rows, if they are to be learned.
     pub(crate) lessons: Vec<crate::shared::templates::Lesson>,
-    /// What PostgreSQL has said of the last statement that it analysed holds for whoever asks the same.
+    /// What PostgreSQL has said of the last statement that it analysed holds for all sessions that ask the same.
     pub(crate) analysis_is_common: bool,
     /// Where the present statement stands.
     pub(crate) scope: crate::backend::settings::Scope,
@@ -197,7 +197,7 @@ impl Session {
         }
     }
 
-    /// The same where the search path alone has changed: it is part of what prepared statements are known by.
+    /// The search path alone has changed: it is part of what prepared statements are known by.
     pub(crate) fn names_shown_otherwise(&mut self) {
         self.temp_relations = None;
         if let Some(block) = &mut self.block {
@@ -263,7 +263,7 @@ impl Session {
         &self.context.database_id
     }
 
-    /// Who the session acts for.
+    /// The user for whom the session acts.
     pub fn identity(&self) -> &Identity {
         self.links.identity()
     }

@@ -78,7 +78,7 @@ impl Session {
         Ok(())
     }
 
-    /// The same if its value is known, as SHOW writes it.
+    /// [`Self::statement_timeout_changed`] if the value is known, as SHOW writes it.
     pub(crate) fn statement_timeout_is(&mut self, value: String, local: bool) {
         self.note_own_setting(STATEMENT_TIMEOUT, Some(value.clone()));
         if !local {
@@ -177,8 +177,8 @@ impl Session {
         refused_in_definer(name).filter(|_| self.scope.is_definer).map_or(Ok(()), Err)
     }
 
-    /// The same of what a backend turned out to have after a function that it ran by itself. What the session has seen to is as it
-    /// was when the SECURITY DEFINER function began, or what the coordinator needed since: anything else was set in between.
+    /// May a backend have got this value by a function that it ran by itself? What the session has seen to is as it was when
+    /// the SECURITY DEFINER function began, or what the coordinator needed since: anything else was set in between.
     pub(crate) async fn check_was_set(&mut self, from: Slot, name: &str, value: &str) -> Result<()> {
         let Err(refused) = self.check_may_set(name) else { return Ok(()) };
         let made = self.block.iter().flat_map(|block| block.replay.iter().rev()).find_map(|step| match step {
@@ -208,7 +208,7 @@ impl Session {
     /// `SET [LOCAL] statement_timeout` in a body: checked and normalized by the home node, which takes it back.
     ///
     /// # Errors
-    /// Of the home node, of an invalid value.
+    /// Those of the home node, for an invalid value.
     pub async fn set_timeout_later(&mut self, value: &str, local: bool) -> Result<()> {
         let value = quote_literal(value);
         let sql = format!("SELECT pg_catalog.set_config('{STATEMENT_TIMEOUT}', {value}, true)");
@@ -221,7 +221,7 @@ impl Session {
     /// What `statement_timeout` a body has, whatever the home node still has.
     ///
     /// # Errors
-    /// Of the home node.
+    /// Those of the home node.
     pub async fn timeout_in_body(&mut self) -> Result<String> {
         if let Some(value) = self.own_setting(STATEMENT_TIMEOUT) {
             return Ok(value.to_owned());
@@ -239,7 +239,7 @@ impl Session {
         Ok(String::from_utf8_lossy(&value).into_owned())
     }
 
-    /// The same of RESET and DEFAULT.
+    /// A RESET or DEFAULT of `statement_timeout` in a body, which the nodes are told of later.
     pub fn reset_timeout_later(&mut self, local: bool) {
         self.reset_own(STATEMENT_TIMEOUT, local);
         self.timeout_is_late = true;
@@ -268,7 +268,7 @@ impl Session {
     }
 }
 
-/// Who a session is after a command.
+/// The role or user of a session after a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Who {
     This,
@@ -299,7 +299,7 @@ fn who_after(command: &str, name: &str, value: &str) -> Option<Who> {
     })
 }
 
-/// The same of `SELECT pg_catalog.set_config(…)` as the session writes it, with the setting that it is about.
+/// Who the session is after `SELECT pg_catalog.set_config(…)` as it writes it, and the setting that this is about.
 fn set_by_call(sql: &str, value: &str) -> Option<(String, Who)> {
     let arguments = sql.strip_prefix("SELECT pg_catalog.set_config('")?;
     let (name, rest) = arguments.split_once("', ")?;

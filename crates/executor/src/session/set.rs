@@ -44,7 +44,7 @@ impl Session {
         self.reported.now.1.as_ref()
     }
 
-    /// The same, unless something has been set that was not looked at yet.
+    /// [`Self::reported`], unless something has been set that was not looked at yet.
     pub(crate) fn reported_now(&self) -> Option<&HashMap<String, String>> {
         let values = self.reported()?;
         (self.reported.now.0 == self.settings_state()).then_some(&**values)
@@ -54,7 +54,7 @@ impl Session {
     /// a function has set something on another one.
     ///
     /// # Errors
-    /// Of the home node.
+    /// Those of the home node.
     pub async fn note_reported(&mut self) -> Result<()> {
         let state = self.settings_state();
         if self.reported.is_at(state) || self.reported.goes_to(state) || self.status() == b'E' {
@@ -279,7 +279,7 @@ impl Session {
     /// DISCARD SEQUENCES.
     ///
     /// # Errors
-    /// Of the home node.
+    /// Those of the home node.
     pub async fn discard_sequences(&mut self) -> Result<()> {
         let discarded = match self.links.drawn().are_there() || self.links.is_pinned(self.home) {
             true => self.command_on(self.home, "DISCARD SEQUENCES").await,

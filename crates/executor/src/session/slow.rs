@@ -19,7 +19,7 @@ use crate::shared::figures::count_statement;
 pub const LOG_MIN_DURATION: &str = "loxo.log_min_duration";
 const NEVER: &str = "-1";
 
-/// So many are kept, and so much of each.
+/// Number of slow statements that are kept, and bytes of each.
 const KEPT_MAX: usize = 50;
 const TEXT_BYTES_KEPT: usize = 4_000;
 const PLAN_BYTES_KEPT: usize = 16_000;
@@ -64,7 +64,7 @@ fn cut(text: &mut String, bytes_max: usize) {
     }
 }
 
-/// Of sessions that do not say.
+/// The value for sessions that do not say.
 static DEFAULT: OnceLock<String> = OnceLock::new();
 
 /// What `loxo.log_min_duration` is unless it is set. Only the first call counts.

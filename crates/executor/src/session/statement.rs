@@ -41,7 +41,7 @@ impl Session {
 
     /// What the statement is to be planned with. A snapshot that the block keeps shows rows where they were when it was taken: what
     /// only reads buckets that have moved since is planned with the catalog of then. What writes must not be run by such a plan: it
-    /// comes with the error of those who try. 40001 at once if anything else has become of the statement's tables.
+    /// comes with the error for statements that try. 40001 at once if anything else has become of the statement's tables.
     pub(crate) fn plan_from(&mut self, validity: Arc<PlanValidity>) -> Result<(Arc<Loaded>, Option<PgError>)> {
         let has_snapshot = self.has_kept_snapshot();
         let keeps = |block: &&mut Block| block.isolation.keeps_snapshot() && !block.schema_changed;
@@ -101,7 +101,7 @@ impl Session {
         self.plan_holds_to_the_end().await
     }
 
-    /// Has no schema change been announced since the present statement was planned? Whoever has waited for the locks of one knows.
+    /// Has no schema change been announced since the present statement was planned? A wait for the locks of one tells.
     pub(crate) fn plan_is_untouched(&self) -> bool {
         self.validity.as_ref().is_some_and(|validity| validity.is_untouched(&self.context))
     }
@@ -203,7 +203,7 @@ impl Session {
         self.copies_to_lock = Default::default();
         self.scope = Default::default();
         if self.tell_late_timeout().await.is_err() {
-            // Of a lost link the statement will tell. The nodes are told before the next one.
+            // The statement will tell if a link is lost. The nodes are told before the next one.
             self.release();
         }
         let (limit, is_alone) = (self.statement_timeout(), self.lets_go_of_all());

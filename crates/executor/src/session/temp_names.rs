@@ -14,9 +14,9 @@ use crate::shared::catalog_queries::{FUNCTION_COLUMNS, FUNCTION_FROM, HIDING};
 /// The names, and the definitions as they are under one version of the catalog.
 #[derive(Debug, Default)]
 pub(crate) struct TempNames {
-    /// Of those that a bare name means.
+    /// Names of those that a bare name means.
     pub(crate) names: Vec<String>,
-    /// Of all of them.
+    /// Names of all of them.
     pub(crate) all: Vec<String>,
     pub(crate) views: Vec<Arc<Relation>>,
     pub(crate) code: Vec<TempCode>,
@@ -63,7 +63,7 @@ const CODE: &str = "WITH RECURSIVE own(oid, relname) AS (\
        array_agg(DISTINCT u.function::oid) FILTER (WHERE u.truncates) \
      FROM own o JOIN reach r ON r.oid = o.oid JOIN used u ON u.relid = r.reached GROUP BY o.relname";
 
-/// Of all that is asked for at once, since it is asked again after each schema change.
+/// One text for all that is asked at once, since it is asked again after each schema change.
 static QUERIES: LazyLock<Result<String>> = LazyLock::new(|| {
     let functions =
         format!("SELECT 'f', {FUNCTION_COLUMNS} FROM {FUNCTION_FROM} WHERE p.pronamespace = pg_my_temp_schema()");
@@ -84,7 +84,7 @@ const COLUMNS: &str = "SELECT a.attrelid, a.attnum, a.attname, a.atttypid, a.att
      LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum \
      WHERE c.relnamespace = pg_catalog.pg_my_temp_schema() AND c.relkind = 'v' AND a.attnum > 0 ORDER BY a.attnum";
 
-/// Of whoever asks.
+/// May the role that asks make temporary tables?
 pub(crate) const MAY_MAKE_TEMPORARY: &str =
     "SELECT pg_catalog.has_database_privilege(pg_catalog.current_database(), 'TEMP')";
 
@@ -106,7 +106,7 @@ impl TempNames {
         self.all.is_empty() && self.types.is_empty() && self.functions.is_empty()
     }
 
-    /// Of relations and types, which a statement may name bare.
+    /// Names of relations and types, which a statement may name bare.
     pub(crate) fn bare(&self) -> Vec<String> {
         self.all.iter().cloned().chain(self.types.iter().map(|of| of.name.clone())).collect()
     }
@@ -123,7 +123,7 @@ impl TempNames {
 }
 
 impl Session {
-    /// Of the session's own backend on the home node, if it has one.
+    /// Temporary objects in the session's own backend on the home node, if it has one.
     pub(crate) async fn temp_relations(&mut self) -> Result<Arc<TempNames>> {
         if !self.links.is_pinned(self.home) {
             return Ok(Arc::default());

@@ -89,18 +89,18 @@ const FOR_LOADING: &str =
 /// LOCK takes no snapshot, the SELECT behind it does: none is older than the lock. Then the lock has done its work and is given
 /// back. Held longer it would deadlock with a schema change, which has locked tables that are looked at below.
 ///
-/// Printing a definition that was not known before waits for whoever has locked its tables: see [`Definitions`].
+/// Printing a definition that was not known before waits for sessions that have locked its tables: see [`Definitions`].
 const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SAVEPOINT loxo_committing; \
      LOCK TABLE loxo.committing IN SHARE MODE; SELECT 1; ROLLBACK TO SAVEPOINT loxo_committing; RELEASE loxo_committing; \
      SET LOCAL lock_timeout = '2s'";
 
-/// Longest wait for those who have locked a table: each try ends after the `lock_timeout` above.
+/// Longest wait for sessions that have locked a table: each try ends after the `lock_timeout` above.
 const LOCK_WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// What need not be read anew.
 pub(crate) struct Known<'a> {
     pub(crate) builtins: &'a OnceCell<Arc<Builtins>>,
-    /// Of views and rules.
+    /// Definitions of views and rules.
     pub(crate) definitions: &'a Definitions,
     /// The catalog read before: if only rows have moved since then, only what tells that is read.
     pub(crate) before: Option<&'a Catalog>,
@@ -111,7 +111,7 @@ pub(crate) async fn load(connection: &mut Connection, own_version: Option<u64>, 
     let until = Instant::now() + LOCK_WAIT_MAX;
     loop {
         match load_once(connection, own_version, known).await {
-            // Who has locked a table just before its view was printed may wait for this very load. The next try sees the lock.
+            // A session that locked a table just before its view was printed may wait for this load. The next try sees the lock.
             Err(error)
                 if error.code() == SqlState::LOCK_NOT_AVAILABLE && own_version.is_none() && Instant::now() < until => {}
             result => return result.map_err(explain),
@@ -495,7 +495,7 @@ fn captured_trigger(row: &Row) -> Result<Captured> {
     })
 }
 
-/// Of a rule, or of the view whose rule it is.
+/// Definition of a rule, or of the view whose rule it is.
 fn definition(definitions: &HashMap<Oid, String>, rule: Oid) -> Result<&str> {
     let found = definitions.get(&rule).map(String::as_str);
     found.ok_or_else(|| {

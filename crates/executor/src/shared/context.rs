@@ -136,7 +136,7 @@ impl Context {
             let (id, state) = (found.next(), found.next());
             match state.as_deref() {
                 Some("ready") => return Ok(id.map(|id| txn::Database::new(name, id))),
-                // Whoever wants to drop or rename it finds out whether anybody uses it.
+                // The session that wants to drop or rename it finds out whether anybody uses it.
                 Some("leaving" | "renaming") if tokio::time::Instant::now() < patience => {
                     tokio::time::sleep(LEAVE_LOOK).await
                 }
@@ -269,7 +269,7 @@ impl Context {
         self.pool.give_back(link);
         let loaded = Arc::new(Loaded { catalog: Arc::new(result?), epoch });
         self.members().follow(loaded.catalog.nodes());
-        // Of the first database, where they are noted when they come and go.
+        // The first database notes gtms when they come and go.
         if self.is_first() {
             self.gtm.know(loaded.catalog.gtms().iter().map(|gtm| format!("{}:{}", gtm.host, gtm.port)));
         }
@@ -278,8 +278,8 @@ impl Context {
         Ok(loaded)
     }
 
-    /// A catalog may be read before its change is visible on all nodes, if whoever made it is dead: rows that have moved would be
-    /// on no node yet. So each connection passes a read barrier before a plan by the new catalog reads through it.
+    /// A catalog may be read before its change is visible on all nodes, if the coordinator that made it is dead: rows that have
+    /// moved would be on no node yet. So each connection passes a read barrier before a plan by the new catalog reads through it.
     fn doubt_moved_places(&self, new: &catalog::Catalog) {
         let cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if cached.is_some_and(|before| !before.catalog.places_as(new)) {

@@ -1,5 +1,5 @@
-//! The cores of a coordinator's host, and who has a claim to one: so that threads are added only where there is a core for them.
-//! Others who work on that host, datanodes say, claim nothing; that they need the cores is seen by what waits for one.
+//! The cores of a coordinator's host, and which threads have a claim to one: so that threads are added only where there is a core
+//! for them. Other programs on that host, such as datanodes, claim nothing; that they need the cores is seen by what waits for one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,8 +1,8 @@
 //! Definitions of views and rules, as PostgreSQL prints them.
 //!
-//! To print one, PostgreSQL locks its tables, and so waits for whoever has locked one in ACCESS EXCLUSIVE mode. That may be a session
-//! which waits for this very load: a circle that nobody sees, for the connection is not that session's. So a definition in which
-//! a locked table stands is taken from an earlier load, if nothing has changed since of what its text is made of: the stored
+//! To print one, PostgreSQL locks its tables, and so waits for a session that has one in ACCESS EXCLUSIVE mode. That may be a
+//! session which waits for this very load: a circle that nobody sees, for the connection is not that session's. So a definition in
+//! which a locked table stands is taken from an earlier load, if nothing has changed since of what its text is made of: the stored
 //! tree, and the names of all that it uses.
 
 use std::collections::HashMap;
@@ -50,7 +50,7 @@ pub(crate) struct Definitions(Mutex<HashMap<Oid, Definition>>);
 
 #[derive(Clone)]
 struct Definition {
-    /// Of what it is made of.
+    /// Digest of what it is made of.
     digest: String,
     text: String,
 }

@@ -47,7 +47,7 @@ impl Estimates {
     }
 }
 
-/// Of the first line of an EXPLAIN: `Seq Scan on t  (cost=0.00..35.50 rows=2550 width=4)`.
+/// From the first line of an EXPLAIN: `Seq Scan on t  (cost=0.00..35.50 rows=2550 width=4)`.
 pub(crate) fn expected_of(line: &str) -> Option<Expected> {
     let (_, costs) = line.rsplit_once("(cost=")?;
     let (_, total) = costs.split_once("..")?;

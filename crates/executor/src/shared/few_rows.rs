@@ -11,7 +11,7 @@ use planner::Expected;
 
 use crate::shared::search_paths;
 
-/// Tables grow and are analysed without anybody telling us. Who is told too little finds out as the rows come.
+/// Tables grow and are analysed without anybody telling us. A session that is told too little finds out as the rows come.
 const AGE_MAX: Duration = Duration::from_secs(60);
 
 const FRAGMENTS_MAX: usize = 2_000;

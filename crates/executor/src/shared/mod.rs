@@ -4,7 +4,7 @@
 //! * [`catalog_load`]: the catalog read off the home node, by [`catalog_queries`]; [`plan_validity`]: whether a plan made with it
 //!   still holds.
 //! * [`templates`], [`analyses`], [`estimates`], [`few_rows`], [`search_paths`]: what was found out once and is kept.
-//! * [`cores`], [`pressure`]: the host's cores, and who has a claim to one.
+//! * [`cores`], [`pressure`]: the host's cores, and which threads have a claim to one.
 //!
 //! Invariants: nothing here knows a session; whatever depends on the catalog is kept for one version of it, and bounded.
 

@@ -18,7 +18,7 @@ pub(crate) struct Pressure {
 #[derive(Clone, Copy)]
 struct Sample {
     at: Instant,
-    /// Of all time so far.
+    /// Stalled time so far.
     stalled: Duration,
     is_high: bool,
 }

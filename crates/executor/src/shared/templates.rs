@@ -12,7 +12,7 @@ use crate::shared::estimates;
 /// From here on versions of the catalog are numbers of our own: no datanode's catalog has come so far.
 pub(crate) const OWN_VERSIONS_FIRST: u64 = 1 << 63;
 
-/// Of longer texts plans are not kept, nor what they do: they are rarely sent twice.
+/// Plans of longer texts are not kept, nor what these do: they are rarely sent twice.
 pub(crate) const TEXT_BYTES_MAX: usize = 4096;
 
 /// What is kept under one version of the catalog, for all sessions of a coordinator.
@@ -83,7 +83,7 @@ pub(crate) struct Scratch {
 #[derive(Debug)]
 pub(crate) struct Lesson {
     pub(crate) sql: String,
-    /// Of one row of an INSERT of many: the statement with that row twice.
+    /// For one row of an INSERT of many: the statement with that row twice.
     pub(crate) twice: Option<String>,
     pub(crate) shape: Shape,
     pub(crate) key: Vec<u8>,

@@ -8,7 +8,7 @@
 //!  loxo-57/1-00000003-0000001B-1/2-00000004-00000015-1      version 57; datanode 1, its snapshot; datanode 2, its snapshot
 //! ```
 //!
-//! Invariant: who imports a snapshot plans by the catalog that counted when it was taken, or is refused (40001).
+//! Invariant: a session that imports a snapshot plans by the catalog that counted when it was taken, or is refused (40001).
 
 use catalog::{NodeId, quote_literal};
 use pgerror::{PgError, Result, SqlState};

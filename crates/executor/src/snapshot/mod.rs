@@ -155,8 +155,8 @@ impl Session {
     /// Opens a transaction of our own in REPEATABLE READ that has the tables locked before it takes its snapshot, as a statement
     /// of its own has in PostgreSQL: a table that is rewritten meanwhile would look empty.
     ///
-    /// A schema change locks the home node's table first. So does who has to wait here: nobody waits for a schema change on one
-    /// node while he keeps it waiting on another. Other writers are kept off last: see [`exclusive_lock`](crate::transaction::exclusive_lock).
+    /// A schema change locks the home node's table first. A blocked reader locks in the same order, so it never waits for a schema
+    /// change on one node while it blocks that change on another. SHARE ROW EXCLUSIVE is last: [`Session::lock_before_snapshot`].
     pub(crate) async fn begin_locked(
         &mut self,
         nodes: &[NodeId],
@@ -300,7 +300,7 @@ impl Session {
         }
     }
 
-    /// Of the catalog, as the block shows it.
+    /// Version of the catalog, as the block shows it.
     pub(crate) async fn version_in_block(&mut self) -> Result<Option<u64>> {
         self.acquire_as_is(self.home, Mode::InBlock).await?;
         let leased = self.links.link(self.home)?;

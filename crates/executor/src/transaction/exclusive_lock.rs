@@ -1,12 +1,11 @@
 //! Locks a table on several nodes: LOCK TABLE, and what keeps other writers off.
 //!
-//! Whoever writes a table has locks on those nodes only that his rows are on, and may want another node's next. Who locks the whole
-//! table may come before him there and behind him elsewhere; then each waits for the other, which on one PostgreSQL cannot be.
-//! Writers pay nothing for that. Who locks the table asks for it on all nodes at the same time, so that whoever comes later comes
-//! later everywhere; and does not wait for long while he has it on some nodes only: he gives it back, which lets those in between
-//! go on, and asks again, with twice the patience, since a writer that just takes its time is to be waited for. From the second
-//! time on the first node is asked before the others, without a limit, for nothing is held then: of two that lock the same table
-//! one waits there.
+//! A writer holds locks only on the nodes of its rows, and may want another node's next. There it may run before the lock holder
+//! and elsewhere behind it: each then waits for the other, a deadlock that one PostgreSQL does not have. Writers pay nothing to
+//! avoid it. A session that locks a table asks for the lock on all nodes at once, so that later requests are later everywhere.
+//! While it holds the lock on some nodes only, its wait is limited: it gives the locks back, which lets writers in between go on,
+//! and asks again with twice the limit, since a slow writer is to be waited for. From the second try on, the first node is asked
+//! before the others and without a limit, for nothing is held then: one of two sessions that lock a table waits there.
 //!
 //! If a wait is part of a deadlock while the lock may be given back, that is what breaks it: nobody gets an error. What comes back
 //! time and again is a deadlock that has other reasons, and is broken like any other.
@@ -36,7 +35,7 @@ const GIVES_WAY_MAX: u32 = 3;
 enum Asking {
     /// LOCK TABLE, which wants rights on the whole table.
     Himself(String),
-    /// For one who has rights on some columns only, which is enough to write the table. Takes a snapshot.
+    /// For a user with rights on some columns only, which is enough to write the table. Takes a snapshot.
     ForHim(Vec<OwnCall>),
 }
 

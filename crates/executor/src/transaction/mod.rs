@@ -107,7 +107,7 @@ impl Session {
     }
 
     async fn is_connected(&mut self, gtm: &GtmClient) -> Result<bool> {
-        // A gtm that was just started again is found within a second or two. If it is not, the last line says so.
+        // A gtm that was just started again is found within a second or two. Otherwise `invalidate_catalogs` below fails.
         let connected = tokio::time::timeout(GTM_WAIT, gtm.connected());
         Ok(self.links.cancel().interrupt().or(connected).await?.is_ok())
     }
@@ -158,7 +158,7 @@ impl Session {
     async fn commit_participants(&mut self) -> Result<()> {
         let nodes: Vec<Slot> = self.links.begun();
         self.links.opened(&nodes).await?;
-        // Of several nodes it is asked together with what they wrote.
+        // With several nodes this is asked together with what they wrote.
         if nodes.len() == 1 {
             self.run_deferred_read_barriers().await?;
         }
@@ -216,8 +216,8 @@ impl Session {
         Ok(())
     }
 
-    /// Nodes that were to pass a read barrier before the end of the transaction at the latest are told so: whoever sees its rows sees what
-    /// the session saw before. The answer is still to be read.
+    /// Nodes that were to pass a read barrier before the end of the transaction at the latest are told so: a session that sees its
+    /// rows sees what the session saw before. The answer is still to be read.
     pub(crate) async fn run_deferred_read_barriers(&mut self) -> Result<()> {
         let nodes: Vec<Slot> = self.links.nodes_where(|leased| leased.owes_read_barrier);
         for node in nodes {
@@ -270,7 +270,7 @@ impl Session {
         Ok(rows.iter().flatten().flatten().any(|value| value.as_ref() == b"on"))
     }
 
-    /// The same participants with one more that may write, and decides.
+    /// Adds a participant that may write, and decides.
     async fn with_decider(&mut self, mut nodes: Vec<Slot>, mut writers: Writers) -> Result<(Vec<Slot>, Writers, Slot)> {
         let decider = self.beside_home();
         self.acquire(decider, Mode::Autocommit).await?;

@@ -127,7 +127,7 @@ impl Session {
         Ok(())
     }
 
-    /// Who the session acts as at this moment, and whether that is a superuser.
+    /// The role that the session acts as at this moment, and whether that is a superuser.
     async fn role(&mut self, mode: Mode) -> Result<(String, bool)> {
         self.acquire(self.home, mode).await?;
         let leased = self.links.link(self.home)?;

@@ -16,9 +16,9 @@
 //! between the same two wide ones, and PostgreSQL has seen to it. If they did not, the later one's snapshot and locks came after the
 //! earlier one's end, so it saw all of it: b is the later one, and comes later here too.
 //!
-//! A transaction whose first statement needs several datanodes is wide. Who leaves his datanode later has a snapshot already:
-//! that is 40001, and the session's next ones are wide from the start, until one of them has needed a single datanode only.
-//! As in PostgreSQL nothing is promised about transactions of other levels.
+//! A transaction whose first statement needs several datanodes is wide. A transaction that leaves its datanode later has a
+//! snapshot: that is 40001, and the session's next ones are wide from the start, until one of them has needed a single datanode
+//! only. As in PostgreSQL nothing is promised about transactions of other levels.
 
 use catalog::NodeId;
 use pgerror::{PgError, Result, SqlState};
@@ -29,7 +29,7 @@ use crate::block::node_span::NodeSpan;
 use crate::session::Session;
 
 impl Session {
-    /// Of a transaction that begins.
+    /// Initial scope of a transaction of this isolation level.
     pub(crate) fn node_span_of(&self, isolation: Isolation) -> NodeSpan {
         match isolation == Isolation::Serializable && self.context.has_several_nodes() {
             true if self.goes_wide => NodeSpan::MultiNode(None, false),
@@ -98,7 +98,7 @@ impl Session {
     }
 
     /// Opens the parts of a block that takes its snapshots on all of `nodes`. Wide ones come to the home node first: nobody waits
-    /// there for somebody who waits for him elsewhere.
+    /// there for a session that waits for it elsewhere.
     pub(crate) async fn open_in_turn(&mut self, nodes: &[NodeId]) -> Result<()> {
         if self.block.as_ref().is_some_and(|block| block.node_span != NodeSpan::Free) {
             self.open_on(&[self.home]).await?;

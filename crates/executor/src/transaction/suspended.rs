@@ -29,7 +29,7 @@ impl Session {
         self.block = Some(suspended.block);
     }
 
-    /// What rests works, and the other way round. No link joins either until they are swapped back.
+    /// Swaps the active and the suspended connections, with their blocks. Neither set gains a link until they are swapped back.
     pub(crate) fn swap(&mut self, suspended: &mut SuspendedTransaction) {
         self.links.swap(&mut suspended.links);
         if let Some(block) = &mut self.block {

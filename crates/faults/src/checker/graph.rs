@@ -26,7 +26,7 @@ pub enum Link {
 /// A node of the graph.
 #[derive(Clone, Copy, Debug)]
 enum Moment {
-    /// Of transaction and statement.
+    /// The snapshot of a statement, by transaction and statement.
     Snapshot(usize, usize),
     Commit(usize),
     /// Everything before it was over before everything behind it began.

@@ -98,7 +98,7 @@ pub struct Transaction {
     pub level: Level,
     pub statements: Vec<Statement>,
     pub outcome: Outcome,
-    /// Of the COMMIT, or of the statement that is its own transaction.
+    /// Time of the COMMIT, or of the statement that is its own transaction.
     pub commit: Span,
 }
 
@@ -333,7 +333,7 @@ impl<'h> Checker<'h> {
         let writer =
             |place: usize| order.get(place).and_then(|element| self.origins.get(element)).map(|o| o.transaction);
         let last = seen.len().checked_sub(1).and_then(writer);
-        // Own appends stand behind what was seen; whoever comes after them was not seen either.
+        // Own appends stand behind what was seen; transactions after them were not seen either.
         let own_is_there = writer(seen.len()) == Some(number);
         let next = writer(seen.len() + if own_is_there { own.len() } else { 0 });
         if last.is_some() && last == next {

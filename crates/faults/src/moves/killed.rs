@@ -264,7 +264,7 @@ impl<'a> Work<'a> {
     }
 }
 
-/// A command; it does not outlive whoever waits for it.
+/// A command; it does not outlive the task that waits for it.
 struct Running(Child);
 
 impl Drop for Running {

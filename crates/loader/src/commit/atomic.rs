@@ -2,7 +2,7 @@
 //!
 //! A COPY belongs to one session and a transaction too, so several streams are several transactions. All but the first are
 //! prepared; the first then inserts the decision row into the journal and commits: from then on the load is done, and
-//! the prepared ones are committed. Whoever finds prepared transactions of a load that died tries to insert a
+//! the prepared ones are committed. A load that finds prepared transactions of one that died tries to insert a
 //! decision row of the opposite meaning. Its key is the same, so exactly one of the two exists in the end, and it tells
 //! what to do. Readers may see the parts appear one after the other, in the milliseconds between the commits.
 

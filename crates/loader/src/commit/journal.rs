@@ -41,7 +41,7 @@ impl Decision {
 }
 
 impl Journal {
-    /// Of the load of this name, in this schema; makes the table if it is missing.
+    /// The journal of the load of this name, in this schema; makes the table if it is missing.
     pub(crate) async fn open(connection: &mut Connection, schema: &str, load: String) -> Result<Self> {
         let journal = Self::named(schema, load);
         if journal.exists(connection).await? {
@@ -60,7 +60,7 @@ impl Journal {
         Ok(journal)
     }
 
-    /// Of the load of this name, in this schema; the table may be missing.
+    /// The journal of the load of this name, in this schema; the table may be missing.
     pub(crate) fn named(schema: &str, load: String) -> Self {
         Self { table: format!("{}.{TABLE}", identifier(schema)), load }
     }

@@ -103,7 +103,7 @@ impl Rejects {
 }
 
 fn hash(record: &[u8]) -> u64 {
-    // The same for all runs is not needed, for all of this one it is.
+    // It need not be equal in all runs, only in all of this one.
     BuildHasherDefault::<DefaultHasher>::default().hash_one(record)
 }
 
@@ -242,7 +242,7 @@ impl Rows {
         let part = Part {
             start: piece.start,
             end: u64::MAX,
-            // Of a file's first row PostgreSQL does not know it either.
+            // PostgreSQL does not know it at a file's first row either.
             eol: if piece.start == 0 { Eol::Unknown } else { piece.eol },
             in_quote: false,
             begins_inside_row: false,

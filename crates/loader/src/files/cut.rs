@@ -44,7 +44,7 @@ pub(crate) struct Piece {
     pub(crate) end: u64,
     pub(crate) rows: u64,
     pub(crate) blocks: Vec<Bytes>,
-    /// Of all blocks.
+    /// Checksum of all blocks.
     pub(crate) checksum: u32,
     /// Its lines in the file and in a COPY.
     pub(crate) span: Span,
@@ -355,7 +355,7 @@ impl State<'_> {
         self.buffer_at += self.taken as u64;
         self.taken = 0;
         self.growing.checksum.update(&block);
-        // Of a range that was loaded before only the checksum is wanted.
+        // A range that was loaded before is only asked for its checksum.
         if self.done.first().is_none_or(|done| done.start != self.growing.start) {
             self.growing.blocks.push(block);
         }
@@ -525,7 +525,7 @@ mod tests {
     #[test]
     fn lines_are_counted_as_a_copy_of_the_whole_file_would() {
         let all = pieces(ROWS.as_bytes(), "csv", 1, &[], 100).unwrap();
-        // Of newlines in quotes those of the file's own style count, and the first row is read before it is known: \r.
+        // Newlines in quotes count if they are of the file's own style, and the first row is read before it is known: \r.
         assert_eq!(all.iter().map(|piece| piece.span.lines_before).collect::<Vec<_>>(), [0, 2, 3, 4, 5]);
     }
 

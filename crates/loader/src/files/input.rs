@@ -36,7 +36,7 @@ pub(crate) struct RowGroup {
     pub(crate) number: usize,
     pub(crate) rows: u64,
     pub(crate) rows_before: u64,
-    /// Of the whole file.
+    /// Columns of the whole file.
     pub(crate) columns: Arc<Vec<parquet_rows::Column>>,
 }
 

@@ -13,9 +13,9 @@ use crate::files::cut::Piece;
 pub(crate) struct Span {
     /// Lines of the file before it.
     pub(crate) lines_before: u64,
-    /// Of its first row: in the file, in a COPY that begins with it, in one that does not.
+    /// Lines of its first row: in the file, in a COPY that begins with it, in one that does not.
     pub(crate) first_row: [u64; 3],
-    /// Of all its other rows.
+    /// Lines of all its other rows.
     pub(crate) more_lines: u64,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  file   ├──── range 0 ────┼──── range 1 ────┼──── range 2 ────┤
-//!  survey   1 quote flips,     0 flips, …        (each by whoever takes the range, at the same time)
+//!  survey   1 quote flips,     0 flips, …        (each by the reader that takes the range, at the same time)
 //!  chain  out of quotes ───▶ in quotes ──────▶ in quotes        line by line of the chain, when its surveys are in
 //!  cut      rows that begin    rows that begin   …
 //! ```
@@ -25,7 +25,7 @@ use pgerror::Result;
 
 use crate::files::cut::Done;
 
-/// Of one range; smaller ones cost more in the rows that cross their ends.
+/// Bytes of one range; smaller ones cost more in the rows that cross their ends.
 pub(crate) const RANGE_BYTES: u64 = 8 * 1024 * 1024;
 /// The first row, which decides about line ends, and the place where a range begins are looked for in so many bytes.
 const FIRST_ROW_BYTES: usize = 1024 * 1024;

@@ -114,7 +114,7 @@ struct Work {
 #[derive(Default)]
 struct Next {
     file: usize,
-    /// Of the file before: its ranges, and the next of them.
+    /// Ranges of the file before, and the next of them.
     ranges: Option<(Shared, usize)>,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Only indexes that check nothing are dropped, and whose definition says all about them: a load must not let in what a unique
 //! index keeps out. Their definitions go into `loxo_load_indexes`, in the table's schema, in the transaction that drops
-//! them; each leaves it in the transaction that makes the index again. So whoever is killed, an index is there or its definition
+//! them; each leaves it in the transaction that makes the index again. So whatever is killed, an index is there or its definition
 //! is, and the next load of the table makes it.
 
 use pgerror::{PgError, Result, SqlState};

@@ -1,7 +1,7 @@
 //! What the servers do while a load runs: where the COPYs into its table wait and how many bytes each node has taken.
 //!
 //! Twice a second every datanode is asked for its own views, by way of a coordinator (`EXECUTE DIRECT`, which a superuser may), and
-//! a stock server for its own. Who is not allowed to sees nothing, and the summary says so.
+//! a stock server for its own. A user without that right sees nothing, and the summary says so.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -34,7 +34,7 @@ pub enum Wait {
     Processor,
     /// It waited for the next rows.
     Rows,
-    /// It wrote WAL, or waited for those who did.
+    /// It wrote WAL, or waited for others that did.
     Wal,
     /// It read or wrote data files.
     Disk,
@@ -103,7 +103,7 @@ impl Seen {
     }
 }
 
-/// Shared by the task that looks and those who tell.
+/// Shared by the task that takes samples and those that report them.
 #[derive(Debug)]
 pub(crate) struct Monitor {
     /// Schema and name, quoted.

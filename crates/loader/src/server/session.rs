@@ -27,7 +27,7 @@ pub(crate) async fn connect_to(uri: &str, host: String, port: u16) -> Result<Con
 
 async fn open(options: ConnectOptions) -> Result<Connection> {
     Connection::connect(&options).await.map_err(|error| {
-        // The connection was made for coordinators, who connect to datanodes only.
+        // The connection was made for coordinators, which connect to datanodes only.
         let message = error.message().replace("the datanode", "the server");
         error.with(pgerror::field::MESSAGE, message)
     })

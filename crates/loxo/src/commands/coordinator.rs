@@ -95,7 +95,7 @@ fn read_again(path: &Path, name: &str, listen: SocketAddr) -> Result<Authenticat
     Ok(found)
 }
 
-/// Of a coordinator of this cluster. `certificate`: the name of the one that gtms ask for.
+/// Options of a coordinator of this cluster. `certificate`: the name of the one that gtms ask for.
 pub fn options(
     config: &Config,
     certificate: &str,

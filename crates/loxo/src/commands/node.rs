@@ -299,7 +299,7 @@ fn one_by_one() -> PgError {
         .hint("Name one of them; several only with --lost.")
 }
 
-/// Of each bucket map.
+/// Buckets of each bucket map.
 const BUCKETS: usize = 4096;
 
 /// What is gone with a datanode.

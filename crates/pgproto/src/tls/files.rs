@@ -14,7 +14,7 @@ use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 
 use crate::x509;
 
-/// Whom to believe who somebody is.
+/// The authorities whose certificates are believed.
 #[derive(Debug)]
 pub struct Authorities {
     store: Arc<RootCertStore>,
@@ -33,7 +33,7 @@ impl Authorities {
     }
 }
 
-/// All certificates of a file: authorities those that may sign others, the rest for whoever shows just them.
+/// All certificates of a file: authorities those that may sign others, the rest for servers that show just them.
 pub fn authorities(path: &Path) -> Result<Authorities> {
     let certificates = certificates(path)?;
     let mut store = RootCertStore::empty();
@@ -76,7 +76,7 @@ fn check_private(key: &Path) -> Result<()> {
     }
 }
 
-/// In words for whoever has made the certificate, where rustls has none.
+/// In words for the maker of the certificate, where rustls has none.
 pub(super) fn explained(why: &dyn Display) -> String {
     let why = why.to_string();
     match why.contains("UnsupportedCertVersion") {
@@ -85,7 +85,7 @@ pub(super) fn explained(why: &dyn Display) -> String {
     }
 }
 
-/// As in PostgreSQL: whoever comes again shows the certificate again, which may be out of date by then.
+/// As in PostgreSQL: a client that comes again shows the certificate again, which may be out of date by then.
 pub fn resume_nothing(server: &mut ServerConfig) {
     server.session_storage = Arc::new(NoServerSessionStorage {});
     server.send_tls13_tickets = 0;

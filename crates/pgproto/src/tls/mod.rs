@@ -44,7 +44,7 @@ pub const ALPN: &[u8] = b"postgresql";
 #[allow(missing_docs)]
 pub enum SslMode {
     Disable,
-    /// libpq's `allow`, too: a server that has no TLS is talked to in the clear. That protects from nobody who can change bytes.
+    /// libpq's `allow`, too: a server that has no TLS is talked to in the clear. An attacker who can change bytes gets through.
     Prefer,
     Require,
     VerifyCa,
@@ -109,7 +109,7 @@ impl Encryption {
         Ok(if mode == SslMode::Prefer { Encryption::Preferred(tls) } else { Encryption::Required(tls) })
     }
 
-    /// For whoever shows this certificate, to the byte, whoever has signed it.
+    /// Accepts a peer that shows this certificate, to the byte, whatever authority has signed it.
     pub fn pinned(certificate: &Path) -> Result<Self> {
         let certificate = files::certificate(certificate)?;
         Ok(Encryption::Required(Arc::new(Tls::new(Check::Pinned(certificate), None)?)))
@@ -190,7 +190,7 @@ impl Tls {
     }
 }
 
-/// The error of a handshake, in words for whoever has made the certificate that the other end has shown.
+/// The error of a handshake, in words for the maker of the certificate that the other end has shown.
 pub fn explained(error: io::Error) -> io::Error {
     io::Error::new(error.kind(), files::explained(&error))
 }
@@ -209,7 +209,7 @@ pub(crate) async fn ask<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S) -> Re
     match stream.read_u8().await? {
         b'S' => Ok(true),
         b'N' => Ok(false),
-        // Whoever says that is not known, so his words are not repeated.
+        // The sender is not authenticated, so its words are not repeated.
         b'E' => Err(PgError::connection("server sent an error response during SSL exchange")),
         other => Err(PgError::protocol(format!("received invalid response to SSL negotiation: {other:#04x}"))),
     }
@@ -257,7 +257,7 @@ impl Mutual {
         Ok(Self { client: Arc::new(client), server: Arc::new(server) })
     }
 
-    /// Encrypts as the one who has connected.
+    /// Encrypts as the client.
     pub async fn connect<S>(&self, stream: S) -> io::Result<(FrameReader, FrameWriter)>
     where
         S: AsyncRead + AsyncWrite + Send + Sync + Unpin + 'static,
@@ -265,7 +265,7 @@ impl Mutual {
         Ok(halves(TlsConnector::from(self.client.clone()).connect(nameless(), stream).await?))
     }
 
-    /// Encrypts as the one who was connected to.
+    /// Encrypts as the server.
     pub async fn accept<S>(&self, stream: S) -> io::Result<(FrameReader, FrameWriter)>
     where
         S: AsyncRead + AsyncWrite + Send + Sync + Unpin + 'static,

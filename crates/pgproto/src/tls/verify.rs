@@ -18,7 +18,7 @@ use crate::x509;
 #[derive(Debug)]
 pub(super) enum Check {
     Nothing,
-    /// Who has signed it.
+    /// The authority that has signed it.
     Authority(Authorities),
     /// And the host's name is in it.
     AuthorityAndName(Authorities),

@@ -48,7 +48,7 @@ struct Month {
 /// The number of something without days; so is zero.
 const NO_MONTH: u8 = 13;
 
-/// Of years without and with a leap day, by number.
+/// Months of years without and with a leap day, by number.
 const MONTHS: [[Month; 14]; 2] = [months(28), months(29)];
 
 const fn months(february: u32) -> [Month; 14] {

@@ -43,7 +43,7 @@ fn integer(text: &[u8]) -> Option<i64> {
     Some(if is_negative { -value } else { value })
 }
 
-/// Of less than a minute, to the microsecond.
+/// Seconds of less than a minute, to the microsecond.
 fn seconds(text: &[u8]) -> Option<i64> {
     let point = text.iter().position(|byte| *byte == b'.').unwrap_or(text.len());
     let (whole, fraction) = text.split_at(point);

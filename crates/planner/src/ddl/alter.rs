@@ -93,7 +93,7 @@ fn may_act_on_key(relation: &Relation, command: &AlterTableCmd) -> bool {
     }
 }
 
-/// Of several moves of one table that to all nodes suits all commands.
+/// Adds a move. Among several moves of one table that to all nodes suits all commands.
 fn add_move(moves: &mut Vec<Redistribute>, moved: Redistribute) {
     match moves.iter_mut().find(|known| known.target.oid == moved.target.oid) {
         Some(known) if matches!(moved.placement, Placement::Replicated { .. }) => *known = moved,

@@ -242,7 +242,7 @@ fn is_in_pg_temp(names: &[Node]) -> bool {
     names.len() > 1 && tree::text_of(&names[0]).is_some_and(tree::is_temporary_schema)
 }
 
-/// Of a list of DROP.
+/// Does an item in the list of DROP name something in `pg_temp`?
 fn names_temporary(object: &Node) -> bool {
     match &object.node {
         Some(NodeEnum::ObjectWithArgs(object)) => is_in_pg_temp(&object.objname),

@@ -1,4 +1,4 @@
-//! Triggers: who runs them.
+//! Triggers: which side runs them.
 //!
 //! A trigger whose function computes runs on the node that holds the row. One whose function reads or writes tables is run by
 //! the coordinator: on the nodes it is disabled, and beside it lies one that captures the rows for it (`loxo.capture()` in

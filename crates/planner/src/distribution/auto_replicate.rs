@@ -39,7 +39,7 @@ pub(crate) fn check(ctx: &Context<'_>, table: &NewTable, placement: &Placement) 
     constraints::check(ctx, &then, placement).map(|()| moves).map_err(|_| objection)
 }
 
-/// The same for an existing table with constraints to be added, which may have to give way itself.
+/// Checks constraints to be added to an existing table, which may have to give way itself.
 pub(crate) fn check_existing(
     ctx: &Context<'_>,
     relation: &Arc<Relation>,

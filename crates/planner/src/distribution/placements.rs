@@ -93,7 +93,7 @@ pub(crate) fn are_alike(a: &Relation, b: &Relation) -> bool {
     }
 }
 
-/// The same kind of distribution on other nodes.
+/// This kind of distribution on other nodes.
 pub(crate) fn moved(placement: Placement, nodes: &[NodeId]) -> Placement {
     let map = MapRequest::Over(nodes.to_vec());
     match placement {

@@ -1,4 +1,4 @@
-//! WHERE CURRENT OF: whoever runs the statement puts the key of the cursor's row there.
+//! WHERE CURRENT OF: the session that runs the statement puts the key of the cursor's row there.
 
 use std::ops::Range;
 

@@ -6,7 +6,7 @@
 //! what refers first, and INSERT, what is referred to first. Of rows that an action has changed a trigger tells
 //! (`loxo.tell_move()` in `metadata.sql`), so that most statements need not look for any.
 //!
-//! Invariant: nobody else writes such a table meanwhile (who waits for the row would find it deleted), and what a datanode checks
+//! Invariant: nobody else writes such a table meanwhile (a waiter for the row would find it deleted), and what a datanode checks
 //! of a row before it moves, it can know: foreign keys to tables beside it go with rows that move too.
 
 use std::collections::{BTreeMap, BTreeSet};

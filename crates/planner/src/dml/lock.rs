@@ -1,7 +1,7 @@
 //! FOR UPDATE in the sub-selects of an UPDATE or DELETE that goes by way of the home node.
 //!
 //! `… WHERE id = (SELECT id FROM jobs … FOR UPDATE SKIP LOCKED LIMIT 1)` is how queues are read. There nobody else may write
-//! the table while the statement runs, so that the rows which its own sub-selects find need no locks: who holds one writes the
+//! the table while the statement runs, so that the rows which its own sub-selects find need no locks: the holder of one writes the
 //! table, or is waited for when the row is changed. With SKIP LOCKED other readers of the queue take turns.
 
 use crate::tree::Get;

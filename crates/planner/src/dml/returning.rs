@@ -1,6 +1,6 @@
 //! RETURNING of a change by way of the home node.
 //!
-//! The nodes have the target's row to compute it from. What it takes from other tables goes along with each row of the stage,
+//! The nodes have the target's row to compute it from. What it takes from other tables is staged with each row,
 //! in columns whose types only the home node knows once those tables are there.
 
 use pg_query::protobuf::{ColumnRef, SelectStmt};

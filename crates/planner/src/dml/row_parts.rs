@@ -24,7 +24,7 @@ impl Part {
         ResTarget { name, indirection: parts, ..ResTarget::default() }.into_node()
     }
 
-    /// The same as text.
+    /// The target as text.
     pub fn name(&self) -> String {
         let names: Vec<String> = self.path.iter().map(|name| catalog::quote_identifier(name)).collect();
         names.join(".")

@@ -1,4 +1,4 @@
-//! `SET column = DEFAULT` with the default written out, wherever it matters who evaluates it.
+//! `SET column = DEFAULT` with the default written out, wherever it matters which node evaluates it.
 //!
 //! A node knows a column's default and would evaluate it by itself: a sequence is its own there, and the clock and
 //! `gen_random_uuid()` give each copy another value. As an expression of the statement a default is seen by all that decides

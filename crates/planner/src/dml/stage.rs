@@ -75,7 +75,7 @@ pub(crate) fn definition(relation: &Relation, column: &Column, now: Option<&Mome
     format!("{name} {}{default}", column.type_name)
 }
 
-/// What gives the next number of an identity column to whoever may insert: `nextval()` wants a right on the sequence.
+/// What gives the next number of an identity column to a role that may insert: `nextval()` wants a right on the sequence.
 pub fn identity(relation: &Relation, column: &Column) -> String {
     next_identity(&relation.qualified_name(), &column.name)
 }

@@ -46,7 +46,7 @@ pub(super) struct Clause {
     pub kind: Kind,
     /// It is about rows of the target, not about those that the target lacks.
     pub matched: bool,
-    /// Of a MERGE.
+    /// The condition of a MERGE's WHEN.
     pub condition: Option<Node>,
     /// Columns and their values; `None` is DEFAULT.
     pub values: Vec<(String, Option<Node>)>,
@@ -264,7 +264,7 @@ impl Draft<'_> {
             let address = parts.map(|part| tree::column(&[self.alias(), part]));
             names.extend(parts.map(str::to_owned));
             select.target_list.extend(address.iter().map(|column| tree::target(column.clone(), None)));
-            // Of several partners of a row any one will do, as in PostgreSQL.
+            // Any one of several partners of a row will do, as in PostgreSQL.
             if self.command != "MERGE" && self.from.len() > 1 {
                 select.distinct_clause = address.to_vec();
             }

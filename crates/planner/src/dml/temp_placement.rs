@@ -141,8 +141,8 @@ impl Apart<'_> {
         Ok(is_pure && Tables::in_text(sql)?.read.iter().all(is_made))
     }
 
-    /// Of the defaults that an INSERT into the stage of this table uses, which `made` makes, those that only the block's own
-    /// session can compute; `None` if they cannot come afterwards.
+    /// Those defaults of an INSERT into this table's stage, which `made` makes, that only the block's own session can compute;
+    /// `None` if they cannot come afterwards.
     fn late<'r>(
         &self,
         relation: &'r Relation,

@@ -51,7 +51,7 @@ pub(crate) fn class_of<'a>(builtins: &Builtins, function: &'a BuiltinFunction) -
     }
 }
 
-/// Of a function that is STABLE or VOLATILE.
+/// The class of a function that is STABLE or VOLATILE.
 fn by_facts<'a>(builtins: &Builtins, function: &'a BuiltinFunction) -> Class<'a> {
     const XML_HINT: &str = "It reads tables by name: write the query in SQL and use query results or XMLAGG.";
     let is_shared = function.parallel == 's';

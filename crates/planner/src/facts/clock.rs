@@ -83,7 +83,7 @@ pub(crate) fn expression_at(expression: &str, moment: &Moment) -> Option<String>
     found.then(|| tree::deparse_expression(&node).ok()).flatten()
 }
 
-/// For who wants to know whether there is a place for one.
+/// For callers that only ask whether there is a place for one.
 pub fn some_moment() -> Moment {
     let time = || "2000-01-01 00:00:00+00".to_owned();
     Moment { transaction: time(), statement: time() }
@@ -184,7 +184,7 @@ pub fn with_typed_words(statement: &Statement, marked: &Statement) -> Result<Opt
     if found { statement.with_whole_tree(tree).map(Some) } else { Ok(None) }
 }
 
-/// So many different marks there are.
+/// Number of different marks.
 const MARKS_MAX: u32 = 128;
 
 /// Puts something in the place of each word that no cast gives its type to, in their order; tells how many there are.
@@ -241,7 +241,7 @@ pub fn reads_clock(statement: &Statement) -> bool {
     }
 }
 
-/// The same for the definition of a column: what its default reads.
+/// May the default in a column's definition read the clock?
 pub(crate) fn definition_reads_clock(definition: &str) -> bool {
     let parsed = tree::parse_one(&format!("CREATE TABLE f ({definition})"));
     let Ok(Some(NodeEnum::CreateStmt(create))) = parsed else { return true };
@@ -254,7 +254,7 @@ pub(crate) fn definition_reads_clock(definition: &str) -> bool {
     })
 }
 
-/// The same for an expression. In doubt it reads the clock.
+/// May an expression read the clock? In doubt it does.
 pub(crate) fn expression_reads(expression: &str) -> bool {
     tree::parse_expression(expression).map_or(true, |expression| reads(&expression))
 }
@@ -273,7 +273,7 @@ fn is_clock(node: Ref<'_>) -> bool {
     match node {
         Ref::FuncCall(call) => clock_of(call).is_some(),
         Ref::SqlvalueFunction(function) => cast_of(function.op).is_some(),
-        // Of which type it is may be said further off.
+        // Its type may be said further off.
         Ref::AConst(constant) => tree::quoted(constant).is_some_and(is_moment),
         _ => false,
     }

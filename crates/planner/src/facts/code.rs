@@ -60,7 +60,7 @@ pub(crate) fn check_read(ctx: &Context<'_>, relation: &Relation) -> Result<()> {
     facts(ctx, relation).and_then(|facts| facts.read.clone()).map_or(Ok(()), Err)
 }
 
-/// The same for a name; what the home node alone has is its own affair.
+/// Checks the table of this name; what the home node alone has is its own affair.
 pub(crate) fn check_named(
     ctx: &Context<'_>,
     name: &RangeVar,
@@ -213,7 +213,7 @@ pub(crate) fn check_alter(ctx: &Context<'_>, name: &RangeVar, alter: &AlterTable
     Ok(())
 }
 
-/// The same for an index.
+/// May the home node compute an index's expressions for the rows that are there?
 pub(crate) fn check_index(ctx: &Context<'_>, index: &IndexStmt) -> Result<()> {
     let columns = index
         .index_params
@@ -329,14 +329,14 @@ pub(crate) fn changes_rows(statement: &impl Walk) -> Result<bool> {
     statement.any(|node| tree::changed(node).is_some())
 }
 
-/// Who evaluates a stored expression.
+/// The side that evaluates a stored expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stored {
     /// The home node in most cases, once for a row: it has the sequences and what else is the primary datanode's.
     Default,
     /// Every node, for its own rows.
     Condition,
-    /// The same of WHEN of a permanent table's trigger, which the coordinator runs if the condition asks for `pg_trigger_depth()`.
+    /// Every node too: WHEN of a permanent table's trigger. The coordinator runs it if it asks for `pg_trigger_depth()`.
     OfTrigger,
 }
 

@@ -105,7 +105,7 @@ pub(crate) fn function_facts(ctx: &Context<'_>, function: &Function) -> Result<F
     Ok(search.found())
 }
 
-/// The same of a function that the home node runs by itself: it may change what is on that node alone.
+/// [`function_facts`] of a function that the home node runs by itself: it may change what is on that node alone.
 pub(crate) fn function_facts_at_home(ctx: &Context<'_>, function: &Function) -> Result<Facts> {
     let mut search = Search { at_home: true, ..Search::new(ctx) };
     search.user_function(function)?;

@@ -3,7 +3,7 @@
 //! * [`functions`], [`builtins`], [`code`]: what functions need, those that a statement names and those that a node calls by
 //!   itself; [`definitions`]: what views are made of.
 //! * [`used`], [`sized`]: which tables; [`constant`]: which node a constant key lives on; [`numbers`]: which values are exact;
-//!   [`clock`]: who reads the clock.
+//!   [`clock`]: what reads the clock.
 //! * [`effects`], [`setting_calls`]: what is left in backends; [`values_drawn`]: values of sequences that a backend had.
 //! * [`references`], [`key_setters`]: names in bodies of functions, and whether a trigger may change a distribution key.
 //!

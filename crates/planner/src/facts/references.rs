@@ -1,6 +1,6 @@
 //! The names in a statement that may be variables of PL/pgSQL or parameters of a SQL function, with their places.
 //!
-//! Which of them are columns only PostgreSQL can say: whoever asks for this list asks it too.
+//! Which of them are columns only PostgreSQL can say: a caller that wants this list asks it too.
 
 use std::collections::{HashMap, HashSet};
 
@@ -140,7 +140,7 @@ struct Search<'a> {
     found: References,
     /// Places of names that are output columns of their query.
     outputs: HashSet<i32>,
-    /// The same in GROUP BY.
+    /// Places of such names in GROUP BY.
     grouped: HashSet<i32>,
     /// Items of lists.
     listed: HashSet<i32>,

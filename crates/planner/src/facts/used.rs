@@ -1,4 +1,4 @@
-//! Which tables a statement may use, by itself or by way of views and functions: for who asks whether one of them matters.
+//! Which tables a statement may use, by itself or by way of views and functions: for callers that ask whether one of them matters.
 
 use std::collections::HashSet;
 
@@ -123,7 +123,7 @@ impl Names {
         self.hidden |= walked.is_err();
     }
 
-    /// Of a statement whose tree is not walked here.
+    /// Notes what a statement uses whose tree is not walked here.
     fn utility(&mut self, sql: &str) {
         let Ok(parsed) = pg_query::parse(sql, 0) else {
             self.hidden = true;

@@ -120,7 +120,7 @@ fn keep_name(target: &mut ResTarget) {
     }
 }
 
-/// Of a call in a tree where a bare name is PostgreSQL's own.
+/// What a call means in a tree where a bare name is PostgreSQL's own.
 fn meaning_of(call: &FuncCall) -> Option<&str> {
     tree::own_name(&call.funcname).filter(|name| meaning::names(Meaning::LastValue).any(|known| known == *name))
 }

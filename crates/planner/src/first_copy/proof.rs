@@ -33,7 +33,7 @@ pub(super) fn does_the_same(ctx: &Context<'_>, statement: &NodeEnum, table: &Rel
     }
 }
 
-/// The same for ON CONFLICT of an INSERT whose rows are made once.
+/// Does ON CONFLICT of an INSERT, whose rows are made once, do the same on every copy?
 pub(super) fn conflict_does_the_same(ctx: &Context<'_>, insert: &InsertStmt, table: &Relation) -> bool {
     Proof { ctx, table }.conflict(insert.on_conflict_clause.as_deref()).is_some()
 }
@@ -268,7 +268,7 @@ impl Proof<'_> {
             && self.ctx.is_of_postgresql(&call.funcname)
             && tree::is_plain_call(call);
         let arguments = self.values(&call.args).filter(|_| is_plain)?;
-        // Of another type an argument might be cast on its way.
+        // An argument of another type might be cast on its way.
         let fits = |(value, oid): (&Value, &Oid)| match self.of_type(*oid) {
             Some(wanted) if matches!(value, Value::Untyped(_)) => self.becomes(*value, wanted).is_some(),
             wanted => wanted == Some(*value),

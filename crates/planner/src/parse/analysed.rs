@@ -43,7 +43,7 @@ pub struct Analysis {
     in_utc: bool,
 }
 
-/// A parameter of a statement whose type is not declared to those who run a part of it.
+/// A parameter of a statement whose type is not declared to the nodes that run a part of it.
 #[derive(Clone, Debug)]
 pub struct Undeclared {
     /// From 1.
@@ -128,7 +128,7 @@ impl Analysis {
         })
     }
 
-    /// Of a session whose time zone has this name.
+    /// This analysis for a session whose time zone has this name.
     pub fn in_zone(self, name: &str) -> Self {
         Self { in_utc: ["UTC", "Etc/UTC", "GMT", "Etc/GMT"].contains(&name), ..self }
     }
@@ -137,7 +137,7 @@ impl Analysis {
         self.in_utc
     }
 
-    /// The same with the body of a function that it calls: what that uses, the statement uses.
+    /// This analysis with the body of a function that it calls: what the body uses, the statement uses.
     #[must_use]
     pub fn with_body(mut self, function: Oid, body: Option<&Self>) -> Self {
         Arc::make_mut(&mut self.bodies).insert(function, body.map(|body| body.tree.clone()));
@@ -156,7 +156,7 @@ impl Analysis {
         self
     }
 
-    /// The same of the statement alone: of overloads it tells those apart that only a body calls. `None` if there are no bodies.
+    /// The statement's own analysis: of overloads it tells those apart that only a body calls. `None` if there are no bodies.
     pub(crate) fn without_bodies(&self) -> Option<Self> {
         (!self.bodies.is_empty()).then(|| Self { uses: self.own.clone(), bodies: Arc::default(), ..self.clone() })
     }
@@ -206,7 +206,7 @@ impl Analysis {
         tree::deparse(&self.tree)
     }
 
-    /// The same with the schemas of what PostgreSQL has printed without, where users have something of that name; `hidden` are
+    /// This analysis with the schemas that PostgreSQL has left out in print, where users have something of that name; `hidden` are
     /// relations in `pg_temp` that a bare name does not mean.
     pub fn qualified(self, catalog: &Catalog, hidden: &[String]) -> Result<Self> {
         let mut whole = tree::node(self.tree.as_ref().clone());
@@ -218,7 +218,7 @@ impl Analysis {
         }
     }
 
-    /// The same with other constants.
+    /// This analysis with another tree, whose constants differ.
     pub(crate) fn with_tree(&self, tree: NodeEnum) -> Result<Self> {
         let text = self.text.as_ref().map(|_| tree::deparse(&tree).map(Arc::from)).transpose()?;
         Ok(Self { tree: Arc::new(tree), text, ..self.clone() })
@@ -372,7 +372,7 @@ impl Statement {
         self.query_tree().is_some_and(|tree| tree.may_have(names))
     }
 
-    /// The same statement, to be planned by what PostgreSQL has found out about the query in it.
+    /// This statement, to be planned by what PostgreSQL has found out about the query in it.
     pub fn analysed(&self, analysis: &Analysis) -> Self {
         let mut statement = Self { analysis: Some(analysis.clone()), ..self.clone() };
         if let Some(inner) = statement.inner_mut() {
@@ -410,7 +410,7 @@ impl Statement {
         Ok(found.then(|| self.with_query_tree(tree)))
     }
 
-    /// The same with another statement in it; `None` if there is none in it, or it stays as it is.
+    /// This statement with its inner statement changed; `None` if it has none, or that stays as it is.
     pub(crate) fn with_inner(&self, change: impl FnOnce(&Self) -> Result<Option<Self>>) -> Result<Option<Self>> {
         let mut statement = self.clone();
         let Some(inner) = statement.inner_mut() else { return Ok(None) };
@@ -419,13 +419,13 @@ impl Statement {
         Ok(Some(statement))
     }
 
-    /// The same with another tree and its text.
+    /// This statement with another tree and its text.
     pub(crate) fn with_whole_tree(&self, tree: NodeEnum) -> Result<Self> {
         let sql: Arc<str> = Arc::from(tree::deparse(&tree)?);
         Ok(Self { sql: sql.clone(), node_sql: sql, tree: Some(Arc::new(tree)), ..self.clone() })
     }
 
-    /// The same with another tree of the query or change of rows in it.
+    /// This statement with another tree of the query or change of rows in it.
     pub(crate) fn with_query_tree(&self, tree: NodeEnum) -> Self {
         let mut statement = self.clone();
         match (statement.inner_mut(), &self.kind) {

@@ -50,12 +50,12 @@ pub fn parse(sql: &str) -> Result<Vec<Statement>> {
     parse_beside(sql, &[])
 }
 
-/// The same where these bare names are users' tables, though PostgreSQL has catalogs of these names.
+/// [`parse`] where these bare names are users' tables, though PostgreSQL has catalogs of these names.
 pub fn parse_beside(sql: &str, hidden: &[String]) -> Result<Vec<Statement>> {
     statements(sql, Some(hidden))
 }
 
-/// The same for a text of pg_dump, which is to see nothing of our own.
+/// [`parse`] for a text of pg_dump, which is to see nothing of our own.
 pub fn parse_for_dump(sql: &str) -> Result<Vec<Statement>> {
     statements(&dump::without_ours(sql), None)
 }

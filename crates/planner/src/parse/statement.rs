@@ -314,7 +314,7 @@ pub enum ClusterCommand {
         members: Vec<String>,
     },
     DropGroup(String),
-    /// Of all databases and users, whatever it says of them.
+    /// CLEAN CONNECTION, for all databases and users, whatever it says of them.
     CleanConnection(CleanTarget),
     /// `ALTER CLUSTER REBALANCE [WITHOUT NODE (name, …)] [LEVEL] [RATE rows]`: spreads the buckets evenly over all datanodes but these.
     /// With `level` the rows of tables without a key too, each over its own nodes; `rate`: most rows a second.
@@ -516,7 +516,7 @@ impl Statement {
         }
     }
 
-    /// The same, to be changed.
+    /// [`Self::inner`], to be changed.
     pub(crate) fn inner_mut(&mut self) -> Option<&mut Self> {
         match &mut self.kind {
             StatementKind::Explain(explain) => Some(&mut explain.inner),

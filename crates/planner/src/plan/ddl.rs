@@ -57,7 +57,7 @@ pub struct DdlPlan {
 /// Only the primary datanode has the session's temporary objects, and the rows of materialized views.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Elsewhere {
-    /// The same text.
+    /// The text of the primary datanode.
     Same,
     /// The statement without them.
     Without(String),

@@ -17,7 +17,7 @@ pub struct PlanFacts {
 }
 
 impl PlanFacts {
-    /// Of what is worked out on one node, or nowhere.
+    /// Facts of a plan that is worked out on one node, or nowhere.
     const READS: Self = Self { writes: false, is_on_several: false, moves_rows: false, is_rewritten: false };
     const WRITES: Self = Self { writes: true, ..Self::READS };
     const WRITES_ON_SEVERAL: Self = Self { is_on_several: true, ..Self::WRITES };

@@ -17,7 +17,7 @@ pub struct Locked {
     pub original: String,
     /// The query without locks; with LIMIT it gives a few rows more, for those that are skipped.
     pub query: Plan,
-    /// The same without LIMIT.
+    /// `query` without LIMIT.
     pub all: Option<Plan>,
     /// How many rows more than LIMIT and OFFSET say `query` gives.
     pub spare: usize,
@@ -74,7 +74,7 @@ pub enum LockedBy {
         /// The table has partitions or children.
         names_table: bool,
     },
-    /// Of a replicated table: a hash of the row, a blank and the value of the key. It is locked on this copy.
+    /// A row of a replicated table, by a hash of the row, a blank and the value of the key. It is locked on this copy.
     Key { node: NodeId, column: String, type_name: String },
 }
 
@@ -94,7 +94,7 @@ impl LockTarget {
         format!("{} FOR {} OF loxo_l{wait}", self.find_sql(list, of_table), self.strength)
     }
 
-    /// The same without locks.
+    /// Finds the rows of a list as [`Self::lock_sql`] does, without locks.
     pub fn find_sql(&self, list: &str, of_table: Option<&str>) -> String {
         let list = catalog::quote_literal(list);
         match &self.by {

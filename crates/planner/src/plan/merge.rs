@@ -55,7 +55,7 @@ pub enum KeyForm {
 pub enum RowCount {
     /// As written.
     Constant(u64),
-    /// That of `$n`.
+    /// The value of `$n`.
     Parameter(usize),
 }
 
@@ -112,7 +112,7 @@ impl Gather {
 }
 
 impl Plan {
-    /// The same for rows that are not passed on as they come.
+    /// This plan for rows that are not passed on as they come.
     pub(crate) fn without_merge(self) -> Plan {
         match self {
             Plan::Gather(gather) => Plan::Gather(Gather { merge: None, ..gather }),

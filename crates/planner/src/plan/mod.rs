@@ -2,7 +2,7 @@
 //! and `EXPLAIN` read the same text.
 //!
 //! Conventions that hold for every plan:
-//! - Texts keep the user's `$n` numbering; whoever runs a fragment passes all of the statement's parameters with their
+//! - Texts keep the user's `$n` numbering; the executor of a fragment passes all of the statement's parameters with their
 //!   declared types, used or not.
 //! - `writes` means "run it in the transaction's own session on that node": the text changes rows, locks rows
 //!   (`FOR UPDATE`), or calls something that may write.
@@ -49,7 +49,7 @@ pub use triggered::{BeforeRows, Conflict, Instead, MadeRows, Movable, OfStatemen
 pub enum Plan {
     /// The whole statement on one node, bytes passed through.
     Forward(Forward),
-    /// The same text on several nodes: rows are concatenated in any order, the counts of command tags are added.
+    /// One text on several nodes: rows are concatenated in any order, the counts of command tags are added.
     Scatter(Scatter),
     /// A write to a replicated table: the same text on every copy, rows and count from the first.
     Replicate(Replicate),
@@ -194,7 +194,7 @@ pub struct Gather {
     pub final_sql: FinalSql,
     /// `final_sql` itself changes something on the home node (`INSERT INTO temp_table SELECT …`, `nextval`).
     pub writes: bool,
-    /// The same rows in the same order without the temp table, for whoever passes them on as they come.
+    /// A plan for these rows in this order without the temp table, for callers that pass them on as they come.
     pub merge: Option<Box<Merge>>,
     /// What has to be lent on all of its nodes while it runs.
     pub lent: Vec<Lent>,
@@ -253,7 +253,7 @@ pub fn create_temp_table(table: &str, definitions: &[String]) -> String {
 pub struct Index {
     /// Names.
     pub columns: Vec<String>,
-    /// Of the primary key.
+    /// It is the primary key.
     pub is_key: bool,
 }
 
@@ -345,7 +345,7 @@ pub struct InsertSplit {
     pub parts: Vec<(NodeId, String)>,
     /// For each part the numbers (from 0) of its rows in the user's VALUES.
     pub places: Vec<Vec<u64>>,
-    /// Of each part.
+    /// Clauses of each part.
     pub clauses: Clauses,
     /// As [`Forward::is_snapshot_independent`].
     pub is_snapshot_independent: bool,
@@ -387,7 +387,7 @@ pub struct CopyHome {
 #[allow(missing_docs)]
 pub struct CopyTo {
     pub source: CopySource,
-    /// Of a change of rows with RETURNING.
+    /// The query is a change of rows with RETURNING.
     pub writes: bool,
 }
 
@@ -428,7 +428,7 @@ pub struct Lent {
     pub view: String,
     /// With which the names of all begin.
     pub prefix: String,
-    /// Whose rights.
+    /// The role whose rights are lent.
     pub owner: String,
     /// The table, qualified and quoted.
     pub table: String,

@@ -29,7 +29,7 @@ pub struct Step {
 /// What a rule does with a table or view.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OfOwner {
-    /// Whose owner needs the rights.
+    /// The relation whose owner needs the rights.
     pub relation: Oid,
     /// Its name, for messages.
     pub name: String,

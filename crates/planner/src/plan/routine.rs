@@ -108,7 +108,7 @@ pub struct OfRows {
     pub fills: Option<Box<DdlPlan>>,
     /// A function that is called is VOLATILE: after a change in the same transaction it would give something else.
     pub is_volatile: bool,
-    /// One may change rows. It is called for all rows, whoever reads them.
+    /// One may change rows. It is called for all rows, whether they are read or not.
     pub may_write: bool,
 }
 

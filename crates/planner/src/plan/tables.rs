@@ -21,7 +21,7 @@ pub struct Tables {
     pub written: Option<String>,
     /// Those that it reads besides: sub-selects, FROM, USING. No WITH items; in order of their names.
     pub read: Vec<String>,
-    /// Of an INSERT.
+    /// Clauses of an INSERT.
     pub clauses: Option<Clauses>,
 }
 
@@ -50,13 +50,13 @@ impl Clauses {
 }
 
 impl Tables {
-    /// Of one statement.
+    /// The tables of one statement's text.
     pub fn in_text(sql: &str) -> Result<Self> {
         let statements = parse(sql)?;
         statements.first().and_then(|statement| statement.node()).map_or_else(|| Ok(Self::default()), Self::of)
     }
 
-    /// Of a statement whose tree has been walked before.
+    /// The tables of a statement whose tree has been walked before.
     pub(crate) fn of_statement(statement: &Statement) -> Arc<Self> {
         Arc::new(statement.node().and_then(|node| Self::of(node).ok()).unwrap_or_default())
     }

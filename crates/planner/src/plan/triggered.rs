@@ -81,7 +81,7 @@ pub struct BeforeRows {
     pub table: Arc<Relation>,
     /// `INSERT`, `UPDATE` or `DELETE`.
     pub operation: &'static str,
-    /// The same, or `COPY`.
+    /// The command: `operation`, or `COPY`.
     pub command: &'static str,
     /// The triggers, in the order in which they are run.
     pub triggers: Vec<String>,

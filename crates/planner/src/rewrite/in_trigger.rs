@@ -101,7 +101,7 @@ struct Search<'s> {
     tables: &'s [TransitionTable],
     sql: &'s str,
     depth: usize,
-    /// Of the text, once they are needed.
+    /// Tokens of the text, once they are needed.
     tokens: Option<Vec<Token<'s>>>,
     edits: Vec<(Range<usize>, String)>,
 }

@@ -8,7 +8,7 @@
 //! SELECT … FROM totals WHERE f(sum) > 3
 //!   →  SELECT * FROM totals;     SELECT … FROM (its rows) totals WHERE f(sum) > 3
 //!      │
-//!      └ over loxo.x_1, loxo.x_2, …: views of ours on the tables, owned by who owns the view that names the table
+//!      └ over loxo.x_1, loxo.x_2, …: views of ours on the tables, owned by the owner of the view that names the table
 //! ```
 //!
 //! Invariants:

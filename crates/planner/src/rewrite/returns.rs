@@ -14,7 +14,7 @@ pub(crate) struct Shape {
     /// The type after RETURNS, if it is not a record or void.
     pub returns: Option<TypeName>,
     pub is_void: bool,
-    /// Of a void function: PostgreSQL gives NULL, not an empty value.
+    /// The void function gives NULL, as in PostgreSQL, not an empty value.
     is_null: bool,
     pub set: bool,
     /// OUT parameters and columns of RETURNS TABLE.
@@ -106,7 +106,7 @@ impl Shape {
         tree::call("unnest", vec![tree::cast(value, &array)])
     }
 
-    /// The same as a set, if it is a single value too.
+    /// The column's value as a set, also if it is a single value.
     pub fn rows(&self, parameter: usize, of: &TypeName) -> Node {
         match (self.set, self.value(parameter, of)) {
             (true, rows) => rows,

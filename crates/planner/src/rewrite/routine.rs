@@ -184,7 +184,7 @@ fn calls_inside(ctx: &Context<'_>, statement: &Statement, tree: &NodeEnum, deep:
     Ok(Some(Routine::Inside { calls: taker.calls, rest: Box::new(rest) }))
 }
 
-/// Of several rows of VALUES PostgreSQL inserts one before it makes the calls of the next.
+/// Are the calls made before all rows? PostgreSQL inserts one of several VALUES rows before it makes the calls of the next.
 fn is_before_all_rows(ctx: &Context<'_>, taker: &Taker<'_>, tree: &NodeEnum) -> Result<bool> {
     let NodeEnum::InsertStmt(insert) = tree else { return Ok(true) };
     let rows = insert.select_stmt.get::<SelectStmt>().map_or(0, |select| select.values_lists.len());

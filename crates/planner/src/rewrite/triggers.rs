@@ -21,7 +21,7 @@ use crate::plan::{Movable, OfStatement, Plan, Routine, Triggered};
 use crate::tree::{self, Ask, Get, Ref};
 use crate::views::VIEW_DEPTH_MAX;
 
-/// The same plan, or one with the triggers that the coordinator runs, and the rows that it moves.
+/// The plan as it is, or one with the triggers that the coordinator runs, and the rows that it moves.
 pub(crate) fn with_triggers(ctx: &Context<'_>, statement: &Statement, plan: Plan) -> Result<Plan> {
     if !ctx.catalog.captures() && !ctx.catalog.has_foreign_keys() {
         return Ok(plan);
@@ -107,7 +107,7 @@ fn movable(ctx: &Context<'_>, statement: &Statement) -> Result<Vec<Movable>> {
     Ok(found)
 }
 
-/// The same of a change of a view.
+/// The tables with rows that a change of a view may have to move.
 fn movable_behind(ctx: &Context<'_>, statement: &Statement, view: &Arc<Relation>) -> Result<Vec<Movable>> {
     let mut next = Some(view.clone());
     let mut tree = statement.node().cloned();
@@ -161,7 +161,7 @@ fn of_merge(merge: &MergeStmt) -> Vec<Event> {
     inserts.into_iter().chain(updates).chain(deletes).collect()
 }
 
-/// Of TRUNCATE. What it fires on tables that CASCADE leads to nodes tell, and it is refused.
+/// Triggers of TRUNCATE, before and after. Those of tables that only CASCADE leads to are told by nodes, and refused.
 fn of_truncate(ctx: &Context<'_>, statement: &Statement) -> Result<(Vec<OfStatement>, Vec<OfStatement>)> {
     let (mut before, mut after, mut seen) = (Vec::new(), Vec::new(), HashSet::new());
     let Some(NodeEnum::TruncateStmt(truncate)) = statement.node() else { return Ok((before, after)) };

@@ -27,7 +27,7 @@ pub(crate) fn of_columns(ctx: &Context<'_>, statement: &Statement) -> Result<Opt
     spelled(ctx, statement)
 }
 
-/// The same of a statement that functions have been put into: their arguments may be such rows.
+/// [`of_columns`] of a statement that functions have been put into: their arguments may be such rows.
 pub(crate) fn of_inlined(ctx: &Context<'_>, statement: Statement) -> Result<Statement> {
     let Some(spelled) = spelled(ctx, &statement)? else { return Ok(statement) };
     let Some(tree) = spelled.node() else { return Ok(statement) };

@@ -36,7 +36,7 @@ pub(crate) fn combined(analyzer: &Analyzer<'_>, body: &Body, call: &FuncCall) ->
     combined_of(&meant(analyzer.ctx, &|column| of_leaf(analyzer, body, column), call))
 }
 
-/// The same for whatever of these functions it is.
+/// [`combined`] if the call may mean several functions: all of them agree.
 pub(crate) fn combined_of(meant: &[&BuiltinFunction]) -> Option<Combined> {
     let mut ways = meant.iter().map(|function| builtins::combined(function));
     let first = ways.next()??;

@@ -86,7 +86,7 @@ fn add(ctx: &Context<'_>, inputs: &mut Vec<Input>, mut input: Input) -> String {
 pub(super) struct Needs {
     /// It can mention all columns, or whole rows.
     pub all: bool,
-    /// Of any table.
+    /// Bare column names, of any table.
     names: HashSet<String>,
     /// After a table's name, or its alias.
     qualified: HashMap<String, HashSet<String>>,
@@ -179,7 +179,7 @@ impl Needs {
         all().filter(|c| self.all || self.mentions(alias, c)).collect()
     }
 
-    /// The same whatever the statement calls it.
+    /// The needed columns of a table, whatever the statement calls it.
     pub fn columns_by_any_name<'r>(&self, relation: &'r Relation) -> Vec<&'r str> {
         let is_mentioned = |column: &&str| {
             self.all || self.names.contains(*column) || self.qualified.values().any(|names| names.contains(*column))
@@ -231,7 +231,7 @@ pub(super) fn fragment(relation: &Relation, name: &RangeVar, needs: &Needs, filt
     let targets = columns.iter().map(|c| tree::target(tree::column(&[c]), None)).collect();
     let mut select = tree::select_from(targets, vec![tree::node(NodeEnum::RangeVar(table))]);
     if columns.is_empty() {
-        // Of any column of the table somebody may have no right to read it.
+        // A user may lack the right to read any given column of the table.
         select.target_list.push(tree::target(tree::integer(0), Some(NO_COLUMN)));
     }
     select.where_clause = tree::conjunction(filter.to_vec()).map(Box::new);

@@ -41,7 +41,7 @@ pub(super) fn filters(ctx: &Context<'_>, statement: &impl Walk) -> Result<HashMa
     Ok(filters_of(ctx, &levels(ctx, statement)?))
 }
 
-/// The same of a statement's levels.
+/// [`filters`] of levels that are known already.
 pub(super) fn filters_of(ctx: &Context<'_>, levels: &[Level<'_>]) -> HashMap<i32, Vec<Node>> {
     let mut filters: HashMap<i32, Vec<Node>> = HashMap::new();
     for level in levels {

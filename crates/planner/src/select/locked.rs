@@ -80,7 +80,7 @@ pub(crate) fn with_places(
     if select.locking_clause.is_empty() || nested(select)? > 0 {
         return Ok(None);
     }
-    // Places are shown to nobody who has rights on some columns only.
+    // Places are not shown to a user with rights on some columns only.
     let by = |ctx: &Context<'_>, name: &RangeVar, relation: &Relation| {
         (!ctx.catalog.has_column_grants(relation.oid)).then(|| address(name, relation))
     };

@@ -234,7 +234,7 @@ pub(crate) fn source(ctx: &Context<'_>, query: &NodeEnum) -> Result<(Vec<Input>,
     source_or_rows(ctx, query, false)
 }
 
-/// The same; if `straight`, rows that need nothing more on the home node may come as those of an ExchangePlan.
+/// [`source`]; if `straight`, rows that need nothing more on the home node may come as those of an ExchangePlan.
 fn source_or_rows(ctx: &Context<'_>, query: &NodeEnum, straight: bool) -> Result<(Vec<Input>, FinalSql)> {
     if ctx.copies.is_some() {
         let gather = copied(ctx, query)?;
@@ -268,7 +268,7 @@ fn source_or_rows(ctx: &Context<'_>, query: &NodeEnum, straight: bool) -> Result
     }
 }
 
-/// The same for INSERT. A bare constant of its output list has no type of its own, it takes that of the target's column: so it
+/// [`source`] for INSERT. A bare constant of its output list has no type of its own, it takes that of the target's column: so it
 /// must stand in the last text, since a fragment would make it text. `straight`: may rows go to their nodes past the stage?
 pub(crate) fn source_of_insert(ctx: &Context<'_>, query: &NodeEnum, straight: bool) -> Result<(Vec<Input>, FinalSql)> {
     let (inputs, source) = source_or_rows(ctx, query, straight)?;

@@ -1,4 +1,4 @@
-//! Columns, scopes and equalities of a query: who is who, and which columns are known to be equal.
+//! Columns, scopes and equalities of a query: what each name means, and which columns are known to be equal.
 
 use std::collections::BTreeMap;
 

@@ -30,7 +30,7 @@ use crate::tree;
 pub struct Completion {
     /// Columns that the rows do not have.
     added: Vec<(String, Fill)>,
-    /// Of each kind of row.
+    /// Parts of each kind of row.
     kinds: Vec<Vec<Part>>,
     /// Columns that may be given by OVERRIDING SYSTEM VALUE only.
     overrides: bool,

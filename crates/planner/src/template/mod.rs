@@ -56,10 +56,10 @@ pub use snapshot_independent::Repeated;
 /// See the module's page.
 #[derive(Debug)]
 pub struct Template {
-    /// Whose key it is.
+    /// The table whose key it is.
     relation: Arc<Relation>,
     place: Place,
-    /// Of an INSERT: the key is that of a new row.
+    /// Clauses of an INSERT: the key is that of a new row.
     insert: Option<Clauses>,
     is_snapshot_independent: bool,
     writes: bool,

@@ -1,4 +1,4 @@
-//! The same statement with its whole numbers as parameters, so that a datanode parses and plans it once.
+//! A statement with its whole numbers as parameters, so that a datanode parses and plans it once.
 //!
 //! PostgreSQL gives a whole number of up to nine digits the type `integer`; a parameter declared as `integer` in its place leads to the same
 //! operators, casts and results. Not everywhere: `ORDER BY 1` means a column, `a + 1` in GROUP BY must be the same constant as in the output

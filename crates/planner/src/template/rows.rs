@@ -34,7 +34,7 @@ pub struct ManyRows {
     kinds: Vec<Kind>,
     /// Behind the last row.
     tail: usize,
-    /// Of the row that is being read.
+    /// Shape of the row that is being read.
     pattern: Shape,
 }
 
@@ -99,7 +99,7 @@ impl ManyRows {
         [self.head(sql), row, &sql[self.tail..]].concat()
     }
 
-    /// The same with that row twice.
+    /// The statement with that row twice.
     pub fn twice(&self, sql: &str, kind: usize) -> String {
         let row = &sql[self.rows[self.kinds[kind].first].range()];
         [self.head(sql), row, ", ", row, &sql[self.tail..]].concat()
@@ -241,7 +241,7 @@ impl ManyRows {
                 KeySource::Parameter(number) => value.what == What::Parameter(*number),
             };
             let mut found = values.iter().enumerate().filter(|(_, value)| is_it(value)).map(|(position, _)| position);
-            // Of a parameter that stands twice in the row it is not known which of the two is the key.
+            // If a parameter stands twice in the row, it is not known which of the two is the key.
             found.next().filter(|_| found.next().is_none())
         };
         key.iter().map(position).collect()
@@ -276,7 +276,7 @@ struct Values<'s> {
 }
 
 impl<'s> Values<'s> {
-    /// Of a row that begins here.
+    /// The reader of a row that begins here.
     fn of_row(sql: &'s str, start: usize) -> Option<Self> {
         (sql.as_bytes().get(start) == Some(&b'(')).then_some(Self { sql, at: start, is_end: false })
     }

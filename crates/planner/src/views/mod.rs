@@ -63,7 +63,7 @@ pub(crate) fn over_tables<'s>(ctx: &Context<'_>, statement: &'s Statement) -> Re
     Ok(expand_some(ctx, tree, |_| true)?.map_or(Cow::Borrowed(tree), Cow::Owned))
 }
 
-/// The same for the session's temporary views, of which no other node than the home node knows.
+/// Expands the session's temporary views, of which no other node than the home node knows.
 pub(crate) fn without_temporary(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Statement>> {
     let is_concerned = statement.kind.row_command().is_some() && !ctx.session.temp_views.is_empty();
     let Some(tree) = statement.node().filter(|_| is_concerned) else { return Ok(None) };

@@ -116,7 +116,7 @@ fn table(number: usize) -> String {
     format!("loxo_w{}", number + 1)
 }
 
-/// Notes who reads whom, and lets the readers read temp tables.
+/// Notes which item reads which, and lets the readers read temp tables.
 fn link(parts: &mut [Part], recursive: bool) -> Result<()> {
     let names: Vec<Option<String>> = parts.iter().map(|part| part.name.clone()).collect();
     for (number, part) in parts.iter_mut().enumerate() {

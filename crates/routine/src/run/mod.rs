@@ -61,7 +61,7 @@ pub struct Parameter {
     pub of: Type,
     pub is_out: bool,
     pub value: Option<Bytes>,
-    /// Of a row that a trigger is given: the id of its table.
+    /// Id of the table whose row a trigger is given.
     pub tableoid: Option<Bytes>,
 }
 
@@ -155,7 +155,7 @@ pub(crate) struct Run<'a> {
     place: Place,
     resolved: HashMap<usize, Arc<Resolved>>,
     ended: Ended,
-    /// Of the rows returned.
+    /// Bytes of the rows returned.
     bytes: usize,
     /// RETURN has given the value.
     returned: bool,

@@ -176,7 +176,7 @@ pub(crate) fn unknown(name: &[String]) -> PgError {
     PgError::new(SqlState::SYNTAX_ERROR, format!("\"{}\" is not a known variable", name.join(".")))
 }
 
-/// Of an error in the block: neither its text nor its lines are of the user's body.
+/// An error in the block: neither its text nor its lines are of the user's body.
 fn in_place_of_block(error: PgError) -> PgError {
     let context = error.text(field::WHERE).into_owned();
     let error = error.without(field::WHERE).without(field::INTERNAL_QUERY).without(field::INTERNAL_POSITION);

@@ -8,7 +8,7 @@ use super::{Backend, DeadlockVictim, Owner};
 /// A session of a coordinator, or a backend that stands for itself (see the page of [`super`]).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Vertex {
-    /// Of the coordinator that is this client of the gtm.
+    /// A session of the coordinator that is this client of the gtm.
     Session {
         client: u64,
         session: u64,
@@ -62,7 +62,7 @@ impl Graph {
             };
             let node = wait.backend.node;
             let blockers: Vec<Backend> = wait.blockers.iter().map(|pid| Backend { node, pid: *pid }).collect();
-            // The session depends on its backend's wait, and so does who waits for that backend alone.
+            // The session depends on its backend's wait, and so does a session that waits for that backend alone.
             let waiting = [Some(Vertex::Backend(wait.backend)), owned.get(&wait.backend).map(|(session, _)| *session)];
             for from in waiting.into_iter().flatten() {
                 graph.edges.extend(blockers.iter().map(|blocker| Edge::new(wait, from, holder(*blocker), *blocker)));

@@ -40,7 +40,7 @@ impl Eye {
         Self { id, options, connection: None }
     }
 
-    /// Who waits here now. Costs one glance at the list of backends as long as nobody does.
+    /// The waits here now. Costs one glance at the list of backends as long as nobody does.
     pub(crate) async fn waits(&mut self) -> Result<Vec<Wait>> {
         let node = self.id;
         let rows = self.query(&waits_sql()).await?;

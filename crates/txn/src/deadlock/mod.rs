@@ -18,7 +18,7 @@
 //! there are no phantoms, whatever the delays.
 //!
 //! # What a vertex is
-//! A session depends on all its backends, and whoever waits for a lock of its transaction waits for the session. An
+//! A session depends on all its backends, and a waiter for a lock of its transaction waits for the session. An
 //! exception: a statement that runs on a backend in autocommit gives its locks up by itself when it is done there. Such a
 //! backend is a vertex of its own, which depends on nothing but its own wait. (Advisory locks may belong to the backend's
 //! session and always count for ours.)

@@ -64,12 +64,12 @@ pub struct InvalidationGuard {
     commands: mpsc::UnboundedSender<Command>,
 }
 
-/// Of all gtms, "host:port", in their order.
+/// Addresses of all gtms, "host:port", in their order.
 type Addresses = Arc<RwLock<Arc<[String]>>>;
 
 pub(super) struct Shared {
     addresses: Addresses,
-    /// So many of them are the configuration's.
+    /// How many of them are the configuration's.
     configured: usize,
     /// In which it serves; empty for the cluster's first one.
     pub(super) database: Database,
@@ -103,7 +103,7 @@ impl GtmClient {
         Self::connect_secured(addresses, name, None)
     }
 
-    /// The same; with a certificate of the cluster, which gtms of other machines ask for.
+    /// [`Self::connect`] with a certificate of the cluster, which gtms of other machines ask for.
     pub fn connect_secured(addresses: Vec<String>, name: impl Into<String>, secured: Option<Mutual>) -> Self {
         let (configured, addresses) = (addresses.len(), Arc::new(RwLock::new(addresses.into())));
         Self::connect_for(addresses, configured, name.into(), Database::default(), secured)
@@ -216,7 +216,8 @@ impl GtmClient {
         }
     }
 
-    /// Says who knows this coordinator's sessions. To be called once; until then it has none as far as the gtm can tell.
+    /// Gives the client what knows this coordinator's sessions. To be called once; until then it has none as far as the gtm can
+    /// tell.
     pub fn set_sessions(&self, sessions: Arc<dyn Sessions>) {
         let was_unset = self.shared.sessions.set(sessions).is_ok();
         debug_assert!(was_unset);
@@ -451,7 +452,7 @@ impl Task {
             }
             Message::Replies { request, silent, answers } => {
                 if let Some(waiting) = self.questions.remove(&request) {
-                    // Who has given up does not mind.
+                    // Sending fails if the asker has given up waiting, which is no error.
                     let _ = waiting.send((answers, silent));
                 }
             }
@@ -467,7 +468,7 @@ impl Task {
 
     fn answer_snapshot(&mut self, request: u64, answer: Answer) {
         if let Some(waiting) = self.snapshots.remove(&request) {
-            // Who has given up has said Taken.
+            // Sending fails if the session has given up; its guard has sent `Taken` then.
             let _ = waiting.send(answer);
         }
     }

@@ -6,9 +6,10 @@
 //! [`UNUSED_MAX`]. What was prepared in a database that nobody asks for is finished by the recovery of
 //! any other: prepared transactions are listed for all of a server's databases.
 //!
-//! `loxo.database` in the first database, on the primary datanode, notes which others there are, and is the journal of those who
-//! make, drop and rename one. They hold a ROW SHARE lock on it until they are done. Whoever gets an EXCLUSIVE lock knows that nobody is
-//! at work, so what is neither ready nor gone was left by the dead: it is dropped everywhere, or has its earlier name again everywhere.
+//! `loxo.database` in the first database, on the primary datanode, notes which others there are, and is the journal of sessions
+//! that make, drop and rename one. They hold a ROW SHARE lock on it until they are done. A gtm that gets an EXCLUSIVE lock knows
+//! that nobody is at work, so what is neither ready nor gone was left by the dead: it is dropped everywhere, or has its earlier
+//! name again everywhere.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -187,7 +188,7 @@ impl Databases {
                     let there = options.datanodes.in_database(&database.name);
                     let (primary, options) = (options.datanodes.primary(), GtmOptions { datanodes: there, ..options.clone() });
                     works.push(Box::pin(async move {
-                        // Of one that was dropped nobody may take the place of the one that has its name now.
+                        // A dropped database must not take the place of the one that has its name now.
                         if !is_first && !is_noted(primary, &database).await {
                             return Some(database);
                         }

@@ -33,7 +33,7 @@ pub(super) enum Request {
     Tell { client: ClientId, word: Word },
 }
 
-/// Where the hub puts what coordinators answer: who, to which look, and what.
+/// Where the hub puts what coordinators answer: from which client, to which look, and what.
 pub(super) type Answers = mpsc::UnboundedSender<(ClientId, u64, Vec<Owner>)>;
 
 /// Watches for ever.
@@ -78,7 +78,7 @@ impl Watch {
         Graph::new(&waits, &owners)
     }
 
-    /// Whose sessions these backends work for.
+    /// The owners of these backends: the sessions that they work for.
     async fn owners(&mut self, waits: &[Wait]) -> Vec<(ClientId, Owner)> {
         self.looks += 1;
         let blockers =

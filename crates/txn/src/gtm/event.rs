@@ -1,4 +1,4 @@
-//! What the hub hears of: from coordinators, the upkeep, the watch for deadlocks and who leads.
+//! What the hub hears of: from coordinators, the upkeep, the watch for deadlocks and the election of a leader.
 
 use tokio::sync::mpsc;
 

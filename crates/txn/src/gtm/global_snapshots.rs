@@ -11,8 +11,9 @@
 //!   others are fenced out and have no lease ([`GlobalSnapshots::is_free`]).
 //! * A coordinator is welcomed, and told a generation, between barriers only.
 //! * A requester that is lost after the grant may still be taking its snapshots: the barrier then lasts its full [`HOLD`].
-//! * Who has still not said Taken then may be taking snapshots later, if its clock stands still. The gates are opened *ajar*: coordinators
-//!   mark the nodes ([`crate::marks`]), and nobody is told the generation of that barrier any more, but a new one.
+//! * A coordinator that has still not said Taken then may be taking snapshots later, if its clock stands still. The gates are
+//!   opened *ajar*: coordinators mark the nodes ([`crate::marks`]), and nobody is told the generation of that barrier any more, but
+//!   a new one.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
@@ -63,9 +64,9 @@ struct Request {
 
 struct CommitBarrier {
     number: u64,
-    /// Who has not said Closed.
+    /// Coordinators that have not said Closed.
     closing: HashSet<ClientId>,
-    /// Who of them has not said anything since Close.
+    /// Those of them that have not said anything since Close.
     silent: HashSet<ClientId>,
     requests: BTreeSet<(ClientId, u64)>,
     granted: bool,

@@ -3,7 +3,7 @@
 //! that does nothing else and stays open; without an id and a snapshot of its own it holds up no VACUUM.
 //!
 //! New generations are drawn on another connection, as long as that session holds the lock. A draw that comes later than it should
-//! does no harm: whoever draws has locked the fences of all nodes, so of two gtms that do only one can raise anything.
+//! does no harm: a gtm that draws has locked the fences of all nodes, so of two that do only one can raise anything.
 //!
 //! A leader that stands still loses the session too: the server ends it when nothing was said in it for a while.
 //!
@@ -65,7 +65,7 @@ pub(super) struct Draw {
     pub drawn: oneshot::Sender<Result<u64>>,
 }
 
-/// See the module's page. Without datanodes there is nothing to lead, and whoever asks leads.
+/// See the module's page. Without datanodes there is nothing to lead, and any gtm that asks leads.
 pub(super) struct Leadership {
     session: Option<Connection>,
     options: Option<ConnectOptions>,

@@ -115,11 +115,11 @@ pub enum Message {
         /// What only coordinators understand.
         answer: Bytes,
     },
-    /// The gtm, to who asked: what the coordinators have said.
+    /// The gtm, to the coordinator that asked: what all have said.
     Replies {
         /// The asker's number.
         request: u64,
-        /// So many coordinators have not answered in time.
+        /// Number of coordinators that have not answered in time.
         silent: u16,
         /// In no order.
         answers: Vec<Bytes>,

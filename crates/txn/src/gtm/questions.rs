@@ -1,6 +1,6 @@
 //! Questions that a coordinator puts to all coordinators by way of the gtm, which understands neither them nor the answers.
 //!
-//! Who does not answer in time, or is not connected any more, is counted as silent: who asks is not to take the others' answers
+//! A coordinator that does not answer in time, or has left, is counted as silent: the asker is not to take the others' answers
 //! for all.
 
 use std::collections::{BTreeMap, HashSet};
@@ -19,7 +19,7 @@ use super::message::Message;
 
 /// A coordinator that does not answer by then is silent.
 const ANSWER_MAX: Duration = Duration::from_secs(1);
-/// The answers of all must be there within this time, and so must the turn of who asks.
+/// The answers of all must be there within this time, and so must the asker's turn.
 const ANSWERS_MAX: Duration = Duration::from_secs(5);
 /// Questions of a coordinator's sessions at the same time.
 pub(super) const QUESTIONS_MAX: usize = 4;
@@ -33,7 +33,7 @@ impl GtmClient {
         self.ask_in_turn(question, &self.shared.questions).await
     }
 
-    /// [`Self::ask_all`] for somebody who logs in.
+    /// [`Self::ask_all`] for a client that logs in.
     pub async fn ask_all_at_login(&self, question: Bytes) -> Result<Vec<Bytes>> {
         self.ask_in_turn(question, &self.shared.logins).await
     }

@@ -50,7 +50,7 @@ pub struct GtmOptions {
     pub datanodes: Datanodes,
     /// Proves that a server is a datanode which is not in `datanodes`; without it any is taken.
     pub roster: Option<Arc<Roster>>,
-    /// Coordinators must show a certificate of the cluster; without this everybody is heard who can connect.
+    /// Coordinators must show a certificate of the cluster; without this any client that can connect is heard.
     pub secured: Option<Mutual>,
     /// Pause between two passes of recovery.
     pub recovery_interval: Duration,
@@ -254,9 +254,9 @@ struct Client {
 struct Invalidation {
     owner: ClientId,
     request: u64,
-    /// Who has not acked yet.
+    /// Coordinators that have not acked yet.
     waiting: HashSet<ClientId>,
-    /// Whoever is still waited for then is disconnected.
+    /// Coordinators that are still waited for then are disconnected.
     deadline: Instant,
     /// Asked for once nobody is waited for any more.
     look: Option<u64>,
@@ -272,7 +272,7 @@ pub(super) struct Hub {
     /// Until then there may be leases of coordinators that are not connected here.
     strangers_until: Instant,
     snapshots: GlobalSnapshots,
-    /// Who wants to be welcomed, but not in the middle of a barrier.
+    /// Coordinators to be welcomed, but not in the middle of a barrier.
     arriving: Vec<(ClientId, Client)>,
     orders: watch::Sender<Order>,
     /// Pings that are answered after the look of this number.

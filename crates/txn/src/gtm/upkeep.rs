@@ -41,7 +41,7 @@ const RETRY_PAUSE: Duration = Duration::from_millis(100);
 const LOCK_WAIT_MAX_MS: u32 = 500;
 /// A gtm that stands still in the middle of a fence loses its locks after this time; in milliseconds.
 const STANDSTILL_MAX_MS: u32 = 4000;
-/// Whoever holds up a fence for longer is ended: a coordinator that stands still in the middle of a commit.
+/// A backend that holds up a fence for longer is ended: a coordinator that stands still in the middle of a commit.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// A node that does not answer within this time counts as down.
 const NODE_MAX: Duration = Duration::from_secs(2);
@@ -154,7 +154,7 @@ impl Upkeep<'_> {
         now
     }
 
-    /// Whoever has been in the way for too long is ended; see [`PATIENCE`].
+    /// Ends backends that have been in the way for too long; see [`PATIENCE`].
     async fn end_blockers(&mut self, locked: &[(u16, Result<(Connection, u64)>)]) {
         let is_blocked = |result: &Result<_>| matches!(result, Err(e) if e.code() == SqlState::LOCK_NOT_AVAILABLE);
         let blocked: Vec<&ConnectOptions> = (locked.iter().filter(|(_, result)| is_blocked(result)))

@@ -1,5 +1,5 @@
 //! How a coordinator finds the gtm that leads, and the connection to it. With certificates of the cluster both sides show theirs before
-//! anything is said; who has none is never heard.
+//! anything is said; a client without one is never heard.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -121,7 +121,7 @@ async fn connect(address: &str, secured: Option<&Mutual>) -> Result<(FrameReader
     }
 }
 
-/// From somebody who has connected.
+/// The connection of a client.
 pub(super) async fn accept(stream: TcpStream, secured: Option<&Mutual>) -> Result<(FrameReader, FrameWriter)> {
     stream.set_nodelay(true)?;
     match secured {

@@ -8,7 +8,7 @@
 //!
 //! # Why no race can split a transaction
 //! * *Committed here means committed everywhere.* A coordinator sends the commit point's COMMIT only after every other
-//!   writer said that it is prepared, and a prepared transaction does not go away by itself. So whoever sees the decision may
+//!   writer said that it is prepared, and a prepared transaction does not go away by itself. So a reader of the decision may
 //!   commit whatever is prepared under that gid, and nothing of that gid can have been rolled back before: a rollback needs
 //!   the commit point's transaction to be over *without* a decision, and it cannot be both.
 //! * *Rolled back means never committed.* "Over" is learned from `pg_xact_status`, which looks into the list of running
@@ -36,9 +36,9 @@
 //! # Clearing up decisions
 //! A decision is deleted when it is older than a minute and no node holds a prepared transaction of its gid. It must have
 //! been *read before* the nodes' prepared transactions are listed: it was committed by then, so all its writers were
-//! prepared, and whoever is not in the list is finished. Which nodes there are is asked in between (page `members`). If one node does
-//! not answer, nothing is deleted. The minute
-//! is for a coordinator that lost the answer to its COMMIT and asks for up to 10 s.
+//! prepared, and a writer that is not in the list is finished. Which nodes there are is asked in between (page `members`). If
+//! one node does not answer, nothing is deleted. The minute is for a coordinator that lost the answer to its COMMIT and asks for up
+//! to 10 s.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::convert::Infallible;

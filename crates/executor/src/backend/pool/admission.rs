@@ -1,4 +1,4 @@
-//! Who may hold connections to datanodes at all.
+//! Which sessions may hold connections to datanodes at all.
 //!
 //! A session whose transaction is over several nodes holds connections to some while it waits for one to another. If all connections
 //! are with such sessions each waits for the others, for ever. So a session is admitted before it takes its first connection, and
@@ -8,17 +8,17 @@
 //!  on each node:   sessions in a transaction  +  sessions with one statement on this node alone  <=  slots
 //! ```
 //!
-//! Whoever is in a transaction then never waits for a first connection to a node. A statement on one node alone needs no other,
-//! so it counts there only. Who is not admitted waits in line and holds nothing meanwhile, but for statements that turn out to need
-//! a second node: these wait with the connection that they have, before all others. A part of the slots ([`PER_RESERVED`]) is
-//! not for statements on one node, so that there is always somebody who does not wait.
+//! A session in a transaction then never waits for a first connection to a node. A statement on one node alone needs no other,
+//! so it counts there only. A session that is not admitted waits in line and holds nothing, but for statements that turn out to
+//! need a second node: these wait with the connection that they have, before all others. A part of the slots ([`PER_RESERVED`]) is
+//! not for statements on one node, so that there is always a session that does not wait.
 //!
-//! Whoever comes first is admitted first, with two exceptions. A statement on one node does not wait for one on another. And as
-//! large a part of the slots is for statements on one node alone, which need not wait for those of many nodes that came before
-//! them: what the latter take grows with the number of nodes, a read of one row takes a moment.
+//! Sessions are admitted in the order of arrival, with two exceptions. A statement on one node does not wait for one on another.
+//! And as large a part of the slots is for statements on one node alone, which need not wait for those of many nodes that came
+//! before them: what the latter take grows with the number of nodes, a read of one row takes a moment.
 //!
 //! The pool has some connections more, for second ones to a node (rows that are exchanged beside a transaction) and for the
-//! coordinator itself: whoever has one of these gives it back with his statement.
+//! coordinator itself: a session gives one of these back with its statement.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -32,7 +32,7 @@ use tokio::time::{Instant, timeout_at};
 /// Longest wait in a line that does not move.
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// Of so many slots one is for sessions that may go to any node, and one at least; and one for statements on one node, if there are
+/// One slot in so many is for sessions that may go to any node, and one at least; and one for statements on one node, if there are
 /// so many.
 const PER_RESERVED: usize = 8;
 
@@ -67,7 +67,7 @@ struct State {
 }
 
 struct Waiting {
-    /// Lower than of those who came later.
+    /// Lower than that of later sessions.
     arrival: u64,
     admit: oneshot::Sender<Ticket>,
 }
@@ -90,7 +90,7 @@ impl Drop for Ticket {
             self.admission.admit(&mut state)
         };
         for (ticket, waiting) in admitted {
-            // Who has gone meanwhile gives it back by this.
+            // If the receiver is gone, dropping the ticket gives it back.
             let _ = waiting.send(ticket);
         }
     }
@@ -125,7 +125,7 @@ impl State {
         self.one.values().max().copied().unwrap_or(0)
     }
 
-    /// Has nobody who comes, or came, at `arrival` to wait for somebody who was there before?
+    /// Need a session that comes, or came, at `arrival` wait for no earlier one?
     fn is_next(&self, need: Need, arrival: u64, slots: usize) -> bool {
         let before = |line: &VecDeque<Waiting>| line.front().is_some_and(|waiting| waiting.arrival < arrival);
         match need {
@@ -137,7 +137,7 @@ impl State {
         }
     }
 
-    /// Takes somebody who can be admitted now out of the lines.
+    /// Takes a session that can be admitted now out of the lines.
     fn pop(&mut self, slots: usize) -> Option<(Need, oneshot::Sender<Ticket>)> {
         let fronts = (self.any_line.front().map(|waiting| (Need::Any, waiting.arrival)).into_iter())
             .chain(self.one_lines.iter().filter_map(|(node, line)| Some((Need::One(*node), line.front()?.arrival))));
@@ -220,7 +220,7 @@ impl Admission {
         waiting.await.ok()
     }
 
-    /// For one who comes now and need not wait.
+    /// A ticket for a session that comes now and need not wait.
     fn next(self: &Arc<Self>, state: &mut State, need: Need) -> Option<Ticket> {
         state.arrivals += 1;
         let can_enter = state.widening.is_empty() && state.fits(need, self.slots);
@@ -244,7 +244,7 @@ impl Admission {
 }
 
 impl Admission {
-    /// For one who is admitted for this node, and stays so until the other ticket is dropped.
+    /// A second ticket for a session that is admitted for this node, and stays so until the other ticket is dropped.
     async fn grow(self: &Arc<Self>, node: NodeId) -> Option<Ticket> {
         let waiting = {
             let mut state = self.lock();
@@ -259,8 +259,8 @@ impl Admission {
         waiting.await.ok()
     }
 
-    /// When somebody who has come at `came` and is still in line gives up. That others were many is no reason as long as they move on:
-    /// the wait is then for the client to limit, by `statement_timeout`.
+    /// When a session that came at `came` and is still in line gives up. That others were many is no reason as long as they move
+    /// on: the wait is then for the client to limit, by `statement_timeout`.
     fn patience_ends(&self, need: Need, came: Instant) -> Instant {
         let moved = self.lock().moved.get(&need).copied();
         moved.map_or(came, |moved| moved.max(came)) + WAIT_MAX
@@ -389,7 +389,7 @@ mod tests {
         let inside: Vec<Ticket> = (0..14).map(|_| enter(Need::Any).expect("a slot")).collect();
         let mut waiting = Box::pin(admission.enter(Need::Any));
         assert!(waiting.as_mut().now_or_never().is_none());
-        // A statement that need not stand in line says nothing of those who do.
+        // A statement that need not stand in line says nothing of those that do.
         assert!(enter(Need::One(NodeId(0))).is_some());
         assert_eq!(ends(Need::Any), came + WAIT_MAX);
         drop(inside);

@@ -45,7 +45,7 @@ pub struct Cluster {
     seal: tokio::sync::OnceCell<Arc<txn::Seal>>,
     /// The database's; empty of the first one.
     pub(crate) database_id: String,
-    /// That of the cluster's first database, if this is another one.
+    /// The cluster in its first database, if this is another one.
     first: Option<Arc<Cluster>>,
 }
 
@@ -233,7 +233,7 @@ impl Cluster {
         })
     }
 
-    /// How sessions of a user start now. Roles are the same in all databases: who changes one tells the first database's gtm too.
+    /// How sessions of a user start now. Roles are the same in all databases: a change is told to the first database's gtm too.
     pub(crate) async fn login(&self, user: &str) -> Result<Arc<Login>> {
         let epochs = |one: &Self| (one.gtm.catalog_state(), one.first.as_ref().map(|first| first.gtm.catalog_state()));
         loop {

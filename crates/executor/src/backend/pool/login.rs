@@ -84,7 +84,7 @@ impl Limits {
     }
 }
 
-/// Of the gtm in the session's database, and in the cluster's first one if that is another; else 0.
+/// Epochs of the gtm in the session's database, and in the cluster's first one if that is another; else 0.
 type Epochs = (u64, u64);
 
 /// By user, as of these epochs.

@@ -44,7 +44,7 @@ impl Members {
         }
     }
 
-    /// The same, for who follows another catalog.
+    /// A copy of these members that follows another catalog.
     pub(crate) fn anew(&self) -> Self {
         Self {
             configured: self.configured.clone(),
@@ -83,7 +83,7 @@ impl Members {
         self.configured.contains_key(&(node.id, node.name.clone()))
     }
 
-    /// Of a member, or of a node that is about to become one.
+    /// Address of a member, or of a node that is about to become one.
     pub(crate) fn address(&self, node: NodeId) -> Option<Address> {
         let joining = || self.joining.read().unwrap_or_else(PoisonError::into_inner).get(&node).cloned();
         self.present().get(&node).cloned().or_else(joining)

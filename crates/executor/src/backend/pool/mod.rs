@@ -43,7 +43,7 @@ const PER_EXTRA: usize = 10;
 /// Prepared statements kept on one connection.
 const STATEMENTS_MAX: usize = 256;
 
-/// Who a connection acts for.
+/// The user for whom a connection acts.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)]
 pub struct Identity {
@@ -69,11 +69,11 @@ struct Server {
     idle: Mutex<Idle>,
 }
 
-/// Links in the order in which they were given back: no more than a node may have, so whoever wants one looks at each. In boxes, for
+/// Links in the order in which they were given back: no more than a node may have, so a search looks at each. In boxes, for
 /// each statement takes one and gives it back, and a link is large.
 type Idle = Vec<Box<Link>>;
 
-/// Whose links.
+/// The server and the user that links belong to.
 #[derive(Clone, Copy)]
 struct Key<'a> {
     address: &'a Address,
@@ -97,7 +97,7 @@ pub struct Link {
     pub(crate) applied_settings: u64,
     /// The session whose statements may have left settings or the values of sequences in the backend.
     pub(crate) left_by: Option<usize>,
-    /// Whose values of sequences the backend has.
+    /// The session whose values of sequences the backend has.
     pub(crate) drawn: Option<DrawnHere>,
     /// What the backend started with.
     pub(crate) login: Arc<Login>,
@@ -257,7 +257,7 @@ impl Pool {
         Self { servers: Mutex::default(), connections_max, roster, encryption }
     }
 
-    /// Of all connections to datanodes.
+    /// Encryption of all connections to datanodes.
     pub(crate) fn encryption(&self) -> &Encryption {
         &self.encryption
     }

@@ -138,9 +138,9 @@ impl Session {
         Ok(())
     }
 
-    /// Who has rights on some columns only, on a view, or none on a table that a foreign key has changed, or is under policies, which the
-    /// first copy has asked already and for another role perhaps, changes the other copies by way of views that he is lent: they are
-    /// given values, and find rows by all that is in them.
+    /// A user with rights on some columns only, on a view, or none on a table that a foreign key has changed, or is under policies,
+    /// which the first copy has asked already and for another role perhaps, changes the other copies by way of views that he is
+    /// lent: they are given values, and find rows by all that is in them.
     async fn lend_copies(&mut self, copies: &Copies, tables: impl Iterator<Item = &mut Changed>) -> Result<()> {
         const KINDS: [(&str, Kind); 3] =
             [("INSERT", RowChange::is_new), ("UPDATE", RowChange::is_updated), ("DELETE", RowChange::is_deleted)];

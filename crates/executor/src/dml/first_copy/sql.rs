@@ -29,7 +29,7 @@ pub(super) struct Texts<'a> {
 }
 
 impl<'a> Texts<'a> {
-    /// By way of the view that the user is lent, if he is.
+    /// The texts for a changed table. They name the view lent to the user, if there is one, instead of the table.
     pub(super) fn of(changed: &'a Changed) -> Self {
         let table = &*changed.table;
         let places = |numbers: &[i16]| -> Option<Vec<usize>> {
@@ -56,7 +56,7 @@ impl<'a> Texts<'a> {
         identity + row.columns.len()
     }
 
-    /// Of which types these are.
+    /// The types of these values.
     pub(super) fn types_of(&self, row: &RowChange) -> impl Iterator<Item = Oid> {
         let identity = if row.is_new() { Vec::new() } else { self.identity() };
         identity.into_iter().chain(row.columns.iter().copied()).map(|at| self.table.columns[at].type_oid)

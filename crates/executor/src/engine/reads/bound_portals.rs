@@ -175,8 +175,8 @@ impl Session {
     }
 
     /// The session beside the home node reads the texts of fragments, for what their columns are. With somebody in line for all of a table
-    /// that this block has read, it would wait for who waits for this block. So it takes the tables' locks at once, or never: false, and
-    /// the block's own session says what the columns are.
+    /// that this block has read, it would wait for a session that waits for this block. So it takes the tables' locks at once, or
+    /// never: false, and the block's own session says what the columns are.
     pub(super) async fn open_beside_with_locks(&mut self, inputs: &[Input]) -> Result<bool> {
         let locks = self.locks_to_read(inputs.iter().map(|input| input.sql.as_str())).commands(" NOWAIT");
         let begin = std::iter::once(BEGIN_BESIDE.to_owned()).chain(locks).collect::<Vec<_>>().join("; ");

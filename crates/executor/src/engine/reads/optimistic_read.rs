@@ -10,7 +10,7 @@
 //! snapshot, and its answer comes before any row, so the barrier ends as soon as all nodes have answered that; nothing
 //! is passed on before. The end of the transactions, which keeps nothing, is not waited for by itself either.
 //!
-//! Only the case in which all goes well is here. Whoever finds a lock taken, a node in doubt or a barrier that has run out
+//! Only the case in which all goes well is here. A session that finds a lock taken, a node in doubt or a barrier run out
 //! gives up, and the statement is run as [`snapshot`](crate::snapshot) says.
 
 use catalog::NodeId;

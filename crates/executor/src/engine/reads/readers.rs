@@ -68,7 +68,7 @@ impl Session {
         match &self.block {
             _ if self.gathers => Exchanges::No,
             None => Exchanges::Seeing,
-            // Who has been to one datanode only does not get to others.
+            // A SERIALIZABLE transaction of one datanode does not get to others.
             Some(block) if matches!(block.node_span, NodeSpan::SingleNode(Some(_))) || block.hides_schema() => {
                 Exchanges::No
             }

@@ -112,7 +112,7 @@ impl TempAs<'_> {
             if collation == "-" {
                 return Err(no_collation(&String::from_utf8_lossy(&field.name), name));
             }
-            // Of a domain PostgreSQL describes the type underneath.
+            // PostgreSQL describes a domain as the type underneath.
             let modifier = if kind == "d" { -1 } else { field.type_modifier };
             let number = |word: &str| word.parse().map_err(|_| not_told());
             Ok(Shape { type_oid: number(oid)?, modifier, collation: number(collation)? })

@@ -1,8 +1,8 @@
 //! Code of users that runs where rows arrive: nothing calls it when they are only read.
 //!
-//! A type's receive function evaluates the CHECKs of a domain, with the rights of whoever runs the statement. On one PostgreSQL a
-//! SELECT calls none of them. So if such a CHECK calls what could use those rights (what a role has written that is neither a superuser
-//! nor the one who runs the statement), values of the domain are not sent on.
+//! A type's receive function evaluates the CHECKs of a domain, with the rights of the role that runs the statement. On one
+//! PostgreSQL a SELECT calls none of them. So if such a CHECK calls what could use those rights (what a role has written that is
+//! neither a superuser nor the role itself), values of the domain are not sent on.
 
 use std::collections::BTreeSet;
 
@@ -38,7 +38,7 @@ impl Session {
         self.refuse_users_code_at(slot, &types).await
     }
 
-    /// The same before a statement that makes a table, named as in SQL, fills it: CREATE TABLE AS evaluates no CHECK either.
+    /// Refuses such code in a table, named as in SQL, before the statement that makes it fills it: CREATE TABLE AS evaluates no CHECK.
     pub(crate) async fn refuse_users_code_filling(&mut self, table: &str) -> Result<()> {
         if !self.has_domain_that_calls().await? {
             return Ok(());
@@ -54,7 +54,7 @@ impl Session {
         self.refuse_users_code_at(home.into(), &types).await
     }
 
-    /// The same before texts are taken for values of a type, an id of the home node.
+    /// Refuses such code in a type, an id of the home node, before texts are taken for its values.
     ///
     /// # Errors
     /// As above.
@@ -62,7 +62,7 @@ impl Session {
         self.refuse_users_code_of_all(std::iter::once(of)).await
     }
 
-    /// The same before values of columns of a table are given as texts or parameters, by their ids in the catalog.
+    /// Refuses such code in columns' types, ids in the catalog, before their values are given as texts or parameters.
     pub(crate) async fn refuse_users_code_of_all(&mut self, types: impl Iterator<Item = Oid>) -> Result<()> {
         let types: Vec<Oid> = types.filter(|of| *of >= FIRST_USER_OID).collect();
         match !types.is_empty() && self.has_domain_that_calls().await? {
@@ -71,7 +71,7 @@ impl Session {
         }
     }
 
-    /// The same before what a statement gives, which is described so, is kept elsewhere.
+    /// Refuses such code in what a statement gives, which `fields` describe, before it is kept elsewhere.
     ///
     /// # Errors
     /// As above.
@@ -85,7 +85,7 @@ impl Session {
         self.refuse_users_code_at(self.home.into(), &types).await
     }
 
-    /// The same where nobody knows what gives such values.
+    /// Refuses such code in described values where nobody knows which statement gives them.
     pub async fn refuse_users_code_hidden(&mut self, fields: &[Field]) -> Result<()> {
         let Some((hidden, mut types)) = self.types_given(fields).await? else { return Ok(()) };
         if !hidden.is_empty() {
@@ -105,8 +105,8 @@ impl Session {
         self.refuse_users_code_at(self.sink, &types).await
     }
 
-    /// The same before the home node's INSERT fills a stage, whose rows go on. Values that it makes ones of the domain by itself are
-    /// checked on one PostgreSQL, too.
+    /// Refuses such code in what the home node's INSERT fills a stage with, whose rows go on. Values that the INSERT casts to the
+    /// domain by itself are checked on one PostgreSQL, too.
     pub(crate) async fn refuse_users_code_staged(
         &mut self,
         fill: &str,
@@ -123,8 +123,8 @@ impl Session {
         Ok(())
     }
 
-    /// The same before expressions become arguments of a routine, as texts. An argument that PostgreSQL itself makes one of the domain is
-    /// checked there, too.
+    /// Refuses such code in expressions before they become arguments of a routine, as texts. An argument that PostgreSQL itself
+    /// casts to the domain is checked there, too.
     pub async fn refuse_users_code_passed(&mut self, arguments: &str, call: &Call) -> Result<()> {
         if !self.has_domain_that_calls().await? {
             return Ok(());
@@ -162,7 +162,7 @@ impl Session {
         Ok(self.judged_domains.trusts == Some(false))
     }
 
-    /// The same as far as it is known without asking.
+    /// May there be such a domain, as far as it is known without asking?
     async fn may_have_domain_that_calls(&mut self) -> Result<bool> {
         let loaded = self.catalog().await?;
         if !loaded.catalog.user_types().any(|of| of.calls_more) {

@@ -201,7 +201,7 @@ impl Session {
             false => self.ask_about(&sql, &request).await?,
         };
         if matches!(asked, Asked::Locked) && self.can_analyse_inside() && !statement.is_plain(catalog) {
-            // The lock may be the block's own, or that of somebody who waits for it.
+            // The lock may be the block's own, or that of a session that waits for it.
             asked = self.ask_about(&sql, &Request { place: Place::Block, ..request }).await?;
         }
         Ok(asked)
@@ -298,7 +298,7 @@ impl Session {
             && let Asked::Analysed(itself) = self.ask_about(request.sql, request).await?
             && !itself.is_the_same(analysis)?
         {
-            // A type may keep less than the text of a constant, as 63 bytes of a name. It does so whoever reads it.
+            // A type may keep less than the text of a constant, as 63 bytes of a name. It does so for every reader.
             let texts = [itself.printed()?, analysis.printed()?];
             let read = [self.ask_about(&texts[0], request).await?, self.ask_about(&texts[1], request).await?];
             let is_same = match &read {

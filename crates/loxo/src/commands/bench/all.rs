@@ -43,7 +43,7 @@ pub(super) async fn run(arguments: &AllArguments) -> Result<()> {
     if arguments.common.against.is_some() && arguments.only.iter().any(|name| name == "grow") {
         return Err(grow_has_one_build());
     }
-    // Who names an experiment wants it, and learns at once that it cannot be.
+    // An experiment that is named is wanted: that it cannot be run is said at once.
     for name in &arguments.only {
         match name.as_str() {
             "sysbench" => sysbench::program().map(drop)?,
@@ -114,7 +114,7 @@ pub(super) async fn run(arguments: &AllArguments) -> Result<()> {
     all.reporter.finish()
 }
 
-/// Of the clusters that an experiment gets.
+/// Profile of the clusters that an experiment gets.
 fn profile(name: &str) -> Profile {
     if name == "concurrency" { Profile::Bulk } else { Profile::Default }
 }

@@ -85,7 +85,7 @@ async fn run(command: &mut Command) -> Result<()> {
     if output.status.success() { Ok(()) } else { Err(failed()) }
 }
 
-/// The cluster in a directory, whoever has made it.
+/// The cluster in a directory, by whatever command it was made.
 fn target(dir: &Path) -> Result<Target> {
     // As its processes have it on their command lines.
     let dir = dir.canonicalize()?;

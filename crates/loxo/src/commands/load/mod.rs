@@ -134,7 +134,7 @@ pub fn coordinators(given: Vec<String>, dir: &Path) -> Result<Vec<String>> {
     configuration(None, dir)?.coordinator_uris()
 }
 
-/// Of the cluster that the file describes, or of the local one.
+/// Configuration of the cluster that the file describes, or of the local one.
 fn configuration(file: Option<&Path>, dir: &Path) -> Result<Config> {
     if let Some(file) = file {
         return Config::load(file);

@@ -70,7 +70,7 @@ fn may_grow(select: &SelectStmt) -> bool {
         && select.into_clause.is_none()
 }
 
-/// The same for the `SET column = DEFAULT` of an UPDATE, which is NULL without a default of the view's.
+/// Replaces the `SET column = DEFAULT` of an UPDATE, which is NULL without a default of the view's.
 pub(super) fn of_update(view: &Relation, targets: &mut [Node]) -> Result<()> {
     let defaults = defaults(view)?;
     for target in targets {

@@ -55,7 +55,7 @@ pub(crate) fn through_view(ctx: &Context<'_>, statement: &Statement) -> Result<O
     let rewritten = crate::parse::build(&tree::deparse(&tree)?, tree)?;
     let mut plan = ctx.planner.plan_part(ctx, &rewritten)?;
     let own = || statement.sql.to_string();
-    // Those of its owner. Who has rights on some columns has them for what he names, and a row of the stage has all.
+    // Its owner's. A user with rights on some columns has them for what he names, and a row of the stage has all.
     let asks_policies =
         |insert: &InsertStaged| insert.stage.target.is_barrier && !by_columns && insert.rights_sql.is_none();
     let is_temporary = views::is_temporary(&outermost);

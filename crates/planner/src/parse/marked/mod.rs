@@ -109,8 +109,8 @@ impl Marked {
         self.constants.iter().map(|constant| constant.mark.is_none()).collect()
     }
 
-    /// Of a text that PostgreSQL refuses at the byte `at`: the constants that are to be pinned so that it may not. `None` if
-    /// none of them can be the cause.
+    /// PostgreSQL refuses the text at the byte `at`: the constants that are to be pinned so that it may not. `None` if none of them
+    /// can be the cause.
     pub fn pinned_at(&self, at: usize) -> Option<Vec<bool>> {
         let mut pinned = self.pinned();
         let cause = self.constants.iter().position(|constant| constant.mark.is_some() && constant.at >= at)?;

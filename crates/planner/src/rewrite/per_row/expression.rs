@@ -70,7 +70,7 @@ impl Draft<'_> {
         node.clone()
     }
 
-    /// The same node over what its children have become: all of them are evaluated.
+    /// The node over what its children have become: all of them are evaluated.
     fn children(&mut self, node: &Node, place: Place<'_>) -> Result<Node> {
         let mut made = node.clone();
         let mut is_top = true;

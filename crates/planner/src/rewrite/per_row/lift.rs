@@ -59,7 +59,7 @@ impl Lift<'_> {
     /// Arms of a set operation, and all sub-selects.
     fn of_query(&mut self, select: &mut SelectStmt) -> Result<()> {
         if !tree::is_operation(select) {
-            // Of a sub-select in FROM PostgreSQL may make fewer rows than all.
+            // PostgreSQL may make fewer than all rows of a sub-select in FROM.
             let is_bare = select.where_clause.is_none() && tree::is_unlimited(select);
             let is_one = matches!(select.from_clause.as_slice(), [Node { node: Some(NodeEnum::RangeSubselect(_)) }]);
             if !is_bare || !is_one {

@@ -11,7 +11,7 @@ use crate::ddl::rule::check_actions;
 pub(super) struct Parsed {
     pub condition: Option<Node>,
     pub is_instead: bool,
-    /// None at all for NOTHING.
+    /// The rule's actions; none for NOTHING.
     pub actions: Vec<NodeEnum>,
 }
 

@@ -94,7 +94,7 @@ impl<'a> Query<'a> {
         }
     }
 
-    /// The same within the statement itself.
+    /// A column of OLD or NEW within the statement itself.
     pub fn own_value(&self, which: Which, column: &str) -> Result<Node> {
         if !matches!(self.rows, Rows::There(_)) {
             return self.value(which, column, &mut BTreeMap::new());

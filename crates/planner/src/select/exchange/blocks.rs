@@ -82,7 +82,7 @@ impl Search<'_> {
         let mut singles = Vec::new();
         let mut rest = query.clone();
         for block in blocks {
-            // A WITH item is better computed once for all who read it.
+            // A WITH item is better computed once for all its readers.
             let is_whole =
                 |original: &NodeEnum| matches!(original, NodeEnum::SelectStmt(select) if **select == block.query);
             let stands_alone = block.originals.iter().any(is_whole);

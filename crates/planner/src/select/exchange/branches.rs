@@ -29,7 +29,7 @@ struct Branch {
     query: SelectStmt,
     names: Vec<String>,
     columns: Vec<Column>,
-    /// Of one node.
+    /// Rows of one node.
     rows: f64,
 }
 

@@ -220,7 +220,7 @@ impl State {
         self.add_as(exchange, table)
     }
 
-    /// The same for a table of which more is known.
+    /// Adds an exchange into a table of which more is known.
     fn add_as(&mut self, exchange: Exchange, table: Relation) -> Arc<Relation> {
         let table = Arc::new(table);
         self.exchanges.push(exchange);

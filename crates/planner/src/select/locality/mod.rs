@@ -78,14 +78,14 @@ pub(crate) struct Split {
 }
 
 impl Split {
-    /// Of a [`Block`]: is the key just these output columns, in order?
+    /// Is a [`Block`]'s key just these output columns, in order?
     pub fn has_key_at(&self, positions: &[usize]) -> bool {
         !self.key.is_empty()
             && self.key.len() == positions.len()
             && self.key.iter().zip(positions).all(|(key, position)| *key == (OUTPUT, *position))
     }
 
-    /// Of a [`Block`]: the output column that is a column of the key.
+    /// The output column that is a column of a [`Block`]'s key.
     pub fn output_key(&self, at: usize) -> Option<usize> {
         self.key.get(at).filter(|term| term.0 == OUTPUT).map(|term| term.1)
     }
@@ -195,7 +195,7 @@ impl<'a> Analyzer<'a> {
         Ok(env)
     }
 
-    /// The same for a whole query. A WITH item of the home node that nothing reads does not bring the query there, and its text
+    /// The CTEs of a whole query. A WITH item of the home node that nothing reads does not bring the query there, and its text
     /// means nothing elsewhere.
     pub fn with_of_query<'o>(&mut self, select: &SelectStmt, env: &Env<'o>) -> Local<Env<'o>> {
         let env = self.with(select.with_clause.as_ref(), env)?;

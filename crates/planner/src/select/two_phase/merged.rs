@@ -140,7 +140,7 @@ impl KeyType {
             16 => KeyType::Sent("boolsend", Integer),
             17 => KeyType::Bytea,
             18 => KeyType::Sent("charsend", Bytes),
-            // Of an integer in whose place another stands (a sub-select's column) the width is not sure.
+            // The width of an integer in whose place another stands (a sub-select's column) is not sure.
             builtins::INT2 | builtins::INT4 | builtins::INT8 => KeyType::Sent("int8send", Integer),
             builtins::NUMERIC => KeyType::Sent("numeric_send", Numeric),
             26 => KeyType::Oid,

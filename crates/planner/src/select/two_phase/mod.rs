@@ -55,7 +55,7 @@ pub(crate) fn separated(
     }
 }
 
-/// Rows that are locked on the way: on one node after the other, as all who lock rows of several nodes do, so an input for each.
+/// Rows that are locked on the way: on one node after the other, as all that lock rows of several nodes do, so an input for each.
 pub(crate) fn locked_in_order(gather: Gather) -> Result<Gather> {
     let lost = || PgError::internal("a locking query without its only input");
     let [all] = gather.inputs.as_slice() else { return Err(lost()) };
