@@ -387,7 +387,7 @@ async fn check_identity(
     };
     if *found != id.to_string() {
         let text = format!("is node {found} by its own metadata, but number {id} in the configuration");
-        let hint = "List the datanodes in the order in which they were initialised; after a removal, with their ids.";
+        let hint = "Give each datanode the name that it has in the metadata (\"loxo node list\"), and no id.";
         report.error(&node.name, text, hint);
     }
     cluster_ids.entry(cluster_id.clone()).or_default().push(node.name.clone());

@@ -182,14 +182,19 @@ fn load_directly(setup: &Setup) {
 struct Daemons(Vec<Child>);
 
 impl Daemons {
-    /// Ends them as they are dropped. Writes a configuration of these servers, in this order.
+    /// Ends them as they are dropped. Writes a configuration of these servers, as dn1, dn2, …
     fn start(dir: &TempDir, id: Option<&str>, ports: &[u16]) -> (Self, u16) {
+        Self::start_listed(dir, id, ports.iter().copied().enumerate())
+    }
+
+    /// The servers are listed in this order, each with its number.
+    fn start_listed(dir: &TempDir, id: Option<&str>, servers: impl IntoIterator<Item = (usize, u16)>) -> (Self, u16) {
         let free = testkit::free_ports(&[0, 1]).unwrap();
         let id = id.map(|id| format!("id = \"{id}\"\n")).unwrap_or_default();
         let mut text = format!("[cluster]\nname = \"test\"\n{id}[gtm]\nhost = \"127.0.0.1\"\nport = {}\n", free + 1);
         text += &format!("[[coordinator]]\nname = \"coord1\"\nlisten = \"127.0.0.1:{free}\"\nauth = \"trust\"\n");
-        for (i, port) in ports.iter().enumerate() {
-            text += &format!("[[datanode]]\nname = \"dn{}\"\nhost = \"127.0.0.1\"\nport = {port}\n", i + 1);
+        for (number, port) in servers {
+            text += &format!("[[datanode]]\nname = \"dn{}\"\nhost = \"127.0.0.1\"\nport = {port}\n", number + 1);
         }
         let config = dir.write(&format!("{free}.toml"), text.as_bytes()).unwrap();
         let daemon = |what| {
@@ -257,6 +262,16 @@ fn a_server_that_is_not_the_datanode_meant_is_left_alone() {
     }
     let rows = || [0, 1].map(|server| ours.value(server, "SELECT count(*) FROM t").unwrap());
     let before = rows();
+    {
+        // The order of the lines means nothing.
+        let (daemons, port) = Daemons::start_listed(&ours.dir, Some(&id), [(1, two), (0, one)]);
+        let mut client = daemons.client(port);
+        assert_eq!(client.scalar("SELECT count(*) FROM t").unwrap(), "100");
+        client.run("INSERT INTO t SELECT generate_series(1, 100)").unwrap();
+        let doubled = before.clone().map(|rows| (2 * rows.parse::<u32>().unwrap()).to_string());
+        assert_eq!(rows(), doubled);
+        client.run("DELETE FROM t; INSERT INTO t SELECT generate_series(1, 100)").unwrap();
+    }
 
     // Two lines are swapped; the second is another cluster's node of the same number; a copy of the first.
     let copy = ours.value(0, "SELECT system_identifier FROM loxo.identity").unwrap();

@@ -16,6 +16,7 @@ use crate::sql::Endpoint;
 
 mod hba;
 pub(crate) mod invalid;
+mod order;
 pub(crate) mod sections;
 mod tls;
 
@@ -48,10 +49,9 @@ impl Config {
                 .hint("docs/configuration.md describes every field.")
         })?;
         config.path = path.to_owned();
-        if !config.datanodes.iter().any(|d| d.primary)
-            && let Some(first) = config.datanodes.first_mut()
-        {
-            first.primary = true;
+        config.put_primary_first();
+        if config.datanodes.iter().all(|node| node.id.is_some()) {
+            config.datanodes.sort_by_key(|node| node.id);
         }
         config.validate().map_err(|e| match e.get(pgerror::field::DETAIL) {
             Some(_) => e,
@@ -73,13 +73,13 @@ impl Config {
             return Err(invalid(format!("more than {DATANODES_MAX} datanodes or coordinators")));
         }
         if !self.datanodes[0].primary || self.datanodes[1..].iter().any(|d| d.primary) {
-            return Err(invalid("the primary datanode must be the first one, and the only primary".to_owned())
-                .hint("List the datanode with primary = true first."));
+            return Err(invalid("one datanode must be the primary one, and it must have the lowest id".to_owned())
+                .hint("Write primary = true for the datanode that the metadata call so, or for none."));
         }
         let ids: Vec<u16> = self.datanodes_by_id().map(|(id, _)| id).collect();
         if !ids.is_sorted_by(|a, b| a < b) || ids.iter().any(|id| usize::from(*id) >= DATANODES_MAX) {
             return Err(invalid(format!("the ids of the datanodes are {ids:?}"))
-                .hint(format!("List the datanodes by ascending ids below {DATANODES_MAX}.")));
+                .hint(format!("Give each datanode an id of its own below {DATANODES_MAX}, or none of them.")));
         }
         self.validate_names()?;
         self.validate_addresses()?;
@@ -371,8 +371,18 @@ mod tests {
         assert!(refused("name = \"dn2\"", "name = \"gtm\"").contains("used twice"));
         assert!(refused("name = \"dn2\"", "name = \"a b\"").contains("cannot be a node's name"));
         assert!(refused("10.0.0.3", "10.0.0.2").contains("10.0.0.2:5432 is used twice"));
-        assert!(refused("host = \"10.0.0.3\"", "primary = true\nhost = \"10.0.0.3\"").contains("must be the first"));
+        let numbered = GOOD.replacen("name = \"dn1\"", "name = \"dn1\"\nid = 0", 1);
+        let numbered = numbered.replacen("name = \"dn2\"", "name = \"dn2\"\nid = 1\nprimary = true", 1);
+        assert!(parse(&numbered).unwrap_err().to_string().contains("must have the lowest id"));
         assert!(refused("name = \"prod\"", "name = \"prod\"\nuser_name = \"x\"").contains("user_name"));
+    }
+
+    #[test]
+    fn the_primary_datanode_may_stand_anywhere() {
+        let second = parse(&GOOD.replacen("host = \"10.0.0.3\"", "primary = true\nhost = \"10.0.0.3\"", 1)).unwrap();
+        assert_eq!(second.primary().host, "10.0.0.3");
+        let numbered: Vec<_> = second.datanodes_by_id().map(|(id, node)| (id, node.name.as_str())).collect();
+        assert_eq!(numbered, [(0, "dn2"), (1, "dn1")]);
     }
 
     #[test]

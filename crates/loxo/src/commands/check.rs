@@ -39,7 +39,7 @@ pub struct Arguments {
 /// Runs the command.
 pub async fn run(arguments: Arguments) -> Result<()> {
     let path = arguments.config.unwrap_or_else(|| arguments.dir.path().join("cluster.toml"));
-    let config = Config::load(&path)?;
+    let config = Config::load_numbered(&path).await?;
     match arguments.data {
         true => data(&config, arguments.repair).await,
         false => servers(&config, &path).await,

@@ -28,7 +28,7 @@ pub struct Arguments {
 
 /// Runs the command.
 pub async fn run(arguments: Arguments) -> Result<()> {
-    let config = Config::load(&arguments.config)?;
+    let config = Config::load_numbered(&arguments.config).await?;
     let log = super::log::to_stderr(&config.log)?;
     executor::default_log_min_duration(&config.log.min_duration)?;
     let own = config.coordinator(arguments.name.as_deref())?;

@@ -43,7 +43,7 @@ impl metrics::Source for Figures {
 
 /// Runs the command.
 pub async fn run(arguments: Arguments) -> Result<()> {
-    let config = Config::load(&arguments.config)?;
+    let config = Config::load_numbered(&arguments.config).await?;
     let log = super::log::to_stderr(&config.log)?;
     let own = config.gtm(arguments.name.as_deref())?;
     config.check_gtm(own)?;

@@ -30,7 +30,7 @@ pub struct Arguments {
 
 /// Runs the command.
 pub async fn run(arguments: Arguments) -> Result<()> {
-    let config = Config::load(&arguments.config)?;
+    let config = Config::load_numbered(&arguments.config).await?;
     if arguments.upgrade {
         return super::print(&match cluster::upgrade(&config).await? {
             Some(layout) => format!("the metadata of layout {layout} were upgraded\n"),

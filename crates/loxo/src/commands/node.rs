@@ -137,7 +137,7 @@ async fn add(arguments: Add) -> Result<()> {
     let config = match &arguments.cluster.config {
         None => add_here(&arguments.cluster.dir, arguments.next.as_deref(), &progress).await?,
         Some(path) => {
-            let config = Config::load(path)?;
+            let config = Config::load_numbered(path).await?;
             let new = named(&config, &arguments)?;
             add_there(&config, &new, &progress).await?;
             config
@@ -230,7 +230,7 @@ async fn primary(arguments: Primary) -> Result<()> {
         local::primary::hand_over(&dir, name, &std::env::current_exe()?, &progress).await?;
         return super::print(&format!("{name} is the primary datanode now\n"));
     };
-    let members = membership::primary::hand_over(&Config::load(path)?, name, None, &progress).await?;
+    let members = membership::primary::hand_over(&Config::load_numbered(path).await?, name, None, &progress).await?;
     let nodes: Vec<String> = members
         .iter()
         .map(|node| {
@@ -277,7 +277,7 @@ async fn taken_out(names: &[String], cluster: &ClusterArgument, lost: bool, prog
             false => format!("{none}; its data directory is {} now\n", kept.join(", ")),
         });
     };
-    let config = Config::load(path)?;
+    let config = Config::load_numbered(path).await?;
     match (lost, names) {
         (true, _) => membership::give_up(&config, names, progress).await?,
         (false, [name]) => membership::remove(&config, name, progress).await?,
