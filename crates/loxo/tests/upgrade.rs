@@ -1,11 +1,16 @@
 //! Metadata as an earlier version made them become those of this one.
 
-use std::process::Command;
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
 
+use testkit::wire::Client;
 use testkit::{Server, ServerOptions, TempDir, pg_program};
 
 /// What layout 6 was made by, without rows.
 const LAYOUT_6: [&str; 2] = [include_str!("upgrade/metadata_6.sql"), include_str!("upgrade/schema_6.sql")];
+
+/// Longest wait for processes to start, and for rows to move.
+const DONE_MAX: Duration = Duration::from_secs(60);
 
 /// Two datanodes, and the file that names them.
 struct Hosts {
@@ -13,12 +18,26 @@ struct Hosts {
     dir: TempDir,
 }
 
+/// The gtm and the coordinator of a file. They end as they are dropped.
+struct Daemons(Vec<Child>);
+
+impl Drop for Daemons {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
 impl Hosts {
-    fn new() -> Self {
+    fn server() -> Server {
         let settings = vec![("max_prepared_transactions".to_owned(), "10".to_owned())];
-        let start =
-            || Server::start(&ServerOptions { settings: settings.clone(), ..ServerOptions::default() }).unwrap();
-        let hosts = Self { servers: [start(), start()], dir: TempDir::new("upgrade").unwrap() };
+        Server::start(&ServerOptions { settings, ..ServerOptions::default() }).unwrap()
+    }
+
+    fn new() -> Self {
+        let hosts = Self { servers: [Self::server(), Self::server()], dir: TempDir::new("upgrade").unwrap() };
         let mut text = "[cluster]\nname = \"test\"\n[gtm]\nhost = \"127.0.0.1\"\nport = 1\n".to_owned();
         for (i, server) in hosts.servers.iter().enumerate() {
             text += &format!("[[datanode]]\nname = \"dn{i}\"\nhost = \"127.0.0.1\"\nport = {}\n", server.port());
@@ -29,8 +48,12 @@ impl Hosts {
 
     /// Status and everything that was printed.
     fn init(&self, arguments: &[&str]) -> (Option<i32>, String) {
+        self.loxo(&[&["init"], arguments].concat())
+    }
+
+    fn loxo(&self, arguments: &[&str]) -> (Option<i32>, String) {
         let mut loxo = Command::new(env!("CARGO_BIN_EXE_loxo"));
-        loxo.arg("init").args(arguments).arg("--config").arg(self.dir.path().join("loxo.toml"));
+        loxo.args(arguments).arg("--config").arg(self.dir.path().join("loxo.toml"));
         let output = loxo.output().unwrap();
         (output.status.code(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
     }
@@ -42,12 +65,34 @@ impl Hosts {
                 "INSERT INTO loxo.node (id, name, type, host, port, is_primary) VALUES (0, 'dn0', 'D', 'h', 1, true), (1, 'dn1', 'D', 'h', 2, false);
                  INSERT INTO loxo.bucket_map SELECT 1, array_agg((b % 2)::int2 ORDER BY b) FROM generate_series(0, 4095) AS b;
                  INSERT INTO loxo.catalog_version (version) VALUES (1);
+                 INSERT INTO loxo.seal (inner_key, outer_key) VALUES (sha512('inner'), sha512('outer'));
+                 INSERT INTO loxo.capture_token (token) VALUES ('01234567-89ab-cdef-0123-456789abcdef');
                  INSERT INTO loxo.identity SELECT {id}, '00000000-0000-0000-0000-000000000001', 6, system_identifier FROM pg_control_system()"
             );
             let [metadata, schema] = LAYOUT_6;
             server.connect().unwrap().run(&format!("BEGIN; {metadata}; {schema}; {rows}; COMMIT")).unwrap();
         }
         hosts
+    }
+
+    /// Starts a gtm and a coordinator, and connects.
+    fn serve(&self) -> (Daemons, Client) {
+        let port = testkit::free_ports(&[0, 1]).unwrap();
+        let file = self.dir.path().join("loxo.toml");
+        let text = std::fs::read_to_string(&file).unwrap();
+        let listen = format!("[[coordinator]]\nname = \"coord1\"\nlisten = \"127.0.0.1:{port}\"\nauth = \"trust\"\n");
+        std::fs::write(&file, text.replace("port = 1\n", &format!("port = {}\n{listen}", port + 1))).unwrap();
+        let daemon =
+            |what| Command::new(env!("CARGO_BIN_EXE_loxo")).arg(what).arg("--config").arg(&file).spawn().unwrap();
+        let daemons = Daemons(vec![daemon("gtm"), daemon("coordinator")]);
+        let deadline = Instant::now() + DONE_MAX;
+        loop {
+            if let Ok(client) = Client::connect(port) {
+                return (daemons, client);
+            }
+            assert!(Instant::now() < deadline, "no coordinator");
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 
     /// All of schema `loxo` and of what lies in pg_catalog.
@@ -83,6 +128,51 @@ fn metadata_of_an_earlier_version_become_as_if_made_by_this_one() {
     }
     let (status, text) = old.init(&["--upgrade"]);
     assert_eq!((status, text.as_str()), (Some(0), "the metadata are up to date\n"));
+}
+
+/// Tables with rows, as the version of layout 6 had placed them: by hash, in copies, and wherever they came.
+#[test]
+fn a_cluster_of_an_earlier_version_is_taken_over_and_grows() {
+    let hosts = Hosts::of_layout_6();
+    for (id, server) in hosts.servers.iter().enumerate() {
+        let rows = "SELECT k, 'row ' || k FROM generate_series(1, 3000) AS k";
+        let tables = format!(
+            "CREATE TABLE h (k int PRIMARY KEY, v text); CREATE TABLE r (k int PRIMARY KEY, v text); CREATE TABLE n (k int, v text);
+             INSERT INTO loxo.class (relid, locator, key_columns, map_id) VALUES ('h'::regclass, 'H', '{{1}}', 1);
+             INSERT INTO loxo.class (relid, locator, nodes) VALUES ('r'::regclass, 'R', '{{0,1}}'), ('n'::regclass, 'N', '{{0,1}}');
+             INSERT INTO h {rows} WHERE (hashint8extended(k, 0) & 4095) % 2 = {id};
+             INSERT INTO r {rows}; INSERT INTO n {rows} WHERE k % 2 = {id};"
+        );
+        server.connect().unwrap().run(&format!("BEGIN; {tables} COMMIT")).unwrap();
+    }
+    let (status, text) = hosts.init(&["--upgrade"]);
+    assert_eq!(status, Some(0), "{text}");
+    let (_daemons, mut client) = hosts.serve();
+    let sums = "SELECT count(*), sum(k), md5(string_agg(v, ',' ORDER BY k)) FROM ";
+    let mut all = || ["h", "r", "n"].map(|table| client.strings(&format!("{sums}{table}")).unwrap().concat());
+    let before = all();
+    assert!(before.iter().all(|sums| sums == &before[0] && sums[0] == "3000"), "{before:?}");
+
+    let third = Hosts::server();
+    let (status, text) = hosts.loxo(&[
+        "node",
+        "add",
+        "--name",
+        "dn2",
+        "--host",
+        "127.0.0.1",
+        "--port",
+        &third.port().to_string(),
+        "--rebalance",
+    ]);
+    assert_eq!(status, Some(0), "{text}");
+    assert_eq!(all(), before);
+    let moved: u32 = third.connect().unwrap().scalar("SELECT count(*) FROM h").unwrap().parse().unwrap();
+    assert!((800..1200).contains(&moved), "{moved} of 3000 rows are on the third of three datanodes");
+    let (status, text) = hosts.loxo(&["check", "--data"]);
+    assert_eq!(status, Some(0), "{text}");
+    client.run("UPDATE h SET v = v || '!' WHERE k = 17; DELETE FROM r WHERE k = 17").unwrap();
+    assert_eq!(client.scalar("SELECT count(*) FROM h JOIN r USING (k)").unwrap(), "2999");
 }
 
 #[test]
