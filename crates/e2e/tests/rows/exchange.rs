@@ -65,6 +65,11 @@ fn explained(cluster: &Cluster) {
         );
         assert_eq!(session.scalar(&steps).expect("JSON"), "Exchange loxo_x1, Gather loxo_g1, Last step");
     }
+    // Where programs look for the number of rows that PostgreSQL expects.
+    session.run("ANALYZE a").expect("ANALYZE");
+    let json = session.strings("EXPLAIN (FORMAT JSON) SELECT * FROM a").expect("a plan").concat().concat();
+    let expected = format!("SELECT ($json${json}$json$::json #>> '{{0,Plan,Plan Rows}}')::int BETWEEN 400 AND 600");
+    assert_eq!(session.scalar(&expected).expect("JSON"), "t", "{json}");
 }
 
 /// Few rows are brought to one node, unless whole tables are read for them: then the other's rows may find theirs by an index.

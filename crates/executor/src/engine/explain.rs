@@ -12,6 +12,7 @@ use catalog::NodeId;
 use pgerror::{PgError, Result};
 use pgproto::backend::{self, Field};
 use planner::{ExchangePlan, Explain, Gather, Merge, Plan, Scatter};
+use serde_json::{Value, json};
 
 use crate::backend::call::Call;
 use crate::backend::request::frame_bodies;
@@ -116,7 +117,7 @@ impl Session {
         };
         let lines = match format {
             Format::Text => text_lines(&explain.inner, &account),
-            Format::Json => vec![json(&explain.inner, &account)],
+            Format::Json => vec![as_json(&explain.inner, &account)],
         };
         self.send_lines(&lines, format, call.describe, output).await?;
         Ok(Completion::Tag("EXPLAIN".into()))
@@ -135,7 +136,7 @@ impl Session {
         let account = Account { steps: Vec::new(), took: Some(took), tag: Some(tag) };
         let lines = match format {
             Format::Text => text_lines(&explain.inner, &account),
-            Format::Json => vec![json(&explain.inner, &account)],
+            Format::Json => vec![as_json(&explain.inner, &account)],
         };
         self.send_lines(&lines, format, call.describe, output).await?;
         Ok(Completion::Tag("EXPLAIN".into()))
@@ -436,7 +437,7 @@ fn text_lines(plan: &Plan, account: &Account) -> Vec<String> {
     lines
 }
 
-fn json(plan: &Plan, account: &Account) -> String {
+fn as_json(plan: &Plan, account: &Account) -> String {
     let node_json = |node: &NodeStep| {
         let moved = node.moved.as_ref().map_or_else(String::new, |(moved, took)| {
             format!(" \"Rows\": {}, \"Bytes\": {}, \"Time\": {},", moved.rows, moved.bytes, ms(*took))
@@ -460,11 +461,43 @@ fn json(plan: &Plan, account: &Account) -> String {
         format!(",\n    {of_it},\n    \"Execution Time\": {}", ms(took))
     });
     let tree: Vec<String> = plan.to_string().lines().map(quoted).collect();
+    let estimate = estimate(plan, account).map_or_else(String::new, |estimate| format!("    \"Plan\": {estimate},\n"));
     format!(
-        "[\n  {{\n    \"Distributed Plan\": [{}],\n    \"Steps\": [\n{}]{took}\n  }}\n]",
+        "[\n  {{\n{estimate}    \"Distributed Plan\": [{}],\n    \"Steps\": [\n{}]{took}\n  }}\n]",
         tree.join(", "),
         steps_json.join(",\n")
     )
+}
+
+/// What PostgreSQL tells of a plan's uppermost node, where programs look for it: the last step's, which gives the rows.
+fn estimate(plan: &Plan, account: &Account) -> Option<Value> {
+    let asked = &account.steps.last()?.nodes;
+    let tops: Vec<Value> = asked.iter().filter_map(|node| top_of(&node.plan.join("\n"))).collect();
+    let number = |top: &Value, name: &str| top[name].as_f64();
+    let rows: f64 = tops.iter().filter_map(|top| number(top, "Plan Rows")).sum();
+    // Without ANALYZE one node is asked for all.
+    let nodes = match plan {
+        Plan::Scatter(scatter) => scatter.nodes.len(),
+        Plan::Gather(gather) => gather.merged().map_or(asked.len(), |merge| merge.scatter().nodes.len()),
+        _ => asked.len(),
+    };
+    let largest = |name: &str| tops.iter().filter_map(|top| number(top, name)).fold(0.0, f64::max);
+    let first = tops.first()?;
+    Some(json!({
+        "Node Type": plan.to_string().split_whitespace().next().unwrap_or_default(),
+        "Startup Cost": largest("Startup Cost"),
+        "Total Cost": largest("Total Cost"),
+        "Plan Rows": (rows * nodes as f64 / tops.len() as f64).round() as u64,
+        "Plan Width": first["Plan Width"],
+    }))
+}
+
+/// `None` without costs.
+fn top_of(plan: &str) -> Option<Value> {
+    let plan: Value = serde_json::from_str(plan).ok()?;
+    let top = plan.get(0)?.get("Plan")?.clone();
+    top.get("Plan Rows")?;
+    Some(top)
 }
 
 /// A JSON string.
