@@ -52,18 +52,18 @@ struct Working {
     /// The session's transaction is open on it.
     in_transaction: bool,
     /// Another backend works for the session on the same node meanwhile.
-    rests: bool,
+    is_suspended: bool,
     /// A cancel request may be under way to it.
     may_be_cancelled: bool,
 }
 
 impl Working {
     fn new(key: &CancelKey, in_transaction: bool) -> Self {
-        Self { key: key.clone(), in_transaction, rests: false, may_be_cancelled: false }
+        Self { key: key.clone(), in_transaction, is_suspended: false, may_be_cancelled: false }
     }
 }
 
-/// Where a backend works, and its process id: while some rest a session has several on a node.
+/// Where a backend works, and its process id: while some are suspended a session has several on a node.
 type Place = (Slot, i32);
 
 /// See the module's page.
@@ -120,7 +120,7 @@ impl CancelSet {
     }
 
     /// Is a deadlock to be broken here, of whatever age the transaction is? The statement then asks again for what it has waited for.
-    pub(crate) fn may_give_way(&self, gives_way: bool) {
+    pub(crate) fn prefer_as_deadlock_victim(&self, gives_way: bool) {
         self.gives_way.store(gives_way, Ordering::Relaxed);
     }
 
@@ -248,33 +248,33 @@ impl CancelSet {
     pub(crate) fn add(&self, slot: Slot, key: &CancelKey) {
         let mut all = self.lock();
         // One that was thrown away meanwhile.
-        all.retain(|(at, _), working| *at != slot || working.rests);
+        all.retain(|(at, _), working| *at != slot || working.is_suspended);
         all.insert((slot, key.process_id), Working::new(key, false));
     }
 
     /// The session's transaction is, or is no longer, open on the backend that works on the node.
     pub(crate) fn set_in_transaction(&self, slot: Slot, in_transaction: bool) {
         let mut all = self.lock();
-        if let Some((_, working)) = all.iter_mut().find(|((at, _), working)| *at == slot && !working.rests) {
+        if let Some((_, working)) = all.iter_mut().find(|((at, _), working)| *at == slot && !working.is_suspended) {
             working.in_transaction = in_transaction;
         }
     }
 
-    /// These backends rest while others work for the session on the same nodes.
-    pub(crate) fn rest<'l>(&self, links: impl Iterator<Item = (Slot, &'l CancelKey, bool)>) {
-        self.set_rests(links, true);
+    /// These backends are suspended while others work for the session on the same nodes.
+    pub(crate) fn suspend<'l>(&self, links: impl Iterator<Item = (Slot, &'l CancelKey, bool)>) {
+        self.set_suspended(links, true);
     }
 
     /// They work again.
-    pub(crate) fn wake<'l>(&self, links: impl Iterator<Item = (Slot, &'l CancelKey, bool)>) {
-        self.set_rests(links, false);
+    pub(crate) fn resume<'l>(&self, links: impl Iterator<Item = (Slot, &'l CancelKey, bool)>) {
+        self.set_suspended(links, false);
     }
 
-    fn set_rests<'l>(&self, links: impl Iterator<Item = (Slot, &'l CancelKey, bool)>, rests: bool) {
+    fn set_suspended<'l>(&self, links: impl Iterator<Item = (Slot, &'l CancelKey, bool)>, is_suspended: bool) {
         let mut all = self.lock();
         for (slot, key, begun) in links {
             let working = all.entry((slot, key.process_id)).or_insert_with(|| Working::new(key, begun));
-            working.rests = rests;
+            working.is_suspended = is_suspended;
         }
     }
 
@@ -284,7 +284,7 @@ impl CancelSet {
     pub(crate) fn remove(&self, slot: Slot) -> bool {
         let mut is_clean = true;
         self.lock().retain(|(at, _), working| {
-            let is_it = *at == slot && !working.rests;
+            let is_it = *at == slot && !working.is_suspended;
             is_clean &= !(is_it && working.may_be_cancelled);
             !is_it
         });

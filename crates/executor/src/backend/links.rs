@@ -134,14 +134,14 @@ impl LinkSet {
 }
 
 /// Links of a session while others work for it on the same nodes.
-pub(crate) struct Resting {
+pub(crate) struct SuspendedLinks {
     leased: LinkSet,
     settings: Settings,
     pinned: BTreeSet<Slot>,
     _counted: Arc<()>,
 }
 
-impl Resting {
+impl SuspendedLinks {
     pub(crate) fn links(&mut self) -> &mut LinkSet {
         &mut self.leased
     }
@@ -171,7 +171,7 @@ pub(crate) struct Links {
     /// While it holds connections.
     ticket: Option<Ticket>,
     /// Counts the suspended sets of links.
-    resting: Arc<()>,
+    suspended: Arc<()>,
 }
 
 impl Deref for Links {
@@ -210,7 +210,7 @@ impl Links {
             _entry,
             drawn: DrawnValues::default(),
             ticket: None,
-            resting: Arc::default(),
+            suspended: Arc::default(),
         }
     }
 
@@ -265,7 +265,7 @@ impl Links {
     ) -> Result<()> {
         let slot = slot.into();
         if !self.leased.has(slot) {
-            let is_only = before.is_none() && self.is_empty() && !self.have_resting();
+            let is_only = before.is_none() && self.is_empty() && !self.have_suspended();
             self.be_admitted(slot, is_only).await?;
             let login = self.login().await?;
             // What need not wait costs no future of its own.
@@ -296,7 +296,7 @@ impl Links {
         let is_missing = |slot: &&Slot| slot.is_main() && !self.leased.has(**slot);
         let missing: Vec<Slot> = slots.iter().filter(is_missing).copied().collect();
         let [first, _, ..] = missing.as_slice() else { return Ok(()) };
-        if self.have_resting() {
+        if self.have_suspended() {
             return Ok(());
         }
         self.be_admitted(*first, false).await?;
@@ -347,7 +347,7 @@ impl Links {
 
     fn lease(&mut self, slot: Slot, link: Box<Link>, leaves: &Leavings) -> Result<()> {
         self.cancel.add(slot, link.connection.cancel_key());
-        let drawn_are_here = match slot == self.home && !self.have_resting() {
+        let drawn_are_here = match slot == self.home && !self.have_suspended() {
             true => self.drawn.check(link.drawn.as_ref(), leaves),
             false => Ok(()),
         };
@@ -405,10 +405,10 @@ impl Links {
         &self.drawn
     }
 
-    /// What the held link to the home node does not have of what the session has drawn; `None` if it has all. Of links that rest nobody
+    /// What the held link to the home node does not have of what the session has drawn; `None` if it has all. Of suspended links nobody
     /// knows which is the later one.
     pub(crate) async fn drawn_elsewhere(&mut self, pool: &Pool) -> Result<Option<Elsewhere>> {
-        if self.have_resting() {
+        if self.have_suspended() {
             return Ok(None);
         }
         let here = self.leased.get(self.home).and_then(|leased| leased.link.drawn.as_ref());
@@ -487,7 +487,7 @@ impl Links {
                 self.give_back(slot, leased);
             }
         }
-        if !in_block && self.is_empty() && !self.have_resting() {
+        if !in_block && self.is_empty() && !self.have_suspended() {
             self.ticket = None;
         }
         (notices, is_torn)
@@ -532,43 +532,43 @@ impl Links {
         }
     }
 
-    /// All links rest; the next ones get the settings from `before` the block.
-    pub(crate) fn rest(&mut self, before: &Settings) -> Resting {
+    /// Suspends all links; the next ones get the settings from `before` the block.
+    pub(crate) fn suspend(&mut self, before: &Settings) -> SuspendedLinks {
         let settings = self.settings.clone();
         self.settings.go_back_to(before);
-        self.cancel.rest(working(&self.leased));
-        Resting {
+        self.cancel.suspend(working(&self.leased));
+        SuspendedLinks {
             leased: std::mem::take(&mut self.leased),
             settings,
             pinned: std::mem::take(&mut self.pinned),
-            _counted: self.resting.clone(),
+            _counted: self.suspended.clone(),
         }
     }
 
-    /// Undoes [`Links::rest`].
-    pub(crate) fn wake(&mut self, resting: Resting) {
+    /// Undoes [`Links::suspend`].
+    pub(crate) fn resume(&mut self, suspended: SuspendedLinks) {
         // Those that were not let go of: nobody will ask what is left in them.
         for (slot, leased) in std::mem::take(&mut self.leased).0 {
             self.give_back(slot, leased);
         }
-        self.settings.become_again(resting.settings);
-        self.cancel.wake(working(&resting.leased));
-        self.leased = resting.leased;
-        self.pinned = resting.pinned;
+        self.settings.become_again(suspended.settings);
+        self.cancel.resume(working(&suspended.leased));
+        self.leased = suspended.leased;
+        self.pinned = suspended.pinned;
     }
 
     /// Swaps the active and the suspended connections. Neither set gains a link until they are swapped back.
-    pub(crate) fn swap(&mut self, resting: &mut Resting) {
-        std::mem::swap(&mut self.leased, &mut resting.leased);
-        self.cancel.rest(working(&resting.leased));
-        self.cancel.wake(working(&self.leased));
-        std::mem::swap(&mut self.pinned, &mut resting.pinned);
-        std::mem::swap(&mut self.settings, &mut resting.settings);
+    pub(crate) fn swap(&mut self, suspended: &mut SuspendedLinks) {
+        std::mem::swap(&mut self.leased, &mut suspended.leased);
+        self.cancel.suspend(working(&suspended.leased));
+        self.cancel.resume(working(&self.leased));
+        std::mem::swap(&mut self.pinned, &mut suspended.pinned);
+        std::mem::swap(&mut self.settings, &mut suspended.settings);
     }
 
-    /// Does the session hold connections that rest?
-    pub(crate) fn have_resting(&self) -> bool {
-        Arc::strong_count(&self.resting) > 1
+    /// Does the session hold suspended connections?
+    pub(crate) fn have_suspended(&self) -> bool {
+        Arc::strong_count(&self.suspended) > 1
     }
 }
 

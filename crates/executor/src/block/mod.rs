@@ -3,7 +3,7 @@
 //! * [`Block`]: its modes and how far it is; [`Replay`]: what a node that joins late is told.
 //! * [`node_span`]: how many nodes it may go to; [`table_locks`]: what its statements lock before their snapshots.
 //! * [`causality`]: which nodes might show the session less than it has seen.
-//! * [`suspended`]: a block at rest while others work for it.
+//! * [`suspended`]: a block that is suspended while others work for it.
 
 pub(crate) mod causality;
 pub(crate) mod node_span;

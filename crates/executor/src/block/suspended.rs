@@ -1,6 +1,6 @@
 //! A session's transaction and its connections while others work for it on the same nodes.
 
-use crate::backend::links::Resting;
+use crate::backend::links::SuspendedLinks;
 use crate::block::Block;
 
 /// Where a read over several nodes runs.
@@ -14,5 +14,5 @@ pub(crate) enum Read {
 /// A session's block and its connections while others read for it.
 pub(crate) struct SuspendedTransaction {
     pub(crate) block: Block,
-    pub(crate) links: Resting,
+    pub(crate) links: SuspendedLinks,
 }

@@ -44,7 +44,7 @@ impl Session {
                 Box::pin(self.plan(statement, call, known)).await
             }
             Ok(Plan::Ddl(ddl)) if !ddl.moves.is_empty() => {
-                self.may_give_way(statement, &ddl).await?;
+                self.check_auto_replicate(statement, &ddl).await?;
                 Ok(Plan::Ddl(ddl))
             }
             Ok(plan) => Ok(plan),
@@ -69,7 +69,7 @@ impl Session {
 
     /// Before tables are moved for a schema change PostgreSQL is asked whether the user may make it. Tables of others do not
     /// give way to it.
-    async fn may_give_way(&mut self, statement: &Statement, ddl: &DdlPlan) -> Result<()> {
+    async fn check_auto_replicate(&mut self, statement: &Statement, ddl: &DdlPlan) -> Result<()> {
         let notices = self.take_notices();
         let tried = self.try_on_home(statement).await;
         // They come when it is done.

@@ -93,9 +93,9 @@ impl Session {
         }
         // A statement with parameters may come again, as it is.
         let keeps = is_known && call.parameters.is_some();
-        let carried = self.carry(&gather.inputs, &fragments, call, keeps).await.map_err(without_position)?;
-        self.note_few(keys.as_deref().unwrap_or_default(), &fragments, carried.as_deref());
-        let Some(inlined) = carried else { return Ok(None) };
+        let few = self.read_few_inputs(&gather.inputs, &fragments, call, keeps).await.map_err(without_position)?;
+        self.note_few(keys.as_deref().unwrap_or_default(), &fragments, few.as_deref());
+        let Some(inlined) = few else { return Ok(None) };
         let (sql, call) = last_step(gather, inlined, &Call { one_off: !keeps, ..call.clone() });
         self.scatter(Mode::InBlock, vec![(self.home, sql)], &call, output).await.map(Some).map_err(without_position)
     }
@@ -187,7 +187,7 @@ impl Session {
     }
 
     /// Asks all nodes for all fragments, which they keep prepared if `keeps`; the home node also for the names of types that are not known.
-    async fn carry(
+    async fn read_few_inputs(
         &mut self,
         inputs: &[Input],
         fragments: &[Arc<Fragment>],

@@ -169,7 +169,7 @@ impl Session {
             })
             .unzip();
         let mut answers = pin!(join_all(work));
-        cancel.may_give_way(gives_way);
+        cancel.prefer_as_deadlock_victim(gives_way);
         let in_time = match limit {
             Some(limit) => tokio::time::timeout(limit, &mut answers).await.ok(),
             None => Some(answers.as_mut().await),
@@ -182,7 +182,7 @@ impl Session {
                 answers.await
             }
         };
-        cancel.may_give_way(false);
+        cancel.prefer_as_deadlock_victim(false);
         let mut errors: Vec<PgError> = answers.into_iter().filter_map(Result::err).collect();
         if errors.is_empty() {
             return Ok(Tried::Locked);

@@ -2,7 +2,7 @@
 //!
 //! * [`begin`]: BEGIN, savepoints; here: COMMIT and ROLLBACK; [`prepared`]: PREPARE TRANSACTION and what follows.
 //! * [`serializable`]: SERIALIZABLE over the cluster; [`exclusive_lock`]: keeping other writers off a table on several nodes.
-//! * [`suspended`]: a block at rest while others work for it.
+//! * [`suspended`]: a block that is suspended while others work for it.
 //!
 //! Invariant: it is committed on all nodes or on none; a part that cannot be ended is thrown away with its connection.
 

@@ -19,13 +19,13 @@ impl Session {
 
     /// The block's own SETs hold in the other sessions for as long as their transaction.
     pub(crate) fn suspend(&mut self, block: Block) -> Box<SuspendedTransaction> {
-        let links = self.links.rest(block.settings_at_begin());
+        let links = self.links.suspend(block.settings_at_begin());
         Box::new(SuspendedTransaction { block, links })
     }
 
     /// Undoes [`Session::suspend`].
     pub(crate) fn resume(&mut self, suspended: SuspendedTransaction) {
-        self.links.wake(suspended.links);
+        self.links.resume(suspended.links);
         self.block = Some(suspended.block);
     }
 

@@ -64,9 +64,9 @@ impl Session {
                 .for_each(|portal| leased.execute_some(&portal.name, ROWS_MAX));
             leased.link.connection.sync();
         }
-        let carried = self.read_all_few(inputs, &fragments).await.map_err(without_position)?;
-        self.note_few(&keys, &fragments, carried.as_deref());
-        let Some(inlined) = carried else { return Ok(None) };
+        let few = self.read_all_few(inputs, &fragments).await.map_err(without_position)?;
+        self.note_few(&keys, &fragments, few.as_deref());
+        let Some(inlined) = few else { return Ok(None) };
         let (sql, call) = last_step(gather, inlined, &Call { one_off: !keeps, ..call.clone() });
         self.scatter(Mode::InBlock, vec![(self.home, sql)], &call, output).await.map(Some).map_err(without_position)
     }

@@ -58,12 +58,12 @@ impl Session {
         self.refuse_serializable(&nodes)?;
         let locks = self.locks_to_read(inputs.iter().map(|input| input.sql.as_str()));
         self.begin_without_waiting(&nodes, &locks);
-        let carried = self.carry_within_barrier(&nodes, gather, &known, call).await;
+        let few = self.read_few_within_barrier(&nodes, gather, &known, call).await;
         // After the queued ROLLBACK there is nothing left to roll back.
         self.rollback().await;
-        let Some(carried) = carried.map_err(without_position)? else { return Ok(None) };
-        self.note_few(&keys, &known, carried.as_deref());
-        let Some(inlined) = carried else { return Ok(None) };
+        let Some(few) = few.map_err(without_position)? else { return Ok(None) };
+        self.note_few(&keys, &known, few.as_deref());
+        let Some(inlined) = few else { return Ok(None) };
         // Buckets that move from here on do not matter.
         self.plan_holds().await?;
         self.validity = self.validity.take().map(|validity| validity.under_snapshot());
@@ -77,7 +77,7 @@ impl Session {
     }
 
     /// `None`: not under one snapshot; of the rows `None`: they are more than were expected.
-    async fn carry_within_barrier(
+    async fn read_few_within_barrier(
         &mut self,
         nodes: &[NodeId],
         gather: &Gather,
@@ -104,11 +104,11 @@ impl Session {
             return Ok(None);
         }
         self.snapshot_taken();
-        let carried = self.read_all_few(&gather.inputs, fragments).await?;
+        let few = self.read_all_few(&gather.inputs, fragments).await?;
         for node in nodes {
             // There is nothing to lose: a connection that is not idle after it is closed.
             let _ = self.links.link(*node)?.link.connection.read_rows().await;
         }
-        Ok(Some(carried))
+        Ok(Some(few))
     }
 }

@@ -11,7 +11,7 @@
 //!  reader      ── snapshot ──────────────────┘             └── exchanges, last step ─► client, or COPY into own sessions
 //! ```
 //!
-//! Invariants: nothing a reader does is kept; while readers work, the block and its links rest ([`SuspendedTransaction`]) and are known to
+//! Invariants: nothing a reader does is kept; while readers work, the block and its links are suspended ([`SuspendedTransaction`]) and are known to
 //! the deadlock detector as the same session's.
 
 use catalog::{NodeId, quote_identifier};
