@@ -313,8 +313,11 @@ impl Session {
         self.refuse_serializable(nodes)?;
         let mut attempt = 1;
         let mut may_lock = !target.is_empty();
+        let validity = self.validity.clone();
         loop {
             let rows_before = output.rows_sent();
+            // Each attempt has a snapshot of its own, under which the plan has to hold.
+            self.validity.clone_from(&validity);
             let keeps_writers_off = attempt > TRIES_FREE && may_lock;
             let error = match self.try_under_snapshot(nodes, target, keeps_writers_off, &write, call, output).await {
                 Ok(value) => return Ok(value),
@@ -347,6 +350,10 @@ impl Session {
         let opened = self.begin_locked(nodes, Vec::new(), &write.locks(written), false).await;
         let ready = match opened {
             Ok(()) => self.snapshot_for_write(nodes, keeps_writers_off.then_some(target), write.may_exchange()).await,
+            Err(error) => Err(error),
+        };
+        let ready = match ready {
+            Ok(()) => self.plan_holds_under_locks().await,
             Err(error) => Err(error),
         };
         let worked = match ready {

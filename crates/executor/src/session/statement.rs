@@ -128,6 +128,14 @@ impl Session {
         validity.compare(&now.catalog)
     }
 
+    /// [`Session::plan_holds`], once the statement has locked what it writes and taken its snapshot. Buckets that move from here on
+    /// do not matter: those that it writes cannot, and its snapshot shows the rows of all others where they were.
+    pub(crate) async fn plan_holds_under_locks(&mut self) -> Result<()> {
+        self.plan_holds().await?;
+        self.validity = self.validity.take().map(|validity| validity.under_snapshot());
+        Ok(())
+    }
+
     /// [`Session::plan_holds`] before the statement's own transaction commits, after which it is too late to ask.
     pub async fn plan_holds_to_the_end(&mut self) -> Result<()> {
         let holds = self.plan_holds().await;

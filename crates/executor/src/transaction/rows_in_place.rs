@@ -1,11 +1,11 @@
-//! Keeps rows where they are while a statement that changes them is planned anew.
+//! Keeps rows where they are while a long INSERT is planned anew.
 //!
 //! A step of a [rebalance](crate::growth) has its locks for a moment, over and over. A statement that takes seconds between its plan and
-//! its own locks is overtaken each time, however often it is planned. So from its second plan on it locks its tables first, as a
-//! writer does, and looks at once whether the plan still holds: that takes milliseconds, and from then on no step comes in between.
+//! its own locks is overtaken each time, however often it is planned. What runs under a snapshot of its own locks what it writes first
+//! and looks then whether its plan holds. An INSERT whose rows one node makes needs no snapshot, and comes to its table last: from its
+//! second plan on it locks the table first, as a writer does, so that no step comes in between.
 //!
-//! Tables that the user may only read are not locked: LOCK TABLE asks for more. A statement is then overtaken as before, and ends with
-//! 40001 after a number of plans.
+//! Tables that the user may only read are not locked: LOCK TABLE asks for more.
 
 use catalog::{NodeId, quote_literal};
 use futures_util::future::BoxFuture;
@@ -20,10 +20,8 @@ use crate::session::Session;
 impl Session {
     /// Must the rows of this plan's tables be kept where they are? Its statement was overtaken by a move of rows before.
     pub(crate) fn is_to_keep_rows(&mut self, plan: &Plan) -> bool {
-        let facts = plan.facts();
-        let is_of_rows = !matches!(plan, Plan::Ddl(_) | Plan::Redistribute(_));
-        let may_lock = is_of_rows && facts.writes && facts.is_on_several && self.leaves.asks.is_nothing();
-        std::mem::take(&mut self.was_overtaken) && may_lock
+        let is_late = matches!(plan, Plan::InsertStaged(insert) if insert.inputs.is_empty());
+        std::mem::take(&mut self.was_overtaken) && is_late && self.leaves.asks.is_nothing()
     }
 
     /// Runs a plan behind locks of its tables.
