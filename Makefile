@@ -61,7 +61,7 @@ parity: build ## PostgreSQL's own regression files: the share of statements that
 	regress=$$(scripts/postgresql-source.sh) && $(dir $(LOXO))parity "$$regress"
 
 bench: build ## load through the coordinators against stock servers, in one run
-	$(LOXO) bench load --quick
+	$(LOXO) bench load
 
 clean: ## remove what was built; clusters stay (loxo down --wipe removes them)
 	$(CARGO) clean

@@ -1,7 +1,8 @@
 #!/bin/bash
 # Installs what building and running Loxodonta needs, on Debian and Ubuntu; does nothing if all of it is there.
-# With --tests also what `make test` uses beyond that: rustfmt, clippy, python3, psycopg, sysbench, an ssh server. With --cargo-deny only that program:
-# prints where it is, or nothing if it cannot be had. With --cargo-deb that one, which cargo compiles first, for minutes.
+# With --tests also what `make test` uses beyond that: rustfmt, clippy, python3, psycopg, sysbench, PgBouncer, an ssh server. With --bench what
+# `loxo bench` measures with: sysbench, PgBouncer, and go-tpc where Go is. With --cargo-deny only that program: prints where it is, or nothing
+# if it cannot be had. With --cargo-deb that one, which cargo compiles first, for minutes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -99,6 +100,43 @@ if [ "$(printf '%s\n' "$wanted" "${found%%-*}" | sort -V | head -n 1)" != "$want
     exit 1
 fi
 
+# 3 MB. Without it the test of that benchmark says SKIPPED.
+install_sysbench() {
+    command -v sysbench >/dev/null || { command -v apt-get >/dev/null && apt_install sysbench >&2; } ||
+        say "sysbench cannot be installed: its benchmark, and the test of it, will be left out"
+}
+
+# 1 MB. Benchmarks start one of their own; the package's service, on port 6432, is not needed.
+install_pgbouncer() {
+    have_file '/usr/sbin/pgbouncer' || command -v pgbouncer >/dev/null ||
+        { command -v apt-get >/dev/null && apt_install pgbouncer >&2; } ||
+        say "PgBouncer cannot be installed: benchmarks will run without it"
+}
+
+# The only version whose output `loxo bench tpcc` is known to read.
+GO_TPC=github.com/pingcap/go-tpc/cmd/go-tpc@v1.0.12
+
+# Into $GOBIN, $GOPATH/bin or ~/go/bin, where loxo looks, and where it stays.
+install_go_tpc() {
+    local bin
+    command -v go-tpc >/dev/null && return
+    if ! command -v go >/dev/null; then
+        say "go-tpc is not installed, since there is no Go (Debian's package golang-go): tpcc and ch will be left out"
+        return
+    fi
+    bin=$(go env GOBIN)
+    [ -x "${bin:-$(go env GOPATH)/bin}/go-tpc" ] && return
+    say "installing $GO_TPC"
+    go install "$GO_TPC" >&2 || say "go-tpc cannot be installed: tpcc and ch will be left out"
+}
+
+if [ "${1:-}" = --bench ]; then
+    install_sysbench
+    install_pgbouncer
+    install_go_tpc
+    exit
+fi
+
 [ "${1:-}" = --tests ] || exit 0
 cargo fmt --version >/dev/null 2>&1 && cargo clippy --version >/dev/null 2>&1 ||
     rustup component add rustfmt clippy || { say "rustfmt and clippy are missing"; exit 1; }
@@ -106,9 +144,8 @@ command -v python3 >/dev/null || apt_install python3-minimal >&2 || { say "pytho
 # Without it the test of that driver says SKIPPED; Debian 11 and older do not have it.
 python3 -c 'import psycopg' 2>/dev/null || { command -v apt-get >/dev/null && apt_install python3-psycopg >&2; } ||
     say "psycopg 3 cannot be installed: its test will be skipped"
-# 3 MB. Without it the test of that benchmark says SKIPPED.
-command -v sysbench >/dev/null || { command -v apt-get >/dev/null && apt_install sysbench >&2; } ||
-    say "sysbench cannot be installed: its test will be skipped"
+install_sysbench
+install_pgbouncer
 # 70 MB. Without it the test that opens a benchmark's report says SKIPPED.
 command -v chromium-headless-shell chromium >/dev/null ||
     { command -v apt-get >/dev/null && apt_install chromium-headless-shell >&2; } ||

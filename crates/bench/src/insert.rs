@@ -1,4 +1,5 @@
-//! `loxo bench insert`: rows as applications write them, through a coordinator against straight to one stock server.
+//! `loxo bench insert`: rows as applications write them, through a coordinator against straight to one stock server, and against a
+//! bare relay before that server ([`relay`]): what a hop costs in any case.
 //!
 //! Each client sends transactions of 1,000 rows in one of four shapes ([`Shape`]), whose rows are all of one key, and so of
 //! one datanode, or each of a key of its own ([`Spread`]). Sides take turns; medians are compared, and the processor time of
@@ -22,6 +23,9 @@ use crate::tools::cpu;
 use crate::tools::sql;
 use crate::tools::stock::{Pattern, StockServer, WorkDir};
 
+use relay::Relay;
+
+mod relay;
 mod report;
 
 /// Rows of a transaction.
@@ -128,7 +132,10 @@ struct Line {
     spread: Spread,
 }
 
-const SIDES: [&str; 2] = ["direct", "cluster"];
+const DIRECT: &str = "direct";
+const RELAY: &str = "relay";
+const CLUSTER: &str = "cluster";
+const SIDES: [&str; 3] = [DIRECT, RELAY, CLUSTER];
 
 impl Line {
     fn point(self, side: &str) -> String {
@@ -163,8 +170,8 @@ impl Experiment for Insert {
     }
 
     fn about(&self) -> String {
-        "Clients send transactions of 1,000 rows by turns to one stock PostgreSQL server with the datanodes' settings and to a \
-         coordinator: one INSERT of 1,000 rows (values), awaited INSERTs of one row (each), a prepared INSERT executed without awaiting \
+        "Clients send transactions of 1,000 rows by turns to one stock PostgreSQL server with the datanodes' settings, to a bare TCP relay \
+         before that server, which passes bytes on and looks at nothing, and to a coordinator: one INSERT of 1,000 rows (values), awaited INSERTs of one row (each), a prepared INSERT executed without awaiting \
          (pipeline), INSERT … SELECT (select). All rows of a transaction have one key, and so one datanode, or each its own. The critical \
          path is the processor time of the busiest datanode, of coordinators and gtm: what is left if every datanode has a machine of \
          its own."
@@ -210,7 +217,9 @@ impl Experiment for Insert {
     async fn step(&self, bench: &mut Bench, step: &Step) -> Result<Readings> {
         let is_it = |line: &Line| SIDES.iter().any(|side| line.point(side) == step.point);
         let line = self.all_lines().find(is_it).ok_or_else(|| PgError::internal(format!("no line {}", step.point)))?;
-        let server = if line.point("direct") == step.point { &bench.direct } else { &bench.cluster };
+        let of_side = |(side, server): (&str, _)| (line.point(side) == step.point).then_some(server);
+        let sides = [(DIRECT, &bench.direct), (RELAY, &bench.relayed), (CLUSTER, &bench.cluster)];
+        let server = sides.into_iter().find_map(of_side).ok_or_else(|| PgError::internal("a side is missing"))?;
         bench.round(line, server).await
     }
 
@@ -226,7 +235,7 @@ impl Experiment for Insert {
     }
 }
 
-/// One of the two sides.
+/// One of the sides.
 struct Server {
     uri: String,
     client: Client,
@@ -234,12 +243,16 @@ struct Server {
     postgres: Vec<Client>,
     postmasters: Vec<u32>,
     coordinators: Vec<u32>,
+    /// Through which the client goes.
+    relay: Option<Relay>,
 }
 
 /// Field order is drop order: the server stops before its directory goes.
 pub struct Bench {
     options: InsertOptions,
     direct: Server,
+    /// The same server and tables.
+    relayed: Server,
     cluster: Server,
     _stock: StockServer,
     _dir: WorkDir,
@@ -263,23 +276,31 @@ impl Bench {
         let dir = pattern.make_dir(Path::new(&work))?;
         eprintln!("Starting a stock server with the datanodes' settings in {work}");
         let stock = StockServer::start(pattern, dir.path(), "stock")?;
-        let direct = Server {
-            uri: stock.uri.clone(),
-            client: sql::connect(&stock.uri).await?,
-            postgres: vec![sql::connect(&stock.uri).await?],
-            postmasters: vec![stock.postmaster],
-            coordinators: Vec::new(),
+        let relay = Relay::start((std::net::Ipv4Addr::LOCALHOST, stock.port).into())?;
+        let before_stock = async |uri: String, relay| -> Result<Server> {
+            Ok(Server {
+                uri,
+                client: sql::connect(&stock.uri).await?,
+                postgres: vec![sql::connect(&stock.uri).await?],
+                postmasters: vec![stock.postmaster],
+                coordinators: Vec::new(),
+                relay,
+            })
         };
+        let direct = before_stock(stock.uri.clone(), None).await?;
+        let uri_of_relay = format!("postgresql://postgres@127.0.0.1:{}/postgres", relay.port());
+        let relayed = before_stock(uri_of_relay, Some(relay)).await?;
         let cluster = Server {
             uri: uri.clone(),
             client: sql::connect(uri).await?,
             postgres: datanodes,
             postmasters: patterns.iter().map(|pattern| pattern.postmaster).collect(),
             coordinators: cpu::find(&target.dir, &["coordinator", "gtm"])?,
+            relay: None,
         };
         direct.make_tables("").await?;
         cluster.make_tables("DISTRIBUTE BY HASH (key)").await?;
-        Ok(Self { options: options.clone(), direct, cluster, _stock: stock, _dir: dir })
+        Ok(Self { options: options.clone(), direct, relayed, cluster, _stock: stock, _dir: dir })
     }
 
     async fn round(&self, line: Line, server: &Server) -> Result<Readings> {
@@ -307,10 +328,14 @@ impl Bench {
 }
 
 impl Server {
-    /// Processor seconds of each postmaster with its backends, then of each coordinator and gtm.
+    /// Processor seconds of each postmaster with its backends, then of each coordinator and gtm, or of the relay.
     fn processor_seconds(&self) -> Result<Vec<f64>> {
         let roots: Vec<u32> = self.postmasters.iter().chain(&self.coordinators).copied().collect();
-        cpu::each_seconds(&roots)
+        let mut all = cpu::each_seconds(&roots)?;
+        if let Some(relay) = &self.relay {
+            all.push(relay.processor_seconds()?);
+        }
+        Ok(all)
     }
 
     async fn make_tables(&self, clause: &str) -> Result<()> {

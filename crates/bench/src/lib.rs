@@ -20,6 +20,7 @@
 //! nodes     one cluster after the other, of ever more datanodes                                `loxo bench nodes`
 //!                                                   │ with
 //! beside    the same tables on a cluster and on one stock server, timed by phase
+//! profile   what backends were seen to do: figures, chart, table;  published: what others have measured
 //! tools     stock servers, COPY, processor time, wait events;  lineitem: rows;  verify: are they right?
 //!
 //! demo      what `loxo demo` shows
@@ -40,6 +41,8 @@ pub mod nodes;
 pub mod oltp;
 pub mod plan;
 pub mod power;
+mod profile;
+mod published;
 mod report;
 pub mod small;
 pub mod snapshot;

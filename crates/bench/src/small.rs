@@ -91,9 +91,14 @@ pub struct SmallOptions {
 }
 
 impl SmallOptions {
-    /// Less than three minutes anyway.
+    /// Twenty rounds.
     pub fn full() -> Self {
         Self { rounds: 20, datanodes: 2 }
+    }
+
+    /// Five.
+    pub fn quick() -> Self {
+        Self { rounds: 5, ..Self::full() }
     }
 }
 

@@ -158,6 +158,7 @@ fn a_page_shows_the_numbers_of_its_json() {
     let text = succeeds(&child.wait_with_output().unwrap());
     nothing_is_left_of(pid);
     assert!(text.contains("rows/s") && text.contains("Every load was counted"), "{text}");
+    assert!(!std::fs::read_to_string(page.with_extension("json")).unwrap().contains(": -0.0"));
     let report = json(&page.with_extension("json"));
     let [outcome] = list(&report, "experiments") else { panic!("{report}") };
     assert_eq!((&outcome["complete"], list(outcome, "samples").len()), (&Value::Bool(true), 5));
@@ -363,27 +364,61 @@ fn money_was_summed_beside(outcome: &Value, load: &str) {
 /// What installs go-tpc.
 const GO_TPC: &str = "go install github.com/pingcap/go-tpc/cmd/go-tpc@v1.0.12";
 
-fn is_there(program: &str, package: &str) -> bool {
-    let found = Command::new(program).arg("--help").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
-    if !found {
-        eprintln!("SKIPPED: there is no {program} ({package})");
+/// Where loxo looks for it.
+fn is_there(program: pgerror::Result<PathBuf>) -> bool {
+    if let Err(missing) = &program {
+        eprintln!("SKIPPED: {missing}");
     }
-    found
+    program.is_ok()
 }
 
 #[test]
 fn money_moves_and_is_summed_beside_pgbench() {
-    let arguments = ["tpcb", "--scale", "1", "--seconds", "1", "--rounds", "1", "--mode", "simple", "--clients", "2"];
+    let arguments = ["tpcb", "--scale", "1", "--seconds", "1", "--rounds", "1", "--mode", "prepared", "--clients", "2"];
     let (text, outcome) = measured(&arguments);
     assert!(text.contains("No sum was wrong") && text.contains("no money was made or lost"), "{text}");
-    assert!(figure(&outcome, "simple: cluster", "tps") > 0.0);
-    assert!(figure(&outcome, "simple: cluster", "coordinator_cpu_us") > 0.0);
-    money_was_summed_beside(&outcome, "simple");
+    for load in ["TPC-B, prepared", "select-only, prepared"] {
+        let cluster = format!("{load}: cluster");
+        assert!(figure(&outcome, &cluster, "tps") > 0.0);
+        assert!(figure(&outcome, &cluster, "coordinator_cpu_us") > 0.0);
+        money_was_summed_beside(&outcome, load);
+        match bench::oltp::pgbouncer() {
+            Ok(_) => assert!(figure(&outcome, &format!("{load}: PgBouncer"), "tps") > 0.0),
+            Err(_) => assert!(text.contains("Nothing went through PgBouncer: it is not installed"), "{text}"),
+        }
+    }
+}
+
+#[test]
+fn two_builds_take_turns() {
+    let own = env!("CARGO_BIN_EXE_loxo");
+    let (text, outcome) = measured(&[&["bulk", "--quick", "--rounds", "1", "--against", own], &TINY[..]].concat());
+    for build in ["this", "against"] {
+        let of_build = list(&outcome, "samples").iter().filter(|sample| sample["build"] == build);
+        // Logged, unlogged, and the check.
+        assert_eq!(of_build.count(), 3, "{outcome}");
+    }
+    let builds = &outcome["tables"][0];
+    assert!(list(builds, "rows").len() > 4, "{builds}");
+    assert!(text.contains(builds["title"].as_str().unwrap()), "{text}");
+}
+
+#[test]
+fn awaited_rows_go_through_a_bare_relay_too() {
+    let size = ["--shape", "each", "--clients", "1", "--nodes", "1", "--seconds", "1", "--rounds", "1"];
+    let (text, outcome) = measured(&[&["insert"], &size[..]].concat());
+    assert!(text.contains("of the rate of a bare relay"), "{text}");
+    for side in ["direct", "relay", "cluster"] {
+        let point = format!("each, rows on one node, 1 datanodes: {side}");
+        assert!(figure(&outcome, &point, "rows_per_second") > 0.0);
+    }
+    let cpu = figure(&outcome, "each, rows on one node, 1 datanodes: relay", "coordinator_cpu_us");
+    assert!(cpu > 0.0, "{outcome}");
 }
 
 #[test]
 fn sysbench_goes_by_turns_to_both_sides() {
-    if !is_there("sysbench", "Debian's package of that name") {
+    if !is_there(bench::oltp::sysbench::program()) {
         return;
     }
     let size = ["--tables", "1", "--rows", "1000", "--clients", "2", "--seconds", "1", "--rounds", "1"];
@@ -398,7 +433,7 @@ fn sysbench_goes_by_turns_to_both_sides() {
 
 #[test]
 fn tpcc_is_consistent_on_both_sides() {
-    if !is_there("go-tpc", GO_TPC) {
+    if !is_there(bench::oltp::tpcc::program()) {
         return;
     }
     let (text, outcome) = measured(&["tpcc", "--warehouses", "1", "--clients", "2", "--seconds", "2", "--rounds", "1"]);
@@ -412,7 +447,7 @@ fn tpcc_is_consistent_on_both_sides() {
 
 #[test]
 fn ch_compares_all_answers() {
-    if !is_there("go-tpc", GO_TPC) {
+    if !is_there(bench::oltp::tpcc::program()) {
         return;
     }
     let (text, outcome) = measured(&["ch", "--warehouses", "1", "--clients", "1", "--rounds", "1"]);

@@ -4,7 +4,6 @@
 //! `scaling` does so on one cluster after the other, of ever more datanodes. Beside every rate stand processor time by role and
 //! what the datanodes' backends were seen to do, and from these the report names what sets the pace.
 
-mod published;
 mod report;
 
 use std::path::{Path, PathBuf};
@@ -16,14 +15,15 @@ use tokio_postgres::Client;
 
 use crate::lineitem::{Blocks, Columns, Format};
 use crate::load::{Target, connect_all};
+use crate::profile;
 use crate::suite::{Experiment, Figure, Readings, Samples, Sheet, Stage, Step, cores, settings};
 use crate::tools::copy_in::{Cancel, copy_blocks, generate};
 use crate::tools::files::write_files;
 use crate::tools::progress::Progress;
-use crate::tools::roles::Roles;
+use crate::tools::roles::{Load, Roles};
 use crate::tools::sql;
 use crate::tools::stock::{Pattern, WorkDir};
-use crate::tools::waits::{Class, Watch};
+use crate::tools::waits::Watch;
 
 const TABLE: &str = "bench_bulk";
 /// A round takes about so many seconds a scale factor.
@@ -296,8 +296,8 @@ impl Bench {
         let coordinators = &self.target.coordinators[..usize::from(case.coordinators)];
         let uris: Vec<String> = coordinators.iter().cycle().take(self.options.streams).cloned().collect();
         let clients = connect_all(&uris).await?;
-        let watch = Watch::begin(&self.target.datanodes).await?;
         let wal_before = self.wal_bytes().await?;
+        let watch = Watch::begin(&self.target.datanodes).await?;
         let (before, began) = (self.roles.used()?, Instant::now());
         let (rows, bytes) = self.load(&clients).await?;
         let seconds = began.elapsed().as_secs_f64();
@@ -310,7 +310,9 @@ impl Bench {
             return Err(PgError::internal(format!("{rows} rows were sent and {counted} are there")));
         }
         let (per_million, rate) = (1e6 / rows.max(1) as f64, rows as f64 / seconds);
-        let mut readings = Readings::default()
+        let (streams, coordinators) = (self.options.streams, coordinators.len());
+        let pace = used.bottleneck(Load { cores: cores(), streams, coordinators }, &waits);
+        let readings = Readings::default()
             .figure("rows_per_second", rate)
             .figure("megabytes_per_second", bytes as f64 / 1e6 / seconds)
             .figure("terabytes_per_hour", bytes as f64 / 1e12 / seconds * 3600.0)
@@ -327,11 +329,8 @@ impl Bench {
             .figure("coordinator_cpu_per_million", (used.all_coordinators() + used.gtm) * per_million)
             .figure("loader_cpu_per_million", used.loader * per_million)
             .figure("count_rows_per_second", rows as f64 / count_seconds)
-            .word("pace", used.bottleneck(seconds, cores(), &waits));
-        for class in Class::ALL {
-            readings = readings.figure(&format!("share, {}", class.name()), class.share(&waits));
-        }
-        Ok(readings)
+            .word("pace", pace);
+        Ok(profile::add(readings, &waits))
     }
 
     /// All streams at once; gives rows and bytes.

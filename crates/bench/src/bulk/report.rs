@@ -1,8 +1,8 @@
 //! Tables and charts of bulk loads.
 
-use super::{Bulk, Case, Question, published};
+use super::{Bulk, Case, Question};
 use crate::suite::{Axis, Cell, Chart, Kind, Mark, Point, Samples, Series, Sheet, Table, cores};
-use crate::tools::waits::Class;
+use crate::{profile, published};
 
 pub(super) fn sheet(bulk: &Bulk, samples: &Samples) -> Sheet {
     let cases: Vec<Case> = bulk.cases().into_iter().filter(|case| samples.at(&case.point()).next().is_some()).collect();
@@ -12,9 +12,14 @@ pub(super) fn sheet(bulk: &Bulk, samples: &Samples) -> Sheet {
     }
     charts.push(processor_time(&cases, samples));
     charts.push(waits(&cases, samples));
-    let mut tables = vec![table(&cases, samples), roles(&cases, samples)];
+    let events = "What the datanodes' backends were seen to do, by wait event (CPU is none)";
+    let events = profile::table(events, cases.iter().map(|case| case.point()), samples);
+    let mut tables = vec![table(&cases, samples), roles(&cases, samples), events];
     if let Some((case, rate)) = best(&cases, samples) {
-        tables.push(published::table(&[(case.point(), rate)], cores()));
+        let counted = samples.median(&case.point(), "count_rows_per_second");
+        let counted = counted.map(|rate| (format!("count(*): {}", case.point()), rate));
+        let ours: Vec<(String, f64)> = [(case.point(), rate)].into_iter().chain(counted).collect();
+        tables.push(published::rates(&ours, cores()));
     }
     Sheet { findings: findings(&cases, samples), tables, charts }
 }
@@ -147,16 +152,23 @@ fn per_datanode(bulk: &Bulk, samples: &Samples) -> Chart {
         x: Axis::linear("datanodes"),
         y: Axis::linear("rows/s"),
         series: lines_over_datanodes(bulk, point),
+        references: vec![published::of_a_datanode()],
         ..Chart::default()
     }
 }
 
+/// What bars stand for.
+const CASES: &str = "table, datanodes + coordinators";
+
+fn short(case: &Case) -> String {
+    format!("{} {}+{}", case.kind(), case.datanodes, case.coordinators)
+}
+
 fn stacked(title: &str, unit: &str, cases: &[Case], series: Vec<Series>) -> Chart {
-    let name = |case: &Case| format!("{} {}+{}", case.kind(), case.datanodes, case.coordinators);
     Chart {
         title: title.to_owned(),
         kind: Kind::Stacked,
-        x: Axis { label: "table, datanodes + coordinators".to_owned(), ..Axis::categories(cases.iter().map(name)) },
+        x: Axis { label: CASES.to_owned(), ..Axis::categories(cases.iter().map(short)) },
         y: Axis::linear(unit),
         series,
         ..Chart::default()
@@ -174,11 +186,8 @@ fn processor_time(cases: &[Case], samples: &Samples) -> Chart {
 }
 
 fn waits(cases: &[Case], samples: &Samples) -> Chart {
-    let share = |class: Class| {
-        let figure = format!("share, {}", class.name());
-        of_cases(class.name(), cases, |case| samples.median(&case.point(), &figure))
-    };
-    stacked("What the datanodes' backends were seen to do", "share of looks", cases, Class::ALL.map(share).to_vec())
+    let cases: Vec<(String, String)> = cases.iter().map(|case| (short(case), case.point())).collect();
+    profile::chart("What the datanodes' backends were seen to do", CASES, &cases, samples)
 }
 
 fn of_cases(name: &str, cases: &[Case], value: impl Fn(&Case) -> Option<f64>) -> Series {

@@ -15,12 +15,13 @@ use tokio_postgres::Client;
 
 use crate::lineitem::{Columns, Format, estimated_rows};
 use crate::load::{Target, connect_all};
+use crate::profile;
 use crate::suite::{Experiment, Figure, Readings, Samples, Sheet, Stage, Step, settings};
 use crate::tools::cpu;
 use crate::tools::files::write_files;
 use crate::tools::sql;
 use crate::tools::stock::{Pattern, StockServer, WorkDir};
-use crate::tools::waits::{Class, Watch};
+use crate::tools::waits::Watch;
 
 /// Rows of an INSERT, or of a transaction of INSERTs.
 const BATCH: usize = 1000;
@@ -282,15 +283,12 @@ impl Bench {
             return Err(PgError::internal(format!("{sent} rows were sent and {rows} are there")));
         }
         let per_million = 1e6 / rows as f64;
-        let mut readings = Readings::default()
+        let readings = Readings::default()
             .figure("rows_per_second", rows as f64 / seconds)
             .figure("rows", rows as f64)
             .figure("server_cpu_per_million", (after.0 - before.0) * per_million)
             .figure("coordinator_cpu_per_million", (after.1 - before.1) * per_million);
-        for class in Class::ALL {
-            readings = readings.figure(&format!("share, {}", class.name()), class.share(&waits));
-        }
-        Ok(readings)
+        Ok(profile::add(readings, &waits))
     }
 
     /// Rows of all processes together.

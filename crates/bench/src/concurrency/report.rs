@@ -1,15 +1,20 @@
 //! Tables and charts of concurrent loads.
 
 use super::{Concurrency, Method, Side, point};
-use crate::suite::{Axis, Cell, Chart, Kind, Point, Samples, Series, Sheet, Table, cores};
-use crate::tools::waits::Class;
+use crate::profile;
+use crate::suite::{Axis, Cell, Chart, Point, Samples, Series, Sheet, Table, cores};
 
 pub(super) fn sheet(experiment: &Concurrency, samples: &Samples) -> Sheet {
     let mut charts: Vec<Chart> =
         Side::ALL.iter().map(|side| rates(experiment, samples, *side, "COPY", Method::is_copy)).collect();
     charts.extend(Side::ALL.iter().map(|side| rates(experiment, samples, *side, "INSERT", |method| !method.is_copy())));
-    charts.extend(Side::ALL.iter().map(|side| waits(experiment, samples, *side)));
-    Sheet { findings: findings(experiment, samples), tables: vec![table(experiment, samples)], charts }
+    for (what, is_copy) in [("COPY", true), ("INSERT", false)] {
+        charts.extend(Side::ALL.map(|side| waits(experiment, samples, side, what, is_copy)));
+    }
+    let points =
+        experiment.cases().flat_map(|(method, processes)| Side::ALL.map(|side| point(method, processes, side)));
+    let events = profile::table("What backends were seen to do, by wait event (CPU is none)", points, samples);
+    Sheet { findings: findings(experiment, samples), tables: vec![table(experiment, samples), events], charts }
 }
 
 /// The rate of one process times their number, up to the number of cores.
@@ -24,20 +29,15 @@ fn findings(experiment: &Concurrency, samples: &Samples) -> Vec<String> {
     let one = |(method, side): (Method, Side)| {
         let at = point(method, most, side);
         let rate = samples.median(&at, "rows_per_second")?;
-        let share = |class: Class| samples.median(&at, &format!("share, {}", class.name())).unwrap_or_default();
-        let (class, share) =
-            Class::ALL.map(|class| (class, share(class))).into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
         let of_theory = theory(samples, method, most, side)
             .map_or(String::new(), |theory| format!(", {:.0} % of theory", rate * 100.0 / theory));
-        Some(format!(
-            "{at}: {} rows/s{of_theory}; backends were mostly {} ({:.0} %).",
-            Cell::number(rate, 0).shown(),
-            class.name(),
-            share * 100.0
-        ))
+        let seen = profile::most_common(samples, &at).map_or(String::new(), |(class, share)| {
+            format!("; backends were mostly {} ({:.0} %)", class.name(), share * 100.0)
+        });
+        Some(format!("{at}: {} rows/s{of_theory}{seen}.", Cell::number(rate, 0).shown()))
     };
     let all = Method::ALL.into_iter().flat_map(|method| Side::ALL.map(|side| (method, side)));
-    all.filter(|(method, _)| method.is_copy()).filter_map(one).collect()
+    all.filter_map(one).collect()
 }
 
 fn table(experiment: &Concurrency, samples: &Samples) -> Table {
@@ -109,25 +109,44 @@ fn rates(
     }
 }
 
-fn waits(experiment: &Concurrency, samples: &Samples, side: Side) -> Chart {
-    let cases: Vec<(Method, u16)> = experiment.cases().filter(|(method, _)| method.is_copy()).collect();
-    let name =
-        |(method, processes): &(Method, u16)| format!("{} × {processes}", method.name().trim_start_matches("COPY, "));
-    let of_class = |class: Class| {
-        let figure = format!("share, {}", class.name());
-        let one = |(at, (method, processes)): (usize, &(Method, u16))| {
-            let y = samples.median(&point(*method, *processes, side), &figure)?;
-            Some(Point { x: at as f64, y, range: None })
-        };
-        let points = cases.iter().enumerate().filter_map(one).collect();
-        Series { name: class.name().to_owned(), points, dashed: false }
+fn waits(experiment: &Concurrency, samples: &Samples, side: Side, what: &str, is_copy: bool) -> Chart {
+    let case = |(method, processes): (Method, u16)| {
+        (format!("{} × {processes}", method.name().trim_start_matches("COPY, ")), point(method, processes, side))
     };
-    Chart {
-        title: format!("What backends were seen to do, {}", side.name()),
-        kind: Kind::Stacked,
-        x: Axis::categories(cases.iter().map(name)),
-        y: Axis::linear("share of looks"),
-        series: Class::ALL.map(of_class).to_vec(),
-        ..Chart::default()
+    let cases: Vec<(String, String)> =
+        experiment.cases().filter(|(method, _)| method.is_copy() == is_copy).map(case).collect();
+    profile::chart(&format!("What backends were seen to do, {what}, {}", side.name()), "", &cases, samples)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::concurrency::ConcurrencyOptions;
+    use crate::suite::{Readings, Sample, THIS};
+    use crate::tools::waits::Profile;
+
+    #[test]
+    fn every_point_has_its_wait_events() {
+        let experiment = Concurrency(ConcurrencyOptions { processes: vec![1, 2], ..ConcurrencyOptions::quick() });
+        let profile = Profile::from([("Lock: extend".to_owned(), 0.75), ("CPU".to_owned(), 0.25)]);
+        let sample = |(method, processes): (Method, u16)| Sample {
+            point: point(method, processes, Side::Cluster),
+            build: THIS.to_owned(),
+            round: 1,
+            seconds: 1.0,
+            others_cores: 0.0,
+            readings: profile::add(Readings::default().figure("rows_per_second", 1000.0), &profile),
+        };
+        let all: Vec<Sample> = experiment.cases().map(sample).collect();
+        let sheet = sheet(&experiment, &Samples::of(&all, THIS));
+        let [_, events] = &sheet.tables[..] else { panic!("{:?}", sheet.tables) };
+        assert_eq!((events.rows.len(), events.rows[0][1].shown()), (all.len(), "Lock: extend".to_owned()));
+        let inserts = sheet.charts.iter().find(|chart| chart.title == "What backends were seen to do, INSERT, cluster");
+        let drawn: f64 = inserts.unwrap().series.iter().flat_map(|series| &series.points).map(|point| point.y).sum();
+        // INSERTs and transactions, by one process and by two.
+        assert_eq!(drawn, 4.0);
+        assert!(
+            sheet.findings.iter().any(|finding| finding.starts_with("INSERTs of 1,000 rows, 2 processes: cluster"))
+        );
     }
 }

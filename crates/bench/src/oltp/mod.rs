@@ -22,3 +22,5 @@ pub mod sysbench;
 pub mod tpcb;
 pub mod tpcc;
 mod twin;
+
+pub use crate::tools::pgbouncer::program as pgbouncer;

@@ -1,6 +1,6 @@
 //! Tables and charts that all OLTP experiments have.
 
-use super::sides::{CLUSTER, DIRECT, PGBOUNCER, TRANSFER, point};
+use super::sides::{self, CLUSTER, DIRECT, PGBOUNCER, TRANSFER, point};
 use crate::suite::{Cell, Chart, Samples, Sheet, Table};
 
 /// What was measured, and how it is called.
@@ -22,7 +22,8 @@ impl Measured<'_> {
         let title = first_upper(unit);
         let chart = Chart::bars(&title, unit, &self.labels, &self.sides, values);
         let tables = vec![self.rates(figure, short, &title), self.sums()];
-        Sheet { findings: self.finding().into_iter().collect(), tables, charts: vec![chart] }
+        let remark = sides::remark(self.sides.contains(&PGBOUNCER));
+        Sheet { findings: self.finding().into_iter().chain(remark).collect(), tables, charts: vec![chart] }
     }
 
     fn rates(&self, figure: &str, short: &str, title: &str) -> Table {
@@ -129,7 +130,8 @@ mod tests {
             rate: ("tps", "tps", "transactions/s"),
         };
         let sheet = measured.sheet();
-        assert_eq!(sheet.findings, ["3 SUMS WERE WRONG while money moved between datanodes beside the load."]);
+        assert_eq!(sheet.findings[0], "3 SUMS WERE WRONG while money moved between datanodes beside the load.");
+        assert!(sheet.findings[1].starts_with("Nothing went through PgBouncer"), "{:?}", sheet.findings);
         let shown: Vec<String> = sheet.tables[0].rows[0].iter().map(Cell::shown).collect();
         assert_eq!(shown[..4], ["8 clients", "200", "150", "0.75"]);
         let times = measured.times("t", &[("", "")]);

@@ -7,7 +7,7 @@ use tokio_postgres::Client;
 
 use crate::load::Target;
 use crate::suite::{Figure, Readings, Step, WRONG};
-use crate::tools::pgbouncer::PgBouncer;
+use crate::tools::pgbouncer::{self, PgBouncer};
 use crate::tools::stock::{Pattern, StockServer, WorkDir};
 use crate::tools::transfer::{Accounts, SUM, Sums, TransferSum};
 use crate::tools::{cpu, sql};
@@ -22,6 +22,17 @@ pub(super) const TRANSFER: &str = "transfer-sum";
 const ACCOUNTS: u32 = 1000;
 /// Sessions that move money, and sessions that sum it.
 const SESSIONS: (usize, usize) = (2, 2);
+
+/// Is it installed?
+pub(super) fn has_pgbouncer() -> bool {
+    pgbouncer::program().is_ok()
+}
+
+/// What a report says of the side that it lacks.
+pub(super) fn remark(pgbouncer: bool) -> Option<String> {
+    let why = if has_pgbouncer() { "" } else { ": it is not installed (Debian's package pgbouncer)" };
+    (!pgbouncer).then(|| format!("Nothing went through PgBouncer{why}."))
+}
 
 /// In the order of the turns.
 pub(super) fn names(pgbouncer: bool) -> Vec<&'static str> {

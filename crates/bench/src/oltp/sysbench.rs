@@ -11,7 +11,7 @@ use tokio::process::Command;
 use tokio_postgres::Client;
 
 use super::sheet::Measured;
-use super::sides::{self, CLUSTER, DIRECT, Sides, TRANSFER};
+use super::sides::{self, CLUSTER, DIRECT, Sides, TRANSFER, has_pgbouncer};
 use super::twin;
 use crate::load::Target;
 use crate::suite::{Experiment, Figure, Readings, Samples, Sheet, Stage, Step, settings};
@@ -57,16 +57,16 @@ impl SysbenchOptions {
             scripts: ["oltp_point_select", "oltp_read_write", "oltp_update_index"].map(str::to_owned).to_vec(),
             tables: 4,
             rows: 250_000,
-            clients: vec![1, 8, 32],
+            clients: vec![1, 8, 64, 256],
             seconds: 10,
             rounds: 3,
-            pgbouncer: false,
+            pgbouncer: has_pgbouncer(),
         }
     }
 
     /// Less than three minutes.
     pub fn quick() -> Self {
-        Self { tables: 2, rows: 20_000, clients: vec![8], seconds: 4, rounds: 2, ..Self::full() }
+        Self { tables: 2, rows: 20_000, clients: vec![8, 64], seconds: 2, rounds: 2, ..Self::full() }
     }
 
     fn loads(&self) -> Vec<Load> {
@@ -127,7 +127,7 @@ impl Experiment for Sysbench {
 
     fn about(&self) -> String {
         "sysbench goes by turns to a coordinator and to one stock PostgreSQL server with the datanodes' settings, there also through \
-         PgBouncer if asked for. Both sides begin with the same rows. The tables are distributed by their key, which every statement \
+         PgBouncer if it is installed. Both sides begin with the same rows. The tables are distributed by their key, which every statement \
          names; its ranges of a hundred keys lie on all datanodes, and so do the rows that a transaction of oltp_read_write changes. \
          Beside each load, in a run of its own, sessions move money between datanodes and others sum it through another coordinator: no \
          sum may be wrong."

@@ -6,7 +6,7 @@
 //! account; Postgres-XL's `pgbench -k` added it for the same reason.) Both sides get the same script, the same rows
 //! and the same settings, and take turns (A B A B …); medians are compared. The processor seconds of servers
 //! and coordinators are told beside, because on a busy machine they say more than transactions per second. PgBouncer in front of the
-//! stock server can be a third side: what a relay that plans nothing takes. Beside each load through the coordinator money moves
+//! stock server is a third side where it is installed: what a relay that plans nothing takes. Beside each load through the coordinator money moves
 //! between the datanodes and is summed (`sides`).
 
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use tokio::process::Command;
 use tokio_postgres::Client;
 
 use super::sheet::Measured;
-use super::sides::{self, CLUSTER, Sides, TRANSFER};
+use super::sides::{self, CLUSTER, Sides, TRANSFER, has_pgbouncer};
 use crate::load::Target;
 use crate::suite::{Experiment, Figure, Readings, Samples, Sheet, Stage, Step, settings};
 use crate::tools::{program, sql};
@@ -49,6 +49,34 @@ const SELECT_ONLY: &str = "\
 SELECT abalance FROM bench_accounts WHERE aid = :aid AND bid = :bid;
 ";
 
+/// What a transaction does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Three UPDATEs, a SELECT and an INSERT.
+    TpcB,
+    /// Reads one account.
+    SelectOnly,
+}
+
+impl Kind {
+    /// In the order in which they are measured.
+    pub const ALL: [Kind; 2] = [Kind::TpcB, Kind::SelectOnly];
+
+    fn name(self) -> &'static str {
+        match self {
+            Kind::TpcB => "TPC-B",
+            Kind::SelectOnly => "select-only",
+        }
+    }
+
+    fn script(self) -> &'static str {
+        match self {
+            Kind::TpcB => TRANSACTION,
+            Kind::SelectOnly => SELECT_ONLY,
+        }
+    }
+}
+
 /// How pgbench sends its statements (`-M`).
 pub const MODES: [&str; 3] = ["simple", "extended", "prepared"];
 
@@ -65,22 +93,30 @@ pub struct TpcbOptions {
     pub rounds: usize,
     /// Some of [`MODES`].
     pub modes: Vec<String>,
-    /// Only read accounts, each in a transaction of its own.
-    pub select_only: bool,
+    /// What transactions do.
+    pub kinds: Vec<Kind>,
     /// Also through PgBouncer.
     pub pgbouncer: bool,
 }
 
 impl TpcbOptions {
-    /// Ten seconds a round.
+    /// Ten seconds a round, and through PgBouncer if it is installed.
     pub fn full() -> Self {
-        let modes = MODES.map(str::to_owned).to_vec();
-        Self { scale: 10, clients: vec![8], seconds: 10, rounds: 3, modes, select_only: false, pgbouncer: false }
+        Self {
+            scale: 10,
+            clients: vec![1, 8, 64, 256],
+            seconds: 10,
+            rounds: 3,
+            modes: MODES.map(str::to_owned).to_vec(),
+            kinds: Kind::ALL.to_vec(),
+            pgbouncer: has_pgbouncer(),
+        }
     }
 
     /// Less than three minutes.
     pub fn quick() -> Self {
-        Self { scale: 2, seconds: 4, rounds: 2, ..Self::full() }
+        let modes = ["simple", "prepared"].map(str::to_owned).to_vec();
+        Self { scale: 2, clients: vec![8, 64], seconds: 3, rounds: 1, modes, ..Self::full() }
     }
 }
 
@@ -92,18 +128,26 @@ pub struct Tpcb(pub TpcbOptions);
 struct Load {
     /// As tables call it.
     label: String,
+    kind: Kind,
     mode: String,
     clients: u32,
 }
 
 impl TpcbOptions {
     fn loads(&self) -> Vec<Load> {
-        let of = |mode: &String, clients: u32| {
-            let label =
-                if self.clients.len() == 1 { mode.clone() } else { format!("{mode}, {}", sides::by_clients(clients)) };
-            Load { label, mode: mode.clone(), clients }
+        let of = |kind: Kind, mode: &String, clients: u32| {
+            let kind_name = (self.kinds.len() > 1).then(|| kind.name().to_owned());
+            let by_clients = (self.clients.len() > 1).then(|| sides::by_clients(clients));
+            let names: Vec<String> = kind_name.into_iter().chain([mode.clone()]).chain(by_clients).collect();
+            Load { label: names.join(", "), kind, mode: mode.clone(), clients }
         };
-        self.modes.iter().flat_map(|mode| self.clients.iter().map(move |clients| of(mode, *clients))).collect()
+        let mut loads = Vec::new();
+        for kind in &self.kinds {
+            for mode in &self.modes {
+                loads.extend(self.clients.iter().map(|clients| of(*kind, mode, *clients)));
+            }
+        }
+        loads
     }
 }
 
@@ -111,7 +155,6 @@ impl TpcbOptions {
 pub struct Bench {
     options: TpcbOptions,
     pgbench: PathBuf,
-    script: PathBuf,
     sides: Sides,
 }
 
@@ -123,13 +166,17 @@ impl Experiment for Tpcb {
     }
 
     fn title(&self) -> String {
-        let what = if self.0.select_only { "Reads of an account" } else { "TPC-B-like transactions" };
+        let what = match self.0.kinds[..] {
+            [Kind::TpcB] => "TPC-B-like transactions",
+            [Kind::SelectOnly] => "Reads of an account",
+            _ => "TPC-B-like transactions, and reads of an account,",
+        };
         format!("{what} through a coordinator and straight to one stock server")
     }
 
     fn about(&self) -> String {
         "pgbench goes by turns to a coordinator and to one stock PostgreSQL server with the datanodes' settings, there also through \
-         PgBouncer if asked for. All tables are \
+         PgBouncer if it is installed. All tables are \
          distributed by the branch, and every statement names it, so a transaction stays on one datanode: what is measured is the way \
          through the coordinator. On one machine the coordinator takes its processor time from the servers; on machines of their own \
          it does not. Beside each load, in a run of its own, sessions move money between datanodes and others sum it through another \
@@ -138,8 +185,9 @@ impl Experiment for Tpcb {
     }
 
     fn settings(&self) -> Vec<(String, String)> {
-        let TpcbOptions { scale, clients, seconds, rounds, modes, select_only, pgbouncer } = &self.0;
+        let TpcbOptions { scale, clients, seconds, rounds, modes, kinds, pgbouncer } = &self.0;
         let modes = modes.join(", ");
+        let kinds = kinds.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(", ");
         let clients = clients.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
         let all: [(&str, &dyn std::fmt::Display); 7] = [
             ("scale", scale),
@@ -147,7 +195,7 @@ impl Experiment for Tpcb {
             ("seconds of a round", seconds),
             ("rounds", rounds),
             ("protocol", &modes),
-            ("select only", select_only),
+            ("transactions", &kinds),
             ("through PgBouncer too", pgbouncer),
         ];
         settings(&all)
@@ -202,7 +250,7 @@ impl Experiment for Tpcb {
     fn sheet(&self, samples: &Samples) -> Sheet {
         let measured = Measured {
             samples,
-            by: "protocol",
+            by: "load",
             labels: self.0.loads().into_iter().map(|load| load.label).collect(),
             sides: sides::names(self.0.pgbouncer),
             rate: ("tps", "tps", "transactions/s"),
@@ -217,9 +265,10 @@ impl Bench {
     async fn prepare(options: &TpcbOptions, target: &Target) -> Result<Self> {
         let most = options.clients.iter().copied().max().unwrap_or_default();
         let sides = Sides::start(target, most, options.pgbouncer).await?;
-        let script = sides.dir().join("script.sql");
-        std::fs::write(&script, if options.select_only { SELECT_ONLY } else { TRANSACTION })?;
-        Ok(Self { options: options.clone(), pgbench: sides.program("pgbench"), script, sides })
+        for kind in Kind::ALL {
+            std::fs::write(script(&sides, kind), kind.script())?;
+        }
+        Ok(Self { options: options.clone(), pgbench: sides.program("pgbench"), sides })
     }
 
     async fn fill(&self, client: &Client, clause: &str) -> Result<()> {
@@ -247,7 +296,7 @@ impl Bench {
         let mut command = Command::new(&self.pgbench);
         command
             .args(["--no-vacuum", "--jobs=2", "--protocol", &load.mode, "--log", "--file"])
-            .arg(&self.script)
+            .arg(script(&self.sides, load.kind))
             .arg(format!("--log-prefix={}", self.sides.dir().join("transactions").display()))
             .args(["--scale", &options.scale.to_string(), "--client", &load.clients.to_string()])
             .args(["--time", &options.seconds.to_string(), &self.sides.uri(side, load.mode == "prepared")]);
@@ -298,6 +347,11 @@ impl Bench {
     }
 }
 
+/// The file that pgbench reads.
+fn script(sides: &Sides, kind: Kind) -> PathBuf {
+    sides.dir().join(format!("{}.sql", kind.name()))
+}
+
 async fn drop_tables(client: &Client) -> Result<()> {
     let names: Vec<&str> = TABLES.iter().map(|(table, _)| *table).collect();
     sql::run(client, &format!("DROP TABLE IF EXISTS {}", names.join(", "))).await
@@ -317,6 +371,14 @@ fn number_after(text: &str, mark: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_label_names_what_differs() {
+        let labels = |options: TpcbOptions| options.loads().into_iter().map(|load| load.label).collect::<Vec<_>>();
+        let options = TpcbOptions { modes: vec!["simple".to_owned()], ..TpcbOptions::quick() };
+        assert_eq!(labels(options.clone())[1..3], ["TPC-B, simple, 64 clients", "select-only, simple, 8 clients"]);
+        assert_eq!(labels(TpcbOptions { clients: vec![8], kinds: vec![Kind::TpcB], ..options }), ["simple"]);
+    }
 
     #[test]
     fn percentiles() {

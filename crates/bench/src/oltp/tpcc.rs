@@ -9,7 +9,7 @@ use pgerror::{PgError, Result};
 
 use super::gotpc::{self, Done, GoTpc, TRANSACTIONS};
 use super::sheet::Measured;
-use super::sides::{self, CLUSTER, Sides, TRANSFER};
+use super::sides::{self, CLUSTER, Sides, TRANSFER, has_pgbouncer};
 use super::twin;
 use crate::load::Target;
 use crate::suite::{Experiment, Figure, Readings, Samples, Sheet, Stage, Step, settings};
@@ -50,12 +50,12 @@ pub struct TpccOptions {
 impl TpccOptions {
     /// Ten warehouses.
     pub fn full() -> Self {
-        Self { warehouses: 10, clients: vec![1, 8, 32], seconds: 20, rounds: 3, pgbouncer: false }
+        Self { warehouses: 10, clients: vec![1, 8, 64, 256], seconds: 20, rounds: 3, pgbouncer: has_pgbouncer() }
     }
 
     /// Less than three minutes.
     pub fn quick() -> Self {
-        Self { warehouses: 2, clients: vec![1, 8], seconds: 5, rounds: 2, ..Self::full() }
+        Self { warehouses: 2, clients: vec![8, 64], seconds: 4, rounds: 2, ..Self::full() }
     }
 
     fn labels(&self) -> Vec<String> {
@@ -85,7 +85,7 @@ impl Experiment for Tpcc {
 
     fn about(&self) -> String {
         "go-tpc's transactions go by turns to a coordinator and to one stock PostgreSQL server with the datanodes' settings, there also \
-         through PgBouncer if asked for. Both sides begin with the same rows. All tables are distributed by the warehouse, the items are \
+         through PgBouncer if it is installed. Both sides begin with the same rows. All tables are distributed by the warehouse, the items are \
          on every datanode. There is no keying and thinking time, so the rates are not those of an audited TPC-C. Times of go-tpc have steps of \
          a tenth, and of a millisecond at least; means are exact. Beside each load, in a run of its own, sessions move money between \
          datanodes and others sum it through another coordinator: no sum may be wrong."

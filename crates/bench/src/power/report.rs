@@ -4,7 +4,8 @@ use std::fmt;
 
 use super::options::{FAILED, Part, PowerOptions};
 use super::parts;
-use crate::suite::{Cell, Chart, Samples, Sheet, Table, WRONG};
+use crate::published;
+use crate::suite::{Cell, Chart, Samples, Sheet, Table, WRONG, cores};
 
 /// Are the cluster's rows right?
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -172,6 +173,15 @@ pub(super) fn sheet(options: &PowerOptions, reports: &[PowerReport], samples: &S
         tables: measured.iter().map(|report| report.table()).collect(),
         charts: measured.iter().map(|report| report.chart()).collect(),
     };
+    let speed_up = |report: &&PowerReport| {
+        let answered = report.answered();
+        let sum = |time: fn(&QueryTimes) -> Option<f64>| report.sum(&answered, time);
+        (!answered.is_empty()).then(|| (report.datanodes, sum(|query| query.stock) / sum(|query| query.cluster)))
+    };
+    let speed_ups: Vec<(u16, f64)> = measured.iter().filter_map(speed_up).collect();
+    if !speed_ups.is_empty() {
+        sheet.tables.push(published::speed_ups(&speed_ups, cores()));
+    }
     for report in reports {
         sheet.tables.extend(parts::tables(options, report.datanodes, samples));
         sheet.findings.extend(parts::findings(options, report.datanodes, samples));

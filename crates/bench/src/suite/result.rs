@@ -139,7 +139,7 @@ impl Readings {
     /// With one more figure. JSON knows no infinite ones.
     pub fn figure(mut self, name: &str, value: f64) -> Self {
         if value.is_finite() {
-            self.figures.insert(name.to_owned(), value);
+            self.figures.insert(name.to_owned(), without_sign_of_zero(value));
         }
         self
     }
@@ -155,6 +155,11 @@ impl Readings {
         self.lines.insert(name.to_owned(), points);
         self
     }
+}
+
+/// The sum of no numbers is -0, which nobody wants to read.
+fn without_sign_of_zero(value: f64) -> f64 {
+    value + 0.0
 }
 
 /// Readings, and what they are of.
@@ -302,7 +307,7 @@ impl Cell {
     /// One number.
     pub fn number(value: f64, decimals: usize) -> Self {
         match value.is_finite() {
-            true => Self::Number { value, decimals, spread: None },
+            true => Self::Number { value: without_sign_of_zero(value), decimals, spread: None },
             false => Self::Text("–".to_owned()),
         }
     }
@@ -506,6 +511,14 @@ mod tests {
         assert_eq!((cell.shown(), cell.spread_shown()), ("100".to_owned(), "±15 %".to_owned()));
         assert_eq!(Cell::of(&[7.0], 0).spread_shown(), "");
         assert_eq!(Cell::of(&[], 0), Cell::text("–"));
+    }
+
+    #[test]
+    fn nothing_is_no_negative_number() {
+        let none: f64 = [0.0; 0].iter().sum();
+        assert!(none.is_sign_negative());
+        let json = serde_json::to_string(&(Readings::default().figure("x", none), Cell::number(none, 0))).unwrap();
+        assert!(json.contains("0.0") && !json.contains("-0"), "{json}");
     }
 
     #[test]

@@ -27,8 +27,7 @@ struct Stat {
 /// # Errors
 /// When /proc cannot be read.
 pub fn tree_seconds(roots: &[u32]) -> Result<f64> {
-    let processes = processes()?;
-    Ok(tree_seconds_of(&processes, roots))
+    Ok(Look::now()?.tree_seconds(roots))
 }
 
 /// CPU seconds of each of these processes by itself, with its descendants.
@@ -36,17 +35,63 @@ pub fn tree_seconds(roots: &[u32]) -> Result<f64> {
 /// # Errors
 /// When /proc cannot be read.
 pub fn each_seconds(roots: &[u32]) -> Result<Vec<f64>> {
-    let processes = processes()?;
-    Ok(roots.iter().map(|root| tree_seconds_of(&processes, &[*root])).collect())
+    Ok(Look::now()?.each_seconds(roots))
 }
 
-/// CPU seconds of this process and its descendants, but for `without` and theirs: a cluster that this process has started consists
-/// of its children.
+/// All processes at one moment: what is read of one look is of the same interval.
+pub(crate) struct Look(HashMap<u32, Stat>);
+
+impl Look {
+    pub(crate) fn now() -> Result<Self> {
+        let stat = |pid: u32| Some((pid, parse(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?));
+        Ok(Self(pids()?.into_iter().filter_map(stat).collect()))
+    }
+
+    pub(crate) fn tree_seconds(&self, roots: &[u32]) -> f64 {
+        self.seconds(|pid| self.belongs(roots, pid))
+    }
+
+    pub(crate) fn each_seconds(&self, roots: &[u32]) -> Vec<f64> {
+        roots.iter().map(|root| self.tree_seconds(&[*root])).collect()
+    }
+
+    /// Of a process and its descendants, but for `without` and theirs: a cluster that this process has started consists of its
+    /// children.
+    pub(crate) fn own_seconds(&self, own: u32, without: &[u32]) -> f64 {
+        self.seconds(|pid| self.belongs(&[own], pid) && !self.belongs(without, pid))
+    }
+
+    fn seconds(&self, is_wanted: impl Fn(u32) -> bool) -> f64 {
+        let wanted = self.0.iter().filter(|(pid, _)| is_wanted(**pid));
+        wanted.map(|(_, stat)| stat.ticks).sum::<u64>() as f64 / TICKS_PER_SECOND
+    }
+
+    /// Is it one of the roots, or does it come from one?
+    fn belongs(&self, roots: &[u32], mut pid: u32) -> bool {
+        // A process tree is not deeper than the number of processes.
+        for _ in 0..self.0.len() {
+            if roots.contains(&pid) {
+                return true;
+            }
+            match self.0.get(&pid) {
+                Some(stat) => pid = stat.parent,
+                None => return false,
+            }
+        }
+        false
+    }
+}
+
+/// CPU seconds of a thread of this process, by its place in /proc.
 ///
 /// # Errors
 /// When /proc cannot be read.
-pub fn own_seconds(without: &[u32]) -> Result<f64> {
-    Ok(own_seconds_of(&processes()?, std::process::id(), without))
+pub(crate) fn thread_seconds(place: &Path) -> Result<f64> {
+    let stat = std::fs::read_to_string(place.join("stat"))?;
+    let ticks = parse(&stat).map(|stat| stat.ticks - stat.ticks_of_children);
+    ticks
+        .map(|ticks| ticks as f64 / TICKS_PER_SECOND)
+        .ok_or_else(|| PgError::internal("a thread has no times in /proc"))
 }
 
 /// CPU seconds of this process's children that have ended and were waited for.
@@ -89,35 +134,9 @@ pub fn tree_memory(roots: &[u32]) -> Result<f64> {
         let text = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
         text.lines().find_map(|line| line.strip_prefix("Pss:")?.split_ascii_whitespace().next()?.parse().ok())
     };
-    let processes = processes()?;
-    let kib: u64 = processes.keys().filter(|pid| belongs(&processes, roots, **pid)).filter_map(|pid| pss(*pid)).sum();
+    let look = Look::now()?;
+    let kib: u64 = look.0.keys().filter(|pid| look.belongs(roots, **pid)).filter_map(|pid| pss(*pid)).sum();
     Ok(kib as f64 / 1024.0)
-}
-
-fn tree_seconds_of(processes: &HashMap<u32, Stat>, roots: &[u32]) -> f64 {
-    let ours = processes.iter().filter(|(pid, _)| belongs(processes, roots, **pid));
-    ours.map(|(_, stat)| stat.ticks).sum::<u64>() as f64 / TICKS_PER_SECOND
-}
-
-fn own_seconds_of(processes: &HashMap<u32, Stat>, own: u32, without: &[u32]) -> f64 {
-    let is_ours = |pid: u32| belongs(processes, &[own], pid) && !belongs(processes, without, pid);
-    let ours = processes.iter().filter(|(pid, _)| is_ours(**pid));
-    ours.map(|(_, stat)| stat.ticks).sum::<u64>() as f64 / TICKS_PER_SECOND
-}
-
-/// Is it one of the roots, or does it come from one?
-fn belongs(processes: &HashMap<u32, Stat>, roots: &[u32], mut pid: u32) -> bool {
-    // A process tree is not deeper than the number of processes.
-    for _ in 0..processes.len() {
-        if roots.contains(&pid) {
-            return true;
-        }
-        match processes.get(&pid) {
-            Some(stat) => pid = stat.parent,
-            None => return false,
-        }
-    }
-    false
 }
 
 /// Processes whose command line has a word that contains `dir` and whose first argument is one of `commands`.
@@ -143,11 +162,6 @@ pub fn find(dir: &Path, commands: &[&str]) -> Result<Vec<u32>> {
 fn pids() -> Result<Vec<u32>> {
     let entries = std::fs::read_dir("/proc").map_err(|e| PgError::internal(format!("cannot read /proc: {e}")))?;
     Ok(entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
-}
-
-fn processes() -> Result<HashMap<u32, Stat>> {
-    let stat = |pid: u32| Some((pid, parse(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?));
-    Ok(pids()?.into_iter().filter_map(stat).collect())
 }
 
 /// Fields are counted after the command name, which is in parentheses and may hold anything (proc(5)).
@@ -180,16 +194,16 @@ mod tests {
     fn a_cluster_that_we_have_started_is_not_our_own_work() {
         let stat = |parent, ticks| Stat { parent, ticks, ticks_of_children: 0 };
         // 7 has started a gtm (8), a coordinator (9), whose worker is 10, and a helper of its own (11).
-        let processes = HashMap::from([
+        let look = Look(HashMap::from([
             (1, stat(0, 10_000)),
             (7, stat(1, 100)),
             (8, stat(7, 1000)),
             (9, stat(7, 2000)),
             (10, stat(9, 4000)),
             (11, stat(7, 50)),
-        ]);
-        assert_eq!(own_seconds_of(&processes, 7, &[8, 9]), 1.5);
-        assert_eq!(own_seconds_of(&processes, 7, &[]), 71.5);
+        ]));
+        assert_eq!(look.own_seconds(7, &[8, 9]), 1.5);
+        assert_eq!(look.own_seconds(7, &[]), 71.5);
     }
 
     #[test]

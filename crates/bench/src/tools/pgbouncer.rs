@@ -85,9 +85,13 @@ impl Drop for PgBouncer {
     }
 }
 
-fn program() -> Result<PathBuf> {
+/// Where it is.
+///
+/// # Errors
+/// SQLSTATE 58P01 with the package that has it.
+pub fn program() -> Result<PathBuf> {
     program::find("pgbouncer", &PLACES.map(PathBuf::from)).ok_or_else(|| {
         PgError::new(SqlState::UNDEFINED_FILE, "pgbouncer is not installed")
-            .hint("On Debian and Ubuntu: apt-get install pgbouncer. Without --pgbouncer the benchmark runs without it.")
+            .hint("On Debian and Ubuntu: apt-get install pgbouncer. With --no-pgbouncer the benchmark runs without it.")
     })
 }

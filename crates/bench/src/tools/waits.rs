@@ -71,6 +71,7 @@ async fn look(client: Client, stop: Arc<AtomicBool>) -> Result<Profile> {
 pub(crate) enum Class {
     Computing,
     WaitingForRows,
+    Sending,
     Wal,
     Extending,
     Disk,
@@ -79,9 +80,10 @@ pub(crate) enum Class {
 }
 
 impl Class {
-    pub(crate) const ALL: [Class; 7] = [
+    pub(crate) const ALL: [Class; 8] = [
         Class::Computing,
         Class::WaitingForRows,
+        Class::Sending,
         Class::Wal,
         Class::Extending,
         Class::Disk,
@@ -93,6 +95,7 @@ impl Class {
     pub(crate) fn of(event: &str) -> Self {
         match event.split_once(": ") {
             None => Class::Computing,
+            Some(("Client", "ClientWrite")) => Class::Sending,
             Some(("Client", _)) => Class::WaitingForRows,
             Some(("IO" | "LWLock", name)) if name.to_ascii_uppercase().starts_with("WAL") => Class::Wal,
             Some(("Lock", "extend")) | Some(("IO", "DataFileExtend" | "DataFileWrite")) => Class::Extending,
@@ -106,6 +109,7 @@ impl Class {
         match self {
             Class::Computing => "computing",
             Class::WaitingForRows => "waiting for rows",
+            Class::Sending => "sending",
             Class::Wal => "WAL",
             Class::Extending => "growing the table",
             Class::Disk => "disk",
@@ -118,6 +122,12 @@ impl Class {
     pub(crate) fn share(self, profile: &Profile) -> f64 {
         profile.iter().filter(|(event, _)| Class::of(event) == self).map(|(_, share)| share).sum()
     }
+
+    /// The event of this class that was seen most often.
+    pub(crate) fn most_common(self, profile: &Profile) -> Option<&str> {
+        let of_class = profile.iter().filter(|(event, _)| Class::of(event) == self);
+        of_class.max_by(|a, b| a.1.total_cmp(b.1)).map(|(event, _)| event.as_str())
+    }
 }
 
 #[cfg(test)]
@@ -129,6 +139,7 @@ mod tests {
         let all = [
             "CPU",
             "Client: ClientRead",
+            "Client: ClientWrite",
             "LWLock: WALWrite",
             "LWLock: WALInsert",
             "IO: WalSync",
@@ -137,12 +148,13 @@ mod tests {
         ];
         let classes = all.map(Class::of);
         use Class::*;
-        assert_eq!(classes, [Computing, WaitingForRows, Wal, Wal, Wal, Extending, Disk]);
+        assert_eq!(classes, [Computing, WaitingForRows, Sending, Wal, Wal, Wal, Extending, Disk]);
         let profile = Profile::from([
             ("CPU".to_owned(), 0.25),
             ("IO: WalSync".to_owned(), 0.5),
             ("IO: WalWrite".to_owned(), 0.25),
         ]);
         assert_eq!((Wal.share(&profile), Computing.share(&profile)), (0.75, 0.25));
+        assert_eq!((Wal.most_common(&profile), Locks.most_common(&profile)), (Some("IO: WalSync"), None));
     }
 }

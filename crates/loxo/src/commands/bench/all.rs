@@ -59,7 +59,7 @@ pub(super) async fn run(arguments: &AllArguments) -> Result<()> {
     let concurrency = Concurrency(if is_quick { ConcurrencyOptions::quick() } else { ConcurrencyOptions::full() });
     let ticks = Ticks(if is_quick { TicksOptions::quick() } else { TicksOptions::full() });
     let sustained = Sustained(if is_quick { SustainedOptions::quick() } else { SustainedOptions::full() });
-    let load = Load(LoadOptions::quick());
+    let load = Load(if is_quick { LoadOptions::quick() } else { LoadOptions::full() });
     let power = if is_quick { PowerOptions::quick(Layout::Mixed) } else { PowerOptions::new(Layout::Mixed) };
     let power = Power { options: power, nodes: vec![2] };
     let tpcds = Tpcds(if is_quick { TpcdsOptions::quick() } else { TpcdsOptions::full() });
@@ -69,7 +69,7 @@ pub(super) async fn run(arguments: &AllArguments) -> Result<()> {
     let ch = Ch(if is_quick { ChOptions::quick() } else { ChOptions::full() });
     let insert = Insert(if is_quick { InsertOptions::quick() } else { InsertOptions::full() });
     let snapshot = Snapshot(if is_quick { SnapshotOptions::quick() } else { SnapshotOptions::full() });
-    let small = Small(SmallOptions::full());
+    let small = Small(if is_quick { SmallOptions::quick() } else { SmallOptions::full() });
     let nodes = Nodes(if is_quick { NodesOptions::quick() } else { NodesOptions::full() });
     let grow = growing(if is_quick { GrowOptions::quick() } else { GrowOptions::full() }, false);
     let plans = [

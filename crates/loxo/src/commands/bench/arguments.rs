@@ -17,7 +17,7 @@ use super::reporter::Common;
 /// processor seconds per million rows.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  loxo bench load --quick                        scale factor 1, a cluster of its own, removed afterwards
+  loxo bench load                                scale factor 1, a cluster of its own, removed afterwards
   loxo bench load --all-ways                     and one stock server, split binary files, loxo load with and without --direct
   loxo bench load --columns 16 --rounds 5        all columns of lineitem
   loxo bench load --columns json --format text   wide rows, as COPY's text format
@@ -28,7 +28,7 @@ pub(super) struct LoadArguments {
     /// Measure the cluster in this directory [default: a new one of 2 datanodes and 2 coordinators, removed afterwards]
     #[arg(long, value_name = "D", conflicts_with = "against")]
     pub(super) dir: Option<PathBuf>,
-    /// Scale factor: 1 is 6 million rows
+    /// Scale factor: 1 is 6 million rows [default: 1; with --quick 0.2]
     #[arg(long, value_name = "SF", value_parser = crate::commands::demo::scale_factor)]
     pub(super) sf: Option<f64>,
     /// Columns of lineitem: 7, 16, json (a key and a wide jsonb document) or blob (7, the first row of 1 MB)
@@ -65,13 +65,13 @@ pub(super) struct LoadArguments {
 /// pgbench's transactions through a coordinator against one stock server without any, in one run
 ///
 /// Starts a stock PostgreSQL server with the datanodes' settings and runs pgbench (TPC-B-like, with the branch in every
-/// statement) by turns against it and against a coordinator. Prints transactions per second of both, their ratio, and
-/// processor microseconds per transaction.
+/// statement, and reads of single accounts) by turns against it, against PgBouncer before it if that is installed, and against a
+/// coordinator. Prints transactions per second of all, their ratios, and processor microseconds per transaction.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  loxo bench tpcb                                scale 10, 8 clients, all protocol modes, a cluster of its own
-  loxo bench tpcb --select-only --mode prepared  reads of single accounts
-  loxo bench tpcb --pgbouncer --clients 1,8,64   also through PgBouncer to the stock server, by ever more clients
+  loxo bench tpcb                                scale 10, 1 to 256 clients, all protocol modes, a cluster of its own
+  loxo bench tpcb --select-only --mode prepared  reads of single accounts only
+  loxo bench tpcb --clients 8 --no-pgbouncer     by 8 clients, not through PgBouncer
   loxo bench tpcb --dir /data/two --json         the cluster in that directory")]
 pub(super) struct TpcbArguments {
     #[command(flatten)]
@@ -82,24 +82,38 @@ pub(super) struct TpcbArguments {
     /// Branches; 100,000 accounts each [default: 10; with --quick 2]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=20_000))]
     pub(super) scale: Option<u32>,
-    /// Connections of pgbench; several numbers are measured one after the other
-    #[arg(long, value_name = "N,…", value_delimiter = ',', default_values_t = [8], value_parser = clap::value_parser!(u32).range(1..=1000))]
+    /// Connections of pgbench; several numbers are measured one after the other [default: 1,8,64,256; with --quick 8,64]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(super) clients: Vec<u32>,
-    /// Seconds of one run [default: 10; with --quick 4]
+    /// Seconds of one run [default: 10; with --quick 3]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) seconds: Option<u32>,
-    /// Rounds a side; medians are compared [default: 3; with --quick 2]
+    /// Rounds a side; medians are compared [default: 3; with --quick 1]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=99))]
     pub(super) rounds: Option<u16>,
-    /// How pgbench sends statements: simple, extended or prepared; may be repeated [default: all three]
+    /// How pgbench sends statements: simple, extended or prepared; may be repeated [default: all three; with --quick simple
+    /// and prepared]
     #[arg(long = "mode", value_name = "M", value_parser = clap::builder::PossibleValuesParser::new(bench::oltp::tpcb::MODES))]
     pub(super) modes: Vec<String>,
     /// Only read accounts
-    #[arg(long)]
+    #[arg(long, conflicts_with = "tpcb_only")]
     pub(super) select_only: bool,
-    /// Also through PgBouncer (Debian's package of that name) to the stock server
+    /// Only the TPC-B-like transactions
     #[arg(long)]
+    pub(super) tpcb_only: bool,
+    #[command(flatten)]
+    pub(super) pooler: Pooler,
+}
+
+/// Is PgBouncer one of the sides?
+#[derive(clap::Args)]
+pub(super) struct Pooler {
+    /// An error if PgBouncer is not installed [default: also through PgBouncer to the stock server where it is installed]
+    #[arg(long, conflicts_with = "no_pgbouncer")]
     pub(super) pgbouncer: bool,
+    /// Not through PgBouncer
+    #[arg(long)]
+    pub(super) no_pgbouncer: bool,
 }
 
 /// Reads over two datanodes with and without a consistent snapshot, while others write
@@ -130,8 +144,8 @@ pub(super) struct SnapshotArguments {
 
 /// Rows written by INSERT through a coordinator against one stock server without any, in one run
 ///
-/// Clients send transactions of 1,000 rows by turns to a stock server with the datanodes' settings and to a coordinator: one
-/// INSERT of 1,000 rows, INSERTs one by one, a pipeline of a prepared one, INSERT … SELECT; all rows with one key, and each
+/// Clients send transactions of 1,000 rows by turns to a stock server with the datanodes' settings, to a bare TCP relay before it
+/// and to a coordinator: one INSERT of 1,000 rows, INSERTs one by one, a pipeline of a prepared one, INSERT … SELECT; all rows with one key, and each
 /// with its own. Prints rows per second of both, their ratio, and processor microseconds per row.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
@@ -263,7 +277,7 @@ pub(super) struct SmallArguments {
     /// Measure the cluster in this directory [default: a new one, removed afterwards]
     #[arg(long, value_name = "D", conflicts_with = "against")]
     pub(super) dir: Option<PathBuf>,
-    /// Runs of each query; medians are compared [default: 20]
+    /// Runs of each query; medians are compared [default: 20; with --quick 5]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=9999))]
     pub(super) rounds: Option<u16>,
     /// Datanodes of a new cluster

@@ -1,6 +1,7 @@
 //! From what was typed to what is measured.
 
 use bench::lineitem::Columns;
+use bench::oltp::tpcb::Kind;
 use bench::tpcds::Queries;
 use bench::{
     Bulk, BulkOptions, Concurrency, ConcurrencyOptions, Grow, GrowOptions, Insert, InsertOptions, Load, LoadOptions,
@@ -16,13 +17,14 @@ use super::arguments::{
 };
 use super::clusters::{coordinators, size};
 use super::membership::Here;
+use super::oltp::through_pgbouncer;
 
 pub(super) fn chosen<T: Clone>(list: &[T], default: Vec<T>) -> Vec<T> {
     if list.is_empty() { default } else { list.to_vec() }
 }
 
 pub(super) fn load(arguments: &LoadArguments) -> Result<Load> {
-    let defaults = LoadOptions::quick();
+    let defaults = if arguments.common.quick { LoadOptions::quick() } else { LoadOptions::full() };
     Ok(Load(LoadOptions {
         scale_factor: arguments.sf.unwrap_or(defaults.scale_factor),
         columns: arguments.columns.unwrap_or(defaults.columns),
@@ -37,17 +39,22 @@ pub(super) fn load(arguments: &LoadArguments) -> Result<Load> {
     }))
 }
 
-pub(super) fn tpcb(arguments: &TpcbArguments) -> Tpcb {
+pub(super) fn tpcb(arguments: &TpcbArguments) -> Result<Tpcb> {
     let defaults = if arguments.common.quick { TpcbOptions::quick() } else { TpcbOptions::full() };
-    Tpcb(TpcbOptions {
+    let kinds = match (arguments.select_only, arguments.tpcb_only) {
+        (true, _) => vec![Kind::SelectOnly],
+        (_, true) => vec![Kind::TpcB],
+        _ => defaults.kinds,
+    };
+    Ok(Tpcb(TpcbOptions {
         scale: arguments.scale.unwrap_or(defaults.scale),
-        clients: arguments.clients.clone(),
+        clients: chosen(&arguments.clients, defaults.clients),
         seconds: arguments.seconds.unwrap_or(defaults.seconds),
         rounds: arguments.rounds.map_or(defaults.rounds, usize::from),
         modes: chosen(&arguments.modes, defaults.modes),
-        select_only: arguments.select_only,
-        pgbouncer: arguments.pgbouncer,
-    })
+        kinds,
+        pgbouncer: through_pgbouncer(&arguments.pooler)?,
+    }))
 }
 
 pub(super) fn snapshot(arguments: &SnapshotArguments) -> Snapshot {
@@ -116,7 +123,7 @@ pub(super) fn tpcds(arguments: &TpcdsArguments) -> Result<Tpcds> {
 }
 
 pub(super) fn small(arguments: &SmallArguments) -> Result<Small> {
-    let defaults = SmallOptions::full();
+    let defaults = if arguments.common.quick { SmallOptions::quick() } else { SmallOptions::full() };
     let datanodes = match &arguments.dir {
         Some(dir) => size(dir)?,
         None => arguments.nodes,

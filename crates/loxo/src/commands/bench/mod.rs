@@ -71,7 +71,7 @@ pub async fn run(arguments: Arguments) -> Result<()> {
             one(&arguments.common, &experiments::load(&arguments)?, arguments.dir, arguments.profile).await
         }
         Command::Tpcb(arguments) => {
-            one(&arguments.common, &experiments::tpcb(&arguments), arguments.dir, Profile::Default).await
+            one(&arguments.common, &experiments::tpcb(&arguments)?, arguments.dir, Profile::Default).await
         }
         Command::Sysbench(arguments) => {
             one(&arguments.common, &oltp::sysbench(&arguments)?, arguments.dir, Profile::Default).await

@@ -7,18 +7,20 @@ use bench::{Ch, ChOptions, Sysbench, SysbenchOptions, Tpcc, TpccOptions};
 use clap::builder::PossibleValuesParser;
 use pgerror::Result;
 
+use super::arguments::Pooler;
 use super::experiments::chosen;
 use super::reporter::Common;
 
 /// sysbench's OLTP scripts through a coordinator against one stock server without any, in one run
 ///
 /// Needs the program sysbench (Debian's package of that name). It makes tables on a stock PostgreSQL server with the datanodes'
-/// settings, which are copied to the cluster, and runs by turns against the stock server and against a coordinator. Prints
+/// settings, which are copied to the cluster, and runs by turns against the stock server, through
+/// PgBouncer to it if that is installed, and against a coordinator. Prints
 /// transactions per second of both, their ratio, times, and processor microseconds per transaction.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  loxo bench sysbench                            point selects, reads and writes, updates; 1, 8 and 32 clients
-  loxo bench sysbench --script oltp_read_only --clients 1,16,256 --pgbouncer
+  loxo bench sysbench                            point selects, reads and writes, updates; 1 to 256 clients
+  loxo bench sysbench --script oltp_read_only --clients 1,16 --no-pgbouncer
   loxo bench sysbench --dir /data/two --json     the cluster in that directory")]
 pub(super) struct SysbenchArguments {
     #[command(flatten)]
@@ -35,18 +37,26 @@ pub(super) struct SysbenchArguments {
     /// Rows of each table [default: 250000; with --quick 20000]
     #[arg(long, value_parser = clap::value_parser!(u32).range(100..))]
     pub(super) rows: Option<u32>,
-    /// Sessions; several numbers are measured one after the other [default: 1,8,32; with --quick 8]
+    /// Sessions; several numbers are measured one after the other [default: 1,8,64,256; with --quick 8,64]
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=256))]
     pub(super) clients: Vec<u32>,
-    /// Seconds of one run [default: 10; with --quick 4]
+    /// Seconds of one run [default: 10; with --quick 2]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub(super) seconds: Option<u32>,
     /// Rounds a side; medians are compared [default: 3; with --quick 2]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=99))]
     pub(super) rounds: Option<u16>,
-    /// Also through PgBouncer (Debian's package of that name) to the stock server
-    #[arg(long)]
-    pub(super) pgbouncer: bool,
+    #[command(flatten)]
+    pub(super) pooler: Pooler,
+}
+
+/// Where it is installed, but for what was said.
+pub(super) fn through_pgbouncer(pooler: &Pooler) -> Result<bool> {
+    if pooler.pgbouncer {
+        // Before a cluster is started for nothing.
+        bench::oltp::pgbouncer()?;
+    }
+    Ok(!pooler.no_pgbouncer && bench::oltp::pgbouncer().is_ok())
 }
 
 pub(super) fn sysbench(arguments: &SysbenchArguments) -> Result<Sysbench> {
@@ -60,7 +70,7 @@ pub(super) fn sysbench(arguments: &SysbenchArguments) -> Result<Sysbench> {
         clients: chosen(&arguments.clients, defaults.clients),
         seconds: arguments.seconds.unwrap_or(defaults.seconds),
         rounds: arguments.rounds.map_or(defaults.rounds, usize::from),
-        pgbouncer: arguments.pgbouncer,
+        pgbouncer: through_pgbouncer(&arguments.pooler)?,
     }))
 }
 
@@ -72,8 +82,8 @@ pub(super) fn sysbench(arguments: &SysbenchArguments) -> Result<Sysbench> {
 /// ends the run on both sides.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  loxo bench tpcc                                10 warehouses, 1, 8 and 32 clients, a cluster of its own
-  loxo bench tpcc --clients 1,4,16,64,256 --pgbouncer
+  loxo bench tpcc                                10 warehouses, 1 to 256 clients, a cluster of its own
+  loxo bench tpcc --clients 1,4,16 --no-pgbouncer
   loxo bench tpcc --dir /data/two --json         the cluster in that directory")]
 pub(super) struct TpccArguments {
     #[command(flatten)]
@@ -84,18 +94,17 @@ pub(super) struct TpccArguments {
     /// Half a million rows each [default: 10; with --quick 2]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(super) warehouses: Option<u32>,
-    /// Sessions; several numbers are measured one after the other [default: 1,8,32; with --quick 1,8]
+    /// Sessions; several numbers are measured one after the other [default: 1,8,64,256; with --quick 8,64]
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=256))]
     pub(super) clients: Vec<u32>,
-    /// Seconds of one run [default: 20; with --quick 5]
+    /// Seconds of one run [default: 20; with --quick 4]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub(super) seconds: Option<u32>,
     /// Rounds a side; medians are compared [default: 3; with --quick 2]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=99))]
     pub(super) rounds: Option<u16>,
-    /// Also through PgBouncer (Debian's package of that name) to the stock server
-    #[arg(long)]
-    pub(super) pgbouncer: bool,
+    #[command(flatten)]
+    pub(super) pooler: Pooler,
 }
 
 pub(super) fn tpcc(arguments: &TpccArguments) -> Result<Tpcc> {
@@ -107,7 +116,7 @@ pub(super) fn tpcc(arguments: &TpccArguments) -> Result<Tpcc> {
         clients: chosen(&arguments.clients, defaults.clients),
         seconds: arguments.seconds.unwrap_or(defaults.seconds),
         rounds: arguments.rounds.map_or(defaults.rounds, usize::from),
-        pgbouncer: arguments.pgbouncer,
+        pgbouncer: through_pgbouncer(&arguments.pooler)?,
     }))
 }
 
