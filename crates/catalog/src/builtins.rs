@@ -13,6 +13,7 @@ pub struct Builtins {
     operators: HashMap<String, Vec<BuiltinOperator>>,
     functions: HashMap<String, Vec<BuiltinFunction>>,
     server_settings: HashSet<String>,
+    counted_views: HashSet<String>,
 }
 
 /// A row of `pg_type`.
@@ -89,7 +90,7 @@ impl BuiltinFunction {
 
 impl Builtins {
     /// From lines of fields between tabs: `t`ype, `o`perator, `f`unction, as the fields of the structures above are in order;
-    /// `p`seudo-type; `s`etting of the server. `None` if a line is none of these.
+    /// `p`seudo-type; `s`etting of the server; `v`iew that calls what tells a server's counts. `None` if a line is none of these.
     pub fn from_lines(lines: &str) -> Option<Self> {
         let mut all = Self::default();
         lines.lines().try_for_each(|line| all.line(&line.split('\t').collect::<Vec<_>>()))?;
@@ -144,6 +145,7 @@ impl Builtins {
             }
             ["p", name] => drop(self.pseudo_types.insert((*name).to_owned())),
             ["s", name] => drop(self.server_settings.insert((*name).to_owned())),
+            ["v", name] => drop(self.counted_views.insert((*name).to_owned())),
             _ => return None,
         }
         Some(())
@@ -172,6 +174,11 @@ impl Builtins {
     /// Is it a setting of the server, which no session can change? Another server may have another value.
     pub fn is_of_server(&self, setting: &str) -> bool {
         self.server_settings.contains(setting)
+    }
+
+    /// Is it a view of `pg_catalog` that shows what one server has counted?
+    pub fn is_counted_view(&self, name: &str) -> bool {
+        self.counted_views.contains(name)
     }
 
     /// The functions of a name.

@@ -73,6 +73,9 @@ const ONE_SERVER: Meaning = Meaning::Refused(
 );
 const ONE_INDEX: Meaning =
     Meaning::Refused("It would tend one datanode's part only: VACUUM the table, which does it on all.");
+const ONE_TABLESPACE: Meaning = Meaning::Refused(
+    "It would tell the size of one datanode's only: ask each one by EXECUTE DIRECT ON (name) 'SELECT pg_tablespace_size(…)'.",
+);
 const COUNTED: Meaning = Meaning::Refused(
     "It would tell what one datanode has counted: read the view of PostgreSQL's that shows it, as pg_stat_user_tables.",
 );
@@ -178,6 +181,8 @@ const FUNCTIONS: &[Row] = &[
     ("pg_terminate_backend", &["int4", "int8"], SESSIONS),
     ("pg_log_backend_memory_contexts", &["int4"], SESSIONS),
     ("pg_stat_get_activity", &["int4"], SESSIONS),
+    ("pg_tablespace_size", &["oid"], ONE_TABLESPACE),
+    ("pg_tablespace_size", &["name"], ONE_TABLESPACE),
     ("pg_lock_status", &[], SESSIONS),
     ("pg_stat_reset", &[], SERVERS),
     ("pg_stat_reset_shared", &["text"], SERVERS),

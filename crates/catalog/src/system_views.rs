@@ -19,7 +19,22 @@ const OF_ALL_NODES: &str = "pg_locks pg_stat_activity pg_stat_archiver pg_stat_b
      pg_stat_replication pg_stat_slru pg_stat_ssl pg_stat_user_functions pg_stat_wal pg_stat_all_indexes pg_stat_user_indexes pg_stat_all_tables \
      pg_stat_user_tables pg_statio_all_indexes pg_statio_user_indexes pg_statio_all_sequences pg_statio_user_sequences \
      pg_statio_all_tables pg_statio_user_tables pg_stat_progress_analyze pg_stat_progress_basebackup pg_stat_progress_cluster \
-     pg_stat_progress_copy pg_stat_progress_create_index pg_stat_progress_vacuum loxo_stat_statements";
+     pg_stat_progress_copy pg_stat_progress_create_index pg_stat_progress_vacuum";
+/// … in whose place queries of ours are read; by which columns the nodes' rows are one.
+const OF_TRANSACTION: [(&str, &str); 3] = [
+    ("pg_stat_xact_all_tables", "{schemaname,relname}"),
+    ("pg_stat_xact_user_tables", "{schemaname,relname}"),
+    ("pg_stat_xact_user_functions", "{funcid}"),
+];
+/// … and others. No client of a coordinator comes by GSSAPI.
+const QUERIES: [(&str, &str); 2] = [
+    ("pg_stat_gssapi", include_str!("../sql/gssapi.sql")),
+    ("loxo_stat_statements", include_str!("../sql/statements.sql")),
+];
+/// The catalog of tables and indexes, the columns of it that count a node's part, and what is read in its place for them.
+const CLASSES: &str = "pg_class";
+const COUNTS: [&str; 2] = ["relpages", "reltuples"];
+const COUNTED_CLASSES: &str = include_str!("../sql/classes.sql");
 /// Views of ours that PostgreSQL does not have: what each node shows in its own, and how tables lie on the nodes.
 const OF_EACH_NODE: &str = "loxo_node_pg_stat";
 const OWN_PREFIX: &str = "loxo_node_";
@@ -107,9 +122,10 @@ pub enum Asked<'a> {
     Backends(&'a str),
 }
 
-/// What of the whole cluster a call of the function of our schema wants to know.
-pub fn asked(function: &str) -> Option<Asked<'_>> {
+/// What of the whole cluster a call of the function of our schema wants to know; `of` is its first argument, if that is a constant.
+pub fn asked<'a>(function: &'a str, of: Option<&'a str>) -> Option<Asked<'a>> {
     match function {
+        "added_statistics" | "told_statistics" => of.map(Asked::View),
         "pg_stat_activity" | "pg_stat_ssl" => Some(Asked::Sessions),
         "pg_locks" => Some(Asked::Locks),
         SKEW => Some(Asked::View(ROWS)),
@@ -140,11 +156,30 @@ impl SystemView<'_> {
         self.is_of_all_nodes() || self.is(&OTHERS[0])
     }
 
+    /// The columns of it in which a datanode would show its own part.
+    pub fn counts(self) -> &'static [&'static str] {
+        if self.is(&(CATALOG, CLASSES)) { &COUNTS } else { &[] }
+    }
+
     /// What stands in its place: a name or a call, or, if it begins with a parenthesis, a query. `None`: it is read as it is.
-    pub fn instead(self, in_view: bool, needs_table: bool) -> Option<String> {
+    /// `reads_counts`: the statement may read one of [`SystemView::counts`].
+    pub fn instead(self, in_view: bool, needs_table: bool, reads_counts: bool) -> Option<String> {
+        if reads_counts {
+            return Some(format!("({})", COUNTED_CLASSES.trim_end()));
+        }
         let others = if in_view { &OTHERS[..OF_VIEWS] } else { &OTHERS };
         if !self.is_of_all_nodes() && !others.iter().any(|view| self.is(view)) {
             return self.without_ours("").filter(|_| !in_view && !needs_table);
+        }
+        if let Some((_, query)) = QUERIES.iter().find(|(name, _)| *name == self.name) {
+            return Some(format!("({})", query.trim_end()));
+        }
+        if let Some(key) = key_of_rows(self.name) {
+            let name = self.name;
+            return Some(format!(
+                "(SELECT r.* FROM {SCHEMA}.added_statistics('{name}', '{key}') AS s (told) \
+                 CROSS JOIN LATERAL {CATALOG}.jsonb_populate_record(NULL::{CATALOG}.{name}, s.told) AS r)"
+            ));
         }
         Some(match self.name {
             "triggers" => format!("({})", TRIGGERS.trim_end()),
@@ -191,7 +226,15 @@ impl SystemView<'_> {
 }
 
 fn has_own_of_all_nodes(view: &str) -> bool {
-    (view.starts_with("pg_") || view.starts_with("loxo_")) && OF_ALL_NODES.split(' ').any(|name| name == view)
+    let is_begun = view.starts_with("pg_") || view.starts_with("loxo_");
+    is_begun
+        && (OF_ALL_NODES.split(' ').any(|name| name == view)
+            || QUERIES.iter().any(|(name, _)| *name == view)
+            || key_of_rows(view).is_some())
+}
+
+fn key_of_rows(view: &str) -> Option<&'static str> {
+    OF_TRANSACTION.iter().find(|(name, _)| *name == view).map(|(_, key)| *key)
 }
 
 /// The function of ours that is called in place of PostgreSQL's. Does a constant say what it is about?

@@ -66,7 +66,7 @@ pub use session::Session;
 pub use session::describe::Description;
 pub use session::own_settings::{IDLE_IN_TRANSACTION, IDLE_SESSION, STATEMENT_TIMEOUT, own_setting_name};
 pub use session::set::{other_constants, reads_constants_otherwise};
-pub use session::slow::{SlowStatement, default_log_min_duration, recent_slow_statements};
+pub use session::slow::{SlowStatement, default_log_min_duration, default_log_parameters, recent_slow_statements};
 pub use shared::catalog_load::Loaded;
 pub use shared::context::Context;
 pub use shared::figures::count_plan;

@@ -306,7 +306,7 @@ fn nodes_and_buckets_are_shown(root: &User) {
     assert_eq!(names, ["dn1", "dn2", "coord1"]);
     let now = root.get("/api/now").json();
     assert_eq!(now["health"], json!({ "ok": true, "text": "ok" }));
-    assert!(now["figures"].as_str().is_some_and(|text| text.contains("loxo_pool_connections{node=\"1\"")), "{now}");
+    assert!(now["figures"].as_str().is_some_and(|text| text.contains("loxo_pool_connections{node=\"dn2\"")), "{now}");
     let map = root.get("/api/map").json();
     let nodes = map["maps"]["rows"][0]["nodes"].as_str().expect("a map");
     assert_eq!(nodes.split(',').count(), 4096);

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use testkit::Cluster;
-use testkit::wire::Client;
+use testkit::wire::{Client, CopyInput};
 
 const SOON: Duration = Duration::from_secs(20);
 
@@ -58,16 +58,29 @@ fn the_log_tells_what_is_asked_for() {
     assert!(field(&slow, "plan").as_str().is_some_and(|plan| plan.contains("Gather")), "{slow}");
     assert!(field(&slow, "duration_ms").as_f64().is_some_and(|ms| ms > 0.0), "{slow}");
     assert!(field(&slow, "query_id").as_str().is_some_and(|id| id.starts_with("coord1-")), "{slow}");
+    // Parameters by the extended protocol, if they are asked for.
+    for (sql, value) in [("4712", "815"), ("4713", "816")] {
+        let sql = format!("SELECT count(*) FROM t WHERE v = $1 AND v <> {sql}");
+        client.extended(&sql, &[Some(value)], CopyInput::default(), |_| false).expect("an answer");
+        client.run("SET loxo.log_parameters = on").expect("a superuser");
+    }
+    assert!(field(&line_with(&log, &["slow statement", "4712"]), "parameters").is_null());
+    let slow = line_with(&log, &["slow statement", "4713"]);
+    assert_eq!(field(&slow, "parameters"), "$1 = '816'");
     client.run("ALTER ROLE ann PASSWORD 'open sesame'").expect("a password");
     client.run("RESET loxo.log_min_duration; SELECT 'said after the reset'").expect("no more of it");
 
     let mut ann = Client::connect_with(cluster.coordinators()[0], &[("user", "ann"), ("database", "postgres")])
         .expect("a session");
-    let denied = ann.run("SET loxo.log_min_duration = 0").expect_err("no superuser");
-    assert_eq!(denied.code().as_str(), "42501");
+    for setting in ["loxo.log_min_duration = 0", "loxo.log_parameters = on"] {
+        let denied = ann.run(&format!("SET {setting}")).expect_err("no superuser");
+        assert_eq!(denied.code().as_str(), "42501");
+    }
+    assert_eq!(client.run("SET loxo.log_parameters = 'some'").expect_err("no truth").code().as_str(), "22023");
+    assert_eq!(client.scalar("SHOW loxo.log_parameters").expect("a value"), "on");
     assert_eq!(client.run("SET loxo.log_min_duration = 'soon'").expect_err("no time").code().as_str(), "22023");
 
-    std::fs::write(&path, configured("info,coordinator::listener=debug")).expect("written");
+    std::fs::write(&path, configured("info,coordinator=debug")).expect("written");
     for pid in cluster.coordinator_pids().expect("a coordinator") {
         let status = Command::new("kill").args(["-HUP", &pid.to_string()]).status();
         assert!(status.expect("kill").success());
@@ -77,6 +90,10 @@ fn the_log_tells_what_is_asked_for() {
     let came = line_with(&log, &["a client has connected"]);
     assert_eq!(field(&came, "user"), "postgres");
     line_with(&log, &["a client has left"]);
+    let failed = "SELECT 10 / $1::int FROM t WHERE k = $1::int - 1";
+    client.run("INSERT INTO t VALUES (-1, 1)").expect("a row");
+    client.extended(failed, &[Some("0")], CopyInput::default(), |_| false).expect("an answer");
+    assert_eq!(field(&line_with(&log, &["parameters of a statement that failed"]), "parameters"), "$1 = '0'");
     let all = std::fs::read_to_string(&log).expect("a log");
     assert!(!all.contains("sesame") && !all.contains("said after the reset"), "{all}");
 }

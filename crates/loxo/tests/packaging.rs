@@ -7,6 +7,7 @@ use testkit::TempDir;
 
 const MANIFEST: &str = include_str!("../Cargo.toml");
 const PAGE: &str = include_str!("../../../docs/operate/install.md");
+const UPGRADE: &str = include_str!("../../../docs/operate/upgrade.md");
 const COMPOSE: &str = include_str!("../../../packaging/container/compose.yaml");
 const CONFIGURATION: &str = include_str!("../../../packaging/loxo.toml");
 const IN_CONTAINERS: &str = include_str!("../../../packaging/container/loxo.toml");
@@ -142,7 +143,13 @@ fn the_examples_are_configurations() {
             assert!(dir.path().join("tls").join(name).with_extension("crt").is_file(), "{name}");
         }
     }
-    // The services that the page starts are units, and in the example.
+    // The services that the pages start and stop are units, and in the example.
+    for command in ["stop", "start"] {
+        let services = UPGRADE.lines().filter_map(|line| line.strip_prefix(&format!("systemctl {command} loxo-")));
+        let mut services: Vec<&str> = services.collect();
+        services.sort_unstable();
+        assert_eq!(services, ["coordinator@coord1", "gtm@gtm"], "{command}");
+    }
     let services: Vec<(&str, &str)> =
         PAGE.lines().filter_map(|line| line.strip_prefix("systemctl enable --now ")?.split_once('@')).collect();
     assert_eq!(services, [("loxo-gtm", "gtm"), ("loxo-coordinator", "coord1")]);

@@ -6,6 +6,10 @@ use std::time::{Duration, Instant};
 use testkit::wire::Client;
 use testkit::{Server, ServerOptions, TempDir, pg_program};
 
+const PAGE: &str = include_str!("../../../docs/operate/upgrade.md");
+/// Where the page has the configuration.
+const INSTALLED: &str = "/etc/loxo/loxo.toml";
+
 /// What layout 6 was made by, without rows.
 const LAYOUT_6: [&str; 2] = [include_str!("upgrade/metadata_6.sql"), include_str!("upgrade/schema_6.sql")];
 
@@ -55,6 +59,17 @@ impl Hosts {
         let mut loxo = Command::new(env!("CARGO_BIN_EXE_loxo"));
         loxo.args(arguments).arg("--config").arg(self.dir.path().join("loxo.toml"));
         let output = loxo.output().unwrap();
+        (output.status.code(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
+    }
+
+    /// By the page's call of this command, with the file of these hosts.
+    fn called_by_the_page(&self, command: &str) -> (Option<i32>, String) {
+        let start = format!("runuser -u loxo -- loxo {command} ");
+        let line = PAGE.lines().find(|line| line.starts_with(&start)).unwrap_or_else(|| panic!("no {start}"));
+        let config = self.dir.path().join("loxo.toml");
+        let words =
+            line.split(' ').skip(5).map(|word| if word == INSTALLED { config.as_os_str() } else { word.as_ref() });
+        let output = Command::new(env!("CARGO_BIN_EXE_loxo")).args(words).output().unwrap();
         (output.status.code(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
     }
 
@@ -118,8 +133,11 @@ fn metadata_of_an_earlier_version_become_as_if_made_by_this_one() {
     let (old, new) = (Hosts::of_layout_6(), Hosts::new());
     assert_eq!(new.init(&[]).0, Some(0));
     assert_ne!(old.objects(0), new.objects(0), "there is nothing to upgrade");
-    let (status, text) = old.init(&["--upgrade"]);
+    let (status, text) = old.called_by_the_page("init");
     assert_eq!((status, text.contains("layout 6 were upgraded")), (Some(0), true), "{text}");
+    // Nothing of the cluster runs here, which it says, and nothing else.
+    let (_, text) = old.called_by_the_page("check");
+    assert!(text.contains("gtm") && !text.contains("metadata"), "{text}");
     for server in 0..2 {
         similar(&old.objects(server), &new.objects(server));
         let mut client = old.servers[server].connect().unwrap();

@@ -158,7 +158,8 @@ function nodes(now, at) {
   for (const name of state.rates.keys()) if (!names.has(name)) state.rates.delete(name);
   show("rates", chart(drawn(state.rates), POINTS, "Rows written per second on each datanode"), legend([...state.rates.keys()]));
   const pool = (node) => {
-    const of = (kind) => now.figures.match(new RegExp(`loxo_pool_connections\\{node="${node.id}",state="${kind}"\\} (\\d+)`))?.[1];
+    const line = (kind) => `loxo_pool_connections{node=${JSON.stringify(node.node_name)},state="${kind}"} `;
+    const of = (kind) => now.figures.split("\n").find((text) => text.startsWith(line(kind)))?.slice(line(kind).length);
     return of("used") === undefined ? "" : `${of("used")} used, ${of("idle")} idle`;
   };
   const health = (node) => node.node_type !== "D" || !isKnown ? "" : make("span", answers(node) ? { className: "good", textContent: "answers" } : { className: "bad", textContent: "does not answer" });

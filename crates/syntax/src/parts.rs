@@ -41,6 +41,21 @@ pub fn is_about_rows(node: &NodeEnum) -> bool {
     matches!(node, NodeEnum::SelectStmt(_)) || target_of(node).is_some()
 }
 
+/// The part of a statement that reads tables. Other statements name a table without reading it, or make something of that name.
+pub fn query_of(node: Option<&Node>) -> Option<&NodeEnum> {
+    let node = node?.node.as_ref()?;
+    match node {
+        node if is_about_rows(node) => Some(node),
+        NodeEnum::CopyStmt(copy) => query_of(copy.query.as_deref()),
+        NodeEnum::ExplainStmt(explain) => query_of(explain.query.as_deref()),
+        NodeEnum::PrepareStmt(prepare) => query_of(prepare.query.as_deref()),
+        NodeEnum::DeclareCursorStmt(declare) => query_of(declare.query.as_deref()),
+        NodeEnum::CreateTableAsStmt(create) => query_of(create.query.as_deref()),
+        NodeEnum::ViewStmt(view) => query_of(view.query.as_deref()),
+        _ => None,
+    }
+}
+
 /// The output list of RETURNING.
 pub fn returned_by(node: &NodeEnum) -> &[Node] {
     returning_of(node).map_or(&[], |clause| &clause.exprs)

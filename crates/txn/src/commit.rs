@@ -205,7 +205,7 @@ async fn pass_for_one(writer: &mut Participant<'_>, tools: &CommitTools<'_>) -> 
             decision::may_commit(writer.connection, tools).await?;
             is_checked = true;
         }
-        let pass = tools.interrupt.or(gtm.enter(&[writer.node], || tools.nodes)).await??;
+        let pass = tools.interrupt.or_gate(gtm.enter(&[writer.node], || tools.nodes)).await??;
         // The lease may have ended in the queue; the check must not be made inside, where it could wait for long.
         if is_checked || gtm.has_lease() {
             return Ok(pass);
@@ -237,13 +237,14 @@ async fn commit_several<'c>(
     figures::PREPARED.count();
     control_point!("prepared-all");
     let writers: Vec<u16> = nodes_of_others.iter().copied().chain([decider.node]).collect();
-    let pass = match tools.interrupt.or(tools.gtm.enter(&writers, || tools.nodes)).await.and_then(|entered| entered) {
-        Ok(pass) => pass,
-        Err(error) => {
-            abort(decider, others.into_iter().zip(is_prepared), Some(&gid)).await;
-            return Err(error);
-        }
-    };
+    let pass =
+        match tools.interrupt.or_gate(tools.gtm.enter(&writers, || tools.nodes)).await.and_then(|entered| entered) {
+            Ok(pass) => pass,
+            Err(error) => {
+                abort(decider, others.into_iter().zip(is_prepared), Some(&gid)).await;
+                return Err(error);
+            }
+        };
     pass.expose(gid, writers);
     control_point!("gate-entered");
     let pass = match decide(decider, &gid, tools.nodes, pass).await {

@@ -3,10 +3,13 @@
 //! What is under way on a datanode is cancelled there; what waits here, for the gate, a global snapshot, the gtm or a connection, waits in
 //! [`Interrupt::or`].
 //!
+//! How long it stood at the gate is counted here too, for what a statement has cost.
+//!
 //! Invariant: an interrupt lasts until [`Interrupt::clear`], at the next statement, so it is not lost between two waits.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use pgerror::{PgError, Result};
 use tokio::sync::Notify;
@@ -17,12 +20,14 @@ pub struct Interrupt {
     is_raised: Arc<AtomicBool>,
     reason: Mutex<Option<PgError>>,
     raised: Notify,
+    /// In µs.
+    at_gate: AtomicU64,
 }
 
 impl Interrupt {
     /// An interrupt that is not raised yet.
     pub fn new() -> Self {
-        Self { is_raised: Arc::default(), reason: Mutex::new(None), raised: Notify::new() }
+        Self { is_raised: Arc::default(), reason: Mutex::new(None), raised: Notify::new(), at_gate: AtomicU64::new(0) }
     }
 
     /// Whatever waits ends with this error, unless there was another before.
@@ -60,6 +65,19 @@ impl Interrupt {
             value = work => Ok(value),
             reason = self.comes() => Err(reason),
         }
+    }
+
+    /// [`Interrupt::or`] for work that waits at the gate, to commit or for a global snapshot.
+    pub async fn or_gate<T>(&self, work: impl Future<Output = T>) -> Result<T> {
+        let since = Instant::now();
+        let value = self.or(work).await;
+        self.at_gate.fetch_add(since.elapsed().as_micros() as u64, Ordering::Relaxed);
+        value
+    }
+
+    /// How long that took since this was asked last.
+    pub fn take_gate_wait(&self) -> Duration {
+        Duration::from_micros(self.at_gate.swap(0, Ordering::Relaxed))
     }
 
     async fn comes(&self) -> PgError {
@@ -106,6 +124,12 @@ mod tests {
         // One that was raised before counts, but not against what need not wait.
         assert!(interrupt.or(pending::<()>()).await.is_err() && interrupt.check().is_err());
         assert_eq!(interrupt.or(ready(1)).await.unwrap(), 1);
+        assert!(interrupt.take_gate_wait().is_zero());
+        interrupt.or_gate(tokio::time::sleep(Duration::from_millis(1))).await.unwrap_err();
+        interrupt.clear();
+        interrupt.or_gate(tokio::time::sleep(Duration::from_millis(1))).await.unwrap();
+        assert!(interrupt.take_gate_wait() >= Duration::from_millis(1) && interrupt.take_gate_wait().is_zero());
+        interrupt.raise(PgError::new(SqlState::QUERY_CANCELED, "third"));
         interrupt.clear();
         assert!(interrupt.check().is_ok() && interrupt.or(pending::<()>()).now_or_never().is_none());
     }

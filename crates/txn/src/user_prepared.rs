@@ -301,7 +301,7 @@ async fn decide(
     control_point!("finish-deciding");
     let pass = match end {
         End::Commit => {
-            let pass = tools.interrupt.or(tools.gtm.enter(&transaction.nodes, || tools.nodes)).await??;
+            let pass = tools.interrupt.or_gate(tools.gtm.enter(&transaction.nodes, || tools.nodes)).await??;
             pass.expose(*gid, transaction.nodes.clone());
             Some(pass)
         }

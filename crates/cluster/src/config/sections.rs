@@ -52,11 +52,14 @@ pub struct Log {
     /// `loxo.log_min_duration` of sessions that do not say.
     #[serde(default = "log_min_duration")]
     pub min_duration: String,
+    /// `loxo.log_parameters` of sessions that do not say.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub parameters: bool,
 }
 
 impl Default for Log {
     fn default() -> Self {
-        Self { format: LogFormat::default(), level: log_level(), min_duration: log_min_duration() }
+        Self { format: LogFormat::default(), level: log_level(), min_duration: log_min_duration(), parameters: false }
     }
 }
 

@@ -86,7 +86,7 @@ impl Client {
         self.own().session.statement_ends().await;
         let done = tags.len() as u64;
         let took = if done == 0 { Duration::ZERO } else { began.elapsed() };
-        let cost = Cost { calls: done, errors: u64::from(result.is_err()), took, rows: done, rows_moved: 0 };
+        let cost = Cost { calls: done, errors: u64::from(result.is_err()), took, rows: done, ..Cost::default() };
         text.into_iter().for_each(|sql| self.own().session.batch_ended(&sql, cost));
         debug_assert!(places.is_sorted() && tags.len() <= places.len(), "one place for each answer, in their order");
         let first = places.first().copied().unwrap_or_default();

@@ -41,9 +41,29 @@ SELECT pg_stat_get_live_tuples('t'::regclass) IS NULL;
 -- refused
 SELECT relname FROM pg_class WHERE relname = 't' AND pg_stat_get_tuples_inserted(oid) < 0;
 -- refused
+SELECT pg_tablespace_size('pg_default') > 0;
+-- refused
+SELECT spcname, pg_catalog.pg_tablespace_size(oid) > 0 FROM pg_tablespace;
+-- refused
 SELECT brin_summarize_new_values('t_pkey'::regclass);
 -- refused
 SELECT gin_clean_pending_list('t_pkey'::regclass);
+
+-- Views of what a server has counted.
+-- refused
+SELECT count(*) >= 0 FROM pg_stat_sys_tables;
+-- refused
+SELECT count(*) >= 0 FROM pg_catalog.pg_statio_sys_indexes s, t;
+-- refused
+SELECT count(*) >= 0 FROM pg_stat_wal_receiver, pg_stat_recovery_prefetch;
+-- refused
+SELECT count(*) >= 0 FROM pg_stat_replication_slots WHERE EXISTS (SELECT FROM pg_stat_subscription_stats);
+-- refused
+DO $$ BEGIN PERFORM count(*) FROM pg_stat_xact_sys_tables; END $$;
+CREATE SCHEMA own;
+CREATE TABLE own.pg_stat_sys_tables (a int) /*dist: hash(a) | replication*/;
+SELECT count(*) FROM own.pg_stat_sys_tables;
+DROP SCHEMA own CASCADE;
 
 -- Libraries that see one server's files, memory or log.
 CREATE EXTENSION pg_prewarm;

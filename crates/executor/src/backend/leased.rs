@@ -14,6 +14,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use catalog::Leavings;
@@ -70,6 +71,10 @@ pub(crate) struct LeasedConnection {
     preamble: VecDeque<Ahead>,
     /// A read barrier is under way: with it the doubts about the node that are over once its answer is there.
     read_barrier: Option<u64>,
+    /// Since then.
+    read_barrier_since: Option<Instant>,
+    /// How long nodes took to answer such since this was asked last.
+    read_barrier_waits: Duration,
     /// One was not passed, and the session does not know of it yet.
     lost_read_barrier: bool,
     /// Statements of this transaction have not waited at a read barrier: COMMIT has to.
@@ -153,6 +158,8 @@ impl LeasedConnection {
             settled: None,
             preamble: VecDeque::new(),
             read_barrier: None,
+            read_barrier_since: None,
+            read_barrier_waits: Duration::ZERO,
             lost_read_barrier: false,
             own_answers: 0,
             owes_read_barrier: false,
@@ -192,6 +199,17 @@ impl LeasedConnection {
     /// A read barrier is about to be queued.
     pub(crate) fn passes_read_barrier(&mut self, doubt: u64) {
         self.read_barrier = Some(doubt);
+        self.read_barrier_since = Some(Instant::now());
+    }
+
+    /// The node has waited for what it had prepared.
+    pub(crate) fn read_barrier_answered(&mut self) {
+        self.read_barrier_waits += self.read_barrier_since.take().map_or(Duration::ZERO, |since| since.elapsed());
+    }
+
+    /// How long that took since this was asked last.
+    pub(crate) fn take_read_barrier_waits(&mut self) -> Duration {
+        std::mem::take(&mut self.read_barrier_waits)
     }
 
     /// Doubts about the node that are over, once what is under way has ended well.
@@ -201,6 +219,7 @@ impl LeasedConnection {
 
     /// All that was sent was answered, without an error.
     pub(crate) fn read_barrier_passed(&mut self) {
+        self.read_barrier_answered();
         if let Some(doubt) = self.read_barrier.take() {
             self.link.read_barrier_at = doubt;
             self.owes_read_barrier = false;
@@ -209,6 +228,7 @@ impl LeasedConnection {
 
     /// It is not known whether the read barrier was passed.
     pub(crate) fn read_barrier_failed(&mut self) {
+        self.read_barrier_answered();
         self.lost_read_barrier |= self.read_barrier.take().is_some();
     }
 

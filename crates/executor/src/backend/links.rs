@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
+use std::time::Duration;
 
 use catalog::{Leavings, NodeId};
 use futures_util::future::join_all;
@@ -513,6 +514,11 @@ impl Links {
     pub(crate) fn lost_read_barriers(&mut self) -> Vec<NodeId> {
         let leased = self.leased.0.iter_mut();
         leased.filter_map(|(slot, leased)| leased.take_lost_read_barrier().then(|| slot.node())).collect()
+    }
+
+    /// How long nodes took for read barriers since this was asked last.
+    pub(crate) fn take_read_barrier_waits(&mut self) -> Duration {
+        self.leased.0.values_mut().map(LeasedConnection::take_read_barrier_waits).sum()
     }
 
     /// It is not known whether the read barriers under way were passed.

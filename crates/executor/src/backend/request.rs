@@ -145,7 +145,7 @@ impl LeasedConnection {
             }
             if commits {
                 let node = [self.link.node().0];
-                let entered = cancel.interrupt().or(gtm.enter(&node, || cluster.own_options())).await;
+                let entered = cancel.interrupt().or_gate(gtm.enter(&node, || cluster.own_options())).await;
                 let entered = entered.and_then(|entered| entered);
                 // Without Sync the backend takes the statement back.
                 self.pass = Some(entered.inspect_err(|_| self.link.connection.mark_broken())?);
@@ -258,7 +258,12 @@ impl LeasedConnection {
                         return Ok(Event::Description(body));
                     }
                 }
-                tag::COMMAND_COMPLETE if self.own_answers > 0 => self.own_answers -= 1,
+                tag::COMMAND_COMPLETE if self.own_answers > 0 => {
+                    self.own_answers -= 1;
+                    if self.own_answers == 0 {
+                        self.read_barrier_answered();
+                    }
+                }
                 tag::COMMAND_COMPLETE => {
                     self.sync_gated(true).await?;
                     return Ok(Event::Complete(backend::decode_command_complete(frame.body)?));

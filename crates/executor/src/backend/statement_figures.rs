@@ -35,6 +35,10 @@ pub struct Cost {
     pub rows: u64,
     /// Rows that moved between datanodes for them.
     pub rows_moved: u64,
+    /// At the gate: to commit, or until a global snapshot was granted.
+    pub gate_wait: Duration,
+    /// Until datanodes had passed read barriers.
+    pub settle_wait: Duration,
 }
 
 /// A line of the view. Times are in µs.
@@ -51,6 +55,8 @@ pub(crate) struct ToldStatement {
     pub(crate) max: u64,
     pub(crate) rows: u64,
     pub(crate) rows_moved: u64,
+    pub(crate) gate_wait: u64,
+    pub(crate) settle_wait: u64,
 }
 
 impl ToldStatement {
@@ -67,6 +73,8 @@ impl ToldStatement {
         self.total += other.total;
         self.rows += other.rows;
         self.rows_moved += other.rows_moved;
+        self.gate_wait += other.gate_wait;
+        self.settle_wait += other.settle_wait;
     }
 
     /// What makes it another statement.
@@ -116,12 +124,13 @@ pub(crate) struct Spent {
     /// The kind of its plan, which is the first that is run.
     pub(crate) plan: Option<&'static str>,
     pub(crate) rows_moved: u64,
+    pub(crate) settle_wait: Duration,
     pub(crate) note: Note,
 }
 
 impl Spent {
     pub(crate) fn forget(&mut self) {
-        (self.plan, self.rows_moved) = (None, 0);
+        (self.plan, self.rows_moved, self.settle_wait) = (None, 0, Duration::ZERO);
     }
 }
 
@@ -212,6 +221,8 @@ fn told(cost: Cost) -> ToldStatement {
         max: each,
         rows: cost.rows,
         rows_moved: cost.rows_moved,
+        gate_wait: micros(cost.gate_wait),
+        settle_wait: micros(cost.settle_wait),
         ..ToldStatement::default()
     }
 }
@@ -295,12 +306,15 @@ mod tests {
     fn times_are_added_up() {
         let (figures, mut note) = (StatementFigures::default(), Note::default());
         let failed = Cost { errors: 1, ..Cost::default() };
-        for cost in [failed, cost(10), cost(40), Cost { rows_moved: 5, ..cost(25) }] {
+        let (gate_wait, settle_wait) = (Duration::from_micros(3), Duration::from_micros(4));
+        let waited = Cost { rows_moved: 5, gate_wait, settle_wait, ..cost(25) };
+        for cost in [failed, cost(10), cost(40), waited] {
             figures.count("SELECT a FROM t", OF, cost, &mut note);
         }
         let line = figures.told().pop().unwrap();
         assert_eq!((line.calls, line.errors, line.total, line.min, line.max), (3, 1, 75, 10, 40));
         assert_eq!((line.rows, line.rows_moved, line.plan.as_str()), (6, 5, "forward"));
+        assert_eq!((line.gate_wait, line.settle_wait), (3, 4));
     }
 
     #[test]

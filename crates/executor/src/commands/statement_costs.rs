@@ -19,7 +19,10 @@ impl Session {
         match (sql, result) {
             (Some(sql), _) => self.statements_ended(sql, cost),
             (None, Ok(Completion::Tag(tag))) => self.statements_ended(split_command_tag(tag).0, cost),
-            (None, _) => self.spent.forget(),
+            (None, _) => {
+                self.links.cancel().interrupt().take_gate_wait();
+                self.spent.forget();
+            }
         }
     }
 
@@ -30,7 +33,9 @@ impl Session {
     }
 
     fn statements_ended(&mut self, sql: &str, cost: Cost) {
-        let cost = Cost { rows_moved: self.spent.rows_moved, ..cost };
+        let (rows_moved, settle_wait) = (self.spent.rows_moved, self.spent.settle_wait);
+        let gate_wait = self.links.cancel().interrupt().take_gate_wait();
+        let cost = Cost { rows_moved, gate_wait, settle_wait, ..cost };
         let identity = self.links.identity();
         let of = Of { user: &identity.user, database: &identity.database, plan: self.spent.plan.unwrap_or("session") };
         self.context.first().sessions().statements().count(sql, of, cost, &mut self.spent.note);

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use catalog::{NodeId, quote_literal};
 use pgerror::{PgError, Result};
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::backend::cancel::Question;
@@ -25,8 +26,21 @@ const SIZES: &str = "SELECT c.copies, c.name, pg_catalog.jsonb_build_array( \
        WHERE c.relkind IN ('r', 'm', 'p', 'i') AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'loxo') \
          AND n.nspname !~ '^pg_(toast|temp)') c";
 
-/// A view of ours whose lines coordinators have.
-const STATEMENTS: &str = "loxo_stat_statements";
+/// How many pages and rows the nodes expect in users' tables and indexes, as JSON in hexadecimal digits; a negative number of rows
+/// is that of a table which was never analysed.
+const ESTIMATES: &str = "SELECT pg_catalog.encode(pg_catalog.convert_to(pg_catalog.jsonb_agg(pg_catalog.jsonb_build_array( \
+       (SELECT k.nodes FROM loxo.class k LEFT JOIN pg_catalog.pg_index i ON i.indexrelid OPERATOR(pg_catalog.=) c.oid \
+         WHERE k.relid OPERATOR(pg_catalog.=) coalesce(i.indrelid, c.oid) AND k.locator OPERATOR(pg_catalog.=) 'R'), \
+       n.nspname, c.relname, c.relpages, c.reltuples))::pg_catalog.text, 'UTF8'), 'hex') \
+     FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace \
+     WHERE c.relkind OPERATOR(pg_catalog.=) ANY (ARRAY['r', 'm', 'p', 'i', 'I']::pg_catalog.\"char\"[]) \
+       AND n.nspname OPERATOR(pg_catalog.<>) ALL (ARRAY['pg_catalog', 'information_schema', 'loxo']::pg_catalog.name[]) \
+       AND n.nspname OPERATOR(pg_catalog.!~) '^pg_(toast|temp)'";
+
+/// Where the coordinators find what they added up of them.
+const CLASSES: &str = "pg_class";
+/// Lines that coordinators have: as the function of layout 11 reads them, which has not all columns, and as rows of the home node.
+const STATEMENTS: [&str; 2] = ["loxo_stat_statements", "loxo_statements"];
 
 const DATABASES: &str = "SELECT datname, pg_catalog.pg_database_size(oid) FROM pg_catalog.pg_database";
 
@@ -56,7 +70,9 @@ impl Session {
         }
         for view in self.leaves.asks.views.clone() {
             let rows = match view.as_str() {
-                STATEMENTS => self.statements(rights).await?,
+                view if view == STATEMENTS[0] => self.statements(rights).await?,
+                view if view == STATEMENTS[1] => rows_of(self.home, &self.statements(rights).await?),
+                CLASSES => self.estimates().await?,
                 view => self.rows_of_view(view).await?,
             };
             figures.views.insert(view, rows);
@@ -93,6 +109,38 @@ impl Session {
         all.into_iter().map(|line| serde_json::to_value(line).map_err(not_read)).collect()
     }
 
+    /// What all nodes expect in tables and indexes, as rows of the home node.
+    async fn estimates(&mut self) -> Result<Vec<Value>> {
+        let mut all: BTreeMap<(String, String), (i64, f64)> = BTreeMap::new();
+        for node in self.context.nodes() {
+            let told: Vec<(Option<Vec<u16>>, String, String, i64, f64)> = self.told_by(node, ESTIMATES).await?;
+            for (copies, schema, name, pages, rows) in told {
+                if !is_counted(&copies.unwrap_or_default(), node, self.home) {
+                    continue;
+                }
+                let (all_pages, all_rows) = all.entry((schema, name)).or_insert((0, -1.0));
+                *all_pages += pages;
+                if rows >= 0.0 {
+                    *all_rows = all_rows.max(0.0) + rows;
+                }
+            }
+        }
+        let row = |((schema, name), (pages, rows)): ((String, String), (i64, f64))| {
+            let pages = pages.min(i32::MAX.into());
+            json!({ "nspname": schema, "relname": name, "relpages": pages, "reltuples": rows })
+        };
+        Ok(rows_of(self.home, &all.into_iter().map(row).collect::<Vec<_>>()))
+    }
+
+    /// The list that a node gives as JSON in hexadecimal digits, to this session's role.
+    async fn told_by<T: DeserializeOwned>(&mut self, node: NodeId, sql: &str) -> Result<Vec<T>> {
+        let answer = self.rows_on(node, sql).await?;
+        match answer.into_iter().flatten().next().flatten() {
+            Some(rows) => in_utf8(&rows).ok_or_else(figures_not_understood),
+            None => Ok(Vec::new()),
+        }
+    }
+
     /// Each node's in a view of PostgreSQL, as the session's role sees them.
     async fn rows_of_view(&mut self, view: &str) -> Result<Vec<Value>> {
         let sql = format!(
@@ -102,16 +150,22 @@ impl Session {
         );
         let mut all = Vec::new();
         for node in self.context.nodes() {
-            let answer = self.rows_on(node, &sql).await?;
-            let rows = answer.into_iter().flatten().next().flatten();
-            let rows: Vec<Value> = match rows {
-                Some(rows) => in_utf8(&rows).ok_or_else(figures_not_understood)?,
-                None => Vec::new(),
-            };
+            let rows: Vec<Value> = self.told_by(node, &sql).await?;
             all.push(json!({ "node": node.0, "rows": rows }));
         }
         Ok(all)
     }
+}
+
+/// As `loxo.told_statistics` reads them.
+fn rows_of(node: NodeId, rows: &[Value]) -> Vec<Value> {
+    vec![json!({ "node": node.0, "rows": rows })]
+}
+
+/// Of a table with copies one counts, which is as large as any other; of others all nodes' parts do.
+fn is_counted(copies: &[u16], node: NodeId, home: NodeId) -> bool {
+    let shown = if copies.contains(&home.0) { Some(&home.0) } else { copies.iter().min() };
+    shown.is_none_or(|shown| *shown == node.0)
 }
 
 fn added_sizes(nodes: Vec<(NodeId, Result<Rows>)>, home: NodeId) -> Result<BTreeMap<String, [u64; 3]>> {
@@ -119,11 +173,9 @@ fn added_sizes(nodes: Vec<(NodeId, Result<Rows>)>, home: NodeId) -> Result<BTree
     for (node, rows) in nodes {
         for row in rows? {
             let [copies, Some(name), Some(sizes)] = row.as_slice() else { continue };
-            // A copy is as large as any other.
             let copies: Vec<u16> =
                 copies.as_ref().map_or(Ok(Vec::new()), |list| serde_json::from_slice(list)).map_err(not_read)?;
-            let shown = if copies.contains(&home.0) { Some(&home.0) } else { copies.iter().min() };
-            if shown.is_some_and(|shown| *shown != node.0) {
+            if !is_counted(&copies, node, home) {
                 continue;
             }
             let more: [Option<u64>; 3] = serde_json::from_slice(sizes).map_err(not_read)?;

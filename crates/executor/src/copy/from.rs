@@ -33,6 +33,7 @@ use crate::copy::pipeline::{Copy, Rejects};
 use crate::engine::run::Completion;
 use crate::session::Session;
 use crate::session::encoding;
+use crate::shared::figures::COPIED_ROWS;
 
 /// Bytes of rows in one CopyData to a datanode.
 pub(crate) const FRAME_BYTES: usize = 64 * 1024;
@@ -162,6 +163,9 @@ impl Session {
         let mut copy = Copy::new(router, converter, destinations, links, binary, plan.target.clone(), rejects);
         let mut feed = Feed::new(input, options, &self.context.cores, self.copy_helpers());
         let (mut links, result) = copy.run(&mut feed).await;
+        for (node, rows) in copy.stored() {
+            COPIED_ROWS.add(&self.context.members().name(*node), *rows);
+        }
         self.keep_trigger_events(&mut links);
         let notices = copy.take_notices(&mut links, result.as_ref().err());
         notices.iter().for_each(|notice| self.notice(notice));

@@ -24,7 +24,6 @@ use crate::copy::convert::Converter;
 use crate::copy::feed::{Fed, Feed};
 use crate::copy::from::FRAME_BYTES;
 use crate::copy::input::read_line_again;
-use crate::shared::figures::COPIED_ROWS;
 
 /// Input bytes after which rows leave even if their frame is not full: a node's error then comes while its line is still
 /// among those that the router remembers.
@@ -61,6 +60,8 @@ pub(crate) struct Copy {
     binary: bool,
     /// Grows with each frame that has to wait for its node, fades with those that have not.
     waits: u32,
+    /// Rows that each node has, once all writers have ended.
+    stored: Vec<(NodeId, u64)>,
     /// The error to report is one of a datanode.
     node_failed: bool,
     target: Arc<Relation>,
@@ -146,10 +147,16 @@ impl Copy {
             empty_buffers,
             binary,
             waits: 0,
+            stored: Vec::new(),
             node_failed: false,
             target,
             rejects,
         }
+    }
+
+    /// The rows that each node has stored, when all are moved.
+    pub(crate) fn stored(&self) -> &[(NodeId, u64)] {
+        &self.stored
     }
 
     /// Moves all rows; gives the links back with the number of rows stored.
@@ -376,9 +383,6 @@ impl Copy {
                 Err(error) => errors.push(self.with_input_line(error, writer.slot.node())),
             }
         }
-        for (node, rows) in &counts {
-            COPIED_ROWS.add(&node.0.to_string(), *rows);
-        }
         let rows = self
             .destinations
             .iter()
@@ -386,6 +390,7 @@ impl Copy {
             .filter_map(|first| counts.iter().find(|(node, _)| node == first))
             .map(|(_, count)| count)
             .sum();
+        self.stored = counts;
         (links, rows, errors)
     }
 

@@ -106,7 +106,7 @@ impl Session {
             result => result,
         };
         self.note_failure(result.as_ref().err(), || output.take_back());
-        self.log_if_slow(plan, began.elapsed(), result.as_ref().err());
+        self.log_run(plan, call, began.elapsed(), result.as_ref().err());
         // LOCK TABLE is no query; the home node sees every schema change.
         if let Some(block) = self.block.as_mut().filter(|_| !matches!(plan, Plan::Ddl(_))) {
             block.has_queried = true;

@@ -1,5 +1,5 @@
 //! Settings that the coordinator obeys itself: the idle timeouts, `loxo.work_mem`, `loxo.few_rows`, `loxo.copy_helpers`,
-//! `loxo.log_min_duration`, and `statement_timeout`, which the nodes obey too.
+//! `loxo.log_min_duration`, `loxo.log_parameters`, and `statement_timeout`, which the nodes obey too.
 //!
 //! A backend knows only how long it has been left alone, not whether the session works on another node meanwhile. Were it
 //! told, it would end a transaction whose client is not idle at all. So nobody but the coordinator counts the time, and
@@ -21,7 +21,7 @@ use crate::backend::settings::{Scope, duration, refused_in_definer};
 use crate::backend::slot::Slot;
 use crate::block::Replay;
 use crate::session::Session;
-use crate::session::slow::{self, LOG_MIN_DURATION};
+use crate::session::slow::{self, LOG_MIN_DURATION, LOG_PARAMETERS};
 
 /// Between two statements of a block.
 pub const IDLE_IN_TRANSACTION: &str = "idle_in_transaction_session_timeout";
@@ -48,8 +48,8 @@ const COPY_HELPERS_DEFAULT: &str = "auto";
 /// Helpers of one COPY: what the router does itself leaves no work for more.
 pub(crate) const HELPERS_MAX: usize = 3;
 
-pub(crate) const NAMES: [&str; 6] =
-    [IDLE_IN_TRANSACTION, IDLE_SESSION, WORK_MEM, FEW_ROWS, COPY_HELPERS, LOG_MIN_DURATION];
+pub(crate) const NAMES: [&str; 7] =
+    [IDLE_IN_TRANSACTION, IDLE_SESSION, WORK_MEM, FEW_ROWS, COPY_HELPERS, LOG_MIN_DURATION, LOG_PARAMETERS];
 
 /// The setting of this name, if it is one of these.
 pub fn own_setting_name(name: &str) -> Option<&'static str> {
@@ -94,7 +94,7 @@ impl Session {
         let rows = self.rows_on(self.home, &format!("{sql}; SHOW {name}; RESET {name}")).await?;
         let value = rows.first().and_then(|row| row.first()?.clone());
         let value = value.ok_or_else(|| PgError::internal(format!("the home node did not show {name}")))?;
-        let value = String::from_utf8_lossy(&value).into_owned();
+        let mut value = String::from_utf8_lossy(&value).into_owned();
         // To the home node ours are words like any other.
         match name {
             WORK_MEM => drop(bytes(&value).ok_or_else(|| invalid_work_mem(&value))?),
@@ -102,7 +102,11 @@ impl Session {
             COPY_HELPERS => check_copy_helpers(&value)?,
             LOG_MIN_DURATION => {
                 slow::check(&value)?;
-                self.may_set_log().await?;
+                self.may_set_log(name).await?;
+            }
+            LOG_PARAMETERS => {
+                value = slow::check_switch(&value)?;
+                self.may_set_log(name).await?;
             }
             _ => {}
         }
@@ -147,6 +151,7 @@ impl Session {
             FEW_ROWS => Some(FEW_ROWS_DEFAULT),
             COPY_HELPERS => Some(COPY_HELPERS_DEFAULT),
             LOG_MIN_DURATION => Some(slow::default()),
+            LOG_PARAMETERS => Some(slow::default_of_parameters()),
             _ => None,
         })
     }

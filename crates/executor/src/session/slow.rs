@@ -2,15 +2,18 @@
 //! cost so far, for [`statement_figures`](crate::backend::statement_figures).
 //!
 //! A line of the log has the time, the client's text and the plan. Texts of commands are left out, for passwords stand in some, and so are
-//! parameters. The last few are kept for the coordinator's page ([`recent_slow_statements`]).
+//! parameters, but with `loxo.log_parameters`, which shows them beside errors too. The last few are kept for the coordinator's page
+//! ([`recent_slow_statements`]).
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use bytes::Bytes;
 use pgerror::{PgError, Result, SqlState};
 use planner::Plan;
 
+use crate::backend::call::{Call, Parameters};
 use crate::backend::settings::duration;
 use crate::session::Session;
 use crate::shared::figures::count_statement;
@@ -18,11 +21,16 @@ use crate::shared::figures::count_statement;
 /// Statements that take longer are logged; 0: all, -1: none.
 pub const LOG_MIN_DURATION: &str = "loxo.log_min_duration";
 const NEVER: &str = "-1";
+/// Are parameters logged?
+pub const LOG_PARAMETERS: &str = "loxo.log_parameters";
 
 /// Number of slow statements that are kept, and bytes of each.
 const KEPT_MAX: usize = 50;
 const TEXT_BYTES_KEPT: usize = 4_000;
 const PLAN_BYTES_KEPT: usize = 16_000;
+/// So much of each parameter is logged, and of so many.
+const PARAMETER_BYTES_MAX: usize = 200;
+const PARAMETERS_MAX: usize = 100;
 
 /// A statement that took longer than its session's limit.
 #[derive(Clone, Debug)]
@@ -66,6 +74,50 @@ fn cut(text: &mut String, bytes_max: usize) {
 
 /// The value for sessions that do not say.
 static DEFAULT: OnceLock<String> = OnceLock::new();
+static DEFAULT_OF_PARAMETERS: OnceLock<bool> = OnceLock::new();
+
+/// What `loxo.log_parameters` is unless it is set. Only the first call counts.
+pub fn default_log_parameters(are_logged: bool) {
+    DEFAULT_OF_PARAMETERS.get_or_init(|| are_logged);
+}
+
+pub(super) fn default_of_parameters() -> &'static str {
+    switch(DEFAULT_OF_PARAMETERS.get().copied().unwrap_or_default())
+}
+
+fn switch(is_on: bool) -> &'static str {
+    if is_on { "on" } else { "off" }
+}
+
+/// `on` or `off`, for what PostgreSQL takes for a truth value in full.
+pub(super) fn check_switch(value: &str) -> Result<String> {
+    match value.to_ascii_lowercase().as_str() {
+        "on" | "true" | "yes" | "1" => Ok(switch(true).to_owned()),
+        "off" | "false" | "no" | "0" => Ok(switch(false).to_owned()),
+        _ => {
+            let message = format!("parameter \"{LOG_PARAMETERS}\" requires a Boolean value");
+            Err(PgError::new(SqlState::INVALID_PARAMETER_VALUE, message))
+        }
+    }
+}
+
+/// As PostgreSQL's log has them; those in binary form in hexadecimal digits.
+fn in_words(parameters: &Parameters) -> String {
+    let word = |(at, value): (usize, &Option<Bytes>)| {
+        let Some(value) = value else { return format!("${} = NULL", at + 1) };
+        let mut text = match parameters.format_of(at) {
+            0 => String::from_utf8_lossy(&value[..value.len().min(PARAMETER_BYTES_MAX + 4)]).into_owned(),
+            _ => {
+                value.iter().take(PARAMETER_BYTES_MAX).fold("\\x".to_owned(), |hex, byte| hex + &format!("{byte:02x}"))
+            }
+        };
+        let is_cut = text.len() > PARAMETER_BYTES_MAX;
+        cut(&mut text, PARAMETER_BYTES_MAX);
+        format!("${} = '{}{}'", at + 1, text.replace('\'', "''"), if is_cut { "..." } else { "" })
+    };
+    let words: Vec<String> = parameters.values.iter().enumerate().take(PARAMETERS_MAX).map(word).collect();
+    words.join(", ")
+}
 
 /// What `loxo.log_min_duration` is unless it is set. Only the first call counts.
 ///
@@ -101,33 +153,45 @@ impl Session {
     }
 
     /// PostgreSQL lets superusers set what is logged.
-    pub(super) async fn may_set_log(&mut self) -> Result<()> {
+    pub(super) async fn may_set_log(&mut self, name: &str) -> Result<()> {
         let asks = "SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname OPERATOR(pg_catalog.=) current_user";
         let rows = self.rows_on(self.home, asks).await?;
         match rows.first().and_then(|row| row.first()?.as_deref()) == Some(b"t") {
             true => Ok(()),
             false => {
-                let message = format!("permission denied to set parameter \"{LOG_MIN_DURATION}\"");
+                let message = format!("permission denied to set parameter \"{name}\"");
                 Err(PgError::new(SqlState::INSUFFICIENT_PRIVILEGE, message))
             }
         }
     }
 
-    pub(crate) fn log_if_slow(&self, plan: &Plan, took: Duration, error: Option<&PgError>) {
+    /// A statement has been run: is it to be logged?
+    pub(crate) fn log_run(&self, plan: &Plan, call: &Call, took: Duration, error: Option<&PgError>) {
         let is_slow = self.own_setting(LOG_MIN_DURATION).and_then(limit).is_some_and(|limit| took >= limit);
+        if !is_slow && error.is_none() {
+            return;
+        }
+        let is_command =
+            matches!(plan, Plan::Ddl(_) | Plan::Cluster(_) | Plan::Redistribute(_) | Plan::AutoReplicate(_));
+        let logs_parameters = !is_command && self.own_setting(LOG_PARAMETERS) == Some("on");
+        let parameters = call.parameters.as_deref().filter(|_| logs_parameters).map(in_words).unwrap_or_default();
+        let code = error.map(|error| error.code().as_str().to_owned()).unwrap_or_default();
+        // Beside the line of the error, where the client is told of it.
+        if error.is_some() && !parameters.is_empty() {
+            tracing::debug!(target: "coordinator", code, parameters, "parameters of a statement that failed");
+        }
         if !is_slow {
             return;
         }
-        let activity = self.links.cancel().activity();
-        let is_command =
-            matches!(plan, Plan::Ddl(_) | Plan::Cluster(_) | Plan::Redistribute(_) | Plan::AutoReplicate(_));
         let (text, plan) = match is_command {
             true => ("(a command)".to_owned(), String::new()),
-            false => (activity.text(), plan.to_string()),
+            false => (self.links.cancel().activity().text(), plan.to_string()),
         };
         let (ms, user) = (took.as_secs_f64() * 1e3, &self.identity().user);
-        let code = error.map(|error| error.code().as_str().to_owned()).unwrap_or_default();
-        tracing::info!(target: "slow", duration_ms = ms, user, text, plan, code, "slow statement");
+        match parameters.as_str() {
+            "" => tracing::info!(target: "slow", duration_ms = ms, user, text, plan, code, "slow statement"),
+            _ => tracing::info!(target: "slow", duration_ms = ms, user, text, parameters, plan, code, "slow statement"),
+        }
         keep(SlowStatement { ended: SystemTime::now(), took, user: user.clone(), text, plan, code });
     }
 }
@@ -143,6 +207,16 @@ mod tests {
             (None, Some(Duration::ZERO), Some(Duration::from_millis(250)))
         );
         assert!(check("1s").is_ok() && check("-1").is_ok() && check("soon").is_err());
+    }
+
+    #[test]
+    fn parameters_are_cut() {
+        let values = [Some("it's"), None, Some(&*"é".repeat(200)), Some("\0\u{1}")];
+        let values = values.map(|value| value.map(|text| Bytes::copy_from_slice(text.as_bytes()))).to_vec();
+        let words = in_words(&Parameters { types: vec![], formats: vec![0, 0, 0, 1], values });
+        assert_eq!(words, format!("$1 = 'it''s', $2 = NULL, $3 = '{}...', $4 = '\\x0001'", "é".repeat(100)));
+        assert_eq!(check_switch("TRUE").unwrap(), "on");
+        assert_eq!(check_switch("some").unwrap_err().code(), SqlState::INVALID_PARAMETER_VALUE);
     }
 
     #[test]

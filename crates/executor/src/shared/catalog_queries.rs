@@ -89,7 +89,15 @@ pub(super) const SYSTEM_NAMES: &str = "SELECT c.relname FROM pg_class c JOIN pg_
      WHERE c.oid >= 16384 AND s.relnamespace = 'pg_catalog'::regnamespace AND c.relnamespace <> s.relnamespace";
 
 /// See [`catalog::Builtins::from_lines`]. What is not IMMUTABLE in one variant is left out, and aggregates are.
-pub(super) const BUILTINS: &str = "SELECT string_agg(line, E'\n' ORDER BY line) FROM (\
+pub(super) const BUILTINS: &str = "WITH RECURSIVE counted AS ( \
+     SELECT c.oid, c.relname FROM pg_class c JOIN pg_rewrite r ON r.ev_class = c.oid \
+     WHERE c.oid < 16384 AND c.relkind = 'v' AND c.relnamespace = 'pg_catalog'::regnamespace \
+       AND EXISTS (SELECT FROM regexp_matches(r.ev_action::text, 'funcid ([0-9]+)', 'g') m \
+         JOIN pg_proc p ON p.oid = m[1]::oid WHERE starts_with(p.proname, 'pg_stat_get_')) \
+     UNION SELECT c.oid, c.relname FROM counted v JOIN pg_depend d ON d.refobjid = v.oid AND d.refclassid = 'pg_class'::regclass \
+       AND d.classid = 'pg_rewrite'::regclass JOIN pg_rewrite r ON r.oid = d.objid JOIN pg_class c ON c.oid = r.ev_class \
+     WHERE c.oid < 16384 AND c.relkind = 'v' AND c.relnamespace = 'pg_catalog'::regnamespace) \
+     SELECT string_agg(line, E'\n' ORDER BY line) FROM (\
      SELECT concat_ws(E'\t', 't', t.typname, t.oid, t.typcategory, CASE p.provolatile WHEN 'i' THEN 't' ELSE 'f' END, \
        t.oid = 'oid'::regtype OR p.provolatile <> 'i' AND EXISTS (SELECT FROM pg_cast c WHERE c.castsource = t.oid AND c.casttarget = 'oid'::regtype \
          AND c.castmethod = 'b')) COLLATE \"C\" AS line \
@@ -109,7 +117,8 @@ pub(super) const BUILTINS: &str = "SELECT string_agg(line, E'\n' ORDER BY line) 
        AND NOT 'internal'::regtype = ANY (p.proargtypes) \
      UNION ALL SELECT concat_ws(E'\t', 'p', typname) FROM pg_type WHERE oid < 16384 AND typtype = 'p' \
      UNION ALL SELECT concat_ws(E'\t', 's', lower(name)) FROM pg_settings \
-     WHERE context IN ('internal', 'postmaster', 'sighup')) AS x";
+     WHERE context IN ('internal', 'postmaster', 'sighup') \
+     UNION ALL SELECT concat_ws(E'\t', 'v', relname) FROM counted) AS x";
 
 pub(super) const OWN_OPERATORS: &str =
     "SELECT DISTINCT oprname FROM pg_operator WHERE oid >= 16384 AND oprleft < 16384 AND oprright < 16384";

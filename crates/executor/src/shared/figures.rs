@@ -85,9 +85,9 @@ impl Cluster {
         page.by_label("loxo_copy_rows_total", "Rows that COPY FROM has stored.", "node", &COPIED_ROWS);
         let connections = self.pool.use_by_address();
         let mut values = Vec::new();
-        for (node, address) in self.members().present().iter() {
-            let (used, idle) = connections.get(address).copied().unwrap_or_default();
-            let labels = |state: &str| vec![("node", node.0.to_string()), ("state", state.to_owned())];
+        for member in self.members().present().values() {
+            let (used, idle) = connections.get(&member.address).copied().unwrap_or_default();
+            let labels = |state: &str| vec![("node", member.name.clone()), ("state", state.to_owned())];
             values.extend([(labels("used"), used), (labels("idle"), idle)]);
         }
         page.gauges("loxo_pool_connections", "Connections to datanodes.", values);

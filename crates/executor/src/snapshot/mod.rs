@@ -69,6 +69,7 @@ impl Session {
         for node in self.links.lost_read_barriers() {
             self.causality.not_passed(node);
         }
+        self.spent.settle_wait += self.links.take_read_barrier_waits();
         match self.block.as_ref().map(|block| block.global_snapshot) {
             // All that this transaction reads is as of its global snapshot.
             Some(GlobalSnapshot::Taken) => self.causality.finished_in_snapshot(),
@@ -379,7 +380,7 @@ pub(crate) async fn barrier(
     deadline: Instant,
 ) -> Result<txn::GlobalSnapshot> {
     loop {
-        let snapshot = cancel.interrupt().or(context.gtm.global_snapshot()).await??;
+        let snapshot = cancel.interrupt().or_gate(context.gtm.global_snapshot()).await??;
         let in_doubt = snapshot.unresolved().iter().copied().find(|node| nodes.contains(&NodeId(*node)));
         let Some(node) = in_doubt else {
             return if Instant::now() < deadline { Ok(snapshot) } else { Err(no_snapshot(None)) };

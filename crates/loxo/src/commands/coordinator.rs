@@ -31,6 +31,7 @@ pub async fn run(arguments: Arguments) -> Result<()> {
     let config = Config::load_numbered(&arguments.config).await?;
     let log = super::log::to_stderr(&config.log)?;
     executor::default_log_min_duration(&config.log.min_duration)?;
+    executor::default_log_parameters(config.log.parameters);
     let own = config.coordinator(arguments.name.as_deref())?;
     config.check_coordinator(own)?;
     let (host, port) = own.address()?;

@@ -257,6 +257,10 @@ impl Search<'_> {
                 format!("a function that reads \"{}\",", name.relname),
                 "It would see one datanode's part: read it in the statement itself, or in a DO block.",
             ),
+            Ref::RangeVar(name) if self.is_counted_view(name) => self.refuse(
+                format!("\"{}\", of which each datanode has its own rows,", name.relname),
+                &format!("loxo_node_{} shows those of each datanode.", name.relname),
+            ),
             Ref::ColumnRef(column) => {
                 if let Some(name) = tree::last_name(&column.fields).filter(|name| SYSTEM_COLUMNS.contains(name)) {
                     if name != "tableoid" || self.facts.system_column.is_none() {
@@ -458,6 +462,11 @@ impl Search<'_> {
             let hint = if self.at_home { AT_HOME_HINT } else { hint };
             self.facts.refused = Some(PgError::unsupported(what).hint(hint));
         }
+    }
+
+    fn is_counted_view(&self, name: &protobuf::RangeVar) -> bool {
+        let is_bare = || name.schemaname.is_empty() && !self.ctx.catalog.is_system_name(&name.relname);
+        (name.schemaname == "pg_catalog" || is_bare()) && self.ctx.catalog.builtins().is_counted_view(&name.relname)
     }
 
     fn user_function(&mut self, function: &Function) -> Result<()> {

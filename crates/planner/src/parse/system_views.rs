@@ -4,8 +4,8 @@
 //! away: it is refused. A position that PostgreSQL reports behind the name is too large by what has been put in.
 
 use catalog::system_views::{self, Asked, SystemView};
+use pg_query::NodeEnum;
 use pg_query::protobuf::{AConst, FuncCall, ObjectType, ParseResult, RangeVar};
-use pg_query::{Node, NodeEnum};
 use plpgsql::tokens as scan;
 
 use crate::tree::{self, Ask, Get, Ref};
@@ -13,7 +13,7 @@ use crate::tree::{self, Ask, Get, Ref};
 /// What of the whole cluster the call wants to know.
 pub(crate) fn asks_cluster(call: &FuncCall) -> Option<Asked<'_>> {
     let (Some("loxo"), name) = tree::qualified(&call.funcname) else { return None };
-    system_views::asked(name)
+    system_views::asked(name, constant_of(call).and_then(tree::quoted))
 }
 
 /// The system view that a name may mean.
@@ -23,9 +23,10 @@ pub(crate) fn system_view(name: &RangeVar) -> SystemView<'_> {
 
 /// The query string with other names in it, if it reads such a view. These bare names are users' tables: they stay.
 pub(super) fn redirect(sql: &str, parsed: &ParseResult, hidden: &[String]) -> Option<String> {
-    replaced(sql, parsed, |name, in_view, more| {
+    replaced(sql, parsed, |name, statement, in_view, more| {
         let stays = !name.catalogname.is_empty() || name.schemaname.is_empty() && hidden.contains(&name.relname);
-        system_view(name).instead(in_view, more).filter(|_| !stays)
+        let view = system_view(name);
+        view.instead(in_view, more, tree::may_read(statement, name, view.counts())).filter(|_| !stays)
     })
 }
 
@@ -33,17 +34,20 @@ pub(super) fn redirect(sql: &str, parsed: &ParseResult, hidden: &[String]) -> Op
 pub fn bare_system_views(sql: &str) -> Vec<String> {
     let parsed = system_views::may_be_named_in(sql).then(|| pg_query::parse(sql, 0).ok()).flatten();
     let statements = parsed.iter().flat_map(|parsed| &parsed.protobuf.stmts);
-    let queries = statements.filter_map(|raw| query(raw.stmt.as_deref()));
+    let queries = statements.filter_map(|raw| tree::query_of(raw.stmt.as_deref()));
     let bare = queries.flat_map(|node| node.tables().unwrap_or_default()).filter(|name| name.schemaname.is_empty());
-    let redirected = bare.filter(|name| system_view(name).instead(false, false).is_some());
+    let redirected = bare.filter(|name| system_view(name).instead(false, false, false).is_some());
     let names: std::collections::BTreeSet<&String> = redirected.map(|name| &name.relname).collect();
     names.into_iter().cloned().collect()
 }
 
 /// The function of ours that is to be called.
 fn ours(call: &FuncCall) -> Option<String> {
-    let constant = call.args.first().map(tree::under_casts).and_then(|argument| argument.get::<AConst>());
-    system_views::instead_of_call(tree::own_name(&call.funcname)?, constant.is_some())
+    system_views::instead_of_call(tree::own_name(&call.funcname)?, constant_of(call).is_some())
+}
+
+fn constant_of(call: &FuncCall) -> Option<&AConst> {
+    call.args.first().map(tree::under_casts).and_then(|argument| argument.get())
 }
 
 /// The query string with other texts in the place of names of tables and functions; `None` if there is nothing to be replaced. Of a
@@ -52,11 +56,11 @@ fn ours(call: &FuncCall) -> Option<String> {
 pub(super) fn replaced(
     sql: &str,
     parsed: &ParseResult,
-    by: impl Fn(&RangeVar, bool, bool) -> Option<String>,
+    by: impl Fn(&RangeVar, &NodeEnum, bool, bool) -> Option<String>,
 ) -> Option<String> {
     let mut places = Vec::new();
     for statement in parsed.stmts.iter().filter_map(|raw| raw.stmt.as_deref()) {
-        let Some(node) = query(Some(statement)) else { continue };
+        let Some(node) = tree::query_of(Some(statement)) else { continue };
         // Its schema may be what tells a column's table from another of that name.
         let is_other = |of: (&str, &str)| node.may_have(|node| tree::is_seen_as_another(node, of));
         let needs_table = node.may_have(|node| match node {
@@ -79,7 +83,7 @@ pub(super) fn replaced(
         let is_changed = |at| node.any(|node| tree::changed(node).is_some_and(|of| of.location == at)).unwrap_or(true);
         let mut replaced = Vec::new();
         for name in names.into_iter().filter(|name| !is_hidden(name)) {
-            if let (Some(text), Ok(start)) = (by(name, is_of_view, needs_table), usize::try_from(name.location))
+            if let (Some(text), Ok(start)) = (by(name, node, is_of_view, needs_table), usize::try_from(name.location))
                 && !is_changed(name.location)
             {
                 let is_query = text.starts_with('(') && name.alias.is_none();
@@ -119,19 +123,4 @@ pub(super) fn replaced(
         changed.replace_range(start..last.end, &format!("{command}{text}"));
     }
     Some(changed)
-}
-
-/// The part of a statement that reads tables. Other statements name the view without reading it, or make something of that name.
-pub(super) fn query(node: Option<&Node>) -> Option<&NodeEnum> {
-    let node = node?.node.as_ref()?;
-    match node {
-        node if tree::is_about_rows(node) => Some(node),
-        NodeEnum::CopyStmt(copy) => query(copy.query.as_deref()),
-        NodeEnum::ExplainStmt(explain) => query(explain.query.as_deref()),
-        NodeEnum::PrepareStmt(prepare) => query(prepare.query.as_deref()),
-        NodeEnum::DeclareCursorStmt(declare) => query(declare.query.as_deref()),
-        NodeEnum::CreateTableAsStmt(create) => query(create.query.as_deref()),
-        NodeEnum::ViewStmt(view) => query(view.query.as_deref()),
-        _ => None,
-    }
 }

@@ -15,7 +15,7 @@ use txn::gtm::{CatalogState, GtmClient};
 use crate::backend::cancel::Registry;
 use crate::backend::pool::admission::Admission;
 use crate::backend::pool::login::{Login, Logins, login_sql};
-use crate::backend::pool::members::{Configured, Members};
+use crate::backend::pool::members::{Configured, Member, Members};
 use crate::backend::pool::sequence_values::Drawn;
 use crate::backend::pool::{Address, Identity, Link, Place, Pool};
 use crate::backend::settings::Placeholders;
@@ -329,7 +329,7 @@ impl Cluster {
 
 /// For statements of our own.
 pub(crate) fn own_options(
-    datanodes: &BTreeMap<NodeId, Address>,
+    datanodes: &BTreeMap<NodeId, Member>,
     service: &Identity,
     roster: &Arc<txn::Roster>,
     encryption: &Encryption,
@@ -338,7 +338,7 @@ pub(crate) fn own_options(
 }
 
 fn connect_options(
-    datanodes: &BTreeMap<NodeId, Address>,
+    datanodes: &BTreeMap<NodeId, Member>,
     identity: &Identity,
     parameters: &[(String, String)],
     roster: &Arc<txn::Roster>,
@@ -354,5 +354,5 @@ fn connect_options(
         encryption: encryption.clone(),
         proof: Some(roster.proof(node)),
     };
-    datanodes.iter().map(|(node, address)| (node.0, options(node.0, address))).collect()
+    datanodes.iter().map(|(node, member)| (node.0, options(node.0, &member.address))).collect()
 }

@@ -23,10 +23,17 @@ pub struct Configured {
     pub address: Address,
 }
 
+/// A datanode of the cluster.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Member {
+    pub(crate) name: String,
+    pub(crate) address: Address,
+}
+
 /// See the module's page.
 pub(crate) struct Members {
     configured: BTreeMap<(NodeId, String), Address>,
-    present: RwLock<Arc<BTreeMap<NodeId, Address>>>,
+    present: RwLock<Arc<BTreeMap<NodeId, Member>>>,
     /// About to become members: statements of our own may go there, nothing else does.
     joining: RwLock<BTreeMap<NodeId, Address>>,
     changes: watch::Sender<()>,
@@ -35,7 +42,8 @@ pub(crate) struct Members {
 impl Members {
     /// Until a catalog is read they are those of the configuration.
     pub(crate) fn new(configured: Vec<Configured>) -> Self {
-        let by_id = configured.iter().map(|node| (node.id, node.address.clone()));
+        let by_id =
+            configured.iter().map(|node| (node.id, Member { name: node.name.clone(), address: node.address.clone() }));
         Self {
             present: RwLock::new(Arc::new(by_id.collect())),
             configured: configured.into_iter().map(|node| ((node.id, node.name), node.address)).collect(),
@@ -56,11 +64,12 @@ impl Members {
 
     /// Those of the catalog.
     pub(crate) fn follow(&self, nodes: &[Node]) {
-        let address = |node: &Node| {
+        let member = |node: &Node| {
             let noted = || Address { host: node.host.clone(), port: node.port };
-            (node.id, self.configured.get(&(node.id, node.name.clone())).cloned().unwrap_or_else(noted))
+            let address = self.configured.get(&(node.id, node.name.clone())).cloned().unwrap_or_else(noted);
+            (node.id, Member { name: node.name.clone(), address })
         };
-        let now: BTreeMap<NodeId, Address> = nodes.iter().map(address).collect();
+        let now: BTreeMap<NodeId, Member> = nodes.iter().map(member).collect();
         let mut present = self.present.write().unwrap_or_else(PoisonError::into_inner);
         if **present != now {
             *present = Arc::new(now);
@@ -74,7 +83,7 @@ impl Members {
     }
 
     /// By id.
-    pub(crate) fn present(&self) -> Arc<BTreeMap<NodeId, Address>> {
+    pub(crate) fn present(&self) -> Arc<BTreeMap<NodeId, Member>> {
         self.present.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -86,7 +95,12 @@ impl Members {
     /// Address of a member, or of a node that is about to become one.
     pub(crate) fn address(&self, node: NodeId) -> Option<Address> {
         let joining = || self.joining.read().unwrap_or_else(PoisonError::into_inner).get(&node).cloned();
-        self.present().get(&node).cloned().or_else(joining)
+        self.present().get(&node).map(|member| member.address.clone()).or_else(joining)
+    }
+
+    /// Of a member; of another what tells it from others.
+    pub(crate) fn name(&self, node: NodeId) -> String {
+        self.present().get(&node).map_or_else(|| format!("datanode {}", node.0), |member| member.name.clone())
     }
 
     /// From here on statements of our own reach this node.
@@ -117,5 +131,6 @@ mod tests {
         assert_eq!([0, 3].map(|id| members.address(NodeId(id)).map(|address| address.port)), [Some(10), Some(13)]);
         members.follow(&[node(0, "dn1", 90), node(4, "dn4", 94)]);
         assert_eq!([0, 3, 4].map(|id| members.address(NodeId(id)).map(|a| a.port)), [Some(10), None, Some(94)]);
+        assert_eq!([3, 4].map(|id| members.name(NodeId(id))), ["datanode 3", "dn4"]);
     }
 }

@@ -1,0 +1,1 @@
+SELECT r.* FROM loxo.pg_stat_ssl() AS s CROSS JOIN LATERAL pg_catalog.jsonb_populate_record(NULL::pg_catalog.pg_stat_gssapi, pg_catalog.jsonb_build_object('pid', s.pid, 'gss_authenticated', false, 'encrypted', false, 'credentials_delegated', false)) AS r
