@@ -27,6 +27,7 @@ pub struct Configured {
 pub(crate) struct Members {
     configured: BTreeMap<(NodeId, String), Address>,
     present: RwLock<Arc<BTreeMap<NodeId, Address>>>,
+    names: RwLock<BTreeMap<NodeId, Arc<str>>>,
     /// About to become members: statements of our own may go there, nothing else does.
     joining: RwLock<BTreeMap<NodeId, Address>>,
     changes: watch::Sender<()>,
@@ -38,6 +39,7 @@ impl Members {
         let by_id = configured.iter().map(|node| (node.id, node.address.clone()));
         Self {
             present: RwLock::new(Arc::new(by_id.collect())),
+            names: RwLock::new(configured.iter().map(|node| (node.id, node.name.as_str().into())).collect()),
             configured: configured.into_iter().map(|node| ((node.id, node.name), node.address)).collect(),
             joining: RwLock::default(),
             changes: watch::Sender::default(),
@@ -49,6 +51,7 @@ impl Members {
         Self {
             configured: self.configured.clone(),
             present: RwLock::new(self.present()),
+            names: RwLock::new(self.names.read().unwrap_or_else(PoisonError::into_inner).clone()),
             joining: RwLock::default(),
             changes: watch::Sender::default(),
         }
@@ -64,6 +67,8 @@ impl Members {
         let mut present = self.present.write().unwrap_or_else(PoisonError::into_inner);
         if **present != now {
             *present = Arc::new(now);
+            *self.names.write().unwrap_or_else(PoisonError::into_inner) =
+                nodes.iter().map(|node| (node.id, node.name.as_str().into())).collect();
             self.changes.send_replace(());
         }
     }
@@ -87,6 +92,12 @@ impl Members {
     pub(crate) fn address(&self, node: NodeId) -> Option<Address> {
         let joining = || self.joining.read().unwrap_or_else(PoisonError::into_inner).get(&node).cloned();
         self.present().get(&node).cloned().or_else(joining)
+    }
+
+    /// For the log; of a node that is no member, as far as is known, its id.
+    pub(crate) fn name(&self, node: NodeId) -> Arc<str> {
+        let known = self.names.read().unwrap_or_else(PoisonError::into_inner).get(&node).cloned();
+        known.unwrap_or_else(|| format!("datanode {}", node.0).into())
     }
 
     /// From here on statements of our own reach this node.
@@ -117,5 +128,6 @@ mod tests {
         assert_eq!([0, 3].map(|id| members.address(NodeId(id)).map(|address| address.port)), [Some(10), Some(13)]);
         members.follow(&[node(0, "dn1", 90), node(4, "dn4", 94)]);
         assert_eq!([0, 3, 4].map(|id| members.address(NodeId(id)).map(|a| a.port)), [Some(10), None, Some(94)]);
+        assert_eq!([3, 4].map(|id| members.name(NodeId(id)).to_string()), ["datanode 3", "dn4"]);
     }
 }
