@@ -11,6 +11,9 @@ use crate::sql::Session;
 
 mod processes;
 
+pub use processes::Process;
+pub(crate) use processes::{process_of_coordinator, process_of_gtm};
+
 /// How bad it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Level {

@@ -6,6 +6,7 @@
 //!                  ▼                                              D/dn1, D/dn2 …   data directories
 //!   loxo init ─▶ init ──▶ schema "loxo" on every datanode         D/log/*.log      what each process said
 //!   loxo check ▶ check                                            D/initialised    cluster id, once the metadata exists
+//!   loxo status ▶ overview, or local
 //!   loxo deploy ▶ host ─▶ what one real host does of it
 //!   loxo node ─▶ join ──▶ one more datanode, or one less           D/dn2.removed    data directory of a datanode that left
 //! ```
@@ -27,10 +28,12 @@ mod check;
 mod config;
 mod disk;
 pub mod host;
+mod in_doubt;
 mod init;
 pub mod join;
 pub mod local;
 pub mod membership;
+mod overview;
 mod postgres;
 mod proc;
 mod progress;
@@ -39,13 +42,15 @@ pub mod sql;
 mod upgrade;
 
 pub use audit::{Audit, Repair, audit};
-pub use check::{Finding, Level, check, check_all, open_files_shortage, pool_left, pool_warnings};
+pub use check::{Finding, Level, Process, check, check_all, open_files_shortage, pool_left, pool_warnings};
 pub use config::{
     Auth, ClusterSection, Config, Coordinator, Datanode, Gtm, Hba, Local, Log, LogFormat, MAX_CLIENTS, Map, SslMode,
     gtm_name,
 };
+pub use in_doubt::InDoubt;
 pub use init::{METADATA_SQL, init};
-pub use membership::databases;
+pub use membership::{databases, duration};
+pub use overview::{Named, Overview, overview};
 pub use postgres::parse_major;
 pub use proc::{detach, interrupted, raise_open_files, redirect_output};
 pub use progress::Progress;

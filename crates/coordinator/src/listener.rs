@@ -174,6 +174,17 @@ async fn serve_client(shared: Arc<Shared>, stream: TcpStream, peer: SocketAddr) 
 pub struct Reloader(Arc<Shared>);
 
 impl Reloader {
+    /// So many connections to each datanode from here on. With fewer those that are used are waited for in the background. Gives
+    /// whether that is another number.
+    pub fn resize_pool(&self, connections_max: usize) -> bool {
+        let context = self.0.context().clone();
+        let is_another = context.wants_connections() != connections_max;
+        if is_another {
+            tokio::spawn(async move { context.resize(connections_max).await });
+        }
+        is_another
+    }
+
     /// Certificate and key, and how clients prove who they are, for connections to come. All that was there stays if the certificate cannot
     /// be used.
     pub fn reload(&self, authentication: Authentication) -> Result<()> {

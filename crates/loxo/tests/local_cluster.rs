@@ -220,6 +220,16 @@ fn a_standby_gtm_takes_over() {
         succeeded(c.loxo("up", &[]));
         wait_for("a leader and a standby", || roles() == ["leader", "standby"]);
     }
+    // One that stands still is replaced like a dead one, and stands by when it goes on.
+    let (leader, other) = if c.part("gtm")["role"] == "leader" { ("gtm", "gtm2") } else { ("gtm2", "gtm") };
+    let frozen = c.pid(leader);
+    kill("-STOP", frozen);
+    wait_for("another leader", || c.part(other)["role"] == "leader");
+    let update = || Command::new("psql").args(["-Xqc", "UPDATE t SET k = k", &uri]).output().unwrap().status.success();
+    wait_for("a commit by the other one", update);
+    kill("-CONT", frozen);
+    wait_for("a leader and a standby", || roles() == ["leader", "standby"]);
+    assert_eq!(c.part(other)["role"], "leader");
     assert_eq!(c.pid("coord1"), coordinator);
 
     // Standing by is no error that the primary datanode would have to log: it tries four times a second.

@@ -80,13 +80,17 @@ fn the_log_tells_what_is_asked_for() {
     assert_eq!(client.scalar("SHOW loxo.log_parameters").expect("a value"), "on");
     assert_eq!(client.run("SET loxo.log_min_duration = 'soon'").expect_err("no time").code().as_str(), "22023");
 
-    std::fs::write(&path, configured("info,coordinator=debug")).expect("written");
+    std::fs::write(&path, configured("info,coordinator=debug,executor=debug")).expect("written");
     for pid in cluster.coordinator_pids().expect("a coordinator") {
         let status = Command::new("kill").args(["-HUP", &pid.to_string()]).status();
         assert!(status.expect("kill").success());
     }
     line_with(&log, &["SIGHUP"]);
-    drop(cluster.connect(0).expect("another session"));
+    let mut another = cluster.connect(0).expect("another session");
+    another.run("INSERT INTO t VALUES (1, 1); INSERT INTO t VALUES (1, 1)").expect_err("the key is there");
+    let at = field(&line_with(&log, &["error of a datanode", "23505"]), "datanode");
+    assert!(["dn1", "dn2"].iter().any(|name| at == *name), "{at}");
+    drop(another);
     let came = line_with(&log, &["a client has connected"]);
     assert_eq!(field(&came, "user"), "postgres");
     line_with(&log, &["a client has left"]);

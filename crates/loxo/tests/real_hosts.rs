@@ -83,6 +83,15 @@ fn empty_servers_become_datanodes_once() {
     assert!(checked.contains("error: coord1: this coordinator does not answer at 127.0.0.1:2"), "{checked}");
     assert!(!checked.contains("stored passwords") && !checked.contains("loxo status"), "{checked}");
     assert_eq!((verifier(0), verifier(1)), (of_primary.clone(), of_primary));
+    let gid = "loxo_9_0_700_00000000000000ff_1";
+    let mut second = setup.servers[1].connect().unwrap();
+    second.run(&format!("BEGIN; CREATE TABLE doubtful (); PREPARE TRANSACTION '{gid}'")).unwrap();
+    setup.says(
+        "status",
+        1,
+        &["not all is well", "DOWN", "no gtm leads", &format!("{gid} on dn2, prepared"), "in postgres"],
+    );
+    second.run(&format!("ROLLBACK PREPARED '{gid}'")).unwrap();
     setup.says("init", 1, &["not empty"]);
 
     let id = |server| setup.value(server, "SELECT cluster_id FROM loxo.identity").unwrap();
@@ -335,9 +344,14 @@ impl ServiceManager {
     }
 
     fn starts(&self, what: &str, setup: &Setup) -> Child {
+        self.program(what, setup).spawn().unwrap()
+    }
+
+    fn program(&self, what: &str, setup: &Setup) -> Command {
         let mut loxo = Command::new(env!("CARGO_BIN_EXE_loxo"));
         let path = self.0.local_addr().unwrap().as_pathname().unwrap().to_owned();
-        loxo.arg(what).arg("--config").arg(setup.config()).env("NOTIFY_SOCKET", path).spawn().unwrap()
+        loxo.arg(what).arg("--config").arg(setup.config()).env("NOTIFY_SOCKET", path);
+        loxo
     }
 
     fn is_told(&self) -> String {
@@ -354,8 +368,8 @@ fn a_service_manager_hears_of_start_reload_and_end() {
     let text = std::fs::read_to_string(setup.config()).unwrap();
     let text = text
         .replace("port = 1\n", &format!("port = {ports}\n"))
-        .replace("127.0.0.1:2\"", &format!("127.0.0.1:{}\"\nauth = \"trust\"", ports + 1));
-    std::fs::write(setup.config(), text).unwrap();
+        .replace("127.0.0.1:2\"", &format!("127.0.0.1:{}\"\nauth = \"trust\"\npool_size = 1", ports + 1));
+    std::fs::write(setup.config(), &text).unwrap();
     setup.says("init", 0, &["1 datanode initialised"]);
 
     let manager = ServiceManager::new(&setup.dir);
@@ -366,15 +380,94 @@ fn a_service_manager_hears_of_start_reload_and_end() {
     // Whoever is told so may connect.
     assert_eq!(Client::connect(ports + 1).unwrap().strings("SELECT 1").unwrap(), [["1"]]);
 
-    for mut daemon in [coordinator, gtm] {
-        signal(&daemon, "HUP");
+    all_is_well_until_something_is_not(&setup);
+
+    let reloads = |daemon: &Child| {
+        signal(daemon, "HUP");
         let reloading = manager.is_told();
         assert!(reloading.starts_with("RELOADING=1\nMONOTONIC_USEC="), "{reloading}");
         assert_eq!(manager.is_told(), "READY=1\n");
+    };
+    reloads(&gtm);
+    // The pool grows for who waits in line, and shrinks when nobody uses what is too much.
+    let resized = |size: usize| {
+        let text = text.replace("pool_size = 1", &format!("pool_size = {size}"));
+        std::fs::write(setup.config(), text).unwrap();
+        reloads(&coordinator);
+    };
+    let mut inside = Client::connect(ports + 1).unwrap();
+    inside.run("BEGIN; SELECT 1").unwrap();
+    let waiting = std::thread::spawn(move || Client::connect(ports + 1).unwrap().strings("SELECT 2").unwrap());
+    resized(4);
+    assert_eq!(waiting.join().unwrap(), [["2"]]);
+    let mut others: Vec<Client> = (0..3).map(|_| Client::connect(ports + 1).unwrap()).collect();
+    for other in &mut others {
+        other.run("BEGIN; SELECT 1").unwrap();
+    }
+    resized(1);
+    assert_eq!(inside.strings("SELECT 3").unwrap(), [["3"]]);
+    drop((inside, others));
+    let used = "SELECT count(*) <= 2 FROM pg_stat_activity WHERE application_name = 'loxo' AND usename = 'postgres'";
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while setup.value(0, used).as_deref() != Some("t") {
+        assert!(Instant::now() < deadline, "connections that are too many stay");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+
+    for mut daemon in [coordinator, gtm] {
         signal(&daemon, "TERM");
         assert_eq!(manager.is_told(), "STOPPING=1\n");
         assert!(daemon.wait().unwrap().success());
     }
+    setup.says(
+        "status",
+        1,
+        &["gtm: does not answer at", "no gtm leads", "coord1: does not answer", "3 things are wrong"],
+    );
+
+    // Signs of life, as long as there is life.
+    let mut gtm = manager.program("gtm", &setup).env("WATCHDOG_USEC", "300000").spawn().unwrap();
+    let mut told: Vec<String> = (0..3).map(|_| manager.is_told()).collect();
+    told.sort();
+    assert_eq!(told, ["READY=1\n", "WATCHDOG=1\n", "WATCHDOG=1\n"]);
+    signal(&gtm, "STOP");
+    manager.0.set_read_timeout(Some(Duration::from_millis(600))).unwrap();
+    while manager.0.recv(&mut [0; 256]).is_ok() {}
+    signal(&gtm, "CONT");
+    assert_eq!(manager.is_told(), "WATCHDOG=1\n");
+    gtm.kill().unwrap();
+    gtm.wait().unwrap();
+}
+
+/// With a gtm, a coordinator, a datanode, and who receives its log like a standby.
+fn all_is_well_until_something_is_not(setup: &Setup) {
+    let mut standby = Command::new("pg_receivewal");
+    standby
+        .env("PGAPPNAME", "west")
+        .args(["-h", "127.0.0.1", "-U", "postgres", "--no-loop", "-D"])
+        .arg(setup.dir.path());
+    let mut standby = standby.arg("-p").arg(setup.servers[0].port().to_string()).spawn().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(30);
+    let seen = loop {
+        let (code, text) = setup.loxo("status");
+        if code == Some(0) && text.contains("standby west at 127.0.0.1: streaming, async") {
+            break text;
+        }
+        assert!(Instant::now() < deadline, "{text}");
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    for words in ["cluster test: all is well", "leads", "PostgreSQL 1", "loxo 0", "layout", "databases: postgres"] {
+        assert!(seen.contains(words), "\"{words}\" is not in: {seen}");
+    }
+    let mut json = Command::new(env!("CARGO_BIN_EXE_loxo"));
+    let json = json.args(["status", "--json", "--config"]).arg(setup.config()).output().unwrap();
+    let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    let (gtm, coordinator, datanode) = (&json["gtms"][0], &json["coordinators"][0], &json["datanodes"][0]);
+    assert_eq!((&gtm["leads"], &coordinator["version"]), (&true.into(), &gtm["version"]), "{json}");
+    assert!(coordinator["up_seconds"].is_u64() && datanode["up_seconds"].is_u64(), "{json}");
+    assert!(datanode["standbys"][0]["behind_bytes"].is_u64(), "{json}");
+    standby.kill().unwrap();
+    standby.wait().unwrap();
 }
 
 fn signal(daemon: &Child, signal: &str) {

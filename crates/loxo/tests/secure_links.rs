@@ -100,6 +100,17 @@ impl Hosts {
         until("the daemon listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
     }
 
+    /// Has all read their files again.
+    fn reload(&self) {
+        let daemons = ["gtm", "coordinator"];
+        let heard = || daemons.map(|what| self.log(what).matches("SIGHUP: ").count());
+        let before = heard();
+        for daemon in &self.daemons {
+            assert!(Command::new("kill").args(["-HUP", &daemon.id().to_string()]).status().unwrap().success());
+        }
+        until("the files are read again", || heard().iter().zip(before).all(|(now, before)| *now > before));
+    }
+
     fn log(&self, what: &str) -> String {
         std::fs::read_to_string(self.file(&format!("{what}.log"))).unwrap()
     }
@@ -237,9 +248,9 @@ fn every_link_to_a_datanode_is_encrypted_and_verified() {
 
 #[test]
 fn a_client_certificate_opens_the_datanodes() {
-    let hosts = Hosts::new();
+    let mut hosts = Hosts::new();
     for server in &hosts.servers {
-        let rules = "host all postgres 127.0.0.1/32 trust\nhostssl all svc all scram-sha-256 clientcert=verify-ca\n";
+        let rules = "host all postgres 127.0.0.1/32 trust\nhostssl all all all scram-sha-256 clientcert=verify-ca\n";
         std::fs::write(server.data_dir().join("pg_hba.conf"), rules).unwrap();
         server.connect().unwrap().run("SELECT pg_reload_conf()").unwrap();
     }
@@ -253,6 +264,29 @@ fn a_client_certificate_opens_the_datanodes() {
     hosts.fails(&["init"], "datanode dn");
     hosts.configure(&with("client"), "localhost", None);
     hosts.succeeds(&["init"]);
+
+    // Another one, for connections to come; then one that cannot be used, which leaves what was there.
+    hosts.start("gtm");
+    hosts.start("coordinator");
+    hosts.answers("SELECT 1");
+    let kept = ["crt", "key"].map(|kind| std::fs::read(hosts.file(&format!("client.{kind}"))).unwrap());
+    let shows = |[certificate, key]: &[Vec<u8>; 2]| {
+        std::fs::write(hosts.file("client.crt"), certificate).unwrap();
+        std::fs::write(hosts.file("client.key"), key).unwrap();
+        hosts.reload();
+        for server in &hosts.servers {
+            let close = "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE usename IN ('svc', 'app')";
+            server.connect().unwrap().run(close).unwrap();
+        }
+    };
+    let is_let_in = || hosts.psql().args(["-c", "SELECT 1"]).output().unwrap().status.success();
+    shows(&["crt", "key"].map(|kind| std::fs::read(hosts.file(&format!("stranger.{kind}"))).unwrap()));
+    assert!(!is_let_in(), "the certificate is not read again");
+    shows(&kept);
+    until("the certificate is read again", is_let_in);
+    shows(&[b"no certificate".to_vec(), kept[1].clone()]);
+    assert!(hosts.log("coordinator").contains("SIGHUP: what was read before stays"));
+    until("what was there stays", is_let_in);
 }
 
 /// Whoever sits between a coordinator and a datanode, and has no certificate that it believes.
@@ -372,6 +406,21 @@ fn a_gtm_hears_only_who_has_a_certificate_of_the_cluster() {
     assert!(!talks_to_gtm(&hosts, Some("stranger")));
     assert!(!talks_to_gtm(&hosts, Some("tls/late")));
     assert!(talks_to_gtm(&hosts, Some("tls/coord1")));
+
+    // The cluster's own authority made anew: who comes from now on must have a certificate of it. Links that are open stay. Then a
+    // file that cannot be used, which changes nothing.
+    std::fs::rename(hosts.file("tls"), hosts.file("former")).unwrap();
+    hosts.succeeds(&["init", "--certificates"]);
+    hosts.reload();
+    assert!(!talks_to_gtm(&hosts, Some("former/coord1")));
+    assert_eq!(hosts.log("coordinator").matches("connected to the gtm").count(), 1);
+    let certificate = std::fs::read(hosts.file("tls/gtm.crt")).unwrap();
+    std::fs::write(hosts.file("tls/gtm.crt"), "no certificate").unwrap();
+    hosts.reload();
+    assert!(hosts.log("gtm").contains("SIGHUP: what was read before stays"));
+    std::fs::write(hosts.file("tls/gtm.crt"), certificate).unwrap();
+    let status = hosts.succeeds(&["status"]);
+    assert!(status.contains("all is well") && status.contains("leads"), "{status}");
 
     // A coordinator does not take a coordinator for a gtm, though it has a certificate of the cluster.
     hosts.daemons[0].kill().unwrap();

@@ -7,8 +7,8 @@ use pgproto::Encryption;
 use pgproto::tls::{Files, Mutual};
 
 use super::invalid::invalid;
-use super::sections::{ClusterSection, Config, Coordinator, Gtm, SslMode, is_loopback};
-use crate::certificates::Pair;
+use super::sections::{ClusterSection, Config, Coordinator, Gtm, SslMode, gtm_name, is_loopback};
+use crate::certificates::{LOADER, Pair};
 
 impl ClusterSection {
     pub(crate) fn validate_tls(&self) -> Result<()> {
@@ -57,6 +57,14 @@ impl Config {
             Some(_) => error,
             None => error.hint("\"loxo init --certificates\" makes those that are missing; copy them to this host."),
         })
+    }
+
+    /// A certificate that this host's processes may show to a gtm: the first whose key can be read. `None`: there is none.
+    pub(crate) fn any_mutual(&self) -> Option<Mutual> {
+        let gtms = (0..self.gtms.len()).map(gtm_name);
+        let coordinators = self.coordinators.iter().map(|own| own.name.clone());
+        let mut names = gtms.chain(coordinators).chain([LOADER.to_owned()]);
+        names.find_map(|name| self.mutual(&name).ok().flatten())
     }
 
     /// Only a server with the coordinator's own certificate is taken for it.

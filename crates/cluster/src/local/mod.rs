@@ -18,7 +18,7 @@ mod up;
 pub use directory::{Directory, Kind, Part};
 pub use down::down;
 pub use layout::Layout;
-pub use status::{InDoubt, PartStatus, State, Status, status};
+pub use status::{PartStatus, State, Status, status};
 pub(crate) use up::SPACE_NEW_DATANODE;
 pub use up::{UpOptions, up};
 

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::{Kind, Layout, Part, daemon};
 use crate::disk;
+use crate::in_doubt::{self, InDoubt};
 use crate::membership::{self, Rebalance};
 use crate::sql::Session;
 
@@ -64,18 +65,6 @@ pub struct PartStatus {
     pub log: PathBuf,
 }
 
-/// A prepared transaction of ours that is not decided on this node.
-#[derive(Clone, Debug, Serialize)]
-#[allow(missing_docs)]
-pub struct InDoubt {
-    pub node: String,
-    pub gid: String,
-    /// Time of PREPARE, as the datanode prints it.
-    pub prepared: String,
-    pub owner: String,
-    pub database: String,
-}
-
 /// Looks at the cluster in `dir`; changes nothing.
 pub async fn status(dir: &Path) -> Result<Status> {
     let dir = disk::absolute(dir)?;
@@ -96,7 +85,7 @@ pub async fn status(dir: &Path) -> Result<Status> {
                     (rebalance, rebalance_database) = unfinished_elsewhere(&layout).await?.unzip();
                 }
             }
-            in_doubt.extend(prepared(&part.name, &session).await?);
+            in_doubt.extend(in_doubt::of_datanode(&part.name, &session).await?);
         }
         processes.push(status);
     }
@@ -160,17 +149,4 @@ async fn version(layout: &Layout, part: &Part) -> Result<String> {
     let session = Session::connect(&layout.endpoint(part)?).await?;
     let version = session.value("SHOW server_version").await?.unwrap_or_default();
     Ok(format!("PostgreSQL {}", version.split(' ').next().unwrap_or_default()))
-}
-
-/// The undecided transactions of a datanode.
-async fn prepared(node: &str, session: &Session) -> Result<Vec<InDoubt>> {
-    // Those that users prepared and keep (`loxo_user_…`) are in nobody's doubt.
-    let sql = "SELECT gid, prepared, owner, database FROM pg_catalog.pg_prepared_xacts WHERE gid LIKE 'loxo%' \
-        AND (NOT starts_with(gid, 'loxo_user_') OR gid IN (SELECT gid FROM loxo.finishing)) ORDER BY prepared";
-    let in_doubt = |row: Vec<Option<String>>| {
-        let mut row = row.into_iter().map(Option::unwrap_or_default);
-        let mut next = || row.next().unwrap_or_default();
-        InDoubt { node: node.to_owned(), gid: next(), prepared: next(), owner: next(), database: next() }
-    };
-    Ok(session.rows(sql).await?.into_iter().map(in_doubt).collect())
 }

@@ -20,7 +20,7 @@ mod rebalance;
 pub use lost::{Loss, LostRows, give_up, loss};
 pub use plan::{Levelling, Move, level_plan, plan};
 pub(crate) use rebalance::unfinished;
-pub use rebalance::{Extent, Rebalance, rebalance};
+pub use rebalance::{Extent, Rebalance, duration, rebalance};
 
 /// Longest wait for databases that are being created or dropped, and between two looks.
 const COME_AND_GO_MAX: Duration = Duration::from_secs(30);

@@ -65,12 +65,13 @@ impl Rebalance {
 }
 
 /// In the two largest units that say something.
-fn duration(seconds: u64) -> String {
+pub fn duration(seconds: u64) -> String {
     match seconds {
         0..60 => format!("{seconds} s"),
         60..600 => format!("{} min {} s", seconds / 60, seconds % 60),
         600..3600 => format!("{} min", seconds / 60),
-        _ => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+        3600..86_400 => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+        _ => format!("{} d {} h", seconds / 86_400, seconds % 86_400 / 3600),
     }
 }
 
@@ -196,7 +197,7 @@ mod tests {
         assert_eq!(seen.line(), "running: 3 of 819 buckets, 40 rows (2 MB) moved");
         (seen.rows_per_second, seen.seconds_left) = (Some(1000), Some(61));
         assert!(seen.line().ends_with(" moved, 1000 rows/s, 1 min 1 s left"));
-        assert_eq!([59, 3599, 7260].map(duration), ["59 s", "59 min", "2 h 1 min"]);
+        assert_eq!([59, 3599, 7260, 180_000].map(duration), ["59 s", "59 min", "2 h 1 min", "2 d 2 h"]);
         (seen.rows_per_second, seen.seconds_left) = (None, None);
         (seen.rows_levelled, seen.rows_to_level) = (5, 6);
         assert!(seen.line().ends_with(" moved, 5 of 6 rows levelled"));

@@ -36,6 +36,10 @@ const POSTGRES_XL_SETTINGS: &[&str] = &[
     "enable_remotelimit",
 ];
 
+/// What the coordinator tells of itself; nobody sets it.
+const VERSION: &str = "loxo.version";
+const UPTIME: &str = "loxo.uptime";
+
 impl ClientSession {
     pub(super) async fn set(&mut self, set: &SetStatement, statement: &Statement) -> Result<Completion> {
         let tag = match set {
@@ -44,6 +48,10 @@ impl ClientSession {
         };
         if let SetStatement::Value { name, .. } | SetStatement::Default { name, .. } | SetStatement::Reset(name) = set {
             self.session.check_may_set(name)?;
+            if [VERSION, UPTIME].contains(&name.as_str()) {
+                let message = format!("parameter \"{name}\" cannot be changed");
+                return Err(PgError::new(SqlState::CANT_CHANGE_RUNTIME_PARAM, message));
+            }
         }
         if self.session.scope().is_body && self.set_timeout_in_body(set).await? {
             return Ok(Completion::tag(tag));
@@ -185,9 +193,11 @@ impl ClientSession {
 
     /// What answers SHOW of a setting that no datanode knows the value of.
     pub(super) fn show_own(&mut self, name: &str) -> Option<String> {
-        let value = match name == SNAPSHOT {
-            true => self.session.settings_mut().snapshot().name().to_owned(),
-            false => self.session.own_setting(name)?.to_owned(),
+        let value = match name {
+            SNAPSHOT => self.session.settings_mut().snapshot().name().to_owned(),
+            VERSION => env!("CARGO_PKG_VERSION").to_owned(),
+            UPTIME => format!("{}s", self.shared.uptime().as_secs()),
+            _ => self.session.own_setting(name)?.to_owned(),
         };
         Some(format!(
             "SELECT {}::pg_catalog.text AS {}",

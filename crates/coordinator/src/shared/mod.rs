@@ -12,6 +12,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::{Duration, Instant};
 
 use executor::{Apart, CancelSet, Context};
 use pgproto::hba::Rules;
@@ -61,6 +62,7 @@ pub(crate) struct Shared {
     cancels: Mutex<HashMap<CancelKey, Arc<CancelSet>>>,
     /// Added to the session's number.
     first_process_id: i32,
+    started: Instant,
     next_session: AtomicI32,
     /// True from the moment when the coordinator is told to end.
     stopping: watch::Sender<bool>,
@@ -87,6 +89,7 @@ impl Shared {
             apart: Apart::default(),
             cancels: Mutex::default(),
             first_process_id: i32::from(number % COORDINATORS_MAX) << SESSION_BITS,
+            started: Instant::now(),
             next_session: AtomicI32::new(1),
             stopping: watch::Sender::new(false),
         }
@@ -94,6 +97,11 @@ impl Shared {
 
     pub(crate) fn name(&self) -> Arc<str> {
         self.name.clone()
+    }
+
+    /// How long the coordinator has been there.
+    pub(crate) fn uptime(&self) -> Duration {
+        self.started.elapsed()
     }
 
     pub(crate) fn databases(&self) -> &Arc<Databases> {

@@ -87,7 +87,7 @@ impl Cluster {
         let mut values = Vec::new();
         for member in self.members().present().values() {
             let (used, idle) = connections.get(&member.address).copied().unwrap_or_default();
-            let labels = |state: &str| vec![("node", member.name.clone()), ("state", state.to_owned())];
+            let labels = |state: &str| vec![("node", member.name.to_string()), ("state", state.to_owned())];
             values.extend([(labels("used"), used), (labels("idle"), idle)]);
         }
         page.gauges("loxo_pool_connections", "Connections to datanodes.", values);

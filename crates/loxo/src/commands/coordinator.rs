@@ -1,7 +1,7 @@
 //! `loxo coordinator`.
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use cluster::{Auth, Config};
 use coordinator::{Authentication, Coordinator, CoordinatorOptions, TlsOptions};
@@ -51,29 +51,43 @@ pub async fn run(arguments: Arguments) -> Result<()> {
         configured.address.host = config.shortest_way(node);
     }
     let name = own.name.clone();
-    let allowed = cluster::raise_open_files();
-    let shortage = cluster::open_files_shortage(config.datanodes.len(), own.pool_size, own.max_clients, allowed);
-    shortage.into_iter().for_each(|warning| tracing::warn!("{warning}"));
-    let secret = options.service.secret.clone();
+    let (secret, encryption, secured) =
+        (options.service.secret.clone(), options.encryption.clone(), options.secured.clone());
     let coordinator = Coordinator::bind(options).await?;
     super::tell_figures(own.metrics.as_deref(), coordinator.figures()).await?;
     super::live_page::serve(&config, own, coordinator.figures(), coordinator.address()?).await?;
-    tokio::spawn(async move {
-        cluster::pool_warnings(&config).await.into_iter().for_each(|warning| tracing::warn!("{warning}"))
-    });
+    warn_of_shortages(config.clone(), own);
     super::tell_service_manager(&[NotifyState::Ready]);
+    super::show_life();
     let (stopper, reloader) = (coordinator.stopper(), coordinator.reloader());
     tokio::select! {
         ended = coordinator.serve() => ended,
         () = super::asked_to_stop(&log, || {
             super::read_password_again(secret.as_ref())?;
-            reloader.reload(read_again(&arguments.config, &name, listen)?)?;
+            let config = Config::load(&arguments.config)?;
+            let own = config.coordinator(Some(&name))?;
+            let take_certificates = super::certificates_again(&config, &name, &encryption, secured.as_ref())?;
+            reloader.reload(read_again(&config, own, listen)?)?;
+            take_certificates();
+            if reloader.resize_pool(own.pool_size) {
+                warn_of_shortages(config.clone(), own);
+            }
             log.reload(&arguments.config)
         }) => {
             stopper.stop().await;
             Ok(())
         }
     }
+}
+
+/// In the log, if files or connections may run short.
+fn warn_of_shortages(config: Config, own: &cluster::Coordinator) {
+    let allowed = cluster::raise_open_files();
+    let shortage = cluster::open_files_shortage(config.datanodes.len(), own.pool_size, own.max_clients, allowed);
+    shortage.into_iter().for_each(|warning| tracing::warn!("{warning}"));
+    tokio::spawn(async move {
+        cluster::pool_warnings(&config).await.into_iter().for_each(|warning| tracing::warn!("{warning}"))
+    });
 }
 
 /// How the coordinator's clients prove who they are.
@@ -86,9 +100,8 @@ fn authentication(config: &Config, own: &cluster::Coordinator) -> Result<Authent
 }
 
 /// What the file has now. The coordinator goes on to listen where it does.
-fn read_again(path: &Path, name: &str, listen: SocketAddr) -> Result<Authentication> {
-    let config = Config::load(path)?;
-    let found = authentication(&config, config.coordinator(Some(name))?)?;
+fn read_again(config: &Config, own: &cluster::Coordinator, listen: SocketAddr) -> Result<Authentication> {
+    let found = authentication(config, own)?;
     if matches!(found, Authentication::Trust) && !listen.ip().is_loopback() {
         let text = format!("auth = \"trust\" is for loopback addresses, and this coordinator listens on {listen}");
         return Err(PgError::new(SqlState::CONFIG_FILE_ERROR, text).hint("Start the coordinator again."));

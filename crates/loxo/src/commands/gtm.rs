@@ -47,7 +47,8 @@ pub async fn run(arguments: Arguments) -> Result<()> {
     let log = super::log::to_stderr(&config.log)?;
     let own = config.gtm(arguments.name.as_deref())?;
     config.check_gtm(own)?;
-    let secured = config.mutual(arguments.name.as_deref().unwrap_or("gtm"))?;
+    let name = arguments.name.as_deref().unwrap_or("gtm");
+    let secured = config.mutual(name)?;
     let (host, port) = (own.host.as_str(), own.port);
     let listener = TcpListener::bind((host, port)).await.map_err(|error| {
         PgError::new(SqlState::CANNOT_CONNECT_NOW, format!("the gtm could not listen on {host}:{port}: {error}"))
@@ -69,8 +70,9 @@ pub async fn run(arguments: Arguments) -> Result<()> {
     };
     let datanodes: txn::Datanodes = config.datanodes_by_id().map(|(id, node)| (id, options(id, node))).collect();
     roster.survey(&datanodes).await?;
-    let options = txn::GtmOptions { roster: Some(roster), secured, ..txn::GtmOptions::new(datanodes) };
+    let options = txn::GtmOptions { roster: Some(roster), secured: secured.clone(), ..txn::GtmOptions::new(datanodes) };
     super::tell_service_manager(&[NotifyState::Ready]);
+    super::show_life();
     // A task, so that it goes on in the thread which has read a coordinator's message: the main one would have to be woken for each.
     let mut serving = tokio::task::JoinSet::new();
     serving.spawn(txn::gtm::serve(listener, options));
@@ -80,6 +82,8 @@ pub async fn run(arguments: Arguments) -> Result<()> {
         }
         () = super::asked_to_stop(&log, || {
             super::read_password_again(service.secret.as_ref())?;
+            let config = Config::load(&arguments.config)?;
+            super::certificates_again(&config, name, &encryption, secured.as_ref())?();
             log.reload(&arguments.config)
         }) => Ok(()),
     }

@@ -1,12 +1,15 @@
 //! One file a subcommand: its arguments with their help, and what it does with them.
 
 use std::io::{ErrorKind, Write};
+use std::mem::discriminant;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
 use pgerror::{PgError, Result, SqlState};
+use pgproto::Encryption;
 use pgproto::scram::Secret;
+use pgproto::tls::Mutual;
 use sd_notify::NotifyState;
 
 pub mod bench;
@@ -106,6 +109,41 @@ fn read_password_again(secret: Option<&Secret>) -> Result<()> {
     }
 }
 
+/// Reads the certificates again that a process shows to datanodes and to the others; gives what has all its links take them.
+/// Whether there are any is not changed while it runs.
+fn certificates_again(
+    config: &cluster::Config,
+    name: &str,
+    encryption: &Encryption,
+    secured: Option<&Mutual>,
+) -> Result<impl FnOnce()> {
+    let (files, own) = (config.encryption()?, config.mutual(name)?);
+    if discriminant(encryption) != discriminant(&files) || secured.is_some() != own.is_some() {
+        let text = "sslmode = \"disable\" and tls_directory cannot come or go while the process runs";
+        return Err(PgError::new(SqlState::CONFIG_FILE_ERROR, text).hint("Start it again."));
+    }
+    let (encryption, secured) = (encryption.clone(), secured.cloned());
+    Ok(move || {
+        encryption.renew(&files);
+        if let (Some(secured), Some(own)) = (secured, own) {
+            secured.renew(&own);
+        }
+    })
+}
+
+/// Tells a service manager that asks for it (systemd's `WatchdogSec`) that the process goes on: from a task, so only while the
+/// runtime runs tasks.
+fn show_life() {
+    let Some(limit) = sd_notify::watchdog_enabled().filter(|limit| !limit.is_zero()) else { return };
+    tokio::spawn(async move {
+        let mut beat = tokio::time::interval(limit / 3);
+        loop {
+            beat.tick().await;
+            tell_service_manager(&[NotifyState::Watchdog]);
+        }
+    });
+}
+
 /// Tells the service manager that started the process (systemd's `Type=notify`), if one did.
 fn tell_service_manager(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
@@ -113,7 +151,7 @@ fn tell_service_manager(states: &[NotifyState<'_>]) {
     }
 }
 
-/// SIGTERM or Ctrl-C. SIGHUP has the password, certificates, rules and how much is logged read again, SIGUSR1 the log's file opened again.
+/// SIGTERM or Ctrl-C. SIGHUP has read again what can change while the process runs, SIGUSR1 the log's file opened again.
 async fn asked_to_stop(log: &log::Control, reload: impl Fn() -> Result<()>) {
     let mut terminate = match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
         Ok(signal) => signal,
@@ -146,7 +184,10 @@ async fn outlive_other_signals(log: &log::Control, reload: impl Fn() -> Result<(
                     tell_service_manager(&[NotifyState::Reloading, now]);
                 }
                 match reload() {
-                    Ok(()) => tracing::info!("SIGHUP: the password, certificates, rules and how much is logged were read again; the rest of the configuration is read at the start only"),
+                    Ok(()) => tracing::info!(
+                        "SIGHUP: the password, certificates, rules, the size of the pool and how much is logged were read again; \
+                         addresses and the rest of the configuration are read at the start only"
+                    ),
                     Err(error) => tracing::error!(%error, "SIGHUP: what was read before stays"),
                 }
                 tell_service_manager(&[NotifyState::Ready]);

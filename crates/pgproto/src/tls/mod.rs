@@ -5,7 +5,8 @@
 //!              └► N ─► an error, unless encryption was only preferred
 //! ```
 //!
-//! * [`Encryption`]: what a connection needs to know; made once from files ([`files`]) and shared by all connections.
+//! * [`Encryption`]: what a connection needs to know; made from files ([`files`]) and shared by all connections. Files that have
+//!   changed are taken by all who share it ([`Encryption::renew`]); a connection that is open stays as it is.
 //! * [`verify`]: what a server must show.
 //! * [`Mutual`]: both sides have certificates of one authority; for our own processes among each other.
 //!
@@ -19,7 +20,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use pgerror::{PgError, Result, SqlState};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -115,6 +116,14 @@ impl Encryption {
         Ok(Encryption::Required(Arc::new(Tls::new(Check::Pinned(certificate), None)?)))
     }
 
+    /// Takes what the other one has read, for all who share this one and for handshakes to come. Whether there are any does not
+    /// change.
+    pub fn renew(&self, by: &Self) {
+        if let (Some(own), Some(new)) = (self.tls(), by.tls()) {
+            *own.present.write().unwrap_or_else(PoisonError::into_inner) = new.present();
+        }
+    }
+
     /// What a handshake needs.
     pub fn tls(&self) -> Option<&Arc<Tls>> {
         match self {
@@ -126,6 +135,11 @@ impl Encryption {
 
 /// One side of handshakes, as the client.
 pub struct Tls {
+    present: RwLock<Present>,
+}
+
+#[derive(Clone)]
+struct Present {
     config: Arc<ClientConfig>,
     is_verified: bool,
     asks_for_name: bool,
@@ -133,7 +147,7 @@ pub struct Tls {
 
 impl fmt::Debug for Tls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tls").field("is_verified", &self.is_verified).finish_non_exhaustive()
+        f.debug_struct("Tls").field("is_verified", &self.present().is_verified).finish_non_exhaustive()
     }
 }
 
@@ -164,7 +178,11 @@ impl Tls {
         config.alpn_protocols = vec![ALPN.to_vec()];
         // PostgreSQL resumes no sessions.
         config.resumption = Resumption::disabled();
-        Ok(Self { config: Arc::new(config), is_verified, asks_for_name })
+        Ok(Self { present: RwLock::new(Present { config: Arc::new(config), is_verified, asks_for_name }) })
+    }
+
+    fn present(&self) -> Present {
+        self.present.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The handshake, with a server that expects it.
@@ -173,9 +191,10 @@ impl Tls {
         stream: S,
         host: &str,
     ) -> io::Result<(TlsStream<S>, Peer)> {
+        let Present { config, is_verified, asks_for_name } = self.present();
         let name = match ServerName::try_from(host.to_owned()) {
             Ok(name) => name,
-            Err(_) if !self.asks_for_name => nameless(),
+            Err(_) if !asks_for_name => nameless(),
             Err(_) => {
                 return Err(io::Error::new(
                     io::ErrorKind::InvalidInput,
@@ -183,10 +202,10 @@ impl Tls {
                 ));
             }
         };
-        let stream = TlsConnector::from(self.config.clone()).connect(name, stream).await.map_err(explained)?;
+        let stream = TlsConnector::from(config).connect(name, stream).await.map_err(explained)?;
         let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
         let binding = shown.and_then(|certificate| ChannelBinding::of_certificate(certificate));
-        Ok((stream, Peer { binding, is_verified: self.is_verified }))
+        Ok((stream, Peer { binding, is_verified }))
     }
 }
 
@@ -216,8 +235,14 @@ pub(crate) async fn ask<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S) -> Re
 }
 
 /// TLS among processes that have certificates of one authority, which has signed for nobody else.
+/// Copies share what is read.
 #[derive(Clone)]
 pub struct Mutual {
+    present: Arc<RwLock<Sides>>,
+}
+
+#[derive(Clone)]
+struct Sides {
     client: Arc<ClientConfig>,
     server: Arc<ServerConfig>,
 }
@@ -254,7 +279,17 @@ impl Mutual {
             .with_client_auth_cert(chain, key)
             .map_err(|error| unusable(&error))?;
         client.resumption = Resumption::disabled();
-        Ok(Self { client: Arc::new(client), server: Arc::new(server) })
+        let sides = Sides { client: Arc::new(client), server: Arc::new(server) };
+        Ok(Self { present: Arc::new(RwLock::new(sides)) })
+    }
+
+    /// Takes what the other one has read, for all copies of this one and for handshakes to come.
+    pub fn renew(&self, by: &Self) {
+        *self.present.write().unwrap_or_else(PoisonError::into_inner) = by.present();
+    }
+
+    fn present(&self) -> Sides {
+        self.present.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Encrypts as the client.
@@ -262,7 +297,7 @@ impl Mutual {
     where
         S: AsyncRead + AsyncWrite + Send + Sync + Unpin + 'static,
     {
-        Ok(halves(TlsConnector::from(self.client.clone()).connect(nameless(), stream).await?))
+        Ok(halves(TlsConnector::from(self.present().client).connect(nameless(), stream).await?))
     }
 
     /// Encrypts as the server.
@@ -270,7 +305,7 @@ impl Mutual {
     where
         S: AsyncRead + AsyncWrite + Send + Sync + Unpin + 'static,
     {
-        Ok(halves(TlsAcceptor::from(self.server.clone()).accept(stream).await?))
+        Ok(halves(TlsAcceptor::from(self.present().server).accept(stream).await?))
     }
 }
 

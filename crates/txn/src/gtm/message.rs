@@ -14,7 +14,7 @@ use crate::deadlock::word::Word;
 use crate::gate::Exposed;
 
 /// Both sides must speak the same version; a cluster runs one version of loxo.
-pub const PROTOCOL_VERSION: u32 = 6;
+pub const PROTOCOL_VERSION: u32 = 7;
 
 /// Everything that is said, in both directions.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,10 +61,10 @@ pub enum Message {
     Goodbye,
     /// The gtm, to Hello: another gtm leads; ask there.
     Standby,
-    /// Anyone, first: do you lead? (For `loxo status`.)
+    /// Anyone, first: who are you, and do you lead? (For `loxo status`.)
     AskRole,
-    /// The gtm's answer to AskRole: 1 if it leads.
-    Role(u64),
+    /// The gtm's answer to AskRole.
+    Role(Role),
     /// The gtm: this coordinator may decide under this generation.
     Generation(u64),
     /// Coordinator: wants a global snapshot; the number is its own.
@@ -126,6 +126,17 @@ pub enum Message {
     },
 }
 
+/// What a gtm tells of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Role {
+    /// Or it stands by.
+    pub leads: bool,
+    /// So long has it been there.
+    pub up_seconds: u64,
+    /// Of the program.
+    pub version: String,
+}
+
 mod tag {
     pub const ACK: u8 = b'A';
     pub const ALIVE: u8 = b'a';
@@ -173,7 +184,6 @@ impl Message {
             Message::Pending(id) => number(tag::PENDING, *id),
             Message::Ack(id) => number(tag::ACK, *id),
             Message::Resolved(id) => number(tag::RESOLVED, *id),
-            Message::Role(leads) => number(tag::ROLE, *leads),
             Message::Generation(generation) => number(tag::GENERATION, *generation),
             Message::SnapshotRequest(request) => number(tag::SNAPSHOT_REQUEST, *request),
             Message::Close(barrier) => number(tag::CLOSE, *barrier),
@@ -209,6 +219,11 @@ impl Message {
                     body.put_slice(answer);
                 }
             }),
+            Message::Role(role) => put_frame(out, tag::ROLE, |body| {
+                body.put_u8(u8::from(role.leads));
+                body.put_u64(role.up_seconds);
+                body.put_slice(role.version.as_bytes());
+            }),
             Message::Refused(text) => put_frame(out, tag::REFUSED, |body| body.put_slice(text.as_bytes())),
             Message::Hello { version, name, database } => put_frame(out, tag::HELLO, |body| {
                 body.put_u32(*version);
@@ -237,7 +252,6 @@ impl Message {
             tag::PENDING => Message::Pending(number(&mut body)?),
             tag::ACK => Message::Ack(number(&mut body)?),
             tag::RESOLVED => Message::Resolved(number(&mut body)?),
-            tag::ROLE => Message::Role(number(&mut body)?),
             tag::GENERATION => Message::Generation(number(&mut body)?),
             tag::SNAPSHOT_REQUEST => Message::SnapshotRequest(number(&mut body)?),
             tag::CLOSE => Message::Close(number(&mut body)?),
@@ -268,6 +282,10 @@ impl Message {
             tag::REPLIES => {
                 let (request, silent) = (number(&mut body)?, body.try_get_u16().map_err(|_| malformed())?);
                 Message::Replies { request, silent, answers: answers(&mut body)? }
+            }
+            tag::ROLE => {
+                let leads = body.try_get_u8().map_err(|_| malformed())? == 1;
+                Message::Role(Role { leads, up_seconds: number(&mut body)?, version: text(&mut body)? })
             }
             tag::REFUSED => Message::Refused(text(&mut body)?),
             tag::HELLO => {
@@ -358,7 +376,7 @@ mod tests {
             Message::Alive,
             Message::Standby,
             Message::AskRole,
-            Message::Role(1),
+            Message::Role(Role { leads: true, up_seconds: 7, version: "1.0".into() }),
             Message::Generation(9),
             Message::SnapshotRequest(10),
             Message::Close(11),

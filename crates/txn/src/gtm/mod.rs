@@ -68,7 +68,7 @@ pub use client::{CatalogState, GtmClient, InvalidationGuard};
 pub use databases::{drop_database_sql, name_is_back_sql, take_name_back_sql};
 pub use global_snapshot::{GlobalSnapshot, READ_BARRIER_SQL, SNAPSHOT_SQL};
 pub use server::{GtmOptions, serve};
-pub use welcome::leads;
+pub use welcome::{leads, role};
 
 use std::time::Duration;
 

@@ -21,7 +21,7 @@ use super::deadlock::{self, Answers, Request};
 use super::event::{ClientId, End, Event};
 use super::global_snapshots::{GlobalSnapshots, Order, Step};
 use super::leader::Leadership;
-use super::message::{Message, PROTOCOL_VERSION};
+use super::message::{self, Message, PROTOCOL_VERSION};
 use super::questions::Questions;
 use super::{LEASE, MARGIN, upkeep, welcome};
 use crate::control_point;
@@ -86,7 +86,7 @@ async fn accept(
     secured: Option<Mutual>,
     lease: Duration,
 ) -> Result<()> {
-    let (mut tasks, mut next_client) = (JoinSet::new(), 0);
+    let (mut tasks, mut next_client, started) = (JoinSet::new(), 0, Instant::now());
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
@@ -95,7 +95,7 @@ async fn accept(
                     let (client, databases, secured) = (next_client, databases.clone(), secured.clone());
                     tasks.spawn(async move {
                         match timeout(HELLO_MAX, welcome::accept(stream, secured.as_ref())).await {
-                            Ok(Ok((reader, writer))) => attend(reader, writer, client, &databases, lease).await,
+                            Ok(Ok((reader, writer))) => attend(reader, writer, client, &databases, (lease, started)).await,
                             Ok(Err(error)) => warn!(%peer, "a connection was refused: {}", error.message()),
                             Err(_) => warn!(%peer, "a connection was refused: no handshake came in time"),
                         }
@@ -165,7 +165,7 @@ async fn attend(
     mut writer: FrameWriter,
     client: ClientId,
     databases: &Databases,
-    lease: Duration,
+    (lease, started): (Duration, Instant),
 ) {
     reader.limit(HELLO_BYTES_MAX);
     let first = match timeout(HELLO_MAX, reader.next()).await {
@@ -176,7 +176,7 @@ async fn attend(
     let (name, attended) = match (&first, databases.attend(&first)) {
         (Message::Hello { version: PROTOCOL_VERSION, name, .. }, Some(attended)) => (name.clone(), attended),
         (_, attended) => {
-            if let Some(answer) = turn_away(first, attended.is_some()) {
+            if let Some(answer) = turn_away(first, attended.is_some(), started) {
                 answer.encode(writer.buffer());
                 let _ = timeout(lease, writer.flush()).await;
             }
@@ -194,13 +194,17 @@ async fn attend(
 }
 
 /// The answer to a first message that does not make its sender a client of this gtm.
-fn turn_away(first: Message, leads: bool) -> Option<Message> {
+fn turn_away(first: Message, leads: bool, started: Instant) -> Option<Message> {
     match first {
         Message::Hello { version: PROTOCOL_VERSION, .. } => Some(Message::Standby),
         Message::Hello { version, .. } => Some(Message::Refused(format!(
             "the gtm speaks version {PROTOCOL_VERSION} of its protocol, the coordinator {version}"
         ))),
-        Message::AskRole => Some(Message::Role(u64::from(leads))),
+        Message::AskRole => Some(Message::Role(message::Role {
+            leads,
+            up_seconds: started.elapsed().as_secs(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        })),
         _ => None,
     }
 }

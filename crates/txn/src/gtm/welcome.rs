@@ -13,19 +13,24 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::client::Shared;
-use super::message::{Message, PROTOCOL_VERSION};
+use super::message::{Message, PROTOCOL_VERSION, Role};
 
 /// Connecting and being welcomed must be over within this time.
 const CONNECT_MAX: Duration = Duration::from_secs(2);
 
-/// Does the gtm at this address ("host:port") of this machine lead? An error if there is none.
+/// Does the gtm at this address ("host:port") lead? An error if there is none.
 pub async fn leads(address: &str) -> Result<bool> {
+    role(address, None).await.map(|role| role.leads)
+}
+
+/// What the gtm at this address tells of itself to one who has this certificate.
+pub async fn role(address: &str, secured: Option<&Mutual>) -> Result<Role> {
     let ask = async {
-        let (mut reader, mut writer) = connect(address, None).await?;
+        let (mut reader, mut writer) = connect(address, secured).await?;
         Message::AskRole.encode(writer.buffer());
         writer.flush().await?;
         match reader.next().await?.map(Message::decode) {
-            Some(Ok(Message::Role(leads))) => Ok(leads == 1),
+            Some(Ok(Message::Role(role))) => Ok(role),
             _ => Err(PgError::protocol(format!("there is no gtm of this version at {address}"))),
         }
     };

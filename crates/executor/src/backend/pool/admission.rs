@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use catalog::NodeId;
 use pgerror::{PgError, Result, SqlState};
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, timeout_at};
 
 /// Longest wait in a line that does not move.
@@ -47,12 +47,14 @@ enum Need {
 
 /// See the module's page.
 pub(crate) struct Admission {
-    slots: usize,
     state: Mutex<State>,
+    /// Somebody has given back the right to connections.
+    left: Notify,
 }
 
 #[derive(Default)]
 struct State {
+    slots: usize,
     /// Admitted for any node.
     any: usize,
     /// Admitted for one.
@@ -89,10 +91,15 @@ impl Drop for Ticket {
             }
             self.admission.admit(&mut state)
         };
-        for (ticket, waiting) in admitted {
-            // If the receiver is gone, dropping the ticket gives it back.
-            let _ = waiting.send(ticket);
-        }
+        self.admission.left.notify_waiters();
+        tell(admitted);
+    }
+}
+
+fn tell(admitted: Vec<(Ticket, oneshot::Sender<Ticket>)>) {
+    for (ticket, waiting) in admitted {
+        // If the receiver is gone, dropping the ticket gives it back.
+        let _ = waiting.send(ticket);
     }
 }
 
@@ -106,8 +113,16 @@ fn kept(slots: usize) -> usize {
 }
 
 impl State {
+    fn need(&self, node: NodeId, is_only: bool) -> Need {
+        match is_only && reserved(self.slots) < self.slots {
+            true => Need::One(node),
+            false => Need::Any,
+        }
+    }
+
     /// Is there room for it now?
-    fn fits(&self, need: Need, slots: usize) -> bool {
+    fn fits(&self, need: Need) -> bool {
+        let slots = self.slots;
         match need {
             Need::Any => self.any + kept(slots) < slots && self.any + self.most_on_one_node() < slots,
             Need::One(node) => {
@@ -126,23 +141,22 @@ impl State {
     }
 
     /// Need a session that comes, or came, at `arrival` wait for no earlier one?
-    fn is_next(&self, need: Need, arrival: u64, slots: usize) -> bool {
+    fn is_next(&self, need: Need, arrival: u64) -> bool {
         let before = |line: &VecDeque<Waiting>| line.front().is_some_and(|waiting| waiting.arrival < arrival);
         match need {
             Need::Any => !before(&self.any_line) && !self.one_lines.values().any(before),
             Need::One(node) => {
                 let is_first = !self.one_lines.get(&node).is_some_and(before);
-                is_first && (!before(&self.any_line) || self.admitted_for(node) < kept(slots))
+                is_first && (!before(&self.any_line) || self.admitted_for(node) < kept(self.slots))
             }
         }
     }
 
     /// Takes a session that can be admitted now out of the lines.
-    fn pop(&mut self, slots: usize) -> Option<(Need, oneshot::Sender<Ticket>)> {
+    fn pop(&mut self) -> Option<(Need, oneshot::Sender<Ticket>)> {
         let fronts = (self.any_line.front().map(|waiting| (Need::Any, waiting.arrival)).into_iter())
             .chain(self.one_lines.iter().filter_map(|(node, line)| Some((Need::One(*node), line.front()?.arrival))));
-        let mut fitting =
-            fronts.filter(|(need, arrival)| self.fits(*need, slots) && self.is_next(*need, *arrival, slots));
+        let mut fitting = fronts.filter(|(need, arrival)| self.fits(*need) && self.is_next(*need, *arrival));
         let (need, _) = fitting.next()?;
         let waiting = self.line(need).pop_front()?;
         Some((need, waiting.admit))
@@ -156,9 +170,14 @@ impl State {
     }
 
     /// May one of those on this node go to any?
-    fn grows(&self, node: NodeId, slots: usize) -> bool {
+    fn grows(&self, node: NodeId) -> bool {
         let but_own = self.one.iter().map(|(of, count)| if *of == node { count.saturating_sub(1) } else { *count });
-        self.any + but_own.max().unwrap_or(0) < slots
+        self.any + but_own.max().unwrap_or(0) < self.slots
+    }
+
+    /// Are more admitted than there would be room for now?
+    fn is_overfull(&self) -> bool {
+        self.any + self.most_on_one_node() > self.slots
     }
 
     fn count(&mut self, need: Need) {
@@ -172,7 +191,28 @@ impl State {
 impl Admission {
     /// For a pool of so many connections to each node.
     pub(crate) fn new(connections_max: usize) -> Arc<Self> {
-        Arc::new(Self { slots: connections_max.max(1), state: Mutex::default() })
+        let state = State { slots: connections_max.max(1), ..State::default() };
+        Arc::new(Self { state: Mutex::new(state), left: Notify::new() })
+    }
+
+    /// For a pool of another size from here on. Returns when no more are admitted than it has room for, who may need a connection
+    /// to each node before they end.
+    pub(crate) async fn resize(self: &Arc<Self>, connections_max: usize) {
+        let admitted = {
+            let mut state = self.lock();
+            state.slots = connections_max.max(1);
+            self.admit(&mut state)
+        };
+        tell(admitted);
+        loop {
+            let left = self.left.notified();
+            tokio::pin!(left);
+            left.as_mut().enable();
+            if !self.lock().is_overfull() {
+                return;
+            }
+            left.await;
+        }
     }
 
     /// How many stand in line.
@@ -189,7 +229,7 @@ impl Admission {
     fn admit(self: &Arc<Self>, state: &mut State) -> Vec<(Ticket, oneshot::Sender<Ticket>)> {
         let (mut admitted, now) = (Vec::new(), Instant::now());
         while let Some((node, _)) = state.widening.front()
-            && state.grows(*node, self.slots)
+            && state.grows(*node)
         {
             let Some((_, waiting)) = state.widening.pop_front() else { break };
             state.count(Need::Any);
@@ -197,7 +237,7 @@ impl Admission {
             admitted.push((Ticket { admission: self.clone(), need: Need::Any }, waiting));
         }
         while state.widening.is_empty()
-            && let Some((need, waiting)) = state.pop(self.slots)
+            && let Some((need, waiting)) = state.pop()
         {
             state.count(need);
             state.moved.insert(need, now);
@@ -223,8 +263,8 @@ impl Admission {
     /// A ticket for a session that comes now and need not wait.
     fn next(self: &Arc<Self>, state: &mut State, need: Need) -> Option<Ticket> {
         state.arrivals += 1;
-        let can_enter = state.widening.is_empty() && state.fits(need, self.slots);
-        (can_enter && state.is_next(need, state.arrivals, self.slots)).then(|| {
+        let can_enter = state.widening.is_empty() && state.fits(need);
+        (can_enter && state.is_next(need, state.arrivals)).then(|| {
             state.count(need);
             Ticket { admission: self.clone(), need }
         })
@@ -232,14 +272,13 @@ impl Admission {
 
     /// [`admit`] of a session without a ticket; `None` if it has to wait.
     pub(crate) fn admit_at_once(self: &Arc<Self>, node: NodeId, is_only: bool) -> Option<Ticket> {
-        self.next(&mut self.lock(), self.need(node, is_only))
+        let mut state = self.lock();
+        let need = state.need(node, is_only);
+        self.next(&mut state, need)
     }
 
-    fn need(&self, node: NodeId, is_only: bool) -> Need {
-        match is_only && reserved(self.slots) < self.slots {
-            true => Need::One(node),
-            false => Need::Any,
-        }
+    pub(crate) fn slots(&self) -> usize {
+        self.lock().slots
     }
 }
 
@@ -248,7 +287,7 @@ impl Admission {
     async fn grow(self: &Arc<Self>, node: NodeId) -> Option<Ticket> {
         let waiting = {
             let mut state = self.lock();
-            if state.widening.is_empty() && state.grows(node, self.slots) {
+            if state.widening.is_empty() && state.grows(node) {
                 state.count(Need::Any);
                 return Some(Ticket { admission: self.clone(), need: Need::Any });
             }
@@ -278,7 +317,7 @@ pub(crate) async fn admit(
     is_only: bool,
     max: usize,
 ) -> Result<Option<Ticket>> {
-    let need = admission.need(node, is_only);
+    let need = admission.lock().need(node, is_only);
     let has = ticket.map(|ticket| ticket.need);
     if has.is_some_and(|has| [Need::Any, need].contains(&has)) {
         return Ok(None);
@@ -412,5 +451,21 @@ mod tests {
         assert!(admission.enter(Need::Any).now_or_never().is_none());
         drop(first);
         assert!(admission.enter(Need::Any).now_or_never().flatten().is_some());
+    }
+
+    #[test]
+    fn who_is_inside_stays_when_there_are_fewer_slots() {
+        let admission = Admission::new(3);
+        let enter = || admission.enter(Need::Any).now_or_never().flatten();
+        let mut inside: Vec<Ticket> = (0..3).map(|_| enter().expect("a slot")).collect();
+        let mut waiting = Box::pin(admission.enter(Need::Any));
+        assert!(waiting.as_mut().now_or_never().is_none());
+        let mut smaller = Box::pin(admission.resize(2));
+        assert!(smaller.as_mut().now_or_never().is_none());
+        inside.pop();
+        assert!(smaller.now_or_never().is_some());
+        assert!(waiting.as_mut().now_or_never().is_none());
+        assert!(admission.resize(3).now_or_never().is_some());
+        assert!(waiting.now_or_never().flatten().is_some());
     }
 }

@@ -165,6 +165,18 @@ impl Cluster {
         &self.service
     }
 
+    /// So many connections to each datanode from here on. Fewer only when those who are inside by the old number have ended;
+    /// another number that comes meanwhile is the one that counts.
+    pub async fn resize(&self, connections_max: usize) {
+        self.admission.resize(connections_max).await;
+        self.pool.resize(self.admission.slots()).await;
+    }
+
+    /// How many there are to be: those that are too many are still there while somebody uses them.
+    pub fn wants_connections(&self) -> usize {
+        self.admission.slots()
+    }
+
     /// The pool of datanode connections.
     pub fn pool(&self) -> &Pool {
         &self.pool
@@ -197,7 +209,8 @@ impl Cluster {
 
     /// A link of the service user for statements of our own. No session ever gets it, not even one of the same user.
     pub(crate) async fn service_link(&self, node: NodeId) -> Result<Box<Link>> {
-        self.pool.checkout_for_service(node, &self.address(node)?, &self.service).await
+        let named = (node, self.members.name(node));
+        self.pool.checkout_for_service(named, &self.address(node)?, &self.service).await
     }
 
     /// Runs a query as the service user on a node, outside any session.
@@ -312,7 +325,8 @@ impl Cluster {
                 Place::Free(_) => self.login_by_present_name(&mut identity, login).await?,
             };
             let Place::Free(permit) = place else { break };
-            let link = self.pool.open(node, &address, &identity, now.clone(), permit).await?;
+            let link =
+                self.pool.open((node, self.members.name(node)), &address, &identity, now.clone(), permit).await?;
             // Had it been changed meanwhile, nobody could say what the backend has.
             if self.login(&identity.user).await?.stamp == now.stamp {
                 return Ok(link);

@@ -26,7 +26,7 @@ pub struct Configured {
 /// A datanode of the cluster.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Member {
-    pub(crate) name: String,
+    pub(crate) name: Arc<str>,
     pub(crate) address: Address,
 }
 
@@ -42,8 +42,9 @@ pub(crate) struct Members {
 impl Members {
     /// Until a catalog is read they are those of the configuration.
     pub(crate) fn new(configured: Vec<Configured>) -> Self {
-        let by_id =
-            configured.iter().map(|node| (node.id, Member { name: node.name.clone(), address: node.address.clone() }));
+        let by_id = configured
+            .iter()
+            .map(|node| (node.id, Member { name: node.name.as_str().into(), address: node.address.clone() }));
         Self {
             present: RwLock::new(Arc::new(by_id.collect())),
             configured: configured.into_iter().map(|node| ((node.id, node.name), node.address)).collect(),
@@ -67,7 +68,7 @@ impl Members {
         let member = |node: &Node| {
             let noted = || Address { host: node.host.clone(), port: node.port };
             let address = self.configured.get(&(node.id, node.name.clone())).cloned().unwrap_or_else(noted);
-            (node.id, Member { name: node.name.clone(), address })
+            (node.id, Member { name: node.name.as_str().into(), address })
         };
         let now: BTreeMap<NodeId, Member> = nodes.iter().map(member).collect();
         let mut present = self.present.write().unwrap_or_else(PoisonError::into_inner);
@@ -98,9 +99,9 @@ impl Members {
         self.present().get(&node).map(|member| member.address.clone()).or_else(joining)
     }
 
-    /// Of a member; of another what tells it from others.
-    pub(crate) fn name(&self, node: NodeId) -> String {
-        self.present().get(&node).map_or_else(|| format!("datanode {}", node.0), |member| member.name.clone())
+    /// Name of a member; for another node words with its id.
+    pub(crate) fn name(&self, node: NodeId) -> Arc<str> {
+        self.present().get(&node).map_or_else(|| format!("datanode {}", node.0).into(), |member| member.name.clone())
     }
 
     /// From here on statements of our own reach this node.
@@ -131,6 +132,6 @@ mod tests {
         assert_eq!([0, 3].map(|id| members.address(NodeId(id)).map(|address| address.port)), [Some(10), Some(13)]);
         members.follow(&[node(0, "dn1", 90), node(4, "dn4", 94)]);
         assert_eq!([0, 3, 4].map(|id| members.address(NodeId(id)).map(|a| a.port)), [Some(10), None, Some(94)]);
-        assert_eq!([3, 4].map(|id| members.name(NodeId(id))), ["datanode 3", "dn4"]);
+        assert_eq!([3, 4].map(|id| members.name(NodeId(id)).to_string()), ["datanode 3", "dn4"]);
     }
 }

@@ -15,9 +15,11 @@ pub(crate) mod admission;
 pub(crate) mod cluster;
 pub(crate) mod login;
 pub(crate) mod members;
+mod permits;
 pub(crate) mod sequence_values;
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -25,12 +27,13 @@ use bytes::Bytes;
 use catalog::NodeId;
 use pgerror::{PgError, Result, SqlState};
 use pgproto::{ConnectOptions, Connection, Encryption, scram};
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Notify;
 use txn::Roster;
 
 use crate::backend::isolation::Isolation;
 use crate::backend::own_statements::Own;
 use crate::backend::pool::login::{Login, SERVICE};
+use crate::backend::pool::permits::{Permit, Permits};
 use crate::backend::pool::sequence_values::{Drawn, DrawnHere};
 use crate::backend::settings::{CONFORMING_STRINGS, Placeholders, Settings, duration};
 
@@ -63,7 +66,7 @@ pub struct Address {
 /// The connections to one node.
 struct Server {
     address: Address,
-    permits: Arc<Semaphore>,
+    permits: Arc<Permits>,
     /// A link has become idle.
     returned: Notify,
     idle: Mutex<Idle>,
@@ -86,7 +89,7 @@ struct Key<'a> {
 pub(crate) enum Place {
     Idle(Box<Link>),
     /// A new connection may be opened.
-    Free(OwnedSemaphorePermit),
+    Free(Permit),
 }
 
 /// One connection to a datanode with what the session must know of its backend.
@@ -111,10 +114,12 @@ pub struct Link {
     /// `statement_timeout` as the backend started.
     pub(crate) statement_timeout: Option<Duration>,
     node: NodeId,
+    /// For the log.
+    node_name: Arc<str>,
     user: String,
     database: String,
     address: Address,
-    _permit: OwnedSemaphorePermit,
+    _permit: Permit,
 }
 
 /// Statements prepared on one backend, by text, parameter types and settings: under another search path the same text may
@@ -224,17 +229,12 @@ impl Link {
 
     /// A span of the log for what the node is given to do.
     pub(crate) fn fragment(&self) -> tracing::Span {
-        tracing::debug_span!("fragment", datanode = self.place())
+        tracing::debug_span!("fragment", datanode = &*self.node_name)
     }
 
     /// Writes an error of the node into the log: its code and not its message, which may quote values of rows or parameters.
     pub(crate) fn has_refused(&self, error: &PgError) {
-        tracing::debug!(datanode = self.place(), code = error.code().as_str(), "error of a datanode");
-    }
-
-    fn place(&self) -> String {
-        let Address { host, port } = &self.address;
-        format!("{host}:{port}")
+        tracing::debug!(datanode = &*self.node_name, code = error.code().as_str(), "error of a datanode");
     }
 
     /// But for the login.
@@ -246,7 +246,7 @@ impl Link {
 /// See the module's page.
 pub struct Pool {
     servers: Mutex<HashMap<Address, Arc<Server>>>,
-    connections_max: usize,
+    connections_max: AtomicUsize,
     roster: Arc<Roster>,
     encryption: Encryption,
 }
@@ -254,7 +254,7 @@ pub struct Pool {
 impl Pool {
     /// A pool that opens at most `connections_max` connections to each node, to no servers but those of this roster.
     pub fn new(connections_max: usize, roster: Arc<Roster>, encryption: Encryption) -> Self {
-        Self { servers: Mutex::default(), connections_max, roster, encryption }
+        Self { servers: Mutex::default(), connections_max: connections_max.into(), roster, encryption }
     }
 
     /// Encryption of all connections to datanodes.
@@ -269,19 +269,36 @@ impl Pool {
 
     /// Most connections to one node.
     pub fn connections_max(&self) -> usize {
-        self.connections_max
+        self.connections_max.load(Ordering::Relaxed)
+    }
+
+    /// So many from here on. Connections that are too many are closed as soon as nobody uses them.
+    pub(crate) async fn resize(&self, connections_max: usize) {
+        {
+            // A server that somebody adds just now has either number before this, and the new one after it.
+            let servers = self.lock();
+            self.connections_max.store(connections_max, Ordering::Relaxed);
+            servers.values().for_each(|server| server.permits.resize(self.most()));
+        }
+        for server in self.all() {
+            while server.permits.are_too_many()
+                && let Some(link) = server.pop_any()
+            {
+                drop(link.without_drawn().await);
+            }
+        }
     }
 
     /// A connection for the coordinator's own needs. Its search path is none of the user's.
     pub(crate) async fn checkout_for_service(
         &self,
-        node: NodeId,
+        (node, name): (NodeId, Arc<str>),
         address: &Address,
         identity: &Identity,
     ) -> Result<Box<Link>> {
         match self.place(node, address, identity, SERVICE, &Placeholders::new(), None).await? {
             Place::Idle(link) => Ok(link),
-            Place::Free(permit) => self.open(node, address, identity, Arc::default(), permit).await,
+            Place::Free(permit) => self.open((node, name), address, identity, Arc::default(), permit).await,
         }
     }
 
@@ -301,7 +318,7 @@ impl Pool {
         found.map_err(|_| {
             PgError::new(
                 SqlState::TOO_MANY_CONNECTIONS,
-                format!("all {} connections to datanode {} are in use", self.connections_max, node.0),
+                format!("all {} connections to datanode {} are in use", self.connections_max(), node.0),
             )
             .hint("Raise max_connections of the datanodes and pool_size of the coordinators, or use fewer clients.")
         })
@@ -329,7 +346,7 @@ impl Pool {
             if let Some(link) = server.pop_idle(key, heard_of, drawn) {
                 return Place::Idle(link);
             }
-            if let Ok(permit) = server.permits.clone().try_acquire_owned() {
+            if let Some(permit) = server.permits.try_acquire() {
                 return Place::Free(permit);
             }
             // The one that was given back first.
@@ -341,17 +358,12 @@ impl Pool {
                 }
             }
             // Idle links of other users, and those that know too much, count too: close one of them rather than wait.
-            let any = server.lock().pop();
-            if let Some(link) = any {
+            if let Some(link) = server.pop_any() {
                 drop(link.without_drawn().await);
                 continue;
             }
             tokio::select! {
-                permit = server.permits.clone().acquire_owned() => {
-                    if let Ok(permit) = permit {
-                        return Place::Free(permit);
-                    }
-                }
+                permit = server.permits.acquire() => return Place::Free(permit),
                 () = returned => {}
             }
         }
@@ -360,11 +372,11 @@ impl Pool {
     /// Opens a connection.
     pub(crate) async fn open(
         &self,
-        node: NodeId,
+        (node, node_name): (NodeId, Arc<str>),
         address: &Address,
         identity: &Identity,
         login: Arc<Login>,
-        permit: OwnedSemaphorePermit,
+        permit: Permit,
     ) -> Result<Box<Link>> {
         let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
         let parameters = match login.stamp == SERVICE {
@@ -404,6 +416,7 @@ impl Pool {
             isolation,
             statement_timeout,
             node,
+            node_name,
             user: options.user,
             database: options.database,
             address: address.clone(),
@@ -417,6 +430,9 @@ impl Pool {
         if link.connection.is_idle() {
             link.connection.take_notices();
             let server = self.server(&link.address);
+            if server.permits.are_too_many() && link.has_no_owner() {
+                return;
+            }
             server.lock().push(link);
             server.returned.notify_one();
         }
@@ -443,15 +459,14 @@ impl Pool {
     pub(crate) fn use_by_address(&self) -> HashMap<Address, (usize, usize)> {
         let of_server = |server: Arc<Server>| {
             let idle = server.lock().len();
-            let all = self.most() - server.permits.available_permits();
-            (server.address.clone(), (all.saturating_sub(idle), idle))
+            (server.address.clone(), (server.permits.given().saturating_sub(idle), idle))
         };
         self.all().into_iter().map(of_server).collect()
     }
 
     /// To one address.
     fn most(&self) -> usize {
-        self.connections_max + self.connections_max / PER_EXTRA + 1
+        self.connections_max() + self.connections_max() / PER_EXTRA + 1
     }
 
     fn server(&self, address: &Address) -> Arc<Server> {
@@ -461,7 +476,7 @@ impl Pool {
         }
         let server = Arc::new(Server {
             address: address.clone(),
-            permits: Arc::new(Semaphore::new(self.most())),
+            permits: Permits::new(self.most()),
             returned: Notify::new(),
             idle: Mutex::default(),
         });
@@ -498,6 +513,10 @@ impl Server {
     fn pop_own(&self, drawn: &Arc<Drawn>, is_meant: impl Fn(&Link) -> bool) -> Option<Box<Link>> {
         let is_own = |link: &Link| link.drawn.as_ref().is_some_and(|here| here.is_of(Some(drawn))) && is_meant(link);
         self.pop_alive(|idle| idle.iter().rposition(|link| is_own(link)))
+    }
+
+    fn pop_any(&self) -> Option<Box<Link>> {
+        self.lock().pop()
     }
 
     fn pop_alive(&self, choose: impl Fn(&Idle) -> Option<usize>) -> Option<Box<Link>> {
