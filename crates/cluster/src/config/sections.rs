@@ -109,7 +109,7 @@ pub struct Gtm {
     /// `host:port` where it tells its figures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metrics: Option<String>,
-    /// It may serve other hosts although nobody has to show a certificate.
+    /// It may serve other hosts although nobody has to show a certificate, and tell them its figures.
     #[serde(default, skip_serializing_if = "is_false")]
     pub insecure: bool,
 }
@@ -158,7 +158,7 @@ pub struct Coordinator {
     /// Clients without TLS are refused.
     #[serde(default, skip_serializing_if = "is_false")]
     pub tls_required: bool,
-    /// It may serve other hosts without TLS.
+    /// It may serve other hosts without TLS, and tell them its figures.
     #[serde(default, skip_serializing_if = "is_false")]
     pub insecure: bool,
 }
@@ -219,16 +219,12 @@ impl Coordinator {
     /// The same of `page`, which is served to this host only: it has no encryption.
     pub fn page_address(&self) -> Result<Option<(String, u16)>> {
         let Some(page) = &self.page else { return Ok(None) };
-        match host_and_port(page) {
-            Some((host, port)) if is_loopback(&host) => Ok(Some((host, port))),
-            found => {
-                let wrong = if found.is_some() { "is no loopback address" } else { "is not host:port" };
-                Err(invalid(format!("coordinator \"{}\": page = \"{page}\" {wrong}", self.name)).hint(
-                    "Write for example page = \"127.0.0.1:8433\", and reach it from elsewhere by a tunnel: \
-                     \"ssh -L 8433:127.0.0.1:8433 host\".",
-                ))
-            }
-        }
+        in_the_clear(page, false).map(Some).map_err(|wrong| {
+            invalid(format!("coordinator \"{}\": page = \"{page}\" {wrong}", self.name)).hint(
+                "Write for example page = \"127.0.0.1:8433\", and reach it from elsewhere by a tunnel: \
+                 \"ssh -L 8433:127.0.0.1:8433 host\".",
+            )
+        })
     }
 
     /// Certificate and key, if it has them.
@@ -335,6 +331,23 @@ pub enum SslMode {
 
 impl SslMode {
     pub(crate) fn is_disable(&self) -> bool {
+/// Host and port of what has neither encryption nor a password, or what is wrong with it.
+fn in_the_clear(text: &str, is_insecure: bool) -> std::result::Result<(String, u16), &'static str> {
+    let (host, port) = host_and_port(text).ok_or("is not host:port")?;
+    if is_insecure || is_loopback(&host) { Ok((host, port)) } else { Err("is no loopback address") }
+}
+
+/// May a process tell its figures there? Beyond its host only if the file says that this is insecure.
+pub(super) fn check_metrics(process: &str, metrics: Option<&str>, is_insecure: bool) -> Result<()> {
+    let Some(metrics) = metrics else { return Ok(()) };
+    in_the_clear(metrics, is_insecure).map(drop).map_err(|wrong| {
+        invalid(format!("{process}: metrics = \"{metrics}\" {wrong}")).hint(
+            "Write for example metrics = \"127.0.0.1:9187\"; or, where everybody who can connect may read them, \
+             insecure = true beside it.",
+        )
+    })
+}
+
         *self == SslMode::Disable
     }
 
