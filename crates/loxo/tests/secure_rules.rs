@@ -4,7 +4,7 @@
 mod pki;
 
 use std::net::TcpStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -36,6 +36,14 @@ map = "programs"
 [[hba]]
 type = "hostssl"
 database = "all"
+user = "audit"
+address = "samehost"
+method = "cert"
+map = "subjects"
+clientname = "DN"
+[[hba]]
+type = "hostssl"
+database = "all"
 user = "app"
 address = "127.0.0.1/32"
 method = "scram-sha-256"
@@ -43,13 +51,22 @@ method = "scram-sha-256"
 name = "programs"
 certificate = "ann"
 user = "reports"
+[[map]]
+name = "subjects"
+certificate = 'DISTINGUISHED'
+user = "audit"
 "#;
+
+/// All that RFC 2253 writes in another way, and as openssl writes it.
+const SUBJECT: &str = r#"/DC=org/C=DE/O=A, "B" \+ <C>;/OU=#7+UID=7/emailAddress=a@b.c/CN= Änn 中\\ "#;
 
 struct Ruled {
     dir: TempDir,
     _server: Server,
     daemons: Vec<Child>,
     port: u16,
+    /// [`SUBJECT`] as openssl writes it.
+    distinguished: String,
 }
 
 impl Ruled {
@@ -60,9 +77,11 @@ impl Ruled {
         authority.issue("server", "DNS:localhost", 30);
         ["ann", "bob"].iter().for_each(|name| authority.issue(name, "", 30));
         authority.issue("late", "", -1);
+        let distinguished = issue_by_subject(dir.path());
         Authority::new(dir.path(), "other").issue("foreign", "", 30);
         let roles = "CREATE ROLE staff; CREATE ROLE ann LOGIN IN ROLE staff; CREATE ROLE bob LOGIN; CREATE ROLE reports LOGIN; \
-                     CREATE ROLE mallory LOGIN PASSWORD 'secret'; CREATE ROLE app LOGIN PASSWORD 'secret'";
+                     CREATE ROLE mallory LOGIN PASSWORD 'secret'; CREATE ROLE app LOGIN PASSWORD 'secret'; \
+                     CREATE ROLE audit LOGIN";
         server.connect().unwrap().run(roles).unwrap();
         let port = testkit::free_ports(&[0, 1]).unwrap();
         let base = format!(
@@ -74,7 +93,7 @@ impl Ruled {
             server.port()
         );
         dir.write("base.toml", base.as_bytes()).unwrap();
-        let mut ruled = Self { dir, _server: server, daemons: Vec::new(), port };
+        let mut ruled = Self { dir, _server: server, daemons: Vec::new(), port, distinguished };
         ruled.rule(RULES);
         assert!(ruled.loxo("init").output().unwrap().status.success());
         let log = std::fs::File::create(ruled.file("log")).unwrap();
@@ -86,7 +105,7 @@ impl Ruled {
 
     fn rule(&self, rules: &str) {
         let base = std::fs::read_to_string(self.file("base.toml")).unwrap();
-        std::fs::write(self.file("loxo.toml"), base + rules).unwrap();
+        std::fs::write(self.file("loxo.toml"), base + &rules.replace("DISTINGUISHED", &self.distinguished)).unwrap();
     }
 
     fn read_again(&self) {
@@ -146,16 +165,29 @@ fn until(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
+const REQUEST: &str = "req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes";
+const SIGN: &str = "x509 -req -CA root.crt -CAkey root.key -CAcreateserial -copy_extensions copy -days 30";
+
+fn openssl(dir: &Path, arguments: &str, more: &[&str]) -> String {
+    let mut openssl = Command::new("openssl");
+    let output = openssl.args(arguments.split(' ')).args(more).current_dir(dir).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
 /// Of ann, without extensions.
 fn old_certificate(ruled: &Ruled) {
-    for arguments in [
-        "req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=ann -keyout old.key -out old.csr",
-        "x509 -req -in old.csr -CA root.crt -CAkey root.key -CAcreateserial -days 30 -out old.crt",
-    ] {
-        let mut openssl = Command::new("openssl");
-        let output = openssl.args(arguments.split(' ')).current_dir(ruled.dir.path()).output().unwrap();
-        assert!(output.status.success(), "{output:?}");
-    }
+    openssl(ruled.dir.path(), REQUEST, &["-subj", "/CN=ann", "-keyout", "old.key", "-out", "old.csr"]);
+    openssl(ruled.dir.path(), SIGN, &["-in", "old.csr", "-out", "old.crt"]);
+}
+
+/// Gives the subject as RFC 2253 has it.
+fn issue_by_subject(dir: &Path) -> String {
+    let subject = ["-utf8", "-multivalue-rdn", "-subj", SUBJECT, "-addext", "keyUsage=digitalSignature"];
+    openssl(dir, REQUEST, &[&subject[..], &["-keyout", "subject.key", "-out", "subject.csr"]].concat());
+    openssl(dir, SIGN, &["-in", "subject.csr", "-out", "subject.crt"]);
+    let shown = openssl(dir, "x509 -in subject.crt -noout -subject -nameopt RFC2253", &[]);
+    shown.strip_prefix("subject=").unwrap().trim_end_matches('\n').to_owned()
 }
 
 fn with(name: &str) -> String {
@@ -202,6 +234,8 @@ fn the_first_rule_that_fits_decides() {
     // By a map.
     ruled.admits("reports", &with("ann"));
     ruled.refuses("reports", &with("bob"), "certificate authentication failed");
+    ruled.admits("audit", &with("subject"));
+    ruled.refuses("audit", &with("ann"), "certificate authentication failed");
 
     // Other rules, for clients to come.
     ruled.rule(&RULES.replace("\"+staff\"", "\"bob\""));

@@ -10,7 +10,7 @@ use executor::{Identity, Session, TlsStatus};
 use pgerror::{PgError, Result, SqlState};
 use pgproto::frame::Cursor;
 use pgproto::frontend::{self, request};
-use pgproto::hba::{Attempt, Method, Rules};
+use pgproto::hba::{Attempt, ClientName, Method, Rules};
 use pgproto::{FrameReader, FrameWriter, backend, scram};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -328,7 +328,10 @@ async fn authenticate(
             let (peer, own) = (ends.peer.ip().to_canonical(), ends.own.ip());
             let attempt = Attempt { user: &user, database: &database, peer, own, is_encrypted };
             let method = rules.judge(&attempt, &roles_of(shared, rules, &user).await?)?.clone();
-            check_certificate(rules, &method, channel, &user)?;
+            if let Method::Certificate { map, name } = &method {
+                let is_users = |name: &str| rules.is_user(name, &user, map.as_deref());
+                check_certificate(channel, *name, &user, is_users)?;
+            }
             method
         }
     };
@@ -423,17 +426,12 @@ async fn roles_of(shared: &Arc<Shared>, rules: &Rules, user: &str) -> Result<Has
     Ok(names.map(|name| String::from_utf8_lossy(&name).into_owned()).collect())
 }
 
-/// If that is how the client has to prove who he is.
-fn check_certificate(rules: &Rules, method: &Method, channel: &Channel, user: &str) -> Result<()> {
-    let Method::Certificate { map } = method else { return Ok(()) };
-    let shown = match channel {
-        Channel::Encrypted(Encrypted { certificate, .. }) => certificate.as_ref(),
-        Channel::Plain => None,
-    };
-    let Some(name) = shown else {
+/// By which the client proves who he is. `is_users`: does this name lead to the user?
+fn check_certificate(channel: &Channel, name: ClientName, user: &str, is_users: impl Fn(&str) -> bool) -> Result<()> {
+    let Channel::Encrypted(Encrypted { certificate: Some(subject), .. }) = channel else {
         return Err(PgError::fatal(SqlState::INVALID_AUTHORIZATION, "connection requires a valid client certificate"));
     };
-    match name.as_deref().is_some_and(|name| rules.is_user(name, user, map.as_deref())) {
+    match subject.name(name).is_some_and(is_users) {
         true => Ok(()),
         false => Err(PgError::fatal(
             SqlState::INVALID_AUTHORIZATION,
