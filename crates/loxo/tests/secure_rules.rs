@@ -3,6 +3,7 @@
 #[path = "secure_links/pki.rs"]
 mod pki;
 
+use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -10,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use pki::Authority;
 use testkit::{Server, ServerOptions, TempDir};
+use tokio::net::{TcpListener, TcpSocket};
 
 const SOON: Duration = Duration::from_secs(30);
 
@@ -44,8 +46,8 @@ clientname = "DN"
 [[hba]]
 type = "hostssl"
 database = "all"
-user = "app"
-address = "127.0.0.1/32"
+user = ["app", "guessed"]
+address = "127.0.0.0/8"
 method = "scram-sha-256"
 [[map]]
 name = "programs"
@@ -81,15 +83,17 @@ impl Ruled {
         Authority::new(dir.path(), "other").issue("foreign", "", 30);
         let roles = "CREATE ROLE staff; CREATE ROLE ann LOGIN IN ROLE staff; CREATE ROLE bob LOGIN; CREATE ROLE reports LOGIN; \
                      CREATE ROLE mallory LOGIN PASSWORD 'secret'; CREATE ROLE app LOGIN PASSWORD 'secret'; \
-                     CREATE ROLE audit LOGIN";
+                     CREATE ROLE audit LOGIN; CREATE ROLE guessed LOGIN PASSWORD 'secret'";
         server.connect().unwrap().run(roles).unwrap();
-        let port = testkit::free_ports(&[0, 1]).unwrap();
+        let port = testkit::free_ports(&[0, 1, 2]).unwrap();
         let base = format!(
             "[cluster]\nname = \"test\"\n[gtm]\nhost = \"127.0.0.1\"\nport = {}\n\
              [[coordinator]]\nname = \"coord1\"\nlisten = \"0.0.0.0:{port}\"\n\
              tls_certificate = \"server.crt\"\ntls_key = \"server.key\"\ntls_client_ca = \"root.crt\"\ntls_required = true\n\
+             failed_logins_max = 4\nmetrics = \"127.0.0.1:{}\"\n\
              [[datanode]]\nname = \"dn1\"\nhost = \"127.0.0.1\"\nport = {}\n",
             port + 1,
+            port + 2,
             server.port()
         );
         dir.write("base.toml", base.as_bytes()).unwrap();
@@ -127,6 +131,7 @@ impl Ruled {
     }
 
     fn asks(&self, user: &str, options: &str, sql: &str) -> Output {
+        // What comes last counts.
         let connection = format!("host=127.0.0.1 port={} user={user} dbname=postgres {options}", self.port);
         let mut psql = Command::new("psql");
         psql.env("PGPASSWORD", "secret").current_dir(self.dir.path());
@@ -190,6 +195,45 @@ fn issue_by_subject(dir: &Path) -> String {
     shown.strip_prefix("subject=").unwrap().trim_end_matches('\n').to_owned()
 }
 
+/// A port that leads to another one; who connects to it comes from 127.0.0.2.
+async fn leads_from_elsewhere(listener: TcpListener, port: u16) {
+    loop {
+        let (mut client, _) = listener.accept().await.unwrap();
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind("127.0.0.2:0".parse().unwrap()).unwrap();
+        let mut coordinator = socket.connect(([127, 0, 0, 1], port).into()).await.unwrap();
+        // Whoever hangs up first.
+        let _ = tokio::io::copy_bidirectional(&mut client, &mut coordinator).await;
+    }
+}
+
+/// From one address, and the user comes from another one.
+fn guesses_are_few(ruled: &Ruled) {
+    let guess = || ruled.refuses("guessed", "sslmode=require password=guess", "password authentication failed");
+    (0..3).for_each(|_| guess());
+    let since = Instant::now();
+    guess();
+    assert!(since.elapsed() > Duration::from_secs(1), "it is delayed");
+    let told = "too many failed logins of user \"guessed\" from 127.0.0.1\nHINT:  Try again in ";
+    ruled.refuses("guessed", "sslmode=require", told);
+    ruled.refuses("guessed", "sslmode=require password=guess", told);
+    ruled.admits("app", "sslmode=require");
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+    let elsewhere = listener.local_addr().unwrap().port();
+    runtime.spawn(leads_from_elsewhere(listener, ruled.port));
+    ruled.admits("guessed", &format!("sslmode=require port={elsewhere}"));
+    let log = std::fs::read_to_string(ruled.file("log")).unwrap();
+    assert!(log.contains("too many logins have failed: further ones are refused"), "{log}");
+    let mut figures = TcpStream::connect(("127.0.0.1", ruled.port + 2)).unwrap();
+    figures.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+    let mut page = String::new();
+    figures.read_to_string(&mut page).unwrap();
+    for line in ["loxo_logins_held_total{how=\"delayed\"} 1\n", "loxo_logins_held_total{how=\"refused\"} 2\n"] {
+        assert!(page.contains(line), "{page}");
+    }
+}
+
 fn with(name: &str) -> String {
     format!("sslmode=require sslcert={name}.crt sslkey={name}.key")
 }
@@ -236,6 +280,7 @@ fn the_first_rule_that_fits_decides() {
     ruled.refuses("reports", &with("bob"), "certificate authentication failed");
     ruled.admits("audit", &with("subject"));
     ruled.refuses("audit", &with("ann"), "certificate authentication failed");
+    guesses_are_few(&ruled);
 
     // Other rules, for clients to come.
     ruled.rule(&RULES.replace("\"+staff\"", "\"bob\""));

@@ -27,7 +27,7 @@ use crate::{Inside, Options, SlowStatement};
 
 const BODY_BYTES_MAX: usize = 8 << 10;
 const TOKEN: &str = "x-loxo-token";
-/// Whoever tries passwords tries few.
+/// Whoever tries passwords tries few; those that fail the coordinator counts besides, as any client's of this host.
 const LOGINS_MAX: usize = 4;
 /// A connection, and a statement.
 const LOGIN_MAX: Duration = Duration::from_secs(15);

@@ -141,6 +141,12 @@ pub struct Coordinator {
     /// Most clients at a time, three of them superusers only.
     #[serde(default = "max_clients")]
     pub max_clients: usize,
+    /// Of one user from one address; 0: any number.
+    #[serde(default = "failed_logins_max")]
+    pub failed_logins_max: u32,
+    /// How many seconds further ones are refused.
+    #[serde(default = "failed_logins_pause")]
+    pub failed_logins_pause: u32,
     /// `host:port` where it tells its figures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metrics: Option<String>,
@@ -301,6 +307,19 @@ fn max_clients() -> usize {
     MAX_CLIENTS
 }
 
+/// Failed logins of a user from an address, unless the file says another number.
+pub const FAILED_LOGINS_MAX: u32 = 10;
+/// For so many seconds after the last of them further ones are refused.
+pub const FAILED_LOGINS_PAUSE: u32 = 60;
+
+fn failed_logins_max() -> u32 {
+    FAILED_LOGINS_MAX
+}
+
+fn failed_logins_pause() -> u32 {
+    FAILED_LOGINS_PAUSE
+}
+
 fn postgres() -> String {
     "postgres".to_owned()
 }
@@ -310,6 +329,23 @@ fn host_and_port(text: &str) -> Option<(String, u16)> {
     let (host, port) = text.rsplit_once(':')?;
     let port = port.parse().ok().filter(|port| *port > 0)?;
     (!host.is_empty()).then(|| (host.trim_start_matches('[').trim_end_matches(']').to_owned(), port))
+}
+
+/// Host and port of what has neither encryption nor a password, or what is wrong with it.
+fn in_the_clear(text: &str, is_insecure: bool) -> std::result::Result<(String, u16), &'static str> {
+    let (host, port) = host_and_port(text).ok_or("is not host:port")?;
+    if is_insecure || is_loopback(&host) { Ok((host, port)) } else { Err("is no loopback address") }
+}
+
+/// May a process tell its figures there? Beyond its host only if the file says that this is insecure.
+pub(super) fn check_metrics(process: &str, metrics: Option<&str>, is_insecure: bool) -> Result<()> {
+    let Some(metrics) = metrics else { return Ok(()) };
+    in_the_clear(metrics, is_insecure).map(drop).map_err(|wrong| {
+        invalid(format!("{process}: metrics = \"{metrics}\" {wrong}")).hint(
+            "Write for example metrics = \"127.0.0.1:9187\"; or, where everybody who can connect may read them, \
+             insecure = true beside it.",
+        )
+    })
 }
 
 /// `localhost` and the loopback addresses of both families.
@@ -331,23 +367,6 @@ pub enum SslMode {
 
 impl SslMode {
     pub(crate) fn is_disable(&self) -> bool {
-/// Host and port of what has neither encryption nor a password, or what is wrong with it.
-fn in_the_clear(text: &str, is_insecure: bool) -> std::result::Result<(String, u16), &'static str> {
-    let (host, port) = host_and_port(text).ok_or("is not host:port")?;
-    if is_insecure || is_loopback(&host) { Ok((host, port)) } else { Err("is no loopback address") }
-}
-
-/// May a process tell its figures there? Beyond its host only if the file says that this is insecure.
-pub(super) fn check_metrics(process: &str, metrics: Option<&str>, is_insecure: bool) -> Result<()> {
-    let Some(metrics) = metrics else { return Ok(()) };
-    in_the_clear(metrics, is_insecure).map(drop).map_err(|wrong| {
-        invalid(format!("{process}: metrics = \"{metrics}\" {wrong}")).hint(
-            "Write for example metrics = \"127.0.0.1:9187\"; or, where everybody who can connect may read them, \
-             insecure = true beside it.",
-        )
-    })
-}
-
         *self == SslMode::Disable
     }
 
