@@ -44,8 +44,8 @@ mod upgrade;
 pub use audit::{Audit, Repair, audit};
 pub use check::{Finding, Level, Process, check, check_all, open_files_shortage, pool_left, pool_warnings};
 pub use config::{
-    Auth, ClusterSection, Config, Coordinator, Datanode, Gtm, Hba, Local, Log, LogFormat, MAX_CLIENTS, Map, SslMode,
-    gtm_name,
+    Auth, ClusterSection, Config, Coordinator, Datanode, FAILED_LOGINS_MAX, FAILED_LOGINS_PAUSE, Gtm, Hba, Local, Log,
+    LogFormat, MAX_CLIENTS, Map, SslMode, gtm_name,
 };
 pub use in_doubt::InDoubt;
 pub use init::{METADATA_SQL, init};

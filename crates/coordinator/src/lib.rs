@@ -31,6 +31,7 @@ mod statements;
 pub use listener::{Coordinator, CoordinatorOptions, Reloader, Stopper};
 pub use query_id::query_id;
 pub use shared::Authentication;
+pub use shared::failed_logins::LoginLimits;
 pub use shared::figures::Figures;
 pub use shared::tls::TlsOptions;
 pub use stack::note_stack_base;

@@ -16,6 +16,7 @@ use crate::client::Client;
 use crate::protocol::startup::{self, Opening};
 use crate::query_id;
 use crate::shared::admission::Stranger;
+use crate::shared::failed_logins::LoginLimits;
 use crate::shared::figures::{Figures, LOGINS};
 use crate::shared::tls::{Tls, TlsOptions};
 use crate::shared::{Authentication, Shared};
@@ -50,6 +51,7 @@ pub struct CoordinatorOptions {
     /// Connections to each datanode.
     pub pool_size: usize,
     pub clients_max: usize,
+    pub login_limits: LoginLimits,
 }
 
 /// A coordinator that is ready to accept.
@@ -77,8 +79,8 @@ impl Coordinator {
         );
         context.survey().await?;
         let tls = options.tls.map(Tls::load).transpose()?;
-        let shared =
-            Shared::new(&options.name, context, options.authentication, tls, options.clients_max, options.number);
+        let CoordinatorOptions { name, authentication, clients_max, login_limits, number, .. } = options;
+        let shared = Shared::new(&name, context, authentication, tls, clients_max, login_limits, number);
         Ok(Self { listener, shared: Arc::new(shared) })
     }
 

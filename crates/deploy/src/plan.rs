@@ -7,7 +7,10 @@ use std::path::{Path, PathBuf};
 
 use cluster::certificates;
 use cluster::host::{File, Joining, Process, Server, Wanted};
-use cluster::{Auth, ClusterSection, Config, Coordinator, Datanode, Gtm, MAX_CLIENTS, SslMode, gtm_name, pool_left};
+use cluster::{
+    Auth, ClusterSection, Config, Coordinator, Datanode, FAILED_LOGINS_MAX, FAILED_LOGINS_PAUSE, Gtm, MAX_CLIENTS,
+    SslMode, gtm_name, pool_left,
+};
 use pgerror::{PgError, Result, SqlState};
 
 use crate::inventory::{Host, Inventory, invalid};
@@ -236,6 +239,8 @@ fn add_coordinators(inventory: &Inventory, config: &mut Config) -> Result<()> {
         auth: Auth::Scram,
         pool_size,
         max_clients: MAX_CLIENTS,
+        failed_logins_max: FAILED_LOGINS_MAX,
+        failed_logins_pause: FAILED_LOGINS_PAUSE,
         metrics: None,
         page: None,
         tls_certificate: Some(format!("{SERVERS}/{name}.crt").into()),

@@ -3,13 +3,15 @@
 #[path = "secure_links/pki.rs"]
 mod pki;
 
+use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use pki::Authority;
 use testkit::{Server, ServerOptions, TempDir};
+use tokio::net::{TcpListener, TcpSocket};
 
 const SOON: Duration = Duration::from_secs(30);
 
@@ -36,20 +38,37 @@ map = "programs"
 [[hba]]
 type = "hostssl"
 database = "all"
-user = "app"
-address = "127.0.0.1/32"
+user = "audit"
+address = "samehost"
+method = "cert"
+map = "subjects"
+clientname = "DN"
+[[hba]]
+type = "hostssl"
+database = "all"
+user = ["app", "guessed"]
+address = "127.0.0.0/8"
 method = "scram-sha-256"
 [[map]]
 name = "programs"
 certificate = "ann"
 user = "reports"
+[[map]]
+name = "subjects"
+certificate = 'DISTINGUISHED'
+user = "audit"
 "#;
+
+/// All that RFC 2253 writes in another way, and as openssl writes it.
+const SUBJECT: &str = r#"/DC=org/C=DE/O=A, "B" \+ <C>;/OU=#7+UID=7/emailAddress=a@b.c/CN= Änn 中\\ "#;
 
 struct Ruled {
     dir: TempDir,
     _server: Server,
     daemons: Vec<Child>,
     port: u16,
+    /// [`SUBJECT`] as openssl writes it.
+    distinguished: String,
 }
 
 impl Ruled {
@@ -60,21 +79,25 @@ impl Ruled {
         authority.issue("server", "DNS:localhost", 30);
         ["ann", "bob"].iter().for_each(|name| authority.issue(name, "", 30));
         authority.issue("late", "", -1);
+        let distinguished = issue_by_subject(dir.path());
         Authority::new(dir.path(), "other").issue("foreign", "", 30);
         let roles = "CREATE ROLE staff; CREATE ROLE ann LOGIN IN ROLE staff; CREATE ROLE bob LOGIN; CREATE ROLE reports LOGIN; \
-                     CREATE ROLE mallory LOGIN PASSWORD 'secret'; CREATE ROLE app LOGIN PASSWORD 'secret'";
+                     CREATE ROLE mallory LOGIN PASSWORD 'secret'; CREATE ROLE app LOGIN PASSWORD 'secret'; \
+                     CREATE ROLE audit LOGIN; CREATE ROLE guessed LOGIN PASSWORD 'secret'";
         server.connect().unwrap().run(roles).unwrap();
-        let port = testkit::free_ports(&[0, 1]).unwrap();
+        let port = testkit::free_ports(&[0, 1, 2]).unwrap();
         let base = format!(
             "[cluster]\nname = \"test\"\n[gtm]\nhost = \"127.0.0.1\"\nport = {}\n\
              [[coordinator]]\nname = \"coord1\"\nlisten = \"0.0.0.0:{port}\"\n\
              tls_certificate = \"server.crt\"\ntls_key = \"server.key\"\ntls_client_ca = \"root.crt\"\ntls_required = true\n\
+             failed_logins_max = 4\nmetrics = \"127.0.0.1:{}\"\n\
              [[datanode]]\nname = \"dn1\"\nhost = \"127.0.0.1\"\nport = {}\n",
             port + 1,
+            port + 2,
             server.port()
         );
         dir.write("base.toml", base.as_bytes()).unwrap();
-        let mut ruled = Self { dir, _server: server, daemons: Vec::new(), port };
+        let mut ruled = Self { dir, _server: server, daemons: Vec::new(), port, distinguished };
         ruled.rule(RULES);
         assert!(ruled.loxo("init").output().unwrap().status.success());
         let log = std::fs::File::create(ruled.file("log")).unwrap();
@@ -86,7 +109,7 @@ impl Ruled {
 
     fn rule(&self, rules: &str) {
         let base = std::fs::read_to_string(self.file("base.toml")).unwrap();
-        std::fs::write(self.file("loxo.toml"), base + rules).unwrap();
+        std::fs::write(self.file("loxo.toml"), base + &rules.replace("DISTINGUISHED", &self.distinguished)).unwrap();
     }
 
     fn read_again(&self) {
@@ -108,6 +131,7 @@ impl Ruled {
     }
 
     fn asks(&self, user: &str, options: &str, sql: &str) -> Output {
+        // What comes last counts.
         let connection = format!("host=127.0.0.1 port={} user={user} dbname=postgres {options}", self.port);
         let mut psql = Command::new("psql");
         psql.env("PGPASSWORD", "secret").current_dir(self.dir.path());
@@ -146,15 +170,67 @@ fn until(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
+const REQUEST: &str = "req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes";
+const SIGN: &str = "x509 -req -CA root.crt -CAkey root.key -CAcreateserial -copy_extensions copy -days 30";
+
+fn openssl(dir: &Path, arguments: &str, more: &[&str]) -> String {
+    let mut openssl = Command::new("openssl");
+    let output = openssl.args(arguments.split(' ')).args(more).current_dir(dir).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
 /// Of ann, without extensions.
 fn old_certificate(ruled: &Ruled) {
-    for arguments in [
-        "req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=ann -keyout old.key -out old.csr",
-        "x509 -req -in old.csr -CA root.crt -CAkey root.key -CAcreateserial -days 30 -out old.crt",
-    ] {
-        let mut openssl = Command::new("openssl");
-        let output = openssl.args(arguments.split(' ')).current_dir(ruled.dir.path()).output().unwrap();
-        assert!(output.status.success(), "{output:?}");
+    openssl(ruled.dir.path(), REQUEST, &["-subj", "/CN=ann", "-keyout", "old.key", "-out", "old.csr"]);
+    openssl(ruled.dir.path(), SIGN, &["-in", "old.csr", "-out", "old.crt"]);
+}
+
+/// Gives the subject as RFC 2253 has it.
+fn issue_by_subject(dir: &Path) -> String {
+    let subject = ["-utf8", "-multivalue-rdn", "-subj", SUBJECT, "-addext", "keyUsage=digitalSignature"];
+    openssl(dir, REQUEST, &[&subject[..], &["-keyout", "subject.key", "-out", "subject.csr"]].concat());
+    openssl(dir, SIGN, &["-in", "subject.csr", "-out", "subject.crt"]);
+    let shown = openssl(dir, "x509 -in subject.crt -noout -subject -nameopt RFC2253", &[]);
+    shown.strip_prefix("subject=").unwrap().trim_end_matches('\n').to_owned()
+}
+
+/// A port that leads to another one; who connects to it comes from 127.0.0.2.
+async fn leads_from_elsewhere(listener: TcpListener, port: u16) {
+    loop {
+        let (mut client, _) = listener.accept().await.unwrap();
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind("127.0.0.2:0".parse().unwrap()).unwrap();
+        let mut coordinator = socket.connect(([127, 0, 0, 1], port).into()).await.unwrap();
+        // Whoever hangs up first.
+        let _ = tokio::io::copy_bidirectional(&mut client, &mut coordinator).await;
+    }
+}
+
+/// From one address, and the user comes from another one.
+fn guesses_are_few(ruled: &Ruled) {
+    let guess = || ruled.refuses("guessed", "sslmode=require password=guess", "password authentication failed");
+    (0..3).for_each(|_| guess());
+    let since = Instant::now();
+    guess();
+    assert!(since.elapsed() > Duration::from_secs(1), "it is delayed");
+    let told = "too many failed logins of user \"guessed\" from 127.0.0.1\nHINT:  Try again in ";
+    ruled.refuses("guessed", "sslmode=require", told);
+    ruled.refuses("guessed", "sslmode=require password=guess", told);
+    ruled.admits("app", "sslmode=require");
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+    let elsewhere = listener.local_addr().unwrap().port();
+    runtime.spawn(leads_from_elsewhere(listener, ruled.port));
+    ruled.admits("guessed", &format!("sslmode=require port={elsewhere}"));
+    let log = std::fs::read_to_string(ruled.file("log")).unwrap();
+    assert!(log.contains("too many logins have failed: further ones are refused"), "{log}");
+    let mut figures = TcpStream::connect(("127.0.0.1", ruled.port + 2)).unwrap();
+    figures.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+    let mut page = String::new();
+    figures.read_to_string(&mut page).unwrap();
+    for line in ["loxo_logins_held_total{how=\"delayed\"} 1\n", "loxo_logins_held_total{how=\"refused\"} 2\n"] {
+        assert!(page.contains(line), "{page}");
     }
 }
 
@@ -202,6 +278,9 @@ fn the_first_rule_that_fits_decides() {
     // By a map.
     ruled.admits("reports", &with("ann"));
     ruled.refuses("reports", &with("bob"), "certificate authentication failed");
+    ruled.admits("audit", &with("subject"));
+    ruled.refuses("audit", &with("ann"), "certificate authentication failed");
+    guesses_are_few(&ruled);
 
     // Other rules, for clients to come.
     ruled.rule(&RULES.replace("\"+staff\"", "\"bob\""));

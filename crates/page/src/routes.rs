@@ -27,7 +27,7 @@ use crate::{Inside, Options, SlowStatement};
 
 const BODY_BYTES_MAX: usize = 8 << 10;
 const TOKEN: &str = "x-loxo-token";
-/// Few passwords can be tried at a time.
+/// Few passwords can be tried at a time; the coordinator counts those that fail besides, as it does for any client of this host.
 const LOGINS_MAX: usize = 4;
 /// A connection, and a statement.
 const LOGIN_MAX: Duration = Duration::from_secs(15);

@@ -20,6 +20,8 @@ pub struct Line<'a> {
     pub address: &'a str,
     pub method: &'a str,
     pub map: Option<&'a str>,
+    /// `CN` or `DN`.
+    pub client_name: Option<&'a str>,
 }
 
 /// One rule.
@@ -68,14 +70,26 @@ pub enum Method {
     Trust,
     /// SCRAM-SHA-256 or SCRAM-SHA-256-PLUS.
     Scram,
-    /// By a certificate whose common name is the user's, or leads to it by this map.
+    /// By a certificate whose name is the user's, or leads to it by this map.
     Certificate {
         /// Its name.
         map: Option<String>,
+        /// Which name of the certificate.
+        name: ClientName,
     },
 }
 
-/// A line of a map: a client whose certificate has this common name may be this user.
+/// `clientname` of a rule.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ClientName {
+    /// The subject's common name (`CN`).
+    #[default]
+    Common,
+    /// The whole subject, as [`crate::x509::distinguished_name`] writes it (`DN`).
+    Distinguished,
+}
+
+/// A line of a map: a client whose certificate has this name may be this user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Mapping {
@@ -140,7 +154,7 @@ impl Rules {
             .hint("The rules are [[hba]] of the cluster's configuration."))
     }
 
-    /// May a client whose certificate has this common name be the user?
+    /// May a client whose certificate has this name be the user?
     pub fn is_user(&self, certificate: &str, user: &str, map: Option<&str>) -> bool {
         let leads = |known: &Mapping| known.certificate == certificate && known.user == user;
         match map {
@@ -167,10 +181,19 @@ impl Rule {
         };
         let origin = Origin::parse(line.address)?;
         let map = line.map.map(str::to_owned);
+        let name = match line.client_name {
+            None => ClientName::default(),
+            Some(_) if line.method != "cert" => return Err(invalid("clientname is for the method cert")),
+            Some("CN") => ClientName::Common,
+            Some("DN") => ClientName::Distinguished,
+            Some(other) => {
+                return Err(invalid(&format!("clientname = \"{other}\" is not supported")).hint("Write CN or DN."));
+            }
+        };
         let method = match line.method {
             "scram-sha-256" => Some(Method::Scram),
             "reject" => None,
-            "cert" if channel == Channel::Encrypted => Some(Method::Certificate { map }),
+            "cert" if channel == Channel::Encrypted => Some(Method::Certificate { map, name }),
             "cert" => return Err(invalid("cert authentication is only supported on hostssl connections")),
             "trust" if origin.is_this_host() => Some(Method::Trust),
             "trust" => {
@@ -331,6 +354,7 @@ mod tests {
             address,
             method,
             map: None,
+            client_name: None,
         });
         Rules::parse(lines, Vec::new())
     }
@@ -360,7 +384,10 @@ mod tests {
         let nothing = |end: String| refused(&format!("no pg_hba.conf entry for host {end}"));
         assert_eq!(judge(&rules, "a", "192.168.0.7", false), rejects(ends("a", "192.168.0.7", "no encryption")));
         assert_eq!(judge(&rules, "mallory", "10.1.2.3", true), rejects(ends("mallory", "10.1.2.3", "SSL encryption")));
-        assert_eq!(judge(&rules, "a", "10.1.2.3", true), Ok(Method::Certificate { map: None }));
+        assert_eq!(
+            judge(&rules, "a", "10.1.2.3", true),
+            Ok(Method::Certificate { map: None, name: ClientName::Common })
+        );
         assert_eq!(judge(&rules, "a", "10.1.2.3", false), nothing(ends("a", "10.1.2.3", "no encryption")));
         assert_eq!(judge(&rules, "a", "10.2.2.3", true), nothing(ends("a", "10.2.2.3", "SSL encryption")));
         assert_eq!(judge(&rules, "d", "10.2.2.3", true), Ok(Method::Scram));
@@ -400,7 +427,13 @@ mod tests {
             address: "all",
             method: "reject",
             map: None,
+            client_name: None,
         };
+        for (client_name, method) in [("dn", "cert"), ("DN", "scram-sha-256")] {
+            let users = &["all".to_owned()];
+            let line = Line { kind: "hostssl", users, method, client_name: Some(client_name), ..nobody };
+            assert!(Rules::parse([line].into_iter(), Vec::new()).is_err(), "{client_name} {method}");
+        }
         assert!(Rules::parse([nobody].into_iter(), Vec::new()).is_err());
     }
 }

@@ -8,8 +8,9 @@ const OBJECT_ID: u8 = 0x06;
 const BOOLEAN: u8 = 0x01;
 const VERSION: u8 = 0xa0;
 const EXTENSIONS: u8 = 0xa3;
+const UTF8: u8 = 0x0c;
 /// UTF8String, PrintableString, IA5String.
-const TEXTS: [u8; 3] = [0x0c, 0x13, 0x16];
+const TEXTS: [u8; 3] = [UTF8, 0x13, 0x16];
 const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
 const ALTERNATIVE_NAMES: &[u8] = &[0x55, 0x1d, 0x11];
 const BASIC_CONSTRAINTS: &[u8] = &[0x55, 0x1d, 0x13];
@@ -75,6 +76,25 @@ pub fn common_name(certificate: &[u8]) -> Option<String> {
     }
 }
 
+/// The subject as RFC 2253 writes it, in PostgreSQL's words (`clientname=DN`): the last part comes first. A name with a NUL in it
+/// would mean something else to others.
+pub fn distinguished_name(certificate: &[u8]) -> Option<String> {
+    // serialNumber, signature, issuer, validity, subject.
+    let (tag, subject) = *fields(certificate)?.get(4)?;
+    (tag == SEQUENCE).then(|| reversed_name(subject))?
+}
+
+fn reversed_name(der: &[u8]) -> Option<String> {
+    let mut parts = Vec::new();
+    for (tag, set) in elements(der)?.into_iter().rev() {
+        let attributes = (tag == SET).then(|| attributes(set))??;
+        let has_nul = attributes.iter().any(|(_, value)| value.contains('\0'));
+        let texts = attributes.iter().rev().map(|(name, value)| format!("{name}={}", in_ascii(&escaped(value))));
+        parts.push((!has_nul).then(|| texts.collect::<Vec<_>>().join("+"))?);
+    }
+    (!parts.is_empty()).then(|| parts.join(","))
+}
+
 /// The owner of a certificate, in PostgreSQL's words (`X509_NAME_to_cstring`), as far as `pg_stat_ssl` has place for them.
 #[allow(missing_docs)]
 pub struct Names {
@@ -96,7 +116,7 @@ impl Names {
 }
 
 /// The last byte of ids below 2.5.4, and OpenSSL's short names.
-const ATTRIBUTES: [(u8, &str); 14] = [
+const ATTRIBUTES: [(u8, &str); 20] = [
     (3, "CN"),
     (4, "SN"),
     (5, "serialNumber"),
@@ -108,9 +128,15 @@ const ATTRIBUTES: [(u8, &str); 14] = [
     (11, "OU"),
     (12, "title"),
     (13, "description"),
+    (15, "businessCategory"),
     (17, "postalCode"),
+    (41, "name"),
     (42, "GN"),
     (43, "initials"),
+    (44, "generationQualifier"),
+    (46, "dnQualifier"),
+    (65, "pseudonym"),
+    (97, "organizationIdentifier"),
 ];
 /// Whole ids of others.
 const OTHER_ATTRIBUTES: [(&[u8], &str); 3] = [
@@ -125,20 +151,34 @@ const SHOWN_BYTES_MAX: usize = 63;
 fn name(der: &[u8]) -> Option<String> {
     let mut text = String::new();
     for (_, set) in elements(der)? {
-        for (_, attribute) in elements(set)? {
-            let (kind, value) = expect(attribute, OBJECT_ID)?;
-            let short = match kind {
-                [0x55, 0x04, last] => ATTRIBUTES.iter().find(|(id, _)| id == last).map(|(_, name)| *name),
-                other => OTHER_ATTRIBUTES.iter().find(|(id, _)| *id == other).map(|(_, name)| *name),
-            };
-            let (tag, value, _) = element(value)?;
-            let value = std::str::from_utf8(value).ok().filter(|_| TEXTS.contains(&tag))?;
-            text += &format!("/{}={}", short?, escaped(value));
+        for (name, value) in attributes(set)? {
+            text += &format!("/{name}={}", escaped(value));
         }
     }
     let end = (0..=text.len().min(SHOWN_BYTES_MAX)).rev().find(|at| text.is_char_boundary(*at))?;
     text.truncate(end);
     Some(text)
+}
+
+/// Names and values of one part of a name.
+fn attributes(set: &[u8]) -> Option<Vec<(&'static str, &str)>> {
+    let attribute = |(tag, attribute)| {
+        let (kind, value) = (tag == SEQUENCE).then(|| expect(attribute, OBJECT_ID))??;
+        let short = match kind {
+            [0x55, 0x04, last] => ATTRIBUTES.iter().find(|(id, _)| id == last).map(|(_, name)| *name),
+            other => OTHER_ATTRIBUTES.iter().find(|(id, _)| *id == other).map(|(_, name)| *name),
+        };
+        let (tag, text, []) = element(value)? else { return None };
+        let is_text = TEXTS.contains(&tag) && (tag == UTF8 || text.is_ascii());
+        Some((short?, std::str::from_utf8(text).ok().filter(|_| is_text)?))
+    };
+    elements(set)?.into_iter().map(attribute).collect()
+}
+
+/// Each byte of what is not ASCII by its number.
+fn in_ascii(text: &str) -> String {
+    let byte = |byte: u8| if byte.is_ascii() { char::from(byte).to_string() } else { format!("\\{byte:02X}") };
+    text.bytes().map(byte).collect()
 }
 
 /// As RFC 2253 writes a value.
@@ -233,5 +273,16 @@ mod tests {
             b" x",
         ];
         assert_eq!(name(&der.concat()).unwrap(), "/O=A\\, B/CN=\\ x");
+        assert_eq!(reversed_name(&der.concat()).unwrap(), "CN=\\ x,O=A\\, B");
+        // In one SET, UTF-8; with a NUL in it; of a kind that is not known.
+        let attribute = |kind: u8, text: &[u8]| {
+            [&[0x30, 7 + text.len() as u8, OBJECT_ID, 3, 0x55, 4, kind, UTF8, text.len() as u8][..], text].concat()
+        };
+        let set = |attributes: &[u8]| [&[SET, attributes.len() as u8][..], attributes].concat();
+        let both = set(&[attribute(3, "Ж+".as_bytes()), attribute(97, b"x\n")].concat());
+        assert_eq!(reversed_name(&both).unwrap(), "organizationIdentifier=x\\0A+CN=\\D0\\96\\+");
+        for wrong in [set(&attribute(3, b"ann\0x")), set(&attribute(99, b"ann")), both[..9].to_vec(), Vec::new()] {
+            assert_eq!(reversed_name(&wrong), None);
+        }
     }
 }

@@ -19,12 +19,16 @@ pub struct Hba {
     pub method: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub map: Option<String>,
+    /// Which name of a certificate: `CN` or `DN`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clientname: Option<String>,
 }
 
 impl Hba {
     fn line(&self) -> Line<'_> {
-        let Self { kind, database, user, address, method, map } = self;
-        Line { kind, databases: database.words(), users: user.words(), address, method, map: map.as_deref() }
+        let Self { kind, database, user, address, method, map, clientname } = self;
+        let (map, client_name) = (map.as_deref(), clientname.as_deref());
+        Line { kind, databases: database.words(), users: user.words(), address, method, map, client_name }
     }
 }
 
@@ -46,7 +50,7 @@ impl OneOrMany {
     }
 }
 
-/// A client whose certificate has this common name may be this user.
+/// A client whose certificate has this name, of the kind that the rule says, may be this user.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs)]

@@ -85,7 +85,12 @@ impl Config {
         self.validate_addresses()?;
         self.cluster.validate_tls()?;
         self.validate_hba()?;
+        for (at, gtm) in self.gtms.iter().enumerate() {
+            check_metrics(&gtm_name(at), gtm.metrics.as_deref(), gtm.insecure)?;
+        }
         for coordinator in &self.coordinators {
+            let name = format!("coordinator \"{}\"", coordinator.name);
+            check_metrics(&name, coordinator.metrics.as_deref(), coordinator.insecure)?;
             coordinator.validate_tls()?;
             // Three are the superusers'.
             if coordinator.max_clients < 4 {
@@ -366,6 +371,16 @@ mod tests {
             assert!(text.contains("is no loopback address"), "{text}");
         }
         assert!(refused("auth = \"trust\"", "auth = \"trust\"\npage = \"8433\"").contains("is not host:port"));
+        for (line, process) in [("auth = \"trust\"", "coordinator \"coord1\""), ("port = 6666", "gtm")] {
+            let metrics = |address: &str| format!("{line}\nmetrics = \"{address}\"");
+            for address in ["0.0.0.0:9187", "10.0.0.1:9187", "[::]:9187", "example.com:9187"] {
+                let text = refused(line, &metrics(address));
+                assert!(text.contains(&format!("{process}: metrics = \"{address}\" is no loopback address")), "{text}");
+                parse(&GOOD.replacen(line, &format!("{}\ninsecure = true", metrics(address)), 1)).unwrap();
+            }
+            assert!(refused(line, &format!("{}\ninsecure = true", metrics("9187"))).contains("is not host:port"));
+            parse(&GOOD.replacen(line, &metrics("[::1]:9187"), 1)).unwrap();
+        }
         assert!(refused("auth = \"trust\"", "auth = \"trust\"\npage = \"127.0.0.1:5433\"").contains("used twice"));
         assert!(refused("name = \"dn2\"", "name = \"dn1\"").contains("used twice"));
         assert!(refused("name = \"dn2\"", "name = \"gtm\"").contains("used twice"));

@@ -112,7 +112,7 @@ pub struct Gtm {
     /// `host:port` where it tells its figures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metrics: Option<String>,
-    /// It may serve other hosts although nobody has to show a certificate.
+    /// It may serve other hosts although nobody has to show a certificate, and tell them its figures.
     #[serde(default, skip_serializing_if = "is_false")]
     pub insecure: bool,
 }
@@ -144,6 +144,12 @@ pub struct Coordinator {
     /// Most clients at a time, three of them superusers only.
     #[serde(default = "max_clients")]
     pub max_clients: usize,
+    /// Of one user from one address; 0: any number.
+    #[serde(default = "failed_logins_max")]
+    pub failed_logins_max: u32,
+    /// How many seconds further ones are refused.
+    #[serde(default = "failed_logins_pause")]
+    pub failed_logins_pause: u32,
     /// `host:port` where it tells its figures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metrics: Option<String>,
@@ -161,7 +167,7 @@ pub struct Coordinator {
     /// Clients without TLS are refused.
     #[serde(default, skip_serializing_if = "is_false")]
     pub tls_required: bool,
-    /// It may serve other hosts without TLS.
+    /// It may serve other hosts without TLS, and tell them its figures.
     #[serde(default, skip_serializing_if = "is_false")]
     pub insecure: bool,
 }
@@ -222,16 +228,12 @@ impl Coordinator {
     /// Host and port of `page`, which is served to this host only: it has no encryption.
     pub fn page_address(&self) -> Result<Option<(String, u16)>> {
         let Some(page) = &self.page else { return Ok(None) };
-        match host_and_port(page) {
-            Some((host, port)) if is_loopback(&host) => Ok(Some((host, port))),
-            found => {
-                let wrong = if found.is_some() { "is no loopback address" } else { "is not host:port" };
-                Err(invalid(format!("coordinator \"{}\": page = \"{page}\" {wrong}", self.name)).hint(
-                    "Write for example page = \"127.0.0.1:8433\", and reach it from elsewhere by a tunnel: \
-                     \"ssh -L 8433:127.0.0.1:8433 host\".",
-                ))
-            }
-        }
+        in_the_clear(page, false).map(Some).map_err(|wrong| {
+            invalid(format!("coordinator \"{}\": page = \"{page}\" {wrong}", self.name)).hint(
+                "Write for example page = \"127.0.0.1:8433\", and reach it from elsewhere by a tunnel: \
+                 \"ssh -L 8433:127.0.0.1:8433 host\".",
+            )
+        })
     }
 
     /// Certificate and key, if it has them.
@@ -308,6 +310,19 @@ fn max_clients() -> usize {
     MAX_CLIENTS
 }
 
+/// Failed logins of a user from an address, unless the file says another number.
+pub const FAILED_LOGINS_MAX: u32 = 10;
+/// For so many seconds after the last of them further ones are refused.
+pub const FAILED_LOGINS_PAUSE: u32 = 60;
+
+fn failed_logins_max() -> u32 {
+    FAILED_LOGINS_MAX
+}
+
+fn failed_logins_pause() -> u32 {
+    FAILED_LOGINS_PAUSE
+}
+
 fn postgres() -> String {
     "postgres".to_owned()
 }
@@ -317,6 +332,23 @@ fn host_and_port(text: &str) -> Option<(String, u16)> {
     let (host, port) = text.rsplit_once(':')?;
     let port = port.parse().ok().filter(|port| *port > 0)?;
     (!host.is_empty()).then(|| (host.trim_start_matches('[').trim_end_matches(']').to_owned(), port))
+}
+
+/// Host and port of what has neither encryption nor a password, or what is wrong with it.
+fn in_the_clear(text: &str, is_insecure: bool) -> std::result::Result<(String, u16), &'static str> {
+    let (host, port) = host_and_port(text).ok_or("is not host:port")?;
+    if is_insecure || is_loopback(&host) { Ok((host, port)) } else { Err("is no loopback address") }
+}
+
+/// May a process tell its figures there? Beyond its host only if the file says that this is insecure.
+pub(super) fn check_metrics(process: &str, metrics: Option<&str>, is_insecure: bool) -> Result<()> {
+    let Some(metrics) = metrics else { return Ok(()) };
+    in_the_clear(metrics, is_insecure).map(drop).map_err(|wrong| {
+        invalid(format!("{process}: metrics = \"{metrics}\" {wrong}")).hint(
+            "Write for example metrics = \"127.0.0.1:9187\"; or, where everybody who can connect may read them, \
+             insecure = true beside it.",
+        )
+    })
 }
 
 /// `localhost` and the loopback addresses of both families.

@@ -10,7 +10,8 @@ use super::directory::{Directory, Kind, Part};
 use super::{DATANODE_PORT_OFFSET, GTM_PORT_OFFSET, PAGE_PORT_OFFSET, PAGES_MAX};
 use crate::check::pool_left;
 use crate::config::{
-    Auth, ClusterSection, Config, Coordinator, Datanode, Gtm, Local, Log, MAX_CLIENTS, SslMode, gtm_name, invalid,
+    Auth, ClusterSection, Config, Coordinator, Datanode, FAILED_LOGINS_MAX, FAILED_LOGINS_PAUSE, Gtm, Local, Log,
+    MAX_CLIENTS, SslMode, gtm_name, invalid,
 };
 use crate::disk;
 use crate::settings::{Machine, Profile, max_connections};
@@ -237,6 +238,8 @@ fn coordinator(port: u16, place: usize, pool_size: usize) -> Coordinator {
         listen: format!("127.0.0.1:{}", port + place as u16),
         pool_size,
         max_clients: MAX_CLIENTS,
+        failed_logins_max: FAILED_LOGINS_MAX,
+        failed_logins_pause: FAILED_LOGINS_PAUSE,
         auth: Auth::Trust,
         metrics: None,
         page: (place < PAGES_MAX).then(|| format!("127.0.0.1:{}", port + PAGE_PORT_OFFSET + place as u16)),

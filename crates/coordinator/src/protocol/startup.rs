@@ -3,14 +3,14 @@
 use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::{Buf, Bytes, BytesMut};
 use executor::{Identity, Session, TlsStatus};
 use pgerror::{PgError, Result, SqlState};
 use pgproto::frame::Cursor;
 use pgproto::frontend::{self, request};
-use pgproto::hba::{Attempt, Method, Rules};
+use pgproto::hba::{Attempt, ClientName, Method, Rules};
 use pgproto::{FrameReader, FrameWriter, backend, scram};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -18,6 +18,7 @@ use tokio::net::TcpStream;
 use crate::protocol::socket::Socket;
 use crate::protocol::startup_settings::initial_settings;
 use crate::shared::admission::Admitted;
+use crate::shared::failed_logins::Login;
 use crate::shared::figures::REFUSED_LOGINS;
 use crate::shared::tls::{Encrypted, Tls};
 use crate::shared::{Authentication, CancelKey, Shared};
@@ -320,6 +321,7 @@ async fn authenticate(
         PgError::fatal(SqlState::INVALID_AUTHORIZATION, "no PostgreSQL user name specified in startup packet")
     })?;
     let database = find("database").map(cut).filter(|name| !name.is_empty()).unwrap_or_else(|| user.clone());
+    let login = Login::new(ends.peer.ip(), &user);
     let method = match &*shared.authentication() {
         Authentication::Trust => Method::Trust,
         Authentication::Scram => Method::Scram,
@@ -328,7 +330,12 @@ async fn authenticate(
             let (peer, own) = (ends.peer.ip().to_canonical(), ends.own.ip());
             let attempt = Attempt { user: &user, database: &database, peer, own, is_encrypted };
             let method = rules.judge(&attempt, &roles_of(shared, rules, &user).await?)?.clone();
-            check_certificate(rules, &method, channel, &user)?;
+            if let Method::Certificate { map, name } = &method {
+                shared.failed_logins().hold(&login).await?;
+                let is_users = |name: &str| rules.is_user(name, &user, map.as_deref());
+                let proof = || check_certificate(channel, *name, &user, is_users);
+                shared.failed_logins().judge(&login, Instant::now(), proof)?;
+            }
             method
         }
     };
@@ -348,7 +355,7 @@ async fn authenticate(
         // The coordinator can be nobody on the datanodes but itself, unless they ask for nothing either.
         Method::Trust | Method::Certificate { .. } => own_secret,
         Method::Scram => {
-            let keys = scram_exchange(shared, &user, reader, writer, channel).await?;
+            let keys = scram_exchange(shared, &login, reader, writer, channel).await?;
             // The coordinator's own secret follows a change of the password, the keys do not.
             Some(own_secret.unwrap_or(scram::Secret::Keys(keys)))
         }
@@ -423,17 +430,12 @@ async fn roles_of(shared: &Arc<Shared>, rules: &Rules, user: &str) -> Result<Has
     Ok(names.map(|name| String::from_utf8_lossy(&name).into_owned()).collect())
 }
 
-/// If that is how the client has to prove who he is.
-fn check_certificate(rules: &Rules, method: &Method, channel: &Channel, user: &str) -> Result<()> {
-    let Method::Certificate { map } = method else { return Ok(()) };
-    let shown = match channel {
-        Channel::Encrypted(Encrypted { certificate, .. }) => certificate.as_ref(),
-        Channel::Plain => None,
-    };
-    let Some(name) = shown else {
+/// By which the client proves who he is. `is_users`: does this name lead to the user?
+fn check_certificate(channel: &Channel, name: ClientName, user: &str, is_users: impl Fn(&str) -> bool) -> Result<()> {
+    let Channel::Encrypted(Encrypted { certificate: Some(subject), .. }) = channel else {
         return Err(PgError::fatal(SqlState::INVALID_AUTHORIZATION, "connection requires a valid client certificate"));
     };
-    match name.as_deref().is_some_and(|name| rules.is_user(name, user, map.as_deref())) {
+    match subject.name(name).is_some_and(is_users) {
         true => Ok(()),
         false => Err(PgError::fatal(
             SqlState::INVALID_AUTHORIZATION,
@@ -444,11 +446,13 @@ fn check_certificate(rules: &Rules, method: &Method, channel: &Channel, user: &s
 
 async fn scram_exchange(
     shared: &Arc<Shared>,
-    user: &str,
+    login: &Login<'_>,
     reader: &mut FrameReader,
     writer: &mut FrameWriter,
     channel: &Channel,
 ) -> Result<scram::Keys> {
+    shared.failed_logins().hold(login).await?;
+    let user = login.user();
     let sql = format!(
         "SELECT rolpassword, rolcanlogin FROM pg_catalog.pg_authid WHERE rolname = {} \
          AND (rolvaliduntil IS NULL OR rolvaliduntil > now())",
@@ -492,7 +496,8 @@ async fn scram_exchange(
     let server = scram::Server::new(verifier, &first, binding, is_bound)?;
     backend::authentication(writer.buffer(), 11, server.first().as_bytes());
     writer.flush().await?;
-    let (last, keys) = server.finish(&password_message(reader).await?, user)?;
+    let proof = password_message(reader).await?;
+    let (last, keys) = shared.failed_logins().judge(login, Instant::now(), || server.finish(&proof, user))?;
     backend::authentication(writer.buffer(), 12, last.as_bytes());
     if !may_log_in {
         let text = format!("role \"{user}\" is not permitted to log in");

@@ -2,6 +2,7 @@
 //!
 //! * [`Shared`]: cancel keys, whether the coordinator is about to end.
 //! * [`admission`]: how many clients there may be, and how many connections that have not said who they are.
+//! * [`failed_logins`]: logins that have failed, and what comes of it for the next ones.
 //! * [`databases`]: the executor's context of each database.
 //! * [`tls`]: the certificate, and how a client's connection is encrypted.
 //! * [`figures`]: what is counted, and told when asked for.
@@ -21,11 +22,13 @@ use tokio::sync::watch;
 use self::admission::Admission;
 use self::caches::{DescriptionCache, StatementCache};
 use self::databases::Databases;
+use self::failed_logins::{FailedLogins, LoginLimits};
 use self::tls::Tls;
 
 pub(crate) mod admission;
 pub(crate) mod caches;
 pub(crate) mod databases;
+pub(crate) mod failed_logins;
 pub(crate) mod figures;
 pub(crate) mod tls;
 
@@ -56,6 +59,7 @@ pub(crate) struct Shared {
     authentication: RwLock<Arc<Authentication>>,
     tls: Option<Tls>,
     admission: Arc<Admission>,
+    failed_logins: FailedLogins,
     descriptions: DescriptionCache,
     statements: StatementCache,
     apart: Apart,
@@ -75,6 +79,7 @@ impl Shared {
         authentication: Authentication,
         tls: Option<Tls>,
         clients_max: usize,
+        login_limits: LoginLimits,
         number: u16,
     ) -> Self {
         let name: Arc<str> = name.into();
@@ -84,6 +89,7 @@ impl Shared {
             authentication: RwLock::new(Arc::new(authentication)),
             tls,
             admission: Arc::new(Admission::new(clients_max)),
+            failed_logins: FailedLogins::new(login_limits),
             descriptions: DescriptionCache::default(),
             statements: StatementCache::default(),
             apart: Apart::default(),
@@ -128,6 +134,10 @@ impl Shared {
 
     pub(crate) fn admission(&self) -> &Arc<Admission> {
         &self.admission
+    }
+
+    pub(crate) fn failed_logins(&self) -> &FailedLogins {
+        &self.failed_logins
     }
 
     pub(crate) fn descriptions(&self) -> &DescriptionCache {

@@ -15,6 +15,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use executor::TlsStatus;
 use pgerror::{PgError, Result, SqlState};
+use pgproto::hba::ClientName;
 use pgproto::scram::ChannelBinding;
 use pgproto::tls::{ALPN, explained, files};
 use pgproto::{FrameReader, FrameWriter, x509};
@@ -53,10 +54,31 @@ struct Present {
 pub(crate) struct Encrypted {
     /// What SCRAM binds itself to.
     pub(crate) binding: Option<ChannelBinding>,
-    /// The client has shown a certificate that is verified: its common name, if it has one.
-    pub(crate) certificate: Option<Option<String>>,
+    /// Names of the certificate that the client has shown and that is verified.
+    pub(crate) certificate: Option<Subject>,
     /// What others are told.
     pub(crate) status: TlsStatus,
+}
+
+/// Names that say whose a certificate is, as far as it has them.
+pub(crate) struct Subject {
+    common_name: Option<String>,
+    distinguished_name: Option<String>,
+}
+
+impl Subject {
+    fn of(certificate: &[u8]) -> Self {
+        let (common_name, distinguished_name) = (x509::common_name(certificate), x509::distinguished_name(certificate));
+        Self { common_name, distinguished_name }
+    }
+
+    /// The one that a rule asks for.
+    pub(crate) fn name(&self, which: ClientName) -> Option<&str> {
+        match which {
+            ClientName::Common => self.common_name.as_deref(),
+            ClientName::Distinguished => self.distinguished_name.as_deref(),
+        }
+    }
 }
 
 impl Tls {
@@ -97,7 +119,7 @@ impl Tls {
         }
         let connection = stream.get_ref().1;
         let shown = connection.peer_certificates().and_then(|chain| chain.first());
-        let certificate = shown.map(|certificate| x509::common_name(certificate));
+        let certificate = shown.map(|certificate| Subject::of(certificate));
         let status = status(connection, shown.and_then(|certificate| x509::Names::of(certificate)));
         let (read, write) = tokio::io::split(stream);
         Ok((FrameReader::new(read), FrameWriter::new(write), Encrypted { binding, certificate, status }))

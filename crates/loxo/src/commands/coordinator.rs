@@ -2,9 +2,10 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use cluster::{Auth, Config};
-use coordinator::{Authentication, Coordinator, CoordinatorOptions, TlsOptions};
+use coordinator::{Authentication, Coordinator, CoordinatorOptions, LoginLimits, TlsOptions};
 use pgerror::{PgError, Result, SqlState};
 use sd_notify::NotifyState;
 
@@ -41,6 +42,7 @@ pub async fn run(arguments: Arguments) -> Result<()> {
     let authentication = authentication(&config, own)?;
     let mut options = options(&config, &own.name, own.name.clone(), listen, authentication, own.pool_size)?;
     options.clients_max = own.max_clients;
+    options.login_limits = login_limits(own.failed_logins_max, own.failed_logins_pause);
     options.tls = own.tls().map(|(certificate, key)| TlsOptions {
         certificate: config.beside(certificate),
         key: config.beside(key),
@@ -144,5 +146,10 @@ pub fn options(
         pool_size,
         tls: None,
         clients_max: cluster::MAX_CLIENTS,
+        login_limits: login_limits(cluster::FAILED_LOGINS_MAX, cluster::FAILED_LOGINS_PAUSE),
     })
+}
+
+fn login_limits(failures_max: u32, pause_seconds: u32) -> LoginLimits {
+    LoginLimits { failures_max, pause: Duration::from_secs(pause_seconds.into()) }
 }

@@ -3,13 +3,17 @@
 //! `clients LIST [NAME…]`: a file with a line for each program, its name, a tab, and its command with arguments between tabs; and
 //! the only ones to run. A program gets a connection URI as its last argument and prints what it sees, errors too, leaving out
 //! what differs from run to run. Both runs must print the same, but for what `clients/known/NAME` says: the output of
-//! `diff` that is expected, statements that are refused. `LOXO_E2E_BLESS=1` writes these files anew.
+//! `diff` that is expected, statements that are refused. `LOXO_E2E_BLESS=1` writes these files anew. A program whose name ends with
+//! `tls` gets URIs of servers that ask for encryption and a password.
+
+mod secured;
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use pgerror::{PgError, Result};
+use secured::Secured;
 use testkit::wire::Client;
 use testkit::{Cluster, Server, ServerOptions, TempDir};
 
@@ -45,7 +49,7 @@ fn run(list: &Path, only: &[String]) -> Result<usize> {
     let cluster = Cluster::start(2, 1)?;
     let server = Server::start(&ServerOptions::like(&mut cluster.connect(0)?)?)?;
     let uris = [server.uri(), cluster.coordinator_uris().swap_remove(0)];
-    let mut differ = 0;
+    let (mut differ, mut secured) = (0, None);
     for line in std::fs::read_to_string(list)?.lines() {
         let mut words = line.split('\t');
         let (Some(name), command) = (words.next(), words.collect::<Vec<_>>()) else { continue };
@@ -59,8 +63,15 @@ fn run(list: &Path, only: &[String]) -> Result<usize> {
         for client in [server.connect()?, cluster.connect(0)?] {
             clean(client)?;
         }
+        if name.ends_with("tls") && secured.is_none() {
+            secured = Some(Secured::start()?);
+        }
+        let uris = match &secured {
+            Some(secured) if name.ends_with("tls") => &secured.uris(),
+            _ => &uris,
+        };
         let begin = Instant::now();
-        let score = compare(name, &command, &uris)?;
+        let score = compare(name, &command, uris)?;
         println!("{name:24} {} ({} s)", score.text, begin.elapsed().as_secs());
         differ += usize::from(score.differs);
     }
