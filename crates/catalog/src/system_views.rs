@@ -31,10 +31,6 @@ const QUERIES: [(&str, &str); 2] = [
     ("pg_stat_gssapi", include_str!("../sql/gssapi.sql")),
     ("loxo_stat_statements", include_str!("../sql/statements.sql")),
 ];
-/// The catalog of tables and indexes, the columns of it that count a node's part, and what is read in its place for them.
-const CLASSES: &str = "pg_class";
-const COUNTS: [&str; 2] = ["relpages", "reltuples"];
-const COUNTED_CLASSES: &str = include_str!("../sql/classes.sql");
 /// Views of ours that PostgreSQL does not have: what each node shows in its own, and how tables lie on the nodes.
 const OF_EACH_NODE: &str = "loxo_node_pg_stat";
 const OWN_PREFIX: &str = "loxo_node_";
@@ -156,17 +152,8 @@ impl SystemView<'_> {
         self.is_of_all_nodes() || self.is(&OTHERS[0])
     }
 
-    /// The columns of it in which a datanode would show its own part.
-    pub fn counts(self) -> &'static [&'static str] {
-        if self.is(&(CATALOG, CLASSES)) { &COUNTS } else { &[] }
-    }
-
     /// What stands in its place: a name or a call, or, if it begins with a parenthesis, a query. `None`: it is read as it is.
-    /// `reads_counts`: the statement may read one of [`SystemView::counts`].
-    pub fn instead(self, in_view: bool, needs_table: bool, reads_counts: bool) -> Option<String> {
-        if reads_counts {
-            return Some(format!("({})", COUNTED_CLASSES.trim_end()));
-        }
+    pub fn instead(self, in_view: bool, needs_table: bool) -> Option<String> {
         let others = if in_view { &OTHERS[..OF_VIEWS] } else { &OTHERS };
         if !self.is_of_all_nodes() && !others.iter().any(|view| self.is(view)) {
             return self.without_ours("").filter(|_| !in_view && !needs_table);

@@ -182,7 +182,8 @@ impl Reloader {
         let context = self.0.context().clone();
         let is_another = context.wants_connections() != connections_max;
         if is_another {
-            tokio::spawn(async move { context.resize(connections_max).await });
+            context.want_connections(connections_max);
+            tokio::spawn(async move { context.fit_pool().await });
         }
         is_another
     }

@@ -248,6 +248,9 @@ fn statements_that_take_longer_than_a_step_are_done_all_the_same() {
     client.run("CREATE TABLE t (k int, v int) DISTRIBUTE BY HASH (k)").unwrap();
     client.run("CREATE TABLE u (k int, v int) DISTRIBUTE BY HASH (k)").unwrap();
     client.run("INSERT INTO u SELECT k, k FROM generate_series(1, 200000) AS k").unwrap();
+    client.run("CREATE TABLE s (k int, v int) DISTRIBUTE BY ROUNDROBIN").unwrap();
+    client.run("INSERT INTO s SELECT k, k FROM generate_series(1, 200) AS k").unwrap();
+    client.run("CREATE MATERIALIZED VIEW m AS SELECT 1 AS one").unwrap();
     client.run("ALTER CLUSTER REBALANCE WITHOUT NODE (dn2) RATE 10000").unwrap();
     let begun = Instant::now();
     while client.scalar("SELECT buckets_done FROM pgxc_rebalance").unwrap() == "0" {
@@ -256,9 +259,14 @@ fn statements_that_take_longer_than_a_step_are_done_all_the_same() {
     client.run("INSERT INTO t SELECT k, 1 FROM generate_series(1, 1000) AS k, pg_sleep(1)").unwrap();
     client.run("INSERT INTO t SELECT u.k + 1, -u.v FROM u, pg_sleep(1) WHERE u.v <= 1000").unwrap();
     client.run("UPDATE t SET v = t.v + u.k FROM u, pg_sleep(0.5) WHERE u.v = t.v").unwrap();
+    // LOCK TABLE does not know materialized views, so nothing is locked first here: such a statement may end with 40001.
+    let unlocked = "WITH d AS (UPDATE s SET v = v + 1 RETURNING k) \
+                    INSERT INTO t SELECT d.k, 0 FROM d, m, (SELECT pg_sleep(0.3) OFFSET 0) AS z";
+    let done = client.run(unlocked).map_or_else(|error| error.code() == SqlState::SERIALIZATION_FAILURE, |_| true);
+    assert!(done, "another error");
     assert_eq!(client.strings("SELECT state FROM pgxc_rebalance").unwrap(), [["running"]]);
     rebalance(&mut client, "ALTER CLUSTER REBALANCE WITHOUT NODE (dn2)");
-    assert_eq!(client.strings("SELECT count(*), sum(v) FROM t").unwrap(), [["2000", "-498500"]]);
+    assert_eq!(client.strings("SELECT count(*), sum(v) FROM t WHERE v <> 0").unwrap(), [["2000", "-498500"]]);
     assert_eq!(cluster.wrong_rows(), None);
 }
 

@@ -7,7 +7,6 @@
 //! Invariant: a node that the walk does not know is an error, never passed over.
 
 mod ask;
-mod columns;
 mod get;
 mod given;
 mod make;
@@ -17,7 +16,6 @@ mod text;
 mod walk;
 
 pub use ask::Ask;
-pub use columns::may_read;
 pub use get::{Get, Syntax};
 pub use given::{given_to_insert, with_apart};
 pub use make::*;

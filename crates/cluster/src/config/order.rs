@@ -31,15 +31,20 @@ impl Config {
     pub async fn load_numbered(path: &Path) -> Result<Self> {
         let mut config = Self::load(path)?;
         let known = timeout(ANSWER_MAX, config.known_datanodes()).await.unwrap_or_default();
-        // As long as one of them is unknown (not added yet, or renamed) the file says more.
-        let all_are_known = config.datanodes.iter().all(|node| known.iter().any(|known| known.name == node.name));
-        if !all_are_known || config.datanodes.iter().any(|node| node.id.is_some()) {
+        let lists_primary =
+            config.datanodes.iter().any(|node| known.iter().any(|k| k.is_primary && k.name == node.name));
+        if !lists_primary || config.datanodes.iter().any(|node| node.id.is_some()) {
             return Ok(config);
         }
+        // Behind them come those that are still to be added.
+        let mut next = known.iter().map(|known| known.id + 1).max().unwrap_or(0);
         for node in &mut config.datanodes {
-            if let Some(known) = known.iter().find(|known| known.name == node.name) {
-                (node.id, node.primary) = (Some(known.id), known.is_primary);
-            }
+            let known = known.iter().find(|known| known.name == node.name);
+            (node.id, node.primary) = match known {
+                Some(known) => (Some(known.id), known.is_primary),
+                None => (Some(next), false),
+            };
+            next += u16::from(known.is_none());
         }
         config.datanodes.sort_by_key(|node| node.id);
         config.validate()?;

@@ -2,10 +2,12 @@
 
 use pgerror::Result;
 use serde::Serialize;
+use tokio::time::timeout;
 
 use crate::config::Config;
 use crate::in_doubt::{self, InDoubt};
 use crate::membership::Member;
+use crate::overview::{ANSWER_MAX, LATE};
 use crate::sql::Session;
 
 /// A datanode and its standbys.
@@ -56,8 +58,10 @@ pub(super) async fn ask(config: &Config, member: &Member) -> (Datanode, Vec<InDo
     let address = format!("{host}:{port}");
     let mut datanode = Datanode { name: name.clone(), id: *id, address, primary: *is_primary, ..Datanode::default() };
     let mut in_doubt = Vec::new();
-    if let Err(error) = facts(config, member, &mut datanode, &mut in_doubt).await {
-        datanode.trouble = Some(error.message().into_owned());
+    match timeout(ANSWER_MAX, facts(config, member, &mut datanode, &mut in_doubt)).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => datanode.trouble = Some(error.message().into_owned()),
+        Err(_) => datanode.trouble = Some(LATE.to_owned()),
     }
     (datanode, in_doubt)
 }

@@ -3,9 +3,12 @@
 //! Everything is asked at once, and what does not answer is part of the answer: [`Overview::wrong`] says in words what a person
 //! should see to. Nothing is changed.
 
+use std::time::Duration;
+
 use futures_util::future::join_all;
-use pgerror::Result;
+use pgerror::{PgError, Result, SqlState};
 use serde::Serialize;
+use tokio::time::timeout;
 use txn::decision::LAYOUT;
 
 use crate::check::{Process, process_of_coordinator, process_of_gtm};
@@ -16,6 +19,10 @@ use crate::membership::{self, Member, Rebalance};
 mod datanodes;
 
 pub use datanodes::Datanode;
+
+/// Longest wait for all that one process or server says.
+const ANSWER_MAX: Duration = Duration::from_secs(15);
+const LATE: &str = "no answer within 15 s";
 
 /// Recovery looks every second: a transaction that stays in doubt for so long has a reason.
 const IN_DOUBT_MAX_SECONDS: u64 = 30;
@@ -58,7 +65,10 @@ pub async fn overview(config: &Config) -> Result<Overview> {
     let mut seen = Overview { name: config.cluster.name.clone(), ..Overview::default() };
     config.endpoint(&config.primary().host, config.primary().port)?;
     let gtms = join_all(config.gtms.iter().map(|gtm| process_of_gtm(config, gtm)));
-    let coordinators = join_all(config.coordinators.iter().map(|own| process_of_coordinator(config, own)));
+    let coordinators = join_all(config.coordinators.iter().map(|own| async move {
+        let late = |_| Process { trouble: Some(LATE.to_owned()), ..Process::default() };
+        timeout(ANSWER_MAX, process_of_coordinator(config, own)).await.unwrap_or_else(late)
+    }));
     let (gtms, coordinators, ()) = tokio::join!(gtms, coordinators, of_datanodes(config, &mut seen));
     let addresses = config.gtm_addresses().into_iter().enumerate();
     seen.gtms =
@@ -75,7 +85,8 @@ pub async fn overview(config: &Config) -> Result<Overview> {
 
 /// Of those that are members by the metadata; without them, of those of the configuration.
 async fn of_datanodes(config: &Config, seen: &mut Overview) {
-    let found = of_primary(config, seen).await;
+    let late = || PgError::new(SqlState::CONNECTION_FAILURE, LATE);
+    let found = timeout(ANSWER_MAX, of_primary(config, seen)).await.unwrap_or_else(|_| Err(late()));
     let members = match &found {
         Ok(members) => members.clone(),
         Err(_) => {

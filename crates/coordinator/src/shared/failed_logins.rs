@@ -1,8 +1,9 @@
 //! Failed logins are counted, so that whoever guesses passwords has few guesses.
 //!
-//! They are counted for each user that is tried from an address, and for the address, which may fail [`USERS`] times as often. After
-//! half of what is allowed further tries are delayed; after all of it they are refused, until the pause has passed since the last
-//! that failed. Then nothing is known of them any more.
+//! They are counted for each user that is tried from an address, and for the address, which may fail [`USERS`] times as often.
+//! After half of what is allowed further tries are delayed; after all of it they are refused, until the pause has passed since the
+//! last that failed. Below that they are forgotten evenly, all that are allowed within one pause: now and then a wrong password from
+//! an address of many users delays nobody.
 //!
 //! Invariants: what comes from one address keeps nobody out who comes from another. A try that is refused is not judged: it tells
 //! nothing of the password, and it prolongs nothing. There are at most [`KNOWN_MAX`] entries.
@@ -89,8 +90,8 @@ impl FailedLogins {
         Ok(())
     }
 
-    /// Judges a proof, unless so many have failed meanwhile. No two are judged at a time, so none slips in beside the last one that is
-    /// allowed.
+    /// Judges a proof, unless so many have failed meanwhile. No two are judged at a time, so none slips in beside the last one that
+    /// is allowed.
     pub(crate) fn judge<T>(&self, login: &Login<'_>, now: Instant, proof: impl FnOnce() -> Result<T>) -> Result<T> {
         let mut known = self.known();
         self.delay(&known, login, now)?;
@@ -112,9 +113,8 @@ impl FailedLogins {
         let mut delay = 0;
         for source in [login.of_user(), login.of_address()] {
             let max = self.max(&source);
-            let Some((number, left)) = known.get(&source).and_then(|failures| self.counted(failures, now)) else {
-                continue;
-            };
+            let counted = known.get(&source).and_then(|failures| self.counted(max, failures, now));
+            let Some((number, left)) = counted else { continue };
             if number >= max {
                 HELD_LOGINS.add("refused", 1);
                 return Err(refusal(login, &source, left));
@@ -124,10 +124,16 @@ impl FailedLogins {
         Ok(Duration::from_secs(delay.min(DELAY_MAX).into()))
     }
 
-    /// How many, and how long they still count.
-    fn counted(&self, failures: &Failures, now: Instant) -> Option<(u32, Duration)> {
-        let left = self.limits.pause.checked_sub(now.saturating_duration_since(failures.last))?;
-        (!left.is_zero()).then_some((failures.number, left))
+    /// How many of so many that are allowed, and how long at most they still count.
+    fn counted(&self, max: u32, failures: &Failures, now: Instant) -> Option<(u32, Duration)> {
+        let elapsed = now.saturating_duration_since(failures.last);
+        let left = self.limits.pause.checked_sub(elapsed).filter(|left| !left.is_zero())?;
+        let forgotten = elapsed.as_millis() * u128::from(max) / self.limits.pause.as_millis().max(1);
+        let number = match failures.number >= max {
+            true => failures.number,
+            false => failures.number.saturating_sub(u32::try_from(forgotten).unwrap_or(u32::MAX)),
+        };
+        (number > 0).then_some((number, left))
     }
 
     fn max(&self, (_, user): &Source) -> u32 {
@@ -136,9 +142,9 @@ impl FailedLogins {
 
     fn add(&self, known: &mut HashMap<Source, Failures>, source: Source, now: Instant) {
         if known.len() >= KNOWN_MAX && !known.contains_key(&source) {
-            make_room(known, |failures| self.counted(failures, now).is_some());
+            make_room(known, |failures| now.saturating_duration_since(failures.last) < self.limits.pause);
         }
-        let before = known.get(&source).and_then(|failures| self.counted(failures, now));
+        let before = known.get(&source).and_then(|failures| self.counted(self.max(&source), failures, now));
         let number = before.map_or(0, |(number, _)| number) + 1;
         if number == self.max(&source) {
             let ((address, user), pause) = (&source, self.limits.pause);
@@ -222,6 +228,17 @@ mod tests {
         assert_eq!(tries(&failed, "fd00::2", "bob", now, false), "wrong");
         assert_eq!(tries(&failed, "fd00::3", "eve", now, true), "too many failed logins from fd00::/64");
         assert_eq!(tries(&failed, "fd00:0:0:1::1", "ann", now, true), "in");
+    }
+
+    #[test]
+    fn failures_now_and_then_keep_nobody_out() {
+        let (failed, mut now) = (counts(4), Instant::now());
+        for _ in 0..100 {
+            now += PAUSE / 4;
+            assert_eq!(tries(&failed, "10.0.0.1", "ann", now, false), "wrong");
+            let login = Login::new("10.0.0.1".parse().unwrap(), "ann");
+            assert!(failed.delay(&failed.known(), &login, now).unwrap().is_zero());
+        }
     }
 
     #[test]

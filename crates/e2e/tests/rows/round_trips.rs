@@ -84,7 +84,6 @@ const SHAPES: &[Shape] = &[
         (9, 9),
         (1, 1),
     ),
-    shape("rows of tables by the catalog", &["SELECT relname, reltuples FROM pg_class"], (40, 40), (40, 40)),
     shape("COPY to the client", &["COPY t TO STDOUT"], (12, 4), (12, 4)),
     shape("COPY from the client", &["COPY t FROM STDIN"], (16, 6), (16, 6)),
     shape("CREATE and DROP TABLE", &["CREATE TABLE d (k int PRIMARY KEY)", "DROP TABLE d"], (88, 50), (114, 74)),

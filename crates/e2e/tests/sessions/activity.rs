@@ -87,7 +87,7 @@ fn sizes_are_of_all_nodes(cluster: &Cluster, dba: &mut Client) {
         agree(dba, &format!("SELECT {function}('t')"), &of("t"), 1);
         agree(dba, &of("copied"), &of("copied"), 3);
     }
-    estimates_are_of_all_nodes(cluster, dba);
+    a_transaction_is_of_all_nodes(dba);
     let index = "SELECT pg_relation_size(oid) FROM pg_class WHERE relname = 't_pkey'";
     assert_eq!(dba.scalar(index).expect("a size"), on_all(cluster, index).to_string());
     let catalog = "SELECT pg_relation_size(oid) > 0 FROM pg_class WHERE relname = 'pg_class'";
@@ -143,50 +143,8 @@ fn sizes_are_of_all_nodes(cluster: &Cluster, dba: &mut Client) {
     );
 }
 
-/// `reltuples` and `relpages`, however they are asked for.
-fn estimates_are_of_all_nodes(cluster: &Cluster, dba: &mut Client) {
-    let mut primary = cluster.connect_datanode(0).expect("a session");
-    let rows = dba.scalar("SELECT count(*) FROM t").expect("a number");
-    for sql in [
-        "SELECT reltuples FROM pg_class WHERE relname = 't'",
-        "SELECT c.reltuples FROM pg_catalog.pg_class AS c WHERE c.oid = 't'::regclass",
-        "SELECT reltuples FROM (SELECT * FROM pg_class) c WHERE relname = 't'",
-        "SELECT (c).reltuples FROM pg_class c WHERE relname = 't'",
-        "SELECT to_jsonb(c) -> 'reltuples' FROM pg_class c WHERE relname = 't'",
-        "SELECT pg_class.reltuples FROM pg_namespace n JOIN pg_class ON n.oid = relnamespace WHERE relname = 't_pkey'",
-        "WITH c AS (TABLE pg_class) SELECT reltuples FROM c WHERE relname = 't'",
-        "SELECT sum(reltuples) FROM pg_class WHERE relname = 't' GROUP BY relnamespace",
-        "SELECT c.reltuples FROM pg_class c JOIN pg_class d ON d.oid = c.oid WHERE d.relname = 't'",
-        "SELECT c.reltuples FROM pg_class c, t WHERE c.relname = 't' AND t.k = 1",
-    ] {
-        assert_eq!(dba.scalar(sql).expect(sql), rows, "{sql}");
-    }
-    let prepared =
-        dba.extended("SELECT * FROM pg_class WHERE relname = $1", &[Some("t")], CopyInput::default(), |_| false);
-    let prepared = prepared.expect("an answer");
-    let at = prepared.columns.iter().flatten().position(|column| column.name == "reltuples").expect("a column");
-    assert_eq!(prepared.rows[0][at].as_deref(), Some(rows.as_bytes()));
-    let of = |table: &str| format!("SELECT relpages FROM pg_class WHERE relname = '{table}'");
-    assert_eq!(dba.scalar(&of("t")).expect("a number"), on_all(cluster, &of("t")).to_string());
-    // One of several copies; a catalog is the primary datanode's.
-    for table in ["copied", "pg_attribute"] {
-        let both = format!("SELECT reltuples, relpages FROM pg_class WHERE relname = '{table}'");
-        assert_eq!(dba.strings(&both).expect("a row"), primary.strings(&both).expect("a row"), "{table}");
-    }
-    // Of what was never analysed, and of what this transaction has made.
-    dba.run("CREATE TABLE unknown (k int PRIMARY KEY) DISTRIBUTE BY HASH (k)").expect("a table");
-    dba.run("CREATE VIEW rows_of AS SELECT relname, reltuples FROM pg_class").expect("a view");
-    assert_eq!(dba.scalar("SELECT reltuples FROM rows_of WHERE relname = 'unknown'").expect("a number"), "-1");
-    dba.run("DROP VIEW rows_of; DROP TABLE unknown").expect("their end");
-    dba.run("BEGIN; CREATE TABLE fresh (k int PRIMARY KEY) DISTRIBUTE BY HASH (k)").expect("a table");
-    dba.run("INSERT INTO fresh SELECT generate_series(1, 500); ANALYZE fresh").expect("rows");
-    assert_eq!(dba.scalar("SELECT reltuples FROM pg_class WHERE relname = 'fresh'").expect("a number"), "500");
-    dba.run("ROLLBACK").expect("its end");
-    let all = "SELECT count(*) FROM (SELECT * FROM pg_class) c";
-    assert_eq!(dba.scalar(all).expect("a number"), dba.scalar("SELECT count(oid) FROM pg_class").expect("a number"));
-    for sql in ["COPY (SELECT reltuples FROM pg_class) TO STDOUT", "CREATE TABLE x AS SELECT * FROM pg_class"] {
-        assert_eq!(refused(dba, sql).code().as_str(), "0A000", "{sql}");
-    }
+/// What one transaction has done, and how its client is encrypted.
+fn a_transaction_is_of_all_nodes(dba: &mut Client) {
     // What a transaction has done so far.
     dba.run("BEGIN; DELETE FROM t WHERE k > 8000").expect("rows");
     for view in ["pg_stat_xact_user_tables", "pg_stat_xact_all_tables"] {

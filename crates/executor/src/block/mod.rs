@@ -77,6 +77,8 @@ pub(crate) struct Block {
     pub(crate) snapshotless: bool,
     /// A statement was run that takes a snapshot, on whatever links.
     pub(crate) has_queried: bool,
+    /// Its tables could not be locked before its snapshot: the user may write them, not lock them.
+    pub(crate) lacks_locks: bool,
     /// LOCK TABLE was run before there was a snapshot.
     pub(crate) locked: bool,
     /// It has changed tables or locked them: no other session may look at them.

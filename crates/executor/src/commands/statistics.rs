@@ -26,19 +26,6 @@ const SIZES: &str = "SELECT c.copies, c.name, pg_catalog.jsonb_build_array( \
        WHERE c.relkind IN ('r', 'm', 'p', 'i') AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'loxo') \
          AND n.nspname !~ '^pg_(toast|temp)') c";
 
-/// How many pages and rows the nodes expect in users' tables and indexes, as JSON in hexadecimal digits; a negative number of rows
-/// is that of a table which was never analysed.
-const ESTIMATES: &str = "SELECT pg_catalog.encode(pg_catalog.convert_to(pg_catalog.jsonb_agg(pg_catalog.jsonb_build_array( \
-       (SELECT k.nodes FROM loxo.class k LEFT JOIN pg_catalog.pg_index i ON i.indexrelid OPERATOR(pg_catalog.=) c.oid \
-         WHERE k.relid OPERATOR(pg_catalog.=) coalesce(i.indrelid, c.oid) AND k.locator OPERATOR(pg_catalog.=) 'R'), \
-       n.nspname, c.relname, c.relpages, c.reltuples))::pg_catalog.text, 'UTF8'), 'hex') \
-     FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace \
-     WHERE c.relkind OPERATOR(pg_catalog.=) ANY (ARRAY['r', 'm', 'p', 'i', 'I']::pg_catalog.\"char\"[]) \
-       AND n.nspname OPERATOR(pg_catalog.<>) ALL (ARRAY['pg_catalog', 'information_schema', 'loxo']::pg_catalog.name[]) \
-       AND n.nspname OPERATOR(pg_catalog.!~) '^pg_(toast|temp)'";
-
-/// Where the coordinators find what they added up of them.
-const CLASSES: &str = "pg_class";
 /// Lines that coordinators have: as the function of layout 11 reads them, which has not all columns, and as rows of the home node.
 const STATEMENTS: [&str; 2] = ["loxo_stat_statements", "loxo_statements"];
 
@@ -72,7 +59,6 @@ impl Session {
             let rows = match view.as_str() {
                 view if view == STATEMENTS[0] => self.statements(rights).await?,
                 view if view == STATEMENTS[1] => rows_of(self.home, &self.statements(rights).await?),
-                CLASSES => self.estimates().await?,
                 view => self.rows_of_view(view).await?,
             };
             figures.views.insert(view, rows);
@@ -107,29 +93,6 @@ impl Session {
             }
         }
         all.into_iter().map(|line| serde_json::to_value(line).map_err(not_read)).collect()
-    }
-
-    /// What all nodes expect in tables and indexes, as rows of the home node.
-    async fn estimates(&mut self) -> Result<Vec<Value>> {
-        let mut all: BTreeMap<(String, String), (i64, f64)> = BTreeMap::new();
-        for node in self.context.nodes() {
-            let told: Vec<(Option<Vec<u16>>, String, String, i64, f64)> = self.told_by(node, ESTIMATES).await?;
-            for (copies, schema, name, pages, rows) in told {
-                if !is_counted(&copies.unwrap_or_default(), node, self.home) {
-                    continue;
-                }
-                let (all_pages, all_rows) = all.entry((schema, name)).or_insert((0, -1.0));
-                *all_pages += pages;
-                if rows >= 0.0 {
-                    *all_rows = all_rows.max(0.0) + rows;
-                }
-            }
-        }
-        let row = |((schema, name), (pages, rows)): ((String, String), (i64, f64))| {
-            let pages = pages.min(i32::MAX.into());
-            json!({ "nspname": schema, "relname": name, "relpages": pages, "reltuples": rows })
-        };
-        Ok(rows_of(self.home, &all.into_iter().map(row).collect::<Vec<_>>()))
     }
 
     /// The list that a node gives as JSON in hexadecimal digits, to this session's role.

@@ -51,8 +51,9 @@ const ROWS_FEW: u64 = 500;
 const BYTES_FEW: u64 = 1 << 20;
 /// Before a step whose lock could not be had is tried again; after other errors its multiple.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
-/// Between two looks whether those are done who were in the way.
+/// Between two looks whether the transactions in the way have ended: twice as long each time, up to the second figure.
 const HOLDERS_LOOK: Duration = Duration::from_millis(50);
+const HOLDERS_LOOK_MAX: Duration = Duration::from_secs(1);
 const RETRY_PAUSE_MAX: Duration = Duration::from_secs(3);
 /// Errors of other kinds in a row, after which a job has failed.
 const FAILURES_MAX: u32 = 20;
@@ -111,6 +112,7 @@ struct Job<'c> {
     /// Tries in a row that did not get the lock of a step.
     in_vain: u32,
     in_the_way: Option<Holders>,
+    look: Duration,
     /// Maps whose tables have their indexes, and the moves that these are for.
     indexed: Vec<(MapId, Vec<(NodeId, NodeId)>)>,
     /// Nodes that take rows have not found them without.
@@ -132,6 +134,7 @@ impl<'c> Job<'c> {
             patience: PATIENCE,
             in_vain: 0,
             in_the_way: None,
+            look: HOLDERS_LOOK,
             indexed: Vec::new(),
             index_everywhere: false,
         }
@@ -143,12 +146,13 @@ impl<'c> Job<'c> {
         while let Some(wanted) = journal::read(self.context).await? {
             lock.execute("SELECT 1").await?;
             if let Some(holders) = &self.in_the_way
-                && !holders.are_done(self.context).await?
+                && !holders.are_done(self.context).await
             {
-                sleep(HOLDERS_LOOK).await;
+                sleep(self.look).await;
+                self.look = (self.look * 2).min(HOLDERS_LOOK_MAX);
                 continue;
             }
-            self.in_the_way = None;
+            (self.in_the_way, self.look) = (None, HOLDERS_LOOK);
             let began = Instant::now();
             match self.advance(&wanted).await {
                 Ok(Some(taken)) => {

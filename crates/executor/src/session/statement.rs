@@ -129,10 +129,14 @@ impl Session {
     }
 
     /// [`Session::plan_holds`], once the statement has locked what it writes and taken its snapshot. Buckets that move from here on
-    /// do not matter: those that it writes cannot, and its snapshot shows the rows of all others where they were.
+    /// do not matter: those that it writes cannot, and its snapshot shows the rows of all others where they were. Without the locks, or
+    /// a snapshot yet, the plan has to hold at the end as well.
     pub(crate) async fn plan_holds_under_locks(&mut self) -> Result<()> {
         self.plan_holds().await?;
-        self.validity = self.validity.take().map(|validity| validity.under_snapshot());
+        let has_locks = self.block.as_ref().is_some_and(|block| !block.lacks_locks);
+        if has_locks && self.has_global_snapshot() {
+            self.validity = self.validity.take().map(|validity| validity.under_snapshot());
+        }
         Ok(())
     }
 

@@ -125,7 +125,10 @@ impl Session {
         };
         match ready {
             Ok(()) => {
-                self.validity = self.validity.take().map(|validity| validity.under_snapshot());
+                // One node takes its snapshot with its first query, which is still to come.
+                if self.has_global_snapshot() {
+                    self.validity = self.validity.take().map(|validity| validity.under_snapshot());
+                }
                 Ok(read)
             }
             Err(error) => {
@@ -185,6 +188,9 @@ impl Session {
             SqlState::INSUFFICIENT_PRIVILEGE | SqlState::WRONG_OBJECT_TYPE | SqlState::UNDEFINED_TABLE => {
                 self.rollback().await;
                 self.begin_over(nodes, &settings, Vec::new(), reads);
+                if let Some(block) = &mut self.block {
+                    block.lacks_locks = true;
+                }
                 Ok(())
             }
             _ => Err(error),
@@ -225,6 +231,10 @@ impl Session {
             }
         }
         Ok(())
+    }
+
+    pub(crate) fn has_global_snapshot(&self) -> bool {
+        self.block.as_ref().is_some_and(|block| block.global_snapshot == GlobalSnapshot::Taken)
     }
 
     /// LOCK TABLE was run in a transaction that has no snapshot yet.

@@ -56,6 +56,7 @@ impl Session {
             snapshotless: false,
             has_queried: false,
             locked: false,
+            lacks_locks: false,
             ran_ddl: false,
             ran_ddl_before: false,
             fills_table: false,

@@ -7,7 +7,7 @@
 //!
 //! Tables that the user may only read are not locked: LOCK TABLE asks for more.
 
-use catalog::{NodeId, quote_literal};
+use catalog::{NodeId, Relation, quote_literal};
 use futures_util::future::BoxFuture;
 use pgerror::Result;
 use planner::Plan;
@@ -43,10 +43,9 @@ impl Session {
         let mut nodes: Vec<NodeId> = Vec::new();
         let mut tables = Vec::new();
         for table in validity.partitioned_tables() {
-            let name = table.qualified_name();
-            if self.may_write(&name).await? {
+            if self.may_lock(table).await? {
                 nodes.extend(table.distribution.nodes());
-                tables.push(name);
+                tables.push(table.qualified_name());
             }
         }
         if tables.is_empty() {
@@ -57,10 +56,12 @@ impl Session {
         self.lock_tables(&nodes, &format!("LOCK TABLE {} IN ROW EXCLUSIVE MODE", tables.join(", "))).await
     }
 
-    async fn may_write(&mut self, table: &str) -> Result<bool> {
+    async fn may_lock(&mut self, table: &Relation) -> Result<bool> {
         let sql = format!(
-            "SELECT pg_catalog.has_table_privilege({}, 'INSERT, UPDATE, DELETE, TRUNCATE')",
-            quote_literal(table)
+            "SELECT pg_catalog.has_table_privilege({}::pg_catalog.oid, 'INSERT, UPDATE, DELETE, TRUNCATE') \
+             AND pg_catalog.has_schema_privilege({}, 'USAGE')",
+            table.oid,
+            quote_literal(&table.schema)
         );
         let rows = self.rows_on(self.home, &sql).await?;
         Ok(rows.into_iter().flatten().flatten().next().as_deref() == Some(b"t"))

@@ -65,8 +65,9 @@ pub async fn run(arguments: Arguments) -> Result<()> {
     tokio::select! {
         ended = coordinator.serve() => ended,
         () = super::asked_to_stop(&log, || {
-            super::read_password_again(secret.as_ref())?;
             let config = Config::load(&arguments.config)?;
+            log.reload(&arguments.config)?;
+            super::read_password_again(secret.as_ref())?;
             let own = config.coordinator(Some(&name))?;
             let take_certificates = super::certificates_again(&config, &name, &encryption, secured.as_ref())?;
             reloader.reload(read_again(&config, own, listen)?)?;
@@ -74,7 +75,7 @@ pub async fn run(arguments: Arguments) -> Result<()> {
             if reloader.resize_pool(own.pool_size) {
                 warn_of_shortages(config.clone(), own);
             }
-            log.reload(&arguments.config)
+            Ok(())
         }) => {
             stopper.stop().await;
             Ok(())

@@ -56,9 +56,9 @@ pub struct ClusterArgument {
 
 impl ClusterArgument {
     /// Its configuration.
-    fn load(&self) -> Result<cluster::Config> {
+    async fn load(&self) -> Result<cluster::Config> {
         let local = || self.dir.path().join("cluster.toml");
-        cluster::Config::load(&self.config.clone().unwrap_or_else(local))
+        cluster::Config::load_numbered(&self.config.clone().unwrap_or_else(local)).await
     }
 }
 

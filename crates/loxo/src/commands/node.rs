@@ -192,7 +192,7 @@ async fn add_there(config: &Config, new: &Datanode, progress: &Progress) -> Resu
 }
 
 async fn list(arguments: List) -> Result<()> {
-    let nodes = membership::list(&arguments.cluster.load()?).await?;
+    let nodes = membership::list(&arguments.cluster.load().await?).await?;
     if !arguments.json {
         return super::print(&table(&nodes));
     }
@@ -250,7 +250,7 @@ async fn remove(arguments: Remove) -> Result<()> {
     let progress = Progress::stderr();
     let (names, cluster) = (&arguments.names, &arguments.cluster);
     if arguments.lost {
-        let loss = membership::loss(&cluster.load()?, names).await?;
+        let loss = membership::loss(&cluster.load().await?, names).await?;
         super::print(&told(names, &loss))?;
         confirm(names, arguments.yes)?;
     }

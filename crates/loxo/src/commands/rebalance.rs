@@ -29,7 +29,7 @@ pub struct Arguments {
 
 /// Runs the command.
 pub async fn run(arguments: Arguments) -> Result<()> {
-    let config = arguments.cluster.load()?;
+    let config = arguments.cluster.load().await?;
     let extent = if arguments.level { Extent::Level } else { Extent::Buckets };
     match arguments.plan {
         true => print_plans(&config, arguments.level).await,

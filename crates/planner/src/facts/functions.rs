@@ -465,7 +465,9 @@ impl Search<'_> {
     }
 
     fn is_counted_view(&self, name: &protobuf::RangeVar) -> bool {
-        let is_bare = || name.schemaname.is_empty() && !self.ctx.catalog.is_system_name(&name.relname);
+        let is_users =
+            |name: &String| self.ctx.catalog.is_system_name(name) || self.ctx.session.temp_relations.contains(name);
+        let is_bare = || name.schemaname.is_empty() && !is_users(&name.relname);
         (name.schemaname == "pg_catalog" || is_bare()) && self.ctx.catalog.builtins().is_counted_view(&name.relname)
     }
 

@@ -23,10 +23,10 @@ pub(crate) fn system_view(name: &RangeVar) -> SystemView<'_> {
 
 /// The query string with other names in it, if it reads such a view. These bare names are users' tables: they stay.
 pub(super) fn redirect(sql: &str, parsed: &ParseResult, hidden: &[String]) -> Option<String> {
-    replaced(sql, parsed, |name, statement, in_view, more| {
+    replaced(sql, parsed, |name, in_view, more| {
         let stays = !name.catalogname.is_empty() || name.schemaname.is_empty() && hidden.contains(&name.relname);
         let view = system_view(name);
-        view.instead(in_view, more, tree::may_read(statement, name, view.counts())).filter(|_| !stays)
+        view.instead(in_view, more).filter(|_| !stays)
     })
 }
 
@@ -36,7 +36,7 @@ pub fn bare_system_views(sql: &str) -> Vec<String> {
     let statements = parsed.iter().flat_map(|parsed| &parsed.protobuf.stmts);
     let queries = statements.filter_map(|raw| tree::query_of(raw.stmt.as_deref()));
     let bare = queries.flat_map(|node| node.tables().unwrap_or_default()).filter(|name| name.schemaname.is_empty());
-    let redirected = bare.filter(|name| system_view(name).instead(false, false, false).is_some());
+    let redirected = bare.filter(|name| system_view(name).instead(false, false).is_some());
     let names: std::collections::BTreeSet<&String> = redirected.map(|name| &name.relname).collect();
     names.into_iter().cloned().collect()
 }
@@ -56,7 +56,7 @@ fn constant_of(call: &FuncCall) -> Option<&AConst> {
 pub(super) fn replaced(
     sql: &str,
     parsed: &ParseResult,
-    by: impl Fn(&RangeVar, &NodeEnum, bool, bool) -> Option<String>,
+    by: impl Fn(&RangeVar, bool, bool) -> Option<String>,
 ) -> Option<String> {
     let mut places = Vec::new();
     for statement in parsed.stmts.iter().filter_map(|raw| raw.stmt.as_deref()) {
@@ -83,7 +83,7 @@ pub(super) fn replaced(
         let is_changed = |at| node.any(|node| tree::changed(node).is_some_and(|of| of.location == at)).unwrap_or(true);
         let mut replaced = Vec::new();
         for name in names.into_iter().filter(|name| !is_hidden(name)) {
-            if let (Some(text), Ok(start)) = (by(name, node, is_of_view, needs_table), usize::try_from(name.location))
+            if let (Some(text), Ok(start)) = (by(name, is_of_view, needs_table), usize::try_from(name.location))
                 && !is_changed(name.location)
             {
                 let is_query = text.starts_with('(') && name.alias.is_none();

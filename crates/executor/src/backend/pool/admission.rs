@@ -50,11 +50,15 @@ pub(crate) struct Admission {
     state: Mutex<State>,
     /// Somebody has given back the right to connections.
     left: Notify,
+    /// Held by the task that gives the pool another size.
+    pub(crate) fitting: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
 struct State {
     slots: usize,
+    /// The pool's own size, which is still the larger number while one that shrinks waits for sessions.
+    room: usize,
     /// Admitted for any node.
     any: usize,
     /// Admitted for one.
@@ -172,7 +176,8 @@ impl State {
     /// May one of those on this node go to any?
     fn grows(&self, node: NodeId) -> bool {
         let but_own = self.one.iter().map(|(of, count)| if *of == node { count.saturating_sub(1) } else { *count });
-        self.any + but_own.max().unwrap_or(0) < self.slots
+        // A session that holds a connection already is let on as long as the pool has one: others wait for it to end.
+        self.any + but_own.max().unwrap_or(0) < self.room.max(self.slots)
     }
 
     /// Are more admitted than there would be room for now?
@@ -191,25 +196,34 @@ impl State {
 impl Admission {
     /// For a pool of so many connections to each node.
     pub(crate) fn new(connections_max: usize) -> Arc<Self> {
-        let state = State { slots: connections_max.max(1), ..State::default() };
-        Arc::new(Self { state: Mutex::new(state), left: Notify::new() })
+        let slots = connections_max.max(1);
+        let state = State { slots, room: slots, ..State::default() };
+        Arc::new(Self { state: Mutex::new(state), left: Notify::new(), fitting: tokio::sync::Mutex::default() })
     }
 
-    /// For a pool of another size from here on. Returns when no more are admitted than it has room for, who may need a connection
-    /// to each node before they end.
-    pub(crate) async fn resize(self: &Arc<Self>, connections_max: usize) {
+    /// For a pool of another size from here on, once this one has that size.
+    pub(crate) fn set_slots(self: &Arc<Self>, connections_max: usize) {
         let admitted = {
             let mut state = self.lock();
             state.slots = connections_max.max(1);
             self.admit(&mut state)
         };
         tell(admitted);
+    }
+
+    /// Returns the size that the pool may have now: no more sessions are admitted than it has room for, each of which may need a
+    /// connection to each node before it ends.
+    pub(crate) async fn settled(&self) -> usize {
         loop {
             let left = self.left.notified();
             tokio::pin!(left);
             left.as_mut().enable();
-            if !self.lock().is_overfull() {
-                return;
+            {
+                let mut state = self.lock();
+                if !state.is_overfull() {
+                    state.room = state.slots;
+                    return state.slots;
+                }
             }
             left.await;
         }
@@ -460,12 +474,14 @@ mod tests {
         let mut inside: Vec<Ticket> = (0..3).map(|_| enter().expect("a slot")).collect();
         let mut waiting = Box::pin(admission.enter(Need::Any));
         assert!(waiting.as_mut().now_or_never().is_none());
-        let mut smaller = Box::pin(admission.resize(2));
+        admission.set_slots(2);
+        let mut smaller = Box::pin(admission.settled());
         assert!(smaller.as_mut().now_or_never().is_none());
         inside.pop();
         assert!(smaller.now_or_never().is_some());
         assert!(waiting.as_mut().now_or_never().is_none());
-        assert!(admission.resize(3).now_or_never().is_some());
+        admission.set_slots(3);
+        assert_eq!(admission.settled().now_or_never(), Some(3));
         assert!(waiting.now_or_never().flatten().is_some());
     }
 }

@@ -165,11 +165,17 @@ impl Cluster {
         &self.service
     }
 
-    /// So many connections to each datanode from here on. Fewer only when those who are inside by the old number have ended;
-    /// another number that comes meanwhile is the one that counts.
-    pub async fn resize(&self, connections_max: usize) {
-        self.admission.resize(connections_max).await;
-        self.pool.resize(self.admission.slots()).await;
+    /// So many connections to each datanode from here on; to be followed by [`Cluster::fit_pool`].
+    pub fn want_connections(&self, connections_max: usize) {
+        self.admission.set_slots(connections_max);
+    }
+
+    /// Gives the pool the size that was wanted last. A smaller one it gets when the sessions that were admitted by the old number
+    /// have ended.
+    pub async fn fit_pool(&self) {
+        let _one_at_a_time = self.admission.fitting.lock().await;
+        let slots = self.admission.settled().await;
+        self.pool.resize(slots).await;
     }
 
     /// How many there are to be: those that are too many are still there while somebody uses them.

@@ -134,6 +134,14 @@ pub fn coordinators(given: Vec<String>, dir: &Path) -> Result<Vec<String>> {
     configuration(None, dir)?.coordinator_uris()
 }
 
+/// [`configuration`] for a loader that connects to the datanodes itself.
+async fn numbered_configuration(file: Option<&Path>, dir: &Path) -> Result<Config> {
+    match file {
+        Some(file) => Config::load_numbered(file).await,
+        None => configuration(None, dir),
+    }
+}
+
 /// Configuration of the cluster that the file describes, or of the local one.
 fn configuration(file: Option<&Path>, dir: &Path) -> Result<Config> {
     if let Some(file) = file {
@@ -154,7 +162,7 @@ pub async fn run(arguments: Arguments) -> Result<()> {
     let dir = arguments.dir.path();
     let is_local = arguments.to.is_empty() && arguments.config.is_none();
     let direct = match arguments.direct {
-        true => Some(Direct::start(&configuration(arguments.config.as_deref(), &dir)?).await?),
+        true => Some(Direct::start(&numbered_configuration(arguments.config.as_deref(), &dir).await?).await?),
         false => None,
     };
     let to = match &direct {
