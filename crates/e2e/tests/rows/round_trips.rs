@@ -81,8 +81,8 @@ const SHAPES: &[Shape] = &[
     shape(
         "catalog",
         &["SELECT c.oid, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"],
-        (9, 9),
-        (1, 1),
+        (5, 5),
+        (2, 2),
     ),
     shape("COPY to the client", &["COPY t TO STDOUT"], (12, 4), (12, 4)),
     shape("COPY from the client", &["COPY t FROM STDIN"], (16, 6), (16, 6)),
