@@ -13,9 +13,10 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use metrics::ByLabel;
 use pgerror::{PgError, Result, SqlState};
 
-use super::figures::HELD_LOGINS;
+pub(super) static HELD_LOGINS: ByLabel = ByLabel::new();
 
 /// Where many users come from one address, some may err.
 const USERS: u32 = 5;

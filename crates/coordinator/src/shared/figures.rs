@@ -8,7 +8,6 @@ use super::Shared;
 
 pub(crate) static LOGINS: Counter = Counter::new();
 pub(crate) static REFUSED_LOGINS: ByLabel = ByLabel::new();
-pub(crate) static HELD_LOGINS: ByLabel = ByLabel::new();
 pub(crate) static ERRORS: ByLabel = ByLabel::new();
 pub(crate) static KNOWN_TEXTS: Counter = Counter::new();
 pub(crate) static NEW_TEXTS: Counter = Counter::new();
@@ -23,7 +22,7 @@ impl Source for Figures {
         page.counter("loxo_logins_total", "Clients that were let in.", LOGINS.get());
         page.by_label("loxo_logins_refused_total", "Clients that were not.", "sqlstate", &REFUSED_LOGINS);
         let held = "Logins that were delayed or refused since others had failed.";
-        page.by_label("loxo_logins_held_total", held, "how", &HELD_LOGINS);
+        page.by_label("loxo_logins_held_total", held, "how", &super::failed_logins::HELD_LOGINS);
         page.by_label("loxo_errors_total", "Errors that clients were told.", "sqlstate", &ERRORS);
         let texts = [("hit", KNOWN_TEXTS.get()), ("miss", NEW_TEXTS.get())];
         page.counters("loxo_texts_total", "Texts of statements, parsed before or not.", "cache", texts);
