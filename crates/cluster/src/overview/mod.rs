@@ -66,7 +66,7 @@ pub async fn overview(config: &Config) -> Result<Overview> {
     config.endpoint(&config.primary().host, config.primary().port)?;
     let gtms = join_all(config.gtms.iter().map(|gtm| process_of_gtm(config, gtm)));
     let coordinators = join_all(config.coordinators.iter().map(|own| async move {
-        let late = |_| Process { trouble: Some(LATE.to_owned()), ..Process::default() };
+        let late = |_| Process { is_up: Some(false), trouble: Some(LATE.to_owned()), ..Process::default() };
         timeout(ANSWER_MAX, process_of_coordinator(config, own)).await.unwrap_or_else(late)
     }));
     let (gtms, coordinators, ()) = tokio::join!(gtms, coordinators, of_datanodes(config, &mut seen));

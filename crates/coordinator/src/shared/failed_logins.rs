@@ -21,6 +21,8 @@ pub(super) static HELD_LOGINS: ByLabel = ByLabel::new();
 /// Where many users come from one address, some may err.
 const USERS: u32 = 5;
 const KNOWN_MAX: usize = 10_000;
+/// A failure, in thousandths.
+const ONE: u64 = 1000;
 /// Far less than the time that a client has to log in.
 const DELAY_MAX: u32 = 5;
 
@@ -66,7 +68,8 @@ impl<'a> Login<'a> {
 type Source = (IpAddr, Option<String>);
 
 struct Failures {
-    number: u32,
+    /// In thousandths: they are forgotten bit by bit.
+    thousandths: u64,
     last: Instant,
 }
 
@@ -115,7 +118,8 @@ impl FailedLogins {
         for source in [login.of_user(), login.of_address()] {
             let max = self.max(&source);
             let counted = known.get(&source).and_then(|failures| self.counted(max, failures, now));
-            let Some((number, left)) = counted else { continue };
+            let Some((thousandths, left)) = counted else { continue };
+            let number = u32::try_from(thousandths / ONE).unwrap_or(u32::MAX);
             if number >= max {
                 HELD_LOGINS.add("refused", 1);
                 return Err(refusal(login, &source, left));
@@ -125,16 +129,17 @@ impl FailedLogins {
         Ok(Duration::from_secs(delay.min(DELAY_MAX).into()))
     }
 
-    /// How many of so many that are allowed, and how long at most they still count.
-    fn counted(&self, max: u32, failures: &Failures, now: Instant) -> Option<(u32, Duration)> {
+    /// How many thousandths of so many that are allowed, and how long at most they still count.
+    fn counted(&self, max: u32, failures: &Failures, now: Instant) -> Option<(u64, Duration)> {
         let elapsed = now.saturating_duration_since(failures.last);
         let left = self.limits.pause.checked_sub(elapsed).filter(|left| !left.is_zero())?;
+        let max = ONE * u64::from(max);
         let forgotten = elapsed.as_millis() * u128::from(max) / self.limits.pause.as_millis().max(1);
-        let number = match failures.number >= max {
-            true => failures.number,
-            false => failures.number.saturating_sub(u32::try_from(forgotten).unwrap_or(u32::MAX)),
+        let thousandths = match failures.thousandths >= max {
+            true => failures.thousandths,
+            false => failures.thousandths.saturating_sub(u64::try_from(forgotten).unwrap_or(u64::MAX)),
         };
-        (number > 0).then_some((number, left))
+        (thousandths > 0).then_some((thousandths, left))
     }
 
     fn max(&self, (_, user): &Source) -> u32 {
@@ -146,12 +151,12 @@ impl FailedLogins {
             make_room(known, |failures| now.saturating_duration_since(failures.last) < self.limits.pause);
         }
         let before = known.get(&source).and_then(|failures| self.counted(self.max(&source), failures, now));
-        let number = before.map_or(0, |(number, _)| number) + 1;
-        if number == self.max(&source) {
+        let thousandths = before.map_or(0, |(before, _)| before) + ONE;
+        if thousandths >= ONE * u64::from(self.max(&source)) {
             let ((address, user), pause) = (&source, self.limits.pause);
             tracing::warn!(%address, ?user, ?pause, "too many logins have failed: further ones are refused");
         }
-        known.insert(source, Failures { number, last: now });
+        known.insert(source, Failures { thousandths, last: now });
     }
 
     fn known(&self) -> MutexGuard<'_, HashMap<Source, Failures>> {

@@ -274,7 +274,7 @@ impl<'c> Job<'c> {
         self.session.statement_ends().await;
         if is_lock_missed(&taken) {
             let names = tables_of(catalog, step.map)?.into_iter().map(|moving| moving.name).collect();
-            self.in_the_way = Some(Holders::of(self.context, step.from, names).await?);
+            self.in_the_way = Holders::of(self.context, step.from, names).await.ok();
         }
         let taken = taken?;
         tracing::debug!(?step.from, ?step.to, buckets = step.buckets.len(), ?taken, took = ?began.elapsed(), "a step");
@@ -290,7 +290,7 @@ impl<'c> Job<'c> {
         self.session.statement_ends().await;
         if is_lock_missed(&taken) {
             let names = batch.members().iter().map(|member| member.qualified_name()).collect();
-            self.in_the_way = Some(Holders::of(self.context, batch.from, names).await?);
+            self.in_the_way = Holders::of(self.context, batch.from, names).await.ok();
         }
         let taken = taken?;
         tracing::debug!(?batch.from, ?batch.to, batch.rows, ?taken, took = ?began.elapsed(), "a step without buckets");

@@ -67,8 +67,8 @@ pub(crate) struct Taken {
     pub(crate) moving: Duration,
 }
 
-/// Transactions that had locks on a step's tables when it gave up waiting for them. An autovacuum gives way to who stands in line, so
-/// it is not waited for outside.
+/// Transactions that had locks on a step's tables when it gave up waiting for them. An autovacuum gives way to a lock request behind
+/// it, unless it prevents wraparound, so it is not waited for outside the queue.
 pub(crate) struct Holders {
     node: NodeId,
     /// Their entries in pg_locks.
@@ -83,7 +83,8 @@ impl Holders {
         let on_tables = format!(
             "l.granted AND l.mode OPERATOR(pg_catalog.<>) 'AccessShareLock' AND NOT EXISTS ( \
              SELECT FROM pg_catalog.pg_stat_activity AS a WHERE a.pid OPERATOR(pg_catalog.=) l.pid \
-             AND a.backend_type OPERATOR(pg_catalog.=) 'autovacuum worker') \
+             AND a.backend_type OPERATOR(pg_catalog.=) 'autovacuum worker' \
+             AND a.query OPERATOR(pg_catalog.!~~) '%(to prevent wraparound)') \
              AND l.relation OPERATOR(pg_catalog.=) ANY (ARRAY[{}]::pg_catalog.oid[]) AND l.database OPERATOR(pg_catalog.=) \
              (SELECT d.oid FROM pg_catalog.pg_database AS d WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database())",
             tables.join(", ")

@@ -208,6 +208,8 @@ impl Admission {
             state.slots = connections_max.max(1);
             self.admit(&mut state)
         };
+        // Whoever waits for the size of before looks again.
+        self.left.notify_waiters();
         tell(admitted);
     }
 

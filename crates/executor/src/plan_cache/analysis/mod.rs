@@ -298,14 +298,14 @@ impl Session {
             && let Asked::Analysed(itself) = self.ask_about(request.sql, request).await?
             && !itself.is_the_same(analysis)?
         {
-            // A type may keep less than the text of a constant, as 63 bytes of a name. It does so for every reader.
+            // A type may keep less of a constant's text, as 63 bytes of a name. Or another session has changed the schema meanwhile.
             let texts = [itself.printed()?, analysis.printed()?];
             let read = [self.ask_about(&texts[0], request).await?, self.ask_about(&texts[1], request).await?];
             let is_same = match &read {
                 [Asked::Analysed(one), Asked::Analysed(other)] => one.is_the_same(other)?,
                 _ => false,
             };
-            assert!(is_same, "{}: {analysis:?}, not {itself:?}", request.sql);
+            assert!(is_same || !self.is_current(request.catalog.version()), "{}: {analysis:?}", request.sql);
         }
         Ok(())
     }
