@@ -21,6 +21,7 @@ pub(crate) mod key_moves;
 pub(crate) mod optimistic_insert;
 pub(crate) mod returning;
 pub(crate) mod row_batch;
+mod rows_in_place;
 pub(crate) mod sequenced;
 pub(crate) mod staged;
 pub(crate) mod staged_dml;

@@ -9,7 +9,6 @@
 pub(crate) mod begin;
 pub(crate) mod exclusive_lock;
 pub(crate) mod prepared;
-mod rows_in_place;
 pub(crate) mod serializable;
 pub(crate) mod suspended;
 

@@ -18,27 +18,6 @@ use super::arguments::AllArguments;
 use super::experiments::{grow_has_one_build, growing};
 use super::reporter::{Reporter, plan};
 
-/// In the order in which they run.
-pub(super) const NAMES: [&str; 17] = [
-    "bulk",
-    "scaling",
-    "concurrency",
-    "ticks",
-    "sustained",
-    "load",
-    "power",
-    "tpcds",
-    "tpcb",
-    "sysbench",
-    "tpcc",
-    "ch",
-    "insert",
-    "snapshot",
-    "small",
-    "nodes",
-    "grow",
-];
-
 pub(super) async fn run(arguments: &AllArguments) -> Result<()> {
     if arguments.common.against.is_some() && arguments.only.iter().any(|name| name == "grow") {
         return Err(grow_has_one_build());

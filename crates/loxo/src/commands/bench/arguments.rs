@@ -10,6 +10,27 @@ use cluster::settings::Profile;
 
 use super::reporter::Common;
 
+/// In the order in which they run.
+const EXPERIMENTS: [&str; 17] = [
+    "bulk",
+    "scaling",
+    "concurrency",
+    "ticks",
+    "sustained",
+    "load",
+    "power",
+    "tpcds",
+    "tpcb",
+    "sysbench",
+    "tpcc",
+    "ch",
+    "insert",
+    "snapshot",
+    "small",
+    "nodes",
+    "grow",
+];
+
 /// Loading through the coordinators against loading stock servers directly, in one run
 ///
 /// Starts one stock PostgreSQL server a datanode, with the datanodes' settings, and loads the same TPC-H lineitem files
@@ -442,7 +463,7 @@ pub(super) struct AllArguments {
     #[command(flatten)]
     pub(super) common: Common,
     /// Only these
-    #[arg(long, value_name = "NAME,…", value_delimiter = ',', value_parser = clap::builder::PossibleValuesParser::new(super::all::NAMES))]
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', value_parser = clap::builder::PossibleValuesParser::new(EXPERIMENTS))]
     pub(super) only: Vec<String>,
 }
 
