@@ -5,7 +5,7 @@
 //! * [`insert_split`]: VALUES over several nodes; [`insert_pipeline`]: executions of one prepared INSERT sent together, as
 //!   [`row_batch`]es of many rows; [`returning`]: their RETURNING, in order.
 //! * [`writes`]: a write over several nodes as one statement, tried again when others come first; [`optimistic_insert`]: in as few
-//!   waits as that takes.
+//!   waits as that takes; [`rows_in_place`]: long INSERTs that are planned anew while rows move.
 //! * [`first_copy`]: replicated tables whose rows one copy makes for all.
 //! * [`key_moves`]: rows that a foreign key gave another distribution key.
 //! * [`trigger_events`]: what nodes tell of triggers that the coordinator runs; [`admitted_rows`]: rows that have passed theirs.
