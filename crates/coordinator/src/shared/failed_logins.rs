@@ -119,7 +119,7 @@ impl FailedLogins {
             let max = self.max(&source);
             let counted = known.get(&source).and_then(|failures| self.counted(max, failures, now));
             let Some((thousandths, left)) = counted else { continue };
-            let number = u32::try_from(thousandths / ONE).unwrap_or(u32::MAX);
+            let number = u32::try_from(thousandths.div_ceil(ONE)).unwrap_or(u32::MAX);
             if number >= max {
                 HELD_LOGINS.add("refused", 1);
                 return Err(refusal(login, &source, left));
@@ -151,8 +151,11 @@ impl FailedLogins {
             make_room(known, |failures| now.saturating_duration_since(failures.last) < self.limits.pause);
         }
         let before = known.get(&source).and_then(|failures| self.counted(self.max(&source), failures, now));
-        let thousandths = before.map_or(0, |(before, _)| before) + ONE;
-        if thousandths >= ONE * u64::from(self.max(&source)) {
+        let mut thousandths = before.map_or(0, |(before, _)| before) + ONE;
+        let max = ONE * u64::from(self.max(&source));
+        // One that is begun counts whole: from here on nothing is forgotten before the pause is over.
+        if thousandths > max - ONE {
+            thousandths = max;
             let ((address, user), pause) = (&source, self.limits.pause);
             tracing::warn!(%address, ?user, ?pause, "too many logins have failed: further ones are refused");
         }
