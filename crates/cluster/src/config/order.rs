@@ -37,14 +37,14 @@ impl Config {
             return Ok(config);
         }
         // Behind them come those that are still to be added.
-        let mut next = known.iter().map(|known| known.id + 1).max().unwrap_or(0);
+        let mut next = known.iter().map(|known| known.id.saturating_add(1)).max().unwrap_or(0);
         for node in &mut config.datanodes {
             let known = known.iter().find(|known| known.name == node.name);
             (node.id, node.primary) = match known {
                 Some(known) => (Some(known.id), known.is_primary),
                 None => (Some(next), false),
             };
-            next += u16::from(known.is_none());
+            next = next.saturating_add(u16::from(known.is_none()));
         }
         config.datanodes.sort_by_key(|node| node.id);
         config.validate()?;
