@@ -12,6 +12,7 @@ mod given;
 mod make;
 mod names;
 mod parts;
+mod queries;
 mod text;
 mod walk;
 
@@ -21,5 +22,6 @@ pub use given::{given_to_insert, with_apart};
 pub use make::*;
 pub use names::{name_output, output_name};
 pub use parts::*;
+pub use queries::*;
 pub use text::*;
 pub use walk::{Ref, Walk};

@@ -53,9 +53,7 @@ SELECT k, bump(k), got(k) FROM t ORDER BY k;
 SELECT got(1) + bump(1) + got(1);
 SELECT ARRAY[got(1), bump(1), got(1)];
 SELECT format('%s %s %s', got(1), bump(1), got(1));
--- refused: v2
 SELECT got(1) UNION ALL SELECT bump(1) UNION ALL SELECT got(1);
--- refused
 WITH x AS (SELECT bump(2)) SELECT *, got(2) FROM x;
 SELECT got(2) WHERE bump(2) > 0;
 CREATE FUNCTION del(a int) RETURNS int LANGUAGE plpgsql AS $$ BEGIN DELETE FROM t WHERE k = a; RETURN a; END $$;

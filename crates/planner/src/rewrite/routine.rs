@@ -216,7 +216,7 @@ struct Taker<'a> {
 impl<'a> Taker<'a> {
     /// Calls that a query makes once.
     fn query(&mut self, select: &mut SelectStmt) -> Result<()> {
-        if tree::is_operation(select) || select.with_clause.is_some() || !asks_for_rows(select) {
+        if tree::is_operation(select) || select.with_clause.is_some() || !tree::asks_for_rows(select) {
             return Ok(());
         }
         if select.from_clause.is_empty() && select.where_clause.is_none() && tree::is_unlimited(select) {
@@ -431,17 +431,5 @@ impl<'a> Taker<'a> {
         let (is_volatile, is_bare) = (function.volatility == 'v', call.funcname.len() == 1);
         self.calls.push(RoutineCall { function: oid, name, is_volatile, is_bare, arguments, wanted });
         Ok(Some(first))
-    }
-}
-
-/// Does a query read its FROM, whatever its LIMIT? A function there gives all of its rows before the first is taken.
-fn asks_for_rows(select: &SelectStmt) -> bool {
-    match select.limit_count.as_deref().map(|count| &count.node) {
-        None => true,
-        Some(Some(NodeEnum::AConst(count))) => match &count.val {
-            Some(protobuf::a_const::Val::Ival(count)) => count.ival > 0,
-            _ => count.isnull,
-        },
-        Some(_) => false,
     }
 }

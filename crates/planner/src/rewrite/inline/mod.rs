@@ -18,7 +18,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use catalog::{Function, Relation};
-use pg_query::protobuf::{AConst, Alias, FuncCall, NullTestType, RangeFunction, RangeSubselect, RangeVar, SelectStmt};
+use pg_query::protobuf::{Alias, FuncCall, RangeFunction, RangeVar, SelectStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
@@ -33,9 +33,9 @@ use body::{Routine, first_row};
 use crate::context::{Context, Named};
 use crate::facts::{clock, functions};
 use crate::parse::Statement;
-use crate::rewrite::per_row::{sees_changes, writers};
+use crate::rewrite::per_row::{called, sees_changes, writers};
 use crate::select::shape::{self, gives_set};
-use crate::tree::{self, Ask, Get, Ref, Syntax, Walk};
+use crate::tree::{self, Ask, Ref, Syntax, Walk};
 use crate::views;
 
 /// Functions may call functions, but not for ever.
@@ -47,9 +47,8 @@ pub(crate) fn inline(ctx: &Context<'_>, statement: &Statement, opens_views: bool
     if !tree::is_about_rows(original) || !calls_any(ctx, original, opens_views)? {
         return Ok(None);
     }
-    let called: Vec<&Function> = original.calls()?.into_iter().flat_map(|call| ctx.user_functions(call)).collect();
     let changes = !matches!(original, NodeEnum::SelectStmt(_)) || crate::with::changes_rows(statement);
-    let writers = writers(ctx, called)?;
+    let writers = writers(ctx, called(ctx, original)?)?;
     let mut inliner = Inliner { ctx, changes, writers, opens_views, count: 0, made: HashMap::new() };
     let mut tree = original.clone();
     let mut leaves_out = false;
@@ -184,8 +183,8 @@ impl Inliner<'_> {
             return Ok(None);
         }
         let Some(body) = first_row(self.ctx, routine.body.clone())? else { return Ok(None) };
-        if arguments.iter().all(is_constant) {
-            if declared.strict && arguments.iter().any(|argument| !is_known(argument)) {
+        if arguments.iter().all(tree::is_constant) {
+            if declared.strict && arguments.iter().any(|argument| !tree::is_known(argument)) {
                 return Ok(None);
             }
             let body = routine.with(body, |at| arguments[at].clone())?;
@@ -197,7 +196,7 @@ impl Inliner<'_> {
         let body = routine.with(body, parameter)?;
         let mut value = tree::scalar_sub_select(body);
         if declared.strict {
-            value = tree::case_when(all_known((0..arguments.len()).map(parameter).collect()), value, None);
+            value = tree::case_when(tree::all_known((0..arguments.len()).map(parameter).collect()), value, None);
         }
         let alias = self.alias();
         let from = vec![tree::sub_select(values(arguments), tree::alias(&alias))];
@@ -213,11 +212,11 @@ impl Inliner<'_> {
         let declared = &routine.declared;
         let Some(arguments) = routine.arguments(call) else { return Ok(None) };
         // A STRICT function gives no row for a NULL, or one of NULLs, which no sub-select does.
-        let may_be_null = declared.strict && !arguments.iter().all(is_known);
+        let may_be_null = declared.strict && !arguments.iter().all(tree::is_known);
         if may_be_null && !declared.set {
             return Ok(None);
         }
-        let plain = !may_be_null && arguments.iter().all(is_constant);
+        let plain = !may_be_null && arguments.iter().all(tree::is_constant);
         let name = tree::last_name(&call.funcname).unwrap_or_default();
         let shown = item.alias.clone().unwrap_or_else(|| tree::alias(name));
         let body = if declared.set { Some(routine.body.clone()) } else { first_row(self.ctx, routine.body.clone())? };
@@ -235,7 +234,7 @@ impl Inliner<'_> {
             true => routine.with(body, |at| arguments[at].clone())?,
             false => routine.with(body, parameter)?,
         };
-        let known = may_be_null.then(|| Box::new(all_known((0..arguments.len()).map(parameter).collect())));
+        let known = may_be_null.then(|| Box::new(tree::all_known((0..arguments.len()).map(parameter).collect())));
         let mut from = Vec::new();
         if !plain {
             from.push(tree::sub_select(values(arguments), tree::alias(&self.alias())));
@@ -247,10 +246,10 @@ impl Inliner<'_> {
             .enumerate()
             .map(|(at, (name, of))| tree::target(tree::cast(tree::column(&[&alias, &inner(at)]), of), Some(name)));
         let colnames = (0..columns.len()).map(|at| tree::string(&inner(at))).collect();
-        from.push(beside(!plain, body, Alias { aliasname: alias.clone(), colnames }));
+        from.push(tree::beside(!plain, body, Alias { aliasname: alias.clone(), colnames }));
         let outer =
             SelectStmt { target_list: list.collect(), from_clause: from, where_clause: known, ..tree::empty_select() };
-        Ok(Some(beside(!plain, outer, shown)))
+        Ok(Some(tree::beside(!plain, outer, shown)))
     }
 }
 
@@ -261,15 +260,11 @@ fn is_of_the_level(ctx: &Context<'_>, call: &FuncCall) -> Result<bool> {
     call.args.walk(&mut |node| {
         if let Ref::FuncCall(call) = node {
             found |= call.over.is_some() || gives_set(ctx, call);
-            found |= shape::is_aggregate(ctx, call) && !has_column(call)?;
+            found |= shape::is_aggregate(ctx, call) && !tree::has_column(call)?;
         }
         Ok(!found)
     })?;
-    Ok(found || (!has_column(&call.args)? && functions::facts(ctx, &call.args)?.differs_each_time()))
-}
-
-fn has_column(part: &impl Walk) -> Result<bool> {
-    part.any(|node| matches!(node, Ref::ColumnRef(_)))
+    Ok(found || (!tree::has_column(&call.args)? && functions::facts(ctx, &call.args)?.differs_each_time()))
 }
 
 /// The name of an argument in [`values`].
@@ -281,24 +276,4 @@ fn parameter_name(at: usize) -> String {
 fn values(arguments: Vec<Node>) -> SelectStmt {
     let list = arguments.into_iter().enumerate().map(|(at, value)| tree::target(value, Some(&parameter_name(at))));
     SelectStmt { target_list: list.collect(), ..tree::empty_select() }
-}
-
-/// A query in FROM that may use the columns of the items before it.
-fn beside(lateral: bool, query: SelectStmt, alias: Alias) -> Node {
-    RangeSubselect { lateral, subquery: query.into_box(), alias: Some(alias) }.into_node()
-}
-
-fn is_constant(value: &Node) -> bool {
-    matches!(tree::under_casts(value).node, Some(NodeEnum::AConst(_) | NodeEnum::ParamRef(_)))
-}
-
-/// A constant that is surely not NULL.
-fn is_known(value: &Node) -> bool {
-    tree::under_casts(value).get::<AConst>().is_some_and(|constant| !constant.isnull)
-}
-
-/// `a IS NOT NULL AND b IS NOT NULL`.
-fn all_known(parameters: Vec<Node>) -> Node {
-    let known = |parameter: Node| tree::null_test(parameter, NullTestType::IsNotNull);
-    tree::and(parameters.into_iter().map(known).collect())
 }

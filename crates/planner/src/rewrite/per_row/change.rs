@@ -8,13 +8,11 @@
 //!
 //! Rows of the table are found again by a unique key.
 
-use std::borrow::Cow;
-
 use pg_query::protobuf::{DeleteStmt, InsertStmt, RangeVar, ResTarget, ReturningClause, SelectStmt, UpdateStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
-use super::effects::{may_touch, read_only};
+use super::effects::{called, may_touch, meet, read_only};
 use super::expression::Place;
 use super::has_one_row;
 use super::select;
@@ -30,14 +28,16 @@ pub(super) fn insert(draft: &mut Draft<'_>, insert: &InsertStmt) -> Result<Split
     if let Some(split) = returning(draft, insert.returning_clause.as_ref(), |clause| {
         InsertStmt { returning_clause: Some(clause), ..insert.clone() }.into_tree()
     })? {
-        draft.fails |= !has_one_row(insert) && touches(draft, target)?;
+        // Of each row PostgreSQL makes the calls of RETURNING before those of the next.
+        let (made, returned) = (called(draft.ctx, &insert.select_stmt)?, called(draft.ctx, &insert.returning_clause)?);
+        draft.fails |= !has_one_row(insert) && (touches(draft, target)? || meet(draft.ctx, &made, &returned)?);
         return Ok(Some(split));
     }
     if draft.calls_in(&insert.on_conflict_clause)? || insert.with_clause.is_some() {
         return Ok(None);
     }
     let Some(source) = insert.select_stmt.get::<SelectStmt>() else { return Ok(None) };
-    let Some((rows, rest)) = select::split(draft, &without_values(source))? else { return Ok(None) };
+    let Some((rows, rest)) = select::split(draft, &tree::without_values(source))? else { return Ok(None) };
     if touches(draft, target)? {
         // One row that two others meet is an error of the whole statement.
         draft.fails |= insert.on_conflict_clause.is_some();
@@ -46,18 +46,6 @@ pub(super) fn insert(draft: &mut Draft<'_>, insert: &InsertStmt) -> Result<Split
     let select_stmt = rest.into_box();
     let rest = InsertStmt { select_stmt, ..insert.clone() }.into_tree();
     Ok(Some((rows.into_tree(), rest)))
-}
-
-/// `VALUES (a, b)` as `SELECT a, b`.
-fn without_values(source: &SelectStmt) -> Cow<'_, SelectStmt> {
-    let [Node { node: Some(NodeEnum::List(row)) }] = source.values_lists.as_slice() else {
-        return Cow::Borrowed(source);
-    };
-    if row.items.iter().any(|value| matches!(value.node, Some(NodeEnum::SetToDefault(_)))) {
-        return Cow::Borrowed(source);
-    }
-    let target_list = row.items.iter().map(|value| tree::target(value.clone(), None)).collect();
-    Cow::Owned(SelectStmt { target_list, values_lists: Vec::new(), ..source.clone() })
 }
 
 pub(super) fn update(draft: &mut Draft<'_>, update: &UpdateStmt) -> Result<Split> {
@@ -174,6 +162,8 @@ impl Changed {
         target: &RangeVar,
         returning: Option<&ReturningClause>,
     ) -> Result<(NodeEnum, Option<Box<Node>>)> {
+        let returned = returning.map_or(Ok(Vec::new()), |clause| called(draft.ctx, clause))?;
+        draft.fails |= meet(draft.ctx, &draft.functions, &returned)?;
         // A function that changes a row that is to be changed is an error in PostgreSQL, which nobody here finds.
         if touches(draft, target)? {
             draft.fails |= !read_only(draft.ctx, &draft.functions)?;

@@ -8,7 +8,7 @@ use pg_query::protobuf::RangeVar;
 use pgerror::Result;
 
 use crate::context::{Context, Named};
-use crate::facts::{code::changes_rows, used};
+use crate::facts::{code::changes_rows, definitions::definition, used};
 use crate::parse::bodies::statements_of;
 use crate::tree::{self, Ask, Walk};
 
@@ -38,11 +38,40 @@ pub(crate) fn sees_changes(ctx: &Context<'_>, writers: &[&Function], reader: &Fu
     reader.volatility == 'v' && !writers.is_empty() && ctx.catalog.relations().any(|table| meet(table))
 }
 
+/// Does it matter which of the two are called first: may one see what another of the others changes?
+pub(super) fn meet(ctx: &Context<'_>, some: &[&Function], others: &[&Function]) -> Result<bool> {
+    crate::try_any([(some, others), (others, some)], |(readers, functions)| {
+        let writers = writers(ctx, functions.to_vec())?;
+        Ok(readers.iter().any(|reader| sees_changes(ctx, &writers, reader)))
+    })
+}
+
+/// The functions of users that are called here, by name or by way of views.
+pub(crate) fn called<'f>(ctx: &Context<'f>, tree: &impl Walk) -> Result<Vec<&'f Function>> {
+    let mut called = called_by_views(ctx, tree)?;
+    for call in tree.calls()? {
+        called.extend(ctx.user_functions(call).into_iter().chain(ctx.temporary_functions(call)));
+    }
+    Ok(called)
+}
+
+/// Those that views call which are read here.
+pub(super) fn called_by_views<'f>(ctx: &Context<'f>, tree: &impl Walk) -> Result<Vec<&'f Function>> {
+    let mut found = Vec::new();
+    for name in tree.tables()? {
+        // What is no table of the user's here is refused where it is read.
+        if let Ok(Named::View(view)) = ctx.resolve(name) {
+            found.extend(called(&ctx.of_body(), &definition(&view)?)?);
+        }
+    }
+    Ok(found)
+}
+
 /// May one of the functions change a table that is read here, by its name or by another function?
 pub(crate) fn change_what_is_read(ctx: &Context<'_>, functions: &[&Function], tree: &impl Walk) -> Result<bool> {
     let writers = writers(ctx, functions.to_vec())?;
-    let meets = |call| Ok(ctx.user_functions(call).into_iter().any(|reader| sees_changes(ctx, &writers, reader)));
-    Ok(change_tables_read(ctx, functions, tree)? || crate::try_any(tree.calls()?, meets)?)
+    let sees = |reader: &&Function| sees_changes(ctx, &writers, reader);
+    Ok(change_tables_read(ctx, functions, tree)? || called(ctx, tree)?.iter().any(sees))
 }
 
 /// May one of the functions change a table that is named here? PostgreSQL reads a statement's tables as they were before its calls.
@@ -51,6 +80,9 @@ pub(crate) fn change_tables_read(ctx: &Context<'_>, functions: &[&Function], tre
         return Ok(false);
     }
     crate::try_any(tree.tables()?, |name| {
+        if let Ok(Named::View(view)) = ctx.resolve(name) {
+            return change_tables_read(&ctx.of_body(), functions, &definition(&view)?);
+        }
         // Other bare names are WITH items, or catalogs.
         let is_table = !name.schemaname.is_empty() || ctx.session.temp_relations.contains(&name.relname);
         Ok(is_table && may_touch(ctx, functions, name)?)
@@ -94,9 +126,7 @@ fn every_statement(
                 return Ok(false);
             }
             if tree::is_about_rows(statement) {
-                for call in statement.calls()? {
-                    pending.extend(ctx.user_functions(call).into_iter().chain(ctx.temporary_functions(call)));
-                }
+                pending.extend(called(&ctx, statement)?);
             }
         }
     }

@@ -5,7 +5,7 @@
 
 use pg_query::protobuf::{
     self, AIndices, AIndirection, BoolExprType, BoolTestType, CaseExpr, CaseWhen, ColumnRef, FuncCall, NullTestType,
-    SelectStmt, SubLinkType,
+    SelectStmt,
 };
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
@@ -89,7 +89,7 @@ impl Draft<'_> {
         if is_constant(node)? {
             return Ok(node.clone());
         }
-        if is_whole_row(node) {
+        if tree::is_whole_row(node) {
             return self.whole_row(node);
         }
         if !place.only_columns || place.group.iter().any(|by| tree::same_expression(by, node)) {
@@ -107,7 +107,7 @@ impl Draft<'_> {
                 _ => place.group.iter().any(|by| tree::same_expression(by, child)),
             };
             if is_column {
-                *child = if is_whole_row(child) { self.whole_row(child)? } else { self.column(child) };
+                *child = if tree::is_whole_row(child) { self.whole_row(child)? } else { self.column(child) };
             }
             Ok(!is_column)
         })?;
@@ -217,7 +217,7 @@ impl Draft<'_> {
                 let testexpr = Some(Box::new(self.part(compared, place)?));
                 protobuf::SubLink { testexpr, ..link.clone() }.into_node()
             }
-            None if is_value(link) && !reads_item => {
+            None if tree::is_value(link) && !reads_item => {
                 self.functions.extend(called);
                 let query = SelectStmt { target_list: vec![tree::target(node, Some("c"))], ..tree::empty_select() };
                 let when = place.when.cloned();
@@ -241,7 +241,7 @@ impl Draft<'_> {
         let mut reached = place.when.cloned();
         for (at, part) in parts.iter_mut().enumerate() {
             *part = self.part(part, if at == 0 { place } else { place.under(reached.as_ref()) })?;
-            reached = Some(and_then(reached, goes_on(part.clone())));
+            reached = Some(tree::and_then(reached, goes_on(part.clone())));
         }
         Ok(())
     }
@@ -259,11 +259,11 @@ impl Draft<'_> {
                 Some(tested) => tree::equal(tested.clone(), condition.clone()),
                 None => condition.clone(),
             };
-            let taken = and_then(reached.clone(), holds.clone());
+            let taken = tree::and_then(reached.clone(), holds.clone());
             if let Some(result) = arm.result.as_deref_mut() {
                 *result = self.part(result, place.under(Some(&taken)))?;
             }
-            reached = Some(and_then(reached, tree::boolean_test(holds, BoolTestType::IsNotTrue)));
+            reached = Some(tree::and_then(reached, tree::boolean_test(holds, BoolTestType::IsNotTrue)));
         }
         if let Some(result) = made.defresult.as_deref_mut() {
             *result = self.part(result, place.under(reached.as_ref()))?;
@@ -278,25 +278,9 @@ impl Draft<'_> {
     }
 }
 
-/// Is it a condition whose second part is evaluated only if the first is true? With this one the other is never looked at where it is not.
-pub(super) fn and_then(first: Option<Node>, second: Node) -> Node {
-    let Some(first) = first else { return second };
-    tree::case_when(first, second, Some(tree::boolean(false)))
-}
-
-/// Is all of the sub-select wanted?
-fn is_value(link: &protobuf::SubLink) -> bool {
-    matches!(link.sub_link_type(), SubLinkType::ExprSublink | SubLinkType::ArraySublink)
-}
-
 /// Nothing that has to be computed with the rows.
 fn is_constant(node: &Node) -> Result<bool> {
     Ok(!node.any(|node| {
         matches!(node, Ref::ColumnRef(_) | Ref::FuncCall(_) | Ref::SubLink(_) | Ref::SqlvalueFunction(_))
     })?)
-}
-
-/// `t.*` as a value, which a select list would take for all columns.
-fn is_whole_row(node: &Node) -> bool {
-    node.get::<ColumnRef>().is_some_and(|column| tree::is_star(&column.fields))
 }

@@ -5,14 +5,14 @@
 
 use std::collections::HashSet;
 
-use pg_query::protobuf::{ColumnRef, JoinExpr, JoinType, List, RangeFunction, SelectStmt};
+use pg_query::protobuf::{JoinType, List, RangeFunction, SelectStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
 use super::effects::may_touch;
 use super::expression::Place;
 use super::slots::{Call, Draft, Slot, rows_item};
-use crate::tree::{self, Ask, Get, Ref, Syntax, Walk};
+use crate::tree::{self, Ask, Syntax, Walk, aliases, is_about, left_of, only_names, table_of};
 
 /// The query that gives the rows, and the one over them; `None` if FROM has no such call, or not so.
 pub(super) fn split(draft: &mut Draft<'_>, query: &SelectStmt) -> Result<Option<(SelectStmt, SelectStmt)>> {
@@ -24,7 +24,7 @@ pub(super) fn split(draft: &mut Draft<'_>, query: &SelectStmt) -> Result<Option<
     let Some(at) = calls.iter().position(|calls| *calls) else { return Ok(None) };
     let Some(depth) = depth(draft, &rest.from_clause[at])? else { return Ok(None) };
     let mut before: Vec<Node> = rest.from_clause.drain(..at).collect();
-    let Some(item) = at_depth(&mut rest.from_clause[0], depth) else { return Ok(None) };
+    let Some(item) = left_of(&mut rest.from_clause[0], depth) else { return Ok(None) };
     let call = match &mut item.node {
         Some(NodeEnum::RangeFunction(function)) => function.clone(),
         Some(NodeEnum::JoinExpr(join)) => {
@@ -41,7 +41,7 @@ pub(super) fn split(draft: &mut Draft<'_>, query: &SelectStmt) -> Result<Option<
     }
     let names = aliases(&before)?;
     let Some(unnested) = in_rows(draft, &call, &names)? else { return Ok(None) };
-    match at_depth(&mut rest.from_clause[0], depth).and_then(|item| item.node.as_mut()) {
+    match left_of(&mut rest.from_clause[0], depth).and_then(|item| item.node.as_mut()) {
         Some(NodeEnum::JoinExpr(join)) => {
             (join.larg, join.rarg) = (Some(Box::new(rows_item())), Some(Box::new(unnested)));
         }
@@ -86,13 +86,6 @@ fn depth(draft: &Draft<'_>, item: &Node) -> Result<Option<usize>> {
     }
 }
 
-fn at_depth(item: &mut Node, depth: usize) -> Option<&mut Node> {
-    if depth == 0 {
-        return Some(item);
-    }
-    at_depth(item.get_mut::<JoinExpr>()?.larg.as_deref_mut()?, depth - 1)
-}
-
 /// The call becomes part of the draft; gives what unnests its rows.
 fn in_rows(draft: &mut Draft<'_>, item: &RangeFunction, names: &HashSet<String>) -> Result<Option<Node>> {
     let Some(call) = tree::only_call(item) else { return Ok(None) };
@@ -125,44 +118,6 @@ fn in_rows(draft: &mut Draft<'_>, item: &RangeFunction, names: &HashSet<String>)
         alias: Some(alias),
         coldeflist: Vec::new(),
     }))))
-}
-
-/// Names that columns of these items have in front.
-pub(super) fn aliases(items: &[Node]) -> Result<HashSet<String>> {
-    let mut names = HashSet::new();
-    for item in items {
-        item.walk(&mut |node| {
-            let alias = match node {
-                Ref::RangeVar(table) => Some(tree::alias_of(table)),
-                Ref::RangeSubselect(query) => query.alias.as_ref().map(|alias| alias.aliasname.as_str()),
-                Ref::RangeFunction(function) => function.alias.as_ref().map(|alias| alias.aliasname.as_str()),
-                _ => return Ok(true),
-            };
-            names.extend(alias.map(str::to_owned));
-            Ok(false)
-        })?;
-    }
-    Ok(names)
-}
-
-fn table_of(column: &ColumnRef) -> Option<&str> {
-    match column.fields.as_slice() {
-        [.., table, _] => tree::text_of(table),
-        _ => None,
-    }
-}
-
-/// Do all columns in it belong to these?
-fn only_names(tree: &impl Walk, names: &HashSet<String>) -> Result<bool> {
-    let is_other = |column: &ColumnRef| !table_of(column).is_some_and(|table| names.contains(table));
-    Ok(!tree.any(|node| matches!(node, Ref::ColumnRef(column) if is_other(column)))?)
-}
-
-/// Is a condition about the rows alone? A sub-select in it may have tables of its own.
-fn is_about(condition: &Node, names: &HashSet<String>, query: &SelectStmt) -> Result<bool> {
-    let others: HashSet<String> = aliases(&query.from_clause)?.difference(names).cloned().collect();
-    let is_other = |column: &ColumnRef| table_of(column).is_none_or(|table| others.contains(table));
-    Ok(!condition.any(|node| matches!(node, Ref::ColumnRef(column) if is_other(column)))?)
 }
 
 /// Columns of the rows become slots, wherever they are; columns without a table in front too, if there is no other table they may

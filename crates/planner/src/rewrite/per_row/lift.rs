@@ -1,7 +1,7 @@
 //! Sub-selects with calls are run before the statement they are in, as those that lock rows are ([`Lifted`]): each is then a
 //! query of its own, whose rows the statement gets.
 
-use pg_query::protobuf::{BoolExprType, SelectStmt};
+use pg_query::protobuf::{BoolExprType, CommonTableExpr, SelectStmt, SetOperation};
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
@@ -9,19 +9,24 @@ use crate::context::Context;
 use crate::parse::Statement;
 use crate::plan::Lifted;
 use crate::rewrite::lifted;
-use crate::select::names::is_closed;
-use crate::tree::{self, Ask, Get, Walk};
+use crate::select::{names::is_closed, shape::gives_set};
+use crate::tree::{self, Ask, Get, Ref, Walk, makes_row, only_sub_select};
 
-use super::effects::{change_rows, change_tables_read, change_what_is_read, may_touch};
+use super::effects::{called, change_rows, change_tables_read, may_touch, meet, writers};
+use super::returning::see_change;
 use super::slots::Draft;
 
 /// `None` if there is no such sub-select, or one that refers to the query around it.
 pub(super) fn lifted(ctx: &Context<'_>, statement: &Statement, tree: &NodeEnum) -> Result<Option<Lifted>> {
+    let mut draft = Draft::new(ctx, statement.parameters);
+    draft.writers = writers(ctx, called(ctx, tree)?)?;
     let mut lift = Lift {
-        draft: Draft::new(ctx, statement.parameters),
+        draft,
         parts: Vec::new(),
-        fails: false,
-        reached: matches!(tree, NodeEnum::SelectStmt(select) if is_row(select)),
+        turns: Vec::new(),
+        turn: Turn::Unknown,
+        fails: see_change(ctx, tree)?,
+        reached: matches!(tree, NodeEnum::SelectStmt(select) if makes_row(select)),
     };
     let mut tree = tree.clone();
     lift.below(&mut tree)?;
@@ -31,9 +36,23 @@ pub(super) fn lifted(ctx: &Context<'_>, statement: &Statement, tree: &NodeEnum) 
     }
 }
 
+/// When PostgreSQL comes to a part.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    /// Before all other calls.
+    First,
+    /// As the text goes, among others of which that is known.
+    InText,
+    Unknown,
+}
+
 struct Lift<'a> {
     draft: Draft<'a>,
     parts: Vec<SelectStmt>,
+    /// Of each part.
+    turns: Vec<Turn>,
+    /// Of what is taken now.
+    turn: Turn,
     fails: bool,
     /// PostgreSQL computes what stands in expressions, whatever rows there are.
     reached: bool,
@@ -49,7 +68,7 @@ impl Lift<'_> {
                 self.anywhere(&mut insert.on_conflict_clause)?;
                 self.anywhere(&mut insert.returning_clause)?;
                 let Some(select) = insert.select_stmt.get_mut() else { return Ok(()) };
-                self.reached = is_row(select);
+                self.reached = makes_row(select);
                 self.of_query(select)
             }
             other => self.anywhere(other),
@@ -61,22 +80,69 @@ impl Lift<'_> {
         if !tree::is_operation(select) {
             // PostgreSQL may make fewer than all rows of a sub-select in FROM.
             let is_bare = select.where_clause.is_none() && tree::is_unlimited(select);
-            let is_one = matches!(select.from_clause.as_slice(), [Node { node: Some(NodeEnum::RangeSubselect(_)) }]);
-            if !is_bare || !is_one {
+            let only = only_sub_select(select);
+            if !is_bare || only.is_none() {
                 self.fails |= change_rows(self.draft.ctx, &self.draft.functions_in(&select.from_clause)?)?;
             }
             // What WITH does is for rows of its own.
             let reached = std::mem::replace(&mut self.reached, false);
-            self.anywhere(&mut select.with_clause)?;
+            for item in select.with_clause.iter_mut().flat_map(|with| &mut with.ctes) {
+                let Some(item) = item.get_mut::<CommonTableExpr>() else { continue };
+                let is_read = is_bare && tree::only_table(&select.from_clause) == Some(&item.ctename);
+                let query = item.ctequery.get().filter(|_| is_read);
+                let is_first = query.map_or(Ok(false), |query| self.gives_one_row(query))?;
+                self.turn = if is_first { Turn::First } else { Turn::Unknown };
+                // PostgreSQL makes those rows that are asked for.
+                let is_whole = is_bare && select.from_clause.tables()?.iter().any(|name| name.relname == item.ctename);
+                self.fails |= !is_whole && change_rows(self.draft.ctx, &self.draft.functions_in(item)?)?;
+                self.anywhere(item)?;
+            }
             self.reached = reached;
+            self.turn = Turn::First;
+            self.anywhere(&mut select.limit_offset)?;
+            self.anywhere(&mut select.limit_count)?;
+            if is_bare && only_sub_select(select).map_or(Ok(false), |only| self.gives_one_row(only))? {
+                self.anywhere(&mut select.from_clause)?;
+            }
+            self.turn = Turn::InText;
+            self.anywhere(&mut select.target_list)?;
+            self.anywhere(&mut select.values_lists)?;
+            self.turn = Turn::Unknown;
             return self.anywhere(select);
         }
         self.anywhere(&mut select.with_clause)?;
+        let is_cut = select.limit_count.is_some() && select.sort_clause.is_empty();
+        self.fails |= is_cut && !self.draft.writers.is_empty();
+        self.arms(select, true)?;
+        self.arms(select, false)
+    }
+
+    /// Those that call nothing and read what others change are read first: their tables are as they were before the statement.
+    fn arms(&mut self, select: &mut SelectStmt, reads_first: bool) -> Result<()> {
+        let turn = if select.op() == SetOperation::SetopUnion { Turn::InText } else { Turn::Unknown };
         for arm in [&mut select.larg, &mut select.rarg].into_iter().flatten() {
             let is_bare = arm.limit_count.is_none() && arm.sort_clause.is_empty() && arm.with_clause.is_none();
-            if tree::is_operation(arm) && is_bare { self.of_query(arm)? } else { self.take(arm)? }
+            self.turn = turn;
+            match tree::is_operation(arm) && is_bare {
+                true => self.arms(arm, reads_first)?,
+                false if !reads_first => self.take(arm)?,
+                false if self.draft.calls_in(arm)? => {}
+                false if change_tables_read(self.draft.ctx, &self.draft.writers, arm)? => self.part(arm)?,
+                false => {}
+            }
         }
         Ok(())
+    }
+
+    /// Is it made of one row, with nothing that would be made while others of it are read?
+    fn gives_one_row(&self, select: &SelectStmt) -> Result<bool> {
+        let is_bare = select.where_clause.is_none() && tree::is_unlimited(select) && select.values_lists.len() < 2;
+        let has_set = select.any(|node| matches!(node, Ref::FuncCall(call) if gives_set(self.draft.ctx, call)))?;
+        match only_sub_select(select) {
+            _ if !is_bare || has_set || tree::is_operation(select) => Ok(false),
+            Some(only) => self.gives_one_row(only),
+            None => Ok(makes_row(select)),
+        }
     }
 
     fn anywhere(&mut self, tree: &mut impl Walk) -> Result<()> {
@@ -107,6 +173,11 @@ impl Lift<'_> {
                 self.fails |= change_rows(self.draft.ctx, &called)?;
                 Ok(true)
             }
+            // What is compared with the rows PostgreSQL computes when it has these.
+            Some(NodeEnum::SubLink(link)) => {
+                self.turn = if link.testexpr.is_some() { Turn::Unknown } else { self.turn };
+                Ok(true)
+            }
             // It stops at the first part that decides.
             Some(NodeEnum::BoolExpr(e)) if e.boolop != BoolExprType::NotExpr as i32 => {
                 let called = if e.args.has_sub_select()? { self.draft.functions_in(&e.args)? } else { Vec::new() };
@@ -122,13 +193,18 @@ impl Lift<'_> {
         })
     }
 
-    /// May a part change what the rest or another part reads?
+    /// May a part change what the rest or another part reads, or the rest what a part reads?
     fn parts_meet(&self, rest: &NodeEnum) -> Result<bool> {
+        let (ctx, of_rest) = (self.draft.ctx, called(self.draft.ctx, rest)?);
         for (at, part) in self.parts.iter().enumerate() {
-            let called = self.draft.functions_in(part)?;
-            let mut meets = change_what_is_read(self.draft.ctx, &called, rest)?;
-            for (_, other) in self.parts.iter().enumerate().filter(|(other, _)| *other != at) {
-                meets |= change_tables_read(self.draft.ctx, &called, other)?;
+            let of_part = called(ctx, part)?;
+            let mut meets = change_tables_read(ctx, &of_part, rest)?;
+            meets |= self.turns[at] != Turn::First && meet(ctx, &of_part, &of_rest)?;
+            for (other, text) in self.parts.iter().enumerate().skip(at + 1) {
+                meets |= change_tables_read(ctx, &of_part, text)?;
+                let is_ordered =
+                    self.turns[at] == Turn::First || [self.turns[at], self.turns[other]] == [Turn::InText; 2];
+                meets |= !is_ordered && meet(ctx, &of_part, &called(ctx, text)?)?;
             }
             if meets {
                 return Ok(true);
@@ -138,21 +214,14 @@ impl Lift<'_> {
     }
 
     fn take(&mut self, select: &mut SelectStmt) -> Result<()> {
-        if !self.draft.calls_in(select)? {
-            return Ok(());
-        }
+        if self.draft.calls_in(select)? { self.part(select) } else { Ok(()) }
+    }
+
+    fn part(&mut self, select: &mut SelectStmt) -> Result<()> {
         self.fails |= !is_closed(self.draft.ctx, select)?;
         let rows = tree::parse_select(&Lifted::marker(self.parts.len()))?;
         self.parts.push(std::mem::replace(select, rows));
+        self.turns.push(self.turn);
         Ok(())
     }
-}
-
-/// Is an expression of the query computed at least once? It is in one row without FROM, or of VALUES.
-fn is_row(select: &SelectStmt) -> bool {
-    !tree::is_operation(select)
-        && select.from_clause.is_empty()
-        && select.where_clause.is_none()
-        && tree::is_unlimited(select)
-        && select.having_clause.is_none()
 }

@@ -40,7 +40,7 @@ use crate::plan::{Plan, Routine};
 use crate::tree::{self, Get, Syntax};
 use slots::Draft;
 
-pub(crate) use effects::{change_what_is_read, may_touch, read_only, sees_changes, writers};
+pub(crate) use effects::{called, change_what_is_read, may_touch, read_only, sees_changes, writers};
 pub(crate) use returning::sub_selects;
 
 /// An INSERT whose rows are all made before the first is stored, though a VOLATILE function may read the table: it is called row

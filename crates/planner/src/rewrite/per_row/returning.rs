@@ -19,20 +19,24 @@ use pg_query::protobuf::{RangeVar, ReturningClause, SelectStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
-use super::from::{aliases, to_slots};
+use super::effects::{called, may_touch, meet};
+use super::from::to_slots;
 use super::slots::{Draft, rows_item};
 use crate::context::{Context, Named};
 use crate::parse::Statement;
 use crate::plan::{Lifted, Routine};
 use crate::rewrite::lifted;
 use crate::select::names::is_closed;
-use crate::tree::{self, Ask, Get, Syntax, Walk};
+use crate::tree::{self, Ask, Get, Syntax, Walk, aliases};
 
 /// The change with its sub-selects taken out; `None` if it has none, or if it is not certain that they give the same.
 pub(crate) fn sub_selects(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Routine>> {
     let (Some(tree), true) = (statement.node(), ctx.analysis.is_some() && !statement.is_rewritten) else {
         return Ok(None);
     };
+    if see_change(ctx, tree)? {
+        return Ok(None);
+    }
     let mut tree = tree.clone();
     if let Some(parts) = closed(ctx, &mut tree)? {
         let lifted = lifted::of_parts(parts, &tree, statement.parameters)?;
@@ -53,6 +57,14 @@ pub(crate) fn sub_selects(ctx: &Context<'_>, statement: &Statement) -> Result<Op
         true => Ok(None),
         false => draft.finish(tree, rest.into_tree()).map(|plan| Some(Routine::PerRow(plan))),
     }
+}
+
+/// Do calls beside or in its sub-selects see what the change does, or others of its calls?
+pub(super) fn see_change(ctx: &Context<'_>, tree: &NodeEnum) -> Result<bool> {
+    let clause = tree::returning_of(tree).filter(|clause| clause.has_sub_select().unwrap_or(true));
+    let (Some(clause), Some(target)) = (clause, tree::target_of(tree)) else { return Ok(false) };
+    let returned = called(ctx, clause)?;
+    Ok(may_touch(ctx, &returned, target)? || meet(ctx, &returned, &called(ctx, tree)?)?)
 }
 
 /// RETURNING, the table that is changed, and the names of others that RETURNING may refer to.

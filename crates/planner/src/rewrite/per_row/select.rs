@@ -11,11 +11,11 @@ use pg_query::protobuf::{self, FuncCall, ResTarget, SelectStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
-use super::expression::{Place, and_then};
+use super::expression::Place;
 use super::slots::{Draft, rows_item};
-use super::{from, having, join};
+use super::{effects, from, having, join};
 use crate::select::shape;
-use crate::tree::{self, Get, Walk};
+use crate::tree::{self, Get, Walk, and_then, enough};
 
 /// The query that gives the rows, and the one over them; `None` if there are no calls to take out, or not so.
 pub(super) fn split(draft: &mut Draft<'_>, query: &SelectStmt) -> Result<Option<(SelectStmt, SelectStmt)>> {
@@ -33,6 +33,7 @@ pub(super) fn split(draft: &mut Draft<'_>, query: &SelectStmt) -> Result<Option<
     join::by_where(draft, &mut query)?;
     draft.know_tables(&query.from_clause)?;
     if let Some(split) = from::split(draft, &query)? {
+        draft.fails |= effects::meet(draft.ctx, &draft.functions, &draft.functions_in(&split.1)?)?;
         return Ok(Some(split));
     }
     if draft.calls_in(&query.from_clause)? {
@@ -44,6 +45,10 @@ pub(super) fn split(draft: &mut Draft<'_>, query: &SelectStmt) -> Result<Option<
         false if draft.calls_in(&query.having_clause)? => having::split(draft, &query)?,
         false => level.late(draft, &query)?,
     };
+    // Whether all rows are there before the first group is, or window, is the plan's to say.
+    if !query.group_clause.is_empty() || level.has_windows {
+        draft.fails |= effects::meet(draft.ctx, &draft.functions, &draft.functions_in(&split.1)?)?;
+    }
     // A round that takes nothing out would be followed by the same again.
     Ok((!draft.calls.is_empty()).then_some(split))
 }
@@ -174,17 +179,6 @@ impl Level {
         };
         Ok((rows, rest))
     }
-}
-
-/// `count + offset`.
-fn enough(query: &SelectStmt) -> Result<Node> {
-    let count = query.limit_count.as_deref().map(tree::deparse_expression).transpose()?.unwrap_or_default();
-    let offset = query.limit_offset.as_deref().map(tree::deparse_expression).transpose()?;
-    let text = match offset {
-        Some(offset) => format!("({count}) + coalesce({offset}, 0)"),
-        None => count,
-    };
-    tree::parse_expression(&text)
 }
 
 /// PostgreSQL makes the calls for rows that OFFSET leaves out too.

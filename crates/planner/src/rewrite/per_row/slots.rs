@@ -7,7 +7,7 @@ use pg_query::protobuf::{ColumnRef, FuncCall, RangeFunction, RangeVar, SelectStm
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
-use super::effects::{may_touch, sees_changes};
+use super::effects::{called_by_views, may_touch, sees_changes};
 use crate::context::{Context, Named};
 use crate::facts::functions;
 use crate::plan::{Enough, PerRow, RowCall};
@@ -277,18 +277,17 @@ impl<'a> Draft<'a> {
     /// The functions of which this is a call, if the coordinator has to run it: more than one where overloads take as many arguments.
     pub fn ours(&self, call: &FuncCall) -> Result<Vec<&'a Function>> {
         let meant = self.ctx.user_functions(call);
-        for function in &meant {
-            let facts = functions::function_facts(self.ctx, function)?;
-            let is_read = ["sql", "plpgsql"].contains(&function.language.as_str()) && function.kind == 'f';
-            let sees_rows = match &self.filled {
-                Some(filled) => may_touch(self.ctx, &[function], filled)?,
-                None => facts.reads.is_some() && sees_changes(self.ctx, &self.writers, function),
-            };
-            if is_read && (sees_rows || facts.refused.is_some()) {
-                return Ok(meant);
-            }
-        }
-        Ok(Vec::new())
+        Ok(if crate::try_any(&meant, |function| self.is_ours(function))? { meant } else { Vec::new() })
+    }
+
+    fn is_ours(&self, function: &Function) -> Result<bool> {
+        let facts = functions::function_facts(self.ctx, function)?;
+        let is_read = ["sql", "plpgsql"].contains(&function.language.as_str()) && function.kind == 'f';
+        let sees_rows = match &self.filled {
+            Some(filled) => may_touch(self.ctx, &[function], filled)?,
+            None => facts.reads.is_some() && sees_changes(self.ctx, &self.writers, function),
+        };
+        Ok(is_read && (sees_rows || facts.refused.is_some()))
     }
 
     /// Is there a call of ours in it, whatever the level?
@@ -296,9 +295,11 @@ impl<'a> Draft<'a> {
         Ok(!self.functions_in(tree)?.is_empty())
     }
 
-    /// The functions of all such calls.
+    /// The functions of all such calls, and those of views that no node reads at the right time.
     pub fn functions_in(&self, tree: &impl Walk) -> Result<Vec<&'a Function>> {
-        let mut found = Vec::new();
+        let is_by_turns = !self.writers.is_empty() || self.filled.is_some();
+        let mut found = if is_by_turns { called_by_views(self.ctx, tree)? } else { Vec::new() };
+        found.retain(|function| self.is_ours(function).unwrap_or(true));
         for call in tree.calls()? {
             found.extend(self.ours(call)?);
         }
