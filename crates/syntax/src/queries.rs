@@ -13,7 +13,7 @@ use super::ask::Ask;
 use super::get::{Get, Syntax};
 use super::walk::{Ref, Walk};
 use super::{
-    alias_of, and, boolean, case_when, deparse_expression, is_operation, is_star, is_unlimited, null_test,
+    alias_of, and, boolean, case_when, conjuncts, deparse_expression, is_operation, is_star, is_unlimited, null_test,
     parse_expression, target, text_of, under_casts,
 };
 
@@ -164,4 +164,13 @@ pub fn enough(query: &SelectStmt) -> Result<Node> {
 /// Does it name a column?
 pub fn has_column(part: &impl Walk) -> Result<bool> {
     part.any(|node| matches!(node, Ref::ColumnRef(_)))
+}
+
+/// Is all of its FROM read? A condition without a column may spare it, one beside others may spare some of them.
+pub fn is_read_whole(select: &SelectStmt) -> Result<bool> {
+    let mut is_whole = is_unlimited(select) || !select.sort_clause.is_empty() && asks_for_rows(select);
+    for condition in conjuncts(select.where_clause.as_deref()) {
+        is_whole = is_whole && select.from_clause.len() == 1 && has_column(condition)?;
+    }
+    Ok(is_whole)
 }

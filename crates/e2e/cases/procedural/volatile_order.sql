@@ -23,6 +23,12 @@ SELECT i, cnt() FROM vi;
 SELECT inv(), cnt();
 SELECT (SELECT cnt()), i FROM (SELECT ins(10) AS i) q;
 WITH w AS (SELECT ins(11) AS i) SELECT i, cnt() FROM w;
+WITH w AS (SELECT ins(x + 20) AS i FROM o) SELECT i FROM w WHERE i > 22;
+-- PostgreSQL makes those rows that are asked for.
+-- refused
+WITH w AS (SELECT ins(x) AS i FROM o) SELECT i FROM w LIMIT 1;
+-- refused
+SELECT ins(x) FROM o UNION ALL SELECT ins(x) FROM o LIMIT 1;
 SELECT count(*) FROM t;
 -- PostgreSQL makes one row of the view after the other.
 -- refused

@@ -10,7 +10,7 @@ use crate::parse::Statement;
 use crate::plan::Lifted;
 use crate::rewrite::lifted;
 use crate::select::{names::is_closed, shape::gives_set};
-use crate::tree::{self, Ask, Get, Ref, Walk, makes_row, only_sub_select};
+use crate::tree::{self, Ask, Get, Ref, Walk, is_read_whole, makes_row, only_sub_select};
 
 use super::effects::{called, change_rows, change_tables_read, may_touch, meet, writers};
 use super::returning::see_change;
@@ -86,15 +86,16 @@ impl Lift<'_> {
             }
             // What WITH does is for rows of its own.
             let reached = std::mem::replace(&mut self.reached, false);
+            let is_whole = is_read_whole(select)?;
             for item in select.with_clause.iter_mut().flat_map(|with| &mut with.ctes) {
                 let Some(item) = item.get_mut::<CommonTableExpr>() else { continue };
-                let is_read = is_bare && tree::only_table(&select.from_clause) == Some(&item.ctename);
-                let query = item.ctequery.get().filter(|_| is_read);
+                let is_only = is_bare && tree::only_table(&select.from_clause) == Some(&item.ctename);
+                let query = item.ctequery.get().filter(|_| is_only);
                 let is_first = query.map_or(Ok(false), |query| self.gives_one_row(query))?;
                 self.turn = if is_first { Turn::First } else { Turn::Unknown };
                 // PostgreSQL makes those rows that are asked for.
-                let is_whole = is_bare && select.from_clause.tables()?.iter().any(|name| name.relname == item.ctename);
-                self.fails |= !is_whole && change_rows(self.draft.ctx, &self.draft.functions_in(item)?)?;
+                let is_read = select.from_clause.tables()?.iter().any(|name| name.relname == item.ctename);
+                self.fails |= !(is_read && is_whole) && change_rows(self.draft.ctx, &self.draft.functions_in(item)?)?;
                 self.anywhere(item)?;
             }
             self.reached = reached;
