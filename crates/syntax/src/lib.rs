@@ -13,6 +13,7 @@ mod make;
 mod names;
 mod parts;
 mod queries;
+mod schemas;
 mod text;
 mod walk;
 
@@ -23,5 +24,6 @@ pub use make::*;
 pub use names::{name_output, output_name};
 pub use parts::*;
 pub use queries::*;
+pub use schemas::{schema_of_new, schemas_changed};
 pub use text::*;
 pub use walk::{Ref, Walk};

@@ -37,7 +37,7 @@ impl Client {
             socket.has_reported(reported.clone());
         }
         backend::backend_key_data(socket.buffer(), key.0, key.1);
-        backend::ready_for_query(socket.buffer(), b'I');
+        socket.send_ready(b'I');
         Self {
             stopping: shared.stopping(),
             ending: session.activity().ending(),
@@ -58,6 +58,6 @@ impl Client {
         debug_assert!(own.is_between_statements(), "nothing of a statement outlives it");
         own.report_settings();
         own.session.activity().rests(own.session.status());
-        backend::ready_for_query(own.socket.buffer(), own.session.status());
+        own.socket.send_ready(own.session.status());
     }
 }

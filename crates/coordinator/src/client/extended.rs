@@ -31,6 +31,8 @@ impl Client {
             tag::CLOSE => self.close(body),
             tag::FLUSH => self.flush(body).await,
             other => {
+                // What waits comes first.
+                self.depart().await?;
                 return Err(PgError::fatal(
                     SqlState::PROTOCOL_VIOLATION,
                     format!("invalid frontend message type {other}"),

@@ -47,13 +47,15 @@ impl Client {
         let socket = &mut self.own().socket;
         // With a client out of step PostgreSQL breaks off, and what it has not sent by then it never does; but in COPY it says why.
         let is_over = |error: &PgError| socket.is_out_of_step() && error.code() == SqlState::CONNECTION_FAILURE;
-        if !result.as_ref().is_err_and(is_over) {
+        // Best effort: the client may be gone. One that sent its last words at once still reads the answers.
+        let _ = if result.as_ref().is_err_and(is_over) {
+            socket.break_off().await
+        } else {
             if let Err(error) = &result {
                 socket.send_error(error.clone(), 0);
             }
-            // Best effort: the client may be gone. One that sent its last words at once still reads the answers.
-            let _ = socket.shutdown().await;
-        }
+            socket.shutdown().await
+        };
         self.own().session.end().await;
         result
     }

@@ -24,11 +24,13 @@ pub(crate) struct Socket {
     told: Option<usize>,
     /// Settings as the client was last told of them.
     reported: ReportedParameters,
+    /// The last ReadyForQuery or error ends here: PostgreSQL sends these at once.
+    answered: u64,
 }
 
 impl Socket {
     pub(crate) fn new(reader: FrameReader, writer: FrameWriter) -> Self {
-        Self { reader, writer, capture: None, told: None, reported: ReportedParameters::default() }
+        Self { reader, writer, capture: None, told: None, reported: ReportedParameters::default(), answered: 0 }
     }
 
     /// The next message, if all of it has been read.
@@ -119,6 +121,11 @@ impl Socket {
         self.writer.shutdown().await
     }
 
+    /// Ends the connection as PostgreSQL does that breaks off: what it would not have sent by then is never sent.
+    pub(crate) async fn break_off(&mut self) -> Result<()> {
+        if self.writer.take_back(self.answered) { self.writer.shutdown().await } else { Ok(()) }
+    }
+
     pub(crate) fn send_frame(&mut self, frame: &Frame) {
         pgproto::frame::put_frame(self.writer.buffer(), frame.tag, |out| out.extend_from_slice(&frame.body));
     }
@@ -143,6 +150,12 @@ impl Socket {
         ERRORS.add(error.code().as_str(), 1);
         tracing::debug!(code = error.code().as_str(), "statement failed");
         backend::error(self.writer.buffer(), &error);
+        self.answered = self.writer.position();
+    }
+
+    pub(crate) fn send_ready(&mut self, status: u8) {
+        backend::ready_for_query(self.writer.buffer(), status);
+        self.answered = self.writer.position();
     }
 
     /// The client was told of these settings when it came.

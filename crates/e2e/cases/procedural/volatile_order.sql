@@ -8,7 +8,9 @@ INSERT INTO u VALUES (1, 0, 0), (2, 0, 0), (3, 0, 0);
 CREATE FUNCTION ins(a int) RETURNS int LANGUAGE plpgsql AS $$ BEGIN INSERT INTO t VALUES (a); RETURN a; END $$;
 CREATE FUNCTION bump(a int) RETURNS int LANGUAGE plpgsql AS $$ DECLARE r int; BEGIN UPDATE t SET v = v + 100 WHERE k = a RETURNING v INTO r; RETURN r; END $$;
 CREATE FUNCTION cnt() RETURNS bigint LANGUAGE sql AS $$ SELECT count(*) FROM t $$;
+CREATE FUNCTION before() RETURNS bigint LANGUAGE sql STABLE AS $$ SELECT count(*) FROM t $$;
 CREATE VIEW v AS SELECT cnt() AS c;
+CREATE VIEW vs AS SELECT before() AS c;
 CREATE VIEW vo AS SELECT x, cnt() AS c FROM o WHERE x < 3;
 CREATE VIEW vi AS SELECT ins(100) AS i;
 CREATE FUNCTION inv() RETURNS bigint LANGUAGE sql AS $$ SELECT i FROM vi $$;
@@ -16,6 +18,12 @@ CREATE FUNCTION inv() RETURNS bigint LANGUAGE sql AS $$ SELECT i FROM vi $$;
 SELECT ins(5), (SELECT c FROM v);
 SELECT (SELECT c FROM v), ins(6), (SELECT c FROM v);
 SELECT ins(7), (SELECT cnt()), (SELECT count(*) FROM t);
+SELECT ins(7), (SELECT before()), (SELECT cnt()), before();
+SELECT ins(7), (SELECT c FROM v), (SELECT c FROM vs);
+-- What the STABLE one reads is as it was before the statement, what the other reads is not.
+-- refused
+SELECT ins(7), (SELECT c + before() FROM v);
+SELECT (SELECT i FROM vi), before();
 SELECT ins(8), (SELECT sum(c) FROM vo);
 SELECT ins(9), (SELECT c FROM v) FROM o WHERE x = 1;
 SELECT (SELECT i FROM vi), cnt();
@@ -45,7 +53,6 @@ UPDATE u SET a = 0 RETURNING ins(13), (SELECT cnt() FROM o LIMIT 1);
 INSERT INTO u VALUES (4, ins(14), (SELECT c FROM v));
 SELECT * FROM u ORDER BY id;
 INSERT INTO t VALUES (15) RETURNING (SELECT cnt());
-INSERT INTO t VALUES (16) RETURNING (SELECT cnt() FROM o LIMIT 1);
 -- Of each row PostgreSQL makes the calls of RETURNING before those of the next.
 -- refused
 UPDATE u SET a = ins(id) RETURNING cnt();

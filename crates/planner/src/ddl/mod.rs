@@ -193,44 +193,17 @@ fn as_it_stands(statement: &Statement, nodes: Vec<NodeId>, kind: DdlKind) -> Ddl
     }
 }
 
-/// The schema of what a statement makes or moves there, empty if none is named; none of what is temporary by its own word.
-fn schema_of_new(node: &NodeEnum) -> Option<&str> {
-    fn of_relation(name: &Option<RangeVar>) -> Option<&str> {
-        name.as_ref().filter(|name| name.relpersistence != "t").map(|name| name.schemaname.as_str())
-    }
-    fn of_names(names: &[Node]) -> Option<&str> {
-        Some(tree::qualified(names).0.unwrap_or_default())
-    }
-    match node {
-        NodeEnum::CreateStmt(create) => of_relation(&create.relation),
-        NodeEnum::CreateTableAsStmt(create) => create.into.as_ref().and_then(|into| of_relation(&into.rel)),
-        NodeEnum::SelectStmt(select) => select.into_clause.as_ref().and_then(|into| of_relation(&into.rel)),
-        NodeEnum::ViewStmt(view) => of_relation(&view.view),
-        NodeEnum::CreateSeqStmt(sequence) => of_relation(&sequence.sequence),
-        NodeEnum::CompositeTypeStmt(create) => of_relation(&create.typevar),
-        NodeEnum::CreateFunctionStmt(create) => of_names(&create.funcname),
-        NodeEnum::CreateEnumStmt(create) => of_names(&create.type_name),
-        NodeEnum::CreateRangeStmt(create) => of_names(&create.type_name),
-        NodeEnum::CreateDomainStmt(create) => of_names(&create.domainname),
-        NodeEnum::DefineStmt(create) => of_names(&create.defnames),
-        NodeEnum::CreateForeignTableStmt(create) => {
-            create.base_stmt.as_ref().and_then(|base| of_relation(&base.relation))
-        }
-        NodeEnum::CreateExtensionStmt(create) => {
-            Some(tree::option_of(&create.options, "schema").and_then(tree::text_of).unwrap_or_default())
-        }
-        NodeEnum::AlterObjectSchemaStmt(moved) => Some(moved.newschema.as_str()),
-        _ => None,
-    }
-}
-
-/// Nothing of users is made in schema loxo, where nobody looks for their objects.
+/// Nothing of users is made in schema loxo, where nobody looks for their objects, and nothing there is changed by a name.
 fn refuse_our_schema(ctx: &Context<'_>, node: &NodeEnum) -> Result<()> {
     let is_ours = |schema: &str| match schema {
         "" => ctx.session.search_path.first().is_some_and(|first| first == "loxo"),
         named => named == "loxo",
     };
-    match schema_of_new(node).is_some_and(is_ours) {
+    if tree::schemas_changed(node).contains(&"loxo") {
+        return Err(PgError::unsupported("a change of schema loxo, which is the cluster's own,")
+            .hint("loxo node, CREATE NODE GROUP and ALTER TABLE … DISTRIBUTE BY change what it says."));
+    }
+    match tree::schema_of_new(node).is_some_and(is_ours) {
         false => Ok(()),
         true => Err(PgError::unsupported("an object in schema loxo, which is the cluster's own,").hint(
             "Name another schema. Where none is named, search_path decides: for a role named loxo it begins with that one.",
@@ -258,7 +231,7 @@ fn is_in_temporary_schema(node: &NodeEnum) -> bool {
         NodeEnum::AlterFunctionStmt(alter) => alter.func.as_ref().is_some_and(|object| is_in_pg_temp(&object.objname)),
         // Every node gets these.
         NodeEnum::CreateForeignTableStmt(_) | NodeEnum::CreateExtensionStmt(_) => false,
-        other => schema_of_new(other).is_some_and(tree::is_temporary_schema),
+        other => tree::schema_of_new(other).is_some_and(tree::is_temporary_schema),
     }
 }
 

@@ -33,9 +33,19 @@ pub(crate) fn writers<'f>(ctx: &Context<'_>, functions: Vec<&'f Function>) -> Re
 
 /// May the function see what the others change? What a VOLATILE one reads is as it is at its turn.
 pub(crate) fn sees_changes(ctx: &Context<'_>, writers: &[&Function], reader: &Function) -> bool {
+    reader.volatility == 'v' && share_a_table(ctx, writers, reader)
+}
+
+/// May the changes of some be seen by a STABLE one of the others that is called later? What that reads is as it was before the statement.
+pub(super) fn outdate(ctx: &Context<'_>, some: &[&Function], others: &[&Function]) -> Result<bool> {
+    let writers = writers(ctx, some.to_vec())?;
+    Ok(others.iter().any(|reader| reader.volatility == 's' && share_a_table(ctx, &writers, reader)))
+}
+
+fn share_a_table(ctx: &Context<'_>, writers: &[&Function], reader: &Function) -> bool {
     let uses = |function: &Function, table| used::function_may_use(function, table, ctx.catalog);
     let meet = |table| uses(reader, table) && writers.iter().any(|writer| uses(writer, table));
-    reader.volatility == 'v' && !writers.is_empty() && ctx.catalog.relations().any(|table| meet(table))
+    !writers.is_empty() && ctx.catalog.relations().any(|table| meet(table))
 }
 
 /// Does it matter which of the two are called first: may one see what another of the others changes?

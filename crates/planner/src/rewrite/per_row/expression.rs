@@ -10,7 +10,7 @@ use pg_query::protobuf::{
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
-use super::effects::read_only;
+use super::effects::{self, outdate, read_only};
 use super::slots::{Call, Draft, Slot};
 use crate::select::{names::is_closed, shape};
 use crate::tree::{self, Ask, Get, Ref, Syntax, Walk};
@@ -219,6 +219,7 @@ impl Draft<'_> {
             }
             None if tree::is_value(link) && !reads_item => {
                 self.functions.extend(called);
+                self.fails |= outdate(self.ctx, &self.writers, &effects::called(self.ctx, select)?)?;
                 let query = SelectStmt { target_list: vec![tree::target(node, Some("c"))], ..tree::empty_select() };
                 let when = place.when.cloned();
                 Slot::Value(self.add(Call { query, when, columns: 1, is_set: false, once: true })).node()

@@ -12,7 +12,7 @@ use crate::rewrite::lifted;
 use crate::select::{names::is_closed, shape::gives_set};
 use crate::tree::{self, Ask, Get, Ref, Walk, is_read_whole, makes_row, only_sub_select};
 
-use super::effects::{called, change_rows, change_tables_read, may_touch, meet, writers};
+use super::effects::{called, change_rows, change_tables_read, may_touch, meet, outdate, writers};
 use super::returning::see_change;
 use super::slots::Draft;
 
@@ -25,6 +25,7 @@ pub(super) fn lifted(ctx: &Context<'_>, statement: &Statement, tree: &NodeEnum) 
         parts: Vec::new(),
         turns: Vec::new(),
         turn: Turn::Unknown,
+        only_stable: false,
         fails: see_change(ctx, tree)?,
         reached: matches!(tree, NodeEnum::SelectStmt(select) if makes_row(select)),
     };
@@ -53,6 +54,8 @@ struct Lift<'a> {
     turns: Vec<Turn>,
     /// Of what is taken now.
     turn: Turn,
+    /// No others are taken now.
+    only_stable: bool,
     fails: bool,
     /// PostgreSQL computes what stands in expressions, whatever rows there are.
     reached: bool,
@@ -105,9 +108,12 @@ impl Lift<'_> {
             if is_bare && only_sub_select(select).map_or(Ok(false), |only| self.gives_one_row(only))? {
                 self.anywhere(&mut select.from_clause)?;
             }
-            self.turn = Turn::InText;
-            self.anywhere(&mut select.target_list)?;
-            self.anywhere(&mut select.values_lists)?;
+            // What STABLE functions read is as it was before the statement.
+            for (turn, only_stable) in [(Turn::First, true), (Turn::InText, false)] {
+                (self.turn, self.only_stable) = (turn, only_stable);
+                self.anywhere(&mut select.target_list)?;
+                self.anywhere(&mut select.values_lists)?;
+            }
             self.turn = Turn::Unknown;
             return self.anywhere(select);
         }
@@ -199,10 +205,10 @@ impl Lift<'_> {
         let (ctx, of_rest) = (self.draft.ctx, called(self.draft.ctx, rest)?);
         for (at, part) in self.parts.iter().enumerate() {
             let of_part = called(ctx, part)?;
-            let mut meets = change_tables_read(ctx, &of_part, rest)?;
+            let mut meets = change_tables_read(ctx, &of_part, rest)? || outdate(ctx, &of_part, &of_rest)?;
             meets |= self.turns[at] != Turn::First && meet(ctx, &of_part, &of_rest)?;
             for (other, text) in self.parts.iter().enumerate().skip(at + 1) {
-                meets |= change_tables_read(ctx, &of_part, text)?;
+                meets |= change_tables_read(ctx, &of_part, text)? || outdate(ctx, &of_part, &called(ctx, text)?)?;
                 let is_ordered =
                     self.turns[at] == Turn::First || [self.turns[at], self.turns[other]] == [Turn::InText; 2];
                 meets |= !is_ordered && meet(ctx, &of_part, &called(ctx, text)?)?;
@@ -215,7 +221,9 @@ impl Lift<'_> {
     }
 
     fn take(&mut self, select: &mut SelectStmt) -> Result<()> {
-        if self.draft.calls_in(select)? { self.part(select) } else { Ok(()) }
+        let called = self.draft.functions_in(select)?;
+        let is_due = !self.only_stable || called.iter().all(|function| function.volatility != 'v');
+        if is_due && !called.is_empty() { self.part(select) } else { Ok(()) }
     }
 
     fn part(&mut self, select: &mut SelectStmt) -> Result<()> {
