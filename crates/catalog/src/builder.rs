@@ -126,13 +126,14 @@ impl Builder {
 
     /// Adds a user-defined type.
     pub fn user_type(&mut self, user_type: UserType) -> &mut Self {
+        self.catalog.types_by_name.entry(user_type.name.clone()).or_default().push(user_type.oid);
         self.catalog.types.insert(user_type.oid, user_type);
         self
     }
 
-    /// Adds a user-defined operator: its name and its function.
-    pub fn operator(&mut self, name: &str, function: crate::Oid) -> &mut Self {
-        self.catalog.operators.entry(name.to_owned()).or_default().push(function);
+    /// Adds a user-defined operator: its name, its schema and its function.
+    pub fn operator(&mut self, name: &str, schema: &str, function: crate::Oid) -> &mut Self {
+        self.catalog.operators.entry(name.to_owned()).or_default().push((schema.to_owned(), function));
         self
     }
 

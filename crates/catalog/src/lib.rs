@@ -11,7 +11,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
-use placement::{BucketMap, KeyType};
+use placement::BucketMap;
 
 mod builder;
 mod builtins;
@@ -25,6 +25,7 @@ mod moved;
 mod quote;
 mod rule;
 pub mod system_views;
+mod user_types;
 pub use builder::Builder;
 pub use builtins::{BuiltinAggregate, BuiltinFunction, BuiltinOperator, BuiltinType, Builtins};
 pub use code::{Asks, Captured, Code, CodeFacts, Event, Leavings};
@@ -33,6 +34,7 @@ pub use generated::Generated;
 pub use look_alikes::LookAlikes;
 pub use meaning::Meaning;
 pub use rule::{Rule, RuleEvent, RuleState};
+pub use user_types::UserType;
 pub use {moved::WrittenMap, quote::quote_identifier, quote::quote_literal};
 
 /// A datanode's place in [`Catalog::nodes`]; small, dense, stable for the life of a node. Also the value that a
@@ -245,30 +247,6 @@ impl Function {
     }
 }
 
-/// A user-defined type.
-#[derive(Clone, Debug)]
-#[allow(missing_docs)]
-pub struct UserType {
-    pub oid: Oid,
-    pub schema: String,
-    pub name: String,
-    /// `pg_type.typtype`: `b`ase, `c`omposite, `d`omain, `e`num, `r`ange, `m`ultirange.
-    pub kind: char,
-    /// Base type of a domain, element type of an array, else 0.
-    pub base: Oid,
-    /// `typtypmod`: what a domain says of its base type, -1 for nothing.
-    pub base_modifier: i32,
-    pub array: bool,
-    /// User-defined functions that a domain's own constraints call.
-    pub functions: Vec<Oid>,
-    /// There are casts from or to it by user-defined functions, which statements may call without a word of it.
-    pub has_casts: bool,
-    /// Its own constraints call other functions than IMMUTABLE ones of PostgreSQL's own.
-    pub calls_more: bool,
-    /// What a column of the type gets that has no default of its own.
-    pub default: Option<String>,
-}
-
 /// One consistent view of the cluster's metadata.
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
@@ -287,7 +265,8 @@ pub struct Catalog {
     by_name: HashMap<String, HashMap<String, Oid>>,
     functions: HashMap<String, Vec<Function>>,
     types: HashMap<Oid, UserType>,
-    operators: HashMap<String, Vec<Oid>>,
+    types_by_name: HashMap<String, Vec<Oid>>,
+    operators: HashMap<String, Vec<(String, Oid)>>,
     nondeterministic_collations: HashSet<String>,
     system_names: HashSet<String>,
     builtins: Arc<Builtins>,
@@ -410,46 +389,6 @@ impl Catalog {
         self.functions.values().flatten()
     }
 
-    /// A user-defined type by object id on the catalog node.
-    pub fn user_type(&self, oid: Oid) -> Option<&UserType> {
-        self.types.get(&oid)
-    }
-
-    /// User-defined functions that a value of this type goes through when it is made: those of a domain's constraints, also of
-    /// the domains that it, or an array's elements, are based on.
-    pub fn functions_of_type(&self, oid: Oid) -> Vec<Oid> {
-        let mut functions = Vec::new();
-        let mut next = self.user_type(oid);
-        while let Some(user_type) = next {
-            functions.extend(&user_type.functions);
-            next = self.user_type(user_type.base);
-        }
-        functions
-    }
-
-    /// Can no function of a user's be called by what statements do with values of this type, but where they name it? Of PostgreSQL's
-    /// own types, enums, domains, and arrays of these.
-    pub fn is_plain_type(&self, oid: Oid) -> bool {
-        let mut next = self.user_type(oid);
-        while let Some(user_type) = next {
-            let is_plain = match user_type.kind {
-                'e' | 'b' => !user_type.has_casts,
-                'd' => user_type.functions.is_empty(),
-                _ => false,
-            };
-            if !is_plain {
-                return false;
-            }
-            next = self.user_type(user_type.base);
-        }
-        true
-    }
-
-    /// All user-defined types.
-    pub fn user_types(&self) -> impl Iterator<Item = &UserType> {
-        self.types.values()
-    }
-
     /// User-defined functions by object id on the catalog node, in no order.
     pub fn functions_by_oid<'a>(&'a self, oids: &'a [Oid]) -> impl Iterator<Item = &'a Function> {
         self.all_functions().filter(|function| oids.contains(&function.oid))
@@ -475,8 +414,8 @@ impl Catalog {
         &self.look_alikes
     }
 
-    /// The functions behind all user-defined operators of this name.
-    pub fn operator_functions(&self, name: &str) -> &[Oid] {
+    /// All user-defined operators of this name: their schemas, and the functions behind them.
+    pub fn operator_functions(&self, name: &str) -> &[(String, Oid)] {
         self.operators.get(name).map_or(&[], Vec::as_slice)
     }
 
@@ -578,23 +517,5 @@ impl Catalog {
     /// `server_version_num` of the oldest datanode, e.g. 150018.
     pub fn server_version(&self) -> u32 {
         self.server_version
-    }
-
-    /// The type and modifier of the values that a column holds: of a domain those under it. Where there is a modifier,
-    /// PostgreSQL may store another value than the one that is assigned.
-    pub fn value_type(&self, type_oid: Oid, modifier: i32) -> (Oid, i32) {
-        match self.types.get(&type_oid) {
-            Some(of) if of.kind == 'd' => self.value_type(of.base, of.base_modifier),
-            _ => (type_oid, modifier),
-        }
-    }
-
-    /// The [`KeyType`] of a type if a column of it may be a distribution key; domains count as their base type.
-    pub fn key_type(&self, type_oid: Oid) -> Option<KeyType> {
-        match self.types.get(&type_oid) {
-            Some(t) if t.kind == 'd' => self.key_type(t.base),
-            Some(_) => None,
-            None => KeyType::from_oid(type_oid),
-        }
     }
 }

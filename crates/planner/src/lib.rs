@@ -68,7 +68,7 @@ pub use facts::setting_calls::{SettingCalls, setting_calls};
 pub use facts::used::may_use;
 pub use facts::values_drawn::{LastDrawn, ValuesDrawn, with_values_drawn};
 pub use look_alikes::Qualifier;
-pub use parse::bodies::{renames_value, sql_statements};
+pub use parse::bodies::renames_value;
 pub use parse::own_text::own_text;
 pub use parse::{
     Analysis, Marked, Shape, Statement, StatementKind, Undeclared, Uses, bare_system_views, naming_temporary,
@@ -81,5 +81,6 @@ pub use rewrite::inline::WantedBody;
 pub use rewrite::owner_reads::OWN_PATH;
 pub use rewrite::routine::call_targets;
 pub use session::*;
+pub use syntax::sql_statements;
 pub use template::{Completion, Learned, ManyRows, Parameterised, Repeated, Template};
 pub use with::check_cursor;

@@ -7,23 +7,25 @@
 //! Invariant: a node that the walk does not know is an error, never passed over.
 
 mod ask;
+mod bodies;
+mod ddl;
 mod get;
 mod given;
 mod make;
 mod names;
 mod parts;
 mod queries;
-mod schemas;
 mod text;
 mod walk;
 
 pub use ask::Ask;
+pub use bodies::{function_text, parameter_defaults, signature_types, sql_bodies, sql_statements};
+pub use ddl::{is_of_large_object, is_shared, schema_of_new, schemas_changed};
 pub use get::{Get, Syntax};
 pub use given::{given_to_insert, with_apart};
 pub use make::*;
 pub use names::{name_output, output_name};
 pub use parts::*;
 pub use queries::*;
-pub use schemas::{schema_of_new, schemas_changed};
 pub use text::*;
 pub use walk::{Ref, Walk};

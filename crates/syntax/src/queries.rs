@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 
 use pg_query::protobuf::{
-    self, AConst, Alias, ColumnRef, JoinExpr, NullTestType, RangeSubselect, RangeVar, SelectStmt, SubLink, SubLinkType,
+    self, AConst, Alias, BoolExprType, ColumnRef, JoinExpr, NullTestType, RangeSubselect, RangeVar, SelectStmt,
+    SubLink, SubLinkType,
 };
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
@@ -13,8 +14,8 @@ use super::ask::Ask;
 use super::get::{Get, Syntax};
 use super::walk::{Ref, Walk};
 use super::{
-    alias_of, and, boolean, case_when, conjuncts, deparse_expression, is_operation, is_star, is_unlimited, null_test,
-    parse_expression, target, text_of, under_casts,
+    alias_of, and, boolean, case_when, conjuncts, deparse_expression, empty_select, is_operation, is_ordered, is_star,
+    is_unlimited, null_test, parse_expression, target, text_of, under_casts,
 };
 
 /// Is an expression of the query computed at least once? It is in one row without FROM, or of VALUES.
@@ -173,4 +174,41 @@ pub fn is_read_whole(select: &SelectStmt) -> Result<bool> {
         is_whole = is_whole && select.from_clause.len() == 1 && has_column(condition)?;
     }
     Ok(is_whole)
+}
+
+/// A sub-select that asks about other rows, and whether its parts must all say yes.
+pub fn question(condition: &Node) -> Option<(&SubLink, bool)> {
+    let (condition, negated) = match &condition.node {
+        Some(NodeEnum::BoolExpr(not)) if not.boolop == BoolExprType::NotExpr as i32 => (not.args.first()?, true),
+        _ => (condition, false),
+    };
+    let link = condition.get::<SubLink>()?;
+    match link.sub_link_type() {
+        SubLinkType::ExistsSublink | SubLinkType::AnySublink => Some((link, negated)),
+        SubLinkType::AllSublink => Some((link, !negated)),
+        _ => None,
+    }
+}
+
+/// The branches, if all operations compare rows and none of them keeps duplicates.
+pub fn leaves(query: &SelectStmt) -> Option<Vec<&SelectStmt>> {
+    if !is_operation(query) {
+        return Some(vec![query]);
+    }
+    let has_own_order = |branch: &SelectStmt| is_operation(branch) && is_ordered(branch);
+    let (left, right) = (query.larg.as_deref()?, query.rarg.as_deref()?);
+    if query.all || has_own_order(left) || has_own_order(right) {
+        return None;
+    }
+    Some([leaves(left)?, leaves(right)?].concat())
+}
+
+/// Puts other queries in place of these branches.
+pub fn replace_leaves(query: &mut SelectStmt, stand_ins: &mut impl Iterator<Item = SelectStmt>) {
+    for branch in [&mut query.larg, &mut query.rarg].into_iter().flatten() {
+        match is_operation(branch) {
+            true => replace_leaves(branch, stand_ins),
+            false => **branch = stand_ins.next().unwrap_or_else(empty_select),
+        }
+    }
 }

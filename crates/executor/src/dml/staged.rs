@@ -70,14 +70,21 @@ impl Session {
             return Err(PgError::new(SqlState::READ_ONLY_SQL_TRANSACTION, message));
         }
         self.check_rights(insert.rights_sql.as_deref(), call).await?;
+        // Rights are lent for rows that are made already: what the user's functions do, they do with his own.
+        if insert.rights_sql.is_none()
+            && let Some(rows) = self.insert_direct(insert, call).await?
+        {
+            return Ok(Completion::Tag(format!("INSERT 0 {rows}")));
+        }
+        self.fill_insert_stage(insert, call).await?;
         if let Some((through, view)) = self.lend_view(insert).await? {
-            let done = self.insert_with_rights(&through, call, output).await?;
+            let done = self.insert_from_stage(&through, call, output).await?;
             let nodes = self.nodes_with_home(&through.stage.target.distribution.nodes());
             self.take_views_back(&nodes, &[view]).await?;
             return Ok(done);
         }
         let lent = self.lend_insert(insert).await?;
-        let done = self.insert_with_rights(insert, call, output).await?;
+        let done = self.insert_from_stage(insert, call, output).await?;
         self.take_rights_back(&insert.stage.target.qualified_name(), lent).await?;
         Ok(done)
     }
@@ -128,15 +135,7 @@ impl Session {
         Ok(Some((through, view)))
     }
 
-    async fn insert_with_rights(
-        &mut self,
-        insert: &InsertStaged,
-        call: &Call,
-        output: &mut Output<'_>,
-    ) -> Result<Completion> {
-        if let Some(rows) = self.insert_direct(insert, call).await? {
-            return Ok(Completion::Tag(format!("INSERT 0 {rows}")));
-        }
+    async fn fill_insert_stage(&mut self, insert: &InsertStaged, call: &Call) -> Result<()> {
         let stage = &insert.stage;
         let late = self.late_defaults(insert).await?;
         let definitions = late.as_ref().map_or(&stage.definitions, |late| &late.definitions);
@@ -156,6 +155,15 @@ impl Session {
             self.add_late(insert, late, rows, call).await?;
         }
         self.statement_finished();
+        Ok(())
+    }
+
+    async fn insert_from_stage(
+        &mut self,
+        insert: &InsertStaged,
+        call: &Call,
+        output: &mut Output<'_>,
+    ) -> Result<Completion> {
         let tail = insert.needs_insert().then_some(insert);
         let rows = self.drain_stage(&insert.stage, tail, call, output).await.map_err(without_copy_context)?;
         self.describe_nothing(insert, call, output).await?;

@@ -214,8 +214,9 @@ async fn read_all(connection: &mut Connection, own_version: Option<u64>, known: 
             base_modifier: number(&row, 6)?,
             default: optional(&row, 7)?.map(|default| taken.expression(default)),
             functions: numbers(optional(&row, 8)?)?,
-            has_casts: flag(&row, 9)?,
+            casts: numbers(optional(&row, 9)?)?,
             calls_more: flag(&row, 10)?,
+            parts: numbers(optional(&row, 11)?)?,
         });
     }
     for row in connection.query_rows(&functions()).await? {
@@ -225,7 +226,7 @@ async fn read_all(connection: &mut Connection, own_version: Option<u64>, known: 
         builder.unnamed_function(number(&row, 0)?);
     }
     for row in connection.query_rows(OPERATORS).await? {
-        builder.operator(text(&row, 0)?, number(&row, 1)?);
+        builder.operator(text(&row, 0)?, text(&row, 1)?, number(&row, 2)?);
     }
     for row in connection.query_rows(SYSTEM_NAMES).await? {
         builder.system_name(text(&row, 0)?);

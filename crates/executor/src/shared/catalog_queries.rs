@@ -14,12 +14,14 @@ pub(super) const TYPES: &str = "SELECT t.oid, n.nspname, t.typname, t.typtype, \
        JOIN pg_depend d ON d.classid = 'pg_constraint'::regclass AND d.objid = c.oid \
          AND d.refclassid IN ('pg_proc'::regclass, 'pg_operator'::regclass) AND d.refobjid >= 16384 \
        LEFT JOIN pg_operator o ON d.refclassid = 'pg_operator'::regclass AND o.oid = d.refobjid WHERE c.contypid = t.oid), \
-     EXISTS (SELECT FROM pg_cast c WHERE t.oid IN (c.castsource, c.casttarget) AND c.castfunc >= 16384), \
+     (SELECT array_agg(c.castfunc) FROM pg_cast c WHERE t.oid IN (c.castsource, c.casttarget) AND c.castfunc >= 16384), \
      EXISTS (SELECT FROM pg_constraint c WHERE c.contypid = t.oid AND (c.conbin::text ~ '[{]JSON[A-Z]*EXPR ' OR EXISTS ( \
        SELECT FROM regexp_matches(c.conbin::text, ':(?:funcid|opfuncid|hashfuncid|negfuncid) ([1-9][0-9]*)', 'g') m(found) \
        JOIN pg_proc p ON p.oid = m.found[1]::oid WHERE p.oid >= 16384 OR p.provolatile <> 'i') \
        OR EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_constraint'::regclass AND d.objid = c.oid \
-         AND d.refclassid = 'pg_operator'::regclass AND d.refobjid >= 16384))) \
+         AND d.refclassid = 'pg_operator'::regclass AND d.refobjid >= 16384))), \
+     (SELECT array_agg(a.atttypid) FROM pg_attribute a WHERE a.attrelid = t.typrelid AND a.attnum > 0 AND a.atttypid >= 16384) \
+       || (SELECT array_agg(r.rngsubtype) FROM pg_range r WHERE t.oid IN (r.rngtypid, r.rngmultitypid) AND r.rngsubtype >= 16384) \
      FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace \
      WHERE t.oid >= 16384 AND n.nspname <> 'loxo' AND n.nspname !~ '^pg_(toast|temp)'";
 
@@ -56,7 +58,8 @@ pub(crate) const FUNCTION_COLUMNS: &str = "p.oid, n.nspname, p.proname, l.lannam
        aggdeserialfn, aggmtransfn, aggminvtransfn, aggmfinalfn]::oid[]) part \
        WHERE g.aggfnoid = p.oid AND (part >= 16384 OR EXISTS (SELECT FROM pg_proc b WHERE b.oid = part AND b.provolatile <> 'i'))), \
      p.proparallel = 's', p.prorettype = 'trigger'::regtype, \
-     EXISTS (SELECT FROM unnest(p.proconfig) AS c WHERE c LIKE 'search\\_path=%'), \
+     EXISTS (SELECT FROM unnest(p.proconfig) AS c WHERE c LIKE 'search\\_path=%') \
+       OR p.prosecdef AND pg_get_userbyid(p.proowner) IN (SELECT nspname FROM pg_namespace), \
      CASE WHEN p.prokind = 'a' THEN 0 ELSE a.most - greatest(p.pronargdefaults, (p.provariadic <> 0)::int) END, \
      CASE WHEN p.prokind <> 'a' AND p.provariadic = 0 THEN a.most END";
 
@@ -81,7 +84,8 @@ pub(super) const UNNAMED_FUNCTIONS: &str = "SELECT DISTINCT d.refobjid FROM pg_d
        SELECT FROM pg_constraint c WHERE c.oid = d.objid AND c.conrelid <> 0))";
 
 /// Operators whose function has a body that could read tables, or is one of PostgreSQL's own that does more than compute.
-pub(super) const OPERATORS: &str = "SELECT o.oprname, p.oid FROM pg_operator o JOIN pg_proc p ON p.oid = o.oprcode \
+pub(super) const OPERATORS: &str = "SELECT o.oprname, n.nspname, p.oid FROM pg_operator o \
+     JOIN pg_namespace n ON n.oid = o.oprnamespace JOIN pg_proc p ON p.oid = o.oprcode \
      JOIN pg_language l ON l.oid = p.prolang \
      WHERE o.oid >= 16384 AND (l.lanname NOT IN ('c', 'internal') OR p.oid < 16384 AND p.provolatile <> 'i')";
 

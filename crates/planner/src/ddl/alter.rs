@@ -16,7 +16,7 @@ use crate::context::{Context, Named};
 use crate::distribution::constraints::{NewTable, NewUnique};
 use crate::distribution::{auto_replicate, placements, redistribute};
 use crate::facts::code;
-use crate::facts::functions::{Facts, facts};
+use crate::facts::{Facts, functions::facts};
 use crate::parse::Statement;
 use crate::plan::{DdlKind, DdlPlan, Effect, Placement, Redistribute};
 use crate::tree::{self, Get};

@@ -25,7 +25,6 @@ mod materialized_view;
 mod policy;
 pub(crate) mod rule;
 mod schema;
-mod shared;
 mod temporary_types;
 pub(crate) mod trigger;
 
@@ -46,7 +45,7 @@ fn plan_node(ctx: &Context<'_>, statement: &Statement, node: &NodeEnum) -> Resul
     let ddl = Ddl { ctx, statement };
     refuse_our_schema(ctx, node)?;
     match node {
-        node if is_of_large_object(node) => Ok(boxed(as_it_stands(statement, vec![ctx.home()], DdlKind::Data))),
+        node if tree::is_of_large_object(node) => Ok(boxed(as_it_stands(statement, vec![ctx.home()], DdlKind::Data))),
         NodeEnum::CreateStmt(create) => create::create_table(ctx, statement, create).map(boxed),
         NodeEnum::CreateTableAsStmt(_) | NodeEnum::SelectStmt(_) => create_as::create_table_as(ctx, statement, node),
         NodeEnum::AlterTableStmt(alter) => alter::alter_table(ctx, statement, alter).map(boxed),
@@ -161,18 +160,6 @@ fn boxed(plan: DdlPlan) -> Plan {
     Plan::Ddl(Box::new(plan))
 }
 
-/// The home node has them all.
-fn is_of_large_object(node: &NodeEnum) -> bool {
-    let kind = match node {
-        NodeEnum::GrantStmt(grant) => grant.objtype,
-        NodeEnum::CommentStmt(comment) => comment.objtype,
-        NodeEnum::SecLabelStmt(label) => label.objtype,
-        NodeEnum::AlterOwnerStmt(alter) => alter.object_type,
-        _ => return false,
-    };
-    kind == ObjectType::ObjectLargeobject as i32
-}
-
 /// A statement as it stands, on these nodes, without any effect on our metadata.
 fn as_it_stands(statement: &Statement, nodes: Vec<NodeId>, kind: DdlKind) -> DdlPlan {
     DdlPlan {
@@ -184,7 +171,7 @@ fn as_it_stands(statement: &Statement, nodes: Vec<NodeId>, kind: DdlKind) -> Ddl
         effects: Vec::new(),
         notices: Vec::new(),
         temporary: false,
-        of_all_databases: statement.node().is_some_and(shared::is_shared),
+        of_all_databases: statement.node().is_some_and(tree::is_shared),
         outside_transaction: false,
         undo: None,
         follow_up: None,

@@ -8,7 +8,7 @@ use pg_query::protobuf::{RangeVar, ReturningClause};
 use pgerror::{PgError, Result};
 
 use crate::context::{Context, Named};
-use crate::facts::functions::Facts;
+use crate::facts::Facts;
 use crate::tree::Ref;
 
 mod current_of;

@@ -187,7 +187,7 @@ impl Draft<'_> {
     fn value(&self, clause: &Clause, column: &Column) -> Option<Node> {
         match clause.values.iter().find(|(name, _)| *name == column.name) {
             Some((_, value)) => value.clone(),
-            None if matches!(clause.kind, Kind::Insert) => None,
+            None if matches!(clause.kind, Kind::Insert | Kind::Nothing) => None,
             None => Some(tree::column(&[self.alias(), &column.name])),
         }
     }

@@ -11,7 +11,7 @@ use super::staged_dml::{self, Clause, Draft, Kind};
 use super::{Target, check_same_everywhere, is_replicated, returning_list};
 use crate::context::Context;
 use crate::dml::key_moves;
-use crate::facts::functions::{Facts, facts};
+use crate::facts::{Facts, functions::facts};
 use crate::parse::Statement;
 use crate::plan::{Forward, Gather, Plan, Replicate, Scatter};
 use crate::select::locality::{Analyzer, Env, Not, RowDistribution};

@@ -15,9 +15,10 @@ use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use crate::context::{Context, Named};
+use crate::facts::Facts;
 use crate::facts::builtins::{Class, class_of};
 use crate::facts::definitions::definition;
-use crate::facts::functions::{Facts, body_facts, facts as facts_of, function_facts, function_facts_at_home};
+use crate::facts::functions::{body_facts, facts as facts_of, function_facts, function_facts_at_home};
 use crate::facts::key_setters::may_set_key;
 use crate::plan::tables::named_relations;
 use crate::session::{Exchanges, SessionFacts, Stop, TempCode};

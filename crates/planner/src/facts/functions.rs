@@ -5,118 +5,43 @@
 //! [`inline`](crate::rewrite::inline) can put it into the statement.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 
-use catalog::{BuiltinFunction, Distribution, FIRST_USER_OID, Function, Meaning, NodeId, Oid, Relation, meaning};
+use catalog::{BuiltinFunction, Distribution, FIRST_USER_OID, Function, Meaning, NodeId, Oid, meaning};
 use pg_query::protobuf::{self, ColumnRef, FuncCall, SelectStmt, SqlValueFunctionOp};
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use crate::context::{Context, Named, intersect};
+use crate::facts::Facts;
 use crate::facts::builtins::{Class, class_of};
 use crate::facts::{clock, code, numbers, setting_calls::constant_name, sized::sized_table, values_drawn::of_sequence};
-use crate::parse::bodies::{ends_transactions, statements_of};
+use crate::parse::bodies::{ends_transactions, statements_of, types_named};
 use crate::parse::{asks_cluster, shape::is_moment, system_view};
 use crate::row_locks;
 use crate::tree::{self, Ask, Get, Ref, Walk};
 
-/// What a walk over a statement found.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Facts {
-    /// Something only the home node can evaluate: sequences, catalog look-ups, session state.
-    pub home: Option<String>,
-    /// A function that gives another value at each call (`random()`).
-    pub volatile: Option<String>,
-    /// Depends on the clock or on the transaction: nodes differ a little.
-    pub clock: Option<String>,
-    /// Does so where no constant can stand in its place: in a function.
-    pub moving: Option<String>,
-    /// May change something (`nextval`, a volatile user function).
-    pub writes: bool,
-    /// FOR UPDATE and its kin.
-    pub locking: bool,
-    /// Replicated tables whose rows are locked as if they were to be changed: see [`row_locks`].
-    pub locked_copies: Vec<Arc<Relation>>,
-    /// `ctid`, `xmin`, …; `tableoid` only if it is the only one.
-    pub system_column: Option<String>,
-    /// `tableoid::regclass`, which means the same on every node.
-    pub names_table: bool,
-    /// `tableoid` in any other way.
-    pub bare_tableoid: bool,
-    /// TABLESAMPLE.
-    pub sample: bool,
-    /// INSERT, UPDATE, DELETE or MERGE below WITH.
-    pub modifying_cte: bool,
-    /// `WHERE CURRENT OF`.
-    pub current_of: bool,
-    /// The size of a partitioned table is asked for.
-    pub sizes: bool,
-    /// A user function reads replicated tables: these nodes have them all.
-    pub function_nodes: Option<Vec<NodeId>>,
-    /// The result may depend on the order of rows: LIMIT, DISTINCT ON, array_agg, a sum of floating point, …
-    pub order_sensitive: Option<String>,
-    /// A relation that a user function reads, whatever it is.
-    pub reads: Option<String>,
-    /// One that a user function reads and that is not, under every search path, replicated on all nodes.
-    pub reads_part: Option<String>,
-    /// Why the statement cannot run on a distributed table at all.
-    pub refused: Option<PgError>,
-}
-
-impl Facts {
-    /// Does each evaluation count?
-    pub fn differs_each_time(&self) -> bool {
-        self.volatile.is_some() || self.writes
-    }
-
-    /// Gives the refusal, if there is one.
-    pub fn check(&self) -> Result<()> {
-        self.refused.clone().map_or(Ok(()), Err)
-    }
-
-    /// Has the node all tables that functions of the statement read?
-    pub fn has_what_functions_read(&self, node: NodeId) -> bool {
-        self.function_nodes.as_ref().is_none_or(|readable| readable.contains(&node))
-    }
-
-    /// Refuses a statement that runs on the home node if that has not all tables that its functions read.
-    pub fn check_functions_at_home(&self, ctx: &Context<'_>) -> Result<()> {
-        match self.has_what_functions_read(ctx.home()) {
-            true => Ok(()),
-            false => Err(PgError::unsupported("a function that reads tables which the home node does not have")
-                .hint("Replicate those tables to all datanodes.")),
-        }
-    }
-}
-
 /// Searches a whole statement.
 pub(crate) fn facts(ctx: &Context<'_>, statement: &impl Walk) -> Result<Facts> {
-    let mut search = Search::new(ctx);
-    search.tree(statement, true)?;
-    search.code_of_tables(statement)?;
-    search.unnamed()?;
-    Ok(search.found())
+    Search::new(ctx).whole(|search| {
+        search.tree(statement, true)?;
+        search.code_of_tables(statement)?;
+        search.unnamed()
+    })
 }
 
 /// What the body of one user function does, as [`Facts`]; `refused` says why it is not safe.
 pub(crate) fn function_facts(ctx: &Context<'_>, function: &Function) -> Result<Facts> {
-    let mut search = Search::new(ctx);
-    search.user_function(function)?;
-    Ok(search.found())
+    Search::new(ctx).whole(|search| search.user_function(function))
 }
 
 /// [`function_facts`] of a function that the home node runs by itself: it may change what is on that node alone.
 pub(crate) fn function_facts_at_home(ctx: &Context<'_>, function: &Function) -> Result<Facts> {
-    let mut search = Search { at_home: true, ..Search::new(ctx) };
-    search.user_function(function)?;
-    Ok(search.found())
+    Search { at_home: true, ..Search::new(ctx) }.whole(|search| search.user_function(function))
 }
 
 /// Facts of a function body that is not in the catalog yet (`DO`, `CREATE FUNCTION`).
 pub(crate) fn body_facts(ctx: &Context<'_>, language: &str, definition: &str) -> Result<Facts> {
-    let mut search = Search::new(ctx);
-    search.body("this code block", language, definition)?;
-    Ok(search.found())
+    Search::new(ctx).whole(|search| search.body("this code block", language, definition))
 }
 
 /// Columns that every table has without naming them.
@@ -139,6 +64,8 @@ struct Search<'a> {
     has_path: bool,
     /// Some body sets the search path for what comes after it.
     sets_path: bool,
+    /// Some body may have set it before a name is looked for.
+    any_path: bool,
     /// A body, and a table that it reads without a schema, which is another under another path.
     reads_by_path: Option<(String, String)>,
     /// A body is searched, not the statement itself.
@@ -156,6 +83,7 @@ impl<'a> Search<'a> {
             named: Vec::new(),
             has_path: false,
             sets_path: false,
+            any_path: false,
             reads_by_path: None,
             is_in_body: false,
             at_home: false,
@@ -164,11 +92,17 @@ impl<'a> Search<'a> {
 }
 
 impl Search<'_> {
-    fn found(mut self) -> Facts {
+    /// All that is found. Where a body sets the search path, bare names may mean what is in any schema.
+    fn whole(mut self, mut search: impl FnMut(&mut Self) -> Result<()>) -> Result<Facts> {
+        search(&mut self)?;
+        if self.sets_path {
+            self = Search { any_path: true, at_home: self.at_home, sets_path: true, ..Search::new(&self.ctx) };
+            search(&mut self)?;
+        }
         if let Some((what, table)) = self.reads_by_path.take().filter(|_| self.sets_path) {
             self.refuse_path(&what, &table);
         }
-        self.facts
+        Ok(self.facts)
     }
 
     fn tree(&mut self, statement: &impl Walk, top: bool) -> Result<()> {
@@ -276,7 +210,10 @@ impl Search<'_> {
                 self.clock("the current date or time".to_owned(), self.is_in_body && !is_date);
             }
             Ref::TypeCast(cast) => self.cast(cast),
-            Ref::TypeName(of) => self.facts.home = self.ctx.temporary_type(of)?.or(self.facts.home.take()),
+            Ref::TypeName(of) => {
+                self.facts.home = self.ctx.temporary_type(of)?.or(self.facts.home.take());
+                self.code_of_type(of)?;
+            }
             Ref::AConst(constant) => self.constant(constant),
             Ref::AExpr(e) => self.operator(&e.name)?,
             Ref::SubLink(link) => self.operator(&link.oper_name)?,
@@ -304,12 +241,33 @@ impl Search<'_> {
         }
     }
 
-    /// Which operator of that name it is depends on types: all of them must be harmless.
+    /// What is called by values of a type that a body or a view names: PostgreSQL's analysis of the statement does not tell.
+    fn code_of_type(&mut self, of: &protobuf::TypeName) -> Result<()> {
+        let is_analysed = self.ctx.analysis.is_some();
+        let is_meant = |schema: &str| match is_analysed {
+            true => tree::qualified(&of.names).0 == Some(schema),
+            false => self.may_mean(&of.names, schema),
+        };
+        let functions = self.ctx.catalog.code_of_types(tree::qualified(&of.names).1, is_meant, !is_analysed);
+        self.user_functions(&functions)
+    }
+
+    /// Which operator of that name it is depends on types: all of them must be harmless that it may be.
     fn operator(&mut self, names: &[Node]) -> Result<()> {
-        let Some(name) = tree::last_name(names) else { return Ok(()) };
-        match self.ctx.analysis.is_some() && names.len() == 1 {
-            true => Ok(()),
-            false => self.user_functions(self.ctx.catalog.operator_functions(name)),
+        if self.ctx.analysis.is_some() && names.len() == 1 {
+            return Ok(());
+        }
+        let all = self.ctx.catalog.operator_functions(tree::qualified(names).1);
+        let meant = all.iter().filter(|(schema, _)| self.may_mean(names, schema)).map(|(_, function)| *function);
+        self.user_functions(&meant.collect::<Vec<_>>())
+    }
+
+    /// May it be a name of what is in this schema? In a body a bare one is looked for in the session's search path.
+    fn may_mean(&self, names: &[Node], schema: &str) -> bool {
+        let path = self.ctx.session.search_path;
+        match tree::qualified(names).0 {
+            Some(named) => named == schema,
+            None => self.any_path || self.has_path || path.is_empty() || path.iter().any(|one| one == schema),
         }
     }
 
@@ -360,7 +318,8 @@ impl Search<'_> {
             self.facts.writes |= what == "nextval";
             return Ok(());
         }
-        let meant = self.ctx.user_functions(call);
+        let mut meant = self.ctx.user_functions(call);
+        meant.retain(|function| self.ctx.analysis.is_some() || self.may_mean(&call.funcname, &function.schema));
         for function in &meant {
             self.user_functions(&function.parts)?;
             self.user_function(function)?;
@@ -509,6 +468,11 @@ impl Search<'_> {
             return Ok(());
         };
         let outside = std::mem::replace(&mut self.is_in_body, true);
+        types_named(language, definition).iter().try_for_each(|of| self.code_of_type(of))?;
+        if outside {
+            // PostgreSQL's analysis of a statement has the defaults that it uses.
+            tree::parameter_defaults(definition).iter().try_for_each(|default| self.tree(default, false))?;
+        }
         let searched = texts.iter().try_for_each(|statement| self.body_statement(what, statement));
         self.is_in_body = outside;
         searched

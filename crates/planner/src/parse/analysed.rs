@@ -92,7 +92,7 @@ impl Analysis {
                 .hint("The marks of CYCLE can be text, numbers and booleans.")
         };
         let function = format!("CREATE FUNCTION f() RETURNS void {body}");
-        let statements = crate::parse::bodies::sql_bodies(&function).ok_or_else(unreadable)?;
+        let statements = crate::tree::sql_bodies(&function).ok_or_else(unreadable)?;
         let [tree] = <[NodeEnum; 1]>::try_from(statements).map_err(|_| unreadable())?;
         let mut whole = tree::node(tree);
         // A function that only a part calls which is left out is used by nothing else.

@@ -2,11 +2,12 @@
 
 use std::collections::HashSet;
 
-use pg_query::{NodeEnum, protobuf};
+use pg_query::NodeEnum;
+use pg_query::protobuf::TypeName;
 use plpgsql::Part;
-use plpgsql::ast::{Body, Kind, Sql};
+use plpgsql::ast::{Body, Declared, Kind, Sql, TypeText};
 
-use crate::tree::{self, Get, Syntax};
+use crate::tree::{self, sql_bodies};
 
 /// The statements of a body; `None` if some of them are known only when it runs, or to nobody.
 pub(crate) fn statements_of(language: &str, definition: &str) -> Option<Vec<NodeEnum>> {
@@ -17,60 +18,37 @@ pub(crate) fn statements_of(language: &str, definition: &str) -> Option<Vec<Node
     }
 }
 
-/// The statements of a SQL function, from `pg_get_functiondef` or the bare body.
-pub(crate) fn sql_bodies(definition: &str) -> Option<Vec<NodeEnum>> {
-    let parsed = tree::parse_printed(definition).ok()?;
-    let mut first =
-        parsed.protobuf.stmts.into_iter().map(|s| s.stmt.and_then(|n| n.node)).collect::<Option<Vec<_>>>()?;
-    let [NodeEnum::CreateFunctionStmt(create)] = first.as_mut_slice() else { return Some(first) };
-    if let Some(body) = create.sql_body.take() {
-        return flatten(body.node?);
-    }
-    let text = function_text(create)?;
-    let parsed = pg_query::parse(&text, 0).ok()?;
-    parsed.protobuf.stmts.into_iter().map(|s| s.stmt.and_then(|n| n.node)).collect()
-}
-
-/// The statements of a SQL function as texts, from `pg_get_functiondef`; `None` if they cannot be told apart.
-pub fn sql_statements(definition: &str) -> Option<Vec<String>> {
-    let parsed = tree::parse_printed(definition).ok()?;
-    let first = parsed.protobuf.stmts.into_iter().next()?.stmt?.node?;
-    let NodeEnum::CreateFunctionStmt(mut create) = first else { return None };
-    if let Some(body) = create.sql_body.take() {
-        return flatten(body.node?)?.iter().map(|statement| tree::deparse(statement).ok()).collect();
-    }
-    let text = function_text(&create)?;
-    let statements = pg_query::split_with_parser(&text).ok()?;
-    Some(statements.into_iter().map(|statement| statement.trim().to_owned()).filter(|text| !text.is_empty()).collect())
-}
-
-/// `BEGIN ATOMIC … END` and `RETURN expression`.
-fn flatten(body: NodeEnum) -> Option<Vec<NodeEnum>> {
-    match body {
-        NodeEnum::List(list) => {
-            let parts = list.items.into_iter().map(|item| flatten(item.node?)).collect::<Option<Vec<_>>>()?;
-            Some(parts.into_iter().flatten().collect())
-        }
-        NodeEnum::ReturnStmt(r) => {
-            let value = *r.returnval?;
-            let select = protobuf::SelectStmt { target_list: vec![tree::target(value, None)], ..tree::empty_select() };
-            Some(vec![select.into_tree()])
-        }
-        other => Some(vec![other]),
-    }
-}
-
-/// The text between the dollar quotes.
-fn function_text(create: &protobuf::CreateFunctionStmt) -> Option<String> {
-    let value = tree::option_of(&create.options, "as")?;
-    let text = value.get::<protobuf::List>().map_or(Some(value), |list| list.items.first());
-    text.and_then(tree::text_of).map(str::to_owned)
+/// The types that a function's parameters, results and variables have: of `x%TYPE` and `x%ROWTYPE` that of the row.
+pub(crate) fn types_named(language: &str, definition: &str) -> Vec<TypeName> {
+    let mut types = tree::signature_types(definition);
+    let Some(body) = Some(language).filter(|of| *of == "plpgsql").and_then(|_| plpgsql(definition)) else {
+        return types;
+    };
+    let names = |name: &[String]| name.iter().map(|part| tree::string(part)).collect();
+    let row = |name: &[String]| TypeName { names: names(name), ..TypeName::default() };
+    let mut add = |of: &TypeText| {
+        types.extend(match of {
+            TypeText::Named(text) => tree::parse_type(text).ok(),
+            TypeText::RowOf(name) => Some(row(name)),
+            TypeText::Like { name, .. } => Some(row(&name[..name.len().saturating_sub(1)])),
+            TypeText::Record => None,
+        });
+    };
+    body.block.walk(&mut |part| match part {
+        Part::Declaration(declared) => match &declared.what {
+            Declared::Variable { of, .. } => add(of),
+            Declared::Cursor(cursor) => cursor.arguments.iter().for_each(|(_, of)| add(of)),
+            Declared::Alias(_) => {}
+        },
+        Part::Statement(_) | Part::Sql(_) => {}
+    });
+    types
 }
 
 /// The body of a PL/pgSQL function or a DO block; `None` if it cannot be read.
 pub(crate) fn plpgsql(definition: &str) -> Option<Body> {
     let text = match tree::parse_one(definition).ok()?? {
-        NodeEnum::CreateFunctionStmt(create) => function_text(&create)?,
+        NodeEnum::CreateFunctionStmt(create) => tree::function_text(&create)?,
         NodeEnum::DoStmt(block) => tree::option_of(&block.args, "as").and_then(tree::text_of)?.to_owned(),
         _ => return None,
     };

@@ -5,8 +5,8 @@ use pg_query::protobuf::{self, FuncCall, FunctionParameter, FunctionParameterMod
 use pg_query::{Node, NodeEnum};
 
 use crate::context::Context;
-use crate::parse::bodies::sql_statements;
 use crate::plan::Wanted;
+use crate::tree::sql_statements;
 use crate::tree::{self, Get};
 
 /// What a function returns.

@@ -14,7 +14,7 @@ use pgerror::{PgError, Result};
 use super::locality::{Analyzer, Env, RowDistribution};
 use super::{levels, locked, table_ids};
 use crate::context::{Context, Named};
-use crate::facts::functions::Facts;
+use crate::facts::Facts;
 use crate::plan::{Index, Input};
 use crate::select::row_address;
 use crate::tree::{self, Ask, Get, Ref, Walk};
@@ -85,7 +85,9 @@ fn add(ctx: &Context<'_>, inputs: &mut Vec<Input>, mut input: Input) -> String {
 #[derive(Default)]
 pub(super) struct Needs {
     /// It can mention all columns, or whole rows.
-    pub all: bool,
+    all: bool,
+    /// Tables, as they are called, whose rows it mentions as a whole.
+    whole: HashSet<String>,
     /// Bare column names, of any table.
     names: HashSet<String>,
     /// After a table's name, or its alias.
@@ -127,6 +129,7 @@ impl Needs {
         // What has the name of a join before it may be of any table in that.
         for join in joins {
             needs.names.extend(needs.qualified.remove(&join).unwrap_or_default());
+            needs.all |= needs.whole.contains(&join);
         }
         // A name that is also a table's may mean its row.
         needs.all |= needs.names.iter().any(|name| tables.contains(name));
@@ -134,8 +137,13 @@ impl Needs {
     }
 
     fn column(&mut self, column: &ColumnRef) {
-        self.all |= tree::is_star(&column.fields);
         let Some((name, qualifiers)) = column.fields.split_last() else { return };
+        if tree::is_star(&column.fields) {
+            match qualifiers.last().and_then(tree::text_of) {
+                Some(table) => drop(self.whole.insert(table.to_owned())),
+                None => self.all = true,
+            }
+        }
         let Some(name) = tree::text_of(name).map(str::to_owned) else { return };
         match qualifiers.last().and_then(tree::text_of) {
             Some(table) => drop(self.qualified.entry(table.to_owned()).or_default().insert(name)),
@@ -168,6 +176,10 @@ impl Needs {
         })
     }
 
+    pub fn has_whole_rows(&self) -> bool {
+        self.all || !self.whole.is_empty()
+    }
+
     /// Can it mention this column of a table that it calls so?
     fn mentions(&self, alias: &str, column: &str) -> bool {
         self.names.contains(column) || self.qualified.get(alias).is_some_and(|names| names.contains(column))
@@ -176,13 +188,15 @@ impl Needs {
     /// The needed columns of a table that the statement calls so, in table order.
     pub fn columns<'r>(&self, relation: &'r Relation, alias: &str) -> Vec<&'r str> {
         let all = || relation.columns.iter().map(|c| c.name.as_str());
-        all().filter(|c| self.all || self.mentions(alias, c)).collect()
+        all().filter(|c| self.all || self.whole.contains(alias) || self.mentions(alias, c)).collect()
     }
 
     /// The needed columns of a table, whatever the statement calls it.
     pub fn columns_by_any_name<'r>(&self, relation: &'r Relation) -> Vec<&'r str> {
         let is_mentioned = |column: &&str| {
-            self.all || self.names.contains(*column) || self.qualified.values().any(|names| names.contains(*column))
+            self.has_whole_rows()
+                || self.names.contains(*column)
+                || self.qualified.values().any(|names| names.contains(*column))
         };
         relation.columns.iter().map(|column| column.name.as_str()).filter(is_mentioned).collect()
     }
@@ -257,7 +271,7 @@ pub(super) fn primary_key(relation: &Relation, columns: &[&str], needs: &Needs) 
     if names.is_empty() || !names.iter().all(|n| needs.grouped.contains(*n) && columns.contains(n)) {
         return None;
     }
-    if !needs.all && !columns.iter().any(|column| needs.beside_groups.contains(*column)) {
+    if !needs.has_whole_rows() && !columns.iter().any(|column| needs.beside_groups.contains(*column)) {
         return None;
     }
     Some(Index { columns: names.into_iter().map(str::to_owned).collect(), is_key: true })

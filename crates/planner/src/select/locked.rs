@@ -17,7 +17,7 @@ use pgerror::Result;
 use super::fallback;
 use super::names::names_row;
 use crate::context::{Context, Named};
-use crate::facts::functions::{Facts, facts};
+use crate::facts::{Facts, functions::facts};
 use crate::parse::{self, Statement};
 use crate::plan::{FinalSql, Gather, LockTarget, LockWait, Locked, LockedBy, Merge, Plan, Scatter};
 use crate::tree::{self, Ask, Get, Ref, Syntax};

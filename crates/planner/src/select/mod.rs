@@ -17,7 +17,7 @@ use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use crate::context::{Context, intersect};
-use crate::facts::functions::{Facts, facts};
+use crate::facts::{Facts, functions::facts};
 use crate::parse::Statement;
 use crate::plan::{ExchangePlan, FinalSql, Forward, Gather, Input, Plan, Scatter};
 use crate::tree::{self, Ask, Ref, Syntax};

@@ -8,7 +8,7 @@ use pgerror::{PgError, Result};
 use super::{changes, query_of, returned_by, statement_of, target_of, with_items, with_of};
 use crate::context::{Context, Named, intersect};
 use crate::dml;
-use crate::facts::functions::{Facts, facts};
+use crate::facts::{Facts, functions::facts};
 use crate::parse::Statement;
 use crate::plan::{Forward, Plan, Scatter};
 use crate::select::locality::{Analyzer, Block, Env, Local, Not, RowDistribution};

@@ -14,7 +14,7 @@ use super::{Target, check_same_everywhere, is_replicated, row_parts, stage};
 use crate::context::{Context, Named};
 use crate::facts::clock::default_reads;
 use crate::facts::constant::{self, Constant};
-use crate::facts::functions::{Facts, facts};
+use crate::facts::{Facts, functions::facts};
 use crate::parse::Statement;
 use crate::plan::{Clauses, FinalSql, Forward, Gather, Input, InsertSplit, Plan, Replicate, Scatter};
 use crate::select;

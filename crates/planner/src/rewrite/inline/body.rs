@@ -15,7 +15,7 @@ use pgerror::Result;
 use super::one_query;
 use crate::context::{Context, Named};
 use crate::facts::{code, functions};
-use crate::parse::{Analysis, bodies};
+use crate::parse::Analysis;
 use crate::select::shape;
 use crate::tree::{self, Ask, Get, Ref, Walk};
 use crate::views;
@@ -91,7 +91,8 @@ impl Declared {
         let (mut parameters, mut table) = (Vec::new(), Vec::new());
         for parameter in &create.parameters {
             let parameter = parameter.get::<FunctionParameter>()?;
-            let of = parameter.arg_type.clone().filter(|of| is_concrete(ctx, of)).and_then(of_any_length)?;
+            let of = parameter.arg_type.clone().filter(|of| is_concrete(ctx, of) && !is_domain(ctx, of));
+            let of = of.and_then(of_any_length)?;
             // PostgreSQL prints one without a name as "" where others have names.
             let name = match parameter.name.as_str() {
                 "" => format!("loxo_p{}", parameters.len() + 1),
@@ -107,6 +108,7 @@ impl Declared {
             }
         }
         let returns = create.return_type.clone().filter(|of| !table.is_empty() || is_concrete(ctx, of));
+        let returns = returns.filter(|of| !is_domain(ctx, of));
         let returns = returns.and_then(of_any_length)?;
         let shown: Vec<&str> = table.iter().map(|(name, _)| name.as_str()).collect();
         let (query, variable) = match function.language.as_str() {
@@ -281,7 +283,7 @@ fn is_strict(create: &CreateFunctionStmt) -> Option<bool> {
 
 /// The only statement of a function in SQL, if it is a query.
 fn only_query(definition: &str) -> Option<SelectStmt> {
-    match bodies::sql_bodies(definition)?.as_slice() {
+    match tree::sql_bodies(definition)?.as_slice() {
         [NodeEnum::SelectStmt(select)] => Some(select.as_ref().clone()),
         _ => None,
     }
@@ -321,6 +323,12 @@ fn keep_names(ctx: &Context<'_>, body: &mut SelectStmt) -> Result<()> {
         }
         Ok(())
     })
+}
+
+/// A domain judges what is given to the function, whether the body looks at it or not, and what the function gives.
+fn is_domain(ctx: &Context<'_>, of: &TypeName) -> bool {
+    let mut named = ctx.catalog.types_named(tree::qualified(&of.names).1);
+    named.any(|named| named.kind == 'd' || !ctx.catalog.functions_of_type(named.oid).is_empty())
 }
 
 /// A cursor's name means something to its own backend only.

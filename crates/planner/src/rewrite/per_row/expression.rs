@@ -11,7 +11,7 @@ use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
 use super::effects::{self, outdate, read_only};
-use super::slots::{Call, Draft, Slot};
+use super::slots::{Call, Draft, SetCall, Slot};
 use crate::select::{names::is_closed, shape};
 use crate::tree::{self, Ask, Get, Ref, Syntax, Walk};
 
@@ -132,29 +132,50 @@ impl Draft<'_> {
         let shape = self.shape(&functions).filter(|_| tree::is_plain_call(call));
         let Some(shape) = shape else { return Ok(self.fail(&call.clone().into_node())) };
         self.functions.extend(&functions);
+        let is_target = std::mem::take(&mut self.at_target);
         let mut call = call.clone();
         self.arguments(&mut call, place)?;
         let is_set = |column: &ColumnRef| matches!(Slot::of_column(column), Some(Slot::Set(_) | Slot::Void(_)));
         self.fails |= call.args.any(|node| matches!(node, Ref::ColumnRef(column) if is_set(column)))?;
         let call = call.into_node();
-        let columns = field.map_or_else(|| shape.columns().len().max(1), |_| 1);
-        self.fails |= columns > 1 && shape.set;
-        let query = match (field, columns) {
-            (None, 1) => SelectStmt { target_list: vec![tree::target(call, Some("c"))], ..tree::empty_select() },
-            (field, _) => {
+        // All fields of a set come from one call.
+        let names = field.filter(|_| shape.set).map(|_| shape.names(self.ctx, "loxo_c").unwrap_or_default());
+        let at = names.as_ref().map_or(Some(0), |names| names.iter().position(|name| Some(name.as_str()) == field));
+        let Some(at) = at else { return Ok(self.fail(&call)) };
+        let columns = match (&names, field) {
+            (Some(names), _) => names.len(),
+            (None, Some(_)) => 1,
+            (None, None) => shape.columns().len().max(1),
+        };
+        let slot = |at: usize| match (shape.is_void, shape.set) {
+            (true, _) => Slot::Void(at),
+            (_, true) => Slot::Set(at),
+            (_, false) => Slot::Value(at),
+        };
+        if shape.set {
+            let set = SetCall { call: call.clone(), when: place.when.cloned(), is_target, columns, first: self.values };
+            if let Some(known) = self.sets.iter().find(|known| known.serves(&set)) {
+                self.fails |= known.columns != columns;
+                return Ok(slot(known.first + at).node());
+            }
+            self.sets.push(set);
+            self.fails |= columns > 1 && names.is_none();
+        }
+        let query = match field {
+            None if columns == 1 => {
+                SelectStmt { target_list: vec![tree::target(call, Some("c"))], ..tree::empty_select() }
+            }
+            field => {
+                let field = field.filter(|_| names.is_none());
                 let value = field.map_or_else(|| tree::star(None), |field| tree::column(&["loxo_c", field]));
                 let alias = tree::alias("loxo_c");
                 tree::select_from(vec![tree::target(value, None)], vec![tree::call_in_from(call, alias).into_node()])
             }
         };
         let first = self.add(Call { query, when: place.when.cloned(), columns, is_set: shape.set, once: false });
-        let slot = |at: usize| match (shape.is_void, shape.set) {
-            (true, _) => Slot::Void(at),
-            (_, true) => Slot::Set(at),
-            (_, false) => Slot::Value(at),
-        };
         Ok(match columns {
             1 => slot(first).node(),
+            _ if shape.set => slot(first + at).node(),
             _ => tree::row((first..first + columns).map(|at| slot(at).node()).collect()),
         })
     }
@@ -276,6 +297,19 @@ impl Draft<'_> {
         let mut made = coalesce.clone();
         self.in_turn(&mut made.args, place, |argument| tree::null_test(argument, NullTestType::IsNull))?;
         Ok(made.into_node())
+    }
+}
+
+impl SetCall {
+    /// Are its rows those of another call, too? PostgreSQL makes equal ones once, but where each is all of an output column
+    /// (`split_pathtarget_at_srfs` in `tlist.c`).
+    fn serves(&self, other: &Self) -> bool {
+        let same = |one: &Node, other: &Node| tree::same_expression(one, other);
+        let is_same_when = match (&self.when, &other.when) {
+            (Some(one), Some(other)) => same(one, other),
+            (one, other) => one.is_none() && other.is_none(),
+        };
+        same(&self.call, &other.call) && is_same_when && !(self.is_target && other.is_target)
     }
 }
 

@@ -117,6 +117,8 @@ impl Level {
         for target in &query.target_list {
             let mut target = target.clone();
             if let Some(value) = value_mut(&mut target) {
+                draft.at_target =
+                    value.get::<FuncCall>().map_or(Ok(false), |call| draft.ours(call).map(|of| !of.is_empty()))?;
                 *value = draft.part(value, place)?;
             }
             rest.target_list.push(target);

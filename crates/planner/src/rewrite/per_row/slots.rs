@@ -70,6 +70,16 @@ pub(super) struct Call {
     pub once: bool,
 }
 
+/// A call that gives a set, and where its slots begin.
+pub(super) struct SetCall {
+    pub call: Node,
+    pub when: Option<Node>,
+    /// It is all of an output column.
+    pub is_target: bool,
+    pub columns: usize,
+    pub first: usize,
+}
+
 /// What one round takes out of a query.
 pub(super) struct Draft<'a> {
     pub ctx: &'a Context<'a>,
@@ -77,6 +87,9 @@ pub(super) struct Draft<'a> {
     /// The select list of the rows.
     pub columns: Vec<Node>,
     pub calls: Vec<Call>,
+    pub sets: Vec<SetCall>,
+    /// What comes next is all of an output column.
+    pub at_target: bool,
     /// Slots of calls so far.
     pub values: usize,
     pub enough: Option<(Option<Node>, Node)>,
@@ -102,6 +115,8 @@ impl<'a> Draft<'a> {
             parameters,
             columns: Vec::new(),
             calls: Vec::new(),
+            sets: Vec::new(),
+            at_target: false,
             values: 0,
             enough: None,
             changes_first: false,
@@ -131,7 +146,7 @@ impl<'a> Draft<'a> {
 
     /// The slot of a column that the rows have to have.
     pub fn column(&mut self, value: &Node) -> Node {
-        let known = self.columns.iter().position(|known| known == value);
+        let known = self.columns.iter().position(|known| tree::same_expression(known, value));
         let is_plain = matches!(&value.node, Some(NodeEnum::ColumnRef(_)));
         let at = known.filter(|_| is_plain).unwrap_or_else(|| {
             self.columns.push(value.clone());

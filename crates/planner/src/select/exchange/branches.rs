@@ -39,7 +39,7 @@ impl Search<'_> {
         if !tree::is_operation(query) || self.ctx.has_user_operator("=") {
             return Ok(None);
         }
-        let Some(leaves) = leaves(query) else { return Ok(None) };
+        let Some(leaves) = tree::leaves(query) else { return Ok(None) };
         let mut branches = Vec::new();
         for leaf in leaves {
             let Some(branch) = self.branch(leaf, query, state)? else { return Ok(None) };
@@ -64,7 +64,7 @@ impl Search<'_> {
             let distribution = Distribution::Hash { columns: key.clone(), map_id, map: map.clone() };
             state.add(exchange, branch.columns.clone(), distribution);
         }
-        replace_leaves(&mut query, &mut stand_ins.into_iter());
+        tree::replace_leaves(&mut query, &mut stand_ins.into_iter());
         self.found(&query, &state)
     }
 
@@ -96,27 +96,5 @@ impl Search<'_> {
             column.type_oid < FIRST_USER_OID && others.iter().all(same)
         };
         first.columns.iter().enumerate().filter(is_common).filter_map(|(_, column)| self.key(column)).collect()
-    }
-}
-
-/// The branches, if all operations compare rows and none of them keeps duplicates.
-fn leaves(query: &SelectStmt) -> Option<Vec<&SelectStmt>> {
-    if !tree::is_operation(query) {
-        return Some(vec![query]);
-    }
-    let has_own_order = |branch: &SelectStmt| tree::is_operation(branch) && tree::is_ordered(branch);
-    let (left, right) = (query.larg.as_deref()?, query.rarg.as_deref()?);
-    if query.all || has_own_order(left) || has_own_order(right) {
-        return None;
-    }
-    Some([leaves(left)?, leaves(right)?].concat())
-}
-
-fn replace_leaves(query: &mut SelectStmt, stand_ins: &mut impl Iterator<Item = SelectStmt>) {
-    for branch in [&mut query.larg, &mut query.rarg].into_iter().flatten() {
-        match tree::is_operation(branch) {
-            true => replace_leaves(branch, stand_ins),
-            false => **branch = stand_ins.next().unwrap_or_else(tree::empty_select),
-        }
     }
 }

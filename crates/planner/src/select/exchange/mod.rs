@@ -47,7 +47,7 @@ use pgerror::Result;
 use super::locality::Not;
 use super::{levels, local_plan, two_phase};
 use crate::context::{Context, Named};
-use crate::facts::functions::Facts;
+use crate::facts::Facts;
 use crate::plan::{Exchange, ExchangePlan, FinalSql, Plan, Route, Scatter, Tables};
 use crate::session::{Exchanges, SessionFacts};
 use crate::tree::{self, Ask, Ref, Syntax, Walk};

@@ -24,7 +24,7 @@
 use std::sync::Arc;
 
 use catalog::{Column, Distribution, NodeId, Relation, quote_identifier};
-use pg_query::protobuf::{BoolExprType, RangeVar, SelectStmt, SubLink, SubLinkType};
+use pg_query::protobuf::{RangeVar, SelectStmt, SubLink};
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
@@ -91,7 +91,7 @@ impl Search<'_> {
         let conditions = tree::conjuncts(level.where_clause.as_deref());
         let alias = tree::alias_of(table);
         for (at, condition) in conditions.iter().enumerate() {
-            let Some((link, of_all)) = question(condition) else { continue };
+            let Some((link, of_all)) = tree::question(condition) else { continue };
             let mut others = Vec::new();
             let mut rest = Vec::new();
             for (_, other) in conditions.iter().enumerate().filter(|(i, _)| *i != at) {
@@ -140,7 +140,7 @@ impl Search<'_> {
         for name in needs.columns_by_any_name(relation) {
             columns.extend(relation.column(name).filter(|column| !key.iter().any(|k| k.name == column.name)).cloned());
         }
-        let can_travel = !needs.all
+        let can_travel = !needs.has_whole_rows()
             && columns.len() <= COLUMNS_MAX
             && columns.iter().all(|column| self.key(column).is_some())
             && !key.iter().any(|column| needs.grouped.contains(&column.name));
@@ -269,20 +269,6 @@ fn primary_key(ctx: &Context<'_>, relation: &Relation) -> Option<Vec<Column>> {
     let key = relation.primary_key()?;
     let is_comparable = |column: &&Column| column.deterministic && ctx.catalog.key_type(column.type_oid).is_some();
     key.iter().all(is_comparable).then(|| key.into_iter().cloned().collect())
-}
-
-/// A sub-select that asks about other rows, and whether its parts must all say yes.
-fn question(condition: &Node) -> Option<(&SubLink, bool)> {
-    let (condition, negated) = match &condition.node {
-        Some(NodeEnum::BoolExpr(not)) if not.boolop == BoolExprType::NotExpr as i32 => (not.args.first()?, true),
-        _ => (condition, false),
-    };
-    let link = condition.get::<SubLink>()?;
-    match link.sub_link_type() {
-        SubLinkType::ExistsSublink | SubLinkType::AnySublink => Some((link, negated)),
-        SubLinkType::AllSublink => Some((link, !negated)),
-        _ => None,
-    }
 }
 
 /// `SELECT columns FROM the level's table WHERE conditions`.

@@ -1,4 +1,4 @@
-//! The schemas that DDL names.
+//! What DDL is about: schemas that it names, what all databases of a server share, large objects.
 
 use pg_query::protobuf::{List, ObjectType, ObjectWithArgs, RangeVar, TypeName};
 use pg_query::{Node, NodeEnum};
@@ -83,4 +83,47 @@ fn schema_of_object(object: &Node) -> Option<&str> {
         NodeEnum::ObjectWithArgs(ObjectWithArgs { objname, .. }) => qualified(objname).0,
         _ => None,
     }
+}
+
+/// Is it about large objects?
+pub fn is_of_large_object(node: &NodeEnum) -> bool {
+    let kind = match node {
+        NodeEnum::GrantStmt(grant) => grant.objtype,
+        NodeEnum::CommentStmt(comment) => comment.objtype,
+        NodeEnum::SecLabelStmt(label) => label.objtype,
+        NodeEnum::AlterOwnerStmt(alter) => alter.object_type,
+        _ => return false,
+    };
+    kind == ObjectType::ObjectLargeobject as i32
+}
+
+/// Is it about what all databases of a server share? Roles with their memberships and settings, tablespaces, databases themselves, rights on parameters. DROP OWNED takes away rights on
+/// such things too, and REASSIGN OWNED gives them another owner.
+pub fn is_shared(node: &NodeEnum) -> bool {
+    match node {
+        NodeEnum::CreateRoleStmt(_)
+        | NodeEnum::AlterRoleStmt(_)
+        | NodeEnum::AlterRoleSetStmt(_)
+        | NodeEnum::DropRoleStmt(_)
+        | NodeEnum::GrantRoleStmt(_)
+        | NodeEnum::DropOwnedStmt(_)
+        | NodeEnum::ReassignOwnedStmt(_)
+        | NodeEnum::AlterDatabaseStmt(_)
+        | NodeEnum::AlterDatabaseSetStmt(_)
+        | NodeEnum::AlterDatabaseRefreshCollStmt(_)
+        | NodeEnum::CreateTableSpaceStmt(_)
+        | NodeEnum::DropTableSpaceStmt(_)
+        | NodeEnum::AlterTableSpaceOptionsStmt(_) => true,
+        NodeEnum::GrantStmt(grant) => is_kind_shared(grant.objtype),
+        NodeEnum::CommentStmt(comment) => is_kind_shared(comment.objtype),
+        NodeEnum::SecLabelStmt(label) => is_kind_shared(label.objtype),
+        NodeEnum::AlterOwnerStmt(alter) => is_kind_shared(alter.object_type),
+        NodeEnum::RenameStmt(rename) => is_kind_shared(rename.rename_type),
+        _ => false,
+    }
+}
+
+fn is_kind_shared(kind: i32) -> bool {
+    use ObjectType::{ObjectDatabase, ObjectParameterAcl, ObjectRole, ObjectTablespace};
+    matches!(kind.try_into(), Ok(ObjectDatabase | ObjectParameterAcl | ObjectRole | ObjectTablespace))
 }
