@@ -15,7 +15,7 @@ use super::get::{Get, Syntax};
 use super::walk::{Ref, Walk};
 use super::{
     alias_of, and, boolean, case_when, conjuncts, deparse_expression, empty_select, is_operation, is_ordered, is_star,
-    is_unlimited, null_test, parse_expression, target, text_of, under_casts,
+    is_unlimited, null_test, parse_expression, table, target, text_of, under_casts,
 };
 
 /// Is an expression of the query computed at least once? It is in one row without FROM, or of VALUES.
@@ -211,4 +211,19 @@ pub fn replace_leaves(query: &mut SelectStmt, stand_ins: &mut impl Iterator<Item
             false => **branch = stand_ins.next().unwrap_or_else(empty_select),
         }
     }
+}
+
+/// Marks a select as DISTINCT.
+pub fn make_distinct(select: &mut SelectStmt) {
+    select.distinct_clause = vec![Node { node: None }];
+}
+
+/// Gives a bare name to a table, wherever it is read.
+pub fn rename_table(select: &mut SelectStmt, from: &str, to: &str) -> Result<()> {
+    select.change_tables(|name| {
+        if name.relname == from {
+            *name = table("", to, None);
+        }
+        Ok(())
+    })
 }

@@ -323,6 +323,9 @@ impl Search<'_> {
         for function in &meant {
             self.user_functions(&function.parts)?;
             self.user_function(function)?;
+            if function.arguments.1.is_none_or(|most| call.args.len() < most) {
+                self.defaults(function)?;
+            }
         }
         // Without PostgreSQL's word for it, it may be one of its own all the same.
         if meant.is_empty() || self.ctx.analysis.is_none() {
@@ -335,6 +338,16 @@ impl Search<'_> {
             functions.into_iter().try_for_each(|function| self.builtin(name, call, function))?;
         }
         Ok(())
+    }
+
+    /// What stands for arguments that are not given: PostgreSQL puts it in when it plans.
+    fn defaults(&mut self, function: &Function) -> Result<()> {
+        let outside = (self.ctx, self.is_in_body);
+        (self.ctx, self.is_in_body) = (self.ctx.of_body(), true);
+        let defaults = tree::parameter_defaults(&function.definition);
+        let searched = defaults.iter().try_for_each(|default| self.tree(default, false));
+        (self.ctx, self.is_in_body) = outside;
+        searched
     }
 
     /// What a function in `pg_temp` calls runs where it is.
@@ -469,10 +482,6 @@ impl Search<'_> {
         };
         let outside = std::mem::replace(&mut self.is_in_body, true);
         types_named(language, definition).iter().try_for_each(|of| self.code_of_type(of))?;
-        if outside {
-            // PostgreSQL's analysis of a statement has the defaults that it uses.
-            tree::parameter_defaults(definition).iter().try_for_each(|default| self.tree(default, false))?;
-        }
         let searched = texts.iter().try_for_each(|statement| self.body_statement(what, statement));
         self.is_in_body = outside;
         searched

@@ -9,7 +9,7 @@ use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use super::estimate::{STEP, width};
-use super::texts::{rename_table, unknown_column};
+use super::texts::unknown_column;
 use super::{Found, Markers, Search, State, exchanged_table, select_of_table};
 use crate::context::{Context, Named};
 use crate::facts::builtins::{self, Combined};
@@ -183,7 +183,7 @@ impl Search<'_> {
             let next =
                 state.exchange(&[], input.nodes.clone(), marked(&input.sql), Route::Single { node: gather.node });
             gathered.push(state.exchanges.len());
-            rename_table(&mut last, &input.table, &next.table)?;
+            tree::rename_table(&mut last, &input.table, &next.table)?;
             state.add(Exchange { inputs: inputs.clone(), ..next }, Vec::new(), Distribution::Temporary);
             state.cost += STEP;
         }

@@ -7,7 +7,6 @@ use pg_query::Node;
 use pg_query::protobuf::{RangeVar, SelectStmt};
 use pgerror::Result;
 
-use super::texts::make_distinct;
 use super::unit::Unit;
 use super::{Search, State, fragments};
 use crate::select::gather::{self, Needs};
@@ -84,7 +83,7 @@ impl Search<'_> {
     /// The query with equal rows once, and how many a node gives then, if that is known to make them far fewer.
     pub(super) fn once_if_fewer(&self, query: &SelectStmt) -> Result<Option<(SelectStmt, f64)>> {
         let mut once = query.clone();
-        make_distinct(&mut once);
+        tree::make_distinct(&mut once);
         let (all, few) = (self.estimated(query)?, self.estimated(&once)?);
         Ok(all.zip(few).filter(|(all, few)| *few < all * DISTINCT_MAX).map(|(_, few)| (once, few)))
     }

@@ -9,7 +9,6 @@ use pgerror::Result;
 
 use super::estimate::{STEP, width};
 use super::moves::{REDUCTION_MAX, by_rows, column_of, kept_by};
-use super::texts::make_distinct;
 use super::unit::{Move, Partner, Unit};
 use super::{Search, State, exchanged_table};
 use crate::context::Context;
@@ -68,7 +67,7 @@ impl Search<'_> {
                 select = whole;
             }
             if counts_once(self, unit, levels) {
-                make_distinct(&mut select);
+                tree::make_distinct(&mut select);
             }
             let made = Made { unit, m: &moves[*at], distribution, levels, needs };
             let table = self.exchange(made, &select, state)?;
@@ -192,7 +191,7 @@ impl Search<'_> {
             let are_here = gather::nodes_of(&self.context(state), &here).is_ok();
             return Ok(Some(if are_here { keys } else { all_keys }));
         }
-        make_distinct(&mut keys);
+        tree::make_distinct(&mut keys);
         let Some(table) = self.send_keys(&units[other], &partner.other, &keys, state)? else { return Ok(None) };
         progress.keys.insert((other, partner.other.clone()), table.clone());
         Ok(Some(keys_of_table(&table, &partner.other)))

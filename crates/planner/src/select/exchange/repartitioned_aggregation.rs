@@ -20,7 +20,7 @@ use pgerror::Result;
 use placement::{BucketMap, KeyType};
 
 use super::estimate::ROWS_MIN;
-use super::texts::{rename_table, unknown_column};
+use super::texts::unknown_column;
 use super::{Found, Markers, Search, State};
 use crate::context::Context;
 use crate::facts::builtins;
@@ -70,7 +70,7 @@ impl Search<'_> {
         let sql = FinalSql::plain(tree::deparse_select(&parts.fragment)?);
         let exchange = state.exchange(&columns, nodes, sql, self.by_hash(&key, &map));
         let Planned { mut last, types, .. } = parts;
-        rename_table(&mut last, two_phase::TABLE, &exchange.table)?;
+        tree::rename_table(&mut last, two_phase::TABLE, &exchange.table)?;
         let markers = Markers { types, inputs: vec![state.exchanges.len()] };
         let distribution = Distribution::Hash { columns: key, map_id, map };
         state.add(exchange, columns, distribution);

@@ -7,11 +7,6 @@ use pgerror::Result;
 
 use crate::tree::{self, Ask};
 
-/// Marks a select as DISTINCT.
-pub(super) fn make_distinct(select: &mut SelectStmt) {
-    select.distinct_clause = vec![Node { node: None }];
-}
-
 /// A column of which only the name is known: it is equal to nothing we could prove.
 pub(super) fn unknown_column() -> Column {
     Column {
@@ -28,13 +23,4 @@ pub(super) fn unknown_column() -> Column {
         default_collation: false,
         bytewise: false,
     }
-}
-
-pub(super) fn rename_table(select: &mut SelectStmt, from: &str, to: &str) -> Result<()> {
-    select.change_tables(|name| {
-        if name.relname == from {
-            *name = tree::table("", to, None);
-        }
-        Ok(())
-    })
 }

@@ -1,0 +1,43 @@
+-- What a role's own functions do in its statement they do with its own rights, whatever is lent to it; and columns that nobody asks for
+-- need no right.
+CREATE ROLE e2e_lent;
+CREATE TABLE tgt (id int, name text, secret text, n serial) /*dist: hash(id) | roundrobin | replication*/;
+CREATE TABLE src (no int, title text, hidden text) /*dist: hash(no)*/;
+INSERT INTO src VALUES (1, 'a', 'x'), (2, 'b', 'y'), (3, 'c', 'z');
+GRANT INSERT (id, name), SELECT (id) ON tgt TO e2e_lent;
+GRANT USAGE ON SEQUENCE tgt_n_seq TO e2e_lent;
+GRANT SELECT (no, title) ON src TO e2e_lent;
+CREATE TABLE emp (id int, dept int) /*dist: hash(id) | roundrobin*/;
+INSERT INTO emp VALUES (1, 1), (2, 1), (3, 2);
+GRANT SELECT ON emp TO e2e_lent;
+SET ROLE e2e_lent;
+INSERT INTO tgt (id, name) SELECT no, has_table_privilege('tgt', 'INSERT')::text FROM src;
+INSERT INTO tgt (id, name) SELECT no + 3, has_column_privilege('tgt', 'secret', 'INSERT')::text FROM src WHERE no < 3;
+SELECT d.title, count(e) FROM src d LEFT JOIN emp e ON e.dept = d.no GROUP BY 1 ORDER BY 1;
+SELECT d.title, row_to_json(e) FROM src d JOIN emp e ON e.dept = d.no ORDER BY 1, e.id;
+SELECT d.title, e IS NOT NULL FROM src d JOIN emp e ON e.dept = d.no ORDER BY 1;
+SELECT row_to_json(d) FROM src d JOIN emp e ON e.dept = d.no;
+MERGE INTO tgt USING src ON tgt.id = src.no WHEN MATCHED THEN DO NOTHING WHEN NOT MATCHED THEN INSERT (id, name) VALUES (src.no, src.title);
+MERGE INTO tgt USING (SELECT no + 10 AS no, title FROM src) s ON tgt.id = s.no WHEN MATCHED THEN DO NOTHING WHEN NOT MATCHED THEN INSERT (id, name) VALUES (s.no, s.title);
+RESET ROLE;
+SELECT id, name, secret FROM tgt ORDER BY id;
+DROP OWNED BY e2e_lent;
+DROP ROLE e2e_lent;
+-- Owners whose name a schema has: "$user" is another one in their functions.
+CREATE ROLE e2e_definer;
+CREATE SCHEMA e2e_definer AUTHORIZATION e2e_definer;
+CREATE TABLE public.e2e_named (k int) /*dist: replication*/;
+INSERT INTO public.e2e_named VALUES (1);
+SET ROLE e2e_definer;
+CREATE TABLE e2e_definer.e2e_named (k int) /*dist: replication*/;
+INSERT INTO e2e_definer.e2e_named SELECT generate_series(1, 20);
+RESET ROLE;
+SET search_path = "$user", public;
+CREATE FUNCTION public.e2e_count() RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER AS 'BEGIN RETURN (SELECT count(*) FROM e2e_named); END';
+ALTER FUNCTION public.e2e_count() OWNER TO e2e_definer;
+SELECT e2e_count();
+RESET search_path;
+DROP FUNCTION public.e2e_count();
+DROP TABLE public.e2e_named;
+DROP SCHEMA e2e_definer CASCADE;
+DROP ROLE e2e_definer;
