@@ -233,6 +233,8 @@ pub struct Function {
     pub is_trigger: bool,
     /// It has a clause SET search_path.
     pub sets_path: bool,
+    /// `SECURITY DEFINER`: its owner may use other schemas of the search path, and have one of his name.
+    pub is_definer: bool,
     /// With how many arguments it can be called: the fewest, and the most if there is such a number.
     pub arguments: (usize, Option<usize>),
     /// What the planner found.

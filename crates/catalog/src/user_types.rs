@@ -2,7 +2,7 @@
 
 use placement::KeyType;
 
-use crate::{Catalog, Oid};
+use crate::{Catalog, Oid, Relation};
 
 /// A user-defined type.
 #[derive(Clone, Debug)]
@@ -53,6 +53,12 @@ impl Catalog {
         let all = self.types_named(name).filter(|of| is_meant(&of.schema)).flat_map(|of| self.with_parts(of.oid));
         let code = |of: &UserType| [of.functions.as_slice(), if has_casts { &of.casts } else { &[] }].concat();
         all.flat_map(code).collect()
+    }
+
+    /// User-defined functions of casts from or to the types of a table's columns, or what their values are made of.
+    pub fn casts_of_columns(&self, relation: &Relation) -> Vec<Oid> {
+        let types = relation.columns.iter().flat_map(|column| self.with_parts(column.type_oid));
+        types.flat_map(|of| of.casts.iter().copied()).collect()
     }
 
     /// A type and all that its values are made of.

@@ -324,6 +324,13 @@ impl<'a> Context<'a> {
         Ok(is_temporary.then(|| format!("the temporary type \"{name}\"")))
     }
 
+    /// A view of PostgreSQL's in which each datanode has rows of its own?
+    pub fn is_counted_view(&self, name: &RangeVar) -> bool {
+        let is_users = |name: &String| self.catalog.is_system_name(name) || self.session.temp_relations.contains(name);
+        let is_bare = || name.schemaname.is_empty() && !is_users(&name.relname);
+        (name.schemaname == "pg_catalog" || is_bare()) && self.catalog.builtins().is_counted_view(&name.relname)
+    }
+
     /// Does the name mean something in `pg_temp`?
     pub fn is_temporary(&self, name: &RangeVar) -> bool {
         match name.schemaname.as_str() {

@@ -27,6 +27,7 @@ mod effects {
                 is_parallel_safe: false,
                 is_trigger: false,
                 sets_path: false,
+                is_definer: false,
                 arguments: (0, None),
                 leavings: Default::default(),
             });

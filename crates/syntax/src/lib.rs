@@ -9,6 +9,7 @@
 mod ask;
 mod bodies;
 mod ddl;
+mod ddl_types;
 mod get;
 mod given;
 mod make;
@@ -21,6 +22,7 @@ mod walk;
 pub use ask::Ask;
 pub use bodies::{function_text, parameter_defaults, signature_types, sql_bodies, sql_statements};
 pub use ddl::{is_of_large_object, is_shared, schema_of_new, schemas_changed};
+pub use ddl_types::{types_altered, types_in};
 pub use get::{Get, Syntax};
 pub use given::{given_to_insert, with_apart};
 pub use make::*;

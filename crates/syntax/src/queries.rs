@@ -227,3 +227,15 @@ pub fn rename_table(select: &mut SelectStmt, from: &str, to: &str) -> Result<()>
         Ok(())
     })
 }
+
+/// Does it compare by an operator `=` that does not stand there: `CASE x WHEN`, `USING`, `IN`, `NULLIF`, `IS DISTINCT FROM`?
+pub fn compares_unwritten(node: &Ref<'_>) -> bool {
+    use protobuf::AExprKind::{AexprDistinct, AexprNotDistinct, AexprNullif};
+    match node {
+        Ref::CaseExpr(case) => case.arg.is_some(),
+        Ref::JoinExpr(join) => join.is_natural || !join.using_clause.is_empty(),
+        Ref::SubLink(link) => link.sub_link_type() == SubLinkType::AnySublink && link.oper_name.is_empty(),
+        Ref::AExpr(e) => matches!(e.kind(), AexprDistinct | AexprNotDistinct | AexprNullif),
+        _ => false,
+    }
+}

@@ -63,3 +63,17 @@ SELECT count(*) FROM t;
 SELECT bump(1) UNION ALL SELECT v FROM t WHERE k = 1;
 SELECT v FROM t WHERE k = 1 UNION ALL SELECT bump(1) UNION ALL SELECT v FROM t WHERE k = 1;
 SELECT count(*), sum(k), sum(v) FROM t;
+-- A STABLE function called for rows that a writer lets through would see what that has changed.
+CREATE FUNCTION stp() RETURNS bigint LANGUAGE plpgsql STABLE AS $$ BEGIN RETURN (SELECT count(*) FROM t); END $$;
+-- refused
+SELECT stp() FROM o WHERE ins(x) > 0;
+-- refused
+SELECT CASE WHEN ins(14) > 0 THEN stp() END FROM o;
+SELECT x FROM o WHERE stp() > 0 AND ins(x) > 0;
+-- refused
+UPDATE u SET b = stp() WHERE ins(id) > 0;
+-- refused
+INSERT INTO u SELECT x + 100, x, stp() FROM o WHERE ins(x) > 0;
+-- refused
+SELECT sum(stp()) FROM o WHERE ins(x) > 0;
+SELECT count(*) FROM t;

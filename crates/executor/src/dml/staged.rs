@@ -7,7 +7,7 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 use catalog::{NodeId, quote_identifier};
-use pgerror::{PgError, Result, SqlState};
+use pgerror::{PgError, Result, SqlState, field};
 use pgproto::Frame;
 use pgproto::backend::Field;
 use planner::{Direct, InsertStaged, Route, Stage, Through};
@@ -33,6 +33,12 @@ use crate::engine::run::Completion;
 use crate::engine::spool::Spool;
 use crate::engine::temp::placement::rename_stage;
 use crate::session::Session;
+
+/// `Failing row contains` shows all that the stage brings, where a right was lent also what the user has neither named nor may read.
+fn without_row(error: PgError) -> PgError {
+    let shows_row = [SqlState::NOT_NULL_VIOLATION, SqlState::CHECK_VIOLATION].contains(&error.code());
+    if shows_row { error.without(field::DETAIL) } else { error }
+}
 
 /// Rows read back at a time.
 const BATCH_ROWS: usize = 10_000;
@@ -78,13 +84,14 @@ impl Session {
         }
         self.fill_insert_stage(insert, call).await?;
         if let Some((through, view)) = self.lend_view(insert).await? {
-            let done = self.insert_from_stage(&through, call, output).await?;
+            let done = self.insert_from_stage(&through, call, output).await.map_err(without_row)?;
             let nodes = self.nodes_with_home(&through.stage.target.distribution.nodes());
             self.take_views_back(&nodes, &[view]).await?;
             return Ok(done);
         }
         let lent = self.lend_insert(insert).await?;
-        let done = self.insert_from_stage(insert, call, output).await?;
+        let done = self.insert_from_stage(insert, call, output).await;
+        let done = if lent.is_empty() { done } else { done.map_err(without_row) }?;
         self.take_rights_back(&insert.stage.target.qualified_name(), lent).await?;
         Ok(done)
     }

@@ -255,6 +255,7 @@ pub(crate) fn function(row: &Row, taken: Qualifier<'_>) -> Result<Function> {
         is_parallel_safe: flag(row, 9)?,
         is_trigger: flag(row, 10)?,
         sets_path: flag(row, 11)?,
+        is_definer: flag(row, 14)?,
         arguments: (number(row, 12)?, optional(row, 13)?.map(|_| number(row, 13)).transpose()?),
         leavings: Default::default(),
     })

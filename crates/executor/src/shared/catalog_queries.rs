@@ -58,10 +58,9 @@ pub(crate) const FUNCTION_COLUMNS: &str = "p.oid, n.nspname, p.proname, l.lannam
        aggdeserialfn, aggmtransfn, aggminvtransfn, aggmfinalfn]::oid[]) part \
        WHERE g.aggfnoid = p.oid AND (part >= 16384 OR EXISTS (SELECT FROM pg_proc b WHERE b.oid = part AND b.provolatile <> 'i'))), \
      p.proparallel = 's', p.prorettype = 'trigger'::regtype, \
-     EXISTS (SELECT FROM unnest(p.proconfig) AS c WHERE c LIKE 'search\\_path=%') \
-       OR p.prosecdef AND pg_get_userbyid(p.proowner) IN (SELECT nspname FROM pg_namespace), \
+     EXISTS (SELECT FROM unnest(p.proconfig) AS c WHERE c LIKE 'search\\_path=%'), \
      CASE WHEN p.prokind = 'a' THEN 0 ELSE a.most - greatest(p.pronargdefaults, (p.provariadic <> 0)::int) END, \
-     CASE WHEN p.prokind <> 'a' AND p.provariadic = 0 THEN a.most END";
+     CASE WHEN p.prokind <> 'a' AND p.provariadic = 0 THEN a.most END, p.prosecdef";
 
 pub(crate) const FUNCTION_FROM: &str = "pg_proc p CROSS JOIN LATERAL (\
        SELECT CASE p.prokind WHEN 'p' THEN coalesce(cardinality(p.proallargtypes), p.pronargs) ELSE p.pronargs END) a(most) JOIN pg_namespace n ON n.oid = p.pronamespace JOIN pg_language l ON l.oid = p.prolang";

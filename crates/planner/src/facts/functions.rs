@@ -12,8 +12,8 @@ use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use crate::context::{Context, Named, intersect};
-use crate::facts::Facts;
 use crate::facts::builtins::{Class, class_of};
+use crate::facts::{AT_HOME_HINT, FRAME_OF_ROWS, Facts};
 use crate::facts::{clock, code, numbers, setting_calls::constant_name, sized::sized_table, values_drawn::of_sequence};
 use crate::parse::bodies::{ends_transactions, statements_of, types_named};
 use crate::parse::{asks_cluster, shape::is_moment, system_view};
@@ -31,12 +31,12 @@ pub(crate) fn facts(ctx: &Context<'_>, statement: &impl Walk) -> Result<Facts> {
 
 /// What the body of one user function does, as [`Facts`]; `refused` says why it is not safe.
 pub(crate) fn function_facts(ctx: &Context<'_>, function: &Function) -> Result<Facts> {
-    Search::new(ctx).whole(|search| search.user_function(function))
+    Search::new(ctx).whole(|search| search.with_defaults(function))
 }
 
 /// [`function_facts`] of a function that the home node runs by itself: it may change what is on that node alone.
 pub(crate) fn function_facts_at_home(ctx: &Context<'_>, function: &Function) -> Result<Facts> {
-    Search { at_home: true, ..Search::new(ctx) }.whole(|search| search.user_function(function))
+    Search { at_home: true, ..Search::new(ctx) }.whole(|search| search.with_defaults(function))
 }
 
 /// Facts of a function body that is not in the catalog yet (`DO`, `CREATE FUNCTION`).
@@ -47,23 +47,21 @@ pub(crate) fn body_facts(ctx: &Context<'_>, language: &str, definition: &str) ->
 /// Columns that every table has without naming them.
 pub(crate) const SYSTEM_COLUMNS: [&str; 6] = ["ctid", "xmin", "xmax", "cmin", "cmax", "tableoid"];
 
-/// `FRAMEOPTION_ROWS` of PostgreSQL's parsenodes.h.
-const FRAME_OF_ROWS: i32 = 0x4;
-
-const AT_HOME_HINT: &str =
-    "A function in pg_temp, and what it calls, runs on one datanode: create it in another schema.";
-
 struct Search<'a> {
     ctx: Context<'a>,
     facts: Facts,
-    /// Functions, and whether they were called under a search path of another.
-    visited: HashSet<(u32, bool)>,
+    /// Functions, and whether they were called under a search path of another, or by SECURITY DEFINER.
+    visited: HashSet<(u32, bool, bool)>,
     /// Where `tableoid` stands in a cast to regclass.
     named: Vec<*const protobuf::ColumnRef>,
     /// The body that is searched has a search path of its own, or is called by such a one.
     has_path: bool,
     /// Some body sets the search path for what comes after it.
     sets_path: bool,
+    /// The body that is searched is SECURITY DEFINER, or is called by such a one.
+    is_definer: bool,
+    /// Functions whose defaults have been looked at.
+    given: HashSet<Oid>,
     /// Some body may have set it before a name is looked for.
     any_path: bool,
     /// A body, and a table that it reads without a schema, which is another under another path.
@@ -83,7 +81,9 @@ impl<'a> Search<'a> {
             named: Vec::new(),
             has_path: false,
             sets_path: false,
+            is_definer: false,
             any_path: false,
+            given: HashSet::new(),
             reads_by_path: None,
             is_in_body: false,
             at_home: false,
@@ -165,6 +165,11 @@ impl Search<'_> {
 
     fn node(&mut self, node: Ref<'_>, top: bool) -> Result<()> {
         self.ctx.session.stop.check()?;
+        if tree::compares_unwritten(&node) && self.ctx.analysis.is_none_or(|of| !of.uses().operators.is_empty()) {
+            let all = self.ctx.catalog.operator_functions("=").iter();
+            let meant = all.filter(|(schema, _)| self.ctx.analysis.is_some() || self.may_mean(&[], schema));
+            self.user_functions(&meant.map(|(_, function)| *function).collect::<Vec<_>>())?;
+        }
         match node {
             Ref::FuncCall(call) => return self.call(call),
             Ref::SelectStmt(select) => {
@@ -191,7 +196,7 @@ impl Search<'_> {
                 format!("a function that reads \"{}\",", name.relname),
                 "It would see one datanode's part: read it in the statement itself, or in a DO block.",
             ),
-            Ref::RangeVar(name) if self.is_counted_view(name) => self.refuse(
+            Ref::RangeVar(name) if self.ctx.is_counted_view(name) => self.refuse(
                 format!("\"{}\", of which each datanode has its own rows,", name.relname),
                 &format!("loxo_node_{} shows those of each datanode.", name.relname),
             ),
@@ -248,7 +253,13 @@ impl Search<'_> {
             true => tree::qualified(&of.names).0 == Some(schema),
             false => self.may_mean(&of.names, schema),
         };
-        let functions = self.ctx.catalog.code_of_types(tree::qualified(&of.names).1, is_meant, !is_analysed);
+        let name = tree::qualified(&of.names).1;
+        if !is_analysed && self.ctx.is_pseudo_type(of) && !["void", "trigger"].contains(&name) {
+            // What comes is of any type.
+            let casts: Vec<Oid> = self.ctx.catalog.user_types().flat_map(|of| of.casts.iter().copied()).collect();
+            return self.user_functions(&casts);
+        }
+        let functions = self.ctx.catalog.code_of_types(name, is_meant, !is_analysed);
         self.user_functions(&functions)
     }
 
@@ -267,7 +278,13 @@ impl Search<'_> {
         let path = self.ctx.session.search_path;
         match tree::qualified(names).0 {
             Some(named) => named == schema,
-            None => self.any_path || self.has_path || path.is_empty() || path.iter().any(|one| one == schema),
+            None => {
+                self.any_path
+                    || self.has_path
+                    || self.is_definer
+                    || path.is_empty()
+                    || path.iter().any(|one| one == schema)
+            }
         }
     }
 
@@ -276,7 +293,7 @@ impl Search<'_> {
             return Ok(());
         }
         oids.iter().filter(|oid| **oid < FIRST_USER_OID).try_for_each(|oid| self.unnamed_builtin(*oid))?;
-        self.ctx.catalog.functions_by_oid(oids).try_for_each(|function| self.user_function(function))
+        self.ctx.catalog.functions_by_oid(oids).try_for_each(|function| self.with_defaults(function))
     }
 
     /// A function of PostgreSQL's that a user's operator or aggregate calls: what it asks for elsewhere is asked for by its name.
@@ -340,8 +357,17 @@ impl Search<'_> {
         Ok(())
     }
 
+    /// Where nobody knows what it is given.
+    fn with_defaults(&mut self, function: &Function) -> Result<()> {
+        self.user_function(function)?;
+        self.defaults(function)
+    }
+
     /// What stands for arguments that are not given: PostgreSQL puts it in when it plans.
     fn defaults(&mut self, function: &Function) -> Result<()> {
+        if !self.given.insert(function.oid) {
+            return Ok(());
+        }
         let outside = (self.ctx, self.is_in_body);
         (self.ctx, self.is_in_body) = (self.ctx.of_body(), true);
         let defaults = tree::parameter_defaults(&function.definition);
@@ -367,7 +393,7 @@ impl Search<'_> {
     }
 
     fn builtin(&mut self, name: &str, call: &FuncCall, function: &BuiltinFunction) -> Result<()> {
-        if !self.visited.insert((function.oid, self.has_path)) && function.body.is_some() {
+        if !self.visited.insert((function.oid, self.has_path, self.is_definer)) && function.body.is_some() {
             return Ok(());
         }
         let set = (self.is_in_body && function.meaning == Some(Meaning::SetConfig)).then(|| constant_name(call));
@@ -436,16 +462,9 @@ impl Search<'_> {
         }
     }
 
-    fn is_counted_view(&self, name: &protobuf::RangeVar) -> bool {
-        let is_users =
-            |name: &String| self.ctx.catalog.is_system_name(name) || self.ctx.session.temp_relations.contains(name);
-        let is_bare = || name.schemaname.is_empty() && !is_users(&name.relname);
-        (name.schemaname == "pg_catalog" || is_bare()) && self.ctx.catalog.builtins().is_counted_view(&name.relname)
-    }
-
     fn user_function(&mut self, function: &Function) -> Result<()> {
-        let has_path = self.has_path || function.sets_path;
-        if !self.visited.insert((function.oid, has_path)) {
+        let (has_path, is_definer) = (self.has_path || function.sets_path, self.is_definer || function.is_definer);
+        if !self.visited.insert((function.oid, has_path, is_definer)) {
             return Ok(());
         }
         // VOLATILE is what every function is by default: a body that we can read says more.
@@ -461,10 +480,10 @@ impl Search<'_> {
                 Ok(())
             }
             language => {
-                let outside = (self.has_path, self.ctx);
-                (self.has_path, self.ctx) = (has_path, self.ctx.of_body());
+                let outside = (self.has_path, self.is_definer, self.ctx);
+                (self.has_path, self.is_definer, self.ctx) = (has_path, is_definer, self.ctx.of_body());
                 let searched = self.body(&format!("function {}()", function.name), language, &function.definition);
-                (self.has_path, self.ctx) = outside;
+                (self.has_path, self.is_definer, self.ctx) = outside;
                 searched
             }
         }
@@ -508,12 +527,21 @@ impl Search<'_> {
             }
             let is_by_path = name.schemaname.is_empty() && !may_be_cte && is_known;
             if is_by_path && !code::is_everywhere(self.ctx.catalog, name) {
-                if self.has_path {
+                let is_another_for_owner =
+                    self.is_definer && self.ctx.catalog.relations_named(&name.relname).count() > 1;
+                if self.has_path || is_another_for_owner {
                     self.refuse_path(what, &name.relname);
                     continue;
                 }
                 self.reads_by_path.get_or_insert_with(|| (what.to_owned(), name.relname.clone()));
             }
+            let casts: Vec<Oid> = self
+                .ctx
+                .catalog
+                .relations_named(&name.relname)
+                .flat_map(|of| self.ctx.catalog.casts_of_columns(of))
+                .collect();
+            self.user_functions(&casts)?;
             let session = self.ctx.session;
             let is_path_unknown = session.search_path.is_empty() && session.temp_relations.is_empty();
             match self.ctx.resolve(name)? {

@@ -31,6 +31,12 @@ pub(crate) mod sized;
 pub(crate) mod used;
 pub(crate) mod values_drawn;
 
+/// `FRAMEOPTION_ROWS` of PostgreSQL's parsenodes.h.
+const FRAME_OF_ROWS: i32 = 0x4;
+
+const AT_HOME_HINT: &str =
+    "A function in pg_temp, and what it calls, runs on one datanode: create it in another schema.";
+
 /// What a walk over a statement found.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Facts {

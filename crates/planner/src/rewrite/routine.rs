@@ -25,7 +25,7 @@ use crate::plan::{Argument, Explain, Explained, Routine, RoutineCall, Wanted};
 use crate::rewrite::returns::Shape;
 use crate::rewrite::{inline, of_rows, per_row};
 use crate::select::names::is_closed;
-use crate::select::shape::{gives_set, is_aggregate};
+use crate::select::shape::{gives_set, is_aggregate, merges_sets};
 use crate::tree::{self, Ask, Get, Ref, Syntax, Walk};
 
 /// How a statement is run of which functions or a body have to be run by the coordinator. `None`: as any other.
@@ -219,7 +219,8 @@ impl<'a> Taker<'a> {
         if tree::is_operation(select) || select.with_clause.is_some() || !tree::asks_for_rows(select) {
             return Ok(());
         }
-        if select.from_clause.is_empty() && select.where_clause.is_none() && tree::is_unlimited(select) {
+        let is_row = select.from_clause.is_empty() && select.where_clause.is_none() && tree::is_unlimited(select);
+        if is_row && !merges_sets(self.ctx, &select.target_list)? {
             for target in &mut select.target_list {
                 tree::name_output(target);
                 self.target(target)?;

@@ -11,7 +11,7 @@ use pgerror::Result;
 
 use super::outer_aggregates;
 use crate::context::Context;
-use crate::tree::{self, Get, Ref, Walk};
+use crate::tree::{self, Ask, Get, Ref, Walk};
 
 /// Is this call an aggregate (not a window function)?
 pub(crate) fn is_aggregate(ctx: &Context<'_>, call: &FuncCall) -> bool {
@@ -118,6 +118,21 @@ fn has_set(ctx: &Context<'_>, expression: &Node) -> Result<bool> {
 pub(crate) fn gives_set(ctx: &Context<'_>, call: &FuncCall) -> bool {
     ctx.builtin_functions(call).iter().any(|function| function.returns_set)
         || ctx.user_functions(call).iter().any(|function| function.kind == 'f' && returns_set(function))
+}
+
+/// Does PostgreSQL make equal calls of sets once, though each is all of an output column? It does where another set stands below an
+/// expression (`split_pathtarget_at_srfs` in `tlist.c`).
+pub(crate) fn merges_sets(ctx: &Context<'_>, targets: &[Node]) -> Result<bool> {
+    let values = || targets.iter().filter_map(|target| target.get::<protobuf::ResTarget>()?.val.as_deref());
+    let set_of = |value: &&Node| value.get::<FuncCall>().is_some_and(|call| gives_set(ctx, call));
+    let whole: Vec<&Node> = values().filter(set_of).collect();
+    let is_again = |at: usize| whole[..at].iter().any(|other| tree::same_expression(whole[at], other));
+    let is_set = |node: Ref<'_>| matches!(node, Ref::FuncCall(call) if gives_set(ctx, call));
+    let has_set_below = |value: &Node| match value.get::<FuncCall>() {
+        Some(call) => call.args.any(is_set),
+        None => value.any(is_set),
+    };
+    Ok((0..whole.len()).any(is_again) && crate::try_any(values(), has_set_below)?)
 }
 
 /// As its definition says: `RETURNS SETOF` or `RETURNS TABLE`.

@@ -205,6 +205,7 @@ pub fn catalog_but(change: impl Fn(&mut Relation), change_function: impl Fn(&mut
         is_parallel_safe: false,
         is_trigger: false,
         sets_path: false,
+        is_definer: false,
         arguments: (0, Some(0)),
         leavings: Default::default(),
     };

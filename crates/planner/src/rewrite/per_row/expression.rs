@@ -131,6 +131,8 @@ impl Draft<'_> {
         let functions = self.ours(call)?;
         let shape = self.shape(&functions).filter(|_| tree::is_plain_call(call));
         let Some(shape) = shape else { return Ok(self.fail(&call.clone().into_node())) };
+        // A STABLE one sees nothing that the statement has changed by then.
+        self.fails |= (place.when.is_some() || self.in_conditions) && outdate(self.ctx, &self.writers, &functions)?;
         self.functions.extend(&functions);
         let is_target = std::mem::take(&mut self.at_target);
         let mut call = call.clone();

@@ -155,6 +155,10 @@ pub(crate) fn plan(ctx: &Context<'_>, statement: &Statement) -> Result<Option<Ro
 /// Are calls made that change rows, of which a LIMIT would have spared PostgreSQL some? It makes those in FROM and of sets while rows are
 /// wanted; what is in WHERE is called before rows are sorted. Nor may they change what a sub-select reads.
 fn changes_too_much(draft: &Draft<'_>, tree: &NodeEnum, rest: &NodeEnum) -> Result<bool> {
+    // What is left runs after the calls, and STABLE functions in it would see what these have changed.
+    if effects::outdate(draft.ctx, &draft.functions, &called(draft.ctx, rest)?)? {
+        return Ok(true);
+    }
     let once = draft.calls.iter().filter(|call| call.once).flat_map(|call| call.query.target_list.clone());
     if effects::change_tables_read(draft.ctx, &draft.functions, &once.collect::<Vec<_>>())? {
         return Ok(true);

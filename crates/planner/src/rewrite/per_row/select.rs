@@ -12,7 +12,7 @@ use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
 use super::expression::Place;
-use super::slots::{Draft, rows_item};
+use super::slots::{Draft, Slot, rows_item};
 use super::{effects, from, having, join};
 use crate::select::shape;
 use crate::tree::{self, Get, Walk, and_then, enough};
@@ -76,12 +76,14 @@ pub(super) fn conditions(
     let (early, late) = split_conditions(draft, whole)?;
     let (mut kept, mut when) = (Vec::new(), None::<Node>);
     let known = draft.calls.len();
+    draft.in_conditions = true;
     for condition in &late {
         let place = Place { group, when: when.as_ref(), only_columns: when.is_some() };
         let condition = draft.part(condition, place)?;
         when = Some(and_then(when, condition.clone()));
         kept.push(condition);
     }
+    draft.in_conditions = false;
     // For which rows it comes to a sub-select, and whether before it looks for rows, is its plan's.
     draft.fails |= draft.calls.iter().skip(known).any(|call| call.once);
     Ok((early, kept, when))
@@ -123,6 +125,7 @@ impl Level {
             }
             rest.target_list.push(target);
         }
+        draft.fails |= shape::merges_sets(draft.ctx, &query.target_list)?;
         draft.fails |= draft.multiplies(false)?;
         let mut rows = SelectStmt { target_list: draft.targets(), ..query.clone() };
         let has_sets = draft.calls.iter().any(|call| call.is_set);
@@ -226,6 +229,8 @@ impl Over<'_> {
     fn whole(&mut self, draft: &mut Draft<'_>, value: &mut Node) -> Result<()> {
         if let Some((_, made)) = self.known.iter().find(|(known, _)| tree::same_expression(known, value)) {
             *value = made.clone();
+            // What is sorted by, and another output column: PostgreSQL may make two sets of that.
+            draft.fails |= matches!(Slot::of(value), Some(Slot::Set(_)));
             return Ok(());
         }
         if shape::ordinal(value).is_some() {
@@ -242,6 +247,7 @@ impl Over<'_> {
         tree.rewrite(&mut |node| {
             if let Some((_, made)) = self.known.iter().find(|(known, _)| tree::same_expression(known, node)) {
                 *node = made.clone();
+                draft.fails |= matches!(Slot::of(node), Some(Slot::Set(_)));
                 return Ok(false);
             }
             match &mut node.node {

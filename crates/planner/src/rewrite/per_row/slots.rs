@@ -88,6 +88,8 @@ pub(super) struct Draft<'a> {
     pub columns: Vec<Node>,
     pub calls: Vec<Call>,
     pub sets: Vec<SetCall>,
+    /// Conditions are taken apart, which are judged row by row.
+    pub in_conditions: bool,
     /// What comes next is all of an output column.
     pub at_target: bool,
     /// Slots of calls so far.
@@ -116,6 +118,7 @@ impl<'a> Draft<'a> {
             columns: Vec::new(),
             calls: Vec::new(),
             sets: Vec::new(),
+            in_conditions: false,
             at_target: false,
             values: 0,
             enough: None,

@@ -9,7 +9,7 @@ use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
 use super::estimate::{STEP, width};
-use super::texts::unknown_column;
+use super::unknown_column;
 use super::{Found, Markers, Search, State, exchanged_table, select_of_table};
 use crate::context::{Context, Named};
 use crate::facts::builtins::{self, Combined};

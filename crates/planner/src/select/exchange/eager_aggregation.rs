@@ -24,7 +24,7 @@ use pgerror::Result;
 use super::estimate::{STEP, width};
 use super::moves::over;
 use super::semi_join_reduction::with_level;
-use super::texts::unknown_column;
+use super::unknown_column;
 use super::{Search, State, predicate_elimination};
 use crate::context::Context;
 use crate::facts::builtins::{self, Combined as Way};

@@ -32,14 +32,13 @@ mod partners;
 mod predicate_elimination;
 mod repartitioned_aggregation;
 mod semi_join_reduction;
-mod texts;
 mod unit;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use catalog::{Column, Distribution, KeyColumn, NodeId, Relation};
+use catalog::{Column, Distribution, Generated, KeyColumn, NodeId, Relation};
 use pg_query::NodeEnum;
 use pg_query::protobuf::SelectStmt;
 use pgerror::Result;
@@ -376,5 +375,23 @@ fn exchanged_table(of: Option<&Relation>, name: String, columns: Vec<Column>, di
         rules: Vec::new(),
         code: None,
         rows: 0.0,
+    }
+}
+
+/// A column of which only the name is known: it is equal to nothing we could prove.
+fn unknown_column() -> Column {
+    Column {
+        number: 0,
+        name: String::new(),
+        type_oid: 0,
+        type_modifier: -1,
+        type_name: String::new(),
+        not_null: false,
+        default: None,
+        default_is_stable: true,
+        generated: Generated::No,
+        deterministic: false,
+        default_collation: false,
+        bytewise: false,
     }
 }

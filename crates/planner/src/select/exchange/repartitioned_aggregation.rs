@@ -20,7 +20,7 @@ use pgerror::Result;
 use placement::{BucketMap, KeyType};
 
 use super::estimate::ROWS_MIN;
-use super::texts::unknown_column;
+use super::unknown_column;
 use super::{Found, Markers, Search, State};
 use crate::context::Context;
 use crate::facts::builtins;
