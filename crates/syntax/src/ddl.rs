@@ -3,6 +3,7 @@
 use pg_query::protobuf::{List, ObjectType, ObjectWithArgs, RangeVar, TypeName};
 use pg_query::{Node, NodeEnum};
 
+use super::get::Get;
 use super::parts::{option_of, qualified, text_of};
 
 /// The schema of what a statement makes or moves there, empty if none is named; none of what is temporary by its own word.
@@ -44,6 +45,11 @@ pub fn schemas_changed(node: &NodeEnum) -> Vec<&str> {
     let is_schema = |kind: i32| kind == ObjectType::ObjectSchema as i32;
     match node {
         NodeEnum::DropStmt(drop) if is_schema(drop.remove_type) => drop.objects.iter().filter_map(text_of).collect(),
+        // `DROP TRIGGER name ON schema.table` and its kin have the table in front of the name.
+        NodeEnum::DropStmt(drop) if is_of_table(drop.remove_type()) => {
+            let lists = drop.objects.iter().filter_map(|object| object.get::<List>()?.items.split_last());
+            lists.filter_map(|(_, table)| qualified(table).0).collect()
+        }
         NodeEnum::DropStmt(drop) => drop.objects.iter().filter_map(schema_of_object).collect(),
         NodeEnum::TruncateStmt(truncate) => truncate.relations.iter().filter_map(schema_of_object).collect(),
         NodeEnum::AlterTableStmt(alter) => of_relation(&alter.relation),
@@ -73,6 +79,10 @@ pub fn schemas_changed(node: &NodeEnum) -> Vec<&str> {
         }
         _ => Vec::new(),
     }
+}
+
+fn is_of_table(kind: ObjectType) -> bool {
+    matches!(kind, ObjectType::ObjectTrigger | ObjectType::ObjectPolicy | ObjectType::ObjectRule)
 }
 
 /// The schema in the name of an object.
