@@ -394,7 +394,7 @@ ExchangePlan over [0 1 2]
   loxo_x1 from [0 1 2] to node 0
     SELECT o.o_orderkey FROM public.orders o
   loxo_x2 from [0 1 2] to node 0
-    SELECT l_orderkey, l_partkey, l_quantity, l_price, l_tax, l_shipdate, l_flag FROM public.lineitem l
+    SELECT l_orderkey FROM public.lineitem l
   Forward to 0
     SELECT q.*::record AS q FROM (SELECT loxo_c1 AS o_orderkey FROM loxo_x1) q UNION ALL SELECT ROW(l.l_orderkey) AS "row" FROM loxo_x2 l ORDER BY 1
 
