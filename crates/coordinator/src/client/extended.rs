@@ -106,7 +106,7 @@ impl Client {
         let (portal, name) = frontend::decode_bind_names(body.clone())?;
         text(&portal)?;
         text(&name)?;
-        let prepared = self.own().prepared.find(&name)?;
+        let prepared = self.own().find_prepared(&name).await?;
         self.own().refuse_changed_result(&prepared).await?;
         let (formats, count) = frontend::decode_bind_counts(body.clone())?;
         if formats.len() > 1 && formats.len() != count {

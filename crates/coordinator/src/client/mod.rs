@@ -46,9 +46,9 @@ impl Client {
         let result = self.message_loop().await;
         let socket = &mut self.own().socket;
         // With a client out of step PostgreSQL breaks off, and what it has not sent by then it never does; but in COPY it says why.
-        let is_over = |error: &PgError| socket.is_out_of_step() && error.code() == SqlState::CONNECTION_FAILURE;
+        let tells = result.as_ref().is_err_and(|error| error.code() != SqlState::CONNECTION_FAILURE);
         // Best effort: the client may be gone. One that sent its last words at once still reads the answers.
-        let _ = if result.as_ref().is_err_and(is_over) {
+        let _ = if socket.is_out_of_step() && !tells {
             socket.break_off().await
         } else {
             if let Err(error) = &result {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use executor::Description;
+use executor::{Description, ReportedParameters};
 use pgerror::{PgError, Result, SqlState};
 use planner::Statement;
 
@@ -19,6 +19,8 @@ pub(crate) struct Prepared {
     pub(crate) schema_version: u64,
     /// Fingerprint of what the session's names depended on then.
     pub(crate) path: u64,
+    /// The session's settings then, if its constants are to be read by them.
+    pub(crate) reported: Option<ReportedParameters>,
 }
 
 /// Those of a session, by name; the unnamed one has the empty name.

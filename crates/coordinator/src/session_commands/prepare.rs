@@ -51,7 +51,34 @@ impl ClientSession {
         let text = statement.as_ref().map_or("", |statement| &statement.sql).as_bytes();
         let text = Activity::beginning(text).into();
         let (schema_version, path) = (self.session.schema_version(), self.session.settings_mut().path_fingerprint());
-        Ok(Prepared { statement, text, description, schema_version, path })
+        let reported = self.session.reported().cloned();
+        Ok(Prepared { statement, text, description, schema_version, path, reported })
+    }
+
+    /// The prepared statement; with its constants as PostgreSQL read them then, if the session has other settings now.
+    pub(crate) async fn find_prepared(&mut self, name: &[u8]) -> Result<Arc<Prepared>> {
+        const READ_BY: [&str; 3] = ["TimeZone", "DateStyle", "IntervalStyle"];
+        let prepared = self.prepared.find(name)?;
+        let (Some(statement), Some(then), Some(now)) =
+            (&prepared.statement, &prepared.reported, self.session.reported())
+        else {
+            return Ok(prepared);
+        };
+        let is_same = |name: &&str| then.get(*name) == now.get(*name);
+        if Arc::ptr_eq(then, now) || READ_BY.iter().all(is_same) || self.session.status() == b'E' {
+            return Ok(prepared);
+        }
+        let settings: Vec<(&str, &str)> =
+            READ_BY.iter().filter_map(|name| Some((*name, then.get(*name)?.as_str()))).collect();
+        let read = self.session.read_under(statement, &prepared.description.parameters, &settings).await?;
+        // Names in it may mean something else next time, or after ROLLBACK.
+        Ok(Arc::new(Prepared {
+            statement: read.or_else(|| prepared.statement.clone()),
+            text: prepared.text.clone(),
+            description: prepared.description.clone(),
+            reported: None,
+            ..*prepared
+        }))
     }
 
     /// A statement's description when its portal is asked for it: the cursor of a FETCH, or the

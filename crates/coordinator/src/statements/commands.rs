@@ -126,7 +126,7 @@ impl Statements {
 
     /// A prepared statement with the values of its arguments.
     async fn arguments_of(&mut self, name: &str, arguments: &[String]) -> Result<(Arc<Prepared>, Vec<Option<Bytes>>)> {
-        let prepared = self.own.prepared.find(name.as_bytes())?;
+        let prepared = self.own.find_prepared(name.as_bytes()).await?;
         let types = &prepared.description.parameters;
         // PostgreSQL looks at arguments only if there are parameters.
         let arguments = if types.is_empty() { &[] } else { arguments };

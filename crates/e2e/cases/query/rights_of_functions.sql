@@ -23,6 +23,28 @@ RESET ROLE;
 SELECT id, name, secret FROM tgt ORDER BY id;
 DROP OWNED BY e2e_lent;
 DROP ROLE e2e_lent;
+-- Default privileges that take rights from the role itself say nothing of tables that the coordinator makes.
+CREATE ROLE e2e_default;
+CREATE SCHEMA e2e_default;
+GRANT ALL ON SCHEMA e2e_default TO e2e_default;
+GRANT SELECT ON emp, src TO e2e_default;
+SET ROLE e2e_default;
+ALTER DEFAULT PRIVILEGES REVOKE SELECT, INSERT, UPDATE ON TABLES FROM e2e_default;
+CREATE TABLE e2e_default.mine (k int PRIMARY KEY, v int) /*dist: hash(k) | roundrobin | replication*/;
+GRANT ALL ON e2e_default.mine TO e2e_default;
+INSERT INTO e2e_default.mine SELECT no, no + 1 FROM src;
+SET loxo.few_rows = 0;
+SELECT d.title, e.id FROM src d JOIN emp e ON e.dept = d.no ORDER BY 1, 2;
+SELECT d.title, count(*) FROM src d JOIN emp e ON e.dept = d.no GROUP BY 1 ORDER BY 1;
+UPDATE e2e_default.mine SET v = e.id FROM emp e WHERE e.dept = mine.v;
+SELECT * FROM e2e_default.mine ORDER BY k;
+CREATE TABLE e2e_default.other (k int) /*dist: hash(k)*/;
+SELECT * FROM e2e_default.other;
+RESET loxo.few_rows;
+RESET ROLE;
+DROP OWNED BY e2e_default;
+DROP SCHEMA e2e_default CASCADE;
+DROP ROLE e2e_default;
 -- Owners whose name a schema has: "$user" is another one in their functions.
 CREATE ROLE e2e_definer;
 CREATE SCHEMA e2e_definer AUTHORIZATION e2e_definer;

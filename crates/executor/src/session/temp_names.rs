@@ -84,9 +84,14 @@ const COLUMNS: &str = "SELECT a.attrelid, a.attnum, a.attname, a.atttypid, a.att
      LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum \
      WHERE c.relnamespace = pg_catalog.pg_my_temp_schema() AND c.relkind = 'v' AND a.attnum > 0 ORDER BY a.attnum";
 
-/// May the role that asks make temporary tables?
-pub(crate) const MAY_MAKE_TEMPORARY: &str =
-    "SELECT pg_catalog.has_database_privilege(pg_catalog.current_database(), 'TEMP')";
+/// May the role that asks make temporary tables, and all with them that an owner may? `ALTER DEFAULT PRIVILEGES` can take rights away
+/// from the role itself.
+pub(crate) const MAY_MAKE_TEMPORARY: &str = "SELECT pg_catalog.has_database_privilege(pg_catalog.current_database(), 'TEMP') \
+     AND NOT EXISTS (SELECT FROM pg_catalog.pg_default_acl d WHERE d.defaclobjtype OPERATOR(pg_catalog.=) 'r' \
+       AND d.defaclnamespace OPERATOR(pg_catalog.=) 0 \
+       AND pg_catalog.pg_get_userbyid(d.defaclrole) OPERATOR(pg_catalog.=) current_user \
+       AND (SELECT pg_catalog.count(*) FROM pg_catalog.aclexplode(d.defaclacl) a WHERE a.grantee OPERATOR(pg_catalog.=) d.defaclrole) \
+         OPERATOR(pg_catalog.<) (SELECT pg_catalog.count(*) FROM pg_catalog.aclexplode(pg_catalog.acldefault('r', d.defaclrole))))";
 
 /// Definitions with every name qualified, whatever the session's search path is. Outside a block the text is a transaction by itself,
 /// of which a cancel leaves nothing.

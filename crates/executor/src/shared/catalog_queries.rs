@@ -2,7 +2,10 @@
 
 pub(super) const VERSION: &str = "SELECT version, current_setting('server_version_num'), \
      EXISTS (SELECT FROM pg_trigger WHERE tginitdeferred), (SELECT layout FROM loxo.identity), \
-     NOT has_database_privilege('public', current_database(), 'TEMP'), \
+     NOT has_database_privilege('public', current_database(), 'TEMP') \
+       OR EXISTS (SELECT FROM pg_default_acl d WHERE d.defaclobjtype = 'r' AND d.defaclnamespace = 0 \
+         AND (SELECT count(*) FROM aclexplode(d.defaclacl) a WHERE a.grantee = d.defaclrole) \
+           < (SELECT count(*) FROM aclexplode(acldefault('r', d.defaclrole)))), \
      EXISTS (SELECT FROM loxo.rebalance WHERE state IN ('running', 'paused')), version - moves FROM loxo.catalog_version";
 
 pub(super) const SCHEMAS: &str = "SELECT nspname FROM pg_namespace WHERE nspname !~ '^pg_(toast|temp)'";

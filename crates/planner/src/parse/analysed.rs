@@ -201,6 +201,15 @@ impl Analysis {
         Ok(is_sent_alike && self.printed()? == other.printed()?)
     }
 
+    /// The same, to be run in place of the user's.
+    ///
+    /// # Errors
+    /// 0A000 if it could be read otherwise.
+    pub fn text_to_run(&self) -> Result<String> {
+        check_meaning(&self.tree)?;
+        self.printed()
+    }
+
     /// The text of what PostgreSQL read.
     pub fn printed(&self) -> Result<String> {
         tree::deparse(&self.tree)
@@ -278,6 +287,19 @@ impl Statement {
         }
     }
 
+    /// Is that a part of it?
+    pub fn has_inner(&self) -> bool {
+        self.inner().is_some() || self.kind == StatementKind::CreateTableAs
+    }
+
+    /// Is there a constant in quotes that may be a date or time? Those have digits, or words of their own.
+    pub fn may_have_moments(&self) -> bool {
+        let may_be = |text: &str| text.bytes().any(|byte| byte.is_ascii_digit()) || has_moment(text);
+        let is_such =
+            |node: Ref<'_>| matches!(node, Ref::AConst(constant) if tree::quoted(constant).is_some_and(may_be));
+        self.query_tree().is_some_and(|tree| tree.may_have(is_such))
+    }
+
     /// Is it a change of rows without RETURNING?
     pub fn only_changes(&self) -> bool {
         self.node().is_some_and(|tree| tree::target_of(tree).is_some() && tree::returning_of(tree).is_none())
@@ -300,10 +322,8 @@ impl Statement {
     /// Is there a constant that PostgreSQL may read the clock for (`'today 10:00'::timestamp`), so that it prints another one each
     /// time it analyses the statement?
     pub fn has_moving_constant(&self) -> bool {
-        let is_word = |part: &str| MOMENTS.iter().any(|word| part.eq_ignore_ascii_case(word));
-        let has_word = |text: &str| text.split(|c: char| !c.is_ascii_alphabetic()).any(is_word);
         let moves =
-            |node: Ref<'_>| matches!(node, Ref::AConst(constant) if tree::quoted(constant).is_some_and(has_word));
+            |node: Ref<'_>| matches!(node, Ref::AConst(constant) if tree::quoted(constant).is_some_and(has_moment));
         self.query_tree().is_some_and(|tree| tree.may_have(moves))
     }
 
@@ -541,4 +561,10 @@ fn refuse_row_of_merged(tree: &NodeEnum, join: &JoinExpr) -> Result<()> {
         }
         Ok(true)
     })
+}
+
+/// Is one of its words `now`, `today` or the like?
+fn has_moment(text: &str) -> bool {
+    let is_word = |part: &str| MOMENTS.iter().any(|word| part.eq_ignore_ascii_case(word));
+    text.split(|c: char| !c.is_ascii_alphabetic()).any(is_word)
 }

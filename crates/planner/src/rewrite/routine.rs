@@ -220,7 +220,7 @@ impl<'a> Taker<'a> {
             return Ok(());
         }
         let is_row = select.from_clause.is_empty() && select.where_clause.is_none() && tree::is_unlimited(select);
-        if is_row && !merges_sets(self.ctx, &select.target_list)? {
+        if is_row && !merges_sets(self.ctx, &select.target_list, false)? {
             for target in &mut select.target_list {
                 tree::name_output(target);
                 self.target(target)?;

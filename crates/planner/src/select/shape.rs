@@ -120,9 +120,9 @@ pub(crate) fn gives_set(ctx: &Context<'_>, call: &FuncCall) -> bool {
         || ctx.user_functions(call).iter().any(|function| function.kind == 'f' && returns_set(function))
 }
 
-/// Does PostgreSQL make equal calls of sets once, though each is all of an output column? It does where another set stands below an
-/// expression (`split_pathtarget_at_srfs` in `tlist.c`).
-pub(crate) fn merges_sets(ctx: &Context<'_>, targets: &[Node]) -> Result<bool> {
+/// Does PostgreSQL make equal calls of sets once, though each is all of an output column, or may it? It does where another set stands
+/// below an expression (`split_pathtarget_at_srfs` in `tlist.c`); which it does where they are sorted is not looked into.
+pub(crate) fn merges_sets(ctx: &Context<'_>, targets: &[Node], is_sorted: bool) -> Result<bool> {
     let values = || targets.iter().filter_map(|target| target.get::<protobuf::ResTarget>()?.val.as_deref());
     let set_of = |value: &&Node| value.get::<FuncCall>().is_some_and(|call| gives_set(ctx, call));
     let whole: Vec<&Node> = values().filter(set_of).collect();
@@ -132,7 +132,7 @@ pub(crate) fn merges_sets(ctx: &Context<'_>, targets: &[Node]) -> Result<bool> {
         Some(call) => call.args.any(is_set),
         None => value.any(is_set),
     };
-    Ok((0..whole.len()).any(is_again) && crate::try_any(values(), has_set_below)?)
+    Ok((0..whole.len()).any(is_again) && (is_sorted || crate::try_any(values(), has_set_below)?))
 }
 
 /// As its definition says: `RETURNS SETOF` or `RETURNS TABLE`.

@@ -129,7 +129,6 @@ pub fn messages(both: &Both) {
         // All at once: what was answered is sent, though the connection ends with the next message.
         vec![query("SELECT 1"), parse("", "SELECT 2", &[]), bare(b'S'), with_length(b'S', 0, b"")],
         vec![parse("", "SELEC 1", &[]), with_length(b'S', 0, b"")],
-        vec![query("SELECT 1"), parse("", "SELECT 2", &[]), with_length(b'S', 0, b"")],
     ];
     // What is no whole Sync commits nothing; nor is a portal run that has no rows to move in.
     for (key, end) in

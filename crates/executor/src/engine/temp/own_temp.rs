@@ -17,7 +17,8 @@
 //!                                               ALTER TABLE pg_temp.t ADD COLUMN a type DEFAULT …
 //! ```
 //!
-//! Where every role has the right, as PostgreSQL gives it, nobody is asked: the catalog says so.
+//! Where every role has the right, as PostgreSQL gives it, and nobody has default privileges for tables, nobody is asked: the catalog
+//! says so.
 
 use bytes::Bytes;
 use catalog::{Oid, quote_identifier, quote_literal};

@@ -25,12 +25,12 @@ use catalog::{Catalog, Meaning, NodeId, Oid, meaning};
 use pgerror::{PgError, Result, SqlState, field};
 use planner::{Analysis, Marked, SessionFacts, Statement, Undeclared, Uses, WantedBody};
 
+mod read_under;
 mod without_temp;
 
-use crate::backend::slot::Slot;
 use crate::shared::analyses::{Key, Pins};
 
-use crate::backend::call::Call;
+use crate::backend::{call::Call, slot::Slot};
 use crate::block::Mode;
 use crate::session::Session;
 use crate::session::describe::Description;

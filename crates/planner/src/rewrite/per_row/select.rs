@@ -12,8 +12,9 @@ use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
 use super::expression::Place;
-use super::slots::{Draft, Slot, rows_item};
+use super::slots::{Draft, rows_item};
 use super::{effects, from, having, join};
+use crate::facts::functions::function_facts;
 use crate::select::shape;
 use crate::tree::{self, Get, Walk, and_then, enough};
 
@@ -39,6 +40,13 @@ pub(super) fn split(draft: &mut Draft<'_>, query: &SelectStmt) -> Result<Option<
     if draft.calls_in(&query.from_clause)? {
         return Ok(None);
     }
+    // How often equal ones are called counts if calls do.
+    let is_sorted = !query.sort_clause.is_empty() || !query.distinct_clause.is_empty();
+    draft.fails |= shape::merges_sets(draft.ctx, &query.target_list, is_sorted)?
+        && crate::try_any(draft.functions_in(&query.target_list)?, |function| {
+            Ok(function_facts(draft.ctx, function)?.differs_each_time()
+                || effects::change_rows(draft.ctx, &[function])?)
+        })?;
     let level = Level::of(draft, &query)?;
     let split = match level.has_early_calls {
         true => level.early(draft, &query)?,
@@ -125,7 +133,6 @@ impl Level {
             }
             rest.target_list.push(target);
         }
-        draft.fails |= shape::merges_sets(draft.ctx, &query.target_list)?;
         draft.fails |= draft.multiplies(false)?;
         let mut rows = SelectStmt { target_list: draft.targets(), ..query.clone() };
         let has_sets = draft.calls.iter().any(|call| call.is_set);
@@ -229,8 +236,6 @@ impl Over<'_> {
     fn whole(&mut self, draft: &mut Draft<'_>, value: &mut Node) -> Result<()> {
         if let Some((_, made)) = self.known.iter().find(|(known, _)| tree::same_expression(known, value)) {
             *value = made.clone();
-            // What is sorted by, and another output column: PostgreSQL may make two sets of that.
-            draft.fails |= matches!(Slot::of(value), Some(Slot::Set(_)));
             return Ok(());
         }
         if shape::ordinal(value).is_some() {
@@ -247,7 +252,6 @@ impl Over<'_> {
         tree.rewrite(&mut |node| {
             if let Some((_, made)) = self.known.iter().find(|(known, _)| tree::same_expression(known, node)) {
                 *node = made.clone();
-                draft.fails |= matches!(Slot::of(node), Some(Slot::Set(_)));
                 return Ok(false);
             }
             match &mut node.node {
