@@ -30,7 +30,7 @@ GRANT ALL ON SCHEMA e2e_default TO e2e_default;
 GRANT SELECT ON emp, src TO e2e_default;
 SET ROLE e2e_default;
 ALTER DEFAULT PRIVILEGES REVOKE SELECT, INSERT, UPDATE ON TABLES FROM e2e_default;
-CREATE TABLE e2e_default.mine (k int PRIMARY KEY, v int) /*dist: hash(k) | roundrobin | replication*/;
+CREATE TABLE e2e_default.mine (k int, v int) /*dist: hash(k) | roundrobin | replication*/;
 GRANT ALL ON e2e_default.mine TO e2e_default;
 INSERT INTO e2e_default.mine SELECT no, no + 1 FROM src;
 SET loxo.few_rows = 0;
