@@ -2,7 +2,8 @@
 //!
 //! A text goes in and becomes a tree ([`parse_one`], [`parse_select`], [`parse_expression`]); [`Walk`] goes through every node of one,
 //! [`Ask`] answers what is asked of many, [`Get`] takes a node for what it is, [`given_to_insert`] an INSERT for what it is given; a tree
-//! goes out as text ([`deparse`]). What a name means is the planner's business: nothing here knows a catalog.
+//! goes out as text ([`deparse`]). Pages `queries`, `bodies`, `ddl` and `ddl_types` say what queries, definitions of functions and DDL are
+//! made of. What a name means is the planner's business: nothing here knows a catalog.
 //!
 //! Invariant: a node that the walk does not know is an error, never passed over.
 

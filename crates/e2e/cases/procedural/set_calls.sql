@@ -32,3 +32,13 @@ PREPARE p AS SELECT (pop($1)).*;
 EXECUTE p(1);
 EXECUTE p(1);
 SELECT count(*), min(id) FROM job;
+
+-- Beside a condition with calls, too, each output column has its own.
+CREATE FUNCTION ok(x int) RETURNS bool LANGUAGE plpgsql AS $$ BEGIN INSERT INTO done VALUES (x, 'ok'); RETURN true; END $$;
+CREATE FUNCTION w(x int) RETURNS int LANGUAGE plpgsql AS $$ BEGIN INSERT INTO done VALUES (x, 'w'); RETURN x; END $$;
+TRUNCATE done;
+SELECT w(n), w(n) FROM src WHERE ok(n);
+SELECT ws(n), ws(n) FROM src WHERE ok(n);
+SELECT w(n), w(n) FROM src WHERE ok(n) ORDER BY 1;
+SELECT DISTINCT w(n), w(n) FROM src WHERE ok(n);
+SELECT what, count(*) FROM done GROUP BY what ORDER BY what;

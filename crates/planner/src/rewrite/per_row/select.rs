@@ -127,8 +127,7 @@ impl Level {
         for target in &query.target_list {
             let mut target = target.clone();
             if let Some(value) = value_mut(&mut target) {
-                draft.at_target =
-                    value.get::<FuncCall>().map_or(Ok(false), |call| draft.ours(call).map(|of| !of.is_empty()))?;
+                draft.at_target = draft.is_call(value)?;
                 *value = draft.part(value, place)?;
             }
             rest.target_list.push(target);
@@ -168,6 +167,11 @@ impl Level {
         }
         for target in &mut rest.target_list {
             let Some(value) = value_mut(target) else { continue };
+            if self.streams || is_distinct && !self.is_grouped && query.sort_clause.is_empty() {
+                // Nothing is sorted: PostgreSQL makes the calls of each output column.
+                over.known.clear();
+                draft.at_target = draft.is_call(value)?;
+            }
             match self.streams || is_distinct {
                 true if !self.is_grouped => over.whole(draft, value)?,
                 _ => over.within(draft, value)?,

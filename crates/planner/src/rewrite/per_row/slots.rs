@@ -308,6 +308,11 @@ impl<'a> Draft<'a> {
         Ok(is_read && (sees_rows || facts.refused.is_some()))
     }
 
+    /// Is it a call of ours as a whole?
+    pub fn is_call(&self, value: &Node) -> Result<bool> {
+        value.get::<FuncCall>().map_or(Ok(false), |call| Ok(!self.ours(call)?.is_empty()))
+    }
+
     /// Is there a call of ours in it, whatever the level?
     pub fn calls_in(&self, tree: &impl Walk) -> Result<bool> {
         Ok(!self.functions_in(tree)?.is_empty())
