@@ -421,12 +421,14 @@ impl Catalog {
         self.operators.get(name).map_or(&[], Vec::as_slice)
     }
 
-    /// Does reading the catalog wait for sessions that have locked a table? Views' definitions and rules are printed under a lock;
-    /// defaults, too, from PostgreSQL 17 on.
+    /// Does reading the catalog wait for sessions that have locked a table? Definitions of views, rules and generated columns
+    /// are printed under a lock.
     pub fn prints_under_locks(&self) -> bool {
-        self.server_version >= 170_000
-            || self.has_rules
-            || self.relations.values().any(|relation| relation.view_definition.is_some())
+        self.has_rules
+            || self.relations.values().any(|relation| {
+                relation.view_definition.is_some()
+                    || relation.columns.iter().any(|column| column.generated.is_computed())
+            })
     }
 
     /// Is there a constraint or a constraint trigger that is INITIALLY DEFERRED, on any table?

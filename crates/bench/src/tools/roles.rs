@@ -264,11 +264,11 @@ mod tests {
     fn an_interval_is_the_same_for_the_clock_and_for_processors() {
         let roles = Roles { datanodes: vec![std::process::id()], ..Roles::default() };
         let before = roles.used().unwrap();
-        while roles.used().unwrap().since(&before).datanodes[0] < 0.1 {}
+        while roles.used().unwrap().since(&before).datanodes[0] < 0.5 {}
         let used = roles.used().unwrap().since(&before);
         // Hundredths of a second, of each core and of each process.
         let most = (used.seconds + 0.05) * crate::suite::cores() as f64;
-        assert!(used.seconds >= 0.05 && used.machine <= most && used.datanodes[0] <= most, "{used:?}");
+        assert!(used.machine <= most && used.datanodes[0] <= most, "{used:?}");
         assert!(Used { seconds: 0.1, ..used }.bottleneck(LOAD, &Profile::new()).starts_with("not known: 0.10 s"));
     }
 }

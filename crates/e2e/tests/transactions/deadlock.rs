@@ -347,6 +347,40 @@ fn a_statement_does_not_wait_for_itself() {
     }
 }
 
+/// The catalog is read while a table with a default, a generated column and a view over it is locked.
+#[test]
+fn a_locked_table_holds_up_no_load() {
+    let (mut locks, mut changes) = (session(0), session(0));
+    locks.run("CREATE SEQUENCE l_of").expect("a sequence");
+    let columns = "k int PRIMARY KEY, d int DEFAULT 1, g int GENERATED ALWAYS AS (d + k) STORED";
+    locks.run(&format!("CREATE TABLE l ({columns}) DISTRIBUTE BY HASH (k)")).expect("a table");
+    locks.run("CREATE VIEW l_seen AS SELECT g FROM l").expect("a view");
+    let started = Instant::now();
+    locks.run("BEGIN; LOCK TABLE l IN ACCESS EXCLUSIVE MODE; INSERT INTO l (k) VALUES (1)").expect("a lock");
+    changes.run("CREATE TABLE l_beside (k int)").expect("a table");
+    assert_eq!(locks.scalar("SELECT g FROM l_seen").expect("a row"), "2");
+    assert_eq!(changes.scalar("SELECT count(*) FROM l_beside").expect("a count"), "0");
+    locks.run("COMMIT").expect("an end");
+    assert!(started.elapsed() < FOUND_MAX / 4, "{:?}", started.elapsed());
+    // One change is committed while the other waits for its turn.
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                changes.run("DROP TABLE l_beside; CREATE TABLE l_beside (k int)").expect("changes");
+            }
+        });
+        for default in ["nextval('l_of')", "2"].repeat(15) {
+            let started = Instant::now();
+            let changed = locks.run(&format!("ALTER TABLE ONLY l ALTER COLUMN d SET DEFAULT {default}"));
+            stop.store(changed.is_err(), Ordering::Relaxed);
+            changed.expect("a change");
+            assert!(started.elapsed() < FOUND_MAX, "{:?}", started.elapsed());
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+}
+
 /// On one PostgreSQL none of these can wait for each other in a circle.
 #[test]
 fn statements_that_stand_alone_never_give_way() {

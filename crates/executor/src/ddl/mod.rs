@@ -119,6 +119,8 @@ impl Session {
         let keeps_snapshot = self.isolation().is_some_and(Isolation::keeps_snapshot);
         if keeps_snapshot || (!planner::only_creates(sql) && self.catalog().await?.catalog.prints_under_locks()) {
             self.raise_version().await?;
+            // Another change may just have been committed. It is read before this one locks a table that the load would wait for.
+            self.catalog().await?;
         }
         Ok(())
     }

@@ -13,7 +13,7 @@ use crate::shared::catalog_queries::{
     OPERATORS, OWN_OPERATORS, RELATIONS, RULES, SCHEMAS, SYSTEM_NAMES, TYPES, UNIQUE, UNNAMED_FUNCTIONS, VERSION,
     VIEWS_OF_LOOK_ALIKES, functions,
 };
-use crate::shared::definitions::Definitions;
+use crate::shared::definitions::{Definitions, Place};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -100,7 +100,7 @@ const LOCK_WAIT_MAX: Duration = Duration::from_secs(30);
 /// What need not be read anew.
 pub(crate) struct Known<'a> {
     pub(crate) builtins: &'a OnceCell<Arc<Builtins>>,
-    /// Definitions of views and rules.
+    /// Definitions of views, rules and generated columns.
     pub(crate) definitions: &'a Definitions,
     /// The catalog read before: if only rows have moved since then, only what tells that is read.
     pub(crate) before: Option<&'a Catalog>,
@@ -155,7 +155,9 @@ fn explain(error: PgError) -> PgError {
         SqlState::UNDEFINED_COLUMN => other_layout().detail(error.message()),
         SqlState::LOCK_NOT_AVAILABLE => {
             PgError::new(SqlState::LOCK_NOT_AVAILABLE, "the catalog could not be read within 30 s")
-                .detail("A transaction holds a table locked that a view reads, or that has a rule.")
+                .detail(
+                    "A transaction holds a table locked that a view reads, or that has a rule or a generated column.",
+                )
                 .hint("End the transaction with the ACCESS EXCLUSIVE lock: see pg_locks on the primary datanode.")
         }
         _ => error,
@@ -347,7 +349,8 @@ async fn read_relations(
     }
     let relations = connection.query_rows(RELATIONS).await?;
     // Inside a block each query sees a state of its own: of rules that are new by now nobody asks.
-    let is_wanted = !rules.is_empty() || relations.iter().any(|row| row.get(5).is_some_and(Option::is_some));
+    let has = |column: usize| move |row: &Row| row.get(column).is_some_and(Option::is_some);
+    let is_wanted = !rules.is_empty() || relations.iter().any(has(5)) || columns.values().flatten().any(has(14));
     let definitions = &if is_wanted { definitions.read(connection, keep).await? } else { HashMap::new() };
     for row in relations {
         let oid: Oid = number(&row, 0)?;
@@ -361,7 +364,7 @@ async fn read_relations(
             .remove(&oid)
             .unwrap_or_default()
             .iter()
-            .map(|row| column(row, taken))
+            .map(|row| column(row, taken, definitions))
             .collect::<Result<Vec<Column>>>()?;
         let kind = relation_kind(letter(&row, 3)?)?;
         let (unique_keys, other_unique) = unique_indexes(&unique.remove(&oid).unwrap_or_default())?;
@@ -385,7 +388,7 @@ async fn read_relations(
             distribution,
             by_default: flag(&row, 17)?,
             view_definition: optional(&row, 5)?
-                .map(|_| definition(definitions, number(&row, 5)?))
+                .map(|_| definition(definitions, Place::Rule(number(&row, 5)?)))
                 .transpose()?
                 .map(|sql| taken.statement(sql.trim_end().trim_end_matches(';'))),
             hides_operator: taken.0.hiding.contains(&oid),
@@ -432,7 +435,11 @@ fn relation_kind(letter: char) -> Result<RelationKind> {
     })
 }
 
-fn column(row: &Row, taken: Qualifier<'_>) -> Result<Column> {
+fn column(row: &Row, taken: Qualifier<'_>, definitions: &HashMap<Place, String>) -> Result<Column> {
+    let default = match optional(row, 14)? {
+        Some(_) => Some(definition(definitions, Place::Generated(number(row, 14)?))?),
+        None => optional(row, 7)?,
+    };
     let generated = match (letter(row, 8)?, letter(row, 9)?) {
         ('s', _) => Generated::Stored,
         ('v', _) => Generated::Virtual,
@@ -447,7 +454,7 @@ fn column(row: &Row, taken: Qualifier<'_>) -> Result<Column> {
         type_modifier: number(row, 4)?,
         type_name: taken.type_name(text(row, 5)?),
         not_null: flag(row, 6)?,
-        default: optional(row, 7)?.map(|default| taken.expression(default)),
+        default: default.map(|default| taken.expression(default)),
         generated,
         default_is_stable: flag(row, 10)?,
         deterministic: flag(row, 11)?,
@@ -498,14 +505,12 @@ fn captured_trigger(row: &Row) -> Result<Captured> {
 }
 
 /// Definition of a rule, or of the view whose rule it is.
-fn definition(definitions: &HashMap<Oid, String>, rule: Oid) -> Result<&str> {
-    let found = definitions.get(&rule).map(String::as_str);
-    found.ok_or_else(|| {
-        PgError::new(SqlState::INTERNAL_ERROR, format!("rule {rule} was dropped while the catalog was read"))
-    })
+fn definition(definitions: &HashMap<Place, String>, place: Place) -> Result<&str> {
+    let found = definitions.get(&place).map(String::as_str);
+    found.ok_or_else(|| PgError::internal("a rule or a generated column was dropped while the catalog was read"))
 }
 
-fn rule(row: &Row, taken: Qualifier<'_>, definitions: &HashMap<Oid, String>) -> Result<Rule> {
+fn rule(row: &Row, taken: Qualifier<'_>, definitions: &HashMap<Place, String>) -> Result<Rule> {
     let event = match letter(row, 2)? {
         '2' => RuleEvent::Update,
         '3' => RuleEvent::Insert,
@@ -522,7 +527,7 @@ fn rule(row: &Row, taken: Qualifier<'_>, definitions: &HashMap<Oid, String>) -> 
         name: text(row, 1)?.to_owned(),
         event,
         state,
-        definition: taken.statement(definition(definitions, number(row, 4)?)?),
+        definition: taken.statement(definition(definitions, Place::Rule(number(row, 4)?))?),
     })
 }
 

@@ -158,9 +158,10 @@ pub(super) const RELATIONS: &str = "SELECT c.oid, n.nspname, c.relname, c.relkin
      WHERE c.relkind IN ('r', 'p', 'v', 'm', 'S', 'f', 'c') \
      AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'loxo') AND n.nspname !~ '^pg_(toast|temp)'";
 
-/// A column without a default has its type's, as in `build_column_default` (PostgreSQL's `rewriteHandler.c`).
+/// A column without a default has its type's, as in `build_column_default` (PostgreSQL's `rewriteHandler.c`). A default names no
+/// column: printed without its table, it is printed without a lock. Of a generated column comes, last, the place in `pg_attrdef`.
 pub(super) const COLUMNS: &str = "SELECT a.attrelid, a.attnum, a.attname, a.atttypid, a.atttypmod, format_type(a.atttypid, a.atttypmod), \
-     a.attnotnull, CASE WHEN d.adbin IS NOT NULL THEN pg_get_expr(d.adbin, d.adrelid) \
+     a.attnotnull, CASE WHEN a.attgenerated <> '' THEN NULL WHEN d.adbin IS NOT NULL THEN pg_get_expr(d.adbin, 0) \
        ELSE coalesce(pg_get_expr(e.bin, 0), quote_literal(e.text) || '::' || format_type(a.atttypid, NULL)) END, \
      a.attgenerated, a.attidentity, \
      a.attidentity = '' AND (e.bin IS NULL OR NOT EXISTS (SELECT FROM regexp_matches(e.bin::text, 'funcid ([0-9]+)', 'g') m \
@@ -170,7 +171,8 @@ pub(super) const COLUMNS: &str = "SELECT a.attrelid, a.attnum, a.attname, a.attt
      a.attcollation = ANY (ARRAY(SELECT l.oid FROM pg_collation l JOIN pg_database b ON b.datname = current_database() \
        WHERE CASE WHEN l.collprovider = 'd' THEN b.datlocprovider ELSE l.collprovider END = 'b' \
        OR CASE WHEN l.collprovider = 'd' THEN b.datlocprovider ELSE l.collprovider END = 'c' \
-       AND CASE WHEN l.collprovider = 'd' THEN b.datcollate ELSE l.collcollate END IN ('C', 'POSIX', 'C.UTF-8', 'C.utf8'))) \
+       AND CASE WHEN l.collprovider = 'd' THEN b.datcollate ELSE l.collcollate END IN ('C', 'POSIX', 'C.UTF-8', 'C.utf8'))), \
+     CASE WHEN a.attgenerated <> '' THEN d.oid END \
      FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace \
      LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum \
      LEFT JOIN pg_type y ON y.oid = a.atttypid AND d.adbin IS NULL AND a.attgenerated = '' AND a.attidentity = '' \
