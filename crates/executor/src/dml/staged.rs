@@ -96,9 +96,8 @@ impl Session {
         Ok(done)
     }
 
-    /// Where the user has no right to insert all that the stage brings, a sequence's number beside the columns he named, say, he has it
-    /// until [`Session::take_rights_back`]. Policies would be
-    /// asked as his own; through a view they are the owner's.
+    /// Where [`Session::lend_view`] gave none, and the user has no right to insert all that the stage brings, he has it until
+    /// [`Session::take_rights_back`]. Policies would be asked as his own; through a view they are the owner's.
     async fn lend_insert(&mut self, insert: &InsertStaged) -> Result<Vec<(NodeId, String)>> {
         let target = &insert.stage.target;
         if insert.rights_sql.is_none() || target.is_barrier && insert.through.is_some() {
@@ -113,11 +112,18 @@ impl Session {
         nodes.iter().copied().chain(home).collect()
     }
 
-    /// Names of the table want USAGE on its schema, which a user who inserts through a view need not have: then the rows go through
-    /// a view of ours. Gives the INSERT into it, and its name.
+    /// The user may have no right to insert all that the stage brings, a sequence's number beside the columns he named, say. Names of
+    /// the table want USAGE on its schema, too, which a user who inserts through a view need not have. Then the rows go through a view
+    /// of ours: to change the rights on the table itself would keep others who need that, and ANALYZE, waiting to the end of the block.
+    /// Gives the INSERT into it, and its name.
     async fn lend_view(&mut self, insert: &InsertStaged) -> Result<Option<(InsertStaged, String)>> {
         let target = &insert.stage.target;
-        if insert.rights_sql.is_none() || insert.through.is_some() || self.may_use_schema(target).await? {
+        if insert.rights_sql.is_none() || insert.through.is_some() {
+            return Ok(None);
+        }
+        let (may_use, may_insert) = self.may_insert(target).await?;
+        let asks_user = target.is_barrier || !insert.names_columns_only;
+        if may_use && (may_insert || asks_user) {
             return Ok(None);
         }
         if target.is_barrier {

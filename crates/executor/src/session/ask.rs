@@ -133,11 +133,16 @@ impl Session {
         self.call_on_all(nodes, &OwnCall::new("take_back", format!("ARRAY[{views}]::pg_catalog.name[]"))).await
     }
 
-    /// Does PostgreSQL let the user name what is in the table's schema?
-    pub(crate) async fn may_use_schema(&mut self, table: &Relation) -> Result<bool> {
-        let may = format!("SELECT pg_catalog.has_schema_privilege({}, 'USAGE')", catalog::quote_literal(&table.schema));
+    /// Does PostgreSQL let the user name what is in the table's schema, and insert into all columns of the table?
+    pub(crate) async fn may_insert(&mut self, table: &Relation) -> Result<(bool, bool)> {
+        let may = format!(
+            "SELECT pg_catalog.has_schema_privilege({}, 'USAGE'), pg_catalog.has_table_privilege({}::pg_catalog.oid, 'INSERT')",
+            catalog::quote_literal(&table.schema),
+            table.oid
+        );
         let rows = self.rows_on(self.home, &may).await?;
-        Ok(rows.first().and_then(|row| row.first()?.as_deref()) == Some(b"t"))
+        let has = |at: usize| rows.first().and_then(|row| row.get(at)?.as_deref()) == Some(b"t");
+        Ok((has(0), has(1)))
     }
 
     async fn call(&mut self, nodes: &[impl Copy + Into<Slot>], calls: &[OwnCall]) -> Result<Vec<Option<Bytes>>> {

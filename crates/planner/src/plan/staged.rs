@@ -33,6 +33,8 @@ pub struct InsertStaged {
     pub target_sql: String,
     /// `ON CONFLICT …` and `RETURNING …` in the user's words, empty if there are none.
     pub tail: String,
+    /// Does the tail name nothing of the target but columns?
+    pub names_columns_only: bool,
     /// What is in the tail.
     pub clauses: Clauses,
     /// Highest `$n` of the statement; the row values of `insert_sql` are numbered after it.

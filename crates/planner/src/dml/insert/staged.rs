@@ -40,6 +40,7 @@ impl Insert<'_> {
             fill: FinalSql { text, types },
             target_sql: tail::target(self.insert, &self.relation),
             tail: tail::text(self.insert)?,
+            names_columns_only: tail::names_columns_only(self.insert, &self.relation)?,
             clauses: Clauses::of(self.insert),
             parameters: self.statement.parameters,
             direct,

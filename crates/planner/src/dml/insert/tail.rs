@@ -9,7 +9,7 @@ use super::is_whole;
 use crate::context::{Context, Named};
 use crate::dml::update::{assignments, key_change};
 use crate::facts::functions::facts;
-use crate::tree::{self, Get, Ref, Syntax, Walk};
+use crate::tree::{self, Ask, Get, Ref, Syntax, Walk};
 
 /// As text: what they add to a bare INSERT.
 pub(in crate::dml) fn text(insert: &InsertStmt) -> Result<String> {
@@ -101,6 +101,25 @@ pub(in crate::dml) fn check_home(ctx: &Context<'_>, insert: &InsertStmt, relatio
             .hint("Compute the value first and send it as a constant.")),
         None => Ok(()),
     }
+}
+
+/// Do the clauses name nothing of the target but its columns: no row as a whole, and nothing that only PostgreSQL adds to a row?
+pub(super) fn names_columns_only(insert: &InsertStmt, relation: &Relation) -> Result<bool> {
+    for node in expressions(insert) {
+        let is_one = |fields: &[Node]| {
+            fields.len() <= 2
+                && fields.last().and_then(tree::text_of).is_some_and(|name| relation.column(name).is_some())
+        };
+        let holds = |node: Ref<'_>| match node {
+            Ref::ColumnRef(column) => is_one(&column.fields),
+            Ref::SubLink(_) => false,
+            _ => true,
+        };
+        if !node.every(holds)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Those of RETURNING and ON CONFLICT.
