@@ -1,7 +1,7 @@
 # Every target works on a fresh Debian or Ubuntu machine with cargo: what is missing is installed first.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build deb test faults clients cases fuzz parity bench clean deps
+.PHONY: help demo build deb test suites faults clients cases fuzz parity bench clean deps
 
 CARGO ?= cargo
 LOXO  := $(or $(CARGO_TARGET_DIR),target)/release/loxo
@@ -27,7 +27,11 @@ deb: build ## a Debian package in target/debian
 demo: build ## a cluster of 4 datanodes, loaded with TPC-H lineitem (SF=1)
 	$(LOXO) demo $(if $(SF),--sf $(SF))
 
-test: ## format, lints, documentation, every test
+test: ## format, lints, documentation, every test but the long suites; half of the case files, others each time (15 minutes)
+	@scripts/install-deps.sh --tests
+	@scripts/test.sh short
+
+suites: ## what `make test` does, with the long suites and all case files (45 minutes)
 	@scripts/install-deps.sh --tests
 	@scripts/test.sh
 

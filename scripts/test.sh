@@ -1,5 +1,6 @@
 #!/bin/bash
-# Everything that must be green: format, lints, documentation, tests. Leaves no process and no cluster behind.
+# Everything that must be green: format, lints, documentation, tests. `short` leaves long suites out (scripts/run-tests.py says which).
+# Leaves no process and no cluster behind.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -52,7 +53,7 @@ cargo test --workspace --features loxo/control-points --locked --no-run \
 
 step tests
 failed=0
-scripts/run-tests.py <"$TMPDIR/built.json" || failed=$?
+scripts/run-tests.py "$@" <"$TMPDIR/built.json" || failed=$?
 
 # A test binary that has ended leaves it to a watchdog to take its cluster down, which takes a moment.
 for _ in {1..60}; do

@@ -2,6 +2,7 @@
 //!
 //! A run takes every fourth layout of a file, one at least, and one of the two protocols for each: `LOXO_E2E_SEED`, which is
 //! printed, says which; by default it is a fresh one. `LOXO_E2E_ALL=1` (`make cases`) takes every layout by both protocols.
+//! `LOXO_E2E_EVERY=2` takes every second file only.
 //!
 //! `LOXO_E2E_CASES=join,types` runs only the files whose names contain one of the words, in every layout; `LOXO_E2E_VERBOSE=1`
 //! prints a line a run and at the end the statements that took longest; `LOXO_E2E_BLESS=1` writes the `-- refused` lines of the
@@ -146,6 +147,11 @@ fn cases() -> Vec<Case> {
     let words = std::env::var("LOXO_E2E_CASES").unwrap_or_default();
     paths.retain(|path| words.is_empty() || words.split(',').any(|word| name(path).contains(word)));
     let mut rng = Rng::new(seed("LOXO_E2E_SEED"));
+    if words.is_empty() {
+        let every =
+            std::env::var("LOXO_E2E_EVERY").map_or(1, |number| number.parse().expect("LOXO_E2E_EVERY is a number"));
+        paths = paths.split_off(rng.below(every)).into_iter().step_by(every).collect();
+    }
     let case = |path: PathBuf| {
         let source = std::fs::read_to_string(&path).expect("a readable case file");
         let runs = runs(&source, &mut rng);
