@@ -137,10 +137,11 @@ impl Planner for Driver {
     }
 }
 
-/// Is it a change with a sub-select in RETURNING?
+/// Is it a change with a sub-select in RETURNING or ON CONFLICT?
 fn returns_sub_select(statement: &Statement) -> Result<bool> {
     match statement.node() {
         None | Some(NodeEnum::MergeStmt(_)) => Ok(false),
+        Some(NodeEnum::InsertStmt(insert)) if insert.on_conflict_clause.has_sub_select()? => Ok(true),
         Some(tree) => tree::returning_of(tree).map_or(Ok(false), |clause| clause.exprs.has_sub_select()),
     }
 }

@@ -36,7 +36,8 @@ impl Runner {
                 true => self.captured_view(&sql).await?,
                 false => {
                     self.session().describe(&sql, &parameters.types).await.map_err(outside)?;
-                    self.captured(&sql, &with).await?.1
+                    let rows = self.captured(&sql, &with).await;
+                    rows.map_err(|error| if lifted.may_be_unwanted { unwanted(error) } else { error })?.1
                 }
             };
             let fields = fields.unwrap_or_default();
@@ -85,6 +86,18 @@ fn add(parameters: &mut Parameters, value: Bytes) {
 fn with_rows(text: &str, rows: &[String]) -> String {
     let each = rows.iter().enumerate().rev();
     each.fold(text.to_owned(), |text, (part, rows)| text.replace(&Lifted::marker(part), rows))
+}
+
+/// An error of data that PostgreSQL may never meet.
+fn unwanted(error: PgError) -> PgError {
+    match error.code().as_bytes() {
+        [b'2', b'1' | b'2', ..] => {
+            PgError::unsupported("a sub-select in ON CONFLICT or RETURNING that reads rows of several nodes and fails")
+                .detail(error.message().into_owned())
+                .hint("Run the sub-select first.")
+        }
+        _ => error,
+    }
 }
 
 /// By itself the sub-select is not valid: it refers to the statement it is in.

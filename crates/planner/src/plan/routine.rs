@@ -90,6 +90,8 @@ pub struct Lifted {
     pub parameters: usize,
     /// The parts are views, to be [read with their owners' rights](Statement::reading_as_owner).
     pub of_views: bool,
+    /// PostgreSQL computes some of the parts only if a row wants them.
+    pub may_be_unwanted: bool,
 }
 
 impl Lifted {

@@ -80,7 +80,7 @@ pub(crate) fn of_parts(parts: Vec<SelectStmt>, tree: &NodeEnum, parameters: usiz
     let parts = parts.into_iter().map(|part| with_items(part, with.as_ref())).collect::<Result<Option<Vec<_>>>>()?;
     let Some(parts) = parts else { return Ok(None) };
     let parts = parts.iter().map(tree::deparse_select).collect::<Result<_>>()?;
-    Ok(Some(Lifted { parts, rest: tree::deparse(tree)?, parameters, of_views: false }))
+    Ok(Some(Lifted { parts, rest: tree::deparse(tree)?, parameters, of_views: false, may_be_unwanted: false }))
 }
 
 /// The sub-select with the items of the statement's WITH that it reads, and those that they read; `None` if one of them changes rows.

@@ -87,7 +87,7 @@ fn views_first(ctx: &Context<'_>, statement: &Statement, wanted: &[Oid]) -> Resu
         return Ok(None);
     }
     let rest = tree::deparse(&tree)?;
-    Ok(Some(Lifted { parts, rest, parameters: statement.parameters, of_views: true }))
+    Ok(Some(Lifted { parts, rest, parameters: statement.parameters, of_views: true, may_be_unwanted: false }))
 }
 
 /// Plans a statement that reads such a view and nothing else.

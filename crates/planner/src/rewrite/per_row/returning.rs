@@ -1,4 +1,4 @@
-//! Sub-selects in RETURNING that no node can compute where it changes its rows.
+//! Sub-selects in RETURNING and ON CONFLICT that no node can compute where it changes its rows.
 //!
 //! One that refers to nothing outside itself is run before the change. One that refers to the row is computed when all rows are
 //! changed, over what the change has returned:
@@ -23,6 +23,7 @@ use super::effects::{called, may_touch, meet};
 use super::from::to_slots;
 use super::slots::{Draft, rows_item};
 use crate::context::{Context, Named};
+use crate::facts::functions::facts;
 use crate::parse::Statement;
 use crate::plan::{Lifted, Routine};
 use crate::rewrite::lifted;
@@ -38,9 +39,10 @@ pub(crate) fn sub_selects(ctx: &Context<'_>, statement: &Statement) -> Result<Op
         return Ok(None);
     }
     let mut tree = tree.clone();
-    if let Some(parts) = closed(ctx, &mut tree)? {
-        let lifted = lifted::of_parts(parts, &tree, statement.parameters)?;
-        return Ok(lifted.map(Routine::Lifted));
+    let (returned, met) = closed(ctx, &mut tree)?;
+    if !returned.is_empty() || met > 0 {
+        let lifted = lifted::of_parts(returned, &tree, statement.parameters)?;
+        return Ok(lifted.map(|lifted| Routine::Lifted(Lifted { may_be_unwanted: met > 0, ..lifted })));
     }
     let Some((clause, target, mut names)) = parts_of(&mut tree)? else { return Ok(None) };
     if !only_reads_others(ctx, clause, &target)? {
@@ -80,19 +82,35 @@ fn parts_of(tree: &mut NodeEnum) -> Result<Option<(&mut ReturningClause, RangeVa
     Ok(clause.zip(target).map(|(clause, target)| (clause, target, names)))
 }
 
-/// Takes out sub-selects that read tables and refer to nothing outside themselves.
-fn closed(ctx: &Context<'_>, tree: &mut NodeEnum) -> Result<Option<Vec<SelectStmt>>> {
-    let Some((clause, ..)) = parts_of(tree)? else { return Ok(None) };
+/// Takes out sub-selects that read tables and refer to nothing outside themselves. Gives them, and how many are of ON CONFLICT:
+/// PostgreSQL computes these if a row is met, so none that calls functions of users, or does more than compute, is taken.
+fn closed(ctx: &Context<'_>, tree: &mut NodeEnum) -> Result<(Vec<SelectStmt>, usize)> {
     let mut parts = Vec::new();
+    if let NodeEnum::InsertStmt(insert) = &mut *tree {
+        let may = |select: &SelectStmt| Ok(facts(ctx, select)?.home.is_none() && called(ctx, select)?.is_empty());
+        take_closed(ctx, &mut insert.on_conflict_clause, &mut parts, may)?;
+    }
+    let met = parts.len();
+    if let Some((clause, ..)) = parts_of(tree)? {
+        take_closed(ctx, clause, &mut parts, |_| Ok(true))?;
+    }
+    Ok((parts, met))
+}
+
+fn take_closed(
+    ctx: &Context<'_>,
+    clause: &mut impl Walk,
+    parts: &mut Vec<SelectStmt>,
+    may: impl Fn(&SelectStmt) -> Result<bool>,
+) -> Result<()> {
     clause.rewrite(&mut |node: &mut Node| {
         let Some(select) = node.get_mut::<SelectStmt>() else { return Ok(true) };
-        if !select.tables()?.is_empty() && is_closed(ctx, select)? {
+        if !select.tables()?.is_empty() && is_closed(ctx, select)? && may(select)? {
             let rows = tree::parse_select(&Lifted::marker(parts.len()))?;
             parts.push(std::mem::replace(select, rows));
         }
         Ok(false)
-    })?;
-    Ok((!parts.is_empty()).then_some(parts))
+    })
 }
 
 /// Is all that it reads in tables which the change leaves alone?
