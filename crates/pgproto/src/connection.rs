@@ -18,6 +18,7 @@ use crate::backend::{self, tag};
 use crate::cancel::CancelKey;
 use crate::dial::{self, Opened, Way};
 use crate::frame::{Cursor, Frame, FrameReader, FrameWriter};
+use crate::reported::Reported;
 use crate::tls::Encryption;
 use crate::{frontend, scram};
 use bytes::{Bytes, BytesMut};
@@ -90,7 +91,7 @@ const NOTICE_BYTES_MAX: usize = 256 << 20;
 pub struct Connection {
     reader: FrameReader,
     writer: FrameWriter,
-    parameters: HashMap<String, String>,
+    reported: Reported,
     cancel_key: CancelKey,
     status: TransactionStatus,
     syncs_owed: u32,
@@ -152,7 +153,7 @@ impl Connection {
         let mut this = Self {
             reader,
             writer,
-            parameters: HashMap::new(),
+            reported: Reported::default(),
             cancel_key: CancelKey::new(&options.host, options.port, 0, Bytes::new(), options.encryption.clone()),
             status: TransactionStatus::Idle,
             syncs_owed: 1,
@@ -383,8 +384,7 @@ impl Connection {
                 Ok(None)
             }
             tag::PARAMETER_STATUS => {
-                let (name, value) = backend::decode_parameter_status(frame.body.clone())?;
-                self.parameters.insert(name, value);
+                self.reported.note(backend::decode_parameter_status(frame.body.clone())?);
                 Ok(None)
             }
             tag::READY_FOR_QUERY => {
@@ -521,12 +521,17 @@ impl Connection {
 
     /// A value reported by ParameterStatus.
     pub fn parameter(&self, name: &str) -> Option<&str> {
-        self.parameters.get(name).map(String::as_str)
+        self.reported.values.get(name).map(String::as_str)
     }
 
-    /// All values reported by ParameterStatus.
+    /// All of them.
     pub fn parameters(&self) -> &HashMap<String, String> {
-        &self.parameters
+        &self.reported.values
+    }
+
+    /// How often the backend has said that it reads constants in another way.
+    pub fn readings(&self) -> u64 {
+        self.reported.readings
     }
 
     /// Notices and notifications that came since the last call.

@@ -26,6 +26,7 @@ pub mod frame;
 pub mod frontend;
 pub mod hba;
 pub mod kept;
+mod reported;
 pub mod scram;
 pub mod tls;
 mod unix;

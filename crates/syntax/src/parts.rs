@@ -8,6 +8,7 @@ use pg_query::protobuf::{
 use pg_query::{Node, NodeEnum};
 
 use super::get::Get;
+use super::make::string;
 use super::same_expression;
 use super::walk::Ref;
 
@@ -167,6 +168,16 @@ pub fn name_of(target: &Node) -> Option<&str> {
 /// What the rest of the statement calls a table.
 pub fn alias_of(table: &RangeVar) -> &str {
     table.alias.as_ref().map_or(&table.relname, |alias| &alias.aliasname)
+}
+
+/// The type of a parameter or result of a function, which has no length, whatever its name means elsewhere: `character` is `char(1)`. The parser's
+/// printer makes that of `pg_catalog.bpchar`, too.
+pub fn of_any_length(of: protobuf::TypeName) -> protobuf::TypeName {
+    let names = match last_name(&of.names) {
+        Some("bpchar") => vec![string("bpchar")],
+        _ => of.names,
+    };
+    TypeName { names, typmods: Vec::new(), ..of }
 }
 
 /// The last of several names: what is named, without its schema or table.

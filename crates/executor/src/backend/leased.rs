@@ -102,6 +102,8 @@ pub(crate) struct LeasedConnection {
     /// The block has made settings, by which PostgreSQL may read constants and names: statements prepared before mean something else,
     /// and what is prepared now does after the block.
     pub(crate) has_settings_of_block: bool,
+    /// Another session had the link before.
+    pub(crate) has_others_plans: bool,
     /// The error of the answer being read.
     pub(crate) failure: Option<PgError>,
     /// Ids of types in the rows of the answer being read, if they are to be looked at.
@@ -141,6 +143,11 @@ impl LeasedConnection {
         let connection = &mut self.link.connection;
         let earlier = connection.take_notices();
         connection.execute(&replay.commands).await?;
+        if self.has_others_plans && connection.readings() != self.link.planned_at {
+            connection.execute("DISCARD PLANS").await?;
+            self.link.planned_at = connection.readings();
+        }
+        self.has_others_plans = false;
         // What these commands say is no news of a statement.
         connection.take_notices();
         connection.put_back_notices(earlier);
@@ -173,6 +180,7 @@ impl LeasedConnection {
             parsing: VecDeque::new(),
             portal_statements: Vec::new(),
             has_settings_of_block: false,
+            has_others_plans: false,
             failure: None,
             ids: None,
             earlier: 0,

@@ -1,6 +1,6 @@
 //! What a function returns, and how a statement takes it from a parameter.
 
-use catalog::Function;
+use catalog::{Column, FIRST_USER_OID, Function, Relation};
 use pg_query::protobuf::{self, FuncCall, FunctionParameter, FunctionParameterMode, ResTarget, TypeName};
 use pg_query::{Node, NodeEnum};
 
@@ -35,16 +35,18 @@ impl Shape {
             };
             match parameter.mode() {
                 FunctionParameterMode::FuncParamIn | FunctionParameterMode::FuncParamDefault => {}
-                FunctionParameterMode::FuncParamOut | FunctionParameterMode::FuncParamInout => outs.push((name, of)),
+                FunctionParameterMode::FuncParamOut | FunctionParameterMode::FuncParamInout => {
+                    outs.push((name, tree::of_any_length(of)));
+                }
                 FunctionParameterMode::FuncParamTable => {
                     table = true;
-                    outs.push((name, of));
+                    outs.push((name, tree::of_any_length(of)));
                 }
                 _ => return None,
             }
         }
         let name = |of: &TypeName| tree::last_name(&of.names).unwrap_or_default().to_owned();
-        let declared = create.return_type.clone();
+        let declared = create.return_type.clone().map(tree::of_any_length);
         let set = table || declared.as_ref().is_some_and(|of| of.setof);
         let word = declared.as_ref().map(&name).unwrap_or_default();
         let returns = declared.filter(|_| !table && outs.is_empty()).map(|of| TypeName { setof: false, ..of });
@@ -70,11 +72,22 @@ impl Shape {
         if !self.is_row(ctx) {
             return Some(vec![alias.to_owned()]);
         }
-        let relation = match tree::names_of(&of.names).as_slice() {
-            [schema, name] => ctx.catalog.relation(schema, name)?,
-            _ => return None,
-        };
-        Some(relation.columns.iter().map(|column| column.name.clone()).collect())
+        Some(row_of(ctx, of)?.columns.iter().map(|column| column.name.clone()).collect())
+    }
+
+    /// Does unnest() give each value of its columns as it is? Not arrays, and in FROM no composite ones.
+    pub fn unnests(&self, ctx: &Context<'_>, in_from: bool) -> bool {
+        match self.returns.as_ref().filter(|_| self.is_row(ctx)) {
+            Some(of) => row_of(ctx, of).is_some_and(|row| {
+                let is_bare = |of: &Column| !of.type_name.ends_with("[]") && (!in_from || of.type_oid < FIRST_USER_OID);
+                row.columns.iter().all(is_bare)
+            }),
+            None => {
+                let is_bare =
+                    |of: &TypeName| of.array_bounds.is_empty() && (!in_from || ctx.builtin_type(of).is_some());
+                self.columns().iter().all(is_bare)
+            }
+        }
     }
 
     pub fn wanted(&self, columns: usize) -> Wanted {
@@ -115,6 +128,13 @@ impl Shape {
                 tree::call("unnest", vec![tree::node(NodeEnum::AArrayExpr(array))])
             }
         }
+    }
+}
+
+fn row_of<'a>(ctx: &Context<'a>, of: &TypeName) -> Option<&'a Relation> {
+    match tree::names_of(&of.names).as_slice() {
+        [schema, name] => ctx.catalog.relation(schema, name).map(|relation| &**relation),
+        _ => None,
     }
 }
 

@@ -100,6 +100,10 @@ pub struct Link {
     pub(crate) applied_settings: u64,
     /// The session whose statements may have left settings or the values of sequences in the backend.
     pub(crate) left_by: Option<usize>,
+    /// The session that had it last, and [`Connection::readings`] when the plans of functions were last discarded. PL/pgSQL keeps
+    /// what a constant of a body meant when it was first read: that is another session's if that session read otherwise.
+    pub(crate) used_by: usize,
+    pub(crate) planned_at: u64,
     /// The session whose values of sequences the backend has.
     pub(crate) drawn: Option<DrawnHere>,
     /// What the backend started with.
@@ -409,6 +413,8 @@ impl Pool {
             connection,
             applied_settings: 0,
             left_by: None,
+            used_by: 0,
+            planned_at: 0,
             drawn: None,
             statements,
             placeholders: Placeholders::new(),

@@ -523,7 +523,7 @@ impl Context {
     /// PostgreSQL's own types that a value can have; they never change.
     async fn builtin_types(&self) -> Result<&HashMap<Oid, String>> {
         let read = async || {
-            let sql = "SELECT oid, 'pg_catalog.' OPERATOR(pg_catalog.||) pg_catalog.quote_ident(typname) \
+            let sql = "SELECT oid, CASE WHEN oid OPERATOR(pg_catalog.=) 1042 THEN 'bpchar' ELSE 'pg_catalog.' OPERATOR(pg_catalog.||) pg_catalog.quote_ident(typname) END \
                        FROM pg_catalog.pg_type WHERE oid < 16384 AND typtype <> 'p'";
             let rows = self.query_as_service(self.home(), sql).await?;
             rows.iter().map(|row| Ok((number(row, 0)?, text(row, 1)?.to_owned()))).collect()

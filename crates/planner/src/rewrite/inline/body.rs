@@ -92,7 +92,7 @@ impl Declared {
         for parameter in &create.parameters {
             let parameter = parameter.get::<FunctionParameter>()?;
             let of = parameter.arg_type.clone().filter(|of| is_concrete(ctx, of) && !is_domain(ctx, of));
-            let of = of.and_then(of_any_length)?;
+            let of = tree::of_any_length(of?);
             // PostgreSQL prints one without a name as "" where others have names.
             let name = match parameter.name.as_str() {
                 "" => format!("loxo_p{}", parameters.len() + 1),
@@ -109,7 +109,7 @@ impl Declared {
         }
         let returns = create.return_type.clone().filter(|of| !table.is_empty() || is_concrete(ctx, of));
         let returns = returns.filter(|of| !is_domain(ctx, of));
-        let returns = returns.and_then(of_any_length)?;
+        let returns = tree::of_any_length(returns?);
         let shown: Vec<&str> = table.iter().map(|(name, _)| name.as_str()).collect();
         let (query, variable) = match function.language.as_str() {
             "sql" => (only_query(&function.definition)?, None),
@@ -335,14 +335,4 @@ fn is_domain(ctx: &Context<'_>, of: &TypeName) -> bool {
 fn is_concrete(ctx: &Context<'_>, of: &TypeName) -> bool {
     const REFCURSOR: Oid = 1790;
     !ctx.is_pseudo_type(of) && ctx.builtin_type(of).is_none_or(|of| of.oid != REFCURSOR)
-}
-
-/// The type of a parameter or result, which has no length, whatever its name means elsewhere: `character` is `char(1)`.
-fn of_any_length(of: TypeName) -> Option<TypeName> {
-    match tree::last_name(&of.names) {
-        Some("bpchar") => Some(TypeName { names: vec![tree::string("bpchar")], typmods: Vec::new(), ..of }),
-        // Without a length it has no name that is no keyword.
-        Some("bit") => None,
-        _ => Some(TypeName { typmods: Vec::new(), ..of }),
-    }
 }

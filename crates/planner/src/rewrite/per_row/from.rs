@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 
-use pg_query::protobuf::{JoinType, List, RangeFunction, SelectStmt};
+use pg_query::protobuf::{JoinType, List, RangeFunction, RangeSubselect, SelectStmt};
 use pg_query::{Node, NodeEnum};
 use pgerror::Result;
 
@@ -95,7 +95,7 @@ fn in_rows(draft: &mut Draft<'_>, item: &RangeFunction, names: &HashSet<String>)
     };
     let (Some(alias), false) = (&item.alias, shape.is_void) else { return Ok(None) };
     let Some(columns) = shape.names(draft.ctx, &alias.aliasname) else { return Ok(None) };
-    if columns.is_empty() || !only_names(&call.args, names)? {
+    if columns.is_empty() || !only_names(&call.args, names)? || !shape.unnests(draft.ctx, item.ordinality) {
         return Ok(None);
     }
     draft.functions.extend(&functions);
@@ -105,19 +105,25 @@ fn in_rows(draft: &mut Draft<'_>, item: &RangeFunction, names: &HashSet<String>)
     let item_of_call = tree::call_in_from(call, tree::alias("loxo_c")).into_node();
     let query = tree::select_from(vec![tree::target(tree::star(None), None)], vec![item_of_call]);
     let first = draft.add(Call { query, when: None, columns: columns.len(), is_set: true, once: false });
-    let alias = tree::alias_of_columns(alias.clone(), columns.iter());
-    let set = |at: usize| {
-        let list = List { items: vec![Slot::Set(at).node(), Node { node: None }] };
-        tree::node(NodeEnum::List(list))
-    };
-    Ok(Some(tree::node(NodeEnum::RangeFunction(RangeFunction {
-        lateral: true,
-        ordinality: item.ordinality,
-        is_rowsfrom: true,
-        functions: (first..first + columns.len()).map(set).collect(),
-        alias: Some(alias),
-        coldeflist: Vec::new(),
-    }))))
+    let sets = (first..first + columns.len()).map(|at| Slot::Set(at).node());
+    let alias = Some(tree::alias_of_columns(alias.clone(), columns.iter()));
+    let functions = |sets| List { items: vec![sets, Node { node: None }] }.into_node();
+    Ok(Some(match item.ordinality {
+        true => tree::node(NodeEnum::RangeFunction(RangeFunction {
+            lateral: true,
+            ordinality: true,
+            is_rowsfrom: true,
+            functions: sets.map(functions).collect(),
+            alias,
+            coldeflist: Vec::new(),
+        })),
+        // In FROM unnest() would make columns of the fields of composite values.
+        false => {
+            let targets = sets.zip(&columns).map(|(set, name)| tree::target(set, Some(name))).collect();
+            let subquery = tree::select_from(targets, Vec::new()).into_box();
+            tree::node(NodeEnum::RangeSubselect(Box::new(RangeSubselect { lateral: true, subquery, alias })))
+        }
+    }))
 }
 
 /// Columns of the rows become slots, wherever they are; columns without a table in front too, if there is no other table they may

@@ -1,0 +1,35 @@
+-- Constants of bodies are read as the session reads that calls them, whichever backend it gets. (One that has called a body and then
+-- reads otherwise: docs/sql.md.)
+CREATE FUNCTION moment() RETURNS timestamptz LANGUAGE plpgsql AS $$ BEGIN RETURN '2024-01-01 12:00'::timestamptz; END $$;
+CREATE FUNCTION month() RETURNS int LANGUAGE plpgsql AS $$ BEGIN RETURN extract(month FROM date '01/02/2024'); END $$;
+CREATE FUNCTION span() RETURNS text LANGUAGE plpgsql AS $$ BEGIN RETURN extract(day FROM interval '-1 2:03:04'); END $$;
+CREATE FUNCTION marked() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.m := extract(month FROM date '03/04/2024'); RETURN NEW; END $$;
+CREATE TABLE t (k int PRIMARY KEY, m int, c int DEFAULT month()) /*dist: hash(k) | replication*/;
+CREATE TRIGGER marked BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION marked();
+
+-- @a
+SET datestyle = 'ISO, DMY';
+SET timezone = 'Asia/Tokyo';
+SELECT moment() AT TIME ZONE 'UTC', month();
+INSERT INTO t VALUES (1), (2), (3), (4);
+-- @b
+SELECT moment() AT TIME ZONE 'UTC', month();
+INSERT INTO t VALUES (11), (12), (13), (14);
+SELECT k, month() FROM t ORDER BY k;
+BEGIN;
+SET LOCAL datestyle = 'ISO, YMD';
+SET LOCAL timezone = 'America/New_York';
+SELECT extract(month FROM date '2024/05/06'), span();
+COMMIT;
+-- @c
+SELECT moment() AT TIME ZONE 'UTC', month();
+INSERT INTO t VALUES (21), (22), (23);
+-- @a
+SELECT moment() AT TIME ZONE 'UTC', month(), span();
+-- @d
+SET datestyle = 'ISO, DMY';
+SET intervalstyle = 'sql_standard';
+SELECT month(), span();
+-- @e
+SELECT month(), span();
+SELECT * FROM t ORDER BY k;
