@@ -36,6 +36,14 @@ impl Catalog {
         self.types.get(&oid)
     }
 
+    /// Is it a domain over a type of texts or bits with a length?
+    pub fn has_length(&self, oid: Oid) -> bool {
+        const OF_LENGTH: [Oid; 4] = [1042, 1043, 1560, 1562];
+        self.user_type(oid)
+            .filter(|of| of.kind == 'd')
+            .is_some_and(|of| of.base_modifier >= 0 && OF_LENGTH.contains(&of.base) || self.has_length(of.base))
+    }
+
     /// User-defined functions that a value of this type goes through when it is made: those of a domain's constraints, also of
     /// the domains that it, an array's elements, a range's bounds or a row's columns are based on.
     pub fn functions_of_type(&self, oid: Oid) -> Vec<Oid> {

@@ -17,6 +17,57 @@ pub struct Type {
     pub over: Option<Box<Type>>,
 }
 
+impl Type {
+    /// A value as it is assigned to the type, as SQL: what is too long for it is an error, while a cast would cut it.
+    pub fn assigned(&self, value: &str) -> String {
+        let size = self.modifier;
+        let cast = |value: &str| format!("CAST({value} AS {})", self.name);
+        if let (Some(function), true) = (sized(self.oid), size >= 0) {
+            return format!("{function}(CAST({value} AS {function}), {size}, false)");
+        }
+        match (&self.over, element(self.oid).and_then(sized)) {
+            (Some(over), _) if over.has_length() => cast(&over.assigned(value)),
+            (None, Some(function)) if size >= 0 => format!(
+                "(SELECT CASE WHEN c.n IS NOT NULL THEN {} END FROM (SELECT CAST({value} AS {function}[]) AS whole) v, \
+                 LATERAL (SELECT pg_catalog.count({function}(e, {size}, false)) AS n FROM pg_catalog.unnest(v.whole) e) c)",
+                cast("v.whole")
+            ),
+            _ => cast(value),
+        }
+    }
+
+    fn has_length(&self) -> bool {
+        self.modifier >= 0 || self.over.as_ref().is_some_and(|over| over.has_length())
+    }
+
+    /// What a domain is over in the end; the type itself if it is none.
+    pub(crate) fn base(&self) -> &Type {
+        self.over.as_deref().map_or(self, Type::base)
+    }
+}
+
+/// The type, and the function that gives its values a length, if it has one.
+fn sized(oid: u32) -> Option<&'static str> {
+    match oid {
+        VARCHAR => Some("pg_catalog.varchar"),
+        BPCHAR => Some("pg_catalog.bpchar"),
+        BIT => Some("pg_catalog.\"bit\""),
+        VARBIT => Some("pg_catalog.varbit"),
+        _ => None,
+    }
+}
+
+/// Elements of the arrays of such types.
+fn element(oid: u32) -> Option<u32> {
+    match oid {
+        1015 => Some(VARCHAR),
+        1014 => Some(BPCHAR),
+        1561 => Some(BIT),
+        1563 => Some(VARBIT),
+        _ => None,
+    }
+}
+
 /// First object id a user can own: such a type has another id on each node.
 pub(crate) const FIRST_USER_OID: u32 = 16384;
 
@@ -41,7 +92,10 @@ pub(crate) const INT2: u32 = 21;
 pub(crate) const INT4: u32 = 23;
 pub(crate) const INT8: u32 = 20;
 pub(crate) const TEXT: u32 = 25;
+pub(crate) const BPCHAR: u32 = 1042;
 pub(crate) const VARCHAR: u32 = 1043;
+pub(crate) const BIT: u32 = 1560;
+pub(crate) const VARBIT: u32 = 1562;
 pub(crate) const NUMERIC: u32 = 1700;
 pub(crate) const RECORD: u32 = 2249;
 

@@ -4,6 +4,7 @@ use pg_query::protobuf::{self, CreateFunctionStmt, FunctionParameter, TypeName};
 use pg_query::{Node, NodeEnum};
 
 use super::get::{Get, Syntax};
+use super::text::quote_windows;
 use super::{deparse, empty_select, option_of, parse_printed, target, text_of};
 
 /// The statements of a SQL function, from `pg_get_functiondef` or the bare body.
@@ -45,7 +46,10 @@ fn flatten(body: NodeEnum) -> Option<Vec<NodeEnum>> {
             let select = protobuf::SelectStmt { target_list: vec![target(value, None)], ..empty_select() };
             Some(vec![select.into_tree()])
         }
-        other => Some(vec![other]),
+        mut other => {
+            quote_windows(&mut other);
+            Some(vec![other])
+        }
     }
 }
 

@@ -2,8 +2,8 @@
 
 use pg_query::protobuf::{
     self, AConst, AExpr, AExprKind, AlterTableCmd, AlterTableStmt, BoolExprType, ColumnRef, CommonTableExpr, DefElem,
-    FuncCall, List, MultiAssignRef, RangeFunction, RangeVar, ResTarget, ReturningClause, RowExpr, SelectStmt,
-    SetOperation, SetToDefault, SortBy, TypeCast, TypeName, WithClause, a_const,
+    FuncCall, List, MultiAssignRef, NamedArgExpr, RangeFunction, RangeVar, ResTarget, ReturningClause, RowExpr,
+    SelectStmt, SetOperation, SetToDefault, SortBy, TypeCast, TypeName, WithClause, a_const,
 };
 use pg_query::{Node, NodeEnum};
 
@@ -168,6 +168,14 @@ pub fn name_of(target: &Node) -> Option<&str> {
 /// What the rest of the statement calls a table.
 pub fn alias_of(table: &RangeVar) -> &str {
     table.alias.as_ref().map_or(&table.relname, |alias| &alias.aliasname)
+}
+
+/// The value of an argument, with a name or without.
+pub fn argument_mut(argument: &mut Node) -> Option<&mut Node> {
+    match argument.get::<NamedArgExpr>() {
+        Some(_) => argument.get_mut::<NamedArgExpr>()?.arg.as_deref_mut(),
+        None => Some(argument),
+    }
 }
 
 /// The type of a parameter or result of a function, which has no length, whatever its name means elsewhere: `character` is `char(1)`. The parser's

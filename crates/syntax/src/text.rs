@@ -7,6 +7,7 @@ use plpgsql::tokens as scan;
 
 use super::get::{Get, Syntax};
 use super::make::{cast, empty_select, null, target};
+use super::walk::Walk;
 
 /// `SelectStmt`, `CreateRoleStmt`, …: the variant's name.
 pub fn kind_name(node: &NodeEnum) -> String {
@@ -83,10 +84,30 @@ pub fn parse_type(text: &str) -> Result<protobuf::TypeName> {
 
 /// Parses what PostgreSQL has printed.
 pub fn parse_printed(text: &str) -> pg_query::Result<pg_query::ParseResult> {
-    pg_query::parse(text, 0).or_else(|error| match with_plain_marks(text) {
+    let parsed = pg_query::parse(text, 0).or_else(|error| match with_plain_marks(text) {
         Some(text) => pg_query::parse(&text, 0),
         None => Err(error),
+    });
+    parsed.map(|mut parsed| {
+        parsed.protobuf.stmts.iter_mut().filter_map(|raw| raw.stmt.as_deref_mut()).for_each(quote_windows);
+        parsed
     })
+}
+
+/// The parser's printer writes the names of windows as they are.
+pub(super) fn quote_windows(statement: &mut impl Walk) {
+    // Where the walk ends, at something that is not known, nothing will be printed either.
+    let _ = statement.rewrite(&mut |node: &mut Node| {
+        let window = match &mut node.node {
+            Some(NodeEnum::WindowDef(window)) => Some(window),
+            Some(NodeEnum::FuncCall(call)) => call.over.as_mut(),
+            _ => None,
+        };
+        if let Some(window) = window.filter(|window| !window.name.is_empty()) {
+            window.name = format!("\"{}\"", window.name.replace('"', "\"\""));
+        }
+        Ok(true)
+    });
 }
 
 /// Parses a SELECT that PostgreSQL or we made, e.g. a view definition.

@@ -202,7 +202,7 @@ impl Signature {
             let sql = value.or_else(named).map(|argument| argument.sql.clone()).or_else(|| parameter.default.clone());
             expressions.push(match (parameter.is_in, sql) {
                 (false, _) => None,
-                (true, Some(sql)) => Some(format!("CAST({sql} AS {})", parameter.of.name)),
+                (true, Some(sql)) => Some(parameter.of.assigned(&sql)),
                 (true, None) => {
                     return Err(PgError::internal(format!("an argument of {} is missing", self.text)));
                 }

@@ -163,3 +163,11 @@ SELECT * INTO TEMP own FROM few;
 CREATE TEMP VIEW own AS SELECT 1;
 CREATE FUNCTION pg_temp.own() RETURNS int LANGUAGE sql AS 'SELECT 1';
 SELECT * FROM pg_temp.loxo_g1;
+
+-- Beside a sequence, inside a block.
+CREATE TABLE counted (k serial, id int GENERATED ALWAYS AS IDENTITY, n int) /*dist: hash(n) | roundrobin | replication */;
+BEGIN;
+INSERT INTO counted (n) VALUES (3);
+INSERT INTO counted (n) SELECT g FROM generate_series(4, 9) g RETURNING *;
+COMMIT;
+SELECT * FROM counted ORDER BY k;

@@ -10,12 +10,11 @@ use std::sync::Arc;
 use catalog::{Catalog, Function, Oid, RelationKind};
 use pg_query::protobuf::{
     ColumnRef, CommonTableExpr, FuncCall, JoinExpr, List, LockingClause, ParamRef, RangeVar, RowExpr, SelectStmt,
-    WithClause,
+    TypeCast, WithClause,
 };
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
-use super::printed::{check_meaning, say_plainly};
 use super::statement::{Statement, StatementKind};
 use crate::look_alikes::Qualifier;
 use crate::parse::marked::moment::COMMON;
@@ -99,7 +98,7 @@ impl Analysis {
         let named = |call: &FuncCall| <[String; 2]>::try_from(tree::names_of(&call.funcname)).ok();
         let called = whole.calls()?.into_iter().filter_map(named).map(|[schema, name]| (schema, name)).collect();
         let is_shorter = leave_out_unread_parts(&mut whole)?;
-        say_plainly(&mut whole, &uses.closed)?;
+        tree::say_plainly(&mut whole, &uses.closed)?;
         cast_parameters(&mut whole, undeclared)?;
         let tree = whole.node.ok_or_else(unreadable)?;
         let mut has_whole_rows = false;
@@ -177,9 +176,9 @@ impl Analysis {
             && !self.called.contains(&(function.schema.clone(), function.name.clone()))
     }
 
-    /// See [`check_meaning`]. The nodes get the text that the user `sent`, unless this one is sent in its place.
+    /// See [`tree::check_meaning`]. The nodes get the text that the user `sent`, unless this one is sent in its place.
     pub(crate) fn check_meaning(&self, sent: bool) -> Result<()> {
-        if sent && self.text.is_none() { Ok(()) } else { check_meaning(&self.tree) }
+        if sent && self.text.is_none() { Ok(()) } else { tree::check_meaning(&self.tree) }
     }
 
     /// See [`whole_rows`](crate::rewrite::whole_rows).
@@ -206,7 +205,7 @@ impl Analysis {
     /// # Errors
     /// 0A000 if it could be read otherwise.
     pub fn text_to_run(&self) -> Result<String> {
-        check_meaning(&self.tree)?;
+        tree::check_meaning(&self.tree)?;
         self.printed()
     }
 
@@ -220,7 +219,8 @@ impl Analysis {
     pub fn qualified(self, catalog: &Catalog, hidden: &[String]) -> Result<Self> {
         let mut whole = tree::node(self.tree.as_ref().clone());
         let is_changed = Qualifier(catalog.look_alikes()).tree(&mut whole)?
-            | name_temporary(&mut whole, tree::with_of(&self.tree), hidden)?;
+            | name_temporary(&mut whole, tree::with_of(&self.tree), hidden)?
+            | uncast_arguments(&mut whole, catalog)?;
         match whole.node {
             Some(tree) if is_changed => self.with_tree(tree),
             _ => Ok(self),
@@ -232,6 +232,35 @@ impl Analysis {
         let text = self.text.as_ref().map(|_| tree::deparse(&tree).map(Arc::from)).transpose()?;
         Ok(Self { tree: Arc::new(tree), text, ..self.clone() })
     }
+}
+
+/// PostgreSQL prints what it does to an argument for a parameter of a domain as a cast. That would cut what is too long for the
+/// domain, while an argument that is too long is an error.
+fn uncast_arguments(whole: &mut Node, catalog: &Catalog) -> Result<bool> {
+    let mut is_found = false;
+    if !catalog.user_types().any(|of| catalog.has_length(of.oid)) {
+        return Ok(false);
+    }
+    whole.rewrite(&mut |node: &mut Node| {
+        let Some(call) = node.get_mut::<FuncCall>() else { return Ok(true) };
+        let name = tree::last_name(&call.funcname).unwrap_or_default();
+        // Overloads are told apart by the cast.
+        let ([function], []) = (catalog.functions(name), catalog.builtins().functions(name)) else { return Ok(true) };
+        let types = tree::signature_types(&function.definition);
+        let is_parameter = |name: &str| types.iter().any(|of| tree::last_name(&of.names) == Some(name));
+        for value in call.args.iter_mut().filter_map(tree::argument_mut) {
+            let Some(cast) = value.get_mut::<TypeCast>() else { continue };
+            let of = cast.type_name.as_ref().filter(|of| of.array_bounds.is_empty());
+            let name = of.and_then(|of| tree::last_name(&of.names)).filter(|name| is_parameter(name));
+            if name.is_some_and(|name| catalog.types_named(name).any(|of| catalog.has_length(of.oid)))
+                && let Some(inner) = cast.arg.take()
+            {
+                (*value, is_found) = (*inner, true);
+            }
+        }
+        Ok(true)
+    })?;
+    Ok(is_found)
 }
 
 /// A printed query with the schema of these relations in `pg_temp`.

@@ -25,7 +25,6 @@ mod distribute;
 mod dump;
 mod executed;
 mod marked;
-pub(crate) mod printed;
 mod row_casts;
 pub(crate) mod shape;
 mod statement;

@@ -332,9 +332,8 @@ impl<'a> Taker<'a> {
             match (call, ours) {
                 (Some(call), Some((function, result))) if has_names && !result.is_void => {
                     let types = result.columns();
-                    // An array of arrays is unnested as a whole.
-                    let is_nested = types.iter().any(|of| !of.array_bounds.is_empty());
-                    let at = if is_nested { None } else { self.add(function, call, result.wanted(types.len()))? };
+                    let unnests = result.is_row(self.ctx) || result.unnests(self.ctx, true);
+                    let at = if unnests { self.add(function, call, result.wanted(types.len()))? } else { None };
                     let Some(at) = at else { return Ok(None) };
                     item.is_rowsfrom = true;
                     let rows = types.iter().enumerate().map(|(nth, of)| result.rows(at + nth, of));

@@ -12,11 +12,6 @@ use crate::value::{
 use crate::{Answer, Pending};
 use plpgsql::ast::{Sql, Target};
 
-const BPCHAR: u32 = 1042;
-const VARCHAR: u32 = 1043;
-const BIT: u32 = 1560;
-const VARBIT: u32 = 1562;
-
 impl<'a> Run<'a> {
     /// Runs a text of the body. `shown` is how CONTEXT shows it, if it does.
     pub(crate) fn statement<'s>(&'s mut self, sql: &'s Sql, shown: Option<&'s str>) -> Pending<'s, Answer> {
@@ -143,22 +138,7 @@ impl<'a> Run<'a> {
             }
             let Bound { sql, parameters, .. } = value;
             let value = if has_cast { sql } else { format!("CAST({sql} AS pg_catalog.text)") };
-            let size = to.modifier;
-            let sql = match to.oid {
-                VARCHAR if size >= 0 => {
-                    format!("SELECT pg_catalog.varchar(CAST({value} AS pg_catalog.varchar), {size}, false)")
-                }
-                BPCHAR if size >= 0 => {
-                    format!("SELECT pg_catalog.bpchar(CAST({value} AS pg_catalog.bpchar), {size}, false)")
-                }
-                BIT if size >= 0 => {
-                    format!("SELECT pg_catalog.\"bit\"(CAST({value} AS pg_catalog.\"bit\"), {size}, false)")
-                }
-                VARBIT if size >= 0 => {
-                    format!("SELECT pg_catalog.varbit(CAST({value} AS pg_catalog.varbit), {size}, false)")
-                }
-                _ => format!("SELECT CAST({value} AS {})", to.name),
-            };
+            let sql = format!("SELECT {}", to.assigned(&value));
             let context = self.context();
             let answer =
                 self.host.run(&sql, parameters, context).await.map_err(|error| error.without(field::POSITION))?;

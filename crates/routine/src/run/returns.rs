@@ -1,11 +1,12 @@
 //! RETURN in its forms.
 
 use bytes::Bytes;
-use pgerror::{PgError, Result, SqlState};
+use pgerror::{PgError, Result, SqlState, field};
 
+use crate::run::resolve::Bound;
 use crate::run::statements::state;
 use crate::run::{Flow, Place, RESULT_BYTES_MAX, Run};
-use crate::value::{Holds, RECORD, Type, Typed, row_text};
+use crate::value::{Holds, RECORD, TEXT, Type, Typed, array_text, row_text};
 use crate::{Answer, Pending};
 use plpgsql::ast::Sql;
 
@@ -125,6 +126,7 @@ impl<'a> Run<'a> {
         let columns = answer.columns.unwrap_or_default();
         let expected = self.expected();
         self.check_structure(&columns, &expected).await?;
+        self.check_domains(&answer.rows, &expected).await?;
         let as_row = self.routine.columns.len() == 1 && self.routine.columns[0].1.fields.is_some();
         let count = answer.rows.len();
         for row in answer.rows {
@@ -190,13 +192,28 @@ impl<'a> Run<'a> {
             )));
         }
         for (at, ((_, oid, modifier), of)) in columns.iter().zip(expected).enumerate() {
-            if *oid != of.oid || (of.modifier >= 0 && of.modifier != *modifier) {
+            let base = of.base();
+            if *oid != base.oid || (base.modifier >= 0 && base.modifier != *modifier) {
                 let [given, expected] = self.shown_types([(*oid, *modifier), (of.oid, of.modifier)]).await?;
                 return Err(error().detail(format!(
                     "Returned type {given} does not match expected type {expected} in column {}.",
                     at + 1
                 )));
             }
+        }
+        Ok(())
+    }
+
+    /// A query's columns do not say of which domain they are.
+    async fn check_domains(&mut self, rows: &[Vec<Option<Bytes>>], expected: &[Type]) -> Result<()> {
+        for (at, of) in expected.iter().enumerate().filter(|(_, of)| of.over.is_some() && !rows.is_empty()) {
+            let values = rows.iter().map(|row| row.get(at).and_then(Option::as_deref));
+            let mut bound = Bound::starting("");
+            bound.push(Typed { oid: TEXT, modifier: -1, value: Some(array_text(values)) }, None);
+            let sql = format!("SELECT pg_catalog.cardinality(CAST({} AS {}[]))", bound.sql, of.name);
+            let context = self.context();
+            let checked = self.host.run(&sql, bound.parameters, context).await;
+            checked.map_err(|error| error.without(field::POSITION))?;
         }
         Ok(())
     }

@@ -89,7 +89,14 @@ impl Session {
     /// order: they are copied into a stage that has them.
     pub(crate) async fn add_late(&mut self, insert: &InsertStaged, late: &Late, rows: u64, call: &Call) -> Result<()> {
         let table = quote_identifier(&insert.stage.table);
-        self.run_on(self.sink, &format!("ALTER TABLE pg_temp.{table} RENAME TO {WITHOUT}")).await?;
+        // Another name wants the right to make temp tables.
+        if self.makes_temp(self.sink).await? {
+            self.run_on(self.sink, &format!("ALTER TABLE pg_temp.{table} RENAME TO {WITHOUT}")).await?;
+        } else {
+            self.create_temp(self.sink, WITHOUT, &late.definitions).await?;
+            self.run_on(self.sink, &format!("INSERT INTO pg_temp.{WITHOUT} SELECT * FROM pg_temp.{table}")).await?;
+            self.run_on(self.sink, &format!("DROP TABLE pg_temp.{table}")).await?;
+        }
         self.create_temp(self.sink, &insert.stage.table, &insert.stage.definitions).await?;
         let list = |text: &dyn Fn(usize, &(String, String)) -> String| {
             late.defaults.iter().enumerate().map(|(at, default)| text(at, default)).collect::<Vec<_>>().join(", ")

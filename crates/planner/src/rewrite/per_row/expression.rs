@@ -184,14 +184,8 @@ impl Draft<'_> {
 
     /// Arguments over slots.
     pub fn arguments(&mut self, call: &mut FuncCall, place: Place<'_>) -> Result<()> {
-        for argument in &mut call.args {
-            let value = match &mut argument.node {
-                Some(NodeEnum::NamedArgExpr(named)) => named.arg.as_deref_mut(),
-                _ => Some(argument),
-            };
-            if let Some(value) = value {
-                *value = self.part(value, place)?;
-            }
+        for value in call.args.iter_mut().filter_map(tree::argument_mut) {
+            *value = self.part(value, place)?;
         }
         Ok(())
     }

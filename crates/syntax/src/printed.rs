@@ -9,12 +9,12 @@ use pg_query::protobuf::{
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
-use crate::tree::{self, Ask, Get, Ref, Syntax, Walk};
+use crate::{self as tree, Ask, Get, Ref, Syntax, Walk};
 
 /// A column that it prints without a name is called `?column?`, and a constant whose type comes from where it goes is printed as one of type
 /// `unknown`. A row is sorted by its fields, one after the other, and fields have types that a column can have. Types of schemas that are
 /// `closed` to the user he has not named: they come from where their values go, too.
-pub(super) fn say_plainly(statement: &mut Node, closed: &HashSet<String>) -> Result<()> {
+pub fn say_plainly(statement: &mut Node, closed: &HashSet<String>) -> Result<()> {
     statement.rewrite(&mut |node| {
         match &mut node.node {
             Some(NodeEnum::SelectStmt(select)) => {
@@ -156,7 +156,7 @@ fn literal_of(array: &AArrayExpr, closed: &HashSet<String>) -> Option<Node> {
 /// - It prints a grouping set by its expression, and reads the first output column of that for each. Where two columns show the
 ///   expression, another one may have been meant.
 /// - Columns of one name in a sub-select get numbers, which the sub-select's row as a whole would show: `to_jsonb(q)`.
-pub(super) fn check_meaning(tree: &NodeEnum) -> Result<()> {
+pub fn check_meaning(tree: &NodeEnum) -> Result<()> {
     let (mut numbered, mut whole, mut is_grouped_twice) = (HashSet::new(), HashSet::new(), false);
     tree.each(|node| match node {
         Ref::SelectStmt(select) => is_grouped_twice |= groups_in_sets_by_two_alike(select),
