@@ -1,6 +1,6 @@
 //! Kills at every control point.
 //!
-//! `LOXO_FAULTS_ROUNDS` is the number of rounds at each point (1 by default, for `make test`; `make faults` takes 20).
+//! `LOXO_FAULTS_ROUNDS` is the number of rounds at each point (1 by default, for `make suites`; `make faults` takes 20).
 //! `LOXO_FAULTS_POINTS` names points, with commas, if not all shall be tried. Most of a round is waiting, so two clusters share
 //! the work (`LOXO_FAULTS_CLUSTERS`). `LOXO_FAULTS_SEED` repeats the random numbers of a run.
 

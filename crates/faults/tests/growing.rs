@@ -1,6 +1,6 @@
 //! A cluster that grows and shrinks while it serves, its processes die, and so do the commands that have it grow and shrink.
 //!
-//! `LOXO_FAULTS_ROUNDS` is how often it does (1 by default, for `make test`; `make faults` takes 30). `LOXO_FAULTS_SEED` repeats the
+//! `LOXO_FAULTS_ROUNDS` is how often it does (1 by default, for `make suites`; `make faults` takes 30). `LOXO_FAULTS_SEED` repeats the
 //! random numbers of a run, though not its timing.
 
 use std::fs;

@@ -1,6 +1,6 @@
 //! The workloads against a cluster, in peace and while its processes die.
 //!
-//! `LOXO_FAULTS_SECONDS` is how long each test's workload runs (3 by default, for `make test`; `make faults` takes a minute).
+//! `LOXO_FAULTS_SECONDS` is how long each test's workload runs (3 by default, for `make suites`; `make faults` takes a minute).
 //! `LOXO_FAULTS_SEED` repeats the random numbers of a run, though not its timing; by default they are fresh ones.
 
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};

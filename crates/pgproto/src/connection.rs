@@ -1,10 +1,9 @@
 //! A connection to a datanode.
 //!
 //! The caller queues messages into [`Connection::out`], sends them with [`Connection::flush`] and reads the answers with
-//! [`Connection::recv`] or, for rows, [`Connection::recv_run`]. Notices and notifications are set aside and fetched
-//! with [`Connection::take_notices`]; ParameterStatus keeps [`Connection::parameter`] up to date.
-//!
-//! The connection counts how many ReadyForQuery it is owed. It may go back into a pool only when it [`is_idle`]
+//! [`Connection::recv`] or, for rows, [`Connection::recv_run`]. Notices and notifications are set aside until
+//! [`Connection::take_notices`]; ParameterStatus keeps [`Connection::parameter`] up to date. The connection counts how many
+//! ReadyForQuery it is owed. It may go back into a pool only when it [`is_idle`]
 //! (nothing owed, no transaction). Any I/O or protocol error marks it broken.
 //!
 //! [`is_idle`]: Connection::is_idle

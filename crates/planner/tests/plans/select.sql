@@ -397,7 +397,7 @@ ExchangePlan over [0 1 2]
 SELECT orders.o_orderkey, row_number() OVER w AS row_number FROM public.orders WINDOW w AS (PARTITION BY orders.o_custkey ORDER BY orders.o_orderkey) ORDER BY orders.o_orderkey, (row_number() OVER w)
 ----
 Gather on 0
-  SELECT loxo_c1 AS o_orderkey, row_number() OVER w AS row_number FROM loxo_g1 WINDOW w AS (PARTITION BY loxo_c2 ORDER BY loxo_c1) ORDER BY loxo_c1, row_number() OVER w
+  SELECT loxo_c1 AS o_orderkey, row_number() OVER "w" AS row_number FROM loxo_g1 WINDOW "w" AS (PARTITION BY loxo_c2 ORDER BY loxo_c1) ORDER BY loxo_c1, row_number() OVER "w"
   loxo_g1 from [0 1 2]
     SELECT orders.o_orderkey AS loxo_c1, orders.o_custkey AS loxo_c2 FROM public.orders
 
