@@ -7,6 +7,19 @@ CREATE FUNCTION marked() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.m := e
 CREATE TABLE t (k int PRIMARY KEY, m int, c int DEFAULT month()) /*dist: hash(k) | replication*/;
 CREATE TRIGGER marked BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION marked();
 
+CREATE FUNCTION is_null(x int) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN RETURN x = NULL; END $$;
+
+-- @f
+SET transform_null_equals = on;
+SELECT is_null(NULL), is_null(1);
+-- @g
+SELECT is_null(NULL), is_null(1);
+SET transform_null_equals = on;
+-- @h
+SELECT is_null(NULL), is_null(1);
+-- @f
+SELECT is_null(NULL), is_null(1);
+
 -- @a
 SET datestyle = 'ISO, DMY';
 SET timezone = 'Asia/Tokyo';

@@ -127,6 +127,8 @@ pub(crate) struct Replay {
     pub(crate) settings: u64,
     /// Another session may have left something there, which is gone then.
     pub(crate) is_foreign: bool,
+    /// What is planned now means the same to other sessions, as far as the backend says how it reads.
+    pub(crate) keeps_plans: bool,
 }
 
 /// Something that was queued before a statement.
@@ -143,9 +145,12 @@ impl LeasedConnection {
         let connection = &mut self.link.connection;
         let earlier = connection.take_notices();
         connection.execute(&replay.commands).await?;
-        if self.has_others_plans && connection.readings() != self.link.planned_at {
+        if self.has_others_plans && !(replay.keeps_plans && connection.readings() == self.link.planned_at) {
             connection.execute("DISCARD PLANS").await?;
             self.link.planned_at = connection.readings();
+        }
+        if !replay.keeps_plans {
+            self.link.planned_at = u64::MAX;
         }
         self.has_others_plans = false;
         // What these commands say is no news of a statement.

@@ -379,19 +379,24 @@ impl Links {
         let login = self.login.as_ref().unwrap_or(&link.login);
         let wanted = login.applied(settings.fingerprint(), &link.login);
         let is_foreign = link.left_by.is_some_and(|session| session != self.number);
-        let plans_are_good = !has_others_plans || link.connection.readings() == link.planned_at;
+        let keeps_plans = !settings.read_otherwise_untold();
+        let plans_are_good = !has_others_plans || keeps_plans && link.connection.readings() == link.planned_at;
         if link.applied_settings == wanted && !is_foreign && plans_are_good {
             return None;
         }
         let settings = settings.replay_after(&login.commands_on(&link.login));
         let commands = if is_foreign { format!("DISCARD SEQUENCES; {settings}") } else { settings };
-        Some(Replay { commands, settings: wanted, is_foreign })
+        Some(Replay { commands, settings: wanted, is_foreign, keeps_plans })
     }
 
     /// Notes that the backend of a held link has the session's settings.
     pub(crate) fn has_settings(&mut self, slot: impl Into<Slot>) {
         let fingerprint = self.settings.fingerprint();
+        let keeps_plans = !self.settings.read_otherwise_untold();
         let Some(leased) = self.leased.get_mut(slot) else { return };
+        if !keeps_plans {
+            leased.link.planned_at = u64::MAX;
+        }
         let login = self.login.as_ref().unwrap_or(&leased.link.login);
         leased.link.applied_settings = login.applied(fingerprint, &leased.link.login);
     }

@@ -119,6 +119,11 @@ impl Settings {
         self.commands.iter().any(|(known, _)| known == name)
     }
 
+    /// Has the session set how constants are read, and the backend does not tell?
+    pub(crate) fn read_otherwise_untold(&self) -> bool {
+        ["array_nulls", "lc_monetary", "transform_null_equals", "xmloption"].into_iter().any(|name| self.has(name))
+    }
+
     /// Remembers the value of one of the coordinator's own settings, as SHOW writes it.
     pub(crate) fn set_own(&mut self, name: &str, value: String) {
         self.own.retain(|(known, _)| known != name);
