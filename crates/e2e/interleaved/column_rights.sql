@@ -26,6 +26,7 @@ INSERT INTO two (id) VALUES (11), (12) ON CONFLICT (id) DO UPDATE SET name = exc
 INSERT INTO parts (id, name) SELECT no, 'b' FROM source;
 INSERT INTO one (id, name, n) VALUES (1, 'b', 1), (2, 'b', 2);
 INSERT INTO two (id) VALUES (13), (14) RETURNING n;
+INSERT INTO two (id) SELECT 30 + no FROM source WHERE no < 3 ON CONFLICT ON CONSTRAINT two_pkey DO NOTHING;
 -- @c
 ANALYZE one, two, parts;
 GRANT SELECT (n) ON one TO e2e_clerk;

@@ -46,3 +46,27 @@ SELECT month(), span();
 -- @e
 SELECT month(), span();
 SELECT * FROM t ORDER BY k;
+
+-- A session that has read as others do before it reads otherwise; in a block, too, on all its nodes.
+CREATE TABLE later (k int, c timestamptz) /*dist: hash(k)*/;
+CREATE FUNCTION noon() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.c := '2024-01-01 12:00'::timestamptz; RETURN NEW; END $$;
+CREATE TRIGGER noon BEFORE INSERT ON later FOR EACH ROW EXECUTE FUNCTION noon();
+-- @i
+INSERT INTO later VALUES (7), (8), (9), (10);
+SELECT count(*) FROM later WHERE k = 7;
+SELECT 1;
+-- @j
+SELECT count(*) FROM later WHERE k = 7;
+SELECT count(*) FROM later;
+SET timezone = 'Asia/Tokyo';
+INSERT INTO later VALUES (7) RETURNING c AT TIME ZONE 'UTC';
+-- @l
+SELECT count(*) FROM later WHERE k = 8;
+BEGIN;
+SET LOCAL timezone = 'America/New_York';
+INSERT INTO later VALUES (8), (9), (10), (11), (12), (13);
+SELECT k, c AT TIME ZONE 'UTC' FROM later ORDER BY 1, 2;
+COMMIT;
+-- @i
+INSERT INTO later VALUES (20), (21), (22), (23);
+SELECT k, c AT TIME ZONE 'UTC' FROM later WHERE k > 19 ORDER BY 1, 2;

@@ -102,8 +102,6 @@ pub(crate) struct LeasedConnection {
     /// The block has made settings, by which PostgreSQL may read constants and names: statements prepared before mean something else,
     /// and what is prepared now does after the block.
     pub(crate) has_settings_of_block: bool,
-    /// Another session had the link before.
-    pub(crate) has_others_plans: bool,
     /// The error of the answer being read.
     pub(crate) failure: Option<PgError>,
     /// Ids of types in the rows of the answer being read, if they are to be looked at.
@@ -142,20 +140,19 @@ enum Ahead {
 
 impl LeasedConnection {
     pub(crate) async fn replay(&mut self, replay: &Replay) -> Result<()> {
-        let connection = &mut self.link.connection;
-        let earlier = connection.take_notices();
-        connection.execute(&replay.commands).await?;
-        if self.has_others_plans && !(replay.keeps_plans && connection.readings() == self.link.planned_at) {
-            connection.execute("DISCARD PLANS").await?;
-            self.link.planned_at = connection.readings();
+        let link = &mut *self.link;
+        let earlier = link.connection.take_notices();
+        link.connection.execute(&replay.commands).await?;
+        if link.reads_otherwise() || (link.has_others_plans && !replay.keeps_plans) {
+            link.connection.execute("DISCARD PLANS").await?;
+            (link.planned_at, link.has_others_plans) = (link.connection.readings(), false);
         }
         if !replay.keeps_plans {
-            self.link.planned_at = u64::MAX;
+            link.planned_at = u64::MAX;
         }
-        self.has_others_plans = false;
         // What these commands say is no news of a statement.
-        connection.take_notices();
-        connection.put_back_notices(earlier);
+        link.connection.take_notices();
+        link.connection.put_back_notices(earlier);
         self.link.applied_settings = replay.settings;
         if replay.is_foreign {
             self.link.left_by = None;
@@ -185,7 +182,6 @@ impl LeasedConnection {
             parsing: VecDeque::new(),
             portal_statements: Vec::new(),
             has_settings_of_block: false,
-            has_others_plans: false,
             failure: None,
             ids: None,
             earlier: 0,

@@ -361,7 +361,7 @@ impl Links {
         }
         self.leases += 1;
         let mut leased = LeasedConnection::new(link);
-        leased.has_others_plans = std::mem::replace(&mut leased.link.used_by, self.number) != self.number;
+        leased.link.has_others_plans |= std::mem::replace(&mut leased.link.used_by, self.number) != self.number;
         leased.earlier = self.leases;
         self.leased.0.insert(slot, leased);
         drawn_are_here
@@ -375,12 +375,12 @@ impl Links {
 
     /// What a held link needs to have these settings; `None` if it has them.
     fn replay(&self, slot: Slot, settings: &Settings) -> Option<Replay> {
-        let LeasedConnection { link, begun: false, has_others_plans, .. } = self.leased.get(slot)? else { return None };
+        let LeasedConnection { link, begun: false, .. } = self.leased.get(slot)? else { return None };
         let login = self.login.as_ref().unwrap_or(&link.login);
         let wanted = login.applied(settings.fingerprint(), &link.login);
         let is_foreign = link.left_by.is_some_and(|session| session != self.number);
         let keeps_plans = !settings.read_otherwise_untold();
-        let plans_are_good = !has_others_plans || keeps_plans && link.connection.readings() == link.planned_at;
+        let plans_are_good = !link.reads_otherwise() && (keeps_plans || !link.has_others_plans);
         if link.applied_settings == wanted && !is_foreign && plans_are_good {
             return None;
         }

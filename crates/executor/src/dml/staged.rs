@@ -121,8 +121,9 @@ impl Session {
         if insert.rights_sql.is_none() || insert.through.is_some() {
             return Ok(None);
         }
-        let (may_use, may_insert) = self.may_insert(target).await?;
-        let asks_user = target.is_barrier || !insert.names_columns_only;
+        let rights = if insert.tail.is_empty() { "INSERT" } else { "INSERT, UPDATE, SELECT" };
+        let [may_use, may_insert, owner_lacks] = self.may_insert(target, rights).await?;
+        let asks_user = target.is_barrier || owner_lacks || !insert.names_columns_only;
         if may_use && (may_insert || asks_user) {
             return Ok(None);
         }
@@ -131,7 +132,6 @@ impl Session {
             return Err(PgError::unsupported(what).hint("GRANT USAGE on the table's schema."));
         }
         let nodes = self.nodes_with_home(&target.distribution.nodes());
-        let rights = if insert.tail.is_empty() { "INSERT" } else { "INSERT, UPDATE, SELECT" };
         let view = self.lend_change(&nodes, target, rights).await?;
         let table = target.qualified_name();
         let alias = match insert.target_sql.strip_prefix(&table) {

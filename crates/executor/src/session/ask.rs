@@ -133,16 +133,21 @@ impl Session {
         self.call_on_all(nodes, &OwnCall::new("take_back", format!("ARRAY[{views}]::pg_catalog.name[]"))).await
     }
 
-    /// Does PostgreSQL let the user name what is in the table's schema, and insert into all columns of the table?
-    pub(crate) async fn may_insert(&mut self, table: &Relation) -> Result<(bool, bool)> {
+    /// Does PostgreSQL let the user name what is in the table's schema, and insert into all columns of the table? A third answer is
+    /// yes if there is no use in the rights of the table's owner, who lacks one of these.
+    pub(crate) async fn may_insert(&mut self, table: &Relation, rights: &str) -> Result<[bool; 3]> {
+        let owner_may =
+            rights.split(", ").map(|right| format!("pg_catalog.has_table_privilege(c.relowner, c.oid, '{right}')"));
         let may = format!(
-            "SELECT pg_catalog.has_schema_privilege({}, 'USAGE'), pg_catalog.has_table_privilege({}::pg_catalog.oid, 'INSERT')",
+            "SELECT pg_catalog.has_schema_privilege({}, 'USAGE'), pg_catalog.has_table_privilege(c.oid, 'INSERT'), NOT ({}) \
+             FROM pg_catalog.pg_class c WHERE c.oid OPERATOR(pg_catalog.=) {}",
             catalog::quote_literal(&table.schema),
+            owner_may.collect::<Vec<_>>().join(" AND "),
             table.oid
         );
         let rows = self.rows_on(self.home, &may).await?;
         let has = |at: usize| rows.first().and_then(|row| row.get(at)?.as_deref()) == Some(b"t");
-        Ok((has(0), has(1)))
+        Ok([has(0), has(1), has(2)])
     }
 
     async fn call(&mut self, nodes: &[impl Copy + Into<Slot>], calls: &[OwnCall]) -> Result<Vec<Option<Bytes>>> {

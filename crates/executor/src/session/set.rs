@@ -154,6 +154,24 @@ impl Session {
         if let Some(block) = &mut self.block {
             block.replay.push(Replay::set(sql.to_owned()));
         }
+        self.discard_others_plans().await
+    }
+
+    /// What others had planned on the links of the block, if it reads constants otherwise now; links that join may have the like.
+    async fn discard_others_plans(&mut self) -> Result<()> {
+        const DISCARD: &str = "DISCARD PLANS";
+        let reads_otherwise = |slot: &Slot| self.links.get(*slot).is_some_and(|leased| leased.link.reads_otherwise());
+        let slots: Vec<Slot> = self.links.begun().into_iter().filter(reads_otherwise).collect();
+        let home = self.links.get(self.home).map(|leased| &leased.link);
+        let is_home_changed = home.is_some_and(|link| link.connection.readings() != link.planned_at);
+        self.links.broadcast(&slots, DISCARD).await?;
+        for slot in slots {
+            let link = &mut self.links.link(slot)?.link;
+            (link.planned_at, link.has_others_plans) = (link.connection.readings(), false);
+        }
+        if let Some(block) = self.block.as_mut().filter(|_| is_home_changed) {
+            block.replay.push(Replay::set(DISCARD.to_owned()));
+        }
         Ok(())
     }
 

@@ -10,11 +10,12 @@ use std::sync::Arc;
 use catalog::{Catalog, Function, Oid, RelationKind};
 use pg_query::protobuf::{
     ColumnRef, CommonTableExpr, FuncCall, JoinExpr, List, LockingClause, ParamRef, RangeVar, RowExpr, SelectStmt,
-    TypeCast, WithClause,
+    WithClause,
 };
 use pg_query::{Node, NodeEnum};
 use pgerror::{PgError, Result};
 
+use super::domain_arguments::{DomainCasts, uncast_arguments};
 use super::statement::{Statement, StatementKind};
 use crate::look_alikes::Qualifier;
 use crate::parse::marked::moment::COMMON;
@@ -67,6 +68,7 @@ pub struct Uses {
     pub closed: HashSet<String>,
     /// What is called, PostgreSQL's own functions among it, on which nothing depends; `None` if it is not known.
     pub called: Option<HashSet<Oid>>,
+    pub(crate) domains: DomainCasts,
 }
 
 impl Uses {
@@ -78,6 +80,7 @@ impl Uses {
             .flat_map(|field| tree.match_indices(field))
             .filter_map(|(at, field)| tree[at + field.len()..].split([' ', '}']).next()?.parse::<Oid>().ok());
         self.called = (!tree.is_empty()).then(|| called.collect());
+        self.domains = DomainCasts::of(tree);
     }
 }
 
@@ -220,7 +223,7 @@ impl Analysis {
         let mut whole = tree::node(self.tree.as_ref().clone());
         let is_changed = Qualifier(catalog.look_alikes()).tree(&mut whole)?
             | name_temporary(&mut whole, tree::with_of(&self.tree), hidden)?
-            | uncast_arguments(&mut whole, catalog)?;
+            | uncast_arguments(&mut whole, catalog, &self.uses.domains)?;
         match whole.node {
             Some(tree) if is_changed => self.with_tree(tree),
             _ => Ok(self),
@@ -232,35 +235,6 @@ impl Analysis {
         let text = self.text.as_ref().map(|_| tree::deparse(&tree).map(Arc::from)).transpose()?;
         Ok(Self { tree: Arc::new(tree), text, ..self.clone() })
     }
-}
-
-/// PostgreSQL prints what it does to an argument for a parameter of a domain as a cast. That would cut what is too long for the
-/// domain, while an argument that is too long is an error.
-fn uncast_arguments(whole: &mut Node, catalog: &Catalog) -> Result<bool> {
-    let mut is_found = false;
-    if !catalog.user_types().any(|of| catalog.has_length(of.oid)) {
-        return Ok(false);
-    }
-    whole.rewrite(&mut |node: &mut Node| {
-        let Some(call) = node.get_mut::<FuncCall>() else { return Ok(true) };
-        let name = tree::last_name(&call.funcname).unwrap_or_default();
-        // Overloads are told apart by the cast.
-        let ([function], []) = (catalog.functions(name), catalog.builtins().functions(name)) else { return Ok(true) };
-        let types = tree::signature_types(&function.definition);
-        let is_parameter = |name: &str| types.iter().any(|of| tree::last_name(&of.names) == Some(name));
-        for value in call.args.iter_mut().filter_map(tree::argument_mut) {
-            let Some(cast) = value.get_mut::<TypeCast>() else { continue };
-            let of = cast.type_name.as_ref().filter(|of| of.array_bounds.is_empty());
-            let name = of.and_then(|of| tree::last_name(&of.names)).filter(|name| is_parameter(name));
-            if name.is_some_and(|name| catalog.types_named(name).any(|of| catalog.has_length(of.oid)))
-                && let Some(inner) = cast.arg.take()
-            {
-                (*value, is_found) = (*inner, true);
-            }
-        }
-        Ok(true)
-    })?;
-    Ok(is_found)
 }
 
 /// A printed query with the schema of these relations in `pg_temp`.

@@ -22,6 +22,7 @@ mod classify;
 mod cluster_commands;
 mod copy;
 mod distribute;
+mod domain_arguments;
 mod dump;
 mod executed;
 mod marked;

@@ -100,9 +100,12 @@ pub struct Link {
     pub(crate) applied_settings: u64,
     /// The session whose statements may have left settings or the values of sequences in the backend.
     pub(crate) left_by: Option<usize>,
-    /// The session that had it last, and [`Connection::readings`] when the plans of functions were last discarded. PL/pgSQL keeps
-    /// what a constant of a body meant when it was first read: that is another session's if that session read otherwise.
+    /// The session that had it last.
     pub(crate) used_by: usize,
+    /// Others have had it since plans were discarded. PL/pgSQL keeps what a constant of a body meant when it was first read: that is
+    /// another session's if that session read otherwise.
+    pub(crate) has_others_plans: bool,
+    /// [`Connection::readings`] when plans were last discarded.
     pub(crate) planned_at: u64,
     /// The session whose values of sequences the backend has.
     pub(crate) drawn: Option<DrawnHere>,
@@ -124,6 +127,13 @@ pub struct Link {
     database: String,
     address: Address,
     _permit: Permit,
+}
+
+impl Link {
+    /// May a body have constants that another session has read otherwise?
+    pub(crate) fn reads_otherwise(&self) -> bool {
+        self.has_others_plans && self.connection.readings() != self.planned_at
+    }
 }
 
 /// Statements prepared on one backend, by text, parameter types and settings: under another search path the same text may
@@ -414,6 +424,7 @@ impl Pool {
             applied_settings: 0,
             left_by: None,
             used_by: 0,
+            has_others_plans: false,
             planned_at: 0,
             drawn: None,
             statements,

@@ -103,8 +103,13 @@ pub(in crate::dml) fn check_home(ctx: &Context<'_>, insert: &InsertStmt, relatio
     }
 }
 
-/// Do the clauses name nothing of the target but its columns: no row as a whole, and nothing that only PostgreSQL adds to a row?
+/// Do the clauses name nothing of the target but its columns: no row as a whole, no constraint, and nothing that only PostgreSQL
+/// adds to a row?
 pub(super) fn names_columns_only(insert: &InsertStmt, relation: &Relation) -> Result<bool> {
+    let infer = insert.on_conflict_clause.as_ref().and_then(|conflict| conflict.infer.as_ref());
+    if infer.is_some_and(|infer| !infer.conname.is_empty()) {
+        return Ok(false);
+    }
     for node in expressions(insert) {
         let is_one = |fields: &[Node]| {
             fields.len() <= 2
