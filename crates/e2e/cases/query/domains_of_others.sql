@@ -60,7 +60,7 @@ CREATE OR REPLACE FUNCTION is_small(int) RETURNS bool LANGUAGE plpgsql AS $$ BEG
 SELECT a.v, b.v FROM d a JOIN d b ON a.k = b.id ORDER BY 1;
 -- refused
 SELECT v, row_number() OVER (ORDER BY v) FROM d;
--- refused
+-- refused: v2
 SELECT count(x) FROM d x JOIN d b ON x.k = b.id;
 -- refused
 SELECT a, row_number() OVER (ORDER BY id) FROM d;
