@@ -74,7 +74,8 @@ impl Planner for Driver {
             return Ok(Plan::Routine(Box::new(Routine::Lifted(lifted))));
         }
         ctx.session.stop.check()?;
-        if returns_sub_select(statement)?
+        if (returns_sub_select(statement)?
+            || meets_sub_select(statement)? && self.plan_inlined(ctx, statement).is_err())
             && first_copy::plan(ctx, statement).is_err()
             && let Some(routine) = rewrite::per_row::sub_selects(ctx, statement)?
         {
@@ -137,11 +138,18 @@ impl Planner for Driver {
     }
 }
 
-/// Is it a change with a sub-select in RETURNING or ON CONFLICT?
+/// Is it an INSERT with a sub-select in ON CONFLICT?
+fn meets_sub_select(statement: &Statement) -> Result<bool> {
+    match statement.node() {
+        Some(NodeEnum::InsertStmt(insert)) => insert.on_conflict_clause.has_sub_select(),
+        _ => Ok(false),
+    }
+}
+
+/// Is it a change with a sub-select in RETURNING?
 fn returns_sub_select(statement: &Statement) -> Result<bool> {
     match statement.node() {
         None | Some(NodeEnum::MergeStmt(_)) => Ok(false),
-        Some(NodeEnum::InsertStmt(insert)) if insert.on_conflict_clause.has_sub_select()? => Ok(true),
         Some(tree) => tree::returning_of(tree).map_or(Ok(false), |clause| clause.exprs.has_sub_select()),
     }
 }

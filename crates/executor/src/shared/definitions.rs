@@ -1,9 +1,9 @@
 //! Definitions of views, rules and generated columns, as PostgreSQL prints them.
 //!
-//! To print one, PostgreSQL locks its tables (for an expression since 15.18 and 17), and so waits for a session that has one in ACCESS EXCLUSIVE mode. That may be a
-//! session which waits for this very load: a circle that nobody sees, for the connection is not that session's. So a definition in
-//! which a locked table stands is taken from an earlier load, if nothing has changed since of what its text is made of: the stored
-//! tree, and the names of all that it uses.
+//! To print one, PostgreSQL locks its tables (for an expression since 15.18 and 17), and so waits for a session that has one in
+//! ACCESS EXCLUSIVE mode. That may be a session which waits for this very load: a circle that nobody sees, for the connection is not
+//! that session's. So a definition in which a locked table stands is taken from an earlier load, if nothing has changed since of what
+//! its text is made of: the stored tree, and the names of all that it uses.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
