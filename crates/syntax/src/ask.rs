@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use pg_query::Node;
-use pg_query::protobuf::{FuncCall, RangeVar};
+use pg_query::protobuf::{FuncCall, LockingClause, RangeVar};
 use pgerror::Result;
 
 use super::get::Get;
@@ -91,9 +91,12 @@ pub trait Ask: Walk {
         Ok(found)
     }
 
-    /// Shows the tables, views and WITH items in FROM, to be changed.
+    /// Shows the tables, views and WITH items in FROM, to be changed. What FOR UPDATE OF names are aliases of these.
     fn change_tables(&mut self, mut change: impl FnMut(&mut RangeVar) -> Result<()>) -> Result<()> {
-        self.rewrite(&mut |node| node.get_mut::<RangeVar>().map_or(Ok(()), &mut change).map(|()| true))
+        self.rewrite(&mut |node| match node.get_mut::<RangeVar>() {
+            Some(name) => change(name).map(|()| true),
+            None => Ok(node.get::<LockingClause>().is_none()),
+        })
     }
 }
 

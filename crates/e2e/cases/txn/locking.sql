@@ -71,3 +71,14 @@ FETCH ALL FROM c;
 COMMIT;
 RESET ROLE;
 SELECT id FROM guarded ORDER BY id LIMIT 3 FOR UPDATE;
+-- Views that lock rows.
+CREATE VIEW locked_v AS SELECT id, p FROM guarded FOR UPDATE;
+CREATE VIEW locked_of AS SELECT g.id, n.name FROM guarded g JOIN names n ON n.id = g.p FOR SHARE OF g SKIP LOCKED;
+CREATE VIEW locked_in AS SELECT x.id FROM (SELECT id FROM guarded WHERE p > 0 FOR NO KEY UPDATE) x JOIN names USING (id);
+SELECT * FROM locked_v ORDER BY id LIMIT 4;
+-- refused: mixed | v1 | v3
+SELECT count(*) FROM locked_v;
+-- refused: mixed
+SELECT * FROM locked_of ORDER BY id LIMIT 4;
+SELECT * FROM locked_in ORDER BY id;
+SELECT v.id, n.name FROM locked_v v JOIN names n ON n.id = v.id ORDER BY 1;
