@@ -8,6 +8,8 @@
 //! whose limits no datanode is to meet. In place of most views functions stand, for some clients read no other views than the
 //! system's (`restrict_nonsystem_relation_kind`).
 //!
+//! Of `pg_class` the counts of rows and pages are added up, if a statement may read them.
+//!
 //! What lists schemas and their objects is read without our schema, but where a statement asks for more than a sub-select has (system columns,
 //! a primary key to group by, locks), and in the definitions of views, whose dumps are to be PostgreSQL's.
 
@@ -75,6 +77,10 @@ const LISTS: [(&str, &str, &str); 14] = [
     (INFORMATION, "object_schema", "usage_privileges role_usage_grants element_types"),
     (INFORMATION, "view_schema", "view_table_usage view_column_usage view_routine_usage"),
 ];
+/// Where it stands how many rows and pages a node has of a table, the columns that say so, and the query whose rows say it of all nodes.
+const COUNTED: (&str, &str) = (CATALOG, "pg_class");
+const COUNTS: [&str; 4] = ["reltuples", "relpages", "relallvisible", "relallfrozen"];
+const COUNTED_ROWS: &str = include_str!("../sql/counted.sql");
 /// What a sub-select in the place of a catalog does not have.
 const SYSTEM_COLUMNS: [&str; 6] = ["tableoid", "ctid", "xmin", "cmin", "xmax", "cmax"];
 /// What pg_dump reads otherwise than others.
@@ -137,6 +143,19 @@ pub fn asked<'a>(function: &'a str, of: Option<&'a str>) -> Option<Asked<'a>> {
     }
 }
 
+/// What a statement does with the names in its FROM.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Reader {
+    /// It defines a view.
+    pub is_view: bool,
+    /// It asks for more than a sub-select in a table's place has.
+    pub needs_table: bool,
+    /// It groups rows, perhaps by a primary key, which a sub-select does not have.
+    pub groups: bool,
+    /// It may read how many rows and pages tables have.
+    pub counts: bool,
+}
+
 /// A name in FROM; the schema may be empty.
 #[derive(Clone, Copy, Debug)]
 pub struct SystemView<'a> {
@@ -152,11 +171,20 @@ impl SystemView<'_> {
         self.is_of_all_nodes() || self.is(&OTHERS[0])
     }
 
+    /// Does it tell how many rows and pages tables have?
+    pub fn has_counts(self) -> bool {
+        self.is(&COUNTED)
+    }
+
     /// What stands in its place: a name or a call, or, if it begins with a parenthesis, a query. `None`: it is read as it is.
-    pub fn instead(self, in_view: bool, needs_table: bool) -> Option<String> {
-        let others = if in_view { &OTHERS[..OF_VIEWS] } else { &OTHERS };
+    pub fn instead(self, by: Reader) -> Option<String> {
+        let others = if by.is_view { &OTHERS[..OF_VIEWS] } else { &OTHERS };
         if !self.is_of_all_nodes() && !others.iter().any(|view| self.is(view)) {
-            return self.without_ours("").filter(|_| !in_view && !needs_table);
+            let may_be_query = !by.is_view && !by.needs_table;
+            if may_be_query && by.counts && self.has_counts() {
+                return Some(format!("({})", COUNTED_ROWS.trim_end()));
+            }
+            return self.without_ours("").filter(|_| may_be_query && !by.groups);
         }
         if let Some((_, query)) = QUERIES.iter().find(|(name, _)| *name == self.name) {
             return Some(format!("({})", query.trim_end()));
@@ -195,7 +223,11 @@ impl SystemView<'_> {
         // A catalog has the schema's number.
         let of = if column.ends_with("namespace") { "::pg_catalog.regnamespace" } else { "" };
         let name = self.name;
-        Some(format!("(SELECT *{more} FROM {schema}.{name} WHERE {column} OPERATOR(pg_catalog.<>) '{SCHEMA}'{of})"))
+        // A part of the text may be looked at once more: there it is to be left as it is.
+        let only = if self.has_counts() { "ONLY " } else { "" };
+        Some(format!(
+            "(SELECT *{more} FROM {only}{schema}.{name} WHERE {column} OPERATOR(pg_catalog.<>) '{SCHEMA}'{of})"
+        ))
     }
 
     fn is_of_all_nodes(self) -> bool {
@@ -246,6 +278,11 @@ pub fn may_be_named_in(sql: &str) -> bool {
 /// Is it a column that a sub-select in the place of a catalog does not have?
 pub fn is_system_column(name: &str) -> bool {
     SYSTEM_COLUMNS.contains(&name)
+}
+
+/// Is it a column that says how many rows or pages a node has of a table?
+pub fn is_count(name: &str) -> bool {
+    COUNTS.contains(&name)
 }
 
 #[cfg(test)]

@@ -287,6 +287,41 @@ mod system_views {
     }
 
     #[test]
+    fn counts_of_all_nodes_are_asked_for_where_they_may_be_read() {
+        let asks = |sql: &str| redirected(sql).is_some_and(|text| text.contains("told_statistics('pg_class')"));
+        for sql in [
+            "SELECT reltuples FROM pg_class",
+            "SELECT c.relpages FROM pg_catalog.pg_class c",
+            "SELECT * FROM t JOIN pg_class c ON true",
+            "SELECT c.* FROM pg_class c, t",
+            "SELECT (c).relname FROM pg_class c",
+            "SELECT 1 FROM (SELECT * FROM pg_class) x",
+            "SELECT relkind, sum(reltuples) FROM pg_class GROUP BY 1",
+            "INSERT INTO t SELECT relpages FROM pg_class",
+            "DELETE FROM t USING pg_class c WHERE c.relname = t.n RETURNING *",
+            "CREATE TABLE t AS SELECT reltuples FROM pg_class",
+        ] {
+            assert!(asks(sql), "{sql}");
+        }
+        for sql in [
+            "SELECT relname FROM pg_class",
+            "SELECT * FROM (SELECT relname FROM pg_class) c",
+            "SELECT a.* FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid",
+            "SELECT count(*) FROM pg_class",
+            "SELECT oid, reltuples FROM pg_class GROUP BY oid",
+            "SELECT xmin, reltuples FROM pg_class",
+            "SELECT reltuples FROM pg_class FOR SHARE",
+            "DECLARE c CURSOR FOR SELECT reltuples FROM pg_class",
+            "CREATE TABLE t AS SELECT * FROM pg_class",
+            "CREATE VIEW v AS SELECT reltuples FROM pg_class",
+            "UPDATE pg_class SET reltuples = 1",
+            "SELECT reltuples FROM public.pg_class",
+        ] {
+            assert!(!asks(sql), "{sql}");
+        }
+    }
+
+    #[test]
     fn the_view_is_read_elsewhere() {
         let cases = [
             ("SELECT gid FROM pg_prepared_xacts", "SELECT gid FROM loxo.pg_prepared_xacts"),
@@ -306,7 +341,7 @@ mod system_views {
             (
                 "SELECT pg_table_size(c.oid), pg_table_size('t'::regclass), pg_database_size('d') FROM pg_class c",
                 "SELECT loxo.pg_table_size(c.oid), pg_table_size('t'::regclass), loxo.pg_database_size('d') FROM \
-                 (SELECT * FROM pg_catalog.pg_class WHERE relnamespace OPERATOR(pg_catalog.<>) 'loxo'::pg_catalog.regnamespace) c",
+                 (SELECT * FROM ONLY pg_catalog.pg_class WHERE relnamespace OPERATOR(pg_catalog.<>) 'loxo'::pg_catalog.regnamespace) c",
             ),
             (
                 "COPY (TABLE pg_roles) TO STDOUT; CREATE VIEW v AS TABLE pg_locks; TABLE pg_stat_wal",
@@ -381,7 +416,10 @@ mod dump {
             ),
             "{text}"
         );
-        assert!(text.contains(" 'loxo') n, pg_attribute, (SELECT *, tableoid FROM pg_catalog.pg_class "), "{text}");
+        assert!(
+            text.contains(" 'loxo') n, pg_attribute, (SELECT *, tableoid FROM ONLY pg_catalog.pg_class "),
+            "{text}"
+        );
         assert!(text.ends_with(" 'loxo'::pg_catalog.regnamespace) AS pg_class"), "{text}");
     }
 

@@ -117,6 +117,8 @@ fn sizes_are_of_all_nodes(cluster: &Cluster, dba: &mut Client) {
     while dba.scalar(&rows("apart")).expect("a number") != "5000" {
         assert!(started.elapsed() < SOON, "rows of apart");
     }
+    let counted = "SELECT reltuples FROM pg_class WHERE relname = 'apart'";
+    assert_eq!(dba.scalar(counted).expect("a number"), "5000");
     // Statistics wait for nobody who has locked a table, themselves above all.
     dba.run("CREATE TABLE parted (k int) PARTITION BY LIST (k) DISTRIBUTE BY ROUNDROBIN").expect("a table");
     let all = "SELECT string_agg(relname, ' ' ORDER BY relname) FROM pg_stat_user_tables";

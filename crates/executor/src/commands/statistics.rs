@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use catalog::{NodeId, quote_literal};
 use pgerror::{PgError, Result};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::backend::cancel::Question;
 use crate::backend::statement_figures::ToldStatement;
@@ -28,6 +29,34 @@ const SIZES: &str = "SELECT c.copies, c.name, pg_catalog.jsonb_build_array( \
 
 /// Lines that coordinators have: as the function of layout 11 reads them, which has not all columns, and as rows of the home node.
 const STATEMENTS: [&str; 2] = ["loxo_stat_statements", "loxo_statements"];
+
+/// Where rows and pages of tables are told.
+const COUNTED: &str = "pg_class";
+/// Of users' tables and indexes, and of what is replicated the nodes that have a copy. It runs in the session's own backends, so no
+/// name or operator is left to the search path.
+const COUNTS: &str = "SELECT pg_catalog.encode(pg_catalog.convert_to(pg_catalog.jsonb_agg(pg_catalog.jsonb_build_object( \
+       'schema', n.nspname, 'name', c.relname, 'tuples', c.reltuples, 'pages', pg_catalog.jsonb_build_object( \
+         'relpages', c.relpages, 'relallvisible', c.relallvisible, \
+         'relallfrozen', coalesce(pg_catalog.jsonb_object_field(pg_catalog.to_jsonb(c), 'relallfrozen'), '0'::pg_catalog.jsonb)), \
+       'copies', coalesce((SELECT pg_catalog.to_jsonb(k.nodes) FROM loxo.class AS k \
+         WHERE k.relid OPERATOR(pg_catalog.=) coalesce(i.indrelid, c.oid) AND k.locator OPERATOR(pg_catalog.=) 'R'), '[]'::pg_catalog.jsonb) \
+     ))::pg_catalog.text, 'UTF8'), 'hex') \
+     FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace \
+     LEFT JOIN pg_catalog.pg_index AS i ON i.indexrelid OPERATOR(pg_catalog.=) c.oid \
+     WHERE c.relkind OPERATOR(pg_catalog.=) ANY ('{r,p,m,i,I}'::pg_catalog.\"char\"[]) \
+         AND n.nspname OPERATOR(pg_catalog.!~) '^(pg_.*|information_schema|loxo)$'";
+
+/// What a node tells of a table or an index.
+#[derive(Deserialize)]
+struct Counted {
+    schema: String,
+    name: String,
+    /// -1: nobody has counted.
+    tuples: f64,
+    /// By column.
+    pages: BTreeMap<String, i64>,
+    copies: Vec<u16>,
+}
 
 const DATABASES: &str = "SELECT datname, pg_catalog.pg_database_size(oid) FROM pg_catalog.pg_database";
 
@@ -59,6 +88,7 @@ impl Session {
             let rows = match view.as_str() {
                 view if view == STATEMENTS[0] => self.statements(rights).await?,
                 view if view == STATEMENTS[1] => rows_of(self.home, &self.statements(rights).await?),
+                COUNTED => rows_of(self.home, &self.counts().await?),
                 view => self.rows_of_view(view).await?,
             };
             figures.views.insert(view, rows);
@@ -102,6 +132,31 @@ impl Session {
             Some(rows) => in_utf8(&rows).ok_or_else(figures_not_understood),
             None => Ok(Vec::new()),
         }
+    }
+
+    /// Rows and pages of each table and index on all nodes.
+    async fn counts(&mut self) -> Result<Vec<Value>> {
+        let mut all: BTreeMap<(String, String), (f64, BTreeMap<String, i64>)> = BTreeMap::new();
+        for node in self.context.nodes() {
+            let told: Vec<Counted> = self.told_by(node, COUNTS).await?;
+            for one in told.into_iter().filter(|one| is_counted(&one.copies, node, self.home)) {
+                let (tuples, pages) = all.entry((one.schema, one.name)).or_insert((-1.0, BTreeMap::new()));
+                if one.tuples >= 0.0 {
+                    *tuples = tuples.max(0.0) + one.tuples;
+                }
+                for (column, more) in one.pages {
+                    let sum = pages.entry(column).or_default();
+                    // As many as the column's type can say.
+                    *sum = sum.saturating_add(more).min(i32::MAX.into());
+                }
+            }
+        }
+        let row = |((schema, name), (tuples, pages)): ((String, String), (f64, BTreeMap<String, i64>))| {
+            let mut counts: Map<String, Value> = pages.into_iter().map(|(column, sum)| (column, sum.into())).collect();
+            counts.insert("reltuples".to_owned(), tuples.into());
+            json!({ "schemaname": schema, "relname": name, "counts": counts })
+        };
+        Ok(all.into_iter().map(row).collect())
     }
 
     /// Each node's in a view of PostgreSQL, as the session's role sees them.

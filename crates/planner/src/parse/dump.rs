@@ -10,6 +10,6 @@ use super::system_views::{replaced, system_view};
 /// The query string as pg_dump should have asked it.
 pub(super) fn without_ours(sql: &str) -> Cow<'_, str> {
     let parsed = pg_query::parse(sql, 0).ok();
-    let changed = parsed.and_then(|parsed| replaced(sql, &parsed.protobuf, |name, _, _| system_view(name).in_dump()));
+    let changed = parsed.and_then(|parsed| replaced(sql, &parsed.protobuf, |name, _| system_view(name).in_dump()));
     changed.map_or(Cow::Borrowed(sql), Cow::Owned)
 }
