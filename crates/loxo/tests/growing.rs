@@ -579,12 +579,12 @@ fn up_finishes_what_was_killed_before_it_wrote_the_configuration() {
     client.run("CREATE NODE GROUP club WITH (dn2, dn3)").unwrap();
     client.run("CREATE TABLE alone (k int) DISTRIBUTE BY HASH (k) TO NODE (dn3)").unwrap();
     fails_saying(c.loxo(&["node", "remove", "dn3"], &[]), &["cannot be emptied", "node group club"]);
-    client.run("DROP NODE GROUP club").unwrap();
+    client.run("ALTER NODE GROUP club DELETE NODE (dn3)").unwrap();
     fails_saying(
         c.loxo(&["node", "remove", "dn3"], &[]),
         &["cannot be emptied", "table public.alone lies there alone"],
     );
-    client.run("ALTER TABLE alone TO NODE (dn1, dn2)").unwrap();
+    client.run("ALTER TABLE alone TO GROUP club; DROP NODE GROUP club").unwrap();
     succeeded(c.loxo(&["node", "remove", "dn3"], &[]));
     std::fs::rename(c.dir.join("dn3.removed"), c.dir.join("dn3")).unwrap();
     std::fs::write(&file, &after).unwrap();

@@ -289,7 +289,7 @@ async fn can_be_emptied(config: &Config, member: &Member) -> Result<()> {
         Some(what) => {
             let text = format!("{} cannot be emptied: {what}", member.name);
             Err(PgError::new(SqlState::OBJECT_IN_USE, text).detail(format!("In database {}.", config.cluster.database)).hint(
-                "Drop the node group, or move the table by ALTER TABLE … TO NODE (…), then run the same command again.",
+                "Take it out by ALTER NODE GROUP … DELETE NODE (…), or move the table by ALTER TABLE … TO NODE (…), then run the same command again.",
             ))
         }
     }

@@ -1,6 +1,5 @@
-//! Commands that PostgreSQL does not know: node groups, EXECUTE DIRECT, CLEAN CONNECTION; and where those of databases and nodes begin.
+//! Commands that PostgreSQL does not know: EXECUTE DIRECT, CLEAN CONNECTION; and where those of databases, nodes and groups begin.
 
-use catalog::quote_literal;
 use pgerror::{PgError, Result, SqlState};
 use planner::parse::{CleanTarget, ClusterCommand, Statement, StatementKind};
 
@@ -26,6 +25,10 @@ impl Session {
             ClusterCommand::CreateGroup { name, members } => {
                 self.create_group(name, members).await?;
                 "CREATE NODE GROUP"
+            }
+            ClusterCommand::AlterGroup(name, change) => {
+                self.alter_group(name, change).await?;
+                "ALTER NODE GROUP"
             }
             ClusterCommand::DropGroup(name) => {
                 self.drop_group(name).await?;
@@ -122,55 +125,6 @@ impl Session {
         let result = self.scatter(Mode::InBlock, vec![(node, query.to_owned())], call, output).await;
         self.rollback().await;
         result
-    }
-
-    async fn create_group(&mut self, name: &str, members: &[String]) -> Result<()> {
-        self.require_superuser("CREATE NODE GROUP").await?;
-        let loaded = self.catalog().await?;
-        if loaded.catalog.groups().iter().any(|group| group.name == name) {
-            return Err(PgError::new(SqlState::DUPLICATE_OBJECT, format!("node group \"{name}\" already exists")));
-        }
-        let mut ids: Vec<u16> = members
-            .iter()
-            .map(|member| Ok(loaded.catalog.node_by_name(member).ok_or_else(|| no_node(member))?.id.0))
-            .collect::<Result<_>>()?;
-        ids.sort_unstable();
-        ids.dedup();
-        let list: Vec<String> = ids.iter().map(u16::to_string).collect();
-        let list = list.join(",");
-        let sql = format!("INSERT INTO loxo.node_group (name, members) VALUES ({}, '{{{list}}}')", quote_literal(name));
-        let gone = format!(
-            "SELECT FROM pg_catalog.unnest('{{{list}}}'::pg_catalog.int2[]) AS m (id) \
-             WHERE NOT EXISTS (SELECT FROM loxo.node AS n WHERE n.id OPERATOR(pg_catalog.=) m.id)"
-        );
-        self.atomically(async |this| {
-            let nodes = this.context.nodes();
-            this.begin_schema_change(&sql).await?;
-            // From here on no datanode leaves; one may have since the catalog was read.
-            this.raise_version().await?;
-            if !this.rows_on(this.home, &gone).await?.is_empty() {
-                return Err(PgError::new(
-                    SqlState::SERIALIZATION_FAILURE,
-                    "a datanode has left the cluster since the statement began",
-                )
-                .hint("Run it again, without that datanode."));
-            }
-            this.schema_change(&nodes, &sql).await
-        })
-        .await
-    }
-
-    async fn drop_group(&mut self, name: &str) -> Result<()> {
-        self.require_superuser("DROP NODE GROUP").await?;
-        let loaded = self.catalog().await?;
-        if !loaded.catalog.groups().iter().any(|group| group.name == name) {
-            return Err(PgError::new(SqlState::UNDEFINED_OBJECT, format!("node group \"{name}\" does not exist")));
-        }
-        self.change_metadata(&format!(
-            "DELETE FROM loxo.node_group WHERE name OPERATOR(pg_catalog.=) {}",
-            quote_literal(name)
-        ))
-        .await
     }
 
     /// One change of our own tables, on all nodes.

@@ -2,7 +2,7 @@
 //!
 //! * [`plan`]: planning with the session's catalog.
 //! * [`given_moments`]: parameters like `now`.
-//! * [`cursors`]: DECLARE and what it keeps; [`cluster_command`]: node groups, EXECUTE DIRECT.
+//! * [`cursors`]: DECLARE and what it keeps; [`cluster_command`]: EXECUTE DIRECT, [`node_groups`].
 //! * [`databases`]: CREATE and DROP DATABASE; [`rename_database`]: another name.
 //! * [`code_behind`]: code of users that views lead to.
 //! * [`connection_limits`]: CONNECTION LIMIT of roles and databases.
@@ -17,6 +17,7 @@ mod connection_limits;
 pub(crate) mod cursors;
 mod databases;
 mod given_moments;
+mod node_groups;
 pub(crate) mod plan;
 mod rename_database;
 mod statement_costs;

@@ -397,7 +397,7 @@ fn check_empty(catalog: &Catalog, node: &catalog::Node) -> Result<()> {
             SqlState::OBJECT_IN_USE,
             format!("datanode {} is a member of node group {}", node.name, quote_identifier(&group.name)),
         )
-        .hint("DROP NODE GROUP first."));
+        .hint("ALTER NODE GROUP … DELETE NODE, or DROP NODE GROUP, first."));
     }
     refuse_last_copies(catalog, &[id])
 }

@@ -3,7 +3,7 @@
 use pgerror::{PgError, Result, SqlState};
 use plpgsql::tokens::{Cursor, Token};
 
-use super::{CleanTarget, ClusterCommand, NodeOptions, RebalanceControl};
+use super::{CleanTarget, ClusterCommand, GroupChange, NodeOptions, RebalanceControl};
 
 /// The command, if the statement is one of ours.
 pub(crate) fn find<'a>(sql: &'a str, tokens: &[Token<'a>]) -> Result<Option<ClusterCommand>> {
@@ -15,9 +15,7 @@ pub(crate) fn find<'a>(sql: &'a str, tokens: &[Token<'a>]) -> Result<Option<Clus
         cursor.expect("with")?;
         ClusterCommand::CreateGroup { name, members: cursor.name_list()? }
     } else if cursor.accept("alter node group") {
-        return Err(PgError::unsupported("ALTER NODE GROUP").hint(
-            "DROP NODE GROUP, then CREATE NODE GROUP: tables stay where they are. ALTER TABLE … TO GROUP moves them.",
-        ));
+        ClusterCommand::AlterGroup(cursor.identifier()?, group_change(&mut cursor)?)
     } else if cursor.accept("drop node group") {
         ClusterCommand::DropGroup(cursor.identifier()?)
     } else if cursor.accept("create node") {
@@ -45,9 +43,23 @@ pub(crate) fn find<'a>(sql: &'a str, tokens: &[Token<'a>]) -> Result<Option<Clus
     Ok(Some(command))
 }
 
+fn group_change(cursor: &mut Cursor<'_, '_>) -> Result<GroupChange> {
+    if cursor.accept("add node") {
+        cursor.name_list().map(GroupChange::Add)
+    } else if cursor.accept("delete node") {
+        cursor.name_list().map(GroupChange::Delete)
+    } else if cursor.accept("rename to") {
+        cursor.identifier().map(GroupChange::Rename)
+    } else {
+        cursor.expect("with")?;
+        cursor.name_list().map(GroupChange::With)
+    }
+}
+
 fn execute_direct(cursor: &mut Cursor<'_, '_>) -> Result<ClusterCommand> {
     cursor.expect("on")?;
-    let nodes = cursor.name_list()?;
+    // Postgres-XC wanted no parentheses.
+    let nodes = if cursor.at_char('(') { cursor.name_list()? } else { vec![cursor.identifier()?] };
     Ok(ClusterCommand::ExecuteDirect { nodes, query: cursor.string()? })
 }
 

@@ -295,6 +295,19 @@ pub struct Redistribution {
     pub delete: Vec<String>,
 }
 
+/// What ALTER NODE GROUP changes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum GroupChange {
+    /// `ADD NODE (name, …)`.
+    Add(Vec<String>),
+    /// `DELETE NODE (name, …)`.
+    Delete(Vec<String>),
+    /// `WITH (name, …)`, as CREATE NODE GROUP has it.
+    With(Vec<String>),
+    /// `RENAME TO name`.
+    Rename(String),
+}
+
 /// Commands of the cluster: those that PostgreSQL's grammar does not know, and those of databases.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClusterCommand {
@@ -313,6 +326,8 @@ pub enum ClusterCommand {
         name: String,
         members: Vec<String>,
     },
+    /// `ALTER NODE GROUP name …`: tables stay where they are.
+    AlterGroup(String, GroupChange),
     DropGroup(String),
     /// CLEAN CONNECTION, for all databases and users, whatever it says of them.
     CleanConnection(CleanTarget),
