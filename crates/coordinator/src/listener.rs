@@ -1,5 +1,6 @@
 //! Accepts clients.
 
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,6 +11,7 @@ use pgerror::{PgError, Result, SqlState};
 use pgproto::Encryption;
 use pgproto::tls::Mutual;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 
 use crate::client::Client;
@@ -57,16 +59,19 @@ pub struct CoordinatorOptions {
 /// A coordinator that is ready to accept.
 pub struct Coordinator {
     listener: TcpListener,
+    listens: watch::Sender<SocketAddr>,
+    moves: (mpsc::Sender<Move>, mpsc::Receiver<Move>),
     shared: Arc<Shared>,
 }
+
+/// Where it is to listen from here on, and who wants to know whether it does.
+type Move = (SocketAddr, oneshot::Sender<Result<()>>);
 
 impl Coordinator {
     /// Binds the port and starts to talk to the gtm. Datanodes are reached when they are needed, or to learn which cluster this is.
     pub async fn bind(options: CoordinatorOptions) -> Result<Self> {
-        let listener = TcpListener::bind(options.listen).await.map_err(|error| {
-            PgError::new(SqlState::CANNOT_CONNECT_NOW, format!("could not listen on {}: {error}", options.listen))
-                .hint("Another program uses this port: stop it or choose another port.")
-        })?;
+        let listener = TcpListener::bind(options.listen).await.map_err(|error| not_there(options.listen, &error))?;
+        let listens = watch::Sender::new(listener.local_addr()?);
         let roster = txn::Roster::new(options.cluster_id, options.service.database.clone());
         let gtm = txn::GtmClient::connect_secured(options.gtms, &options.name, options.secured);
         let context = Context::new(
@@ -81,20 +86,17 @@ impl Coordinator {
         let tls = options.tls.map(Tls::load).transpose()?;
         let CoordinatorOptions { name, authentication, clients_max, login_limits, number, .. } = options;
         let shared = Shared::new(&name, context, authentication, tls, clients_max, login_limits, number);
-        Ok(Self { listener, shared: Arc::new(shared) })
+        Ok(Self { listener, listens, moves: mpsc::channel(1), shared: Arc::new(shared) })
     }
 
     /// Where it listens; the port is chosen if the options said 0.
-    ///
-    /// # Errors
-    /// The operating system's.
-    pub fn address(&self) -> Result<SocketAddr> {
-        Ok(self.listener.local_addr()?)
+    pub fn listens(&self) -> watch::Receiver<SocketAddr> {
+        self.listens.subscribe()
     }
 
     /// What is told to read files again.
     pub fn reloader(&self) -> Reloader {
-        Reloader(self.shared.clone())
+        Reloader { shared: self.shared.clone(), moves: self.moves.0.clone() }
     }
 
     /// What there is to tell of it.
@@ -108,12 +110,22 @@ impl Coordinator {
     }
 
     /// Serves clients until the future is dropped.
-    pub async fn serve(self) -> Result<()> {
+    pub async fn serve(mut self) -> Result<()> {
         let mut works = JoinSet::new();
         works.spawn(executor::rebalance_when_wanted(self.shared.context().clone()));
         works.spawn(self.shared.databases().clone().leave_unused());
         loop {
-            let (stream, peer) = match self.listener.accept().await {
+            let accepted = tokio::select! {
+                accepted = self.listener.accept() => accepted,
+                Some((address, told)) = self.moves.1.recv() => {
+                    let moved;
+                    (self.listener, moved) = listen_on(self.listener, address).await?;
+                    self.listens.send_replace(self.listener.local_addr()?);
+                    let _nobody_asks_any_more = told.send(moved);
+                    continue;
+                }
+            };
+            let (stream, peer) = match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
                     // Out of file descriptors, most likely: those in use go on, new ones wait.
@@ -130,6 +142,32 @@ impl Coordinator {
             });
         }
     }
+}
+
+/// A listener on this address and port, or the one before and why; the error is that there is none any more. An address and all
+/// addresses cannot have the same port, so the one before may have to go first.
+async fn listen_on(before: TcpListener, address: SocketAddr) -> Result<(TcpListener, Result<()>)> {
+    let error = match TcpListener::bind(address).await {
+        Ok(listener) => return Ok((listener, Ok(()))),
+        Err(error) => error,
+    };
+    let old = before.local_addr()?;
+    if error.kind() != ErrorKind::AddrInUse || old.port() != address.port() {
+        return Ok((before, Err(not_there(address, &error))));
+    }
+    drop(before);
+    match TcpListener::bind(address).await {
+        Ok(listener) => Ok((listener, Ok(()))),
+        Err(error) => {
+            let before = TcpListener::bind(old).await.map_err(|error| not_there(old, &error))?;
+            Ok((before, Err(not_there(address, &error))))
+        }
+    }
+}
+
+fn not_there(address: SocketAddr, error: &std::io::Error) -> PgError {
+    PgError::new(SqlState::CANNOT_CONNECT_NOW, format!("could not listen on {address}: {error}"))
+        .hint("Another program uses this port: stop it or choose another port.")
 }
 
 async fn serve_client(shared: Arc<Shared>, stream: TcpStream, peer: SocketAddr) -> Result<()> {
@@ -173,13 +211,16 @@ async fn serve_client(shared: Arc<Shared>, stream: TcpStream, peer: SocketAddr) 
 }
 
 /// Reads files again that may have changed.
-pub struct Reloader(Arc<Shared>);
+pub struct Reloader {
+    shared: Arc<Shared>,
+    moves: mpsc::Sender<Move>,
+}
 
 impl Reloader {
     /// So many connections to each datanode from here on. With fewer those that are used are waited for in the background. Gives
     /// whether that is another number.
     pub fn resize_pool(&self, connections_max: usize) -> bool {
-        let context = self.0.context().clone();
+        let context = self.shared.context().clone();
         let is_another = context.wants_connections() != connections_max;
         if is_another {
             context.want_connections(connections_max);
@@ -193,14 +234,30 @@ impl Reloader {
     pub fn reload(&self, authentication: Authentication) -> Result<()> {
         if let Authentication::Rules(rules) = &authentication
             && rules.ask_for_certificates()
-            && !self.0.tls().is_some_and(Tls::asks_clients)
+            && !self.shared.tls().is_some_and(Tls::asks_clients)
         {
             let text = "the rules ask for certificates, and this coordinator has begun without tls_client_ca";
             return Err(PgError::new(SqlState::CONFIG_FILE_ERROR, text).hint("Start the coordinator again."));
         }
-        self.0.tls().map_or(Ok(()), Tls::reload)?;
-        self.0.set_authentication(authentication);
+        self.shared.tls().map_or(Ok(()), Tls::reload)?;
+        self.shared.set_authentication(authentication);
         Ok(())
+    }
+
+    /// Clients come to this address from here on; those that are connected stay. Otherwise it goes on to listen where it does.
+    ///
+    /// # Errors
+    /// The operating system's, if another program has the port, say.
+    pub async fn listen_on(&self, address: SocketAddr) -> Result<()> {
+        let (told, moved) = oneshot::channel();
+        let ends = || PgError::new(SqlState::ADMIN_SHUTDOWN, "the coordinator ends");
+        self.moves.send((address, told)).await.map_err(|_| ends())?;
+        moved.await.map_err(|_| ends())?
+    }
+
+    /// May clients encrypt their connections?
+    pub fn has_tls(&self) -> bool {
+        self.shared.tls().is_some()
     }
 }
 
@@ -216,5 +273,30 @@ impl Stopper {
         if tokio::time::timeout(STOP_MAX, self.0.end_all()).await.is_err() {
             tracing::warn!("sessions that do not end in time are cut off");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn it_moves_between_one_address_and_all_and_stays_where_it_cannot() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let one = listener.local_addr().expect("an address");
+        let all = SocketAddr::from(([0, 0, 0, 0], one.port()));
+        let (listener, moved) = listen_on(listener, all).await.expect("a listener");
+        assert!(moved.is_ok() && listener.local_addr().expect("an address") == all);
+        let (listener, moved) = listen_on(listener, one).await.expect("a listener");
+        assert!(moved.is_ok() && listener.local_addr().expect("an address") == one);
+        let other = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let taken = other.local_addr().expect("an address");
+        let (listener, moved) = listen_on(listener, taken).await.expect("a listener");
+        assert!(moved.is_err_and(|error| error.message().contains("could not listen")));
+        assert_eq!(listener.local_addr().expect("an address"), one);
+        // The same port of another address that this machine does not have.
+        let nowhere = SocketAddr::from(([192, 0, 2, 1], one.port()));
+        let (listener, moved) = listen_on(listener, nowhere).await.expect("a listener");
+        assert!(moved.is_err() && listener.local_addr().expect("an address") == one);
     }
 }

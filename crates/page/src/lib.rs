@@ -48,6 +48,9 @@ pub trait Inside: Send + Sync + 'static {
     /// The last slow statements, the latest first.
     fn slow(&self) -> Vec<SlowStatement>;
 
+    /// Where the coordinator listens now.
+    fn coordinator(&self) -> SocketAddr;
+
     /// How connections to the coordinator are encrypted; asked for each, since certificates change.
     ///
     /// # Errors
@@ -76,8 +79,6 @@ pub struct SlowStatement {
 pub struct Options {
     /// The coordinator's name.
     pub name: String,
-    /// Where it listens.
-    pub coordinator: SocketAddr,
     /// What a login form begins with.
     pub database: String,
 }

@@ -124,7 +124,7 @@ async fn login(State(server): Shared, headers: HeaderMap, body: Bytes) -> Answer
     let (user, database) = (login.user.clone(), login.database.clone());
     let encryption = server.inside.encryption().map_err(|error| Failure::new("58000", error.message().to_string()))?;
     // A client that hangs up keeps its place, and its wait, nevertheless.
-    let coordinator = server.options.coordinator;
+    let coordinator = server.inside.coordinator();
     let task = tokio::spawn(async move {
         let _place = place;
         let attempt = async {

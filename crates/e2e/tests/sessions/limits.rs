@@ -1,14 +1,14 @@
 //! What a server must bear: statements that are deep, wide or long, strangers that say nothing, signals.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use pgerror::field;
-use testkit::Cluster;
 use testkit::wire::Client;
+use testkit::{Cluster, free_ports};
 
 /// The answer, or `None` if the statement is too deep. Any other error is one too many.
 fn unless_too_deep(client: &mut Client, sql: &str) -> Option<String> {
@@ -197,6 +197,41 @@ fn signal(pids: &[u32], signal: &str) {
     assert!(status.expect("kill runs").success());
 }
 
+/// A coordinator that is told another address listens there, and clients that it has stay.
+fn moves(cluster: &Cluster) {
+    let (file, log) = (cluster.dir().join("cluster.toml"), cluster.dir().join("log/coord1.log"));
+    let before = std::fs::read_to_string(&file).expect("the configuration");
+    let port = cluster.coordinators()[0];
+    let other = TcpListener::bind("127.0.0.1:0").expect("another program");
+    let (free, taken) = (free_ports(&[0]).expect("a port"), other.local_addr().expect("its port").port());
+    let pids = cluster.pids("coordinator").expect("coordinators");
+    let mut said = std::fs::read_to_string(&log).expect("a log").len();
+    let mut told = |to: u16, words: &str| {
+        let text = before.replace(&format!("127.0.0.1:{port}\""), &format!("127.0.0.1:{to}\""));
+        std::fs::write(&file, text).expect("written");
+        signal(&pids, "-HUP");
+        let began = Instant::now();
+        loop {
+            let text = std::fs::read_to_string(&log).expect("a log");
+            if text[said..].contains(words) && text[said..].contains("SIGHUP") {
+                said = text.len();
+                return;
+            }
+            assert!(began.elapsed() < Duration::from_secs(10), "{words} is not in {}", &text[said..]);
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    };
+    let mut client = Client::connect(port).expect("a session");
+    told(free, &format!("clients come to 127.0.0.1:{free} from here on"));
+    client.run("SELECT 1").expect("it is still served");
+    Client::connect(free).expect("a session").run("SELECT 1").expect("a row");
+    Client::connect(port).err().expect("nobody listens there any more");
+    told(taken, &format!("could not listen on 127.0.0.1:{taken}"));
+    Client::connect(free).expect("it goes on to listen where it did");
+    told(port, &format!("clients come to 127.0.0.1:{port} from here on"));
+    Client::connect(port).expect("a session").run("SELECT 1").expect("a row");
+}
+
 fn signals(cluster: &Cluster) {
     let mut client = cluster.connect(0).expect("a session");
     let pids = [cluster.pids("coordinator").expect("coordinators"), cluster.pids("gtm").expect("gtms")].concat();
@@ -275,5 +310,6 @@ fn a_coordinator_bears_what_a_server_must_bear() {
     strangers(&cluster);
     refused_logins(&cluster);
     full_house(&cluster);
+    moves(&cluster);
     signals(&cluster);
 }

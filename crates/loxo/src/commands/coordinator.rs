@@ -1,11 +1,12 @@
 //! `loxo coordinator`.
 
+use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use cluster::{Auth, Config};
-use coordinator::{Authentication, Coordinator, CoordinatorOptions, LoginLimits, TlsOptions};
+use coordinator::{Authentication, Coordinator, CoordinatorOptions, LoginLimits, Reloader, TlsOptions};
 use pgerror::{PgError, Result, SqlState};
 use sd_notify::NotifyState;
 
@@ -35,10 +36,7 @@ pub async fn run(arguments: Arguments) -> Result<()> {
     executor::default_log_parameters(config.log.parameters);
     let own = config.coordinator(arguments.name.as_deref())?;
     config.check_coordinator(own)?;
-    let (host, port) = own.address()?;
-    let listen = tokio::net::lookup_host((host.as_str(), port)).await?.next().ok_or_else(|| {
-        PgError::new(SqlState::CONFIG_FILE_ERROR, format!("the host name \"{host}\" of {} has no address", own.name))
-    })?;
+    let listen = address_of(own).await?;
     let authentication = authentication(&config, own)?;
     let mut options = options(&config, &own.name, own.name.clone(), listen, authentication, own.pool_size)?;
     options.clients_max = own.max_clients;
@@ -57,20 +55,21 @@ pub async fn run(arguments: Arguments) -> Result<()> {
         (options.service.secret.clone(), options.encryption.clone(), options.secured.clone());
     let coordinator = Coordinator::bind(options).await?;
     super::tell_figures(own.metrics.as_deref(), coordinator.figures()).await?;
-    super::live_page::serve(&config, own, coordinator.figures(), coordinator.address()?).await?;
+    super::live_page::serve(&config, own, coordinator.figures(), coordinator.listens()).await?;
     warn_of_shortages(config.clone(), own);
     super::tell_service_manager(&[NotifyState::Ready]);
     super::show_life();
     let (stopper, reloader) = (coordinator.stopper(), coordinator.reloader());
+    let listens = RefCell::new(own.listen.clone());
     tokio::select! {
         ended = coordinator.serve() => ended,
-        () = super::asked_to_stop(&log, || {
+        () = super::asked_to_stop(&log, async || {
             let config = Config::load(&arguments.config)?;
             log.reload(&arguments.config)?;
             super::read_password_again(secret.as_ref())?;
             let own = config.coordinator(Some(&name))?;
             let take_certificates = super::certificates_again(&config, &name, &encryption, secured.as_ref())?;
-            reloader.reload(read_again(&config, own, listen)?)?;
+            take_again(&config, own, &reloader, &listens).await?;
             take_certificates();
             if reloader.resize_pool(own.pool_size) {
                 warn_of_shortages(config.clone(), own);
@@ -102,14 +101,47 @@ fn authentication(config: &Config, own: &cluster::Coordinator) -> Result<Authent
     })
 }
 
-/// What the file has now. The coordinator goes on to listen where it does.
-fn read_again(config: &Config, own: &cluster::Coordinator, listen: SocketAddr) -> Result<Authentication> {
+async fn address_of(own: &cluster::Coordinator) -> Result<SocketAddr> {
+    let (host, port) = own.address()?;
+    tokio::net::lookup_host((host.as_str(), port)).await?.next().ok_or_else(|| {
+        PgError::new(SqlState::CONFIG_FILE_ERROR, format!("the host name \"{host}\" of {} has no address", own.name))
+    })
+}
+
+/// Takes what the file has now of clients' certificates, of how they prove who they are, and of the address they come to, which
+/// was `listens` before.
+async fn take_again(
+    config: &Config,
+    own: &cluster::Coordinator,
+    reloader: &Reloader,
+    listens: &RefCell<String>,
+) -> Result<()> {
+    config.check_coordinator(own)?;
     let found = authentication(config, own)?;
-    if matches!(found, Authentication::Trust) && !listen.ip().is_loopback() {
-        let text = format!("auth = \"trust\" is for loopback addresses, and this coordinator listens on {listen}");
+    if *listens.borrow() == own.listen {
+        return reloader.reload(found);
+    }
+    if own.tls().is_some() != reloader.has_tls() {
+        let text = "tls_certificate cannot come or go while the process runs, if it is to listen on another address";
         return Err(PgError::new(SqlState::CONFIG_FILE_ERROR, text).hint("Start the coordinator again."));
     }
-    Ok(found)
+    let address = address_of(own).await?;
+    let come = async || {
+        reloader.listen_on(address).await?;
+        tracing::info!("clients come to {address} from here on");
+        listens.replace(own.listen.clone());
+        Ok::<_, PgError>(())
+    };
+    // Nobody is let in from afar by what the file says of loopback, nor for a moment.
+    if matches!(found, Authentication::Trust) {
+        come().await?;
+        return reloader.reload(found);
+    }
+    reloader.reload(found)?;
+    if let Err(error) = come().await {
+        tracing::error!(%error, "clients go on to come to the address before, by the rules of now");
+    }
+    Ok(())
 }
 
 /// Options of a coordinator of this cluster. `certificate`: the name of the one that gtms ask for.

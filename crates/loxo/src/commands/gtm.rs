@@ -80,7 +80,7 @@ pub async fn run(arguments: Arguments) -> Result<()> {
         Some(ended) = serving.join_next() => {
             ended.unwrap_or_else(|error| Err(PgError::internal(format!("the gtm ended: {error}"))))
         }
-        () = super::asked_to_stop(&log, || {
+        () = super::asked_to_stop(&log, async || {
             super::read_password_again(service.secret.as_ref())?;
             let config = Config::load(&arguments.config)?;
             super::certificates_again(&config, name, &encryption, secured.as_ref())?();

@@ -11,9 +11,10 @@ use page::{Inside, Options, SlowStatement};
 use pgerror::Result;
 use pgproto::Encryption;
 use tokio::net::TcpListener;
+use tokio::sync::watch::Receiver;
 
 /// A port that another program has is no reason not to serve clients: the log says so.
-pub async fn serve(config: &Config, own: &Coordinator, figures: Figures, listens: SocketAddr) -> Result<()> {
+pub async fn serve(config: &Config, own: &Coordinator, figures: Figures, listens: Receiver<SocketAddr>) -> Result<()> {
     let Some((host, port)) = own.page_address()? else { return Ok(()) };
     let listener = match TcpListener::bind((host.as_str(), port)).await {
         Ok(listener) => listener,
@@ -23,8 +24,8 @@ pub async fn serve(config: &Config, own: &Coordinator, figures: Figures, listens
         }
     };
     let database = config.cluster.database.clone();
-    let options = Options { name: own.name.clone(), coordinator: listens, database };
-    let inside = CoordinatorInside { figures, config: config.clone(), own: own.clone() };
+    let options = Options { name: own.name.clone(), database };
+    let inside = CoordinatorInside { figures, listens, config: config.clone(), own: own.clone() };
     tokio::spawn(page::serve(listener, options, Arc::new(inside)));
     Ok(())
 }
@@ -32,6 +33,7 @@ pub async fn serve(config: &Config, own: &Coordinator, figures: Figures, listens
 /// What the page learns from the coordinator's process.
 struct CoordinatorInside {
     figures: Figures,
+    listens: Receiver<SocketAddr>,
     config: Config,
     own: Coordinator,
 }
@@ -55,6 +57,10 @@ impl Inside for CoordinatorInside {
             code: one.code,
         };
         executor::recent_slow_statements().into_iter().map(slow).collect()
+    }
+
+    fn coordinator(&self) -> SocketAddr {
+        *self.listens.borrow()
     }
 
     fn encryption(&self) -> Result<Encryption> {

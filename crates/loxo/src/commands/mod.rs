@@ -152,7 +152,7 @@ fn tell_service_manager(states: &[NotifyState<'_>]) {
 }
 
 /// SIGTERM or Ctrl-C. SIGHUP has read again what can change while the process runs, SIGUSR1 the log's file opened again.
-async fn asked_to_stop(log: &log::Control, reload: impl Fn() -> Result<()>) {
+async fn asked_to_stop(log: &log::Control, reload: impl AsyncFn() -> Result<()>) {
     let mut terminate = match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
         Ok(signal) => signal,
         Err(error) => {
@@ -169,7 +169,7 @@ async fn asked_to_stop(log: &log::Control, reload: impl Fn() -> Result<()>) {
 }
 
 /// Log rotation and the like send them to servers.
-async fn outlive_other_signals(log: &log::Control, reload: impl Fn() -> Result<()>) -> std::convert::Infallible {
+async fn outlive_other_signals(log: &log::Control, reload: impl AsyncFn() -> Result<()>) -> std::convert::Infallible {
     use tokio::signal::unix::{SignalKind, signal};
     let [mut hangup, mut first, mut second] =
         [SignalKind::hangup(), SignalKind::user_defined1(), SignalKind::user_defined2()].map(|kind| signal(kind).ok());
@@ -183,10 +183,10 @@ async fn outlive_other_signals(log: &log::Control, reload: impl Fn() -> Result<(
                 if let Ok(now) = NotifyState::monotonic_usec_now() {
                     tell_service_manager(&[NotifyState::Reloading, now]);
                 }
-                match reload() {
+                match reload().await {
                     Ok(()) => tracing::info!(
-                        "SIGHUP: the password, certificates, rules, the size of the pool and how much is logged were read again; \
-                         addresses and the rest of the configuration are read at the start only"
+                        "SIGHUP: the password, certificates, how much is logged, and a coordinator's rules, address and size of the pool \
+                         were read again; the rest of the configuration is read at the start only"
                     ),
                     Err(error) => tracing::error!(%error, "SIGHUP: what was read before stays"),
                 }

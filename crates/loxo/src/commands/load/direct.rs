@@ -42,7 +42,7 @@ impl Direct {
         let coordinator = Coordinator::bind(options).await?;
         let mut words = vec![
             ("host", Ipv4Addr::LOCALHOST.to_string()),
-            ("port", coordinator.address()?.port().to_string()),
+            ("port", coordinator.listens().borrow().port().to_string()),
             ("user", config.cluster.user.clone()),
             ("dbname", config.cluster.database.clone()),
         ];
