@@ -26,6 +26,38 @@ fn field(line: &str, name: &str) -> serde_json::Value {
     line[name].clone()
 }
 
+/// ALTER ROLE … SET of what no datanode knows counts for the role's next sessions.
+fn settings_of_a_role(cluster: &Cluster, dba: &mut Client) {
+    let come = |more: &[(&str, &str)]| {
+        let parameters = [&[("user", "ann"), ("database", "postgres")], more].concat();
+        Client::connect_with(cluster.coordinators()[0], &parameters).expect("a session")
+    };
+    let given = [("log_min_duration", "1h"), ("log_parameters", "on"), ("few_rows", "7"), ("snapshot", "local")];
+    let mut before = come(&[]);
+    for (name, value) in given {
+        let sql = format!("ALTER ROLE ann SET loxo.{name} = '{value}'");
+        assert_eq!(before.run(&sql).expect_err("no superuser").code().as_str(), "42501", "{sql}");
+        dba.run(&sql).expect("given");
+    }
+    dba.run("ALTER ROLE ann SET loxo.work_mem = 'much'").expect("what no node can judge");
+    let mut ann = come(&[]);
+    let holds = |ann: &mut Client, name: &str, value: &str| {
+        assert_eq!(ann.scalar(&format!("SHOW loxo.{name}")).expect("a value"), value, "{name}");
+    };
+    for (name, value) in given {
+        holds(&mut ann, name, value);
+    }
+    holds(&mut ann, "work_mem", "64MB");
+    ann.run("SET loxo.few_rows = 9; SET loxo.snapshot = consistent; RESET loxo.few_rows; RESET loxo.snapshot")
+        .expect("set");
+    holds(&mut ann, "few_rows", "7");
+    holds(&mut ann, "snapshot", "local");
+    let mut ann = come(&[("options", "-c loxo.snapshot=consistent -c loxo.few_rows=8")]);
+    holds(&mut ann, "few_rows", "8");
+    holds(&mut ann, "snapshot", "consistent");
+    dba.run("ALTER ROLE ann RESET ALL").expect("taken back");
+}
+
 #[test]
 fn the_log_tells_what_is_asked_for() {
     let cluster = Cluster::start(2, 1).expect("a cluster");
@@ -80,6 +112,7 @@ fn the_log_tells_what_is_asked_for() {
     assert_eq!(client.scalar("SHOW loxo.log_parameters").expect("a value"), "on");
     assert_eq!(client.run("SET loxo.log_min_duration = 'soon'").expect_err("no time").code().as_str(), "22023");
 
+    settings_of_a_role(&cluster, &mut client);
     std::fs::write(&path, configured("info,coordinator=debug,executor=debug")).expect("written");
     for pid in cluster.coordinator_pids().expect("a coordinator") {
         let status = Command::new("kill").args(["-HUP", &pid.to_string()]).status();

@@ -14,9 +14,6 @@ pub(crate) mod socket;
 pub(crate) mod startup;
 pub(crate) mod startup_settings;
 
-/// The coordinator's own setting that startup parameters and SET know.
-pub(crate) const SNAPSHOT: &str = "loxo.snapshot";
-
 /// Statement text as UTF-8. Bytes of another client encoding cannot be parsed here.
 pub(crate) fn text(bytes: &[u8]) -> Result<&str> {
     std::str::from_utf8(bytes).map_err(|error| {

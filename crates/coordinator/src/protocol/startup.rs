@@ -16,7 +16,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::protocol::socket::Socket;
-use crate::protocol::startup_settings::initial_settings;
+use crate::protocol::startup_settings::{Initial, initial_settings};
 use crate::shared::admission::Admitted;
 use crate::shared::failed_logins::Login;
 use crate::shared::figures::REFUSED_LOGINS;
@@ -372,7 +372,7 @@ async fn authenticate(
         Ok(initial) => (initial, None),
         Err(error) => (Default::default(), Some(error)),
     };
-    let (settings, own) = initial;
+    let Initial { settings, own, snapshot } = initial;
     let identity = Identity { user, database, secret };
     let mut session = Session::new(context.clone(), identity.clone(), settings.clone());
     session.activity().comes_to(&identity.database, &identity.user);
@@ -397,6 +397,8 @@ async fn authenticate(
     if !is_superuser {
         session.check_connection_limits().await?;
     }
+    let given = session.take_given_settings().await?;
+    session.settings_mut().set_snapshot(snapshot.or(given).unwrap_or_default(), false);
     for (name, sql) in own {
         session.set_own(name, &sql, false).await?;
         session.release();

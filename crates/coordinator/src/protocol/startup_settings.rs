@@ -1,18 +1,23 @@
 //! The settings a client asks for when it connects.
 
-use executor::{Settings, SnapshotMode, own_setting_name};
+use executor::{SNAPSHOT, Settings, SnapshotMode, own_setting_name};
 use pgerror::{PgError, Result, SqlState, field};
 
-use crate::protocol::SNAPSHOT;
+/// What a client asks for.
+#[derive(Default)]
+pub(super) struct Initial {
+    pub(super) settings: Settings,
+    /// SET commands of those that the coordinator obeys itself.
+    pub(super) own: Vec<(&'static str, String)>,
+    pub(super) snapshot: Option<SnapshotMode>,
+}
 
 /// Startup parameters other than the connection's own are settings, as are `-c name=value` in `options`.
-/// Also gives the SET commands of those that the coordinator obeys itself.
-pub(super) fn initial_settings(parameters: &[(String, String)]) -> Result<(Settings, Vec<(&'static str, String)>)> {
-    let mut settings = Settings::default();
-    let mut own = Vec::new();
+pub(super) fn initial_settings(parameters: &[(String, String)]) -> Result<Initial> {
+    let mut initial = Initial::default();
     let mut set = |name: &str, value: &str| {
         if name.eq_ignore_ascii_case(SNAPSHOT) {
-            settings.set_snapshot(SnapshotMode::named(value)?, false);
+            initial.snapshot = Some(SnapshotMode::named(value)?);
             return Ok::<_, PgError>(());
         }
         if executor::reads_constants_otherwise(&name.to_ascii_lowercase(), Some(value)) {
@@ -20,8 +25,8 @@ pub(super) fn initial_settings(parameters: &[(String, String)]) -> Result<(Setti
         }
         let command = set_command(name, value);
         match own_setting_name(&name.to_ascii_lowercase()) {
-            Some(known) => own.push((known, command)),
-            None => settings.set(&name.to_ascii_lowercase(), command),
+            Some(known) => initial.own.push((known, command)),
+            None => initial.settings.set(&name.to_ascii_lowercase(), command),
         }
         Ok(())
     };
@@ -37,7 +42,7 @@ pub(super) fn initial_settings(parameters: &[(String, String)]) -> Result<(Setti
             name => set(name, value)?,
         }
     }
-    Ok((settings, own))
+    Ok(initial)
 }
 
 fn set_command(name: &str, value: &str) -> String {

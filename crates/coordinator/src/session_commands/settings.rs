@@ -1,13 +1,12 @@
 //! SET, RESET, SHOW and DISCARD.
 
-use executor::{Call, Completion, STATEMENT_TIMEOUT, SnapshotMode, own_setting_name};
+use executor::{Call, Completion, SNAPSHOT, STATEMENT_TIMEOUT, SnapshotMode, own_setting_name};
 use pgerror::{PgError, Result, SqlState};
 use planner::parse::{Discard, SetStatement, Statement};
 
 use super::client_session::ClientSession;
-use crate::protocol::SNAPSHOT;
 
-/// Settings of Postgres-XL that scripts set and that have nothing to decide here.
+/// Settings of Postgres-XL and Postgres-XC that scripts set and that have nothing to decide here.
 const POSTGRES_XL_SETTINGS: &[&str] = &[
     "enable_fast_query_shipping",
     "network_byte_cost",
@@ -34,6 +33,13 @@ const POSTGRES_XL_SETTINGS: &[&str] = &[
     "log_remotesubplan_stats",
     "enable_datanode_row_triggers",
     "enable_remotelimit",
+    "enable_remotejoin",
+    "enable_remotegroup",
+    "enable_remotesort",
+    "enforce_two_phase_commit",
+    "strict_statement_checking",
+    "strict_select_checking",
+    "require_replicated_table_pkey",
 ];
 
 /// What the coordinator tells of itself; nobody sets it.

@@ -46,6 +46,9 @@ impl Statements {
             }
             _ => self.own.command(statement, call).await?,
         };
+        if done.is_some() {
+            executor::count_command(&statement.kind);
+        }
         Ok(done.map(Ran::Done))
     }
 

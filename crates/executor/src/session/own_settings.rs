@@ -17,6 +17,7 @@ use catalog::quote_literal;
 use pgerror::{PgError, Result, SqlState};
 use planner::parse::{SetStatement, StatementKind};
 
+use crate::backend::isolation::SnapshotMode;
 use crate::backend::settings::{Scope, duration, refused_in_definer};
 use crate::backend::slot::Slot;
 use crate::block::Replay;
@@ -35,6 +36,9 @@ const WORK_MEM_DEFAULT: &str = "64MB";
 
 /// Bytes of rows that stay in memory if `loxo.work_mem` says nothing else.
 pub(crate) const WORK_MEM_BYTES: usize = 64 * 1024 * 1024;
+
+/// What reads see that need several nodes: a [`SnapshotMode`].
+pub const SNAPSHOT: &str = "loxo.snapshot";
 
 /// So many rows, as far as can be estimated, are brought to one node rather than exchanged, and in parameters rather than temp
 /// tables.
@@ -94,27 +98,37 @@ impl Session {
         let rows = self.rows_on(self.home, &format!("{sql}; SHOW {name}; RESET {name}")).await?;
         let value = rows.first().and_then(|row| row.first()?.clone());
         let value = value.ok_or_else(|| PgError::internal(format!("the home node did not show {name}")))?;
-        let mut value = String::from_utf8_lossy(&value).into_owned();
-        // To the home node ours are words like any other.
-        match name {
-            WORK_MEM => drop(bytes(&value).ok_or_else(|| invalid_work_mem(&value))?),
-            FEW_ROWS => drop(value.parse::<u32>().map_err(|_| invalid_few_rows(&value))?),
-            COPY_HELPERS => check_copy_helpers(&value)?,
-            LOG_MIN_DURATION => {
-                slow::check(&value)?;
-                self.may_set_log(name).await?;
-            }
-            LOG_PARAMETERS => {
-                value = slow::check_switch(&value)?;
-                self.may_set_log(name).await?;
-            }
-            _ => {}
+        let value = checked(name, &String::from_utf8_lossy(&value))?;
+        if [LOG_MIN_DURATION, LOG_PARAMETERS].contains(&name) {
+            self.may_set_log(name).await?;
         }
         self.note_own_setting(name, Some(value.clone()));
         if !local {
             self.settings_mut().set_own(name, value);
         }
         Ok(())
+    }
+
+    /// What ALTER ROLE and ALTER DATABASE have set of what no datanode knows, and of `loxo.snapshot`. PostgreSQL has looked at the
+    /// rights of who did it. Like there a value that cannot be taken keeps nobody out.
+    ///
+    /// # Errors
+    /// Those of the node that is asked how the user's sessions start.
+    pub async fn take_given_settings(&mut self) -> Result<Option<SnapshotMode>> {
+        let login = self.links.login().await?;
+        let warn = |error: PgError| tracing::warn!(%error, "a setting of a role or database is passed over");
+        for name in NAMES.into_iter().filter(|name| name.starts_with("loxo.")) {
+            match login.setting(name).map(|value| checked(name, value)).transpose() {
+                Ok(Some(value)) => self.settings_mut().set_own(name, value),
+                Ok(None) => {}
+                Err(error) => warn(error),
+            }
+        }
+        let snapshot = login.setting(SNAPSHOT).map(SnapshotMode::named).transpose();
+        Ok(snapshot.unwrap_or_else(|error| {
+            warn(error);
+            None
+        }))
     }
 
     /// Bytes of rows that may be kept in memory.
@@ -164,6 +178,19 @@ impl Session {
             self.settings_mut().reset_own(name);
         }
     }
+}
+
+/// The value as SHOW writes it: to the home node ours are words like any other.
+fn checked(name: &str, value: &str) -> Result<String> {
+    match name {
+        WORK_MEM => drop(bytes(value).ok_or_else(|| invalid_work_mem(value))?),
+        FEW_ROWS => drop(value.parse::<u32>().map_err(|_| invalid_few_rows(value))?),
+        COPY_HELPERS => check_copy_helpers(value)?,
+        LOG_MIN_DURATION => slow::check(value)?,
+        LOG_PARAMETERS => return slow::check_switch(value),
+        _ => {}
+    }
+    Ok(value.to_owned())
 }
 
 impl Session {

@@ -2,6 +2,7 @@
 
 use metrics::{ByLabel, Counter, Page};
 use planner::Plan;
+use planner::parse::StatementKind;
 
 use crate::backend::pool::cluster::Cluster;
 
@@ -29,6 +30,9 @@ const CLASSES: [&str; 20] = [
     "session",
 ];
 
+const CURSOR: usize = 14;
+const SESSION: usize = 19;
+
 static STATEMENTS: [Counter; CLASSES.len()] = [const { Counter::new() }; CLASSES.len()];
 static QUICK_PLANS: Counter = Counter::new();
 static NEW_PLANS: Counter = Counter::new();
@@ -52,12 +56,12 @@ fn class(plan: &Plan) -> usize {
         Plan::CopyFrom(_) | Plan::CopyHome(_) => 11,
         Plan::CopyTo(_) => 12,
         Plan::Explain(_) => 13,
-        Plan::DeclareCursor(_) => 14,
+        Plan::DeclareCursor(_) => CURSOR,
         Plan::Ddl(_) => 15,
         Plan::AutoReplicate(_) | Plan::Redistribute(_) => 16,
         Plan::Cluster(_) => 17,
         Plan::Routine(_) => 18,
-        Plan::Session => 19,
+        Plan::Session => SESSION,
     }
 }
 
@@ -66,6 +70,13 @@ pub(crate) fn count_statement(plan: &Plan) -> &'static str {
     let class = class(plan);
     STATEMENTS[class].count();
     CLASSES[class]
+}
+
+/// A command of the session has been done without a plan.
+pub fn count_command(kind: &StatementKind) {
+    use StatementKind::{CloseCursor, DeclareCursor, Fetch};
+    let is_cursor = matches!(kind, DeclareCursor(_) | Fetch(_) | CloseCursor(_));
+    STATEMENTS[if is_cursor { CURSOR } else { SESSION }].count();
 }
 
 /// A statement has got a plan: that of one like it, or a new one.

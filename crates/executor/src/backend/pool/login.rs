@@ -131,6 +131,11 @@ impl Login {
         Self { role, stamp: hasher.finish().max(SERVICE + 1), settings, defaults: OnceLock::new(), limits }
     }
 
+    /// What ALTER ROLE and ALTER DATABASE have given it.
+    pub(crate) fn setting(&self, name: &str) -> Option<&str> {
+        self.settings.get(name).map(String::as_str)
+    }
+
     /// The commands that give a backend that was opened under `other` this login's settings.
     pub(crate) fn commands_on(&self, other: &Login) -> Vec<String> {
         let mut names: Vec<&String> = self.settings.keys().chain(other.settings.keys()).collect();
