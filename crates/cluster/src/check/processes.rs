@@ -57,7 +57,12 @@ pub(super) async fn check(config: &Config, report: &mut Report) {
     for (own, process) in config.coordinators.iter().zip(coordinators) {
         let Some(trouble) = process.trouble else { continue };
         match process.is_up {
-            Some(_) => {
+            Some(true) => report.warning(
+                &own.name,
+                trouble,
+                "Sessions may hold them all: look into pg_stat_activity, and at pool_size.",
+            ),
+            Some(false) => {
                 let text = format!("this coordinator does not answer at {}: {trouble}", own.listen);
                 report.error(&own.name, text, start(config, "coordinator", &own.name));
             }
@@ -95,7 +100,7 @@ async fn ask_gtm(config: &Config, gtm: &Gtm) -> Result<Process> {
 /// Asks a coordinator.
 pub(crate) async fn process_of_coordinator(config: &Config, own: &Coordinator) -> Process {
     let process = Process::of(ask_coordinator(config, own).await);
-    if process.trouble.is_none() || !own.is_anywhere() {
+    if process.is_up == Some(true) || !own.is_anywhere() {
         return process;
     }
     let text = format!("no coordinator answers on this host, and {} does not say on which it is", own.listen);
@@ -111,11 +116,16 @@ async fn ask_coordinator(config: &Config, own: &Coordinator) -> Result<Process> 
         Err(error) if error.code() == SqlState::TOO_MANY_CONNECTIONS => return Ok(Process::is_there()),
         session => session?,
     };
-    // Each takes a datanode.
-    let version = session.value("SHOW loxo.version").await?.map(|version| format!("loxo {version}"));
-    let up = session.value("SHOW loxo.uptime").await?;
-    let up_seconds = up.and_then(|up| up.trim_end_matches('s').parse().ok());
-    Ok(Process { version, up_seconds, ..Process::is_there() })
+    let told = async {
+        let version = session.value("SHOW loxo.version").await?.map(|version| format!("loxo {version}"));
+        let up = session.value("SHOW loxo.uptime").await?;
+        let up_seconds = up.and_then(|up| up.trim_end_matches('s').parse().ok());
+        Ok(Process { version, up_seconds, ..Process::is_there() })
+    };
+    // Each takes a connection to a datanode, and all may be in use.
+    let late = |_| Err(PgError::connection("it lets clients in, but has no connection to a datanode for them in time"));
+    let process: Result<Process> = tokio::time::timeout(CONNECT_MAX, told).await.unwrap_or_else(late);
+    Ok(process.unwrap_or_else(|error| Process { trouble: Some(error.message().into_owned()), ..Process::is_there() }))
 }
 
 async fn listens(address: &str) -> Result<Process> {

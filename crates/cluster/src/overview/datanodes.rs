@@ -1,6 +1,6 @@
 //! What a datanode tells of itself and of its standbys.
 
-use pgerror::Result;
+use pgerror::{Result, SqlState};
 use serde::Serialize;
 use tokio::time::timeout;
 
@@ -60,7 +60,11 @@ pub(super) async fn ask(config: &Config, member: &Member) -> (Datanode, Vec<InDo
     let mut in_doubt = Vec::new();
     match timeout(ANSWER_MAX, facts(config, member, &mut datanode, &mut in_doubt)).await {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => datanode.trouble = Some(error.message().into_owned()),
+        Ok(Err(error)) => {
+            // One that has no connection to spare has answered.
+            datanode.is_up |= error.code() == SqlState::TOO_MANY_CONNECTIONS;
+            datanode.trouble = Some(error.message().into_owned());
+        }
         Err(_) => datanode.trouble = Some(LATE.to_owned()),
     }
     (datanode, in_doubt)

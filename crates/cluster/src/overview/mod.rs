@@ -141,8 +141,12 @@ fn job(database: &str, rebalance: &Rebalance) -> String {
 fn judge(seen: &mut Overview) {
     let mut wrong = Vec::new();
     for Named { name, address, process } in seen.gtms.iter().chain(&seen.coordinators) {
-        if let Process { is_up: Some(false), trouble: Some(trouble), .. } = process {
-            wrong.push(format!("{name}: does not answer at {address}: {trouble}"));
+        match process {
+            Process { is_up: Some(false), trouble: Some(trouble), .. } => {
+                wrong.push(format!("{name}: does not answer at {address}: {trouble}"));
+            }
+            Process { is_up: Some(true), trouble: Some(trouble), .. } => wrong.push(format!("{name}: {trouble}")),
+            _ => {}
         }
     }
     let roles_are_known = seen.gtms.iter().all(|gtm| gtm.process.leads.is_some() || gtm.process.is_up != Some(true));
