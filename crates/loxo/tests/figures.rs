@@ -3,13 +3,17 @@
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use testkit::wire::CopyInput;
+use testkit::wire::{Client, CopyInput};
 use testkit::{Cluster, free_ports};
 
 const SOON: Duration = Duration::from_secs(20);
+/// So few that they are soon in use.
+const POOL_SIZE: usize = 8;
 
 /// Status and body.
 fn get(port: u16, path: &str) -> (String, String) {
@@ -37,6 +41,7 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let started = Instant::now();
     while !is_so() {
         assert!(started.elapsed() < SOON, "{what}");
+        std::thread::sleep(Duration::from_millis(5));
     }
 }
 
@@ -50,6 +55,14 @@ fn every_figure_moves() {
     let file = std::fs::read_to_string(&path).expect("the configuration");
     let file =
         file.replace("[[coordinator]]\n", &format!("[[coordinator]]\nmetrics = \"127.0.0.1:{of_coordinator}\"\n"));
+    let file = file
+        .lines()
+        .map(
+            |line| {
+                if line.starts_with("pool_size") { format!("pool_size = {POOL_SIZE}\n") } else { format!("{line}\n") }
+            },
+        )
+        .collect::<String>();
     let file = file.replace("[[gtm]]\n", &format!("[[gtm]]\nmetrics = \"127.0.0.1:{of_gtm}\"\n"));
     std::fs::write(&path, file).expect("written");
     cluster.up().expect("it starts");
@@ -127,7 +140,139 @@ fn every_figure_moves() {
     let gtm = figures(of_gtm);
     assert!(gtm["loxo_gtm_snapshots_total"] > 0.0, "{gtm:?}");
     all_of_the_dashboard_is_told(&[figures(of_coordinator), gtm]);
+    every_kind_of_plan_is_counted(&mut client, of_coordinator);
+    commits_that_wait_are_counted(&cluster, &mut client, of_coordinator);
+    statements_in_line_are_counted(&cluster, of_coordinator);
     in_doubt_is_told(&cluster, of_gtm);
+    drop(client);
+    what_is_left_to_recovery_is_counted(&cluster, of_coordinator, of_gtm);
+}
+
+/// A statement of each kind of plan, and what it needs.
+const PLANS: [(&str, &str, &str); 18] = [
+    ("scatter", "", "UPDATE t SET v = v + 1"),
+    (
+        "replicate",
+        "CREATE TABLE copied (k int PRIMARY KEY, v float8) DISTRIBUTE BY REPLICATION",
+        "INSERT INTO copied VALUES (1, 1)",
+    ),
+    ("first_copy", "", "UPDATE copied SET v = random()"),
+    ("gather", "", "SELECT sum(v) FROM t"),
+    ("locked", "", "SELECT k FROM t ORDER BY v, k LIMIT 3 FOR UPDATE"),
+    ("exchange", "SET loxo.few_rows = 0", "SELECT count(*) FROM t JOIN u ON t.v = u.v + 1 AND t.k < 50 AND u.k < 50"),
+    ("insert_split", "", "INSERT INTO t VALUES (10001, 1), (10002, 2), (10003, 3), (10004, 4)"),
+    ("insert_staged", "", "INSERT INTO t SELECT k + 20000, v FROM u WHERE k < 5"),
+    ("staged_dml", "", "UPDATE t SET k = k + 30000 WHERE k > 20000"),
+    (
+        "sequenced_ctes",
+        "",
+        "WITH d AS (DELETE FROM t WHERE k > 50000 RETURNING k, v) INSERT INTO u SELECT v + 60000, k FROM d",
+    ),
+    ("copy_to", "", "COPY t TO STDOUT"),
+    ("explain", "", "EXPLAIN SELECT sum(v) FROM t"),
+    ("cursor", "BEGIN", "DECLARE c CURSOR FOR SELECT k FROM t; COMMIT"),
+    ("ddl", "", "CREATE TABLE made (k int PRIMARY KEY)"),
+    ("redistribute", "", "ALTER TABLE made DISTRIBUTE BY REPLICATION"),
+    ("cluster_command", "", "CREATE NODE GROUP pair WITH (dn1, dn2)"),
+    (
+        "routine",
+        "CREATE PROCEDURE p() LANGUAGE plpgsql AS 'BEGIN UPDATE t SET v = 1 WHERE k < 3; COMMIT; END'",
+        "CALL p()",
+    ),
+    ("session", "", "SET work_mem = '5MB'"),
+];
+
+fn every_kind_of_plan_is_counted(client: &mut Client, of_coordinator: u16) {
+    for (plan, needs, sql) in PLANS {
+        client.run(needs).unwrap_or_else(|error| panic!("{needs}: {error}"));
+        let name = format!("loxo_statements_total{{plan=\"{plan}\"}}");
+        let counted = || figures(of_coordinator)[&name];
+        let before = counted();
+        client.run(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+        assert!(counted() > before, "{sql} is no {plan}");
+    }
+    // A text that comes again is not parsed again.
+    let hits = || figures(of_coordinator)["loxo_texts_total{cache=\"hit\"}"];
+    let before = hits();
+    for _ in 0..2 {
+        let sum = "SELECT sum(v) FROM t WHERE k > $1";
+        client.extended(sum, &[Some("7")], CopyInput::default(), |_| false).expect("a sum");
+    }
+    assert!(hits() > before);
+}
+
+/// Commits over several nodes wait while the gate is shut for somebody's snapshot.
+fn commits_that_wait_are_counted(cluster: &Cluster, client: &mut Client, of_coordinator: u16) {
+    let waits = || figures(of_coordinator)["loxo_gate_wait_seconds_count"];
+    let before = waits();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let _ends = Ends(&is_over);
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let mut reader = cluster.connect(0).expect("a session");
+                while !is_over.load(Ordering::Relaxed) {
+                    reader.run("SELECT sum(v) FROM t").expect("a sum");
+                }
+            });
+        }
+        until("a commit has waited", || {
+            client.run("UPDATE t SET v = v + 1 WHERE k < 9").expect("a change");
+            waits() > before
+        });
+    });
+}
+
+/// However the scope is left.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Whoever gets no connection stands in line.
+fn statements_in_line_are_counted(cluster: &Cluster, of_coordinator: u16) {
+    let in_line = || figures(of_coordinator)["loxo_pool_waiting"];
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let ends = Ends(&is_over);
+        for _ in 0..=POOL_SIZE {
+            scope.spawn(|| {
+                let mut holder = cluster.connect(0).expect("a session");
+                holder.run("BEGIN; SELECT sum(v) FROM t").expect("a sum");
+                until("the others have come", || is_over.load(Ordering::Relaxed));
+            });
+        }
+        until("somebody is in line", || in_line() >= 1.0);
+        drop(ends);
+    });
+    until("nobody is in line", || in_line() == 0.0);
+}
+
+/// A datanode that dies after the decision keeps its part prepared, until it is there again.
+fn what_is_left_to_recovery_is_counted(cluster: &Cluster, of_coordinator: u16, of_gtm: u16) {
+    let go = cluster.scratch().join("go");
+    cluster.loxo(&["down"]).expect("it ends");
+    let order = [("LOXO_CONTROL_POINTS", "decided=hold@1"), ("LOXO_CONTROL_GO", go.to_str().expect("a path"))];
+    cluster.up_with(&order).expect("it starts");
+    let mut client = cluster.connect(0).expect("a session");
+    client.send_query("BEGIN; UPDATE t SET v = v + 1; COMMIT").expect("sent");
+    let log = cluster.dir().join("log/coord1.log");
+    until("it has decided", || {
+        std::fs::read_to_string(&log).is_ok_and(|log| log.contains("control point decided reached"))
+    });
+    let pid = std::fs::read_to_string(cluster.dir().join("dn3/postmaster.pid")).expect("it runs");
+    let status = Command::new("kill").args(["-QUIT", pid.lines().next().expect("a pid")]).status();
+    assert!(status.expect("kill").success());
+    until("it is dead", || TcpStream::connect(("127.0.0.1", cluster.datanodes()[2])).is_err());
+    std::fs::write(&go, "").expect("it may go on");
+    client.wait().expect("an answer");
+    let left = "loxo_commits_total{phase=\"unresolved\"}";
+    until("a commit is left to recovery", || figures(of_coordinator)[left] == 1.0);
+    cluster.up().expect("the datanode is there again");
+    until("recovery has ended it", || figures(of_gtm)["loxo_gtm_resolved_total"] > 0.0);
 }
 
 /// Every figure of Grafana's dashboard is on a page.
