@@ -173,7 +173,8 @@ pub struct Relation {
     /// Plain columns of what else keeps rows apart and says less: unique indexes over some of the rows, with expressions, or
     /// under which other values are equal than by the column's own equality.
     pub other_unique: Vec<Vec<AttNum>>,
-    pub has_exclusion: bool,
+    /// Of each EXCLUDE constraint the columns that it compares by PostgreSQL's own equality.
+    pub exclusions: Vec<Vec<AttNum>>,
     pub foreign_keys: Vec<ForeignKey>,
     /// Parent of a partition, or the parents of an inheritance child; all are distributed alike.
     pub parents: Vec<Oid>,

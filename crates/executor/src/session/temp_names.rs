@@ -203,7 +203,7 @@ fn view(row: &Row, columns: &[Row], hiding: &[Row], hidden: &[String]) -> Result
         check_option: flag(row, 4)?,
         unique_keys: Vec::new(),
         other_unique: Vec::new(),
-        has_exclusion: false,
+        exclusions: Vec::new(),
         foreign_keys: Vec::new(),
         parents: Vec::new(),
         is_partition: false,

@@ -11,7 +11,7 @@
 use crate::shared::catalog_queries::{
     BUILTINS, CAPTURED, CODE, COLUMNS, DOMAIN_BASES, FOREIGN_KEYS, HIDING, LOOK_ALIKES, NONDETERMINISTIC_COLLATIONS,
     OPERATORS, OWN_OPERATORS, RELATIONS, RULES, SCHEMAS, SYSTEM_NAMES, TYPES, UNIQUE, UNNAMED_FUNCTIONS, VERSION,
-    VIEWS_OF_LOOK_ALIKES, functions,
+    VIEWS_OF_LOOK_ALIKES, exclusions, functions,
 };
 use crate::shared::definitions::{Definitions, Place};
 use std::collections::HashMap;
@@ -395,7 +395,7 @@ async fn read_relations(
             is_barrier: flag(&row, 6)?,
             check_option: flag(&row, 16)?,
             other_unique,
-            has_exclusion: flag(&row, 18)?,
+            exclusions: exclusions(optional(&row, 18)?)?,
             unique_keys,
             foreign_keys: foreign_keys
                 .remove(&oid)

@@ -1,5 +1,10 @@
 //! What a load of the catalog asks: see [`catalog_load`](crate::shared::catalog_load), which decodes the answers.
 
+use catalog::AttNum;
+use pgerror::Result;
+
+use crate::shared::catalog_load::numbers;
+
 pub(super) const VERSION: &str = "SELECT version, current_setting('server_version_num'), \
      EXISTS (SELECT FROM pg_trigger WHERE tginitdeferred), (SELECT layout FROM loxo.identity), \
      NOT has_database_privilege('public', current_database(), 'TEMP') \
@@ -145,7 +150,12 @@ pub(super) const RELATIONS: &str = "SELECT c.oid, n.nspname, c.relname, c.relkin
      c.reltuples * CASE WHEN k.locator IN ('H', 'M', 'N') THEN (SELECT count(*) FROM loxo.node WHERE type = 'D') ELSE 1 END, \
      k.locator, k.key_columns, k.map_id, k.nodes, \
      coalesce(c.reloptions && ARRAY['check_option=local', 'check_option=cascaded'], false), coalesce(k.by_default, false), \
-     EXISTS (SELECT FROM pg_constraint x WHERE x.conrelid = c.oid AND x.contype = 'x'), \
+     (SELECT string_agg(coalesce((SELECT string_agg(e.key::text, ' ') FROM unnest(x.conkey, x.conexclop) AS e (key, op) \
+         WHERE e.key > 0 AND e.op < 16384 AND EXISTS (SELECT FROM pg_amop o JOIN pg_am m ON m.oid = o.amopmethod \
+             WHERE o.amopopr = e.op AND m.amname = 'hash') \
+           AND NOT EXISTS (SELECT FROM pg_index i JOIN pg_collation l ON l.oid = ANY (i.indcollation) \
+             WHERE i.indexrelid = x.conindid AND NOT l.collisdeterministic)), ''), ',') \
+       FROM pg_constraint x WHERE x.conrelid = c.oid AND x.contype = 'x'), \
      EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attacl IS NOT NULL), \
      CASE WHEN c.relkind = 'v' AND NOT EXISTS (SELECT FROM pg_options_to_table(c.reloptions) o \
        WHERE o.option_name = 'security_invoker' AND o.option_value::bool) THEN pg_get_userbyid(c.relowner) END, \
@@ -256,3 +266,8 @@ pub(super) const FOREIGN_KEYS: &str = "SELECT conrelid, conname, conkey, confrel
      CASE WHEN confupdtype IN ('n', 'd') THEN conkey WHEN confdeltype IN ('n', 'd') THEN coalesce(confdelsetcols, conkey) END, \
      confdeltype IN ('c', 'n', 'd') OR confupdtype IN ('c', 'n', 'd'), confdeltype, confupdtype \
      FROM pg_constraint WHERE contype = 'f' AND conrelid >= 16384";
+
+/// Of each EXCLUDE constraint the columns that it compares by PostgreSQL's own equality.
+pub(super) fn exclusions(list: Option<&str>) -> Result<Vec<Vec<AttNum>>> {
+    list.map_or(Ok(Vec::new()), |list| list.split(',').map(|columns| numbers(Some(columns))).collect())
+}

@@ -267,7 +267,7 @@ fn add_like(ctx: &Context<'_>, table: &mut NewTable, clause: &TableLikeClause) -
     if clause.options & INDEXES != 0 {
         let copied = NewTable::with_constraints(ctx, &source);
         table.unique.extend(copied.unique);
-        table.has_exclusion |= copied.has_exclusion;
+        table.exclusions.extend(copied.exclusions);
     }
     Ok((clause.options == ALL).then_some(source))
 }

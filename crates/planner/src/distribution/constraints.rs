@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use catalog::{AttNum, Column, Distribution, Generated, Relation};
 use pg_query::Node;
-use pg_query::protobuf::{ConstrType, Constraint};
+use pg_query::protobuf::{ConstrType, Constraint, IndexElem, List};
 use pgerror::{PgError, Result, SqlState};
 use placement::KeyType;
 
 use super::placements;
 use crate::context::Context;
 use crate::plan::{MapRequest, Placement};
-use crate::tree;
+use crate::tree::{self, Get};
 
 /// Equal values of such a key could lie on different nodes.
 pub(crate) const NONDETERMINISTIC: &str = "has a collation that may be nondeterministic";
@@ -60,7 +60,8 @@ pub(crate) struct NewTable {
     pub columns: Vec<NewColumn>,
     pub unique: Vec<NewUnique>,
     pub foreign_keys: Vec<NewForeignKey>,
-    pub has_exclusion: bool,
+    /// Of each EXCLUDE the columns of which rows that conflict have the same values.
+    pub exclusions: Vec<Vec<String>>,
 }
 
 impl NewTable {
@@ -105,7 +106,7 @@ impl NewTable {
                 .map(|(columns, primary)| NewUnique { columns: names(relation, columns), primary })
                 .collect(),
             foreign_keys: foreign_keys.collect(),
-            has_exclusion: relation.has_exclusion,
+            exclusions: relation.exclusions.iter().map(|columns| names(relation, columns)).collect(),
             ..Self::existing(ctx, relation)
         }
     }
@@ -123,7 +124,7 @@ impl NewTable {
                 self.unique
                     .push(NewUnique { columns: own(&constraint.keys), primary: kind == ConstrType::ConstrPrimary });
             }
-            ConstrType::ConstrExclusion => self.has_exclusion = true,
+            ConstrType::ConstrExclusion => self.exclusions.push(equal_columns(ctx, constraint)),
             ConstrType::ConstrForeign => {
                 let columns = own(&constraint.fk_attrs);
                 self.foreign_keys.push(self.foreign_key(ctx, constraint, columns)?);
@@ -159,6 +160,22 @@ impl NewTable {
             defaults,
         })
     }
+}
+
+/// Those that an EXCLUDE compares by PostgreSQL's own `=`.
+fn equal_columns(ctx: &Context<'_>, constraint: &Constraint) -> Vec<String> {
+    let has_own = !ctx.catalog.operator_functions("=").is_empty();
+    let is_equal = |operator: &List| match tree::names_of(&operator.items).as_slice() {
+        [name] => name == "=" && !has_own,
+        [schema, name] => schema == "pg_catalog" && name == "=",
+        _ => false,
+    };
+    let column = |element: &Node| {
+        let [of, operator] = element.get::<List>()?.items.as_slice() else { return None };
+        let of = of.get::<IndexElem>().filter(|of| of.expr.is_none() && of.collation.is_empty())?;
+        operator.get::<List>().is_some_and(is_equal).then(|| of.name.clone())
+    };
+    constraint.exclusions.iter().filter_map(column).collect()
 }
 
 fn reset_columns(constraint: &Constraint, columns: &[String]) -> Vec<String> {
@@ -197,10 +214,12 @@ pub(crate) fn check(ctx: &Context<'_>, table: &NewTable, placement: &Placement) 
     for unique in &table.unique {
         check_unique(table, placement, &unique.columns)?;
     }
-    if table.has_exclusion && !matches!(placement, Placement::Replicated { .. }) {
-        return Err(PgError::unsupported("an EXCLUDE constraint on a table that is not replicated")
+    let key = key_columns(placement);
+    let is_on_one_node = |equal: &Vec<String>| !key.is_empty() && key.iter().all(|column| equal.contains(column));
+    if !matches!(placement, Placement::Replicated { .. }) && !table.exclusions.iter().all(is_on_one_node) {
+        return Err(PgError::unsupported("an EXCLUDE constraint over rows of several nodes")
             .detail("Each node sees only its own rows.")
-            .hint("Use DISTRIBUTE BY REPLICATION."));
+            .hint("Distribute by columns that the constraint compares WITH =, or use DISTRIBUTE BY REPLICATION."));
     }
     table.foreign_keys.iter().try_for_each(|f| check_foreign_key(ctx, table, placement, f))
 }

@@ -59,7 +59,7 @@ impl Table {
             foreign_keys: Vec::new(),
             parents: Vec::new(),
             other_unique: Vec::new(),
-            has_exclusion: false,
+            exclusions: Vec::new(),
             is_partition: false,
             has_children: false,
             has_triggers: false,

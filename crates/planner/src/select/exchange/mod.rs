@@ -364,7 +364,7 @@ fn exchanged_table(of: Option<&Relation>, name: String, columns: Vec<Column>, di
         check_option: false,
         unique_keys: of.map(|relation| relation.unique_keys.clone()).unwrap_or_default(),
         other_unique: Vec::new(),
-        has_exclusion: false,
+        exclusions: Vec::new(),
         foreign_keys: Vec::new(),
         parents: Vec::new(),
         is_partition: false,
