@@ -225,7 +225,7 @@ fn moves(cluster: &Cluster) {
     told(free, &format!("clients come to 127.0.0.1:{free} from here on"));
     client.run("SELECT 1").expect("it is still served");
     Client::connect(free).expect("a session").run("SELECT 1").expect("a row");
-    Client::connect(port).err().expect("nobody listens there any more");
+    Client::connect(port).expect_err("nobody listens there any more");
     told(taken, &format!("could not listen on 127.0.0.1:{taken}"));
     Client::connect(free).expect("it goes on to listen where it did");
     told(port, &format!("clients come to 127.0.0.1:{port} from here on"));
