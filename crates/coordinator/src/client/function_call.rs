@@ -34,6 +34,11 @@ impl Client {
         self.own().session.statement_begins().await;
         self.own().session.activity().works(b"<FASTPATH> function call");
         let value = self.value_of(body).await;
+        if value.is_err() {
+            // Also where the call was not even begun.
+            self.own().session.fail();
+            self.own().session.give_up_locks().await;
+        }
         // What came before it without a Sync ends with it, whatever became of it.
         let ended = self.own().end_implicit_block().await;
         self.own().session.statement_ends().await;

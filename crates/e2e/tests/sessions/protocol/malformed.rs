@@ -49,6 +49,19 @@ fn in_a_copy(odd: &Message) -> [Vec<Message>; 2] {
     [simple, [begin, rest].concat()]
 }
 
+/// What has been done and not been committed when a function call is wrong.
+fn before_a_wrong_call(call: &Message) -> [Vec<Message>; 3] {
+    let count = query("SELECT count(*) FROM wrong");
+    let done = |sql| vec![parse("", sql, &[]), bind("", "", &Values::default()), execute("", 0)];
+    let in_block = vec![query("BEGIN"), query("INSERT INTO wrong VALUES (901, 'f')"), call.clone(), query("SELECT 1")];
+    let copied = vec![message(b'd', b"903\tf\n"), bare(b'c'), call.clone(), count.clone()];
+    [
+        [in_block, vec![query("COMMIT"), count.clone()]].concat(),
+        [done("INSERT INTO wrong VALUES (902, 'f')"), vec![call.clone(), count]].concat(),
+        [done("COPY wrong FROM STDIN"), copied].concat(),
+    ]
+}
+
 /// Executions of one INSERT, and what comes behind them.
 fn inserted(keys: &[usize], behind: Message) -> Vec<Message> {
     let mut all = vec![parse("row", "INSERT INTO wrong VALUES ($1, $2)", &[]), bare(b'S')];
@@ -79,6 +92,13 @@ pub fn messages(both: &Both) {
             message(b'B', b"p\0\0\0\0\0\0\0"),
             bare(b'S'),
         ],
+    ];
+    for body in
+        [&b""[..], b"\0", &[&953u32.to_be_bytes()[..], b"\0\0\0\0\0\0"].concat(), b"\0\0\x03\xb9\0\0\0\x01\0\0\0\x04"]
+    {
+        cases.extend(before_a_wrong_call(&message(b'F', body)));
+    }
+    cases.extend([
         // Types that were declared as none of a statement that PostgreSQL does not analyse.
         vec![parse("", "SAVEPOINT a", &[0]), bare(b'S')],
         vec![parse("", "SAVEPOINT a", &[23]), bind("", "", &Values::default()), bare(b'S')],
@@ -129,7 +149,7 @@ pub fn messages(both: &Both) {
         // All at once: what was answered is sent, though the connection ends with the next message.
         vec![query("SELECT 1"), parse("", "SELECT 2", &[]), bare(b'S'), with_length(b'S', 0, b"")],
         vec![parse("", "SELEC 1", &[]), with_length(b'S', 0, b"")],
-    ];
+    ]);
     // What is no whole Sync commits nothing; nor is a portal run that has no rows to move in.
     for (key, end) in
         [message(b'S', b"xy"), with_length(b'S', 4_100, b""), query("MOVE 1 FROM p")].into_iter().enumerate()
