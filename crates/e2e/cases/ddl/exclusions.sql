@@ -54,3 +54,20 @@ INSERT INTO later SELECT g, g FROM generate_series(1, 20) g;
 ALTER TABLE later ADD EXCLUDE USING btree (room WITH =);
 INSERT INTO later VALUES (21, 5);
 SELECT count(*) FROM later;
+-- A column that is no key may have any collation.
+CREATE TABLE blind_one (k text, l text COLLATE blind, EXCLUDE USING btree (k WITH =, l WITH =)) /*dist: hash(k)*/;
+CREATE TABLE blind_two (LIKE blind_one INCLUDING ALL) /*dist: hash(k)*/;
+INSERT INTO blind_two VALUES ('a', 'x'), ('b', 'X');
+INSERT INTO blind_two VALUES ('a', 'X');
+-- Another operator of that name, by which other values are equal.
+CREATE SCHEMA ops;
+CREATE OPERATOR ops.= (LEFTARG = text, RIGHTARG = text, FUNCTION = texticregexeq, COMMUTATOR = OPERATOR(ops.=));
+CREATE FUNCTION ops.h(text) RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT 1';
+CREATE OPERATOR CLASS ops.oc FOR TYPE text USING hash AS OPERATOR 1 ops.= (text, text), FUNCTION 1 ops.h(text);
+-- refused
+CREATE TABLE alike (k text, EXCLUDE USING hash (k ops.oc WITH OPERATOR(ops.=))) DISTRIBUTE BY HASH (k);
+DO $$ BEGIN EXECUTE format('SET search_path = ops, pg_catalog, %I', current_schema); END $$;
+-- refused
+CREATE TABLE alike (k text, EXCLUDE USING hash (k ops.oc WITH =)) DISTRIBUTE BY HASH (k);
+RESET search_path;
+DROP SCHEMA ops CASCADE;

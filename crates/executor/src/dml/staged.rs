@@ -132,7 +132,10 @@ impl Session {
             return Err(PgError::unsupported(what).hint("GRANT USAGE on the table's schema."));
         }
         let nodes = self.nodes_with_home(&target.distribution.nodes());
-        let view = self.lend_change(&nodes, target, rights).await?;
+        // Of what is read and changed there he has the rights already: nothing more of that is lent for what his functions may do.
+        let lent: Vec<String> = insert.stage.columns.iter().map(|column| quote_identifier(&column.name)).collect();
+        let own = if insert.tail.is_empty() { String::new() } else { self.rights_to_columns(target).await? };
+        let view = self.lend_change(&nodes, target, &format!("INSERT ({}){own}", lent.join(", "))).await?;
         let table = target.qualified_name();
         let alias = match insert.target_sql.strip_prefix(&table) {
             Some(alias) if !alias.is_empty() => alias.to_owned(),

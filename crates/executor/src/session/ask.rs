@@ -123,7 +123,7 @@ impl Session {
     /// Gives the view's name.
     pub(crate) async fn lend_change(&mut self, nodes: &[NodeId], table: &Relation, rights: &str) -> Result<String> {
         let view = format!("lent_{:032x}", rand::random::<u128>());
-        let arguments = format!(", {}, '{rights}'", catalog::quote_literal(&view));
+        let arguments = format!(", {}, {}", catalog::quote_literal(&view), catalog::quote_literal(rights));
         self.call_on_all(nodes, &OwnCall::about("lend_change", &table.qualified_name(), &arguments)).await?;
         Ok(view)
     }
@@ -148,6 +148,26 @@ impl Session {
         let rows = self.rows_on(self.home, &may).await?;
         let has = |at: usize| rows.first().and_then(|row| row.get(at)?.as_deref()) == Some(b"t");
         Ok([has(0), has(1), has(2)])
+    }
+
+    /// The user's rights to read and to change the table, column by column, as GRANT has them; each with a comma before it.
+    pub(crate) async fn rights_to_columns(&mut self, table: &Relation) -> Result<String> {
+        const RIGHTS: [&str; 2] = ["SELECT", "UPDATE"];
+        let listed = RIGHTS.map(|right| {
+            format!(
+                "pg_catalog.string_agg(pg_catalog.quote_ident(a.attname), ', ') \
+                 FILTER (WHERE pg_catalog.has_column_privilege(a.attrelid, a.attnum, '{right}'))"
+            )
+        });
+        let sql = format!(
+            "SELECT {} FROM pg_catalog.pg_attribute a WHERE a.attrelid OPERATOR(pg_catalog.=) {} \
+             AND a.attnum OPERATOR(pg_catalog.>) 0 AND NOT a.attisdropped",
+            listed.join(", "),
+            table.oid
+        );
+        let row = self.rows_on(self.home, &sql).await?.into_iter().next().unwrap_or_default();
+        let granted = RIGHTS.iter().zip(row).filter_map(|(right, columns)| Some((right, columns?)));
+        Ok(granted.map(|(right, columns)| format!(", {right} ({})", String::from_utf8_lossy(&columns))).collect())
     }
 
     async fn call(&mut self, nodes: &[impl Copy + Into<Slot>], calls: &[OwnCall]) -> Result<Vec<Option<Bytes>>> {

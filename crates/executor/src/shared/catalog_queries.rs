@@ -150,11 +150,11 @@ pub(super) const RELATIONS: &str = "SELECT c.oid, n.nspname, c.relname, c.relkin
      c.reltuples * CASE WHEN k.locator IN ('H', 'M', 'N') THEN (SELECT count(*) FROM loxo.node WHERE type = 'D') ELSE 1 END, \
      k.locator, k.key_columns, k.map_id, k.nodes, \
      coalesce(c.reloptions && ARRAY['check_option=local', 'check_option=cascaded'], false), coalesce(k.by_default, false), \
-     (SELECT string_agg(coalesce((SELECT string_agg(e.key::text, ' ') FROM unnest(x.conkey, x.conexclop) AS e (key, op) \
+     (SELECT string_agg(coalesce((SELECT string_agg(e.key::text, ' ') FROM unnest( \
+           x.conkey, x.conexclop, (SELECT i.indcollation::oid[] FROM pg_index i WHERE i.indexrelid = x.conindid)) AS e (key, op, of) \
          WHERE e.key > 0 AND e.op < 16384 AND EXISTS (SELECT FROM pg_amop o JOIN pg_am m ON m.oid = o.amopmethod \
              WHERE o.amopopr = e.op AND m.amname = 'hash') \
-           AND NOT EXISTS (SELECT FROM pg_index i JOIN pg_collation l ON l.oid = ANY (i.indcollation) \
-             WHERE i.indexrelid = x.conindid AND NOT l.collisdeterministic)), ''), ',') \
+           AND NOT EXISTS (SELECT FROM pg_collation l WHERE l.oid = e.of AND NOT l.collisdeterministic)), ''), ',') \
        FROM pg_constraint x WHERE x.conrelid = c.oid AND x.contype = 'x'), \
      EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attacl IS NOT NULL), \
      CASE WHEN c.relkind = 'v' AND NOT EXISTS (SELECT FROM pg_options_to_table(c.reloptions) o \

@@ -164,7 +164,8 @@ impl NewTable {
 
 /// Those that an EXCLUDE compares by PostgreSQL's own `=`.
 fn equal_columns(ctx: &Context<'_>, constraint: &Constraint) -> Vec<String> {
-    let has_own = !ctx.catalog.operator_functions("=").is_empty();
+    // Another one of this name could be meant.
+    let has_own = ctx.catalog.builtin_operators("=").is_empty();
     let is_equal = |operator: &List| match tree::names_of(&operator.items).as_slice() {
         [name] => name == "=" && !has_own,
         [schema, name] => schema == "pg_catalog" && name == "=",
