@@ -294,15 +294,23 @@ fn the_first_rule_that_fits_decides() {
         std::fs::read_to_string(ruled.file("log")).unwrap().contains("what was read before stays")
     });
     ruled.admits("bob", &with("bob"));
-    // So they do for a file that would trust everybody on loopback addresses: it listens to others, until it is started again.
+    // One that trusts everybody on loopback addresses has it listen there, and nowhere else.
     let base = std::fs::read_to_string(ruled.file("base.toml")).unwrap();
     let trusting = base.replace("0.0.0.0", "127.0.0.1").replace("tls_certificate", "auth = \"trust\"\ntls_certificate");
     std::fs::write(ruled.file("loxo.toml"), trusting).unwrap();
     ruled.read_again();
     until("it is in the log", || {
-        std::fs::read_to_string(ruled.file("log")).unwrap().contains("this coordinator listens on 0.0.0.0")
+        let here = format!("clients come to 127.0.0.1:{} from here on", ruled.port);
+        std::fs::read_to_string(ruled.file("log")).unwrap().contains(&here)
     });
-    ruled.refuses("ann", "sslmode=require", "no pg_hba.conf entry");
+    assert!(TcpStream::connect(("127.0.0.2", ruled.port)).is_err(), "it listens to others");
+    until("ann is trusted", || ruled.psql("ann", "sslmode=require").status.success());
+    // And back: who comes from elsewhere is asked for a certificate.
+    ruled.rule(RULES);
+    ruled.read_again();
+    until("it listens to others", || TcpStream::connect(("127.0.0.2", ruled.port)).is_ok());
+    ruled.refuses("ann", "sslmode=require", "");
+    ruled.admits("ann", &with("ann"));
     ruled.rule(&RULES.replace("\"+staff\"", "\"/regular expression\""));
     let output = ruled.loxo("check").output().unwrap();
     assert!(String::from_utf8_lossy(&output.stderr).contains("rule 2 of [[hba]]"), "{output:?}");

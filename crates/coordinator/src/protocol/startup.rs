@@ -323,6 +323,11 @@ async fn authenticate(
     let database = find("database").map(cut).filter(|name| !name.is_empty()).unwrap_or_else(|| user.clone());
     let login = Login::new(ends.peer.ip(), &user);
     let method = match &*shared.authentication() {
+        // A client may have come to another address before the file was read again.
+        Authentication::Trust if !ends.peer.ip().to_canonical().is_loopback() => {
+            let text = "this coordinator lets clients of its own host in, and no others";
+            return Err(PgError::fatal(SqlState::INVALID_AUTHORIZATION, text));
+        }
         Authentication::Trust => Method::Trust,
         Authentication::Scram => Method::Scram,
         Authentication::Rules(rules) => {
