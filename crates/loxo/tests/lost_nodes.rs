@@ -205,6 +205,12 @@ fn several_are_given_up_while_no_gtm_can_do_its_work() {
     client.run("CREATE TABLE t (k int) DISTRIBUTE BY HASH (k)").unwrap();
     client.run("INSERT INTO t SELECT generate_series(1, 300)").unwrap();
     let rows = cluster.connect_datanode(0).unwrap().scalar("SELECT count(*) FROM t").unwrap();
+    client.run("CREATE DATABASE other").unwrap();
+    let other = || {
+        let port = cluster.coordinators()[0];
+        Client::connect_with(port, &[("user", "postgres"), ("database", "other")]).unwrap()
+    };
+    other().run("CREATE TABLE t (k int) DISTRIBUTE BY HASH (k)").unwrap();
     servers.iter().for_each(|server| server.stop().unwrap());
     for pid in [cluster.coordinator_pids().unwrap(), cluster.pids("gtm").unwrap()].concat() {
         assert!(Command::new("kill").args(["-KILL", &pid.to_string()]).status().unwrap().success());
@@ -215,8 +221,10 @@ fn several_are_given_up_while_no_gtm_can_do_its_work() {
     assert_eq!(said, "");
     succeeded(loxo(&cluster, &["node", "remove", "far", "away", "--lost", "--yes"]));
     let mut client = cluster.connect(0).unwrap();
-    assert_eq!(names(&mut client), ["dn1"]);
     assert_eq!(client.scalar("SELECT count(*) FROM t").unwrap(), rows);
-    client.run("INSERT INTO t SELECT generate_series(1, 300)").unwrap();
+    for mut client in [client, other()] {
+        assert_eq!(names(&mut client), ["dn1"]);
+        client.run("INSERT INTO t SELECT generate_series(1, 300)").unwrap();
+    }
     assert_eq!(cluster.wrong_rows(), None);
 }

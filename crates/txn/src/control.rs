@@ -28,7 +28,8 @@
 //! nothing is committed). ALTER DATABASE … RENAME TO: `rename-left` (nobody uses the database any more), `rename-noted` (the
 //! journal has both names), `renamed-on-one` (once per node), `rename-done` (the journal has the new one). Of commands:
 //! `node-joins-another-database` (`loxo node add`, once per database beside the first, before it) and
-//! `node-leaves-the-next-database` (`loxo node remove`, once per database, after DROP NODE there).
+//! `node-leaves-the-next-database` and `lost-leaves-the-next-database` (`loxo node remove`, with --lost, once per database, after DROP
+//! NODE there), `primary-swapped-on-one` (`loxo node primary`, once per database and datanode, after its COMMIT PREPARED).
 
 /// Marks a control point; see the module's page. To be used in `async` code.
 #[macro_export]

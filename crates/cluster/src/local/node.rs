@@ -332,12 +332,15 @@ pub async fn give_up(dir: &Path, names: &[String], progress: &Progress) -> Resul
     let layout = load(dir)?;
     let _lock = Lock::take(layout.dir())?;
     let layout = load(dir)?;
-    let members = membership::members(layout.config()).await?;
     // An earlier call may have been killed when some were none any more, but in the file, or had their directories.
     let is_configured = |name: &String| layout.config().datanodes.iter().any(|node| node.name == *name);
-    let is_member = |name: &String| members.iter().any(|member| member.name == *name);
-    let is_left = |name: &&String| is_member(name) || !is_configured(name) && !has_server(&layout, name);
-    let left: Vec<String> = names.iter().filter(is_left).cloned().collect();
+    let mut left = Vec::new();
+    for name in names {
+        let is_unknown = !is_configured(name) && !has_server(&layout, name);
+        if is_unknown || !membership::are_given_up(layout.config(), name).await? {
+            left.push(name.clone());
+        }
+    }
     if !left.is_empty() {
         membership::give_up(layout.config(), &left, progress).await?;
     }

@@ -1,17 +1,20 @@
-//! Datanodes that are gone for good: what is gone with them, and how they are given up.
+//! Datanodes that are gone for good: what is gone with them, and how they are given up, in one database after the other, the first one
+//! last.
 
 use std::collections::BTreeMap;
 
 use pgerror::{PgError, Result, SqlState, field};
 
-use super::{Member, coordinator_for, find, primary, read_members};
+use super::{Member, coordinator_for, databases, find, label_in, members, primary};
 use crate::config::Config;
 use crate::progress::Progress;
 use crate::sql::{Session, identifier};
 
-/// What lost datanodes alone held.
+/// What lost datanodes alone held of a database.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Loss {
+    #[allow(missing_docs)]
+    pub database: String,
     /// With rows there that nobody else has.
     pub tables: Vec<LostRows>,
     /// Number of each bucket map that has buckets there, and how many.
@@ -46,31 +49,56 @@ const ROWS_SQL: &str = "SELECT k.relid::regclass::text, c.reltuples::int8 FROM l
 
 const BUCKETS: u64 = placement::BUCKETS as u64;
 
-/// What would be gone. Refused are the primary datanode and one that answers.
-pub async fn loss(config: &Config, names: &[String]) -> Result<Loss> {
-    let primary = primary(config).await?;
-    let members = read_members(config, &primary).await?;
-    let mut lost = Vec::new();
-    for name in names {
-        let member = find(&members, name)?;
-        can_be_given_up(config, member).await?;
-        lost.push(member.id);
+/// What would be gone, database by database. Refused are the primary datanode and one that answers.
+pub async fn loss(config: &Config, names: &[String]) -> Result<Vec<Loss>> {
+    let mut all = Vec::new();
+    for (config, lost, others) in holders(config, names).await? {
+        for member in &lost {
+            can_be_given_up(&config, member).await?;
+        }
+        all.push(loss_in(&config, &lost, &others).await?);
     }
+    Ok(all)
+}
+
+/// A database, its lost datanodes, and the others.
+type Holder = (Config, Vec<Member>, Vec<Member>);
+
+/// The databases that have some of these datanodes, the first one last.
+async fn holders(config: &Config, names: &[String]) -> Result<Vec<Holder>> {
+    let mut holders: Vec<Holder> = Vec::new();
+    for config in databases(config).await? {
+        let (lost, others) = members(&config).await?.into_iter().partition(|member| names.contains(&member.name));
+        holders.push((config, lost, others));
+    }
+    holders.rotate_left(1);
+    let is_held = |name: &&String| holders.iter().any(|(_, lost, _)| lost.iter().any(|member| member.name == **name));
+    if let Some(unknown) = names.iter().find(|name| !is_held(name)) {
+        find(&members(config).await?, unknown)?;
+    }
+    holders.retain(|(_, lost, _)| !lost.is_empty());
+    Ok(holders)
+}
+
+async fn loss_in(config: &Config, lost: &[Member], others: &[Member]) -> Result<Loss> {
     let (mut rows, mut in_doubt) = (BTreeMap::new(), Vec::new());
-    for other in members.iter().filter(|other| !lost.contains(&other.id)) {
+    for other in others {
         let session = Session::connect(&config.endpoint(&other.host, other.port)?).await.map_err(|error| {
             let message = format!("{}: {}", other.name, error.message());
             error.with(field::MESSAGE, message).hint("If it is lost too, name it in the same command.")
         })?;
         add_rows(&session, &mut rows).await?;
-        for id in &lost {
-            let gids =
-                format!("SELECT gid FROM pg_prepared_xacts WHERE starts_with(gid, 'loxo_1_{id}_') ORDER BY prepared");
+        for Member { id, .. } in lost {
+            let gids = format!(
+                "SELECT gid FROM pg_prepared_xacts WHERE starts_with(gid, 'loxo_1_{id}_') AND database = current_database() \
+                 ORDER BY prepared"
+            );
             let gids = session.rows(&gids).await?.into_iter().flatten().flatten();
             in_doubt.extend(gids.map(|gid| (gid, other.name.clone())));
         }
     }
-    let ids: Vec<String> = lost.iter().map(u16::to_string).collect();
+    let primary = primary(config).await?;
+    let ids: Vec<String> = lost.iter().map(|member| member.id.to_string()).collect();
     let about = |sql: &str| sql.replace("$1", &format!("'{{{}}}'::int2[]", ids.join(",")));
     let mut tables = Vec::new();
     for row in primary.rows(&about(TABLES_SQL)).await? {
@@ -82,7 +110,7 @@ pub async fn loss(config: &Config, names: &[String]) -> Result<Loss> {
         (row.next().unwrap_or(0) as u32, row.next().unwrap_or(0) as usize)
     };
     let maps = primary.rows(&about(MAPS_SQL)).await?.into_iter().map(map).collect();
-    Ok(Loss { tables, maps, in_doubt })
+    Ok(Loss { database: config.cluster.database.clone(), tables, maps, in_doubt })
 }
 
 async fn can_be_given_up(config: &Config, member: &Member) -> Result<()> {
@@ -130,13 +158,30 @@ fn lost_rows(row: Vec<Option<String>>, elsewhere: &BTreeMap<String, u64>) -> Opt
     Some(LostRows { table, which, rows })
 }
 
-/// Takes datanodes out of the cluster with all that they alone held. Their servers, if there are any, are not asked.
+/// Takes datanodes out of the cluster with all that they alone held. Their servers, if there are any, are not asked. After an
+/// interruption another call goes on with the databases that still have them.
 pub async fn give_up(config: &Config, names: &[String], progress: &Progress) -> Result<()> {
-    // On the other datanodes transactions may be in doubt that a session would wait for which sees all of them as of one moment.
-    let session = coordinator_for(config, "-c loxo.snapshot=local").await?;
-    let names: Vec<String> = names.iter().map(|name| identifier(name)).collect();
-    let drop = format!("DROP NODE {} LOST", names.join(", "));
-    progress.step(&format!("waiting for {drop}"), session.run(&drop)).await
+    let all = holders(config, names).await?;
+    for (config, lost, _) in &all {
+        // On the other datanodes transactions may be in doubt that a session would wait for which sees all of them as of one moment.
+        let session = coordinator_for(config, "-c loxo.snapshot=local").await?;
+        let lost: Vec<String> = lost.iter().map(|member| identifier(&member.name)).collect();
+        let drop = format!("DROP NODE {} LOST", lost.join(", "));
+        let label = format!("{}waiting for {drop}", label_in(config, all.len() > 1));
+        progress.step(&label, session.run(&drop)).await?;
+        txn::control_point!("lost-leaves-the-next-database");
+    }
+    Ok(())
+}
+
+/// Has no database any of them? One that was being renamed when the first one gave them up may.
+pub(crate) async fn are_given_up(config: &Config, name: &str) -> Result<bool> {
+    for config in databases(config).await? {
+        if members(&config).await?.iter().any(|member| member.name == name) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 #[cfg(test)]

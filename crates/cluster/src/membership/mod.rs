@@ -17,6 +17,7 @@ mod plan;
 pub mod primary;
 mod rebalance;
 
+pub(crate) use lost::are_given_up;
 pub use lost::{Loss, LostRows, give_up, loss};
 pub use plan::{Levelling, Move, level_plan, plan};
 pub(crate) use rebalance::unfinished;
@@ -122,16 +123,6 @@ async fn databases_where(config: &Config, id: u16, have: bool) -> Result<Vec<Con
         }
     }
     Ok(found)
-}
-
-/// A primary datanode is chosen, and lost ones are given up, only while the cluster has one database.
-pub(crate) async fn refuse_several_databases(primary: &Session) -> Result<()> {
-    match primary.value("SELECT name FROM loxo.database ORDER BY name LIMIT 1").await? {
-        None => Ok(()),
-        Some(name) => Err(PgError::unsupported("this change of the datanodes of a cluster of several databases")
-            .detail(format!("Beside the first database there is \"{name}\"."))
-            .hint("Dump and drop the other databases, change the datanodes, and restore them.")),
-    }
 }
 
 /// A session of the service user with any coordinator that answers.

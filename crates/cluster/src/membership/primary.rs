@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!  check   everybody answers, nobody is connected, nothing is prepared or moving
-//!  copy    positions of sequences, large objects,         old primary ──▶ new
+//!  copy    positions of sequences, large objects,         old primary ──▶ new, in each database
 //!          rows of materialized views
-//!  swap    the two servers change their ids, on all datanodes, in one two-phase commit
+//!  swap    the two servers change their ids, in all databases on all datanodes, in one two-phase commit
 //! ```
 //!
 //! The primary datanode is the one with the lowest id, everywhere. So it is not the id that gets another role, but the server that
@@ -21,15 +21,19 @@ use std::time::{Duration, Instant};
 
 use pgerror::{PgError, Result, SqlState};
 
-use super::{Member, primary, read_members, refuse_several_databases};
+use super::{Member, find, label_in, members, other_databases, read_members};
 use crate::config::Config;
 use crate::disk;
 use crate::join::programs::{Programs, failed};
 use crate::progress::Progress;
 use crate::sql::{Endpoint, Session, literal};
 
-/// What the prepared transactions of a swap are called: this, and the name of the new primary.
-const GID_PREFIX: &str = "loxo_primary_";
+/// What the prepared transactions of a swap are called: this, a number in other databases than the first, since a server has each name
+/// once, `_`, and the name of the new primary.
+const GID_PREFIX: &str = "loxo_primary";
+
+/// Tables whose rows the primary datanode alone has.
+const JOURNALS: [&str; 2] = ["loxo.rebalance", "loxo.database"];
 
 /// A session of a program that has ended is gone so soon.
 const LEAVE_MAX: Duration = Duration::from_secs(5);
@@ -63,89 +67,123 @@ struct Server {
     session: Session,
 }
 
+/// A database of the cluster, and its datanodes by their ids: the primary one first.
+struct Database {
+    config: Config,
+    servers: Vec<Server>,
+}
+
 /// Makes a datanode the primary one; gives the datanodes by their new ids. Nothing happens if it is that already.
 pub async fn hand_over(config: &Config, name: &str, pg_bin: Option<&Path>, progress: &Progress) -> Result<Vec<Member>> {
-    let servers = connect(config).await?;
-    end_interrupted(&servers).await?;
-    let at = servers.iter().position(|server| server.member.name == name).ok_or_else(|| {
-        let names: Vec<&str> = servers.iter().map(|server| server.member.name.as_str()).collect();
-        PgError::new(SqlState::UNDEFINED_OBJECT, format!("there is no datanode \"{name}\""))
-            .hint(format!("The datanodes are: {}.", names.join(", ")))
-    })?;
-    if at > 0 {
-        check(&servers).await?;
-        let (old, new) = (&servers[0], &servers[at]);
-        progress.step("copying positions of sequences", copy_sequences(old, new)).await?;
-        let tools = Tools::find(config, pg_bin, old).await?;
-        progress.step("copying large objects", tools.copy_large_objects(old, new)).await?;
-        progress.step("copying materialized views", tools.copy_matviews(old, new)).await?;
-        check(&servers).await?;
-        progress.step("writing the metadata", swap(&servers, at)).await?;
-        empty(old).await?;
+    let mut databases = connect(config).await?;
+    if end_interrupted(&databases).await? {
+        databases = connect(config).await?;
     }
-    read_members(config, &servers[0].session).await
+    let members: Vec<Member> = databases[0].servers.iter().map(|server| server.member.clone()).collect();
+    let new = find(&members, name)?;
+    if !new.is_primary {
+        let at = members.iter().position(|member| member.id == new.id).unwrap_or_default();
+        check(&databases).await?;
+        for database in &databases {
+            copy(database, at, pg_bin, &label_in(&database.config, databases.len() > 1), progress).await?;
+        }
+        check(&databases).await?;
+        progress.step("writing the metadata", swap(&databases, at)).await?;
+        for database in &databases {
+            empty(&database.servers[0]).await?;
+        }
+    }
+    read_members(config, &databases[0].servers[0].session).await
 }
 
 /// Ends a swap that was interrupted: it has happened if it has on any datanode. All must run for that, and need not if there is nothing
 /// to be ended: one may be lost.
 pub(crate) async fn finish(config: &Config) -> Result<()> {
-    let error = match connect(config).await {
-        Ok(servers) => return end_interrupted(&servers).await,
-        Err(error) => error,
-    };
-    for member in read_members(config, &primary(config).await?).await? {
+    let any = format!("SELECT 1 FROM pg_catalog.pg_prepared_xacts WHERE pg_catalog.starts_with(gid, '{GID_PREFIX}')");
+    for member in members(config).await? {
         let Ok(session) = Session::connect(&config.endpoint(&member.host, member.port)?).await else { continue };
-        if !interrupted_on(&session).await?.is_empty() {
-            return Err(error);
+        if session.value(&any).await?.is_some() {
+            return end_interrupted(&connect(config).await?).await.map(drop);
         }
     }
     Ok(())
 }
 
-async fn interrupted_on(session: &Session) -> Result<Vec<String>> {
-    let sql = format!("SELECT gid FROM pg_catalog.pg_prepared_xacts WHERE gid LIKE '{GID_PREFIX}%'");
-    Ok(session.rows(&sql).await?.into_iter().flatten().flatten().collect())
-}
-
-async fn end_interrupted(servers: &[Server]) -> Result<()> {
+/// Was there anything to be ended?
+async fn end_interrupted(databases: &[Database]) -> Result<bool> {
+    let in_this = format!(
+        "SELECT gid FROM pg_catalog.pg_prepared_xacts \
+         WHERE pg_catalog.starts_with(gid, '{GID_PREFIX}') AND database = pg_catalog.current_database()"
+    );
+    let servers = || databases.iter().flat_map(|database| &database.servers);
     let mut left = Vec::new();
-    for server in servers {
-        left.extend(interrupted_on(&server.session).await?.into_iter().map(|gid| (server, gid)));
+    for server in servers() {
+        let gids = server.session.rows(&in_this).await?.into_iter().flatten().flatten();
+        left.extend(gids.map(|gid| (server, gid)));
     }
     for (server, gid) in &left {
-        let new = literal(gid.trim_start_matches(GID_PREFIX));
+        let new = gid.trim_start_matches(GID_PREFIX).trim_start_matches(|c: char| c.is_ascii_digit());
+        let asked = format!(
+            "SELECT 1 FROM loxo.node WHERE is_primary AND name = {}",
+            literal(new.strip_prefix('_').unwrap_or(new))
+        );
         let mut is_done = false;
-        for other in servers {
-            let asked = format!("SELECT 1 FROM loxo.node WHERE is_primary AND name = {new}");
+        for other in servers() {
             is_done |= other.session.value(&asked).await?.is_some();
         }
         let end = if is_done { "COMMIT" } else { "ROLLBACK" };
         server.session.run(&format!("{end} PREPARED {}", literal(gid))).await?;
     }
+    Ok(!left.is_empty())
+}
+
+/// With all datanodes of all databases, the first one first.
+async fn connect(config: &Config) -> Result<Vec<Database>> {
+    let mut databases = Vec::new();
+    for config in std::iter::once(config.clone()).chain(other_databases(config).await?) {
+        let mut servers = Vec::new();
+        for member in members(&config).await? {
+            let session = Session::connect(&config.endpoint(&member.host, member.port)?).await;
+            let session = session.map_err(|error| {
+                let text = format!("datanode {} does not answer: {}", member.name, error.message());
+                PgError::new(error.code(), text).hint("All datanodes must run.")
+            })?;
+            servers.push(Server { member, session });
+        }
+        databases.push(Database { config, servers });
+    }
+    Ok(databases)
+}
+
+fn refused(what: String) -> PgError {
+    PgError::new(SqlState::OBJECT_IN_USE, what)
+}
+
+async fn check(databases: &[Database]) -> Result<()> {
+    let first = &databases[0];
+    let unsettled = "SELECT name FROM loxo.database WHERE state <> 'ready' LIMIT 1";
+    if let Some(name) = first.servers[0].session.value(unsettled).await? {
+        return Err(refused(format!("database {name} is being created, renamed or dropped"))
+            .hint("Start the cluster: a gtm ends that within seconds."));
+    }
+    let ids = |database: &Database| database.servers.iter().map(|server| server.member.id).collect::<Vec<_>>();
+    for database in databases {
+        if ids(database) != ids(first) {
+            let text = format!("database {} has not all datanodes, or one more", database.config.cluster.database);
+            return Err(refused(text).hint(
+                "\"loxo node list\" names what it lacks. Start the cluster; \"loxo node add\" or \"loxo node remove\" of that datanode goes on.",
+            ));
+        }
+        check_one(database).await?;
+    }
     Ok(())
 }
 
-async fn connect(config: &Config) -> Result<Vec<Server>> {
-    let first = primary(config).await?;
-    let members = read_members(config, &first).await?;
-    drop(first);
-    let mut servers = Vec::new();
-    for member in members {
-        let session = Session::connect(&config.endpoint(&member.host, member.port)?).await;
-        let session = session.map_err(|error| {
-            let text = format!("datanode {} does not answer: {}", member.name, error.message());
-            PgError::new(error.code(), text).hint("All datanodes must run.")
-        })?;
-        servers.push(Server { member, session });
-    }
-    Ok(servers)
-}
-
-async fn check(servers: &[Server]) -> Result<()> {
+async fn check_one(database: &Database) -> Result<()> {
     const CONNECTED: &str = "SELECT application_name FROM pg_catalog.pg_stat_activity \
-         WHERE application_name LIKE 'loxo%' AND pid <> pg_catalog.pg_backend_pid() AND backend_type = 'client backend' LIMIT 1";
-    let refused = |what: String| PgError::new(SqlState::OBJECT_IN_USE, what);
-    for Server { member, session } in servers {
+         WHERE application_name LIKE 'loxo%' AND datname = pg_catalog.current_database() AND pid <> pg_catalog.pg_backend_pid() \
+         AND backend_type = 'client backend' LIMIT 1";
+    for Server { member, session } in &database.servers {
         // Those that have just ended leave the table of sessions a moment later.
         let since = Instant::now();
         while let Some(who) = session.value(CONNECTED).await? {
@@ -161,20 +199,29 @@ async fn check(servers: &[Server]) -> Result<()> {
                 .hint("Start the cluster and end it there; what is in doubt the gtm ends within seconds."));
         }
     }
-    let old = &servers[0];
-    refuse_several_databases(&old.session).await?;
+    let old = &database.servers[0];
     let moving = "SELECT state FROM loxo.rebalance WHERE state IN ('running', 'paused')";
     if old.session.value(moving).await?.is_some() {
-        return Err(refused("rows are being moved".to_owned())
-            .hint("Start the cluster and wait for the end, or run ALTER CLUSTER REBALANCE CANCEL."));
+        return Err(refused(format!("rows of database {} are being moved", database.config.cluster.database))
+            .hint("Start the cluster and wait for the end, or run ALTER CLUSTER REBALANCE CANCEL there."));
     }
     match old.session.value(LONELY_SQL).await? {
         None => Ok(()),
-        Some(table) => {
-            Err(refused(format!("table {table} lies on {} alone, and no coordinator knows it", old.member.name))
-                .hint("It was made on the server itself: drop it, or make it through a coordinator."))
-        }
+        Some(table) => Err(refused(format!(
+            "table {table} of database {} lies on {} alone, and no coordinator knows it",
+            database.config.cluster.database, old.member.name
+        ))
+        .hint("It was made on the server itself: drop it, or make it through a coordinator.")),
     }
+}
+
+/// What the primary datanode alone has of a database; `label` is for people.
+async fn copy(database: &Database, at: usize, pg_bin: Option<&Path>, label: &str, progress: &Progress) -> Result<()> {
+    let (old, new) = (&database.servers[0], &database.servers[at]);
+    progress.step(&format!("{label}copying positions of sequences"), copy_sequences(old, new)).await?;
+    let tools = Tools::find(&database.config, pg_bin, old).await?;
+    progress.step(&format!("{label}copying large objects"), tools.copy_large_objects(old, new)).await?;
+    progress.step(&format!("{label}copying materialized views"), tools.copy_matviews(old, new)).await
 }
 
 async fn copy_sequences(old: &Server, new: &Server) -> Result<()> {
@@ -266,30 +313,43 @@ async fn empty(server: &Server) -> Result<()> {
 }
 
 /// Servers 0 and `at` change their ids.
-async fn swap(servers: &[Server], at: usize) -> Result<()> {
-    let (old, new) = (&servers[0], &servers[at]);
-    let gid = literal(&format!("{GID_PREFIX}{}", new.member.name));
-    let journal = old.session.value("SELECT r::text FROM loxo.rebalance AS r").await?;
-    for (place, Server { session, member }) in servers.iter().enumerate() {
-        let journal = journal.as_deref().filter(|_| place == at).map(literal);
-        let journal = journal
-            .map(|row| format!("INSERT INTO loxo.rebalance SELECT ({row}::loxo.rebalance).*;"))
-            .unwrap_or_default();
-        let script = format!(
-            "{} DELETE FROM loxo.rebalance; {journal} PREPARE TRANSACTION {gid};",
-            swap_sql(old.member.id, new.member.id)
-        );
-        if let Err(error) = session.run(&script).await {
-            for Server { session, .. } in &servers[..place] {
+async fn swap(databases: &[Database], at: usize) -> Result<()> {
+    let mut parts = Vec::new();
+    for (place, database) in databases.iter().enumerate() {
+        let place = if place == 0 { String::new() } else { place.to_string() };
+        let gid = literal(&format!("{GID_PREFIX}{place}_{}", database.servers[at].member.name));
+        let (old, new) = (&database.servers[0], &database.servers[at]);
+        let swap = swap_sql(old.member.id, new.member.id);
+        for server in &database.servers {
+            let rows = if server.member.id == new.member.id { journals(&old.session).await? } else { String::new() };
+            let empty = JOURNALS.map(|table| format!("DELETE FROM {table};")).concat();
+            parts.push((server, gid.clone(), format!("{swap} {empty} {rows}")));
+        }
+    }
+    for (place, (Server { session, member }, gid, script)) in parts.iter().enumerate() {
+        if let Err(error) = session.run(&format!("{script} PREPARE TRANSACTION {gid};")).await {
+            for (Server { session, .. }, gid, _) in &parts[..place] {
                 session.run(&format!("ROLLBACK PREPARED {gid}")).await?;
             }
             return Err(PgError::new(error.code(), format!("datanode {}: {}", member.name, error.message())));
         }
     }
-    for Server { session, .. } in servers {
+    for (Server { session, .. }, gid, _) in &parts {
         session.run(&format!("COMMIT PREPARED {gid}")).await?;
+        txn::control_point!("primary-swapped-on-one");
     }
     Ok(())
+}
+
+/// SQL that stores the rows of the primary datanode's journals.
+async fn journals(old: &Session) -> Result<String> {
+    let mut script = String::new();
+    for table in JOURNALS {
+        for row in old.rows(&format!("SELECT r::text FROM {table} AS r")).await?.into_iter().flatten().flatten() {
+            script += &format!("INSERT INTO {table} SELECT ({}::{table}).*;", literal(&row));
+        }
+    }
+    Ok(script)
 }
 
 /// Nothing is prepared anywhere, so nobody needs decisions any more, nor who was given up; they name nodes by their old ids.

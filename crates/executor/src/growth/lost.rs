@@ -12,6 +12,8 @@
 //! Rows of the others stay as they are. What was prepared on them and only the lost node could decide recovery ends
 //! (page `txn::recovery`).
 //!
+//! Each database does so by itself, with a gtm's work of its own, and the first one last (page [`other_databases`](super::other_databases)).
+//!
 //! If the server comes back, it is none of the cluster's: its id is not listed and never given again, and `loxo node add` refuses
 //! a server that holds rows.
 
@@ -27,6 +29,7 @@ use tokio::time::{sleep, timeout};
 use crate::backend::isolation::SnapshotMode;
 use crate::backend::own_calls::OwnCall;
 use crate::growth::nodes::{GENERATION, no_node, primary_stays};
+use crate::growth::other_databases::Gone;
 use crate::session::Session;
 use crate::shared::catalog_load::number;
 
@@ -40,7 +43,7 @@ const LOCK_WAIT: &str = "SET LOCAL lock_timeout = '10s'";
 impl Session {
     pub(crate) async fn drop_lost_nodes(&mut self, names: &[String]) -> Result<()> {
         self.begin_node_command("DROP NODE").await?;
-        let _guard = self.the_only_database("DROP NODE").await?;
+        let all = self.all_databases().await?;
         let loaded = self.catalog().await?;
         let catalog = &loaded.catalog;
         let mut lost = Vec::new();
@@ -48,6 +51,9 @@ impl Session {
             let node = catalog.node_by_name(name).ok_or_else(|| no_node(name))?;
             if node.primary {
                 return Err(primary_stays());
+            }
+            if self.context.is_first() {
+                self.no_other_database_has(&all, node, Gone::Lost).await?;
             }
             lost.push(node.id);
         }

@@ -19,6 +19,7 @@ use txn::Gid;
 use crate::backend::own_calls::OwnCall;
 use crate::backend::pool::Address;
 use crate::backend::settings::Settings;
+use crate::growth::other_databases::Gone;
 use crate::growth::rows::{ENDS, Travel};
 use crate::growth::scattered::scattered;
 use crate::session::Session;
@@ -131,7 +132,7 @@ impl Session {
         check_empty(catalog, node)?;
         let all = self.all_databases().await?;
         if self.context.is_first() {
-            self.no_other_database_has(&all, node).await?;
+            self.no_other_database_has(&all, node, Gone::Emptied).await?;
         }
         let mut own = self.for_the_cluster();
         own.let_leave(catalog, node.id).await

@@ -50,6 +50,15 @@ const ROLES: &str = "
         FROM pg_catalog.pg_db_role_setting AS s LEFT JOIN role AS r ON r.oid OPERATOR(pg_catalog.=) s.setrole
         WHERE s.setdatabase OPERATOR(pg_catalog.=) 0";
 
+/// How a datanode goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Gone {
+    /// It answers, and holds nothing any more.
+    Emptied,
+    /// With what it held.
+    Lost,
+}
+
 /// The lock, and which databases there are beside the first.
 pub(super) struct AllDatabases {
     guard: Box<Link>,
@@ -83,28 +92,24 @@ impl Session {
         Ok(AllDatabases { others: rows.iter().map(other).collect::<Result<_>>()?, guard })
     }
 
-    /// There is none but this one, until the result is dropped.
-    pub(super) async fn the_only_database(&mut self, what: &str) -> Result<AllDatabases> {
-        let all = self.all_databases().await?;
-        match all.others.is_empty() {
-            true => Ok(all),
-            false => Err(PgError::unsupported(format!("{what} in a cluster of several databases"))
-                .hint("Drop the other databases first; SELECT datname FROM pg_database lists them.")),
-        }
-    }
-
     /// 55006 if another database has this datanode of the first one.
-    pub(super) async fn no_other_database_has(&mut self, all: &AllDatabases, node: &Node) -> Result<()> {
+    pub(super) async fn no_other_database_has(&mut self, all: &AllDatabases, node: &Node, gone: Gone) -> Result<()> {
         let has_it = format!("SELECT FROM loxo.node WHERE id OPERATOR(pg_catalog.=) {}", node.id.0);
         for (name, state) in &all.others {
-            if state != "ready" {
-                let text = format!("database {} is being created, renamed or dropped", quote_identifier(name));
-                return Err(PgError::new(SqlState::OBJECT_IN_USE, text).hint("Run it again in a few seconds."));
+            match state.as_str() {
+                "ready" => {}
+                // That may come to no end before the datanode has left: a gtm ends it on the datanodes of the first database.
+                "creating" | "dropping" | "renaming" | "reserved" if gone == Gone::Lost => continue,
+                _ => {
+                    let text = format!("database {} is being created, renamed or dropped", quote_identifier(name));
+                    return Err(PgError::new(SqlState::OBJECT_IN_USE, text).hint("Run it again in a few seconds."));
+                }
             }
             if !self.ask_in(name, &has_it).await?.is_empty() {
                 let text = format!("datanode {} belongs to database {} too", node.name, quote_identifier(name));
+                let command = if gone == Gone::Lost { "`loxo node remove --lost`" } else { "`loxo node remove`" };
                 return Err(PgError::new(SqlState::OBJECT_IN_USE, text)
-                    .hint("DROP NODE there first; `loxo node remove` does it in all databases."));
+                    .hint(format!("The same statement there first; {command} does it in all databases.")));
             }
         }
         Ok(())

@@ -303,8 +303,26 @@ fn one_by_one() -> PgError {
 const BUCKETS: usize = 4096;
 
 /// What is gone with a datanode.
-fn told(names: &[String], loss: &Loss) -> String {
+fn told(names: &[String], all: &[Loss]) -> String {
     let mut text = format!("{} lost. With that is gone for good:\n", listed(names));
+    for loss in all {
+        if all.len() > 1 {
+            text += &format!("database {}:\n", loss.database);
+        }
+        text += &told_of(loss);
+    }
+    text += "Rows of the other datanodes stay as they are; foreign keys may refer to rows that are gone.\n";
+    if all.iter().any(|loss| !loss.in_doubt.is_empty()) {
+        text += "Transactions whose outcome nobody else knows will be committed where they are prepared:\n";
+    }
+    for (gid, node) in all.iter().flat_map(|loss| &loss.in_doubt) {
+        text += &format!("  {gid} on {node}\n");
+    }
+    text
+}
+
+fn told_of(loss: &Loss) -> String {
+    let mut text = String::new();
     for (map, buckets) in &loss.maps {
         let of = if *map == 1 { "the map over all datanodes".to_owned() } else { format!("map {map}") };
         text += &format!("  {buckets} of {} buckets of {of}\n", BUCKETS);
@@ -315,13 +333,6 @@ fn told(names: &[String], loss: &Loss) -> String {
     for LostRows { table, which, rows } in &loss.tables {
         let rows = rows.map_or("?".to_owned(), |rows| rows.to_string());
         text += &format!("{table:<32} {rows:>14}  {which}\n");
-    }
-    text += "Rows of the other datanodes stay as they are; foreign keys may refer to rows that are gone.\n";
-    if !loss.in_doubt.is_empty() {
-        text += "Transactions whose outcome nobody else knows will be committed where they are prepared:\n";
-    }
-    for (gid, node) in &loss.in_doubt {
-        text += &format!("  {gid} on {node}\n");
     }
     text
 }
@@ -353,11 +364,13 @@ mod tests {
     fn what_is_lost_is_told() {
         let rows = |table: &str, rows| LostRows { table: table.to_owned(), which: "some".to_owned(), rows };
         let loss = Loss {
+            database: "sales".to_owned(),
             tables: vec![rows("public.t", Some(7)), rows("public.alone", None)],
             maps: vec![(1, 1024), (3, 4096)],
             in_doubt: vec![("loxo_1_2_3_4_5".to_owned(), "dn1".to_owned())],
         };
-        let text = told(&["dn3".to_owned()], &loss);
+        let text = told(&["dn3".to_owned()], std::slice::from_ref(&loss));
+        assert!(!text.contains("sales"), "{text}");
         for line in [
             "  1024 of 4096 buckets of the map over all datanodes",
             "  4096 of 4096 buckets of map 3",
@@ -367,7 +380,8 @@ mod tests {
         }
         let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
         assert!(text.lines().any(|line| words(line) == ["public.alone", "?", "some"]), "{text}");
-        assert!(!told(&["dn3".to_owned()], &Loss::default()).contains("Transactions"));
+        assert!(!told(&["dn3".to_owned()], &[Loss::default()]).contains("Transactions"));
+        assert!(told(&["dn3".to_owned()], &[Loss::default(), loss]).contains("database sales:\n"));
     }
 
     #[test]

@@ -319,3 +319,130 @@ fn a_server_of_a_real_host_keeps_nothing_of_a_refused_call_and_may_come_again() 
     client.run("CREATE DATABASE other").unwrap();
     assert_eq!(databases(), "other postgres third");
 }
+
+/// The sequences of all databases go on where they were.
+fn histories(c: &Cluster) -> Vec<String> {
+    let next = "INSERT INTO history (what) VALUES ('next') RETURNING id";
+    DATABASES.iter().map(|database| connect(c.port, database).scalar(next).unwrap()).collect()
+}
+
+#[test]
+fn another_datanode_becomes_the_primary_one_of_all_databases() {
+    let c = cluster("handed");
+    for database in DATABASES {
+        let mut client = connect(c.port, database);
+        for sql in [
+            "CREATE MATERIALIZED VIEW mv AS SELECT count(*) AS rows, current_database() AS made_in FROM h",
+            "SELECT lo_from_bytea(4242, current_database()::text::bytea)",
+            "INSERT INTO history (what) VALUES ('one')",
+        ] {
+            client.run(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+        }
+    }
+    let seen = || -> Vec<String> {
+        let sql = "SELECT concat(rows, made_in, convert_from(lo_get(4242), 'UTF8')) FROM mv";
+        DATABASES.iter().map(|database| connect(c.port, database).scalar(sql).unwrap()).collect()
+    };
+    let (before, seen_before) = (contents(&c), seen());
+    let by_hand = |sql: &str| connect(c.port + 100, "third").run(sql).unwrap();
+    by_hand("CREATE TABLE public.by_hand AS SELECT 1 AS k");
+    fails_saying(c.loxo(&["node", "primary", "dn2"], &[]), &["public.by_hand", "third", "dn1"]);
+    by_hand("DROP TABLE public.by_hand");
+    // Nobody ends it while no gtm runs.
+    c.client().run("ALTER DATABASE other RENAME TO another").unwrap();
+    c.client().run("ALTER DATABASE another RENAME TO other").unwrap();
+
+    succeeded(c.loxo(&["node", "primary", "dn2"], &[]));
+    assert_eq!(contents(&c), before);
+    assert_eq!(seen(), seen_before);
+    assert_eq!(histories(&c), ["2", "2", "2"]);
+    for database in DATABASES {
+        let primary = "SELECT node_name FROM pgxc_node WHERE nodeis_primary";
+        assert_eq!(connect(c.port, database).scalar(primary).unwrap(), "dn2", "{database}");
+    }
+    let mut client = c.client();
+    client.run("CREATE DATABASE fourth").unwrap();
+    wait_for("nobody is there", || client.run("DROP DATABASE fourth").is_ok());
+    assert_datanodes(&c, 3);
+    if has_control_points() {
+        a_swap_that_is_interrupted_happens_in_all_databases(&c);
+        assert_eq!(contents(&c), before);
+        assert_eq!(seen(), seen_before);
+        assert_eq!(histories(&c), ["3", "3", "3"]);
+    }
+    succeeded(c.loxo(&["node", "remove", "dn1"], &[]));
+    assert_datanodes(&c, 2);
+    assert_eq!(contents(&c), before);
+}
+
+fn a_swap_that_is_interrupted_happens_in_all_databases(c: &Cluster) {
+    let mut loxo = Command::new(env!("CARGO_BIN_EXE_loxo"));
+    loxo.args(["node", "primary", "dn3", "--dir"]).arg(&c.dir);
+    let ended = loxo.env("LOXO_CONTROL_POINTS", "primary-swapped-on-one=abort").output().unwrap();
+    assert_eq!(ended.status.code(), None, "{}", String::from_utf8_lossy(&ended.stderr));
+    let prepared = "SELECT count(DISTINCT database) FROM pg_prepared_xacts WHERE gid LIKE 'loxo\\_primary%'";
+    assert_eq!(Client::connect(c.port + 101).unwrap().scalar(prepared).unwrap(), "2");
+    succeeded(c.loxo(&["up"], &[]));
+    assert_eq!(c.config().primary().name, "dn3");
+    for node in 0..3 {
+        assert_eq!(Client::connect(c.port + 100 + node).unwrap().scalar(prepared).unwrap(), "0");
+    }
+    assert_datanodes(c, 3);
+}
+
+fn stop_server(c: &Cluster, name: &str) {
+    let pid = std::fs::read_to_string(c.dir.join(name).join("postmaster.pid")).unwrap();
+    let pid = pid.lines().next().unwrap();
+    assert!(Command::new("kill").args(["-QUIT", pid]).status().unwrap().success());
+    wait_for("its end", || !c.dir.join(name).join("postmaster.pid").exists());
+}
+
+#[test]
+fn a_lost_datanode_is_given_up_in_all_databases() {
+    let c = cluster("lost");
+    let held = |database: &str| -> u32 {
+        let count = |node| connect(c.port + 100 + node, database).scalar("SELECT count(*) FROM h").unwrap();
+        (0..2).map(|node| count(node).parse::<u32>().unwrap()).sum()
+    };
+    let left = DATABASES.map(held);
+    for database in DATABASES {
+        connect(c.port, database).run("ANALYZE").unwrap();
+    }
+    stop_server(&c, "dn3");
+    let mut client = c.client();
+    // Left by a dead session. Nobody can end it before the datanode has left.
+    let half = "INSERT INTO loxo.database (name, state) VALUES ('half', 'creating')";
+    Client::connect(c.port + 100).unwrap().run(half).unwrap();
+    let error = client.run("DROP NODE dn3 LOST").unwrap_err();
+    assert_eq!(
+        (error.code(), error.message().contains("belongs to database")),
+        (SqlState::OBJECT_IN_USE, true),
+        "{error}"
+    );
+    let asked = c.loxo(&["node", "remove", "dn3", "--lost"], &[]);
+    let told = String::from_utf8(asked.stdout.clone()).unwrap();
+    fails_saying(asked, &["nothing was done", "--yes"]);
+    for database in DATABASES {
+        assert!(told.contains(&format!("database {database}:\n")), "{told}");
+    }
+    assert_eq!(told.matches("1365 of 4096 buckets of the map over all datanodes").count(), 3, "{told}");
+    assert_eq!(told.matches("public.copies").count(), 0, "{told}");
+    if has_control_points() {
+        interrupted_at(&c, "lost-leaves-the-next-database", &["node", "remove", "dn3", "--lost", "--yes"]);
+    }
+    succeeded(c.loxo(&["node", "remove", "dn3", "--lost", "--yes"], &[]));
+    assert_datanodes(&c, 2);
+    for (database, left) in DATABASES.iter().zip(left) {
+        let mut client = connect(c.port, database);
+        assert_eq!(client.scalar("SELECT count(*) FROM h").unwrap(), left.to_string(), "{database}");
+        assert_eq!(client.scalar("SELECT count(*) FROM r").unwrap(), "200", "{database}");
+        client.run("INSERT INTO h SELECT i FROM generate_series(1, 2000) AS i ON CONFLICT DO NOTHING").unwrap();
+        assert_eq!(client.scalar("SELECT count(*) FROM h").unwrap(), "2000", "{database}");
+    }
+    let half = "SELECT count(*) FROM loxo.database WHERE name = 'half'";
+    wait_for("the end of what was half made", || client.scalar(half).unwrap() == "0");
+    client.run("CREATE DATABASE half").unwrap();
+    connect(c.port, "half").run("CREATE TABLE t (k int) DISTRIBUTE BY HASH (k)").unwrap();
+    succeeded(c.loxo(&["up"], &["--datanodes", "3"]));
+    assert_datanodes(&c, 3);
+}
