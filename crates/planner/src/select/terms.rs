@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use catalog::{Column, Oid, Relation};
-use pg_query::protobuf::{self, AExpr, AExprKind, BoolExpr, ColumnRef};
+use pg_query::protobuf::{self, AExpr, AExprKind, BoolExpr, ColumnRef, RowExpr};
 use pg_query::{Node, NodeEnum};
 use placement::KeyType;
 
@@ -180,18 +180,41 @@ pub(crate) fn equal_pairs(condition: &Node) -> Vec<(&Node, &Node)> {
     common
 }
 
-/// `a IN (list)` and `a = ANY (ARRAY[list])`.
-pub(crate) fn in_list(condition: &Node) -> Option<(&Node, &[Node])> {
-    let e = condition.get::<AExpr>()?;
-    let (left, right) = (e.lexpr.as_deref()?, e.rexpr.as_deref()?);
-    if tree::own_name(&e.name) != Some("=") {
-        return None;
+/// What is in a list: `a` of `a IN (list)` and `a = ANY (ARRAY[list])`, `a` and `b` of `(a, b) IN (list of rows)`, and what every branch of
+/// a disjunction equates, be it with something else each.
+pub(crate) fn in_lists(condition: &Node) -> Vec<(&Node, Vec<&Node>)> {
+    if let Some(any) = condition.get::<BoolExpr>().filter(|any| any.boolop() == protobuf::BoolExprType::OrExpr) {
+        let of_branch = |branch| tree::conjuncts(Some(branch)).into_iter().flat_map(equal_sides).collect::<Vec<_>>();
+        return in_every(any.args.iter().map(of_branch).collect());
     }
-    match (e.kind(), right.node.as_ref()?) {
-        (AExprKind::AexprIn, NodeEnum::List(list)) => Some((left, &list.items)),
-        (AExprKind::AexprOpAny, NodeEnum::AArrayExpr(array)) => Some((left, &array.elements)),
-        _ => None,
+    let listed = condition.get::<AExpr>().filter(|e| tree::own_name(&e.name) == Some("=")).and_then(|e| {
+        match (e.kind(), e.lexpr.as_deref()?, e.rexpr.as_deref()?.node.as_ref()?) {
+            (AExprKind::AexprIn, left, NodeEnum::List(list)) => Some((left, &list.items)),
+            (AExprKind::AexprOpAny, left, NodeEnum::AArrayExpr(array)) => Some((left, &array.elements)),
+            _ => None,
+        }
+    });
+    let Some((left, items)) = listed else { return Vec::new() };
+    let Some(row) = left.get::<RowExpr>() else { return vec![(left, items.iter().collect())] };
+    let pairs = |item: &'_ Node| item.get::<RowExpr>().filter(|one| one.args.len() == row.args.len()).is_some();
+    match items.iter().all(pairs) {
+        true => in_every(
+            items.iter().filter_map(Get::get::<RowExpr>).map(|one| row.args.iter().zip(&one.args).collect()).collect(),
+        ),
+        false => Vec::new(),
     }
+}
+
+/// What is equated with something in each of the branches.
+fn in_every<'n>(branches: Vec<Vec<(&'n Node, &'n Node)>>) -> Vec<(&'n Node, Vec<&'n Node>)> {
+    let other = |side: &Node, pairs: &[(&'n Node, &'n Node)]| {
+        let swapped = pairs.iter().map(|(a, b)| (*b, *a));
+        pairs.iter().copied().chain(swapped).find(|(a, _)| tree::same_expression(a, side)).map(|(_, b)| b)
+    };
+    let sides = branches.first().into_iter().flatten().flat_map(|(a, b)| [*a, *b]);
+    sides
+        .filter_map(|side| Some((side, branches.iter().map(|pairs| other(side, pairs)).collect::<Option<_>>()?)))
+        .collect()
 }
 
 /// The column reference below casts that keep the hash class (`(name)::text`), which views are full of, and the value: of float8

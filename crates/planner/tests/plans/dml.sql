@@ -435,3 +435,8 @@ InsertStaged into public.people by way of 0
   stage: CREATE TEMP TABLE loxo_stage (x_key bigint, x_name text, x_age integer, x_weight double precision) ON COMMIT DROP
   route: all of [0 1 2]
 
+UPDATE public.orders SET o_total = (0)::numeric WHERE (((orders.o_orderkey = 7) AND (orders.o_custkey = 1)) OR ((7 = orders.o_orderkey) AND (orders.o_custkey = 2)))
+----
+Forward (write) to 2
+  UPDATE public.orders SET o_total = (0)::numeric WHERE (((orders.o_orderkey = 7) AND (orders.o_custkey = 1)) OR ((7 = orders.o_orderkey) AND (orders.o_custkey = 2)))
+

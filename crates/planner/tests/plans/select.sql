@@ -343,8 +343,8 @@ Gather on 0
 
 SELECT orders.o_orderkey FROM public.orders WHERE ((orders.o_orderkey = 3) OR (orders.o_orderkey = 4)) ORDER BY orders.o_orderkey
 ----
-Merge from [0 1 2] by integer
-  SELECT pg_catalog.int8send(loxo_m.loxo_c1), loxo_m.loxo_c1 AS o_orderkey FROM (SELECT orders.o_orderkey AS loxo_c1 FROM public.orders WHERE orders.o_orderkey = 3 OR orders.o_orderkey = 4 ORDER BY 1) loxo_m
+Forward to 1
+  SELECT orders.o_orderkey FROM public.orders WHERE ((orders.o_orderkey = 3) OR (orders.o_orderkey = 4)) ORDER BY orders.o_orderkey
 
 SELECT a.o_orderkey, b.l_flag FROM (public.orders a LEFT JOIN public.lineitem b ON ((a.o_orderkey = b.l_orderkey))) WHERE (a.o_orderkey = 9)
 ----
@@ -414,4 +414,14 @@ Gather on 0
   SELECT array_agg(DISTINCT loxo_c1 ORDER BY loxo_c1) AS array_agg FROM loxo_g1
   loxo_g1 from [0 1 2]
     SELECT lineitem.l_flag AS loxo_c1 FROM public.lineitem
+
+SELECT orders.o_total FROM public.orders WHERE (((orders.o_orderkey = 7) AND (orders.o_custkey = 1)) OR ((orders.o_orderkey = $1) AND (orders.o_custkey = 2)))
+----
+Scatter to [1 2]
+  SELECT orders.o_total FROM public.orders WHERE (((orders.o_orderkey = 7) AND (orders.o_custkey = 1)) OR ((orders.o_orderkey = $1) AND (orders.o_custkey = 2)))
+
+SELECT orders.o_total FROM public.orders WHERE ((orders.o_orderkey = 7) OR (orders.o_custkey = 2))
+----
+Scatter to [0 1 2]
+  SELECT orders.o_total FROM public.orders WHERE ((orders.o_orderkey = 7) OR (orders.o_custkey = 2))
 

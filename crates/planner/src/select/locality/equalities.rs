@@ -105,8 +105,8 @@ impl Analyzer<'_> {
                 _ => {}
             }
         }
-        if let Some((left, items)) = terms::in_list(condition) {
-            let values: Option<Vec<Constant>> = items.iter().map(constant).collect();
+        for (left, items) in terms::in_lists(condition) {
+            let values: Option<Vec<Constant>> = items.into_iter().map(constant).collect();
             if let (Some(term), Some(values)) = (self.term(left, scope, env), values) {
                 equal.lists.push((term, values));
             }
