@@ -40,6 +40,13 @@ pub(crate) struct Cluster {
     pub profile: Profile,
     /// Where initdb and postgres are on the hosts.
     pub pg_bin: Option<PathBuf>,
+    /// Units of systemd start the processes, where it runs a host and root logs in.
+    #[serde(default = "by_systemd")]
+    pub systemd: bool,
+}
+
+fn by_systemd() -> bool {
+    true
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -86,6 +93,9 @@ pub(crate) struct Host {
 /// Names of other things in [`cluster::host::HOME`] and in the folders of certificates.
 const TAKEN: [&str; 9] = ["bin", "ca", "load", "lock", "log", "loxo", "password", "servers", "tls"];
 
+/// A byte may be four in a unit's name, which is a file's, beside a node's name of 63.
+const CLUSTER_NAME_MAX: usize = 40;
+
 fn directory() -> PathBuf {
     PathBuf::from("/var/lib/loxo")
 }
@@ -126,6 +136,10 @@ impl Inventory {
         some("datanode", self.hosts.iter().any(|host| !host.datanodes.is_empty()))?;
         some("gtm", self.hosts.iter().any(|host| host.gtm))?;
         some("coordinator", self.hosts.iter().any(|host| host.coordinator.is_some()))?;
+        if self.cluster.name.len() > CLUSTER_NAME_MAX {
+            return Err(invalid(format!("the cluster's name is longer than {CLUSTER_NAME_MAX} bytes"))
+                .hint("It is part of the names of systemd's units."));
+        }
         let mut seen = HashSet::new();
         for host in &self.hosts {
             let address = host.address;

@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use cluster::certificates;
-use cluster::host::{File, Joining, Process, Server, Wanted};
+use cluster::host::{File, Joining, Process, Server, Starting, Wanted};
 use cluster::{
     Auth, ClusterSection, Config, Coordinator, Datanode, FAILED_LOGINS_MAX, FAILED_LOGINS_PAUSE, Gtm, MAX_CLIENTS,
     SslMode, gtm_name, pool_left,
@@ -36,6 +36,14 @@ impl Plan {
     pub(crate) fn new(inventory: &Inventory, known: Option<&Config>, path: PathBuf) -> Result<Self> {
         // Before there is a cluster nothing is bound to anything.
         let known = known.filter(|known| known.cluster.id.is_some());
+        if let Some(known) = known.filter(|known| known.cluster.name != inventory.cluster.name) {
+            let text = format!(
+                "the inventory calls the cluster \"{}\", which is \"{}\"",
+                inventory.cluster.name, known.cluster.name
+            );
+            return Err(PgError::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, text)
+                .hint("Write the name back: systemd knows the cluster's units by it."));
+        }
         let cluster = ClusterSection {
             name: inventory.cluster.name.clone(),
             id: known.and_then(|known| known.cluster.id.clone()),
@@ -100,6 +108,7 @@ impl Plan {
         let coordinator = |name: &String| Process { name: name.clone(), port: inventory.ports.coordinator };
         let joining = |node: &Datanode| Joining { name: node.name.clone(), host: node.host.clone(), port: node.port };
         Wanted {
+            cluster: inventory.cluster.name.clone(),
             directory: inventory.directory_of(host).to_owned(),
             address: host.address.to_string(),
             files: Vec::new(),
@@ -108,6 +117,7 @@ impl Plan {
             coordinators: host.coordinator.iter().map(coordinator).collect(),
             joining: self.joining.iter().map(joining).collect(),
             is_initialised: self.config.cluster.id.is_some(),
+            starting: if inventory.cluster.systemd { Starting::Systemd } else { Starting::Here },
         }
     }
 

@@ -328,9 +328,9 @@ mod tests {
             let server = format!(
                 r#"{{"name":"{datanode}","port":1,"pg_bin":"","profile":"default","set":{{}},"password":null,"certificate":"","key":"","clients":[]}}"#
             );
-            let rest =
-                r#""address":"10.0.0.1","files":[],"gtms":[],"coordinators":[],"joining":[],"is_initialised":false"#;
-            serde_json::from_str(&format!(r#"{{"directory":"/d","datanodes":[{server}],{rest}}}"#)).unwrap()
+            let rest = r#""address":"10.0.0.1","files":[],"gtms":[],"coordinators":[],"joining":[],"is_initialised":false,"starting":"Here""#;
+            serde_json::from_str(&format!(r#"{{"cluster":"c","directory":"/d","datanodes":[{server}],{rest}}}"#))
+                .unwrap()
         };
         let (one, two) = (wanted("dn1"), wanted("dn2"));
         let facts = |majors: &[u32], more: &str| {

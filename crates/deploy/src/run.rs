@@ -116,8 +116,7 @@ impl Run {
         let report = self.once(Step::Check, &bins, &mut done).await?;
         let mut lines = done.summary();
         lines.extend(report.warnings.iter().map(|warning| format!("warning: {warning}")));
-        lines
-            .push("nothing starts these processes after a reboot of a host: run \"loxo deploy\" again then".to_owned());
+        lines.push(done.after_a_reboot());
         lines.extend(self.ways_in()?);
         Ok(Outcome { lines })
     }
@@ -344,11 +343,16 @@ impl Found {
 struct Done {
     changed: BTreeSet<String>,
     left: BTreeSet<String>,
+    /// Hosts where nobody starts processes.
+    unattended: BTreeSet<String>,
 }
 
 impl Done {
     fn add(&mut self, progress: &Progress, reports: Vec<(String, Report)>) {
         for (host, report) in reports {
+            if report.is_unattended {
+                self.unattended.insert(host.clone());
+            }
             for Deed { subject, done } in report.deeds {
                 let subject = if subject == "program" { format!("program on {host}") } else { subject };
                 match done {
@@ -359,6 +363,17 @@ impl Done {
                     None => drop(self.left.insert(subject)),
                 }
             }
+        }
+    }
+
+    fn after_a_reboot(&self) -> String {
+        let hosts: Vec<&str> = self.unattended.iter().map(String::as_str).collect();
+        match hosts.is_empty() {
+            true => "systemd starts these processes after a reboot of a host".to_owned(),
+            false => format!(
+                "nothing starts the processes of {} after a reboot: run \"loxo deploy\" again then",
+                hosts.join(", ")
+            ),
         }
     }
 

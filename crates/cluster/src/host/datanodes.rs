@@ -1,12 +1,14 @@
 //! The PostgreSQL servers of a host.
 
 use std::fmt::Write;
+use std::path::Path;
+use std::time::{Duration, Instant};
 
 use pgerror::{PgError, Result, SqlState};
 use pgproto::Encryption;
 
-use super::wanted::{Report, Server};
-use super::{Host, check_address_free, check_space, files, part};
+use super::wanted::{HOME, Report, Server, Starting};
+use super::{CONFIG_FILE, Host, check_address_free, check_space, files, part};
 use crate::local::datanode::{self, Making};
 use crate::local::directory::{Directory, Kind};
 use crate::postgres::Installation;
@@ -35,7 +37,9 @@ const HBA: &str = "pg_hba.conf";
 /// What it reads again, in its data directory.
 const FILES: [&str; 4] = ["postgresql.conf", KEY, CERTIFICATE, HBA];
 /// A server looks at signals between two things it does.
-const RELOAD_MAX: std::time::Duration = std::time::Duration::from_secs(30);
+const RELOAD_MAX: Duration = Duration::from_secs(30);
+/// A server that systemd starts, and that is not there for so long, does not start: what an earlier one left has 10 s to end.
+const ABSENCE_MAX: Duration = Duration::from_secs(20);
 
 impl Host<'_> {
     pub(super) async fn datanodes(&self, report: &mut Report) -> Result<()> {
@@ -44,6 +48,7 @@ impl Host<'_> {
         for server in &self.wanted.datanodes {
             self.datanode(server, report).await?;
         }
+        report.is_unattended = !self.wanted.datanodes.is_empty();
         Ok(())
     }
 
@@ -51,6 +56,9 @@ impl Host<'_> {
         let (directory, name) = (&self.directory, &server.name);
         let postgres = Installation::find(Some(&server.pg_bin))?;
         let is_new = !directory.data_dir(name).exists();
+        if self.wanted.starting == Starting::Done && !is_new {
+            self.progress.step(&format!("starting {name}"), self.wait_for(server)).await?;
+        }
         let runs = !is_new && datanode::postmaster(directory, name).is_some();
         if !runs {
             check_address_free(&self.wanted.address, server.port, name)?;
@@ -68,8 +76,13 @@ impl Host<'_> {
         }
         let changed = self.write_files(server, &hba)?;
         if !runs {
-            let start = datanode::start(directory, name, &postgres, None);
-            self.progress.step(&format!("starting {name}"), start).await?;
+            match self.wanted.starting {
+                Starting::Later => report.to_start.push(name.clone()),
+                Starting::Here | Starting::Systemd | Starting::Done => {
+                    let start = datanode::start(directory, name, &postgres, None);
+                    self.progress.step(&format!("starting {name}"), start).await?;
+                }
+            }
             report.did(name, if is_new { "made and started" } else { "started" });
             return Ok(());
         }
@@ -85,6 +98,26 @@ impl Host<'_> {
             }
         }
         Ok(())
+    }
+
+    /// For the answer of a server that systemd starts: recovery after a crash takes its time, and systemd tries again.
+    async fn wait_for(&self, server: &Server) -> Result<()> {
+        let log = self.directory.log_file(&server.name);
+        let began = log.metadata().map_or(0, |found| found.len());
+        let mut last_seen = Instant::now();
+        loop {
+            let Err(error) = self.session(server).await else { return Ok(()) };
+            if datanode::postmaster(&self.directory, &server.name).is_some() {
+                last_seen = Instant::now();
+            } else if last_seen.elapsed() > ABSENCE_MAX {
+                let text = format!("datanode {} did not start", server.name);
+                let said = datanode::log_tail(&log, began);
+                return Err(PgError::new(SqlState::CANNOT_CONNECT_NOW, text)
+                    .detail(if said.is_empty() { error.message().into_owned() } else { said })
+                    .hint(format!("The whole log is \"{}\".", log.display())));
+            }
+            tokio::time::sleep(proc::POLL).await;
+        }
     }
 
     /// An earlier call may have died between writing files and having the server read them.
@@ -127,7 +160,7 @@ impl Host<'_> {
         if let Some(pid) = datanode::postmaster(&self.directory, &server.name) {
             proc::send(pid, Signal::HUP)?;
         }
-        let since = std::time::Instant::now();
+        let since = Instant::now();
         loop {
             // What a new session sees, all later ones see.
             let session = self.session(server).await?;
@@ -171,6 +204,16 @@ impl Host<'_> {
             report.did(name, "stopped");
         }
         Ok(())
+    }
+}
+
+/// What the unit of a datanode runs, as the servers' OS user: this process becomes the server; gives the error if it does not. `directory`: that of
+/// [`Wanted`](super::Wanted).
+pub async fn become_datanode(directory: &Path, name: &str, pg_bin: &Path) -> PgError {
+    let directory = Directory::new(&directory.join(HOME), CONFIG_FILE);
+    match Installation::find(Some(pg_bin)) {
+        Ok(postgres) => datanode::become_server(&directory, name, &postgres).await,
+        Err(error) => error,
     }
 }
 

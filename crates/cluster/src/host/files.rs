@@ -1,7 +1,7 @@
 //! Directories and files.
 
 use std::io::{ErrorKind, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, lchown};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, lchown};
 use std::path::{Path, PathBuf};
 
 use pgerror::Result;
@@ -75,5 +75,7 @@ pub(super) fn write(path: &Path, text: &str, mode: u32) -> Result<bool> {
     let opened = std::fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(draft);
     let mut file = opened.map_err(disk::context("create", draft))?;
     file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(disk::context("write", draft))?;
+    // Whatever the umask has left of it.
+    file.set_permissions(std::fs::Permissions::from_mode(mode)).map_err(disk::context("open to others", draft))?;
     std::fs::rename(draft, path).map_err(disk::context("replace", path)).map(|()| true)
 }

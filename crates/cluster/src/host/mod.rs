@@ -9,7 +9,8 @@
 //! - Every step may be repeated, also after a call that was killed at any point; what is as it should be is left alone.
 //! - One step at a time works on a directory.
 //! - Files with secrets are closed to others from the moment they exist.
-//! - Asked by root, everything is done as the servers' OS user but the making of that user's directory.
+//! - Asked by root, everything is done as the servers' OS user but the making of that user's directory, and what systemd is asked for
+//!   (page [`units`]).
 
 use std::path::Path;
 
@@ -25,9 +26,11 @@ mod datanodes;
 mod files;
 mod metadata;
 mod processes;
+mod units;
 mod wanted;
 
-pub use wanted::{Answer, Deed, File, HOME, Joining, Process, Report, Server, Step, Wanted};
+pub use datanodes::become_datanode;
+pub use wanted::{Answer, Deed, File, HOME, Joining, Process, Report, Server, Starting, Step, Wanted};
 
 /// The configuration's name in [`HOME`].
 pub const CONFIG_FILE: &str = "loxo.toml";
@@ -44,7 +47,10 @@ struct Host<'a> {
 pub async fn perform(step: Step, wanted: &Wanted, loxo: &Path, progress: &Progress) -> Result<Report> {
     let home = wanted.directory.join(HOME);
     if let Some(user) = OsUser::for_servers()? {
-        return as_user(&user, step, wanted, loxo).await;
+        return match units::Units::here(wanted, loxo) {
+            Some(units) => units.perform(&user, step).await,
+            None => as_user(&user, step, &Wanted { starting: Starting::Here, ..wanted.clone() }, loxo).await,
+        };
     }
     files::make_directory(&home)?;
     files::make_directory(&home.join("log"))?;
@@ -53,7 +59,7 @@ pub async fn perform(step: Step, wanted: &Wanted, loxo: &Path, progress: &Progre
     let directory = Directory::new(&home, CONFIG_FILE);
     let host = Host { wanted, directory, loxo, progress: *progress };
     let mut report = Report::default();
-    if !matches!(step, Step::StopCoordinators | Step::StopGtms | Step::StopDatanodes) {
+    if !step.stops() {
         host.update_files(&mut report)?;
     }
     match step {

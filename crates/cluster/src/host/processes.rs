@@ -5,7 +5,7 @@ use std::time::Duration;
 use pgerror::{PgError, Result};
 use tokio::net::TcpStream;
 
-use super::wanted::{Process, Report};
+use super::wanted::{Process, Report, Starting};
 use super::{Host, check_address_free, files, part};
 use crate::config::Config;
 use crate::local::daemon;
@@ -28,8 +28,13 @@ impl Host<'_> {
         for process in processes {
             let part = part(kind, &process.name, process.port);
             let running = daemon::pids(directory, &part);
-            if running.is_empty() {
+            if running.is_empty() && self.wanted.starting != Starting::Done {
                 check_address_free(&self.wanted.address, part.port, &part.name)?;
+                if self.wanted.starting == Starting::Later {
+                    report.to_start.push(process.name.clone());
+                    report.did(&part.name, "started");
+                    continue;
+                }
                 daemon::start(directory, &part, self.loxo, None)?;
             }
             let lives = || !daemon::pids(directory, &part).is_empty();
@@ -40,6 +45,7 @@ impl Host<'_> {
                 false => report.left(&part.name),
             }
         }
+        report.is_unattended = true;
         Ok(())
     }
 

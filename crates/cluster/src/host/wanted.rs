@@ -12,6 +12,8 @@ use crate::settings::Profile;
 #[derive(Clone, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct Wanted {
+    /// The cluster's name, for people and for names of units.
+    pub cluster: String,
     /// Absolute. The program is in its `bin`, all else in its [`HOME`].
     pub directory: PathBuf,
     /// Where its processes listen, and others reach them.
@@ -24,6 +26,20 @@ pub struct Wanted {
     pub joining: Vec<Joining>,
     /// The cluster exists, so a data directory that is missing is a loss and is not made.
     pub is_initialised: bool,
+    pub starting: Starting,
+}
+
+/// Who starts what does not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Starting {
+    /// Who does the step.
+    Here,
+    /// systemd, where it runs the host and root asks; else as [`Starting::Here`].
+    Systemd,
+    /// Who asks for it, afterwards.
+    Later,
+    /// That was done, so it runs.
+    Done,
 }
 
 /// A gtm or a coordinator.
@@ -111,6 +127,11 @@ impl Step {
         (Step::StopDatanodes, "stop-datanodes"),
     ];
 
+    /// Does it end processes?
+    pub fn stops(self) -> bool {
+        matches!(self, Self::StopCoordinators | Self::StopGtms | Self::StopDatanodes)
+    }
+
     /// Its word on the command line.
     pub fn name(self) -> &'static str {
         Self::NAMES.iter().find(|(step, _)| *step == self).map_or("", |(_, name)| name)
@@ -133,6 +154,10 @@ pub struct Report {
     pub cluster_id: Option<String>,
     /// Result of [`Step::Join`]: ids by the datanodes' names.
     pub joined: BTreeMap<String, u16>,
+    /// What has to be started by who asks.
+    pub to_start: Vec<String>,
+    /// Nobody starts the step's processes when the host is started again.
+    pub is_unattended: bool,
 }
 
 /// What became of one process, or of the cluster.
@@ -212,5 +237,15 @@ impl Report {
 
     pub(super) fn left(&mut self, subject: &str) {
         self.deeds.push(Deed { subject: subject.to_owned(), done: None });
+    }
+
+    /// What was done before counts where nothing was to be done any more.
+    pub(super) fn begins_with(&mut self, first: Report) {
+        for before in first.deeds.into_iter().filter(|deed| deed.done.is_some()) {
+            match self.deeds.iter_mut().find(|deed| deed.subject == before.subject && deed.done.is_none()) {
+                Some(deed) => deed.done = before.done,
+                None => self.deeds.push(before),
+            }
+        }
     }
 }

@@ -160,6 +160,19 @@ pub(crate) async fn start(
     })
 }
 
+/// This process becomes the server, with its output; gives the error if it does not.
+pub(crate) async fn become_server(directory: &Directory, name: &str, postgres: &Installation) -> PgError {
+    match clear_leftovers(directory, name).await {
+        Ok(false) => {}
+        Ok(true) => return PgError::new(SqlState::OBJECT_IN_USE, format!("datanode {name} runs already")),
+        Err(error) => return error,
+    }
+    let mut server = postgres.command("postgres", None).into_std();
+    let program = Path::new(server.get_program()).to_owned();
+    server.arg("-D").arg(directory.data_dir(name)).current_dir(directory.dir());
+    disk::context("run", &program)(std::os::unix::process::CommandExt::exec(&mut server))
+}
+
 /// Waits for what a killed postmaster left behind, ends it if it does not end itself, then removes stale lock files.
 /// The order matters: while an orphaned backend lives, a second server on the directory would destroy data.
 /// Says whether a server runs after all, started by a call of ours that was killed meanwhile.
@@ -237,7 +250,7 @@ async fn run(mut command: Command) -> Result<std::result::Result<(), String>> {
 }
 
 /// The last lines written to a log from `begin` on.
-fn log_tail(log: &Path, begin: u64) -> String {
+pub(crate) fn log_tail(log: &Path, begin: u64) -> String {
     let bytes = std::fs::read(log).unwrap_or_default();
     last_lines(&String::from_utf8_lossy(bytes.get(begin as usize..).unwrap_or_default()))
 }

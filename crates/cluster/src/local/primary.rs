@@ -16,11 +16,14 @@ use crate::progress::Progress;
 pub async fn hand_over(dir: &Path, name: &str, loxo: &Path, progress: &Progress) -> Result<()> {
     let layout = node::load(dir)?;
     let lock = Lock::take(layout.dir())?;
+    membership::primary::finish(layout.config()).await?;
     node::correct(layout.dir(), progress).await?;
     let layout = node::load(dir)?;
     check_known(&layout, name)?;
     if layout.config().primary().name == name {
-        return Ok(());
+        // An earlier call may have been killed when nothing ran.
+        drop(lock);
+        return up(&UpOptions::new(layout.dir(), loxo), progress).await.map(drop);
     }
     let daemons: Vec<Part> = layout.parts().into_iter().filter(|part| part.kind != Kind::Datanode).collect();
     down::stop(&layout, &daemons, down::Stop::Orderly, progress).await?;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use pgerror::{PgError, Result, SqlState, field};
 
-use super::{Member, coordinator_for, databases, find, label_in, members, primary};
+use super::{Member, coordinator_for, databases, find, label_in, members, primary, wait_for_databases};
 use crate::config::Config;
 use crate::progress::Progress;
 use crate::sql::{Session, identifier};
@@ -52,7 +52,7 @@ const BUCKETS: u64 = placement::BUCKETS as u64;
 /// What would be gone, database by database. Refused are the primary datanode and one that answers.
 pub async fn loss(config: &Config, names: &[String]) -> Result<Vec<Loss>> {
     let mut all = Vec::new();
-    for (config, lost, others) in holders(config, names).await? {
+    for (config, lost, others) in known_holders(config, names).await? {
         for member in &lost {
             can_be_given_up(&config, member).await?;
         }
@@ -72,12 +72,26 @@ async fn holders(config: &Config, names: &[String]) -> Result<Vec<Holder>> {
         holders.push((config, lost, others));
     }
     holders.rotate_left(1);
-    let is_held = |name: &&String| holders.iter().any(|(_, lost, _)| lost.iter().any(|member| member.name == **name));
-    if let Some(unknown) = names.iter().find(|name| !is_held(name)) {
-        find(&members(config).await?, unknown)?;
-    }
     holders.retain(|(_, lost, _)| !lost.is_empty());
     Ok(holders)
+}
+
+/// Each of the datanodes has one.
+async fn known_holders(config: &Config, names: &[String]) -> Result<Vec<Holder>> {
+    let mut all = holders(config, names).await?;
+    if unheld(names, &all).is_some() {
+        // A database that was being renamed may have it still.
+        wait_for_databases(config, "state <> 'ready'").await?;
+        all = holders(config, names).await?;
+    }
+    match unheld(names, &all) {
+        None => Ok(all),
+        Some(unknown) => find(&members(config).await?, unknown).map(|_| all),
+    }
+}
+
+fn unheld<'n>(names: &'n [String], holders: &[Holder]) -> Option<&'n String> {
+    names.iter().find(|name| !holders.iter().any(|(_, lost, _)| lost.iter().any(|member| member.name == **name)))
 }
 
 async fn loss_in(config: &Config, lost: &[Member], others: &[Member]) -> Result<Loss> {
@@ -161,16 +175,27 @@ fn lost_rows(row: Vec<Option<String>>, elsewhere: &BTreeMap<String, u64>) -> Opt
 /// Takes datanodes out of the cluster with all that they alone held. Their servers, if there are any, are not asked. After an
 /// interruption another call goes on with the databases that still have them.
 pub async fn give_up(config: &Config, names: &[String], progress: &Progress) -> Result<()> {
-    let all = holders(config, names).await?;
-    for (config, lost, _) in &all {
-        // On the other datanodes transactions may be in doubt that a session would wait for which sees all of them as of one moment.
-        let session = coordinator_for(config, "-c loxo.snapshot=local").await?;
-        let lost: Vec<String> = lost.iter().map(|member| identifier(&member.name)).collect();
-        let drop = format!("DROP NODE {} LOST", lost.join(", "));
-        let label = format!("{}waiting for {drop}", label_in(config, all.len() > 1));
-        progress.step(&label, session.run(&drop)).await?;
-        txn::control_point!("lost-leaves-the-next-database");
+    wait_for_databases(config, "state = 'leaving'").await?;
+    let mut all = known_holders(config, names).await?;
+    while !all.is_empty() {
+        for (config, lost, _) in &all {
+            let label = label_in(config, all.len() > 1);
+            drop_in(config, lost, &label, progress).await?;
+        }
+        // One that was being renamed is ready when the datanode has left the first one, and may have it still.
+        wait_for_databases(config, "state <> 'ready'").await?;
+        all = holders(config, names).await?;
     }
+    Ok(())
+}
+
+async fn drop_in(config: &Config, lost: &[Member], label: &str, progress: &Progress) -> Result<()> {
+    // On the other datanodes transactions may be in doubt that a session would wait for which sees all of them as of one moment.
+    let session = coordinator_for(config, "-c loxo.snapshot=local").await?;
+    let names: Vec<String> = lost.iter().map(|member| identifier(&member.name)).collect();
+    let drop = format!("DROP NODE {} LOST", names.join(", "));
+    progress.step(&format!("{label}waiting for {drop}"), session.run(&drop)).await?;
+    txn::control_point!("lost-leaves-the-next-database");
     Ok(())
 }
 

@@ -98,13 +98,19 @@ pub(crate) async fn other_databases(config: &Config) -> Result<Vec<Config>> {
 /// The configuration, in each of the databases, beside the first, that lack this datanode of the first one. Those that are just being
 /// created or dropped are waited for.
 pub(crate) async fn lacking(config: &Config, id: u16) -> Result<Vec<Config>> {
+    wait_for_databases(config, "state <> 'ready'").await?;
+    databases_where(config, id, false).await
+}
+
+/// Waits while there is a database of this kind, but not for ever.
+async fn wait_for_databases(config: &Config, kind: &str) -> Result<()> {
     let session = primary(config).await?;
-    let unsettled = "SELECT name FROM loxo.database WHERE state <> 'ready' LIMIT 1";
+    let some = format!("SELECT name FROM loxo.database WHERE {kind} LIMIT 1");
     let patience = Instant::now() + COME_AND_GO_MAX;
-    while session.value(unsettled).await?.is_some() && Instant::now() < patience {
+    while session.value(&some).await?.is_some() && Instant::now() < patience {
         tokio::time::sleep(COME_AND_GO_LOOK).await;
     }
-    databases_where(config, id, false).await
+    Ok(())
 }
 
 /// Those that have it, or have it not, beside the first.

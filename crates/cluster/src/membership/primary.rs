@@ -14,6 +14,7 @@
 //! Killed before the commit nothing has changed but what the new primary has in sequences and the like, which nobody reads there; killed
 //! within it, [`finish`] brings it to its end.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{Seek, Write};
 use std::path::Path;
@@ -21,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use pgerror::{PgError, Result, SqlState};
 
-use super::{Member, find, label_in, members, other_databases, read_members};
+use super::{Member, find, label_in, members, read_members};
 use crate::config::Config;
 use crate::disk;
 use crate::join::programs::{Programs, failed};
@@ -137,22 +138,43 @@ async fn end_interrupted(databases: &[Database]) -> Result<bool> {
     Ok(!left.is_empty())
 }
 
-/// With all datanodes of all databases, the first one first.
+/// With all datanodes of all databases, the first one first. Which others there are the primary datanode knows: who that is, a configuration
+/// may not know any more, and of a swap that was interrupted nobody may; so all are asked.
 async fn connect(config: &Config) -> Result<Vec<Database>> {
-    let mut databases = Vec::new();
-    for config in std::iter::once(config.clone()).chain(other_databases(config).await?) {
-        let mut servers = Vec::new();
-        for member in members(&config).await? {
-            let session = Session::connect(&config.endpoint(&member.host, member.port)?).await;
-            let session = session.map_err(|error| {
-                let text = format!("datanode {} does not answer: {}", member.name, error.message());
-                PgError::new(error.code(), text).hint("All datanodes must run.")
-            })?;
-            servers.push(Server { member, session });
-        }
-        databases.push(Database { config, servers });
+    let first = connect_to(config.clone()).await?;
+    let mut others = BTreeSet::new();
+    for Server { session, .. } in &first.servers {
+        let ready = match session.rows("SELECT name FROM loxo.database WHERE state = 'ready'").await {
+            // A cluster of a version that knew of no others.
+            Err(error) if error.code() == SqlState::UNDEFINED_TABLE => Vec::new(),
+            ready => ready?,
+        };
+        let parts = format!(
+            "SELECT database FROM pg_catalog.pg_prepared_xacts \
+             WHERE pg_catalog.starts_with(gid, '{GID_PREFIX}') AND database <> pg_catalog.current_database()"
+        );
+        others.extend(ready.into_iter().chain(session.rows(&parts).await?).flatten().flatten());
+    }
+    let mut databases = vec![first];
+    for name in others {
+        let mut config = config.clone();
+        config.cluster.database = name;
+        databases.push(connect_to(config).await?);
     }
     Ok(databases)
+}
+
+async fn connect_to(config: Config) -> Result<Database> {
+    let mut servers = Vec::new();
+    for member in members(&config).await? {
+        let session = Session::connect(&config.endpoint(&member.host, member.port)?).await;
+        let session = session.map_err(|error| {
+            let text = format!("datanode {} does not answer: {}", member.name, error.message());
+            PgError::new(error.code(), text).hint("All datanodes must run.")
+        })?;
+        servers.push(Server { member, session });
+    }
+    Ok(Database { config, servers })
 }
 
 fn refused(what: String) -> PgError {
@@ -166,10 +188,12 @@ async fn check(databases: &[Database]) -> Result<()> {
         return Err(refused(format!("database {name} is being created, renamed or dropped"))
             .hint("Start the cluster: a gtm ends that within seconds."));
     }
-    let ids = |database: &Database| database.servers.iter().map(|server| server.member.id).collect::<Vec<_>>();
+    let nodes = |database: &Database| -> Vec<(u16, String)> {
+        database.servers.iter().map(|Server { member, .. }| (member.id, member.name.clone())).collect()
+    };
     for database in databases {
-        if ids(database) != ids(first) {
-            let text = format!("database {} has not all datanodes, or one more", database.config.cluster.database);
+        if nodes(database) != nodes(first) {
+            let text = format!("database {} has other datanodes than the first one", database.config.cluster.database);
             return Err(refused(text).hint(
                 "\"loxo node list\" names what it lacks. Start the cluster; \"loxo node add\" or \"loxo node remove\" of that datanode goes on.",
             ));
@@ -321,7 +345,7 @@ async fn swap(databases: &[Database], at: usize) -> Result<()> {
         let (old, new) = (&database.servers[0], &database.servers[at]);
         let swap = swap_sql(old.member.id, new.member.id);
         for server in &database.servers {
-            let rows = if server.member.id == new.member.id { journals(&old.session).await? } else { String::new() };
+            let rows = if server.member.id == new.member.id { journals(old, new).await? } else { String::new() };
             let empty = JOURNALS.map(|table| format!("DELETE FROM {table};")).concat();
             parts.push((server, gid.clone(), format!("{swap} {empty} {rows}")));
         }
@@ -342,27 +366,24 @@ async fn swap(databases: &[Database], at: usize) -> Result<()> {
 }
 
 /// SQL that stores the rows of the primary datanode's journals.
-async fn journals(old: &Session) -> Result<String> {
+async fn journals(old: &Server, new: &Server) -> Result<String> {
     let mut script = String::new();
     for table in JOURNALS {
-        for row in old.rows(&format!("SELECT r::text FROM {table} AS r")).await?.into_iter().flatten().flatten() {
+        for row in old.session.rows(&format!("SELECT r::text FROM {table} AS r")).await?.into_iter().flatten().flatten()
+        {
             script += &format!("INSERT INTO {table} SELECT ({}::{table}).*;", literal(&row));
         }
     }
-    Ok(script)
+    let without = swapped_list("without", "place", old.member.id, new.member.id);
+    Ok(script + &format!("UPDATE loxo.rebalance SET without = {without} WHERE cardinality(without) > 0;"))
 }
 
 /// Nothing is prepared anywhere, so nobody needs decisions any more, nor who was given up; they name nodes by their old ids.
 fn swap_sql(a: u16, b: u16) -> String {
     /// An id that no node has.
     const BETWEEN: u16 = 32_767;
-    let swapped = |id: &str| format!("CASE {id} WHEN {a} THEN {b}::int2 WHEN {b} THEN {a}::int2 ELSE {id} END");
-    let list = |list: &str, order: &str| {
-        format!(
-            "(SELECT array_agg({} ORDER BY {order}) FROM unnest({list}) WITH ORDINALITY AS u (n, place))",
-            swapped("n")
-        )
-    };
+    let swapped = |id: &str| swapped(id, a, b);
+    let list = |list: &str, order: &str| swapped_list(list, order, a, b);
     format!(
         "BEGIN; SET LOCAL search_path = pg_catalog, pg_temp;
          UPDATE loxo.node SET id = {BETWEEN}, is_primary = false WHERE id = {a};
@@ -378,5 +399,16 @@ fn swap_sql(a: u16, b: u16) -> String {
         slots = list("nodes", "place"),
         copies = list("nodes", &swapped("n")),
         own = swapped("node_id"),
+    )
+}
+
+fn swapped(id: &str, a: u16, b: u16) -> String {
+    format!("CASE {id} WHEN {a} THEN {b}::int2 WHEN {b} THEN {a}::int2 ELSE {id} END")
+}
+
+fn swapped_list(list: &str, order: &str, a: u16, b: u16) -> String {
+    format!(
+        "(SELECT array_agg({} ORDER BY {order}) FROM unnest({list}) WITH ORDINALITY AS u (n, place))",
+        swapped("n", a, b)
     )
 }

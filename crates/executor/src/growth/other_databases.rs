@@ -98,6 +98,8 @@ impl Session {
         for (name, state) in &all.others {
             match state.as_str() {
                 "ready" => {}
+                // Nobody is at work on it, as the lock shows: it will be ready again.
+                "leaving" if gone == Gone::Lost => {}
                 // That may come to no end before the datanode has left: a gtm ends it on the datanodes of the first database.
                 "creating" | "dropping" | "renaming" | "reserved" if gone == Gone::Lost => continue,
                 _ => {

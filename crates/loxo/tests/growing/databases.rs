@@ -348,10 +348,6 @@ fn another_datanode_becomes_the_primary_one_of_all_databases() {
     by_hand("CREATE TABLE public.by_hand AS SELECT 1 AS k");
     fails_saying(c.loxo(&["node", "primary", "dn2"], &[]), &["public.by_hand", "third", "dn1"]);
     by_hand("DROP TABLE public.by_hand");
-    // Nobody ends it while no gtm runs.
-    c.client().run("ALTER DATABASE other RENAME TO another").unwrap();
-    c.client().run("ALTER DATABASE another RENAME TO other").unwrap();
-
     succeeded(c.loxo(&["node", "primary", "dn2"], &[]));
     assert_eq!(contents(&c), before);
     assert_eq!(seen(), seen_before);
@@ -365,28 +361,46 @@ fn another_datanode_becomes_the_primary_one_of_all_databases() {
     wait_for("nobody is there", || client.run("DROP DATABASE fourth").is_ok());
     assert_datanodes(&c, 3);
     if has_control_points() {
-        a_swap_that_is_interrupted_happens_in_all_databases(&c);
-        assert_eq!(contents(&c), before);
-        assert_eq!(seen(), seen_before);
-        assert_eq!(histories(&c), ["3", "3", "3"]);
+        let (config, old) = (c.dir.join("cluster.toml"), c.dir.join("old.toml"));
+        for (new, by, next) in [("dn3", "up", "3"), ("dn1", "--dir", "4"), ("dn2", "--config", "5")] {
+            a_swap_that_is_interrupted_happens_in_all_databases(&c, new, by);
+            assert_eq!(contents(&c), before);
+            assert_eq!(seen(), seen_before);
+            assert_eq!(histories(&c), [next; 3]);
+            if new == "dn3" {
+                std::fs::copy(&config, &old).unwrap();
+            }
+        }
     }
     succeeded(c.loxo(&["node", "remove", "dn1"], &[]));
     assert_datanodes(&c, 2);
     assert_eq!(contents(&c), before);
 }
 
-fn a_swap_that_is_interrupted_happens_in_all_databases(c: &Cluster) {
-    let mut loxo = Command::new(env!("CARGO_BIN_EXE_loxo"));
-    loxo.args(["node", "primary", "dn3", "--dir"]).arg(&c.dir);
-    let ended = loxo.env("LOXO_CONTROL_POINTS", "primary-swapped-on-one=abort").output().unwrap();
+/// Ended by `loxo up`; by the same command; or by that with a file in which another datanode is the primary one.
+fn a_swap_that_is_interrupted_happens_in_all_databases(c: &Cluster, new: &str, by: &str) {
+    let primary = |more: &[&str]| {
+        let mut loxo = Command::new(env!("CARGO_BIN_EXE_loxo"));
+        loxo.args(["node", "primary", new]).args(more);
+        loxo
+    };
+    let dir = c.dir.to_str().unwrap();
+    let mut interrupted = primary(&["--dir", dir]);
+    let ended = interrupted.env("LOXO_CONTROL_POINTS", "primary-swapped-on-one=abort").output().unwrap();
     assert_eq!(ended.status.code(), None, "{}", String::from_utf8_lossy(&ended.stderr));
-    let prepared = "SELECT count(DISTINCT database) FROM pg_prepared_xacts WHERE gid LIKE 'loxo\\_primary%'";
-    assert_eq!(Client::connect(c.port + 101).unwrap().scalar(prepared).unwrap(), "2");
-    succeeded(c.loxo(&["up"], &[]));
-    assert_eq!(c.config().primary().name, "dn3");
-    for node in 0..3 {
-        assert_eq!(Client::connect(c.port + 100 + node).unwrap().scalar(prepared).unwrap(), "0");
+    let prepared = || -> Vec<String> {
+        let sql = "SELECT count(DISTINCT database) FROM pg_prepared_xacts WHERE gid LIKE 'loxo\\_primary%'";
+        (0..3).map(|node| Client::connect(c.port + 100 + node).unwrap().scalar(sql).unwrap()).collect()
+    };
+    assert!(prepared().contains(&"2".to_owned()), "{:?}", prepared());
+    match by {
+        "up" => drop(succeeded(c.loxo(&["up"], &[]))),
+        "--dir" => drop(succeeded(primary(&["--dir", dir]).output().unwrap())),
+        _ => drop(succeeded(primary(&["--config", &format!("{dir}/old.toml")]).output().unwrap())),
     }
+    assert_eq!(prepared(), ["0", "0", "0"]);
+    succeeded(c.loxo(&["up"], &[]));
+    assert_eq!(c.config().primary().name, new);
     assert_datanodes(c, 3);
 }
 
@@ -427,6 +441,10 @@ fn a_lost_datanode_is_given_up_in_all_databases() {
     }
     assert_eq!(told.matches("1365 of 4096 buckets of the map over all datanodes").count(), 3, "{told}");
     assert_eq!(told.matches("public.copies").count(), 0, "{told}");
+    // Likewise; this one gets its name again, and has the datanode still when the first database has let it go.
+    let renamed = "UPDATE loxo.database SET state = 'renaming', new_name = 'thirdly' WHERE name = 'third'; \
+         INSERT INTO loxo.database (name, state) VALUES ('thirdly', 'reserved')";
+    Client::connect(c.port + 100).unwrap().run(renamed).unwrap();
     if has_control_points() {
         interrupted_at(&c, "lost-leaves-the-next-database", &["node", "remove", "dn3", "--lost", "--yes"]);
     }

@@ -254,16 +254,18 @@ impl Recovery {
 
     /// See the module's page.
     async fn without_commit_point(&mut self, doubt: &InDoubt) -> Result<&'static str, String> {
-        let InDoubt { gid, node, .. } = doubt;
+        let InDoubt { gid, node, database, .. } = doubt;
         let at = gid.commit_point;
         let unknown = format!("its commit point, datanode {at}, is not a node of this cluster");
-        // One that is about to be given up may yet be kept.
+        // One that is about to be given up may yet be kept; and so it may in this transaction's database, when others have given it up.
         let lost =
             format!("SELECT FROM loxo.lost_datanode WHERE id = {at} AND id NOT IN (SELECT n.id FROM loxo.node AS n)");
         let is_lost = match self.nodes.values_mut().next() {
-            Some(primary) => {
-                !primary.ask(&lost).await.map_err(|error| format!("{unknown}: {}", error.message()))?.is_empty()
-            }
+            Some(primary) => !primary
+                .query(database, &lost)
+                .await
+                .map_err(|error| format!("{unknown}: {}", error.message()))?
+                .is_empty(),
             None => false,
         };
         if !is_lost || gid.kind != Kind::Commit {

@@ -1,5 +1,7 @@
 //! `loxo host`: what `loxo deploy` runs on each host.
 
+use std::path::PathBuf;
+
 use cluster::Progress;
 use cluster::host::{Answer, Report, Step, Wanted};
 use pgerror::{PgError, Result};
@@ -9,10 +11,28 @@ use pgerror::{PgError, Result};
 pub struct Arguments {
     /// What to do
     step: String,
+    #[command(flatten)]
+    datanode: Option<Datanode>,
+}
+
+/// What a unit of systemd runs: `loxo host start-datanode`
+#[derive(clap::Args)]
+struct Datanode {
+    #[arg(long, required = false)]
+    directory: PathBuf,
+    #[arg(long, required = false)]
+    name: String,
+    #[arg(long, required = false)]
+    pg_bin: PathBuf,
 }
 
 /// Runs the command. What fails is part of the answer.
 pub async fn run(arguments: Arguments) -> Result<()> {
+    if let ("start-datanode", Some(Datanode { directory, name, pg_bin })) =
+        (arguments.step.as_str(), arguments.datanode)
+    {
+        return Err(cluster::host::become_datanode(&directory, &name, &pg_bin).await);
+    }
     let answer = Answer::of(perform(&arguments.step).await);
     let text = serde_json::to_string(&answer).map_err(|error| PgError::internal(error.to_string()))?;
     super::super::print(&format!("{text}\n"))
