@@ -38,8 +38,13 @@ const HBA: &str = "pg_hba.conf";
 const FILES: [&str; 4] = ["postgresql.conf", KEY, CERTIFICATE, HBA];
 /// A server looks at signals between two things it does.
 const RELOAD_MAX: Duration = Duration::from_secs(30);
-/// A server that systemd starts, and that is not there for so long, does not start: what an earlier one left has 10 s to end.
-const ABSENCE_MAX: Duration = Duration::from_secs(20);
+/// A server that systemd starts, and that is not there for so long, does not start: what an earlier one left has 20 s to end, and systemd
+/// waits 5 s before it tries again.
+const ABSENCE_MAX: Duration = Duration::from_secs(40);
+/// Nor does one that was there so often and ended again.
+const STARTS_MAX: u32 = 2;
+/// Longest recovery that is waited for; it goes on.
+const ANSWER_MAX: Duration = Duration::from_secs(600);
 
 impl Host<'_> {
     pub(super) async fn datanodes(&self, report: &mut Report) -> Result<()> {
@@ -56,10 +61,11 @@ impl Host<'_> {
         let (directory, name) = (&self.directory, &server.name);
         let postgres = Installation::find(Some(&server.pg_bin))?;
         let is_new = !directory.data_dir(name).exists();
-        if self.wanted.starting == Starting::Done && !is_new {
-            self.progress.step(&format!("starting {name}"), self.wait_for(server)).await?;
+        let is_there = || !is_new && datanode::postmaster(directory, name).is_some();
+        if self.wanted.starting == Starting::Done || is_there() {
+            self.progress.step(&format!("waiting for {name}"), self.wait_for(server)).await?;
         }
-        let runs = !is_new && datanode::postmaster(directory, name).is_some();
+        let runs = is_there();
         if !runs {
             check_address_free(&self.wanted.address, server.port, name)?;
         }
@@ -78,7 +84,11 @@ impl Host<'_> {
         if !runs {
             match self.wanted.starting {
                 Starting::Later => report.to_start.push(name.clone()),
-                Starting::Here | Starting::Systemd | Starting::Done => {
+                Starting::Done => {
+                    let text = format!("datanode {name} was started, and has ended again");
+                    return Err(PgError::new(SqlState::CANNOT_CONNECT_NOW, text).hint("Run \"loxo deploy\" again."));
+                }
+                Starting::Here | Starting::Systemd => {
                     let start = datanode::start(directory, name, &postgres, None);
                     self.progress.step(&format!("starting {name}"), start).await?;
                 }
@@ -100,18 +110,22 @@ impl Host<'_> {
         Ok(())
     }
 
-    /// For the answer of a server that systemd starts: recovery after a crash takes its time, and systemd tries again.
+    /// For the answer of a server that is there, or that systemd starts: recovery after a crash takes its time.
     async fn wait_for(&self, server: &Server) -> Result<()> {
         let log = self.directory.log_file(&server.name);
-        let began = log.metadata().map_or(0, |found| found.len());
-        let mut last_seen = Instant::now();
+        let log_begin = log.metadata().map_or(0, |found| found.len());
+        let (began, mut last_seen, mut last, mut starts) = (Instant::now(), Instant::now(), None, 0);
         loop {
             let Err(error) = self.session(server).await else { return Ok(()) };
-            if datanode::postmaster(&self.directory, &server.name).is_some() {
+            let seen = datanode::postmaster(&self.directory, &server.name);
+            if seen.is_some() {
                 last_seen = Instant::now();
-            } else if last_seen.elapsed() > ABSENCE_MAX {
+                starts += u32::from(seen != last);
+                last = seen;
+            }
+            if starts > STARTS_MAX || last_seen.elapsed() > ABSENCE_MAX || began.elapsed() > ANSWER_MAX {
                 let text = format!("datanode {} did not start", server.name);
-                let said = datanode::log_tail(&log, began);
+                let said = datanode::log_tail(&log, log_begin);
                 return Err(PgError::new(SqlState::CANNOT_CONNECT_NOW, text)
                     .detail(if said.is_empty() { error.message().into_owned() } else { said })
                     .hint(format!("The whole log is \"{}\".", log.display())));
@@ -207,14 +221,11 @@ impl Host<'_> {
     }
 }
 
-/// What the unit of a datanode runs, as the servers' OS user: this process becomes the server; gives the error if it does not. `directory`: that of
+/// What the unit of a datanode runs, as the servers' OS user: this process becomes the server. If that runs already, without the unit, there is nothing to be done. `directory`: that of
 /// [`Wanted`](super::Wanted).
-pub async fn become_datanode(directory: &Path, name: &str, pg_bin: &Path) -> PgError {
+pub async fn become_datanode(directory: &Path, name: &str, pg_bin: &Path) -> Result<()> {
     let directory = Directory::new(&directory.join(HOME), CONFIG_FILE);
-    match Installation::find(Some(pg_bin)) {
-        Ok(postgres) => datanode::become_server(&directory, name, &postgres).await,
-        Err(error) => error,
-    }
+    datanode::become_server(&directory, name, &Installation::find(Some(pg_bin))?).await
 }
 
 /// `wrong`: what the server says of its settings.

@@ -68,11 +68,12 @@ impl<'a> Units<'a> {
                 // What did not start says why in its log.
                 let answered = as_user(user, step, &asked(Starting::Done), self.loxo).await;
                 let mut report = match (started, answered) {
+                    (Ok(()), answered) => answered?,
+                    (Err(error), Ok(_)) => return Err(error),
                     (Err(error), Err(seen)) => {
                         let said = [error.text(field::DETAIL), seen.message(), seen.text(field::DETAIL)].join("\n");
                         return Err(error.detail(said.trim().to_owned()));
                     }
-                    (_, answered) => answered?,
                 };
                 report.is_unattended = false;
                 report.begins_with(first);

@@ -160,17 +160,15 @@ pub(crate) async fn start(
     })
 }
 
-/// This process becomes the server, with its output; gives the error if it does not.
-pub(crate) async fn become_server(directory: &Directory, name: &str, postgres: &Installation) -> PgError {
-    match clear_leftovers(directory, name).await {
-        Ok(false) => {}
-        Ok(true) => return PgError::new(SqlState::OBJECT_IN_USE, format!("datanode {name} runs already")),
-        Err(error) => return error,
+/// This process becomes the server, with its output, and so does not come back, unless the server runs already.
+pub(crate) async fn become_server(directory: &Directory, name: &str, postgres: &Installation) -> Result<()> {
+    if clear_leftovers(directory, name).await? {
+        return Ok(());
     }
     let mut server = postgres.command("postgres", None).into_std();
     let program = Path::new(server.get_program()).to_owned();
     server.arg("-D").arg(directory.data_dir(name)).current_dir(directory.dir());
-    disk::context("run", &program)(std::os::unix::process::CommandExt::exec(&mut server))
+    Err(disk::context("run", &program)(std::os::unix::process::CommandExt::exec(&mut server)))
 }
 
 /// Waits for what a killed postmaster left behind, ends it if it does not end itself, then removes stale lock files.

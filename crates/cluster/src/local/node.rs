@@ -337,7 +337,7 @@ pub async fn give_up(dir: &Path, names: &[String], progress: &Progress) -> Resul
     let mut left = Vec::new();
     for name in names {
         let is_unknown = !is_configured(name) && !has_server(&layout, name);
-        if is_unknown || !membership::are_given_up(layout.config(), name).await? {
+        if is_unknown || !membership::is_given_up(layout.config(), name).await? {
             left.push(name.clone());
         }
     }

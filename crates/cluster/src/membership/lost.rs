@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use pgerror::{PgError, Result, SqlState, field};
 
-use super::{Member, coordinator_for, databases, find, label_in, members, primary, wait_for_databases};
+use super::{Member, UNSETTLED, coordinator_for, databases, find, label_in, members, primary, wait_for_databases};
 use crate::config::Config;
 use crate::progress::Progress;
 use crate::sql::{Session, identifier};
@@ -80,9 +80,7 @@ async fn holders(config: &Config, names: &[String]) -> Result<Vec<Holder>> {
 async fn known_holders(config: &Config, names: &[String]) -> Result<Vec<Holder>> {
     let mut all = holders(config, names).await?;
     if unheld(names, &all).is_some() {
-        // A database that was being renamed may have it still.
-        wait_for_databases(config, "state <> 'ready'").await?;
-        all = holders(config, names).await?;
+        all = later_holders(config, names).await?;
     }
     match unheld(names, &all) {
         None => Ok(all),
@@ -182,9 +180,10 @@ pub async fn give_up(config: &Config, names: &[String], progress: &Progress) -> 
             let label = label_in(config, all.len() > 1);
             drop_in(config, lost, &label, progress).await?;
         }
-        // One that was being renamed is ready when the datanode has left the first one, and may have it still.
-        wait_for_databases(config, "state <> 'ready'").await?;
         all = holders(config, names).await?;
+        if all.is_empty() {
+            all = later_holders(config, names).await?;
+        }
     }
     Ok(())
 }
@@ -199,14 +198,21 @@ async fn drop_in(config: &Config, lost: &[Member], label: &str, progress: &Progr
     Ok(())
 }
 
-/// Has no database any of them? One that was being renamed when the first one gave them up may.
-pub(crate) async fn are_given_up(config: &Config, name: &str) -> Result<bool> {
-    for config in databases(config).await? {
-        if members(&config).await?.iter().any(|member| member.name == name) {
-            return Ok(false);
+/// Has no database this datanode any more?
+pub(crate) async fn is_given_up(config: &Config, name: &str) -> Result<bool> {
+    let names = [name.to_owned()];
+    Ok(holders(config, &names).await?.is_empty() && later_holders(config, &names).await?.is_empty())
+}
+
+/// [`holders`] when all databases are ready: one that was being renamed is so when the datanode has left the first one, and may have it still.
+async fn later_holders(config: &Config, names: &[String]) -> Result<Vec<Holder>> {
+    match wait_for_databases(config, UNSETTLED).await? {
+        None => holders(config, names).await,
+        Some(name) => {
+            let text = format!("database {name} is being created, renamed or dropped");
+            Err(PgError::new(SqlState::OBJECT_IN_USE, text).hint("Run the same command again when that has ended."))
         }
     }
-    Ok(true)
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ mod plan;
 pub mod primary;
 mod rebalance;
 
-pub(crate) use lost::are_given_up;
+pub(crate) use lost::is_given_up;
 pub use lost::{Loss, LostRows, give_up, loss};
 pub use plan::{Levelling, Move, level_plan, plan};
 pub(crate) use rebalance::unfinished;
@@ -26,6 +26,8 @@ pub use rebalance::{Extent, Rebalance, duration, rebalance};
 /// Longest wait for databases that are being created or dropped, and between two looks.
 const COME_AND_GO_MAX: Duration = Duration::from_secs(30);
 const COME_AND_GO_LOOK: Duration = Duration::from_millis(100);
+/// Databases that are being created, renamed or dropped.
+const UNSETTLED: &str = "state <> 'ready'";
 
 /// A datanode of the cluster, by the metadata.
 #[derive(Clone, Debug)]
@@ -98,19 +100,22 @@ pub(crate) async fn other_databases(config: &Config) -> Result<Vec<Config>> {
 /// The configuration, in each of the databases, beside the first, that lack this datanode of the first one. Those that are just being
 /// created or dropped are waited for.
 pub(crate) async fn lacking(config: &Config, id: u16) -> Result<Vec<Config>> {
-    wait_for_databases(config, "state <> 'ready'").await?;
+    wait_for_databases(config, UNSETTLED).await?;
     databases_where(config, id, false).await
 }
 
-/// Waits while there is a database of this kind, but not for ever.
-async fn wait_for_databases(config: &Config, kind: &str) -> Result<()> {
+/// Waits while there is a database of this kind; gives one that stays so.
+async fn wait_for_databases(config: &Config, kind: &str) -> Result<Option<String>> {
     let session = primary(config).await?;
     let some = format!("SELECT name FROM loxo.database WHERE {kind} LIMIT 1");
     let patience = Instant::now() + COME_AND_GO_MAX;
-    while session.value(&some).await?.is_some() && Instant::now() < patience {
+    loop {
+        let found = session.value(&some).await?;
+        if found.is_none() || Instant::now() > patience {
+            return Ok(found);
+        }
         tokio::time::sleep(COME_AND_GO_LOOK).await;
     }
-    Ok(())
 }
 
 /// Those that have it, or have it not, beside the first.

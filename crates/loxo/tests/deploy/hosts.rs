@@ -168,7 +168,8 @@ impl Hosts {
         let dir = TempDir::new("deploy").unwrap();
         // Root runs programs in it, so it has to be root's.
         chown(dir.path(), Some(0), Some(0)).unwrap();
-        let name = format!("lx{}h", std::process::id());
+        // Tests of one process may run at the same time.
+        let name = format!("lx{}{}", std::process::id(), if booted.is_empty() { "h" } else { "b" });
         let mut watchdog = Command::new("sh");
         watchdog.args(["-c", CLEAN_UP, "watchdog"]).arg(dir.path()).arg(&name);
         watchdog.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());

@@ -190,7 +190,10 @@ pub(crate) fn in_lists(condition: &Node) -> Vec<(&Node, Vec<&Node>)> {
     let listed = condition.get::<AExpr>().filter(|e| tree::own_name(&e.name) == Some("=")).and_then(|e| {
         match (e.kind(), e.lexpr.as_deref()?, e.rexpr.as_deref()?.node.as_ref()?) {
             (AExprKind::AexprIn, left, NodeEnum::List(list)) => Some((left, &list.items)),
-            (AExprKind::AexprOpAny, left, NodeEnum::AArrayExpr(array)) => Some((left, &array.elements)),
+            // In arrays rows are values of their own, whose nulls are equal.
+            (AExprKind::AexprOpAny, left, NodeEnum::AArrayExpr(array)) if left.get::<RowExpr>().is_none() => {
+                Some((left, &array.elements))
+            }
             _ => None,
         }
     });

@@ -31,7 +31,7 @@ pub async fn run(arguments: Arguments) -> Result<()> {
     if let ("start-datanode", Some(Datanode { directory, name, pg_bin })) =
         (arguments.step.as_str(), arguments.datanode)
     {
-        return Err(cluster::host::become_datanode(&directory, &name, &pg_bin).await);
+        return cluster::host::become_datanode(&directory, &name, &pg_bin).await;
     }
     let answer = Answer::of(perform(&arguments.step).await);
     let text = serde_json::to_string(&answer).map_err(|error| PgError::internal(error.to_string()))?;
