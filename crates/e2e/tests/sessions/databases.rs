@@ -220,7 +220,7 @@ fn the_first_database_has_the_datanodes_of_all() {
     session.run("ALTER CLUSTER REBALANCE WITHOUT NODE (dn2)").expect("a rebalance");
     await_that("dn2 is empty here", || session.scalar("SELECT state FROM pgxc_rebalance").expect("a state") == "done");
     refused("DROP NODE dn2", "55006", &mut session);
-    refused("DROP NODE dn2 LOST", "0A000", &mut session);
+    refused("DROP NODE dn2 LOST", "55006", &mut session);
     let mut there = connect(cluster.coordinators()[0], "postgres", "d").expect("a session");
     refused("DROP NODE dn2", "55006", &mut there);
     let node = "CREATE NODE dn3 WITH (TYPE = 'datanode', HOST = '127.0.0.1', PORT = 9)";
