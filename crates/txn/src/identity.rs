@@ -123,6 +123,11 @@ impl Roster {
         }
     }
 
+    /// There is no node of this id, yet: an attempt to make it, with another server, may have come to nothing.
+    pub fn forget(&self, node: u16) {
+        self.lock().nodes.remove(&node);
+    }
+
     /// Whose generation no datanode may be behind in a database of the cluster.
     pub fn follow(&self, database: &str, gtm: GtmClient) {
         self.databases().entry(database.to_owned()).or_default().gtm = Some(gtm);

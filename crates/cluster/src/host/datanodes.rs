@@ -117,6 +117,10 @@ impl Host<'_> {
         let (began, mut last_seen, mut last, mut starts) = (Instant::now(), Instant::now(), None, 0);
         loop {
             let Err(error) = self.session(server).await else { return Ok(()) };
+            let is_absent = error.code() == SqlState::CANNOT_CONNECT_NOW || error.code().as_bytes().starts_with(b"08");
+            if !is_absent {
+                return Err(error);
+            }
             let seen = datanode::postmaster(&self.directory, &server.name);
             if seen.is_some() {
                 last_seen = Instant::now();
@@ -221,8 +225,8 @@ impl Host<'_> {
     }
 }
 
-/// What the unit of a datanode runs, as the servers' OS user: this process becomes the server. If that runs already, without the unit, there is nothing to be done. `directory`: that of
-/// [`Wanted`](super::Wanted).
+/// What the unit of a datanode runs, as the servers' OS user: this process becomes the server. If that runs already, without the unit,
+/// there is nothing to be done. `directory`: that of [`Wanted`](super::Wanted).
 pub async fn become_datanode(directory: &Path, name: &str, pg_bin: &Path) -> Result<()> {
     let directory = Directory::new(&directory.join(HOME), CONFIG_FILE);
     datanode::become_server(&directory, name, &Installation::find(Some(pg_bin))?).await

@@ -191,7 +191,9 @@ impl Session {
     async fn next_datanode(&mut self) -> Result<NodeId> {
         let rows = self.rows_on(self.home, "SELECT id FROM loxo.next_datanode").await?;
         let id = rows.first().map(|row| number(row, 0)).transpose()?;
-        id.map(NodeId).ok_or_else(|| PgError::internal("loxo.next_datanode is empty"))
+        let id = id.map(NodeId).ok_or_else(|| PgError::internal("loxo.next_datanode is empty"))?;
+        self.context.pool.roster().forget(id.0);
+        Ok(id)
     }
 
     /// The new node has the generation of the others, and no fence comes before the commit, whose point is the home node: see the page of

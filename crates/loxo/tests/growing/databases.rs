@@ -259,6 +259,10 @@ fn roles_that_another_database_changes_meanwhile_are_noticed() {
     other.run("COMMIT").unwrap();
     let error = client.wait().unwrap().pop().and_then(|answer| answer.error).expect("the roles are others");
     assert_eq!(error.code(), SqlState::SERIALIZATION_FAILURE, "{error}");
+    // Nothing has come of it: another server can become that node.
+    let new = server(&[PREPARED]);
+    let preparation = Preparation::new(&c, new.port());
+    let create = format!("CREATE NODE dn3 WITH (TYPE = 'datanode', HOST = '127.0.0.1', PORT = {})", new.port());
     preparation.once().unwrap();
     client.run(&create).unwrap();
     assert_eq!(other.run("CREATE ROLE no").unwrap_err().code(), SqlState::FEATURE_NOT_SUPPORTED);
