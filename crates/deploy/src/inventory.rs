@@ -136,9 +136,10 @@ impl Inventory {
         some("datanode", self.hosts.iter().any(|host| !host.datanodes.is_empty()))?;
         some("gtm", self.hosts.iter().any(|host| host.gtm))?;
         some("coordinator", self.hosts.iter().any(|host| host.coordinator.is_some()))?;
-        if self.cluster.name.len() > CLUSTER_NAME_MAX {
-            return Err(invalid(format!("the cluster's name is longer than {CLUSTER_NAME_MAX} bytes"))
-                .hint("It is part of the names of systemd's units."));
+        if self.cluster.systemd && self.cluster.name.len() > CLUSTER_NAME_MAX {
+            return Err(invalid(format!("the cluster's name is longer than {CLUSTER_NAME_MAX} bytes")).hint(
+                "It is part of the names of systemd's units; with systemd = false in [cluster] there are none.",
+            ));
         }
         let mut seen = HashSet::new();
         for host in &self.hosts {
