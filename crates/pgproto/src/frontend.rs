@@ -247,6 +247,14 @@ pub fn copy_data(out: &mut BytesMut, body: &[u8]) {
     out.put_slice(body);
 }
 
+/// CopyData of a body in pieces.
+pub fn copy_data_parts(out: &mut BytesMut, parts: &[&[u8]]) {
+    out.put_slice(&copy_data_header(parts.iter().map(|part| part.len()).sum()));
+    for part in parts {
+        out.put_slice(part);
+    }
+}
+
 /// CopyDone.
 pub fn copy_done(out: &mut BytesMut) {
     put_frame(out, tag::COPY_DONE, |_| {});

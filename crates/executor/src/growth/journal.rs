@@ -68,9 +68,12 @@ fn wanted(fields: &[Option<Bytes>]) -> Result<Option<Wanted>> {
     Ok(Some(Wanted { without, level: text(2).as_deref() == Some("t"), rate }))
 }
 
-/// How many buckets have still to move.
+/// How many buckets have still to move. Nothing is written, nor flushed, if that is what the journal says already.
 pub(crate) async fn note_rest(context: &Context, buckets: usize) -> Result<()> {
-    let sql = format!("UPDATE loxo.rebalance SET buckets_total = buckets_done OPERATOR(pg_catalog.+) {buckets}");
+    let total = format!("buckets_done OPERATOR(pg_catalog.+) {buckets}");
+    let sql = format!(
+        "UPDATE loxo.rebalance SET buckets_total = {total} WHERE buckets_total OPERATOR(pg_catalog.<>) ({total})"
+    );
     context.query_as_service(context.home(), &sql).await.map(drop)
 }
 
@@ -101,7 +104,7 @@ pub(crate) async fn note_wait(context: &Context, message: &str) -> Result<()> {
 impl Session {
     /// Part of a step: counts if that is committed.
     pub(crate) async fn note_progress(&mut self, buckets: usize, passed: Passed) -> Result<()> {
-        let Passed { rows, bytes } = passed;
+        let Passed { rows, bytes, .. } = passed;
         let sql = format!(
             "UPDATE loxo.rebalance SET buckets_done = buckets_done OPERATOR(pg_catalog.+) {buckets}, \
              rows_moved = rows_moved OPERATOR(pg_catalog.+) {rows}, bytes_moved = bytes_moved OPERATOR(pg_catalog.+) {bytes}, \

@@ -6,7 +6,8 @@
 //!  target               COPY FROM … ─ question ─▶ COPY FROM … ─ question
 //! ```
 //!
-//! Rows go in [`Part`]s. While the target is asked about one part, the source reads the next one ahead.
+//! Rows go in [`Part`]s. While the target is asked about one part, the source reads the next one ahead. Where it is wanted a hash
+//! follows each row on its way here ([`Hashes`]), and goes no further.
 
 use std::sync::Arc;
 
@@ -22,6 +23,7 @@ use crate::backend::leased::LeasedConnection;
 use crate::backend::request::Event;
 use crate::backend::slot::Slot;
 use crate::block::Mode;
+use crate::growth::sums::Hashes;
 use crate::session::Session;
 use crate::shared::catalog_load::Row;
 
@@ -35,11 +37,27 @@ pub(crate) const ENDS: &str = "SET LOCAL search_path = pg_catalog, pg_temp; SET 
      SET LOCAL IntervalStyle = 'iso_8601'; SET LOCAL extra_float_digits = 3; SET LOCAL bytea_output = 'hex'; SET LOCAL jit = off; \
      SET LOCAL array_nulls = on; SET LOCAL xmloption = 'content'";
 
+/// Of a COPY.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    Binary,
+    Text,
+}
+
+impl Format {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Binary => "binary",
+            Self::Text => "text",
+        }
+    }
+}
+
 /// How a table's rows travel.
 pub(crate) struct Travel {
     /// Quoted, without those that are computed.
     pub(crate) columns: String,
-    format: &'static str,
+    format: Format,
 }
 
 impl Travel {
@@ -48,12 +66,12 @@ impl Travel {
         let stored: Vec<_> = table.columns.iter().filter(|column| !is_computed(column.generated)).collect();
         let names: Vec<String> = stored.iter().map(|column| quote_identifier(&column.name)).collect();
         let binary = stored.iter().all(|column| travels_in_binary(column.type_oid));
-        Self { columns: names.join(", "), format: if binary { "binary" } else { "text" } }
+        Self { columns: names.join(", "), format: if binary { Format::Binary } else { Format::Text } }
     }
 
     /// `COPY … TO STDOUT` of a query or table.
     pub(crate) fn copy_out(&self, what: &str) -> String {
-        format!("COPY {what} TO STDOUT (FORMAT {})", self.format)
+        format!("COPY {what} TO STDOUT (FORMAT {})", self.format.name())
     }
 
     /// A COPY TO STDOUT of rows that it deletes.
@@ -65,12 +83,29 @@ impl Travel {
         })
     }
 
+    /// The rows for which the condition is true are deleted, and go into the table of this name elsewhere; `hash` of each, an
+    /// expression over `loxo_row`, is added up.
+    pub(crate) fn passage(&self, table: &str, condition: &str, hash: &str) -> Passage {
+        let comma = if self.columns.is_empty() { "" } else { ", " };
+        let deleted =
+            format!("(DELETE FROM ONLY {table} AS loxo_row WHERE {condition} RETURNING {}{comma}{hash})", self.columns);
+        Passage { out: self.copy_out(&deleted), into: self.copy_in(table), hashed: Some(self.format) }
+    }
+
     pub(crate) fn copy_in(&self, table: &str) -> String {
         match self.columns.is_empty() {
-            true => format!("COPY {table} FROM STDIN (FORMAT {})", self.format),
-            false => format!("COPY {table} ({}) FROM STDIN (FORMAT {})", self.columns, self.format),
+            true => format!("COPY {table} FROM STDIN (FORMAT {})", self.format.name()),
+            false => format!("COPY {table} ({}) FROM STDIN (FORMAT {})", self.columns, self.format.name()),
         }
     }
+}
+
+/// A COPY TO of the source, and the COPY FROM of the target for the same rows.
+pub(crate) struct Passage {
+    out: String,
+    into: String,
+    /// The last column that is read is a hash (int8), which is not written.
+    hashed: Option<Format>,
 }
 
 /// How much has gone from one node to another.
@@ -78,25 +113,30 @@ impl Travel {
 pub(crate) struct Passed {
     pub(crate) rows: u64,
     pub(crate) bytes: u64,
+    /// Sum of the hashes that came with the rows; 0 if none did.
+    pub(crate) hashes: i128,
 }
 
 impl std::iter::Sum for Passed {
     fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
-        all.fold(Self::default(), |sum, one| Self { rows: sum.rows + one.rows, bytes: sum.bytes + one.bytes })
+        all.fold(Self::default(), |sum, one| Self {
+            rows: sum.rows + one.rows,
+            bytes: sum.bytes + one.bytes,
+            hashes: sum.hashes + one.hashes,
+        })
     }
 }
 
 /// Rows that travel one table after the other, and what is asked about them then.
 pub(crate) struct Part {
-    /// COPY TO of the source, COPY FROM of the target.
-    pub(crate) copies: Vec<(String, String)>,
+    pub(crate) passages: Vec<Passage>,
     /// Asked of the target, which has the rows.
     pub(crate) question: Option<String>,
 }
 
 /// What has become of a part.
 pub(crate) struct Arrived {
-    /// What each copy has passed.
+    /// What has gone by each passage.
     pub(crate) passed: Vec<Passed>,
     pub(crate) answer: Vec<Row>,
 }
@@ -108,8 +148,13 @@ impl Session {
         (from, out): (impl Into<Slot>, &str),
         (to, into): (impl Into<Slot>, &str),
     ) -> Result<Passed> {
-        let part = Part { copies: vec![(out.to_owned(), into.to_owned())], question: None };
-        let arrived = self.pass_parts((from.into(), to.into()), &[part]).await?;
+        let passage = Passage { out: out.to_owned(), into: into.to_owned(), hashed: None };
+        self.pass(from.into(), to.into(), passage).await
+    }
+
+    pub(crate) async fn pass(&mut self, from: Slot, to: Slot, passage: Passage) -> Result<Passed> {
+        let part = Part { passages: vec![passage], question: None };
+        let arrived = self.pass_parts((from, to), &[part]).await?;
         Ok(arrived.iter().flat_map(|part| &part.passed).copied().sum())
     }
 
@@ -134,8 +179,8 @@ impl Session {
 enum Travelling {
     /// CopyData frames.
     Rows(Bytes, OwnedSemaphorePermit),
-    /// The end of one COPY.
-    End { rows: u64 },
+    /// The end of one COPY, with the sum of its rows' hashes.
+    End { rows: u64, hashes: i128 },
 }
 
 struct Outgoing {
@@ -159,14 +204,24 @@ impl Outgoing {
 
 /// The source's part. The link is drained afterwards, or broken.
 async fn read(source: &mut LeasedConnection, parts: &[Part], outgoing: Outgoing) -> Result<()> {
-    for (out, _) in parts.iter().flat_map(|part| &part.copies) {
-        source.link.connection.query(out.as_bytes());
+    for passage in parts.iter().flat_map(|part| &part.passages) {
+        source.link.connection.query(passage.out.as_bytes());
         source.flush().await?;
-        let mut rows = 0;
+        let (mut rows, mut hashes) = (0, passage.hashed.map(Hashes::new));
         loop {
             match source.next().await? {
                 Event::CopyOut(_) => {}
                 Event::CopyData(run) => {
+                    let run = match &mut hashes {
+                        None => run,
+                        Some(hashes) => match hashes.take(run) {
+                            Ok(rest) => rest,
+                            Err(error) => {
+                                stop(source).await;
+                                return Err(error);
+                            }
+                        },
+                    };
                     if !outgoing.send(run).await {
                         // The target says why.
                         stop(source).await;
@@ -181,7 +236,8 @@ async fn read(source: &mut LeasedConnection, parts: &[Part], outgoing: Outgoing)
                 }
             }
         }
-        if outgoing.rows.send(Travelling::End { rows }).is_err() {
+        let hashes = hashes.map_or(0, |hashes| hashes.sum());
+        if outgoing.rows.send(Travelling::End { rows, hashes }).is_err() {
             return Ok(());
         }
     }
@@ -207,7 +263,7 @@ async fn write(
     let mut arrived = Vec::new();
     for part in parts {
         let mut passed = Vec::new();
-        for (_, into) in &part.copies {
+        for Passage { into, .. } in &part.passages {
             passed.push(write_table(target, into, &mut arriving).await?);
         }
         let answer = match &part.question {
@@ -238,7 +294,10 @@ async fn write_table(
                 passed.bytes += run.len() as u64;
                 target.link.connection.write_through(&run).await?;
             }
-            Some(Travelling::End { rows }) => break Some(rows),
+            Some(Travelling::End { rows, hashes }) => {
+                passed.hashes = hashes;
+                break Some(rows);
+            }
             None => break None,
         }
     };

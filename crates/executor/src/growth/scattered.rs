@@ -29,8 +29,9 @@ use pgerror::{PgError, Result};
 use crate::growth::journal::Wanted;
 use crate::growth::rows::{Passed, Travel};
 use crate::growth::step::{Changes, ROWS_MAX, Taken};
+use crate::growth::sums::{came_out_changed, sum_at};
 use crate::session::Session;
-use crate::shared::catalog_load::{Row, number, optional};
+use crate::shared::catalog_load::{Row, number};
 use crate::shared::context::Context;
 
 /// The first look for rows goes over so many pages.
@@ -386,11 +387,9 @@ impl Session {
         let sums = |condition: &str| {
             format!("SELECT pg_catalog.count(*), pg_catalog.sum({hash}) FROM ONLY {name} AS loxo_row WHERE {condition}")
         };
-        let gone = self.rows_on(from, &sums(&some)).await?;
         let size = self.rows_on(to, &pages_sql(name)).await?;
         let size: u64 = size.first().map(|row| number(row, 0)).transpose()?.unwrap_or(0);
-        let out = travel.copy_deleted(name, &some);
-        let passed = self.pass_rows((from, &out), (to, &travel.copy_in(name))).await?;
+        let passed = self.pass(from.into(), to.into(), travel.passage(name, &some, &hash)).await?;
 
         // Those of this transaction. COPY begins in the last page that there was, if it finds no room elsewhere.
         let mine = "xmin OPERATOR(pg_catalog.=) pg_catalog.pg_current_xact_id()::pg_catalog.xid";
@@ -399,19 +398,16 @@ impl Session {
         if sum_of(&come)?.0 != passed.rows && size <= PAGES_READ_WHOLE_MAX {
             come = self.rows_on(to, &sums(mine)).await?;
         }
-        let (gone, come) = (sum_of(&gone)?, sum_of(&come)?);
-        let all_are_found = come.0 == passed.rows || size <= PAGES_READ_WHOLE_MAX;
-        match gone.0 == passed.rows && (gone == come || !all_are_found) {
+        let (rows, sum) = sum_of(&come)?;
+        let all_are_found = rows == passed.rows || size <= PAGES_READ_WHOLE_MAX;
+        match (rows, sum) == (passed.rows, passed.hashes) || !all_are_found {
             true => Ok(passed),
-            false => Err(PgError::internal(format!(
-                "rows of {name} came out changed: {} with sum {} before, {} passed on, {} with sum {} after",
-                gone.0, gone.1, passed.rows, come.0, come.1
-            ))),
+            false => Err(came_out_changed(name, &passed, (rows, sum))),
         }
     }
 }
 
-fn sum_of(rows: &[Row]) -> Result<(u64, String)> {
+fn sum_of(rows: &[Row]) -> Result<(u64, i128)> {
     let row = rows.first().ok_or_else(|| PgError::internal("a sum of no table"))?;
-    Ok((number(row, 0)?, optional(row, 1)?.unwrap_or_default().to_owned()))
+    Ok((number(row, 0)?, sum_at(row, 1)?))
 }

@@ -3,9 +3,8 @@
 //! ```text
 //!  home     the catalog's version is raised: no schema change comes in between
 //!  old      LOCK the map's tables IN EXCLUSIVE MODE, for a moment at most: writers wait, readers do not
-//!  old      COPY (DELETE … RETURNING …) TO STDOUT ──▶ new  COPY … FROM STDIN      of each table
-//!           beside it, on a connection of its own: count and hash sum of the rows
-//!  new      count and hash sum: the same?                 (all this in a few parts: the old node reads the next one ahead)
+//!  old      COPY (DELETE … RETURNING …, hash) TO STDOUT ──▶ new  COPY … FROM STDIN      of each table
+//!  new      count and sum of the hashes: the same?        (both in a few parts: the old node reads the next one ahead)
 //!  all      UPDATE loxo.bucket_map
 //!           COMMIT as a schema change: all coordinators drop their catalogs first
 //! ```
@@ -17,7 +16,6 @@ use std::time::{Duration, Instant};
 
 use catalog::{Catalog, MapId, NodeId, Relation, quote_literal};
 use pgerror::{PgError, Result, SqlState};
-use pgproto::Connection;
 use placement::BucketMap;
 
 use crate::growth::quiet::Noise;
@@ -25,16 +23,13 @@ use crate::growth::rows::{ENDS, Part, Passed, Travel};
 use crate::growth::slices::{Moving, Place, tables_of};
 use crate::growth::sums::{Sums, sums_sql};
 use crate::session::Session;
-use crate::shared::catalog_load::{Row, text};
+use crate::shared::catalog_load::text;
 use crate::shared::context::Context;
 
 /// About as many rows of all tables together.
 pub(crate) const ROWS_MAX: u64 = 50_000;
 /// Longest wait for a lock that a vacuum holds which nobody has asked for.
 const VACUUM_WAIT: Duration = Duration::from_millis(20);
-
-/// Only a session in line for a table as a whole keeps the connection that counts from reading it.
-const COUNTER_WAIT: Duration = Duration::from_millis(10);
 /// How many parts a step's rows go in at most.
 const PARTS: usize = 4;
 /// A bucket's rows are to be found by the index over buckets if there is one, which has no statistics yet.
@@ -109,60 +104,57 @@ impl Holders {
 /// How the rows of a step go.
 struct Parts {
     parts: Vec<Part>,
-    /// About each, of the old node.
-    questions: Vec<String>,
     /// Where the new node has the rows of each table.
     places: Vec<Place>,
 }
 
 impl Session {
-    /// Makes the move; `catalog` is what it was planned by. 40001 if that is not the present one any more, 55P03 if writers are in the
+    /// Makes the move; `catalog` is what it was planned by, and `indexed` are the buckets that the tables' indexes hold. 40001 if that is not the present one any more, 55P03 if writers are in the
     /// way for longer than the patience. Either way nothing has happened.
-    pub(crate) async fn take_step(&mut self, catalog: &Catalog, step: &Step, patience: Duration) -> Result<Taken> {
+    pub(crate) async fn take_step(
+        &mut self,
+        catalog: &Catalog,
+        step: &Step,
+        indexed: &[u16],
+        patience: Duration,
+    ) -> Result<Taken> {
         let tables = tables_of(catalog, step.map)?;
-        // Had before anybody waits for the lock: waiting sessions may have all the others.
-        let mut counter = self.context.service_link(step.from).await?;
-        let taken = self
-            .atomically(async |this| {
-                this.begin_move(catalog, (step.from, step.to), Changes::Maps, patience).await?;
-                let relations: Vec<&Relation> = tables.iter().map(|moving| moving.table).collect();
-                let noise = this.noise(&relations, step.from, step.to).await?;
-                let parts = this.parts(&tables, step).await?;
-                this.lock(step.from, tables.iter().map(|moving| moving.name.as_str())).await?;
-                this.refuse_users_code(&relations).await?;
-                let begun = Instant::now();
-                let passed = this.pass_tables(&tables, step, &parts, &noise, &mut counter.connection).await?;
-                let moving = begun.elapsed();
-                txn::control_point!("step-rows-moved");
-                this.note_step(catalog, step, passed).await?;
-                let delays_writers = this.delays_writers(step.from).await?;
-                this.schema_changed();
-                txn::control_point!("step-map-changed");
-                Ok(Taken { passed, delays_writers, moving })
-            })
-            .await;
-        self.context.pool.give_back(counter);
-        taken
+        self.atomically(async |this| {
+            this.begin_move(catalog, (step.from, step.to), Changes::Maps, patience).await?;
+            let relations: Vec<&Relation> = tables.iter().map(|moving| moving.table).collect();
+            let noise = this.noise(&relations, step.from, step.to).await?;
+            let parts = this.parts(&tables, step, indexed).await?;
+            this.lock(step.from, tables.iter().map(|moving| moving.name.as_str())).await?;
+            this.refuse_users_code(&relations).await?;
+            let begun = Instant::now();
+            let passed = this.pass_tables(&tables, step, (&parts, indexed), &noise).await?;
+            let moving = begun.elapsed();
+            txn::control_point!("step-rows-moved");
+            this.note_step(catalog, step, passed).await?;
+            let delays_writers = this.delays_writers(step.from).await?;
+            this.schema_changed();
+            txn::control_point!("step-map-changed");
+            Ok(Taken { passed, delays_writers, moving })
+        })
+        .await
     }
 
     /// The rows of a step in a few parts: while the new node counts one, the old one reads the next.
-    async fn parts(&mut self, tables: &[Moving<'_>], step: &Step) -> Result<Parts> {
+    async fn parts(&mut self, tables: &[Moving<'_>], step: &Step, indexed: &[u16]) -> Result<Parts> {
         let hashes = self.row_hashes(tables.iter().map(|moving| moving.table)).await?;
-        let places = self.places(tables, step.to).await?;
-        let anywhere = vec![Place::Anywhere; tables.len()];
-        let copies = |moving: &Moving<'_>, some: &[u16]| {
-            let travel = Travel::of(moving.table);
-            (travel.copy_deleted(&moving.name, &moving.condition(some)), travel.copy_in(&moving.name))
+        let places = self.places(tables, indexed, step.to).await?;
+        let passages = |some: &[u16]| {
+            let of = |(moving, hash): (&Moving<'_>, &&str)| {
+                Travel::of(moving.table).passage(&moving.name, &moving.indexed_condition(some, indexed), hash)
+            };
+            tables.iter().zip(&hashes).map(of).collect()
         };
         let some = step.buckets.chunks(step.buckets.len().div_ceil(PARTS).max(1));
-        let (parts, questions) = some
-            .map(|some| {
-                let copies = tables.iter().map(|moving| copies(moving, some)).collect();
-                let question = Some(sums_sql(tables, &hashes, &places, some));
-                (Part { copies, question }, sums_sql(tables, &hashes, &anywhere, some))
-            })
-            .unzip();
-        Ok(Parts { parts, questions, places })
+        let part = |some| Part {
+            passages: passages(some),
+            question: Some(sums_sql(tables, &hashes, &places, (some, indexed))),
+        };
+        Ok(Parts { parts: some.map(part).collect(), places })
     }
 
     /// Both ends are ready, and no schema change comes in between from here on.
@@ -189,51 +181,32 @@ impl Session {
     }
 
     pub(super) async fn lock(&mut self, node: NodeId, tables: impl Iterator<Item = &str>) -> Result<()> {
-        match lock_sql(tables, "EXCLUSIVE") {
-            Some(lock) => self.run_on(node, &lock).await.map(drop),
-            None => Ok(()),
+        let only: Vec<String> = tables.map(|table| format!("ONLY {table}")).collect();
+        match only.is_empty() {
+            true => Ok(()),
+            false => self.run_on(node, &format!("LOCK TABLE {} IN EXCLUSIVE MODE", only.join(", "))).await.map(drop),
         }
     }
 
-    /// The rows of all tables. The old node counts them on another connection while they go: the lock keeps writers off, so both
-    /// see the same. If somebody stands in line there for a table as a whole (TRUNCATE, say) that connection would wait behind him, and he
-    /// waits for us: the rows are counted first then, under our own lock.
+    /// The rows of all tables.
     async fn pass_tables(
         &mut self,
         tables: &[Moving<'_>],
         step: &Step,
-        parts: &Parts,
+        (Parts { parts, places }, indexed): (&Parts, &[u16]),
         noise: &[Noise],
-        counter: &mut Connection,
     ) -> Result<Passed> {
-        let names = tables.iter().map(|moving| moving.name.as_str());
-        let Some(lock) = lock_sql(names, "ACCESS SHARE") else { return Ok(Passed::default()) };
+        if tables.is_empty() {
+            return Ok(Passed::default());
+        }
         let mut off = Vec::new();
         for moving in tables {
-            self.quieten(moving.table, (step.from, &moving.condition(&step.buckets)), noise, &mut off).await?;
+            let some = moving.indexed_condition(&step.buckets, indexed);
+            self.quieten(moving.table, (step.from, &some), noise, &mut off).await?;
         }
-        let Parts { parts, questions, places } = parts;
-        let wait = COUNTER_WAIT.as_millis();
-        let ready = format!("BEGIN; {ENDS}; {BY_INDEX}; SET LOCAL lock_timeout = '{wait} ms'; {lock}");
-        let ends = (step.from.into(), step.to.into());
-        let (before, arrived) = match counter.execute(&ready).await {
-            Ok(_) => {
-                let (counted, arrived) = tokio::join!(count(counter, questions), self.pass_parts(ends, parts));
-                (counted?, arrived?)
-            }
-            Err(error) if error.code() == SqlState::LOCK_NOT_AVAILABLE => {
-                counter.execute("ROLLBACK").await?;
-                let mut counted = Vec::new();
-                for question in questions {
-                    counted.push(self.rows_on(step.from, question).await?);
-                }
-                (counted, self.pass_parts(ends, parts).await?)
-            }
-            Err(error) => return Err(error),
-        };
-        for (before, arrived) in before.iter().zip(&arrived) {
-            let (before, after) = (Sums::of(before, tables.len())?, Sums::of(&arrived.answer, tables.len())?);
-            before.check(&after, &arrived.passed, (tables, places))?;
+        let arrived = self.pass_parts((step.from.into(), step.to.into()), parts).await?;
+        for part in &arrived {
+            Sums::of(&part.answer, tables.len())?.check(&part.passed, (tables, places))?;
         }
         self.let_sound(&off).await?;
         Ok(arrived.iter().flat_map(|part| &part.passed).copied().sum())
@@ -270,22 +243,6 @@ impl Session {
         self.run_on_members(&sql).await?;
         self.note_progress(step.buckets.len(), passed).await
     }
-}
-
-/// The answers, within a transaction that ends with the last.
-async fn count(counter: &mut Connection, questions: &[String]) -> Result<Vec<Vec<Row>>> {
-    let mut counted = Vec::new();
-    for question in questions {
-        counted.push(counter.query_rows(question).await?);
-    }
-    counter.execute("COMMIT").await?;
-    Ok(counted)
-}
-
-/// `None` for no tables.
-fn lock_sql<'t>(tables: impl Iterator<Item = &'t str>, mode: &str) -> Option<String> {
-    let only: Vec<String> = tables.map(|table| format!("ONLY {table}")).collect();
-    (!only.is_empty()).then(|| format!("LOCK TABLE {} IN {mode} MODE", only.join(", ")))
 }
 
 fn moved_map(map: &BucketMap, step: &Step) -> BucketMap {
