@@ -640,6 +640,7 @@ COMMENT ON FUNCTION loxo.rows_made(oid) IS 'What loxo.let_rows() says about a ta
 
 CREATE FUNCTION loxo.capture() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    SET datestyle = 'ISO, YMD' SET intervalstyle = 'postgres' SET extra_float_digits = 1 SET bytea_output = 'hex'
     AS $$
 BEGIN
     IF TG_WHEN = 'BEFORE' AND TG_LEVEL = 'ROW' THEN

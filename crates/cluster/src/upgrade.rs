@@ -14,7 +14,7 @@ use crate::membership::databases;
 use crate::sql::Session;
 
 /// The scripts, by the layout they lead to.
-const STEPS: [(i32, &str); 5] = [
+const STEPS: [(i32, &str); 6] = [
     (
         7,
         concat!(
@@ -27,6 +27,7 @@ const STEPS: [(i32, &str); 5] = [
     (9, include_str!("../sql/upgrade/9.sql")),
     (10, include_str!("../sql/upgrade/10.sql")),
     (11, include_str!("../sql/upgrade/11.sql")),
+    (12, include_str!("../sql/upgrade/12.sql")),
 ];
 
 /// A leading gtm holds it, and a coordinator has sessions.

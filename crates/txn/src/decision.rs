@@ -38,7 +38,7 @@ use crate::{seal, user_prepared};
 pub const SCHEMA_SQL: &str = include_str!("../sql/schema.sql");
 
 /// How schema `loxo` is laid out on a datanode, in `loxo.identity`: a coordinator works with its own layout only.
-pub const LAYOUT: i32 = 11;
+pub const LAYOUT: i32 = 12;
 
 /// How long a transaction waits for a gtm that registers its coordinator.
 const REGISTRATION_MAX: Duration = Duration::from_secs(10);
