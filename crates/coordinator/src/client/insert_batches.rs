@@ -3,6 +3,7 @@
 //! What the client is to read between two answers (BindComplete, NoData) is in the output already when they come; so each
 //! waiting execution remembers the place in the output where its answer goes.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -77,7 +78,7 @@ impl Client {
         self.own().session.statement_begins().await;
         let cancel = self.own().session.cancel_set();
         let own = &mut self.statements.own;
-        let result = own.socket.watch().during(&cancel, own.session.depart()).await;
+        let result = own.socket.watch().during(&cancel, pin!(own.session.depart())).await;
         let (tags, result) = match result {
             Ok(arrival) => (arrival.tags, arrival.error.map_or(Ok(()), Err)),
             Err(error) => (Vec::new(), Err(error)),

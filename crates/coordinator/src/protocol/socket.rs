@@ -1,6 +1,7 @@
 //! The client's end of a session: messages in, messages out.
 
 use std::future::Future;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 
 use bytes::BytesMut;
@@ -182,28 +183,40 @@ impl Socket {
 pub(crate) struct Watch<'s>(&'s mut FrameReader);
 
 impl Watch<'_> {
-    /// Does the work; when the client hangs up, what runs is cancelled and the session ends.
-    pub(crate) async fn during<T>(self, cancel: &CancelSet, work: impl Future<Output = Result<T>>) -> Result<T> {
-        tokio::select! {
-            biased;
-            result = work => result,
-            gone = self.0.closed(READ_AHEAD_BYTES) => {
-                cancel.cancel().await;
-                Err(gone.with(field::SEVERITY, "FATAL"))
-            }
-        }
-    }
-
-    /// Does work that is not to be dropped half-way: its end is waited for.
-    pub(crate) async fn finishing<T>(self, cancel: &CancelSet, work: impl Future<Output = Result<T>>) -> Result<T> {
-        tokio::pin!(work);
+    /// Does the work; when the client hangs up, what runs is cancelled and the session ends. Pinned by the caller: a statement's future
+    /// is large, and copied whenever it is passed on.
+    pub(crate) async fn during<T>(
+        self,
+        cancel: &CancelSet,
+        mut work: Pin<&mut impl Future<Output = Result<T>>>,
+    ) -> Result<T> {
         let gone = tokio::select! {
             biased;
             result = &mut work => return result,
             gone = self.0.closed(READ_AHEAD_BYTES) => gone,
         };
-        cancel.cancel().await;
-        let _ = work.await;
+        // The work may stand in line for what a cancel takes, so it must go on meanwhile.
+        let mut cancelling = pin!(cancel.cancel());
+        tokio::select! {
+            biased;
+            () = &mut cancelling => {}
+            _ = work => cancelling.await,
+        }
+        Err(gone.with(field::SEVERITY, "FATAL"))
+    }
+
+    /// Does work that is not to be dropped half-way: its end is waited for.
+    pub(crate) async fn finishing<T>(
+        self,
+        cancel: &CancelSet,
+        mut work: Pin<&mut impl Future<Output = Result<T>>>,
+    ) -> Result<T> {
+        let gone = tokio::select! {
+            biased;
+            result = &mut work => return result,
+            gone = self.0.closed(READ_AHEAD_BYTES) => gone,
+        };
+        let _ = tokio::join!(cancel.cancel(), work);
         Err(gone.with(field::SEVERITY, "FATAL"))
     }
 }

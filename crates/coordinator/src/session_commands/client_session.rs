@@ -1,6 +1,7 @@
 //! What a client has in its session.
 
 use std::collections::HashMap;
+use std::pin::pin;
 use std::sync::Arc;
 
 use executor::{Call, Completion, Session};
@@ -47,7 +48,7 @@ impl ClientSession {
     pub(crate) async fn forward_home(&mut self, sql: &str, call: &Call) -> Result<Completion> {
         let cancel = self.session.cancel_set();
         let (watch, mut output) = self.socket.split(None);
-        watch.during(&cancel, self.session.forward_home(sql, call, &mut output)).await
+        watch.during(&cancel, pin!(self.session.forward_home(sql, call, &mut output))).await
     }
 
     /// To be called before ReadyForQuery: tells the client which of its reported settings have another value now.

@@ -1,6 +1,7 @@
 //! COPY between this client, or a file on this host, and the executor.
 
 use std::path::PathBuf;
+use std::pin::pin;
 
 use executor::{Completion, CopySink, CopySource, ServerFiles};
 use pgerror::{PgError, Result, SqlState};
@@ -59,7 +60,7 @@ impl ClientSession {
             CopyEndpoint::Program(_) => return Err(no_program()),
         };
         let cancel = self.session.cancel_set();
-        watch.during(&cancel, self.session.copy_to(plan, copy, &statement.sql, sink)).await
+        watch.during(&cancel, pin!(self.session.copy_to(plan, copy, &statement.sql, sink))).await
     }
 }
 

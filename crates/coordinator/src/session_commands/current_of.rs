@@ -7,6 +7,8 @@
 //! Invariant: the row that is changed is the one that the cursor has locked, by its address, or a later version of it; another that
 //! has got its key meanwhile is none.
 
+use std::pin::pin;
+
 use executor::{Call, Completion};
 use pgerror::{PgError, Result, SqlState};
 use planner::parse::{Fetch, FetchDirection, Statement, StatementKind};
@@ -71,11 +73,11 @@ impl ClientSession {
         let stays = fetch.count == 0;
         if fetch.is_move && stays {
             let work = self.session.forward_to(slot, &statement.sql, &call, &mut output);
-            return watch.during(&cancel, work).await;
+            return watch.during(&cancel, pin!(work)).await;
         }
         let sql = as_fetch(fetch);
         let work = self.session.fetch_placed(slot, &sql, columns, fetch.is_move, &call, &mut output);
-        let fetched = watch.during(&cancel, work).await;
+        let fetched = watch.during(&cancel, pin!(work)).await;
         let kept = self.cursors.get_mut(&fetch.cursor).and_then(|cursor| cursor.places.as_mut());
         let count = match (fetched, kept) {
             (Ok(places), kept) => {

@@ -7,6 +7,7 @@
 //! One WITH HOLD lives on the home node, whose backend then stays with the session: at COMMIT PostgreSQL keeps its
 //! rows, in bounded memory and a file. No backend with such a cursor can be prepared, so it is the commit point.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -107,7 +108,7 @@ impl ClientSession {
         planner::check_cursor(&declare.inner)?;
         let plan = self.session.plan(&declare.inner, call, None).await?;
         let cancel = self.session.cancel_set();
-        self.socket.watch().during(&cancel, self.session.lock_copies_first()).await?;
+        self.socket.watch().during(&cancel, pin!(self.session.lock_copies_first())).await?;
         let home = self.session.home();
         let all_of = |input: Input| (vec![input], planner::FinalSql::plain(WHOLE));
         let (inputs, final_sql) = match plan {
@@ -151,7 +152,7 @@ impl ClientSession {
         let (prefix, name, query) = (declaration(declare), &declare.name, &declare.inner.sql);
         let cancel = self.session.cancel_set();
         let work = self.session.declare_gathered(&inputs, &final_sql, &prefix, name, query, declare.hold, call);
-        let slot = self.socket.watch().during(&cancel, work).await?;
+        let slot = self.socket.watch().during(&cancel, pin!(work)).await?;
         Ok(Declared::Made(self.made(declare, slot, true)))
     }
 
@@ -214,7 +215,7 @@ impl ClientSession {
         let plan = Plan::Locked(Box::new(Locked { keeps_places, ..locked }));
         let cancel = self.session.cancel_set();
         let work = self.session.declare_rows(&plan, &prefix, name, query, call);
-        let slot = self.socket.watch().during(&cancel, work).await?;
+        let slot = self.socket.watch().during(&cancel, pin!(work)).await?;
         let cursor = self.made(declare, slot, true);
         Ok(self.with_places(cursor, targets))
     }
@@ -250,7 +251,7 @@ impl ClientSession {
         // The next cursor of this name may have other columns.
         let call = Call { one_off: true, ..call.clone() };
         let work = self.session.forward_to(slot, &statement.sql, &call, &mut output);
-        watch.during(&cancel, work).await
+        watch.during(&cancel, pin!(work)).await
     }
 
     pub(super) async fn close_cursor(&mut self, name: Option<&str>) -> Result<Completion> {

@@ -1,5 +1,7 @@
 //! SET, RESET, SHOW and DISCARD.
 
+use std::pin::pin;
+
 use executor::{Call, Completion, SNAPSHOT, STATEMENT_TIMEOUT, SnapshotMode, own_setting_name};
 use pgerror::{PgError, Result, SqlState};
 use planner::parse::{Discard, SetStatement, Statement};
@@ -171,7 +173,7 @@ impl ClientSession {
             self.warn(SqlState::NO_ACTIVE_SQL_TRANSACTION, message);
         }
         let cancel = self.session.cancel_set();
-        self.socket.watch().during(&cancel, self.session.import_snapshot(id)).await
+        self.socket.watch().during(&cancel, pin!(self.session.import_snapshot(id))).await
     }
 
     fn set_snapshot(&mut self, mode: SnapshotMode, local: bool) {

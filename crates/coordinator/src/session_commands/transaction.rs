@@ -1,5 +1,7 @@
 //! BEGIN, COMMIT, savepoints, PREPARE TRANSACTION, and blocks that are opened for a client which asked for none.
 
+use std::pin::pin;
+
 use executor::{Completion, End, Isolation};
 use pgerror::{PgError, Result, SqlState};
 use planner::parse::{Statement, StatementKind, Transaction, TransactionModes};
@@ -125,7 +127,7 @@ impl ClientSession {
         }
         self.portals.clear();
         let cancel = self.session.cancel_set();
-        let prepared = self.socket.watch().finishing(&cancel, self.session.prepare_transaction(name)).await;
+        let prepared = self.socket.watch().finishing(&cancel, pin!(self.session.prepare_transaction(name))).await;
         self.transaction_ended(false);
         let tag = prepared?;
         Ok(Completion::tag(tag))
@@ -143,7 +145,7 @@ impl ClientSession {
             ));
         }
         let cancel = self.session.cancel_set();
-        self.socket.watch().finishing(&cancel, self.session.finish_prepared(name, end)).await?;
+        self.socket.watch().finishing(&cancel, pin!(self.session.finish_prepared(name, end))).await?;
         Ok(Completion::tag(words))
     }
 
@@ -189,7 +191,7 @@ impl ClientSession {
     /// COMMIT. A client that hangs up meanwhile ends its waits, not what is decided.
     pub(crate) async fn commit(&mut self) -> Result<&'static str> {
         let cancel = self.session.cancel_set();
-        self.socket.watch().finishing(&cancel, self.session.commit()).await
+        self.socket.watch().finishing(&cancel, pin!(self.session.commit())).await
     }
 
     /// Is the statement, standing alone, a SERIALIZABLE transaction over rows? It gets a block.

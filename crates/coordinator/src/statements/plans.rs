@@ -1,5 +1,7 @@
 //! Plans of a statement, and new ones when a schema change of another session has made them void.
 
+use std::pin::pin;
+
 use executor::{Call, Completion, Quick, Spool};
 use pgerror::{PgError, Result, SqlState, field};
 use planner::Plan;
@@ -80,17 +82,17 @@ impl Statements {
 
     async fn plan_by_single_rows(&mut self, sql: &str, call: &Call) -> Result<Option<Quick>> {
         let cancel = self.own.session.cancel_set();
-        self.own.socket.watch().during(&cancel, self.own.session.plan_by_single_rows(sql, call)).await
+        self.own.socket.watch().during(&cancel, pin!(self.own.session.plan_by_single_rows(sql, call))).await
     }
 
     async fn at_block_time(&mut self, quick: Quick, sql: &str, call: &Call) -> Result<Option<Quick>> {
         let cancel = self.own.session.cancel_set();
-        self.own.socket.watch().during(&cancel, self.own.session.at_block_time(quick, sql, call)).await
+        self.own.socket.watch().during(&cancel, pin!(self.own.session.at_block_time(quick, sql, call))).await
     }
 
     async fn with_moments_read(&mut self, call: &Call) -> Result<Call> {
         let cancel = self.own.session.cancel_set();
-        self.own.socket.watch().during(&cancel, self.own.session.with_moments_read(call)).await
+        self.own.socket.watch().during(&cancel, pin!(self.own.session.with_moments_read(call))).await
     }
 
     async fn ended_quickly(&mut self, result: Result<Completion>) -> Result<Completion> {
@@ -277,7 +279,7 @@ impl Statements {
 
     async fn plan(&mut self, statement: &Statement, call: &Call) -> Result<Plan> {
         let cancel = self.own.session.cancel_set();
-        self.own.socket.watch().during(&cancel, self.own.session.plan(statement, call, None)).await
+        self.own.socket.watch().during(&cancel, pin!(self.own.session.plan(statement, call, None))).await
     }
 
     /// Runs a plan while watching the client: one that hangs up has its statement cancelled.
@@ -317,7 +319,7 @@ impl Statements {
     async fn watch(&mut self, plan: &Plan, call: &Call, spool: Option<&mut Spool>) -> Result<Completion> {
         let cancel = self.own.session.cancel_set();
         let (watch, mut output) = self.own.socket.split(spool);
-        watch.during(&cancel, self.own.session.run(plan, call, &mut output)).await
+        watch.during(&cancel, pin!(self.own.session.run(plan, call, &mut output))).await
     }
 }
 

@@ -162,6 +162,35 @@ fn what_was_cancelled_before_it_began_has_not_happened() {
     assert_eq!(datanode.scalar(&format!("SELECT v FROM t WHERE k = {here}")).unwrap(), "1");
 }
 
+/// A client goes while its cancel request is under way: what the two need together must not be left to a statement that nobody
+/// carries on.
+#[test]
+fn who_cancels_and_hangs_up_is_gone() {
+    const TRIES: u64 = 150;
+    const SLOW: &str = "SELECT count(pg_sleep(20)) FROM t";
+    let cluster = Cluster::start(3, 1).expect("a cluster");
+    let mut session = cluster.connect(0).expect("a session");
+    session.run("CREATE TABLE t AS SELECT g AS k FROM generate_series(1, 9) g").expect("a table");
+    let port = cluster.coordinators()[0];
+    for moment in 0..TRIES {
+        let mut client = cluster.connect(0).expect("a client");
+        let key = client.backend_key;
+        client.send_query(SLOW).expect("a query on its way");
+        std::thread::scope(|scope| {
+            scope.spawn(|| Client::cancel(port, key).expect("the request goes out"));
+            std::thread::sleep(Duration::from_micros(40 * moment));
+            drop(client);
+        });
+    }
+    let at_work = format!(
+        "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query = '{SLOW}' AND pid <> pg_backend_pid()"
+    );
+    let since = Instant::now();
+    while session.scalar(&at_work).expect("a count") != "0" {
+        assert!(since.elapsed() < END_MAX, "sessions are left");
+    }
+}
+
 /// What a datanode has in doubt may be what was seen on another: a wait for it that was cut short does not count as one.
 fn who_gave_up_waiting_waits_again(cluster: &Cluster, node: usize, elsewhere: &str, here: &str) {
     let in_doubt = format!("'loxo_1_77_701_00000000000000ff_{node}'");
