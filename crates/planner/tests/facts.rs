@@ -199,7 +199,7 @@ mod clock {
     #[test]
     fn clocks_become_constants_and_columns_keep_their_names() {
         let sql = rewritten("SELECT now(), current_date - 1, a FROM t WHERE b > CURRENT_TIMESTAMP(0)").unwrap();
-        assert!(sql.contains("AS now") && sql.contains("::date") && sql.contains("(0)"), "{sql}");
+        assert!(sql.contains("AS now") && sql.contains("::pg_catalog.date") && sql.contains("(0)"), "{sql}");
         assert!(!sql.to_lowercase().contains("now()") && !sql.to_lowercase().contains("current_"), "{sql}");
         assert!(rewritten("UPDATE t SET at = now() WHERE k = $1").unwrap().contains("$1"));
         let sql = rewritten("UPDATE t SET a = now(), b = statement_timestamp()").unwrap();
@@ -209,7 +209,7 @@ mod clock {
     #[test]
     fn words_that_read_the_clock_become_constants() {
         let sql = rewritten("SELECT timestamp(2) with time zone 'now', date ' Tomorrow' FROM t").unwrap();
-        assert!(sql.contains("AS timestamptz") && sql.contains("(2)") && sql.contains("+ 1"), "{sql}");
+        assert!(sql.contains("AS timestamptz") && sql.contains("(2)") && sql.contains("+) 1"), "{sql}");
         assert!(!sql.contains("'now'") && !sql.contains("Tomorrow"), "{sql}");
         assert!(rewritten("SELECT 'now'::text::timestamptz FROM t").unwrap().contains("07:08:09.1+00"));
         assert_eq!(rewritten("SELECT 'now'::text, time 'today' FROM t"), None);

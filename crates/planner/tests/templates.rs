@@ -372,43 +372,43 @@ fn another_nodes_time_is_a_parameter_or_a_constant() {
         (
             "INSERT INTO orders VALUES (1, -2, CURRENT_DATE, 4)",
             None,
-            "INSERT INTO orders VALUES ($1, $2, (($4::timestamptz)::date), $3)",
+            "INSERT INTO orders VALUES ($1, $2, (($4::pg_catalog.timestamptz)::pg_catalog.date), $3)",
             "1,-2,4",
             "then",
         ),
         (
             "INSERT INTO orders (o_date, o_orderkey) VALUES (pg_catalog.now ( ) - '1 day'::interval, 1)",
             None,
-            "INSERT INTO orders (o_date, o_orderkey) VALUES (('then'::timestamptz) - '1 day'::interval, 1)",
+            "INSERT INTO orders (o_date, o_orderkey) VALUES (('then'::pg_catalog.timestamptz) - '1 day'::interval, 1)",
             "",
             "",
         ),
         (
             "UPDATE orders SET (o_date, o_total) = (now(), 3) WHERE o_orderkey = 7",
             None,
-            "UPDATE orders SET (o_date, o_total) = (('then'::timestamptz), 3) WHERE o_orderkey = 7",
+            "UPDATE orders SET (o_date, o_total) = (('then'::pg_catalog.timestamptz), 3) WHERE o_orderkey = 7",
             "",
             "",
         ),
         (
             "INSERT INTO orders (o_date, o_orderkey) VALUES (now(), 1)",
             None,
-            "INSERT INTO orders (o_date, o_orderkey) VALUES (($2::timestamptz), $1)",
+            "INSERT INTO orders (o_date, o_orderkey) VALUES (($2::pg_catalog.timestamptz), $1)",
             "1",
             "then",
         ),
         (
             "UPDATE orders SET o_date = statement_timestamp(), o_total = $2 WHERE o_orderkey = $1 AND o_date < now()",
             Some(2),
-            "UPDATE orders SET o_date = ($4::timestamptz), o_total = $2 WHERE o_orderkey = $1 \
-             AND o_date < ($3::timestamptz)",
+            "UPDATE orders SET o_date = ($4::pg_catalog.timestamptz), o_total = $2 WHERE o_orderkey = $1 \
+             AND o_date < ($3::pg_catalog.timestamptz)",
             "",
             "then,later",
         ),
         (
             "DELETE FROM orders WHERE CURRENT_TIMESTAMP > o_date AND o_orderkey = 7",
             None,
-            "DELETE FROM orders WHERE (($2::timestamptz)::timestamptz) > o_date AND o_orderkey = $1",
+            "DELETE FROM orders WHERE (($2::pg_catalog.timestamptz)::pg_catalog.timestamptz) > o_date AND o_orderkey = $1",
             "7",
             "then",
         ),
@@ -544,7 +544,7 @@ mod completed {
 
     use super::{common, facts, plan_of_rows};
 
-    const AT: &str = "'2024-05-06 07:08:09+00'::timestamptz";
+    const AT: &str = "'2024-05-06 07:08:09+00'::pg_catalog.timestamptz";
 
     fn completed(sql: &str) -> Option<String> {
         let (catalog, path) = (common::catalog(), ["public".to_owned()]);
@@ -574,23 +574,25 @@ mod completed {
             (
                 "INSERT INTO orders (o_orderkey, o_date) VALUES (1, date_trunc('d', CURRENT_TIMESTAMP(0))), (2, date_trunc( 'm',CURRENT_TIMESTAMP (0)))",
                 format!(
-                    "INSERT INTO orders (o_orderkey, o_date) VALUES (1, date_trunc('d', (({AT})::timestamptz(0)))),\n(2, date_trunc( 'm',(({AT})::timestamptz(0))))"
+                    "INSERT INTO orders (o_orderkey, o_date) VALUES (1, date_trunc('d', (({AT})::pg_catalog.timestamptz(0)))),\n(2, date_trunc( 'm',(({AT})::pg_catalog.timestamptz(0))))"
                 ),
             ),
             (
                 "INSERT INTO stamped VALUES (1), (2) RETURNING s_id",
-                format!("INSERT INTO stamped (s_id, s_on) VALUES (1, ({AT}::date)),\n(2, ({AT}::date)) RETURNING s_id"),
+                format!(
+                    "INSERT INTO stamped (s_id, s_on) VALUES (1, ({AT}::pg_catalog.date)),\n(2, ({AT}::pg_catalog.date)) RETURNING s_id"
+                ),
             ),
             (
                 "INSERT INTO stamped AS s (s_text, s_id) VALUES ('a)', 1), ('b', 2) ON CONFLICT DO NOTHING",
                 format!(
-                    "INSERT INTO stamped AS s (s_text, s_id, s_on) VALUES ('a)', 1, ({AT}::date)),\n('b', 2, ({AT}::date)) ON CONFLICT DO NOTHING"
+                    "INSERT INTO stamped AS s (s_text, s_id, s_on) VALUES ('a)', 1, ({AT}::pg_catalog.date)),\n('b', 2, ({AT}::pg_catalog.date)) ON CONFLICT DO NOTHING"
                 ),
             ),
             (
                 "INSERT INTO stamped (s_id, s_on) VALUES (1, DEFAULT), (2, '2020-01-01'), (3, default)",
                 format!(
-                    "INSERT INTO stamped (s_id, s_on) VALUES (1, ({AT}::date)),\n(2, '2020-01-01'),\n(3, ({AT}::date))"
+                    "INSERT INTO stamped (s_id, s_on) VALUES (1, ({AT}::pg_catalog.date)),\n(2, '2020-01-01'),\n(3, ({AT}::pg_catalog.date))"
                 ),
             ),
             (

@@ -111,6 +111,22 @@ pub fn row(args: Vec<Node>) -> Node {
     protobuf::RowExpr { args, row_format, ..Default::default() }.into_node()
 }
 
+/// A query of one row, whose columns get these names, counted from 0.
+pub fn one_row(values: Vec<Node>, name: impl Fn(usize) -> String) -> SelectStmt {
+    let list = values.into_iter().enumerate().map(|(at, value)| target(value, Some(&name(at))));
+    SelectStmt { target_list: list.collect(), ..empty_select() }
+}
+
+/// A record whose fields have names, as `(SELECT r FROM (SELECT a AS x, b AS y) AS r)`; `ROW(a, b)` has none.
+pub fn record<'n>(fields: impl Iterator<Item = (&'n str, Node)>) -> Node {
+    // A field of this name would be meant instead.
+    const ALIAS: &str = "loxo:record";
+    let list = fields.map(|(name, value)| target(value, Some(name))).collect();
+    let row = SelectStmt { target_list: list, ..empty_select() };
+    let whole = vec![target(column(&[ALIAS]), None)];
+    scalar_sub_select(select_from(whole, vec![sub_select(row, alias(ALIAS))]))
+}
+
 /// `a AND b AND …`.
 pub fn and(args: Vec<Node>) -> Node {
     let boolop = protobuf::BoolExprType::AndExpr as i32;

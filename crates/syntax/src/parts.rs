@@ -2,13 +2,14 @@
 
 use pg_query::protobuf::{
     self, AConst, AExpr, AExprKind, AlterTableCmd, AlterTableStmt, BoolExprType, ColumnRef, CommonTableExpr, DefElem,
-    FuncCall, List, MultiAssignRef, NamedArgExpr, RangeFunction, RangeVar, ResTarget, ReturningClause, RowExpr,
-    SelectStmt, SetOperation, SetToDefault, SortBy, TypeCast, TypeName, WithClause, a_const,
+    FuncCall, InsertStmt, List, MultiAssignRef, NamedArgExpr, OnConflictAction, RangeFunction, RangeVar, ResTarget,
+    ReturningClause, RowExpr, SelectStmt, SetOperation, SetToDefault, SortBy, TypeCast, TypeName, WithClause, a_const,
 };
 use pg_query::{Node, NodeEnum};
+use pgerror::Result;
 
 use super::get::Get;
-use super::make::string;
+use super::make::{string, table};
 use super::same_expression;
 use super::walk::Ref;
 
@@ -350,6 +351,35 @@ pub fn changed(node: Ref<'_>) -> Option<&RangeVar> {
         Ref::MergeStmt(merge) => merge.relation.as_ref(),
         _ => None,
     }
+}
+
+/// A query, or that of an INSERT.
+pub fn rows_of(statement: &NodeEnum) -> Option<&SelectStmt> {
+    match statement {
+        NodeEnum::InsertStmt(insert) => insert.select_stmt.get(),
+        other => other.get(),
+    }
+}
+
+/// The text of a statement, but for the name of a table that it adds rows to without looking at others.
+pub fn read_by(statement: &NodeEnum) -> Result<String> {
+    match statement {
+        NodeEnum::InsertStmt(insert) if !updates_on_conflict(insert) => {
+            let nothing = table("pg_catalog", "nothing", None);
+            super::deparse(&NodeEnum::InsertStmt(Box::new(InsertStmt {
+                relation: Some(nothing),
+                ..(**insert).clone()
+            })))
+        }
+        NodeEnum::CopyStmt(copy) if copy.is_from => Ok(String::new()),
+        NodeEnum::TruncateStmt(_) => Ok(String::new()),
+        _ => super::deparse(statement),
+    }
+}
+
+fn updates_on_conflict(insert: &InsertStmt) -> bool {
+    let conflict = insert.on_conflict_clause.as_ref();
+    conflict.is_some_and(|clause| clause.action == OnConflictAction::OnconflictUpdate as i32)
 }
 
 /// The call that a query without FROM or any other clause consists of.

@@ -90,10 +90,7 @@ impl Runner {
             if statement.kind == StatementKind::Truncate {
                 self.lock_emptied(&change.before).await?;
             }
-            for one in &change.before {
-                self.once(one).await?;
-            }
-            self.session().judge_by(validity);
+            self.fire_before(&change.before, statement, validity).await?;
             let completion = Box::pin(self.run_plan(&change.plan, statement, call, spool)).await?;
             self.session().follow_keys(&change.movable).await?;
             let trigger_events = self.session().take_trigger_events().await?;

@@ -59,3 +59,36 @@ CREATE FUNCTION outa(x int, OUT a int, OUT l int[], OUT c char(4)) LANGUAGE plpg
 SELECT id, o.* FROM t, outa(id) o ORDER BY 1 LIMIT 3;
 SELECT outa(2), (outa(3)).l;
 SELECT p(3) || 'x', length(p(3)), pc('ab3'), (SELECT count(*) FROM t);
+-- A NULL row that RETURN NEXT puts aside is one of nulls.
+CREATE TYPE e2e_pair AS (x int, y text);
+CREATE FUNCTION nulls() RETURNS SETOF e2e_pair LANGUAGE plpgsql AS $$ DECLARE p e2e_pair; BEGIN PERFORM 1 FROM t; RETURN NEXT p; RETURN NEXT NULL::e2e_pair; p.x := 1; RETURN NEXT p; END $$;
+SELECT nulls();
+SELECT (nulls()).y;
+SELECT * FROM nulls();
+SELECT n, n IS NULL FROM nulls() n;
+DROP FUNCTION nulls();
+DROP TYPE e2e_pair;
+-- Names of OUT parameters, where others read them.
+CREATE FUNCTION outs(a int, OUT x int, OUT y text) LANGUAGE sql AS $$ SELECT a, 'y' || count(*) FROM t $$;
+CREATE FUNCTION outp(a int, OUT x int, OUT "Y y" text) LANGUAGE plpgsql AS $$ BEGIN x := a; SELECT 'y' || count(*) INTO "Y y" FROM t; END $$;
+SELECT row_to_json(outs(3)), to_jsonb(outs(3)), jsonb_build_object('a', outs(3)), to_jsonb(outs(3)) -> 'x';
+SELECT row_to_json(outp(3)), outp(3), to_jsonb(outp(4)) ->> 'Y y';
+CREATE FUNCTION outn(a int, OUT int, OUT text) LANGUAGE plpgsql AS $$ BEGIN $2 := a; SELECT 'n' || count(*) INTO $3 FROM t; END $$;
+SELECT to_jsonb(outn(3)), outn(3);
+SELECT * FROM outn(3);
+DROP FUNCTION outn(int);
+SELECT jsonb_agg(outs(id) ORDER BY id) FROM t WHERE id < 4;
+SELECT to_jsonb(outp(id)) FROM t WHERE id < 4 ORDER BY id;
+SELECT id, outs(id), outp(id) FROM t WHERE id < 4 ORDER BY id;
+SELECT * FROM json_each(row_to_json(outs(3)));
+SELECT to_jsonb(array_agg(outs(id) ORDER BY id)) FROM t WHERE id < 3;
+SELECT outs(3) = ROW(3, 'y12'::text), outs(3) IS NULL, (outs(3)).x, count(*) FROM t;
+CREATE TABLE js (id int, j jsonb) /*dist: hash(id) | replication*/;
+INSERT INTO js SELECT id, to_jsonb(outs(id)) FROM t WHERE id < 4;
+INSERT INTO js VALUES (7, to_jsonb(outs(7))), (8, to_jsonb(outp(8)));
+-- refused: mixed | v1 | v2 | v4
+UPDATE js SET j = to_jsonb(outp(id)) WHERE id = 1;
+SELECT * FROM js ORDER BY id;
+DROP TABLE js;
+DROP FUNCTION outs(int);
+DROP FUNCTION outp(int);

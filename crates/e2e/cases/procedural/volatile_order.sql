@@ -77,3 +77,13 @@ INSERT INTO u SELECT x + 100, x, stp() FROM o WHERE ins(x) > 0;
 -- refused
 SELECT sum(stp()) FROM o WHERE ins(x) > 0;
 SELECT count(*) FROM t;
+-- A STABLE function sees none of what a VOLATILE one beside it changes.
+SELECT ins(901), before();
+SELECT before(), ins(902), before();
+INSERT INTO o VALUES (ins(903) + before());
+INSERT INTO o SELECT ins(904) + before();
+SELECT * FROM (SELECT ins(905) AS a, before() AS b) q;
+SELECT ins(906), (SELECT before());
+SELECT ins(907) WHERE before() < 10000;
+SELECT x FROM o ORDER BY x;
+DELETE FROM t WHERE k > 900;

@@ -97,11 +97,14 @@ impl PlanValidity {
 
     /// Tables that the statement may use whose rows lie on several nodes.
     pub(crate) fn partitioned_tables(&self) -> impl Iterator<Item = &Relation> {
+        self.tables_in(&self.sql).filter(|relation| relation.distribution.is_partitioned())
+    }
+
+    /// Relations that a text may use, whose names mean what they mean in the statement.
+    pub(crate) fn tables_in(&self, sql: &str) -> impl Iterator<Item = &Relation> {
         let catalog = &self.loaded.catalog;
-        let partitioned = catalog.relations().filter(|relation| relation.distribution.is_partitioned());
-        partitioned
-            .map(|relation| relation.as_ref())
-            .filter(|relation| planner::may_use(&self.sql, relation, catalog, self.path.as_deref()))
+        let is_used = move |relation: &&Relation| planner::may_use(sql, relation, catalog, self.path.as_deref());
+        catalog.relations().map(|relation| relation.as_ref()).filter(is_used)
     }
 
     /// Another table of that name, or none, counts too. Views have no place of their own.

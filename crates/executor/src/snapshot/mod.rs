@@ -30,6 +30,7 @@
 //! gtm nor for prepared transactions.
 
 pub(crate) mod cursor_holder;
+pub(crate) mod earlier_rows;
 mod exported;
 
 use std::sync::Arc;

@@ -30,9 +30,9 @@ pub(super) enum Source<'c> {
 /// The type behind `serial` and its kin.
 pub(super) fn serial_type(column: &ColumnDef) -> Option<&'static str> {
     Some(match tree::last_name(&column.type_name.as_ref()?.names)? {
-        "serial" | "serial4" => "int4",
-        "bigserial" | "serial8" => "int8",
-        "smallserial" | "serial2" => "int2",
+        "serial" | "serial4" => "integer",
+        "bigserial" | "serial8" => "bigint",
+        "smallserial" | "serial2" => "smallint",
         _ => return None,
     })
 }

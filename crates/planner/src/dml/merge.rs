@@ -133,8 +133,8 @@ impl Merge<'_> {
     /// `source LEFT JOIN target ON …`, each row of which takes the first WHEN that fits.
     fn by_way_of_home(self, reason: &str) -> Result<Plan> {
         let clauses = when_clauses(self.merge).map(|when| self.clause(when)).collect::<Result<Vec<_>>>()?;
-        let all_matched = clauses.iter().all(|clause| clause.matched);
-        let jointype = if all_matched { JoinType::JoinInner } else { JoinType::JoinLeft };
+        let is_inner = clauses.iter().all(|clause| clause.matched && !clause.asks_elsewhere());
+        let jointype = if is_inner { JoinType::JoinInner } else { JoinType::JoinLeft };
         let join = JoinExpr {
             jointype: jointype as i32,
             larg: self.merge.source_relation.clone(),

@@ -52,6 +52,13 @@ pub(super) struct Clause {
     pub values: Vec<(String, Option<Node>)>,
 }
 
+impl Clause {
+    /// Is there a sub-select in its condition?
+    pub fn asks_elsewhere(&self) -> bool {
+        self.condition.as_ref().is_some_and(|condition| condition.may_have(|node| matches!(node, Ref::SubLink(_))))
+    }
+}
+
 /// A statement taken apart.
 pub(super) struct Draft<'a> {
     pub ctx: &'a Context<'a>,
@@ -290,26 +297,29 @@ impl Draft<'_> {
         Ok(format!("INSERT INTO {} ({}) {}", STAGE, names.join(", "), tree::deparse_select(&select)?))
     }
 
-    /// A row of the join takes the first WHEN of its kind whose condition holds.
+    /// A row of the join takes the first WHEN of its kind whose condition holds. Those behind it are not evaluated, and none for others.
     fn merge_condition(&self, number: usize, columns: &[Column], query: &SelectStmt) -> Result<String> {
-        let alias = catalog::quote_identifier(self.alias());
+        let node = format!("{}.loxo_node", catalog::quote_identifier(self.alias()));
         let matched = self.clauses[number].matched;
-        let found = if matched { "IS NOT NULL" } else { "IS NULL" };
-        let mut text = format!("{alias}.loxo_node {found}");
-        for (at, clause) in self.clauses[..=number].iter().enumerate() {
-            if clause.matched != matched || (at == number && clause.condition.is_none()) {
-                continue;
-            }
-            let truth = if at == number { "IS TRUE" } else { "IS NOT TRUE" };
-            let target = &query.target_list[at * (columns.len() + 1)];
-            let Some(target) = target.get::<ResTarget>() else { continue };
-            let condition = match (&clause.condition, target.val.as_deref()) {
+        // A sub-select must not be computed for rows of the target before they are joined: they are looked at behind an outer join.
+        let found = match (matched, self.clauses[..=number].iter().any(Clause::asks_elsewhere)) {
+            (true, true) => format!("coalesce({node}, -1) OPERATOR(pg_catalog.>=) 0"),
+            (true, false) => format!("{node} IS NOT NULL"),
+            (false, _) => format!("{node} IS NULL"),
+        };
+        let mut arms = String::new();
+        for (at, clause) in self.clauses[..=number].iter().enumerate().filter(|(_, clause)| clause.matched == matched) {
+            let target = query.target_list[at * (columns.len() + 1)].get::<ResTarget>();
+            let condition = match (&clause.condition, target.and_then(|target| target.val.as_deref())) {
                 (Some(_), Some(value)) => tree::deparse_expression(value)?,
                 _ => "true".to_owned(),
             };
-            text.push_str(&format!(" AND ({condition}) {truth}"));
+            arms.push_str(&format!(" WHEN {condition} THEN {}", at == number));
         }
-        Ok(text)
+        match arms == " WHEN true THEN true" {
+            true => Ok(found),
+            false => Ok(format!("{found} AND CASE WHEN NOT ({found}) THEN false{arms} END")),
+        }
     }
 
     /// `None` if nothing is to be done.

@@ -294,17 +294,19 @@ fn constant(node: &Node, moment: &Moment) -> Option<String> {
                 Meaning::StatementTime => &moment.statement,
                 _ => &moment.transaction,
             };
-            Some(format!("'{time}'::timestamptz"))
+            Some(format!("'{time}'::pg_catalog.timestamptz"))
         }
         NodeEnum::SqlvalueFunction(function) => {
             let name = cast_of(function.op)?;
             let precision = if function.typmod >= 0 { format!("({})", function.typmod) } else { String::new() };
-            Some(format!("('{now}'::timestamptz)::{name}{precision}"))
+            Some(format!("('{now}'::pg_catalog.timestamptz)::pg_catalog.{name}{precision}"))
         }
         NodeEnum::TypeCast(cast) => {
             let moment = match word_of(cast)? {
-                Word::Now => format!("'{now}'::timestamptz"),
-                Word::Day(days) => format!("('{now}'::timestamptz)::date + ({days})"),
+                Word::Now => format!("'{now}'::pg_catalog.timestamptz"),
+                Word::Day(days) => {
+                    format!("('{now}'::pg_catalog.timestamptz)::pg_catalog.date OPERATOR(pg_catalog.+) ({days})")
+                }
             };
             let arg = tree::parse_expression(&moment).ok()?;
             let cast = TypeCast { arg: Some(Box::new(arg)), ..(**cast).clone() };

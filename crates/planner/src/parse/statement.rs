@@ -545,7 +545,7 @@ impl Statement {
     }
 
     /// PostgreSQL's tree; cluster commands have none.
-    pub(crate) fn node(&self) -> Option<&NodeEnum> {
+    pub fn node(&self) -> Option<&NodeEnum> {
         self.tree.as_deref()
     }
 }

@@ -181,11 +181,12 @@ impl Change<'_> {
 
     /// The new value of each column; of generated ones none is known yet.
     fn assigned(&self, targets: &[Node]) -> Result<Vec<Part>> {
-        let kept = |column: &Column| match column.generated {
-            Generated::Stored | Generated::Virtual => tree::null(),
-            _ => tree::column(&[self.alias(), &column.name]),
+        let null = |column: &Column| tree::parse_expression(&format!("NULL::{}", column.type_name));
+        let kept = |column: &Column| match column.generated.is_computed() {
+            true => null(column),
+            false => Ok(tree::column(&[self.alias(), &column.name])),
         };
-        let mut values: Vec<Node> = self.relation.columns.iter().map(kept).collect();
+        let mut values: Vec<Node> = self.relation.columns.iter().map(kept).collect::<Result<_>>()?;
         for target in targets {
             let Some(target) = target.get::<ResTarget>() else { continue };
             let at = self.relation.columns.iter().position(|column| column.name == target.name);
@@ -199,7 +200,7 @@ impl Change<'_> {
                 }
                 (Some(NodeEnum::SetToDefault(_)), Generated::Stored | Generated::Virtual) => {}
                 (Some(NodeEnum::SetToDefault(_)), Generated::No) => {
-                    values[at] = tree::parse_expression(column.default.as_deref().unwrap_or("NULL"))?;
+                    values[at] = column.default.as_deref().map_or_else(|| null(column), tree::parse_expression)?;
                 }
                 (Some(NodeEnum::SetToDefault(_)), _) => {
                     values[at] = tree::parse_expression(&dml::identity(self.relation, column))?;

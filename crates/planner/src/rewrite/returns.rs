@@ -26,11 +26,11 @@ impl Shape {
     pub fn of(ctx: &Context<'_>, function: &Function) -> Option<Self> {
         let NodeEnum::CreateFunctionStmt(create) = tree::parse_one(&function.definition).ok()?? else { return None };
         let (mut outs, mut table) = (Vec::new(), false);
-        for (at, parameter) in create.parameters.iter().enumerate() {
+        for parameter in &create.parameters {
             let parameter = parameter.get::<FunctionParameter>()?;
             let of = parameter.arg_type.clone()?;
             let name = match parameter.name.as_str() {
-                "" => format!("column{}", at + 1),
+                "" => format!("column{}", outs.len() + 1),
                 name => name.to_owned(),
             };
             match parameter.mode() {

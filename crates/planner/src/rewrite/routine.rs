@@ -177,7 +177,7 @@ fn calls_inside(ctx: &Context<'_>, statement: &Statement, tree: &NodeEnum, deep:
         NodeEnum::InsertStmt(insert) => per_row::change_what_is_read(ctx, &taker.functions, &insert.select_stmt)?,
         _ => per_row::change_what_is_read(ctx, &taker.functions, &tree)?,
     };
-    if changes_it {
+    if changes_it || per_row::outdate(ctx, &taker.functions, &per_row::called(ctx, &tree)?)? {
         return Ok(None);
     }
     let rest = Statement { is_rewritten: statement.is_rewritten, ..parse::build(&tree::deparse(&tree)?, tree)? };
@@ -390,8 +390,9 @@ impl<'a> Taker<'a> {
             return Ok(None);
         }
         let Some(at) = self.add(function, call, result.wanted(types.len()))? else { return Ok(None) };
-        let mut values: Vec<Node> = types.iter().enumerate().map(|(nth, of)| result.value(at + nth, of)).collect();
-        Ok(if values.len() == 1 { values.pop() } else { Some(tree::row(values)) })
+        let mut values = types.iter().enumerate().map(|(nth, of)| result.value(at + nth, of));
+        let names = result.outs.iter().map(|(name, _)| name.as_str());
+        Ok(if values.len() == 1 { values.next() } else { Some(tree::record(names.zip(values))) })
     }
 
     /// May a sub-select be computed by itself, after the calls so far? In PostgreSQL it sees nothing of what they have changed.

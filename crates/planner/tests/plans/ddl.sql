@@ -190,7 +190,7 @@ Ddl Schema on [0 1 2]
 ALTER TABLE orders ADD COLUMN x serial
 ----
 Ddl Schema on [0 1 2]
-  ALTER TABLE public.orders ADD COLUMN x int4 NOT NULL DEFAULT 0; CREATE SEQUENCE public.orders_x_seq AS int4 OWNED BY public.orders.x; ALTER TABLE public.orders ALTER COLUMN x SET DEFAULT pg_catalog.nextval('public.orders_x_seq'::pg_catalog.regclass)
+  ALTER TABLE public.orders ADD COLUMN x integer NOT NULL DEFAULT 0; CREATE SEQUENCE public.orders_x_seq AS integer OWNED BY public.orders.x; ALTER TABLE public.orders ALTER COLUMN x SET DEFAULT pg_catalog.nextval('public.orders_x_seq'::pg_catalog.regclass)
   then UPDATE public.orders SET x = pg_catalog.nextval('public.orders_x_seq'::pg_catalog.regclass)
 
 ALTER TABLE orders ADD COLUMN x uuid DEFAULT gen_random_uuid()

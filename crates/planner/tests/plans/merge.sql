@@ -31,7 +31,7 @@ Merge from [0 1 2] by integer offset 3
 SELECT lineitem.l_flag, (lineitem.l_tax * (2)::double precision) AS t FROM public.lineitem ORDER BY lineitem.l_flag NULLS FIRST, lineitem.l_tax
 ----
 Merge from [0 1 2] by bytes nulls first, float
-  SELECT pg_catalog.convert_to(loxo_m.loxo_c1::text, pg_catalog.getdatabaseencoding()), pg_catalog.float8send(loxo_m.loxo_c3), loxo_m.loxo_c1 AS l_flag, loxo_m.loxo_c2 AS t FROM (SELECT lineitem.l_flag AS loxo_c1, lineitem.l_tax * 2::double precision AS loxo_c2, lineitem.l_tax AS loxo_c3 FROM public.lineitem ORDER BY 1 NULLS FIRST, 3) loxo_m
+  SELECT pg_catalog.convert_to(loxo_m.loxo_c1::pg_catalog.text, pg_catalog.getdatabaseencoding()), pg_catalog.float8send(loxo_m.loxo_c3), loxo_m.loxo_c1 AS l_flag, loxo_m.loxo_c2 AS t FROM (SELECT lineitem.l_flag AS loxo_c1, lineitem.l_tax * 2::double precision AS loxo_c2, lineitem.l_tax AS loxo_c3 FROM public.lineitem ORDER BY 1 NULLS FIRST, 3) loxo_m
 
 SELECT lineitem.l_orderkey, count(*) AS n FROM public.lineitem GROUP BY lineitem.l_orderkey ORDER BY (count(*)) DESC, lineitem.l_orderkey LIMIT 3
 ----
@@ -77,7 +77,7 @@ Gather on 0
 SELECT events.e_id FROM public.events ORDER BY (events.e_text COLLATE "C") DESC
 ----
 Merge from [0 1 2] by bytes desc
-  SELECT pg_catalog.convert_to(loxo_m.loxo_c2::text, pg_catalog.getdatabaseencoding()), loxo_m.loxo_c1 AS e_id FROM (SELECT events.e_id AS loxo_c1, events.e_text COLLATE "C" AS loxo_c2 FROM public.events ORDER BY 2 DESC) loxo_m
+  SELECT pg_catalog.convert_to(loxo_m.loxo_c2::pg_catalog.text, pg_catalog.getdatabaseencoding()), loxo_m.loxo_c1 AS e_id FROM (SELECT events.e_id AS loxo_c1, events.e_text COLLATE "C" AS loxo_c2 FROM public.events ORDER BY 2 DESC) loxo_m
 
 SELECT events.e_id FROM public.events ORDER BY events.e_id DESC
 ----

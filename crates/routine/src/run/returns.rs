@@ -112,7 +112,10 @@ impl<'a> Run<'a> {
         match columns.as_slice() {
             [(_, of)] => {
                 let value = self.cast_to_result(typed, of).await?;
-                self.add_row(vec![value])
+                // What is put aside is rows: PostgreSQL makes one of nulls of a NULL.
+                let row = of.fields.as_ref().or(of.over.as_ref().and_then(|over| over.fields.as_ref()));
+                let nulls = || row.map(|fields| row_text(fields.iter().map(|_| None)));
+                self.add_row(vec![value.or_else(nulls)])
             }
             _ => Err(PgError::unsupported("RETURN NEXT of a row in a function with several OUT columns")
                 .hint("Set the columns and write RETURN NEXT alone.")),

@@ -200,6 +200,20 @@ fn fields_of(change: &BeforeRows, row: &Option<Bytes>, names: &[String]) -> Resu
     Ok(columns.filter(|(column, _)| names.contains(&column.name)).map(|(_, field)| field).collect())
 }
 
+/// PostgreSQL's error of a row that is met, but hidden by a policy. If DO UPDATE has a condition it may be that which is not true.
+pub(super) fn hidden(change: &BeforeRows, conflict: &Conflict) -> PgError {
+    let table = &change.table.name;
+    match conflict.is_conditional {
+        true => PgError::unsupported(format!("ON CONFLICT DO UPDATE ... WHERE of table \"{table}\""))
+            .detail("It has a trigger BEFORE ... FOR EACH ROW that the coordinator runs, and policies that may hide the row.")
+            .hint("Leave the condition out, and use CASE in SET."),
+        false => {
+            let message = "new row violates row-level security policy (USING expression) for table";
+            PgError::new(SqlState::INSUFFICIENT_PRIVILEGE, format!("{message} \"{table}\""))
+        }
+    }
+}
+
 /// PostgreSQL's error of a row that is met by two others.
 pub(super) fn met_twice() -> PgError {
     PgError::new(SqlState::CARDINALITY_VIOLATION, "ON CONFLICT DO UPDATE command cannot affect row a second time")

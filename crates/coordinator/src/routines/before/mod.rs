@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use catalog::quote_identifier;
 use executor::{Call, Completion, Parameters, Spool, TriggerEvent};
 use pgerror::{PgError, Result, SqlState, field};
 use planner::{BeforeRows, Conflict, Plan, Routine, Statement};
@@ -11,7 +12,7 @@ use routine::{Pending, array_text};
 
 use self::checks::{
     Beside, alike, beside_triggers, changed_meanwhile, check_different, check_one_by_one, check_order, columns_to_set,
-    distinct, in_order, key_of, met_twice,
+    distinct, hidden, in_order, key_of, met_twice,
 };
 use super::captured::text;
 use super::parameters::own_parameters;
@@ -19,9 +20,12 @@ use super::runner::Runner;
 use super::triggers::Trigger;
 
 mod checks;
+mod once;
 
 /// How often a row that is met may be gone when it is to be updated.
 const TRIES_MAX: usize = 100;
+/// After so many tries a row that is met and not seen is hidden by a policy, and not gone each time.
+const HIDDEN_MISSES: usize = 3;
 
 /// OLD and NEW.
 type Row = (Option<Bytes>, Option<Bytes>);
@@ -66,9 +70,8 @@ impl Runner {
         if change.command != "COPY" {
             self.may_run(&statement.sql, call).await?;
         }
-        for one in &change.before {
-            self.once(one).await?;
-        }
+        let validity = self.session().plan_validity();
+        self.fire_before(&change.before, statement, validity).await?;
         let rows = self.rows_of_change(&change.rows, call).await?;
         let stored = self.pass(change, rows, call).await?;
         let Stored { count, rows, trigger_events } = stored;
@@ -148,6 +151,7 @@ impl Runner {
         passage: &mut Passage,
     ) -> Result<()> {
         let proposed = array_text(std::iter::once(row.1.as_deref()));
+        let mut misses = 0;
         for _ in 0..TRIES_MAX {
             let inserted = self.store(change, vec![row.clone()], passage).await?;
             if let Some(inserted) = inserted.first() {
@@ -159,6 +163,11 @@ impl Runner {
             let call = Call { parameters: Some(Arc::new(own)), ..Call::default() };
             let mut there = self.rows_of_change(&conflict.update.rows, &call).await?;
             let Some(mut there) = there.pop() else {
+                misses += 1;
+                let may_be_hidden = conflict.is_conditional || misses == HIDDEN_MISSES;
+                if may_be_hidden && self.is_hidden(change, conflict, &proposed).await? {
+                    return Err(hidden(change, conflict));
+                }
                 match conflict.is_conditional {
                     true => return Ok(()),
                     // Another session has just removed it.
@@ -179,6 +188,33 @@ impl Runner {
             return updated.map(drop);
         }
         Err(PgError::new(SqlState::SERIALIZATION_FAILURE, "could not serialize access due to concurrent update"))
+    }
+
+    /// Does a policy keep the user from seeing a row that meets the proposed one?
+    async fn is_hidden(&mut self, change: &BeforeRows, conflict: &Conflict, proposed: &Bytes) -> Result<bool> {
+        if !change.table.is_barrier {
+            return Ok(false);
+        }
+        let table = change.table.qualified_name();
+        let name = catalog::quote_literal(&table);
+        let rows = self.asked(&format!("SELECT pg_catalog.row_security_active({name})")).await?;
+        if rows.first().and_then(|row| row.first()?.as_deref()) != Some(b"t") {
+            return Ok(false);
+        }
+        let equal = |column: &String| {
+            let column = quote_identifier(column);
+            format!("a.{column} = r.{column}")
+        };
+        let keys: Vec<String> = conflict.columns.iter().map(equal).collect();
+        let seen = format!(
+            "SELECT 1 FROM {table} AS a, pg_catalog.unnest(CAST($1 AS {table}[])) AS r WHERE {}",
+            keys.join(" AND ")
+        );
+        let mut parameters = Parameters::default();
+        add(&mut parameters, proposed.clone());
+        let call = Call { parameters: Some(Arc::new(parameters)), one_off: true, ..Call::default() };
+        let (_, (_, rows)) = self.captured(&seen, &call).await?;
+        Ok(rows.is_empty())
     }
 
     /// The triggers one after the other, each with the row that the one before it gave; `None` if one gave none.

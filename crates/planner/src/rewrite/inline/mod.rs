@@ -199,7 +199,7 @@ impl Inliner<'_> {
             value = tree::case_when(tree::all_known((0..arguments.len()).map(parameter).collect()), value, None);
         }
         let alias = self.alias();
-        let from = vec![tree::sub_select(values(arguments), tree::alias(&alias))];
+        let from = vec![tree::sub_select(tree::one_row(arguments, parameter_name), tree::alias(&alias))];
         let query = tree::select_from(vec![tree::target(value, None)], from);
         // A bare sub-select after ANY would be one whose rows are compared.
         Ok(Some(tree::cast(tree::scalar_sub_select(query), &declared.returns)))
@@ -237,7 +237,7 @@ impl Inliner<'_> {
         let known = may_be_null.then(|| Box::new(tree::all_known((0..arguments.len()).map(parameter).collect())));
         let mut from = Vec::new();
         if !plain {
-            from.push(tree::sub_select(values(arguments), tree::alias(&self.alias())));
+            from.push(tree::sub_select(tree::one_row(arguments, parameter_name), tree::alias(&self.alias())));
         }
         let alias = self.alias();
         let inner = |at: usize| format!("c{}", at + 1);
@@ -267,13 +267,7 @@ fn is_of_the_level(ctx: &Context<'_>, call: &FuncCall) -> Result<bool> {
     Ok(found || (!tree::has_column(&call.args)? && functions::facts(ctx, &call.args)?.differs_each_time()))
 }
 
-/// The name of an argument in [`values`].
+/// The name of an argument in the row of a call's arguments.
 fn parameter_name(at: usize) -> String {
     format!("p{}", at + 1)
-}
-
-/// A query of one row: the arguments of a call.
-fn values(arguments: Vec<Node>) -> SelectStmt {
-    let list = arguments.into_iter().enumerate().map(|(at, value)| tree::target(value, Some(&parameter_name(at))));
-    SelectStmt { target_list: list.collect(), ..tree::empty_select() }
 }

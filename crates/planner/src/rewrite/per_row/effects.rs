@@ -37,7 +37,7 @@ pub(crate) fn sees_changes(ctx: &Context<'_>, writers: &[&Function], reader: &Fu
 }
 
 /// May the changes of some be seen by a STABLE one of the others that is called later? What that reads is as it was before the statement.
-pub(super) fn outdate(ctx: &Context<'_>, some: &[&Function], others: &[&Function]) -> Result<bool> {
+pub(crate) fn outdate(ctx: &Context<'_>, some: &[&Function], others: &[&Function]) -> Result<bool> {
     let writers = writers(ctx, some.to_vec())?;
     Ok(others.iter().any(|reader| reader.volatility == 's' && share_a_table(ctx, &writers, reader)))
 }

@@ -178,7 +178,7 @@ impl Draft<'_> {
         Ok(match columns {
             1 => slot(first).node(),
             _ if shape.set => slot(first + at).node(),
-            _ => tree::row((first..first + columns).map(|at| slot(at).node()).collect()),
+            _ => tree::record(shape.outs.iter().zip(first..).map(|((name, _), at)| (name.as_str(), slot(at).node()))),
         })
     }
 

@@ -40,7 +40,7 @@ use crate::plan::{Plan, Routine};
 use crate::tree::{self, Get, Syntax};
 use slots::Draft;
 
-pub(crate) use effects::{called, change_what_is_read, may_touch, read_only, sees_changes, writers};
+pub(crate) use effects::{called, change_what_is_read, may_touch, outdate, read_only, sees_changes, writers};
 pub(crate) use returning::sub_selects;
 
 /// An INSERT whose rows are all made before the first is stored, though a VOLATILE function may read the table: it is called row
@@ -163,16 +163,8 @@ fn changes_too_much(draft: &Draft<'_>, tree: &NodeEnum, rest: &NodeEnum) -> Resu
     if effects::change_tables_read(draft.ctx, &draft.functions, &once.collect::<Vec<_>>())? {
         return Ok(true);
     }
-    let is_cut = query_of(rest).is_some_and(|query| query.limit_count.is_some());
-    let (true, None, Some(query)) = (is_cut, &draft.enough, query_of(tree)) else { return Ok(false) };
+    let is_cut = tree::rows_of(rest).is_some_and(|query| query.limit_count.is_some());
+    let (true, None, Some(query)) = (is_cut, &draft.enough, tree::rows_of(tree)) else { return Ok(false) };
     let stops = draft.calls.iter().any(|call| call.is_set) || draft.calls_in(&query.from_clause)?;
     Ok(stops && effects::change_rows(draft.ctx, &draft.functions)?)
-}
-
-/// A query, or that of an INSERT.
-fn query_of(tree: &NodeEnum) -> Option<&SelectStmt> {
-    match tree {
-        NodeEnum::InsertStmt(insert) => insert.select_stmt.get(),
-        other => other.get(),
-    }
 }

@@ -160,11 +160,12 @@ impl KeyType {
     fn bytes_of(self, value: &str) -> (KeyForm, String) {
         match self {
             KeyType::Sent(function, form) => (form, format!("pg_catalog.{function}({value})")),
-            KeyType::Oid => (KeyForm::Integer, format!("pg_catalog.int8send({value}::bigint)")),
+            KeyType::Oid => (KeyForm::Integer, format!("pg_catalog.int8send({value}::pg_catalog.int8)")),
             KeyType::Bytea => (KeyForm::Bytes, value.to_owned()),
             // The cast takes the blanks off a character(n), which do not count.
             KeyType::Text => {
-                let bytes = format!("pg_catalog.convert_to({value}::text, pg_catalog.getdatabaseencoding())");
+                let bytes =
+                    format!("pg_catalog.convert_to({value}::pg_catalog.text, pg_catalog.getdatabaseencoding())");
                 (KeyForm::Bytes, bytes)
             }
         }
