@@ -545,6 +545,8 @@ mod completed {
     use super::{common, facts, plan_of_rows};
 
     const AT: &str = "'2024-05-06 07:08:09+00'::pg_catalog.timestamptz";
+    /// As a tree is printed.
+    const PRINTED: &str = "'2024-05-06 07:08:09+00'::timestamp with time zone";
 
     fn completed(sql: &str) -> Option<String> {
         let (catalog, path) = (common::catalog(), ["public".to_owned()]);
@@ -580,19 +582,19 @@ mod completed {
             (
                 "INSERT INTO stamped VALUES (1), (2) RETURNING s_id",
                 format!(
-                    "INSERT INTO stamped (s_id, s_on) VALUES (1, ({AT}::pg_catalog.date)),\n(2, ({AT}::pg_catalog.date)) RETURNING s_id"
+                    "INSERT INTO stamped (s_id, s_on) VALUES (1, ({PRINTED}::pg_catalog.date)),\n(2, ({PRINTED}::pg_catalog.date)) RETURNING s_id"
                 ),
             ),
             (
                 "INSERT INTO stamped AS s (s_text, s_id) VALUES ('a)', 1), ('b', 2) ON CONFLICT DO NOTHING",
                 format!(
-                    "INSERT INTO stamped AS s (s_text, s_id, s_on) VALUES ('a)', 1, ({AT}::pg_catalog.date)),\n('b', 2, ({AT}::pg_catalog.date)) ON CONFLICT DO NOTHING"
+                    "INSERT INTO stamped AS s (s_text, s_id, s_on) VALUES ('a)', 1, ({PRINTED}::pg_catalog.date)),\n('b', 2, ({PRINTED}::pg_catalog.date)) ON CONFLICT DO NOTHING"
                 ),
             ),
             (
                 "INSERT INTO stamped (s_id, s_on) VALUES (1, DEFAULT), (2, '2020-01-01'), (3, default)",
                 format!(
-                    "INSERT INTO stamped (s_id, s_on) VALUES (1, ({AT}::pg_catalog.date)),\n(2, '2020-01-01'),\n(3, ({AT}::pg_catalog.date))"
+                    "INSERT INTO stamped (s_id, s_on) VALUES (1, ({PRINTED}::pg_catalog.date)),\n(2, '2020-01-01'),\n(3, ({PRINTED}::pg_catalog.date))"
                 ),
             ),
             (
