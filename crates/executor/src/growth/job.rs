@@ -10,7 +10,6 @@
 //!
 //! Steps adapt: as many buckets as are thought to take [`STEP_TIME`], since writers wait for one.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -116,8 +115,6 @@ struct Job<'c> {
     look: Duration,
     /// Maps whose tables have their indexes, and the moves that these are for.
     indexed: Vec<(MapId, Vec<(NodeId, NodeId)>)>,
-    /// The buckets, in order, that a map's indexes hold, where there are some.
-    in_indexes: HashMap<MapId, Arc<[u16]>>,
     /// Nodes that take rows have not found them without.
     index_everywhere: bool,
 }
@@ -139,7 +136,6 @@ impl<'c> Job<'c> {
             in_the_way: None,
             look: HOLDERS_LOOK,
             indexed: Vec::new(),
-            in_indexes: HashMap::new(),
             index_everywhere: false,
         }
     }
@@ -186,8 +182,8 @@ impl<'c> Job<'c> {
         journal::note_rest(self.context, rest.len()).await?;
         match self.next_work(&catalog, wanted, &rest).await? {
             Some(Work::Step(step)) => {
-                let indexed = self.make_indexes(&catalog, &step, &rest).await?;
-                self.take(&catalog, &step, &indexed, wanted).await.map(Some)
+                self.make_indexes(&catalog, &step, &rest).await?;
+                self.take(&catalog, &step, wanted).await.map(Some)
             }
             Some(Work::Batch(batch)) => self.take_batch(&catalog, &batch, wanted).await.map(Some),
             None => {
@@ -250,44 +246,30 @@ impl<'c> Job<'c> {
         Some(Step { map, from, to, buckets })
     }
 
-    /// For all moves of the step's map, before the first. Gives the buckets that the indexes hold.
+    /// For all moves of the step's map, before the first.
     async fn make_indexes(
         &mut self,
         catalog: &Catalog,
         step: &Step,
         rest: &[(MapId, u16, NodeId, NodeId)],
-    ) -> Result<Arc<[u16]>> {
-        let of_map = || rest.iter().filter(|(map, ..)| *map == step.map);
-        if let Some(held) = self.in_indexes.get(&step.map)
-            && of_map().any(|(_, bucket, ..)| held.binary_search(bucket).is_err())
-        {
-            // Others are to move than those for which they were made.
-            self.indexed.clear();
-            self.in_indexes.clear();
-            self.drop_indexes().await?;
-        }
-        let buckets = self.in_indexes.entry(step.map).or_insert_with(|| {
-            let mut buckets: Vec<u16> = of_map().map(|(_, bucket, ..)| *bucket).collect();
-            buckets.sort_unstable();
-            buckets.into()
-        });
-        let buckets = buckets.clone();
+    ) -> Result<()> {
         let is_made = |(map, moves): &(MapId, Vec<_>)| *map == step.map && moves.contains(&(step.from, step.to));
         if self.indexed.iter().any(is_made) {
-            return Ok(buckets);
+            return Ok(());
         }
-        let mut moves: Vec<_> = of_map().map(|(_, _, from, to)| (*from, *to)).collect();
+        let mut moves: Vec<_> =
+            rest.iter().filter(|(map, ..)| *map == step.map).map(|(_, _, from, to)| (*from, *to)).collect();
         moves.dedup();
         let tables = tables_of(catalog, step.map)?;
-        slices::make_indexes(self.context, &tables, &buckets, &moves, self.index_everywhere).await?;
+        slices::make_indexes(self.context, &tables, &moves, self.index_everywhere).await?;
         self.indexed.push((step.map, moves));
-        Ok(buckets)
+        Ok(())
     }
 
-    async fn take(&mut self, catalog: &Catalog, step: &Step, indexed: &[u16], wanted: &Wanted) -> Result<Taken> {
+    async fn take(&mut self, catalog: &Catalog, step: &Step, wanted: &Wanted) -> Result<Taken> {
         let began = Instant::now();
         self.session.statement_begins().await;
-        let taken = self.session.take_step(catalog, step, indexed, self.patience).await;
+        let taken = self.session.take_step(catalog, step, self.patience).await;
         let taken = self.session.judged(taken).await;
         self.session.statement_ends().await;
         if is_lock_missed(&taken) {

@@ -1,9 +1,8 @@
 //! Where the rows of a bucket are found: SQL for a row's bucket, and indexes over it for the time of a rebalance.
 //!
 //! Without an index each step would read each table whole, under a lock that keeps writers off. An index is made without a lock
-//! (CREATE INDEX CONCURRENTLY) on tables of more than [`PAGES_UNINDEXED_MAX`] pages, on the nodes that give rows. It holds those
-//! of buckets that are to move, so most rows cost only the computation of their bucket. All go when the rebalance ends, and what a
-//! killed coordinator has left of them goes when the next one begins.
+//! (CREATE INDEX CONCURRENTLY) on tables of more than [`PAGES_UNINDEXED_MAX`] pages, on the nodes that give rows. All go when the
+//! rebalance ends, and what a killed coordinator has left of them goes when the next one begins.
 //!
 //! A node that takes rows compares them after each step. Into a table that begins small they come one after the other at its
 //! end, and are found there ([`Place`]). One that is large from the start has free space amid its rows, and so may the other one once
@@ -107,26 +106,6 @@ fn bucket_of(table: &Relation) -> Result<String> {
 }
 
 impl Moving<'_> {
-    /// True of the rows in these buckets, which are among those of the index. It says both: PostgreSQL uses an index whose condition
-    /// is one of the query's.
-    pub(super) fn indexed_condition(&self, buckets: &[u16], indexed: &[u16]) -> String {
-        format!("{} AND {}", self.condition(buckets), self.condition_of_index(indexed))
-    }
-
-    /// As bits, the bucket's own says whether it is there: PostgreSQL looks through a list in an index's condition element by element,
-    /// for each row.
-    fn condition_of_index(&self, buckets: &[u16]) -> String {
-        let mut bits = vec![0_u8; placement::BUCKETS / 8];
-        for bucket in buckets.iter().map(|bucket| usize::from(*bucket)) {
-            bits[bucket / 8] |= 1 << (bucket % 8);
-        }
-        let bits: String = bits.iter().map(|byte| format!("{byte:02x}")).collect();
-        format!(
-            "pg_catalog.get_bit('\\x{bits}'::pg_catalog.bytea, ({})::pg_catalog.int8) OPERATOR(pg_catalog.=) 1",
-            self.bucket
-        )
-    }
-
     /// True of the rows in these buckets.
     pub(crate) fn condition(&self, buckets: &[u16]) -> String {
         let list: Vec<String> = buckets.iter().map(u16::to_string).collect();
@@ -137,43 +116,32 @@ impl Moving<'_> {
         )
     }
 
-    /// One for each list of buckets: that of a coordinator which was killed may come late.
-    fn index_name(&self, buckets: &[u16]) -> String {
-        let of = buckets.iter().fold(0_u64, |of, bucket| of.wrapping_mul(0x0100_0000_01b3) ^ u64::from(*bucket));
-        format!("{INDEX_PREFIX}{}_{of}", self.table.oid)
+    fn index_name(&self) -> String {
+        format!("{INDEX_PREFIX}{}", self.table.oid)
     }
 
-    async fn look(&self, context: &Context, node: NodeId, buckets: &[u16]) -> Result<Look> {
-        let looks = looks(&context.query_as_service(node, &looks_sql(std::slice::from_ref(self), buckets)).await?)?;
+    async fn look(&self, context: &Context, node: NodeId) -> Result<Look> {
+        let looks = looks(&context.query_as_service(node, &looks_sql(std::slice::from_ref(self))).await?)?;
         looks.first().copied().ok_or_else(|| PgError::internal("nothing is known of a table"))
     }
 
-    async fn index(&self, context: &Context, node: NodeId, buckets: &[u16]) -> Result<()> {
-        if self.look(context, node, buckets).await?.is_indexed {
+    async fn index(&self, context: &Context, node: NodeId) -> Result<()> {
+        if self.look(context, node).await?.is_indexed {
             return Ok(());
         }
         // One whose making was interrupted may be there, of no use.
-        let (name, schema) = (self.index_name(buckets), quote_identifier(&self.table.schema));
+        let (name, schema) = (self.index_name(), quote_identifier(&self.table.schema));
         let unmake = format!("DROP INDEX CONCURRENTLY IF EXISTS {schema}.{name}");
         context.query_as_service(node, &unmake).await?;
-        let make = format!(
-            "CREATE INDEX CONCURRENTLY {name} ON {} ((({})::pg_catalog.int4)) WHERE {}",
-            self.name,
-            self.bucket,
-            self.condition_of_index(buckets)
-        );
+        let make = format!("CREATE INDEX CONCURRENTLY {name} ON {} ((({})::pg_catalog.int4))", self.name, self.bucket);
         context.query_as_service(node, &make).await.map(drop)
     }
 }
 
 /// The query that looks at each of the tables, in this order.
-fn looks_sql(tables: &[Moving<'_>], buckets: &[u16]) -> String {
+fn looks_sql(tables: &[Moving<'_>]) -> String {
     let asked = tables.iter().enumerate().map(|(place, moving)| {
-        format!(
-            "({place}, {}::pg_catalog.regclass, '{}')",
-            catalog::quote_literal(&moving.name),
-            moving.index_name(buckets)
-        )
+        format!("({place}, {}::pg_catalog.regclass, '{}')", catalog::quote_literal(&moving.name), moving.index_name())
     });
     let asked: Vec<String> = asked.collect();
     format!(
@@ -191,23 +159,22 @@ fn looks(rows: &[Row]) -> Result<Vec<Look>> {
 }
 
 impl Session {
-    /// Where rows of these tables that come to a node will be found, some by indexes over `indexed`.
-    pub(super) async fn places(&mut self, tables: &[Moving<'_>], indexed: &[u16], node: NodeId) -> Result<Vec<Place>> {
+    /// Where rows of these tables that come to a node will be found.
+    pub(super) async fn places(&mut self, tables: &[Moving<'_>], node: NodeId) -> Result<Vec<Place>> {
         if tables.is_empty() {
             return Ok(Vec::new());
         }
-        let looks = looks(&self.rows_on(node, &looks_sql(tables, indexed)).await?)?;
+        let looks = looks(&self.rows_on(node, &looks_sql(tables)).await?)?;
         Ok(looks.into_iter().map(Place::of).collect())
     }
 }
 
-/// Makes the indexes over these buckets of tables that are large on one of the nodes that give rows, where there are none yet: on all
-/// nodes that give rows, and on those that take them if the table is large there, too. `everywhere`: of tables that are large on any
-/// of these nodes, on all. A node makes one after the other, and a few nodes work at once.
+/// Makes the indexes of tables that are large on one of the nodes that give rows, where they are not there yet: on all nodes that
+/// give rows, and on those that take them if the table is large there, too. `everywhere`: of tables that are large on any of these
+/// nodes, on all. A node makes one after the other, and a few nodes work at once.
 pub(crate) async fn make_indexes(
     context: &Context,
     tables: &[Moving<'_>],
-    buckets: &[u16],
     moves: &[(NodeId, NodeId)],
     everywhere: bool,
 ) -> Result<()> {
@@ -217,7 +184,7 @@ pub(crate) async fn make_indexes(
     for table in tables {
         let takers = targets.iter().filter(|_| everywhere);
         for node in sources.iter().chain(takers) {
-            let Look { pages, is_indexed } = table.look(context, *node, buckets).await?;
+            let Look { pages, is_indexed } = table.look(context, *node).await?;
             if pages > PAGES_UNINDEXED_MAX || is_indexed {
                 large.push(table);
                 break;
@@ -226,11 +193,10 @@ pub(crate) async fn make_indexes(
     }
     let on_node = async |node: &NodeId| -> Result<()> {
         for table in &large {
-            let needs_one = everywhere
-                || sources.contains(node)
-                || Place::of(table.look(context, *node, buckets).await?) != Place::Anywhere;
+            let needs_one =
+                everywhere || sources.contains(node) || Place::of(table.look(context, *node).await?) != Place::Anywhere;
             if needs_one {
-                table.index(context, *node, buckets).await?;
+                table.index(context, *node).await?;
             }
         }
         Ok(())
@@ -246,7 +212,7 @@ pub(crate) async fn drop_indexes(context: &Context, node: NodeId) -> Result<()> 
     let find = format!(
         "SELECT pg_catalog.concat(pg_catalog.quote_ident(n.nspname), '.', pg_catalog.quote_ident(c.relname)) \
          FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace \
-         WHERE c.relkind OPERATOR(pg_catalog.=) 'i' AND c.relname::pg_catalog.text OPERATOR(pg_catalog.~) '^{INDEX_PREFIX}[0-9_]+$'"
+         WHERE c.relkind OPERATOR(pg_catalog.=) 'i' AND c.relname::pg_catalog.text OPERATOR(pg_catalog.~) '^{INDEX_PREFIX}[0-9]+$'"
     );
     for row in context.query_as_service(node, &find).await? {
         let name = row.into_iter().next().flatten().unwrap_or_default();

@@ -109,25 +109,19 @@ struct Parts {
 }
 
 impl Session {
-    /// Makes the move; `catalog` is what it was planned by, and `indexed` are the buckets that the tables' indexes hold. 40001 if that is not the present one any more, 55P03 if writers are in the
+    /// Makes the move; `catalog` is what it was planned by. 40001 if that is not the present one any more, 55P03 if writers are in the
     /// way for longer than the patience. Either way nothing has happened.
-    pub(crate) async fn take_step(
-        &mut self,
-        catalog: &Catalog,
-        step: &Step,
-        indexed: &[u16],
-        patience: Duration,
-    ) -> Result<Taken> {
+    pub(crate) async fn take_step(&mut self, catalog: &Catalog, step: &Step, patience: Duration) -> Result<Taken> {
         let tables = tables_of(catalog, step.map)?;
         self.atomically(async |this| {
             this.begin_move(catalog, (step.from, step.to), Changes::Maps, patience).await?;
             let relations: Vec<&Relation> = tables.iter().map(|moving| moving.table).collect();
             let noise = this.noise(&relations, step.from, step.to).await?;
-            let parts = this.parts(&tables, step, indexed).await?;
+            let parts = this.parts(&tables, step).await?;
             this.lock(step.from, tables.iter().map(|moving| moving.name.as_str())).await?;
             this.refuse_users_code(&relations).await?;
             let begun = Instant::now();
-            let passed = this.pass_tables(&tables, step, (&parts, indexed), &noise).await?;
+            let passed = this.pass_tables(&tables, step, &parts, &noise).await?;
             let moving = begun.elapsed();
             txn::control_point!("step-rows-moved");
             this.note_step(catalog, step, passed).await?;
@@ -140,20 +134,17 @@ impl Session {
     }
 
     /// The rows of a step in a few parts: while the new node counts one, the old one reads the next.
-    async fn parts(&mut self, tables: &[Moving<'_>], step: &Step, indexed: &[u16]) -> Result<Parts> {
+    async fn parts(&mut self, tables: &[Moving<'_>], step: &Step) -> Result<Parts> {
         let hashes = self.row_hashes(tables.iter().map(|moving| moving.table)).await?;
-        let places = self.places(tables, indexed, step.to).await?;
+        let places = self.places(tables, step.to).await?;
         let passages = |some: &[u16]| {
             let of = |(moving, hash): (&Moving<'_>, &&str)| {
-                Travel::of(moving.table).passage(&moving.name, &moving.indexed_condition(some, indexed), hash)
+                Travel::of(moving.table).passage(&moving.name, &moving.condition(some), hash)
             };
             tables.iter().zip(&hashes).map(of).collect()
         };
         let some = step.buckets.chunks(step.buckets.len().div_ceil(PARTS).max(1));
-        let part = |some| Part {
-            passages: passages(some),
-            question: Some(sums_sql(tables, &hashes, &places, (some, indexed))),
-        };
+        let part = |some| Part { passages: passages(some), question: Some(sums_sql(tables, &hashes, &places, some)) };
         Ok(Parts { parts: some.map(part).collect(), places })
     }
 
@@ -193,7 +184,7 @@ impl Session {
         &mut self,
         tables: &[Moving<'_>],
         step: &Step,
-        (Parts { parts, places }, indexed): (&Parts, &[u16]),
+        Parts { parts, places }: &Parts,
         noise: &[Noise],
     ) -> Result<Passed> {
         if tables.is_empty() {
@@ -201,8 +192,7 @@ impl Session {
         }
         let mut off = Vec::new();
         for moving in tables {
-            let some = moving.indexed_condition(&step.buckets, indexed);
-            self.quieten(moving.table, (step.from, &some), noise, &mut off).await?;
+            self.quieten(moving.table, (step.from, &moving.condition(&step.buckets)), noise, &mut off).await?;
         }
         let arrived = self.pass_parts((step.from.into(), step.to.into()), parts).await?;
         for part in &arrived {

@@ -133,19 +133,10 @@ pub(super) fn sum_at(row: &Row, column: usize) -> Result<i128> {
     sum.parse().map_err(|_| PgError::internal("a sum of hashes is no number"))
 }
 
-/// What asks a datanode for them; `hashes` are those of the tables' rows, which are in these places, or in the indexes over `indexed`.
-pub(super) fn sums_sql(
-    tables: &[Moving<'_>],
-    hashes: &[&str],
-    places: &[Place],
-    (buckets, indexed): (&[u16], &[u16]),
-) -> String {
+/// What asks a datanode for them; `hashes` are those of the tables' rows, which are in these places.
+pub(super) fn sums_sql(tables: &[Moving<'_>], hashes: &[&str], places: &[Place], buckets: &[u16]) -> String {
     let ask = |(number, ((moving, hash), place)): (usize, ((&Moving<'_>, &&str), &Place))| {
-        let condition = match place {
-            Place::Anywhere => moving.indexed_condition(buckets, indexed),
-            Place::From(_) => moving.condition(buckets),
-        };
-        let (table, place) = (&moving.name, place.condition());
+        let (table, condition, place) = (&moving.name, moving.condition(buckets), place.condition());
         format!(
             "SELECT {number}, pg_catalog.count(*), pg_catalog.sum({hash}) FROM ONLY {table} AS loxo_row WHERE {condition}{place}"
         )
