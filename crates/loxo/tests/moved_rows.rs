@@ -362,9 +362,10 @@ fn status_tells_of_a_paused_rebalance(cluster: &Cluster, client: &mut Client) {
     let number = |field: &str| shown[field].as_u64().unwrap_or_else(|| panic!("no {field} in {shown}"));
     assert_eq!(shown["state"], "paused");
     assert!(number("buckets_done") < number("buckets_total") && number("rows_moved") > 0, "{shown}");
-    // 100 rows a second are allowed. The first step does not wait for its second. On a busy machine it may be less than one row.
+    // 100 rows a second are allowed. The first steps, of which less than a second is counted, do not wait for theirs. On a busy
+    // machine it may be less than one row.
     let (rate, left) = (number("rows_per_second"), number("seconds_left"));
-    assert!(rate <= number("rows_moved").min(2000) && left > 0, "{shown}");
+    assert!(rate <= 2000 && left > 0, "{shown}");
 
     // The time that it was paused is not counted.
     client.run("ALTER CLUSTER REBALANCE RESUME").unwrap();
